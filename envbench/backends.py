@@ -1,0 +1,328 @@
+"""The registry of backends: built-ins and ``envbench.backends`` entry points, all of it data.
+
+A ``Backend`` says what a way of running many copies of a task is called, which families it
+runs, which settings it takes and where its adapter lies. The adapter itself is imported by the
+worker only, in the backend's own interpreter: nothing here imports a measured library.
+
+A third-party package adds a backend by an entry point of the group ``envbench.backends``, whose
+value is a ``Backend`` or a mapping of its fields (``name`` defaults to the entry point's). The
+module that holds it is imported here, so it must be data alone. A plugin that cannot be read, or
+that takes a built-in's name, is a warning (``plugin_warnings``), never a crash.
+
+Errors: ``UnknownName`` and ``UsageError`` (exit 2) for names and settings a person has typed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from envbench.errors import UnknownName, UsageError
+from envbench.model import FAMILIES, Family, Settings
+from envbench.settings import (
+    LARGEST_INT,
+    PRESETS,
+    Setting,
+    parse,
+    preset_settings,
+    resolve_settings,
+    shown,
+)
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+__all__ = [
+    "ACTIONS",
+    "PRESETS",
+    "Backend",
+    "Setting",
+    "check_family",
+    "env_instances",
+    "get",
+    "plugin_warnings",
+    "preset_settings",
+    "registry",
+    "resolve_settings",
+    "row_label",
+    "trouble",
+]
+GROUP = "envbench.backends"
+
+
+class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A way of running many copies of a task.
+
+    ``library`` is the import name of what is measured. ``requirements`` empty: it runs in the
+    current interpreter; else in an isolated runtime made of exactly these (a plugin names its
+    own distribution there too, because its adapter is imported in that runtime). ``systems``
+    are ``sys.platform`` values, empty: all.
+    """
+
+    name: str
+    label: str
+    families: list[Family]
+    adapter: str | None  # "module:attribute"; None: this version has no adapter
+    library: str
+    kind: Literal["env", "physics", "ceiling"] = "env"
+    requirements: list[str] = []
+    python: str | None = None
+    systems: list[str] = []
+    settings: list[Setting] = []
+    repeats: int = 5
+    pin_threads: bool = True
+    unavailable: str = ""
+
+
+# ---------------------------------------------------------------- the built-in backends
+
+ACTIONS = Setting(
+    name="actions",
+    type="str",
+    default="bank",
+    choices=["bank", "constant"],
+    help="a seeded bank of batches of different random actions, or one constant batch",
+)
+_CONTACT_FORCES = Setting(
+    name="contact_forces",
+    type="bool",
+    default=True,
+    families=["mujoco"],
+    help="Ant: compute contact forces and observe them (111 observations, as Ant-v3 had)",
+)
+_SHARED_MEMORY = Setting(
+    name="shared_memory",
+    type="bool",
+    default=True,
+    help="observations come back through shared memory rather than a pipe",
+)
+_CONTEXT = Setting(
+    name="context",
+    type="str",
+    default="",
+    choices=["", "fork", "spawn", "forkserver"],
+    help="how processes are started; empty: Python's default",
+)
+_OVERCOMMIT = Setting(
+    name="overcommit",
+    type="float",
+    default=3.0,
+    minimum=1.0,
+    help="env instances kept in flight for each environment received per vector step",
+)
+_ENVPOOL = [
+    ACTIONS,
+    Setting(
+        name="threads",
+        type="int",
+        default=0,
+        minimum=0,
+        help="EnvPool's threads; 0: EnvPool's choice, as many as cores, at most the batch",
+    ),
+    Setting(
+        name="affinity",
+        type="int",
+        default=-1,
+        minimum=-1,
+        help="first core that threads are bound to (thread_affinity_offset); -1: not bound",
+    ),
+    Setting(
+        name="resize",
+        type="str",
+        default="area",
+        choices=["area", "bilinear"],
+        families=["atari"],
+        help="how a frame is shrunk to 84x84; area is the reference",
+    ),
+    Setting(
+        name="fire_reset",
+        type="bool",
+        default=False,
+        families=["atari"],
+        help="press fire at a reset, as EnvPool does unless told otherwise",
+    ),
+]
+
+_NO_ADAPTER = "this version of envbench has no adapter for it"
+
+
+def _envpool(name: str, label: str, adapter: str | None, settings: list[Setting]) -> Backend:
+    return Backend(
+        name=name,
+        label=label,
+        families=["atari", "mujoco"],
+        adapter=adapter,
+        library="envpool",
+        systems=["linux", "darwin"],
+        settings=settings,
+        unavailable="" if adapter else _NO_ADAPTER,
+    )
+
+
+def _absent(name: str, label: str, families: list[Family], library: str) -> Backend:
+    return Backend(
+        name=name,
+        label=label,
+        families=families,
+        adapter=None,
+        library=library,
+        unavailable=_NO_ADAPTER,
+    )
+
+
+# In the order of a table's rows.
+BUILT_IN = [
+    Backend(
+        name="for-loop",
+        label="For-loop",
+        families=["atari", "mujoco", "gym"],
+        adapter="envbench_worker.adapters.for_loop:ForLoop",
+        library="gymnasium",
+        settings=[ACTIONS, _CONTACT_FORCES],
+    ),
+    Backend(
+        name="subprocess",
+        label="Subprocess",
+        families=["atari", "mujoco", "gym"],
+        adapter="envbench_worker.adapters.subprocess_vector:Subprocess",
+        library="gymnasium",
+        settings=[ACTIONS, _CONTACT_FORCES, _SHARED_MEMORY, _CONTEXT],
+    ),
+    _absent("sample-factory", "Sample-Factory", ["atari", "mujoco"], "sample_factory"),
+    _envpool(
+        "envpool-sync",
+        "EnvPool (sync)",
+        "envbench_worker.adapters.envpool_sync:EnvPoolSync",
+        _ENVPOOL,
+    ),
+    _envpool(
+        "envpool-async",
+        "EnvPool (async)",
+        "envbench_worker.adapters.envpool_async:EnvPoolAsync",
+        [*_ENVPOOL, _OVERCOMMIT],
+    ),
+    _envpool("envpool-numa", "EnvPool (numa+async)", None, []),
+    _absent("brax", "Brax", ["mujoco"], "brax"),
+    _absent("isaac-gym", "Isaac Gym", ["mujoco"], "isaacgym"),
+]
+
+
+# ---------------------------------------------------------------- the registry
+
+
+def registry() -> dict[str, Backend]:
+    """Every backend by name, in the order of a table's rows: built-ins, then plugins."""
+    return dict(_load()[0])
+
+
+def plugin_warnings() -> list[str]:
+    """One sentence for each plugin that was left out: its package, the trouble and the fix."""
+    return list(_load()[1])
+
+
+def get(name: str) -> Backend:
+    """The backend of that name, or ``UnknownName`` with the nearest."""
+    known = registry()
+    if name not in known:
+        raise UnknownName("backend", name, list(known))
+    return known[name]
+
+
+@cache
+def _load() -> tuple[dict[str, Backend], list[str]]:
+    from importlib.metadata import entry_points
+
+    known = {backend.name: backend for backend in BUILT_IN}
+    warnings = []
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+        outcome = _read_plugin(point)
+        if isinstance(outcome, Backend) and outcome.name in known:
+            outcome = f"the name {outcome.name!r} is taken; give the backend a name of its own"
+        if isinstance(outcome, Backend):
+            known[outcome.name] = outcome
+        else:
+            warnings.append(_left_out(point, outcome))
+    return known, warnings
+
+
+def _left_out(point: EntryPoint, trouble: str) -> str:
+    package = point.dist.name if point.dist else "an unnamed package"
+    sentence = (
+        f"the backend {point.name!r} of the package {package!r} is left out: {trouble} "
+        f"(entry point {point.value!r}). Update or uninstall {package!r}."
+    )
+    return re.sub(r"[\x00-\x1f\x7f-\x9f]+", " ", sentence)  # a stranger's text, on a terminal
+
+
+def _read_plugin(point: EntryPoint) -> Backend | str:
+    """A plugin's backend, or what is wrong with it."""
+    try:
+        value = point.load()
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's module raises anything
+        return f"it cannot be imported: {type(error).__name__}: {error}"
+    if isinstance(value, Mapping):
+        value = {"name": point.name, **value}
+    elif not isinstance(value, Backend):
+        return f"its value is a {type(value).__name__}, not an envbench.backends.Backend"
+    try:
+        # Again where it is a Backend already: a constructor checks no types.
+        backend = msgspec.convert(msgspec.to_builtins(value), Backend)
+        return trouble(backend) or backend
+    except (msgspec.ValidationError, TypeError, UsageError) as error:
+        return str(error)
+
+
+def trouble(backend: Backend) -> str:
+    """What is wrong with a plugin's data, or "": names become folders, table cells and options."""
+    names = [backend.name, *(setting.name for setting in backend.settings)]
+    if bad := [name for name in names if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,39}", name)]:
+        return f"{bad[0]!r} is not a name (lower-case letters, digits, - and _; at most 40)"
+    if not re.fullmatch(r"[\w.]+:[\w.]+", backend.adapter or ""):
+        return f"its adapter {backend.adapter!r} is not 'module:attribute'"
+    texts = [backend.label, backend.unavailable, *(each.help for each in backend.settings)]
+    if not backend.label or not all(text.isprintable() for text in texts):
+        return "its label is empty, or a text of it holds control characters"
+    if backend.repeats < 1 or not backend.families or not backend.library.strip():
+        return "it needs a library, a family and at least one repeat"
+    for setting in backend.settings:
+        parse(setting, shown(setting.default))
+    return ""
+
+
+# ---------------------------------------------------------------- families
+
+
+def check_family(backend: Backend, family: str) -> None:
+    """``UsageError`` where the backend cannot run the family, saying which it runs."""
+    if family not in FAMILIES:
+        raise UnknownName("env family", family, list(FAMILIES))
+    if family not in backend.families:
+        others = [each.name for each in registry().values() if family in each.families]
+        raise UsageError(
+            f"the backend {backend.name!r} cannot run {family}: "
+            f"it runs {' and '.join(backend.families)}.",
+            hint=f"Backends that run {family}: {', '.join(others)}",
+        )
+
+
+def env_instances(backend: Backend, numenv: int, settings: Settings) -> int:
+    """How many copies of the task exist: ``overcommit`` x numenv where there is such a setting."""
+    if not any(setting.name == "overcommit" for setting in backend.settings):
+        return numenv
+    instances = float(settings["overcommit"]) * numenv
+    if instances > LARGEST_INT:
+        raise UsageError(
+            f"overcommit x numenv is {instances:g}: more than {backend.name} can count."
+        )
+    return max(numenv, round(instances))
+
+
+def row_label(name: str, variant: Settings) -> str:
+    """A table row's label: ``EnvPool (async), overcommit=2``. An unknown backend's is its name."""
+    known = registry()
+    label = known[name].label if name in known else name
+    return ", ".join([label, *(f"{k}={shown(v)}" for k, v in sorted(variant.items()))])

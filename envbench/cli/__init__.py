@@ -1,0 +1,88 @@
+"""The command line: the only code that prints or exits.
+
+Data goes to stdout, progress and messages to stderr. Each command lives in a file of its name
+and is imported only when it is called, so that ``envbench --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import click
+
+from envbench import __version__
+from envbench.errors import EnvbenchError
+
+COMMANDS = {
+    "run": "Measure environments on this machine: one cell, a plan, or a whole profile.",
+    "report": "Fill the tables of results/README.md, or of any document, from the results.",
+    "backends": "What can run here, what needs setting up, and what cannot run and why.",
+    "setup": "Make the isolated runtime of a backend.",
+    "machines": "List machine profiles, show what this machine is, or make a profile for it.",
+}
+
+
+class _Shown(click.ClickException):
+    """An ``EnvbenchError`` as click shows and exits with it."""
+
+    def __init__(self, error: EnvbenchError) -> None:
+        super().__init__(str(error))
+        self.exit_code = error.exit_code  # type: ignore[misc]
+        self.hint = error.hint
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"Error: {printable(self.message)}", err=True)
+        if self.hint:
+            click.echo(printable(self.hint), err=True)
+
+
+def printable(text: str) -> str:
+    """Text from elsewhere without what a terminal would act on; newlines and tabs stay."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "�" for c in text)
+
+
+class Commands(click.Group):
+    """Imports a command's module when the command is called, and shows our errors."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = getattr(import_module(f"envbench.cli.{cmd_name}"), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        from envbench.errors import UnknownName
+
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise _Shown(UnknownName("command", args[0], list(COMMANDS)))
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except EnvbenchError as error:
+            raise _Shown(error) from error
+
+
+@click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="envbench")
+def envbench() -> None:
+    """How fast do reinforcement-learning environments step, on this machine?
+
+    \b
+    envbench run --env atari --backend envpool-async --numenv 8   one cell, about a minute
+    envbench run --machine laptop                                 a whole profile; resumable
+    envbench report                                               fills results/README.md
+
+    Exit codes: 0 fine; 1 a failed cell; 2 wrong usage; 3 a named backend cannot run here;
+    130 and 143 interrupted.
+    """

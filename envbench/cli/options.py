@@ -1,0 +1,92 @@
+"""What several commands' options have in common: their types, checks and tab completion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+LARGEST_NUMENV = 1_000_000
+
+
+class NumEnvs(click.ParamType["list[int]"]):
+    """``8`` or ``1,2,4,8``: whole numbers from 1, none twice."""
+
+    name = "N[,N…]"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> list[int]:
+        if isinstance(value, list):
+            return value
+        numbers = [self._number(part, value, param, ctx) for part in str(value).split(",")]
+        for number in numbers:
+            if numbers.count(number) > 1:
+                self.fail(f"{value!r} names {number} twice.", param, ctx)
+        return numbers
+
+    def _number(self, part: str, value: Any, param: Any, ctx: Any) -> int:
+        text = part.strip()
+        if not (text.isascii() and text.isdigit() and 1 <= len(text) <= 7):
+            self._refuse(value, param, ctx)
+        number = int(text)
+        if not 1 <= number <= LARGEST_NUMENV:
+            self._refuse(value, param, ctx)
+        return number
+
+    def _refuse(self, value: Any, param: Any, ctx: Any) -> None:
+        self.fail(
+            f"{str(value)[:60]!r} is not N or N,N,…: whole numbers of environments "
+            f"from 1 to {LARGEST_NUMENV:,}, such as 8 or 1,2,4,8.",
+            param,
+            ctx,
+        )
+
+
+class Names(click.ParamType["list[str]"]):
+    """``NAME`` or ``NAME,NAME``; what names there are is checked where they are used."""
+
+    name = "NAME[,NAME…]"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> list[str]:
+        if isinstance(value, list):
+            return value
+        names = [part.strip() for part in str(value).split(",")]
+        if not all(names):
+            self.fail(f"{str(value)[:60]!r} has an empty name in it.", param, ctx)
+        return list(dict.fromkeys(names))
+
+
+class KeyValue(click.ParamType["tuple[str, str]"]):
+    """``KEY=VALUE``."""
+
+    name = "KEY=VALUE"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        key, equals, text = str(value).partition("=")
+        if not equals or not key.strip():
+            self.fail(f"{value!r} is not KEY=VALUE.", param, ctx)
+        return key.strip(), text.strip()
+
+
+def complete_backends(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Tab completion of the last name in a comma-separated list of backends."""
+    from envbench.backends import registry
+
+    before, comma, last = incomplete.rpartition(",")
+    names = [*registry(), "all"] if not comma else list(registry())
+    return [before + comma + name for name in names if name.startswith(last)]
+
+
+def complete_machines(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Tab completion of machine profiles."""
+    from envbench.machine import profiles
+
+    return [name for name in profiles() if name.startswith(incomplete)]
+
+
+def complete_families(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Tab completion of env families."""
+    from envbench.model import FAMILIES
+
+    return [name for name in FAMILIES if name.startswith(incomplete)]

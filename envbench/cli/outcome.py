@@ -1,0 +1,103 @@
+"""What a campaign came to: a table for a person, or one JSON document."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from envbench.campaign import Campaign
+    from envbench.statistics import Summary
+
+
+def show(campaign: Campaign, *, as_json: bool) -> bool:
+    """Print the cells measured so far; True when a cell failed."""
+    summaries = summarised(campaign)
+    if as_json:
+        click.echo(document(campaign.plan.plan_id, summaries))
+    elif summaries:
+        click.echo(table(summaries))
+        for summary in summaries:
+            if summary.failure and not as_json:
+                _explain(summary)
+        click.echo(
+            f"Recorded in {campaign.path}; `envbench report` puts it in the tables.", err=True
+        )
+    return any(s.failure and s.failure.reason != "interrupted" for s in summaries)
+
+
+def summarised(campaign: Campaign) -> list[Summary]:
+    """Each cell that has a run, in the plan's order."""
+    from envbench.machine import fingerprint
+    from envbench.statistics import summarise
+
+    cpus = fingerprint().usable_cpus
+    alone = len(campaign.plan.cells) == 1
+    found = []
+    for cell in campaign.plan.cells:
+        runs = [run for run in campaign.runs if run.cell == cell]
+        if runs:
+            found.append(summarise(runs, cpus=cpus, alone=alone))
+    return found
+
+
+def table(summaries: list[Summary]) -> str:
+    """One line a cell."""
+    from tabulate import tabulate
+
+    from envbench.backends import row_label
+    from envbench.cli import printable
+
+    rows = []
+    for summary in summaries:
+        cell = summary.cell
+        name = printable(f"{cell.env} {cell.task}")
+        label = printable(row_label(cell.backend, cell.variant))
+        rows.append([name, label, cell.numenv, *_figures(summary)])
+    heads = ["task", "backend", "numenv", "FPS", "95 % interval", "steps/s", "notes"]
+    return tabulate(
+        rows,
+        heads,
+        disable_numparse=True,
+        colalign=("left", "left", "right") + 3 * ("right",) + ("left",),
+    )
+
+
+def _figures(summary: Summary) -> list[str]:
+    if summary.fps is None or summary.steps_per_second is None:
+        reason = summary.failure.reason if summary.failure else "?"
+        return ["-", "-", "-", f"failed: {reason}"]
+    interval = "none"
+    if summary.interval:
+        interval = f"{summary.interval[0]:,.0f} - {summary.interval[1]:,.0f}"
+    rate = f"{summary.steps_per_second:,.0f}"
+    return [f"{summary.fps:,.0f}", interval, rate, ", ".join(summary.flags)]
+
+
+def _explain(summary: Summary) -> None:
+    """A failed cell's cause, tail and next step, on stderr."""
+    from envbench.cli import printable
+
+    failure = summary.failure
+    assert failure is not None
+    where = f" in {failure.phase}" if failure.phase else ""
+    after = f" after {failure.step:,} steps" if failure.step else ""
+    click.echo(f"\n{summary.cell.key}: {failure.reason}{where}{after}", err=True)
+    click.echo("  " + printable(failure.message).replace("\n", "\n  "), err=True)
+    if failure.stderr_tail:
+        lines = printable(failure.stderr_tail).splitlines()[-15:]
+        click.echo("\n".join("  | " + line for line in lines), err=True)
+    if failure.hint:
+        click.echo("  " + printable(failure.hint), err=True)
+
+
+def document(plan_id: str, summaries: list[Summary]) -> str:
+    """The ``--json`` document (docs/json.md)."""
+    import msgspec
+
+    from envbench.report.cells import SCHEMA, cell_json
+
+    cells = [cell_json(summary) for summary in summaries]
+    whole = {"schema": SCHEMA, "plan": plan_id, "cells": cells}
+    return msgspec.json.format(msgspec.json.encode(whole)).decode()

@@ -1,0 +1,145 @@
+"""How a campaign shows itself on stderr: a progress bar on a terminal, lines in a log.
+
+While a window is open the controller must be quiet (under 0.5 % of a core), so the display is
+driven by the worker's window events, moves at most once a second, and has no thread of its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from envbench.model import Cell, Plan, Run
+
+REFRESH_S = 1.0
+FIRST_GUESS_S = 5.0  # start, build and warm-up of a run, before we have seen one
+
+
+class Lines:
+    """One line a run, for logs; also the base of the bar: it keeps the times."""
+
+    def __init__(self) -> None:
+        self.overheads: list[float] = []
+        self._began = time.monotonic()
+
+    def started(self, plan: Plan, order: Sequence[tuple[int, Cell]], done: int) -> None:
+        self.plan, self.order, self.index = plan, order, done
+        self.began = time.monotonic()
+        if len(order) > 1:
+            minutes = self.remaining(len(order) - done) / 60
+            going_on = f", {done} of them done already" if done else ""
+            self.say(f"{len(order)} runs{going_on}; about {minutes:.0f} min to go")
+
+    def run_started(self, index: int, round_: int, cell: Cell) -> None:
+        self.index, self.round, self.cell = index, round_, cell
+        self._began = time.monotonic()
+
+    def event(self, event: Mapping[str, Any]) -> None:
+        """Nothing: a log gets a line when a run has ended."""
+
+    def run_ended(self, run: Run) -> None:
+        measured = sum(run.measured.ns) / 1e9
+        if not run.failure:
+            self.overheads.append(time.monotonic() - self._began - measured)
+        self.say(f"[{self._position()}] {describe(run)}")
+
+    def say(self, text: str) -> None:
+        click.echo(text, err=True)
+
+    def close(self) -> None:
+        """The last word has been said."""
+
+    def remaining(self, runs: int) -> float:
+        """Seconds that so many runs will take, judged by those that have ended."""
+        known = self.overheads
+        overhead = sum(known) / len(known) if known else FIRST_GUESS_S
+        protocols = self.plan.protocol.values()
+        return runs * (overhead + sum(p.measured_s for p in protocols) / len(protocols))
+
+    def _position(self) -> str:
+        return f"{getattr(self, 'index', 0) + 1}/{len(self.order)}" if self._has_order() else "-"
+
+    def _has_order(self) -> bool:
+        return hasattr(self, "order")
+
+
+class Bar(Lines):
+    """A bar with round, cell, current FPS, elapsed and remaining time."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        super().__init__()
+        self._shown = 0.0
+        self.progress = Progress(
+            TextColumn("{task.fields[cell]}", markup=False),
+            BarColumn(bar_width=20),
+            TextColumn("{task.fields[state]}", markup=False),
+            TextColumn("{task.fields[times]}", markup=False),
+            console=Console(stderr=True, highlight=False),
+            auto_refresh=False,
+            transient=True,
+        )
+
+    def started(self, plan: Plan, order: Sequence[tuple[int, Cell]], done: int) -> None:
+        super().started(plan, order, done)
+        self.task = self.progress.add_task(
+            "", total=len(order), completed=done, cell="", state="starting", times=""
+        )
+        self.progress.start()
+
+    def run_started(self, index: int, round_: int, cell: Cell) -> None:
+        super().run_started(index, round_, cell)
+        rounds = max(self.plan.repeats.values())
+        where = f"{cell.env} {cell.task} {cell.backend} × {cell.numenv}"
+        self._update(cell=f"round {round_ + 1}/{rounds}  {where}", state="starting")
+
+    def event(self, event: Mapping[str, Any]) -> None:
+        if event.get("event") == "phase":
+            self._state = str(event.get("phase"))
+            return
+        now = time.monotonic()
+        if now - self._shown >= REFRESH_S and event.get("ns"):
+            fps = event["steps"] / event["ns"] * 1e9 * self.cell.frame_skip
+            phase = "warm-up " if event.get("phase") == "warmup" else ""
+            self._update(state=f"{phase}{fps:,.0f} FPS")
+
+    def say(self, text: str) -> None:
+        self.progress.console.print(text, markup=False, soft_wrap=True)
+
+    def close(self) -> None:
+        self.progress.stop()
+
+    def _update(self, **fields: Any) -> None:
+        self._shown = now = time.monotonic()
+        done = self.index + min(1.0, (now - self._began) / max(1.0, self.remaining(1)))
+        left = max(0.0, self.remaining(len(self.order)) * (1 - done / len(self.order)))
+        times = f"{clock(now - self.began)} elapsed, {clock(left)} to go"
+        self.progress.update(self.task, completed=done, times=times, refresh=True, **fields)
+
+
+def clock(seconds: float) -> str:
+    """``1:02:03`` or ``02:03``."""
+    minutes, second = divmod(int(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute:02}:{second:02}"
+
+
+def describe(run: Run) -> str:
+    """A run in one line: what, and how fast or why not."""
+    from envbench.cli import printable
+    from envbench.statistics import rate
+
+    cell = run.cell
+    what = f"round {run.round + 1}  {cell.env} {cell.task} {cell.backend} × {cell.numenv}"
+    if run.failure:
+        lines = run.failure.message.splitlines() or [run.failure.reason]
+        return printable(f"{what}: {run.failure.reason}: {lines[0][:200]}")
+    figure = rate(run)
+    if figure.fps is None:
+        return f"{what}: no figure: {figure.invalid}"
+    return f"{what}: {figure.fps:,.0f} FPS"

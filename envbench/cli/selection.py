@@ -1,0 +1,107 @@
+"""From what was typed to the cells that are meant: families, backends, ladder, settings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from envbench import backends, plan
+from envbench.errors import UnknownName, UsageError
+from envbench.machine import Profile
+from envbench.model import DEFAULT_TASK, FAMILIES, Cell, Family
+from envbench.settings import settings_of
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of ``run`` that say which cells; None or empty where left out."""
+
+    family: str | None = None
+    task: str | None = None
+    backends: list[str] | None = None
+    numenv: list[int] | None = None
+    settings: dict[str, str] = {}
+    preset: str | None = None
+    frame_skip: float | None = None
+
+    @property
+    def takes_all(self) -> bool:
+        """Were backends left to us? Then one that cannot run is listed, not an error."""
+        return self.backends is None or "all" in self.backends
+
+
+def cells(asked: Asked, profile: Profile) -> list[Cell]:
+    """Every cell meant, in the order of the tables. Raises ``UsageError`` before any work."""
+    chosen = []
+    for family in families(asked):
+        for name in backend_names(asked, family):
+            for numenv in ladder(asked, profile, family):
+                chosen.append(_cell(asked, profile, family, name, numenv))
+    if not chosen:
+        raise UsageError(f"the profile {profile.name!r} has no table for that family.")
+    return chosen
+
+
+def families(asked: Asked) -> list[Family]:
+    """The families meant; both of the document's where none was named."""
+    if asked.family is None:
+        if asked.task is not None:
+            raise UsageError(
+                "--task needs --env: which family is it?",
+                hint="Add --env atari, --env mujoco, or --env gym for a task of your own.",
+            )
+        return ["atari", "mujoco"]
+    if asked.family not in FAMILIES:
+        raise UnknownName("env family", asked.family, list(FAMILIES))
+    if asked.family == "gym" and asked.task is None:
+        raise UsageError("--env gym needs --task, such as --task my_package:MyEnv-v0.")
+    return [asked.family]  # type: ignore[list-item]
+
+
+def backend_names(asked: Asked, family: Family) -> list[str]:
+    """The backends meant for a family: those named, or all that measure environments there."""
+    if asked.takes_all:
+        named = set(asked.backends or []) - {"all"}
+        for name in named:
+            backends.get(name)
+        known = backends.registry().values()
+        return [b.name for b in known if family in b.families and b.kind == "env"]
+    names = asked.backends or []
+    both = asked.family is None
+    for name in names:
+        backend = backends.get(name)
+        if not both or not set(backend.families) & {"atari", "mujoco"}:
+            backends.check_family(backend, family)
+    return [name for name in names if family in backends.get(name).families]
+
+
+def ladder(asked: Asked, profile: Profile, family: Family) -> list[int]:
+    """The numbers of environments meant: those named, or the profile's ladder."""
+    if asked.numenv:
+        return asked.numenv
+    table = profile.table(family)
+    return table.numenv if table else []
+
+
+def _cell(asked: Asked, profile: Profile, family: Family, name: str, numenv: int) -> Cell:
+    backend = backends.get(name)
+    given = dict(asked.settings)
+    if asked.takes_all or len(asked.backends or []) > 1 or asked.family is None:
+        _someone_takes(given, asked)
+        mine = settings_of(backend, family)
+        given = {key: value for key, value in given.items() if key in mine}
+    if asked.preset:
+        given = {**backends.preset_settings(asked.preset, backend, family), **given}
+    task = asked.task or DEFAULT_TASK[family]
+    return plan.make_cell(profile.name, family, task, backend, numenv, given, asked.frame_skip)
+
+
+def _someone_takes(given: dict[str, str], asked: Asked) -> None:
+    """With several backends, a setting goes to those that have it; one that none has is wrong."""
+    names: Sequence[str] = list(backends.registry())
+    if asked.backends and not asked.takes_all:
+        names = asked.backends
+    known = sorted({s.name for name in names for s in backends.get(name).settings})
+    for key in given:
+        if key not in known:
+            raise UnknownName("setting", key, known)

@@ -1,0 +1,75 @@
+"""One exception tree: every expected trouble is an ``EnvbenchError`` with its exit code.
+
+Exit codes: 0 fine; 1 a failed cell, or a fault of the machine (disk, lock); 2 wrong usage or
+bad input, found before anything is measured; 3 a backend was named that cannot run here;
+4 inconclusive; 130 and 143 interrupted. Only ``envbench.cli`` turns these into an exit.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+CELL_FAILED = 1
+USAGE = 2
+UNAVAILABLE = 3
+INTERRUPTED = 130
+TERMINATED = 143
+
+
+class EnvbenchError(Exception):
+    """Something expected went wrong. ``hint`` is the next thing for a person to do."""
+
+    exit_code: ClassVar[int] = CELL_FAILED
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class UsageError(EnvbenchError):
+    """The command line, a profile or an input file asks for what cannot be."""
+
+    exit_code = USAGE
+
+
+class UnknownName(UsageError):
+    """A backend, family, task, machine or setting that is not known, with the nearest known."""
+
+    def __init__(self, what: str, name: str, known: list[str]) -> None:
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, known, n=1, cutoff=0.5)
+        suggestion = f" Did you mean {near[0]!r}?" if near else ""
+        shown = ", ".join(known[:20]) + (", …" if len(known) > 20 else "")
+        super().__init__(
+            f"unknown {what} {name!r}.{suggestion}",
+            hint=f"Known: {shown}" if known else f"No {what} is known.",
+        )
+
+
+class BackendUnavailable(EnvbenchError):
+    """A backend was named that cannot run here."""
+
+    exit_code = UNAVAILABLE
+
+
+class SetupFailed(EnvbenchError):
+    """A backend's isolated runtime could not be made."""
+
+    exit_code = UNAVAILABLE
+
+
+class StorageError(EnvbenchError):
+    """Results cannot be written: full disk, read-only folder, no permission."""
+
+
+class LockHeld(EnvbenchError):
+    """Another envbench is measuring on this machine."""
+
+
+class Interrupted(EnvbenchError):
+    """A person or the system asked to stop: SIGINT (130) or SIGTERM (143)."""
+
+    def __init__(self, exit_code: int) -> None:
+        super().__init__("interrupted")
+        self.code = exit_code

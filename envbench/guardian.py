@@ -1,0 +1,210 @@
+"""Keeps one worker: starts it, and sees that nothing it started outlives it.
+
+Run as a script, never imported by the controller (standard library only, so that it is up in
+tens of milliseconds):
+
+    python -I -S guardian.py CONTROL REPORT EVENTS GRACE_S JOB_DIR PYTHON WORKER_MAIN
+
+CONTROL, REPORT and EVENTS are inherited pipe ends. On REPORT it writes JSON lines:
+
+    {"event": "started", "pid": 123}
+    {"event": "failed", "message": "…"}                          the interpreter cannot be started
+    {"event": "ended", "status": 0, "survivors": 0}             the last line, always
+
+``status`` is what ``os.waitstatus_to_exitcode`` gives (minus the signal's number), null where
+the worker never ended. A byte on CONTROL asks to stop; its end of file says that the controller
+died, and then the job's folder is removed too, for nobody else will.
+
+On Linux the guardian is a child subreaper: whatever the worker starts, in however many sessions
+and double forks, has the guardian as an ancestor for as long as it lives, and so is found. Should
+the guardian itself be killed, the kernel kills the worker (PDEATHSIG). Elsewhere descendants are
+those ``ps`` shows, and the worker's process group: a best effort.
+
+It sleeps in ``select`` while the worker runs: a measurement never shares its core with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable
+
+PATIENCE_S = 5.0  # after the first SIGKILL; what is left then is stuck in the kernel
+LINUX = sys.platform == "linux"
+Prctl = Callable[[int, int], int]
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+
+
+class Guardian:
+    """One worker and its descendants."""
+
+    def __init__(self, control: int, report: int, grace_s: float) -> None:
+        self._control = control
+        self._report = report
+        self._grace_s = grace_s
+        self._wake = _wake_on_signals()
+        self._worker = 0
+        self._status: int | None = None
+        self.orphaned = False
+
+    def start(self, command: list[str], events: int) -> None:
+        """Fork the worker: own session, default signals, dead when the guardian is."""
+        prctl = _prctl()
+        prctl(PR_SET_CHILD_SUBREAPER, 1)
+        guardian = os.getpid()
+        self._worker = os.fork()
+        if self._worker == 0:
+            try:
+                _become_worker(prctl, guardian, command)
+            except OSError as trouble:
+                self._say(event="failed", message=f"cannot start {command[0]}: {trouble.strerror}")
+            finally:
+                os._exit(127)
+        os.close(events)
+        self._say(event="started", pid=self._worker)
+
+    def watch(self) -> None:
+        """Sleep until the worker ends, or until someone asks to stop."""
+        while self._status is None:
+            ready, _, _ = select.select([self._control, self._wake], [], [])
+            if self._control in ready:
+                self.orphaned = not os.read(self._control, 64)
+                return
+            if self._asked_by_signal():
+                return
+            self._reap()
+
+    def end(self) -> None:
+        """End every descendant: SIGTERM, grace, SIGKILL, until none is left. Then report."""
+        soft_until = time.monotonic() + self._grace_s
+        told: set[int] = set()
+        left = self._left()
+        while left and time.monotonic() < soft_until + PATIENCE_S:
+            if time.monotonic() < soft_until:
+                _send([pid for pid in left if pid not in told], signal.SIGTERM, signal.SIGCONT)
+                told.update(left)
+            else:
+                _send([*left, *([] if LINUX else [-self._worker])], signal.SIGKILL)
+            select.select([self._wake], [], [], 0.02)  # nothing is measured any more
+            left = self._left()
+        self._say(event="ended", status=self._status, survivors=len(left))
+
+    def _left(self) -> list[int]:
+        self._asked_by_signal()  # empties the pipe
+        self._reap()
+        return descendants()
+
+    def _asked_by_signal(self) -> bool:
+        try:
+            numbers = os.read(self._wake, 4096)
+        except BlockingIOError:
+            return False
+        return any(number in numbers for number in (signal.SIGTERM, signal.SIGHUP))
+
+    def _reap(self) -> None:
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if pid == 0:
+                    return
+                if pid == self._worker and self._status is None:
+                    self._status = os.waitstatus_to_exitcode(status)
+
+    def _say(self, **line: object) -> None:
+        with contextlib.suppress(BrokenPipeError):  # the controller is gone: nobody to tell
+            os.write(self._report, json.dumps(line).encode() + b"\n")
+
+
+def descendants() -> list[int]:
+    """Every process below this one, zombies too: with all others dead, they are ours to reap."""
+    parents = _parents_from_proc() if LINUX else _parents_from_ps()
+    below = {os.getpid()}
+    grew = True
+    while grew:
+        new = {pid for pid, parent in parents.items() if parent in below} - below
+        below |= new
+        grew = bool(new)
+    return sorted(below - {os.getpid()})
+
+
+def _parents_from_proc() -> dict[int, int]:
+    parents = {}
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
+            # the command's name may hold blanks and brackets: count from its last bracket
+            parents[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
+    return parents
+
+
+def _parents_from_ps() -> dict[int, int]:
+    import subprocess
+
+    with subprocess.Popen(["ps", "-A", "-o", "pid=,ppid="], stdout=subprocess.PIPE) as ps:
+        listing = ps.communicate()[0]
+    rows = [line.split() for line in listing.splitlines()]
+    return {int(row[0]): int(row[1]) for row in rows if len(row) == 2 and int(row[0]) != ps.pid}
+
+
+def _send(pids: list[int], *signals: int) -> None:
+    for pid in pids:
+        with contextlib.suppress(OSError):  # gone, or not ours: both show in the next look
+            for number in signals:
+                os.kill(pid, number)
+
+
+def _become_worker(prctl: Prctl, guardian: int, command: list[str]) -> None:
+    os.setsid()
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != guardian:  # it died before the line above
+        return
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and exec would keep that
+        signal.signal(number, signal.SIG_DFL)
+    os.execvp(command[0], command)
+
+
+def _prctl() -> Prctl:
+    if not LINUX:
+        return lambda _option, _value: 0
+    import ctypes
+
+    libc = ctypes.CDLL(None)
+    return lambda option, value: int(libc.prctl(option, value, 0, 0, 0))
+
+
+def _wake_on_signals() -> int:
+    """The end of a pipe on which every signal's number arrives; no signal ends the guardian."""
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
+    return reading
+
+
+def main(arguments: list[str]) -> None:
+    """Guard one worker from start to end."""
+    control, report, events = (int(number) for number in arguments[:3])
+    grace_s, folder, python, worker = float(arguments[3]), *arguments[4:7]
+    os.set_inheritable(control, False)
+    os.set_inheritable(report, False)
+    guardian = Guardian(control, report, grace_s)
+    guardian.start([python, "-I", worker, folder, str(events)], events)
+    guardian.watch()
+    guardian.end()
+    if guardian.orphaned:
+        import shutil
+
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

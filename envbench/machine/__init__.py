@@ -1,0 +1,42 @@
+"""Machine profiles and fingerprints: what is measured here, and what "here" is.
+
+A *profile* is a file in ``machines/``: data a person wrote. A *fingerprint* is what the machine
+is found to be: what the report trusts. Nothing is read or probed at import.
+"""
+
+from envbench.machine.host import choose, default_ladder, host_matches, profile_for_host
+from envbench.machine.probe import fingerprint
+from envbench.machine.profile_file import (
+    Match,
+    Profile,
+    Table,
+    parse_profile,
+    profile_toml,
+    read_profile,
+    valid_name,
+    write_profile,
+)
+from envbench.machine.shelf import LOCAL, Catalogue, Entry, catalogue, matching, profile, profiles
+
+__all__ = [
+    "LOCAL",
+    "Catalogue",
+    "Entry",
+    "Match",
+    "Profile",
+    "Table",
+    "catalogue",
+    "choose",
+    "default_ladder",
+    "fingerprint",
+    "host_matches",
+    "matching",
+    "parse_profile",
+    "profile",
+    "profile_for_host",
+    "profile_toml",
+    "profiles",
+    "read_profile",
+    "valid_name",
+    "write_profile",
+]

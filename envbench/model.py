@@ -1,0 +1,249 @@
+"""The values that everything else passes around, and the schema of a results file.
+
+A results file is JSON lines, one ``Record`` a line, told apart by ``"type"``. Raw facts only:
+steps and nanoseconds; every derived number is computed when read (``envbench.statistics``).
+What many runs share (the machine's fingerprint, a runtime's packages, a plan) is a line of its
+own, written once and referred to by its ``hash`` or ``id``.
+
+Units: names end in ``_ns`` (nanoseconds), ``_s`` (seconds) or ``_bytes``. ``steps`` are
+transitions of single environments (reset-only steps excluded), ``calls`` are vector steps.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Literal
+
+import msgspec
+
+SCHEMA = 1
+FAMILIES = ("atari", "mujoco", "gym")
+DEFAULT_TASK = {"atari": "Pong-v5", "mujoco": "Ant-v3"}
+
+Family = Literal["atari", "mujoco", "gym"]
+Value = bool | int | float | str
+Settings = dict[str, Value]
+
+
+# ---------------------------------------------------------------- what is asked for
+
+
+class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One entry of a table, made of several runs.
+
+    ``settings`` holds every setting of the backend, defaults filled in, so that two cells are
+    the same cell exactly when they are equal. ``variant`` holds those that differ from the
+    backend's stated default: what the row's label shows.
+    """
+
+    machine: str
+    env: Family
+    task: str
+    backend: str
+    numenv: int
+    env_instances: int
+    frame_skip: int | float
+    settings: Settings
+    variant: Settings = {}
+
+    @property
+    def key(self) -> str:
+        """A stable readable identifier: ``atari/Pong-v5/envpool-async/8`` and any variant."""
+        tail = "".join(f",{k}={v}" for k, v in sorted(self.variant.items()))
+        return f"{self.env}/{self.task}/{self.backend}/{self.numenv}{tail}"
+
+
+class Protocol(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How each run of a plan measures (seconds; MEASUREMENT: warm-up, then windows).
+
+    ``measured_s`` is the measured time of *one run*. ``calls``, where not None, replaces it: in
+    a job the run's vector steps, in a plan those of a cell over all its runs (``--total-step``).
+    """
+
+    window_s: float = 0.25
+    warmup_min_s: float = 1.0
+    warmup_max_s: float = 4.0
+    measured_s: float = 8.0
+    calls: int | None = None
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One run's order: the controller writes it as ``job.json``, the worker reads it."""
+
+    schema: int = SCHEMA
+    mode: Literal["measure", "probe"] = "measure"
+    run_id: str
+    adapter: str  # "module:attribute", imported by the worker only
+    family: Family
+    task: str
+    numenv: int
+    env_instances: int
+    frame_skip: int | float
+    settings: Settings
+    seed: int
+    protocol: Protocol
+
+
+# ---------------------------------------------------------------- what came back
+
+
+class Windows(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Consecutive windows, one entry a window in every column.
+
+    ``start_ns`` is the offset from the first window's start on the monotonic clock.
+    ``invalid`` maps a window's index (as a string) to the outside signal that spoilt it.
+    """
+
+    start_ns: list[int] = []
+    ns: list[int] = []
+    calls: list[int] = []
+    steps: list[int] = []
+    resets: list[int] = []
+    invalid: dict[str, str] = {}
+
+
+class Times(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where the run's time went, in nanoseconds."""
+
+    import_ns: int
+    build_ns: int
+    first_step_ns: int
+    warmup_ns: int
+    measured_ns: int
+
+
+class Load(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the machine and the worker's process tree did while windows were open.
+
+    ``None`` where this system has no such sensor.
+    """
+
+    cpu_s: float | None = None  # CPU seconds of the worker's process tree
+    other_cpu_s: float | None = None  # CPU seconds of everything else on the machine
+    steal_s: float | None = None
+    throttled_s: float | None = None
+    throttled_periods: int | None = None
+    pressure_s: float | None = None  # time in which some task waited for a CPU (PSI)
+    switches_voluntary: int | None = None
+    switches_involuntary: int | None = None
+    load_before: float | None = None  # 1-minute load average before the start
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Why a run gave no figure. ``reason`` is one word of a fixed list."""
+
+    reason: Literal[
+        "import",  # the backend's library is missing or broken
+        "exception",  # the environment or library raised
+        "signal",  # the worker died of a signal
+        "exit",  # the worker ended without a reply
+        "out-of-memory",
+        "stalled",  # no progress within the phase's limit
+        "invalid-figure",  # zero, negative, or more steps than calls allow
+        "setup",  # the runtime could not be made
+        "interrupted",
+    ]
+    message: str
+    phase: str = ""  # start, import, build, first_step, warmup, measure, close
+    step: int | None = None  # transitions made when it happened
+    signal: str | None = None  # e.g. SIGSEGV
+    exit_code: int | None = None
+    stderr_tail: str = ""
+    hint: str = ""  # what to do next
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="run"):
+    """One fresh worker process: a line of a results file, whatever its end."""
+
+    schema: int = SCHEMA
+    run_id: str
+    plan_id: str
+    round: int  # from 0
+    cell: Cell
+    seed: int
+    started_utc: str
+    fingerprint: str  # hash of a MachineFact
+    runtime: str  # hash of a RuntimeFact, "" where the worker never came up
+    quick: bool = False
+    times: Times | None = None
+    warmup: Windows = Windows()
+    measured: Windows = Windows()
+    steady: bool | None = None
+    peak_memory_bytes: int | None = None
+    peak_gpu_memory_bytes: int | None = None
+    load: Load = Load()
+    facts: dict[str, Any] = {}  # observation shape and dtype, autoreset, threads, physics …
+    failure: Failure | None = None
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="plan"):
+    """What a results file set out to measure; first line of the file.
+
+    A plan is complete when each (cell, round) has a run that was not interrupted, or its cell
+    has failed. ``worker`` and ``runtimes`` are hashes: a resume needs them unchanged.
+    """
+
+    schema: int = SCHEMA
+    plan_id: str
+    spec: str  # hash of cells, repeats, protocol and seed choice: what was asked for
+    cells: list[Cell]
+    repeats: dict[str, int]  # rounds a backend takes part in
+    protocol: dict[str, Protocol]  # by backend
+    quick: bool
+    seed: int
+    fingerprint: str
+    worker: str  # hash of the worker's source
+    runtimes: dict[str, str]  # backend -> RuntimeFact hash
+    started_utc: str
+    command: list[str]
+    envbench_version: str
+    git_commit: str | None = None
+    git_dirty: bool | None = None
+
+
+class MachineFact(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="machine"
+):
+    """What the machine was found to be. Referred to by ``hash``."""
+
+    schema: int = SCHEMA
+    hash: str
+    fingerprint: Fingerprint
+
+
+class RuntimeFact(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="runtime"
+):
+    """The interpreter a backend's worker ran in, and every package there."""
+
+    schema: int = SCHEMA
+    hash: str
+    python: str
+    implementation: str
+    packages: dict[str, str]
+
+
+class Fingerprint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What identifies the hardware and system; nothing that changes from minute to minute."""
+
+    cpu: str
+    logical_cpus: int
+    physical_cores: int | None
+    usable_cpus: int  # after affinity masks and cgroup quotas
+    memory_gib: int
+    gpus: list[str] = []
+    system: str = ""
+    kernel: str = ""
+    architecture: str = ""
+
+
+Record = Run | Plan | MachineFact | RuntimeFact
+
+
+# ---------------------------------------------------------------- identity
+
+
+def digest(value: object) -> str:
+    """A short stable hash of any value msgspec can encode (12 hex digits of SHA-256)."""
+    encoded = msgspec.json.encode(value, order="deterministic")
+    return hashlib.sha256(encoded).hexdigest()[:12]

@@ -1,0 +1,38 @@
+"""The JSON shape of a cell: one place for ``run --json``, ``report --json`` and their readers.
+
+``{"machine", "env", "task", "backend", "numenv", "env_instances", "settings", "fps",
+"steps_per_second", "frame_skip", "interval": [low, high] | null, "runs": [run ids], "flags": [],
+"failure": null | {…}}``; ``fps`` and ``steps_per_second`` are null exactly where ``failure`` is
+not. ``failure`` has the fields of ``envbench.model.Failure``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from envbench.statistics import Summary
+
+SCHEMA = 1
+
+
+def cell_json(summary: Summary) -> dict[str, Any]:
+    """One cell as plain values."""
+    cell, failure = summary.cell, summary.failure
+    return {
+        "machine": cell.machine,
+        "env": cell.env,
+        "task": cell.task,
+        "backend": cell.backend,
+        "numenv": cell.numenv,
+        "env_instances": cell.env_instances,
+        "settings": dict(cell.settings),
+        "fps": summary.fps,
+        "steps_per_second": summary.steps_per_second,
+        "frame_skip": cell.frame_skip,
+        "interval": None if summary.interval is None else list(summary.interval),
+        "runs": list(summary.runs),
+        "flags": list(summary.flags),
+        "failure": None if failure is None else msgspec.to_builtins(failure),
+    }

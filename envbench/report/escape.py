@@ -1,0 +1,47 @@
+"""A stranger's text made harmless: in Markdown, in an HTML comment, on a terminal.
+
+Names of tasks and machines, failure messages and hardware come from results files that anyone
+may have written. Whatever they hold stays text: it cannot open a tag, a link, a column or a line,
+mention anyone, or steer a terminal.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "|": "&#124;"}
+_SPECIAL = re.compile(r"[&<>|\\`*_\[\]~#$]|@(?=\w)|:(?=//)|(?<=www)\.")
+
+
+def plain(text: str, limit: int = 300) -> str:
+    """One line of visible characters: fit for a terminal. Longer text is cut, marked by …"""
+    shown = "".join(_visible(char) for char in text[: 4 * limit])
+    shown = " ".join(shown.split())
+    return shown if len(shown) <= limit else shown[: limit - 1].rstrip() + "…"
+
+
+def _visible(char: str) -> str:
+    if char.isspace():
+        return " "
+    return "\ufffd" if unicodedata.category(char) in _INVISIBLE else char
+
+
+def markdown(text: str, limit: int = 300) -> str:
+    """Text that Markdown shows as it is, in a table's cell or a paragraph."""
+    return _SPECIAL.sub(_harmless, plain(text, limit))
+
+
+def _harmless(found: re.Match[str]) -> str:
+    char = found[0]
+    if char == "@":  # an entity alone is a mention again once it is HTML
+        return "@&#8203;"
+    if char in ":.":
+        return f"{char}&#8203;"
+    return _ENTITIES.get(char, f"\\{char}")
+
+
+def comment(text: str) -> str:
+    """Text for an HTML comment's inside: a marker's."""
+    return re.sub(r"-{2,}", "-", re.sub(r"[<>|`]", "", plain(text, 200))).strip(" -")

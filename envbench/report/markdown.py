@@ -1,0 +1,62 @@
+"""A table written down in Markdown: the text that stands between a pair of markers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count, product
+from string import ascii_lowercase
+
+from envbench.report.existing import marks
+from envbench.report.table import Entry, Table
+
+
+def render(table: Table) -> str:
+    """The table, its note and its footnotes; lines end in ``\\n``, the last one in nothing."""
+    from tabulate import tabulate
+
+    written = [entry.written for _, row in table.rows for entry in row]
+    taken = {mark for text in [*written, *table.before, *table.after] for mark in marks(text)}
+    letters = _letters(table, taken)
+    grid = [[label, *(_text(entry, letters) for entry in row)] for label, row in table.rows]
+    body = tabulate(
+        grid,
+        headers=[table.heading, *table.columns],
+        tablefmt="github",
+        disable_numparse=True,
+        stralign="left",
+    )
+    kept = {mark: text for mark, text in table.footnotes.items() if mark in taken}
+    footnotes = kept | {mark: sentence for sentence, mark in letters.items()}
+    foot = [f"<sup>{mark}</sup> {footnotes[mark]}" for mark in sorted(footnotes, key=_order)]
+    parts = ["\n".join(table.before), body, table.note, *foot, "\n".join(table.after)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _text(entry: Entry, letters: dict[str, str]) -> str:
+    superscript = ",".join(sorted((letters[note] for note in entry.notes), key=_order))
+    superscript = f"<sup>{superscript}</sup>" if superscript else ""
+    if entry.fps is None:
+        return entry.written or superscript
+    figure = f"{entry.fps:.2f}"
+    return f"**{figure}**{superscript}" if entry.best else figure + superscript
+
+
+def _letters(table: Table, taken: set[str]) -> dict[str, str]:
+    """A letter for every footnote, in reading order; none that the document uses itself."""
+    free = (mark for mark in _alphabet() if mark not in taken)
+    letters: dict[str, str] = {}
+    for _, row in table.rows:
+        for entry in row:
+            for note in entry.notes:
+                if note not in letters:
+                    letters[note] = next(free)
+    return letters
+
+
+def _alphabet() -> Iterator[str]:
+    for length in count(1):
+        yield from map("".join, product(ascii_lowercase, repeat=length))
+
+
+def _order(mark: str) -> tuple[int, str]:
+    return len(mark), mark

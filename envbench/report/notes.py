@@ -1,0 +1,114 @@
+"""The sentences under a table: what its figures are, and what is to be known of some of them.
+
+Everything here is Markdown text, one line each, safe to print: records' text is escaped.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from envbench.machine import Profile
+from envbench.model import Failure, Fingerprint
+from envbench.report.escape import markdown
+from envbench.report.selection import Measured
+
+# How the line of notes begins: by it, a later report knows its own line from a person's.
+OPENING = "FPS is frames per second"
+
+FLAGS = {
+    "quick": "Measured quickly (`--quick`): one short process, no interval.",
+    "few-runs": "Fewer than five processes: there is no interval.",
+    "one-go": "Measured alone, in one go: its interval is one of repeatability within minutes.",
+    "unsteady": "Its speed had not settled when the longest warm-up ended.",
+    "no-reset": "No episode ended while this was measured: the cost of a reset is not in it.",
+    "disturbed": "Over half of its time was disturbed from outside: all of it counts.",
+    "throttled": "The CPU quota of its container throttled it.",
+    "steal": "Other virtual machines took CPU time from some of its windows (steal over 5 %).",
+    "other-load": "Other programs used over a tenth of the machine's CPU time meanwhile.",
+}
+
+
+def of_entry(found: Measured, profile: Profile | None) -> list[str]:
+    """The footnotes of one entry, in order."""
+    if found.summary.failure is not None:
+        return [of_failure(found.summary.failure)]
+    notes = [FLAGS[flag] for flag in found.summary.flags]
+    if other := _other_hardware(found, profile):
+        notes.append(other)
+    return notes
+
+
+def of_failure(failure: Failure) -> str:
+    """Why an entry is empty."""
+    where = f" in {failure.phase.replace('_', ' ')}" if failure.phase else ""
+    died = f", {failure.signal}" if failure.signal else ""
+    kind = markdown(f"{failure.reason}{where}{died}", 80)
+    return f"No figure ({kind}): {markdown(failure.message, 200) or 'no reason was given'}"
+
+
+def _other_hardware(found: Measured, profile: Profile | None) -> str:
+    if profile is None or profile.match.empty:
+        return ""
+    if found.fingerprint is None:
+        return "The hardware that this was measured on is not recorded."
+    if profile.fits(found.fingerprint):
+        return ""
+    return f"Measured on other hardware than the profile's: {hardware(found.fingerprint)}."
+
+
+def hardware(found: Fingerprint) -> str:
+    """A machine in a few words: CPU, how many, GPUs."""
+    whole = found.usable_cpus == found.logical_cpus
+    cpus = f"{found.logical_cpus}" if whole else f"{found.usable_cpus} of {found.logical_cpus}"
+    words = f"{found.cpu}, {cpus} CPU{'' if cpus == '1' else 's'}"
+    return markdown(", ".join([words, *dict.fromkeys(found.gpus)]), 200)
+
+
+def of_table(measured: Sequence[Measured]) -> str:
+    """The line under a table that has figures; "" where it has none."""
+    with_figures = [found for found in measured if found.summary.fps is not None]
+    if not with_figures:
+        return ""
+    skips = sorted({float(found.summary.cell.frame_skip) for found in with_figures})
+    opening = f"{OPENING}: steps per second × frame_skip ({', '.join(f'{s:g}' for s in skips)})."
+    sentences = [opening, *_in_flight(with_figures), _intervals(with_figures)]
+    return " ".join([*sentences, *_machines(with_figures)])
+
+
+def _in_flight(measured: Sequence[Measured]) -> list[str]:
+    ratios: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for found in measured:
+        cell = found.summary.cell
+        if cell.env_instances != cell.numenv:
+            ratios[found.label].append((cell.numenv, cell.env_instances))
+    return [f"{markdown(label)} {_kept(pairs)}" for label, pairs in sorted(ratios.items())]
+
+
+def _kept(pairs: Sequence[tuple[int, int]]) -> str:
+    factors = {instances / numenv for numenv, instances in pairs}
+    if len(factors) == 1:
+        return f"keeps {factors.pop():g} environments in flight for each one it returns."
+    listed = ", ".join(f"{instances} at {numenv}" for numenv, instances in sorted(pairs))
+    return f"keeps more environments in flight than it returns: {listed}."
+
+
+def _intervals(measured: Sequence[Measured]) -> str:
+    widths = []
+    for found in measured:
+        if found.summary.interval is not None and found.summary.fps:
+            low, high = found.summary.interval
+            widths.append(50 * (high - low) / found.summary.fps)
+    if not widths:
+        return "No figure has an interval."
+    small, large = f"{min(widths):.1f}", f"{max(widths):.1f}"
+    reach = f"±{small} %" if small == large else f"±{small} % to ±{large} %"
+    without = len(measured) - len(widths)
+    return f"95 % intervals: {reach}{f'; {without} without' if without else ''}."
+
+
+def _machines(measured: Sequence[Measured]) -> list[str]:
+    found = [hardware(each.fingerprint) for each in measured if each.fingerprint is not None]
+    days = sorted({markdown(each.when[:10]) for each in measured})
+    when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    return [f"Measured on {'; '.join(dict.fromkeys(found)) or 'unknown hardware'}, {when}."]

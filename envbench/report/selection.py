@@ -1,0 +1,139 @@
+"""Which measurement of each cell a report shows.
+
+Each cell shows its newest *complete* measurement: one plan's runs, every round of it ended (or the
+cell failed). Runs of different plans are never pooled. In order of preference:
+
+1. a full measurement, the newest;
+2. a quick one, where there is no full one;
+3. a failure, where there is no figure at all: a footnote, and an empty entry.
+
+A measurement that was stopped half-way is never shown, not even where there is nothing else: its
+rounds say nothing yet about the machine's drift. It is counted in ``Selection.warnings``, with
+the way to finish it. Runs whose plan is not there (a bad line) cannot be judged complete either.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from envbench import backends
+from envbench.model import Fingerprint, MachineFact, Plan, Record, Run
+from envbench.report.escape import plain
+from envbench.statistics import Summary, summarise
+
+_ENCODER = msgspec.json.Encoder(order="deterministic")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A cell's measurement in one plan. ``label`` is its row, ``when`` its last run's UTC start."""
+
+    summary: Summary
+    label: str
+    plan_id: str
+    when: str
+    quick: bool
+    fingerprint: Fingerprint | None
+
+    @property
+    def rank(self) -> tuple[int, str, str]:
+        """Of two measurements of one cell the greater is shown."""
+        kind = 0 if self.summary.failure else 1 if self.quick else 2
+        return kind, self.when, self.plan_id
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """What is shown, by machine, family, task, row and numenv; and what is not, in words."""
+
+    measured: list[Measured] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(kw_only=True)
+class _Archive:
+    plans: dict[str, Plan] = field(default_factory=dict)
+    machines: dict[str, Fingerprint] = field(default_factory=dict)
+    # plan -> cell -> run id -> run: a copied file does not double its runs
+    runs: dict[str, dict[bytes, dict[str, Run]]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(dict))
+    )
+
+
+def select(records: Iterable[Record]) -> Selection:
+    """The measurements to show, of all records of all files."""
+    archive = _sort(records)
+    best: dict[tuple[str, ...], Measured] = {}
+    warnings: list[str] = []
+    for plan_id, cells in archive.runs.items():
+        plan = archive.plans.get(plan_id)
+        if plan is None:
+            warnings.append(f"runs of the plan {plain(plan_id)} are left out: its line is missing")
+            continue
+        unfinished = 0
+        for runs in cells.values():
+            ordered = sorted(runs.values(), key=lambda run: (run.round, run.started_utc))
+            if not is_complete(plan, ordered):
+                unfinished += 1
+                continue
+            found = _measured(plan, ordered, archive.machines)
+            cell = found.summary.cell
+            slot = (cell.machine, cell.env, cell.task, found.label, str(cell.numenv))
+            if slot not in best or best[slot].rank < found.rank:
+                best[slot] = found
+        if unfinished:
+            warnings.append(_unfinished(plan, unfinished))
+    shown = [best[slot] for slot in sorted(best)]
+    return Selection(measured=shown, warnings=warnings)
+
+
+def is_complete(plan: Plan, runs: Iterable[Run]) -> bool:
+    """Whether one cell's runs are all that the plan asks for, or the cell has failed."""
+    repeats, rounds = 0, set()
+    for run in runs:
+        if run.failure is not None and run.failure.reason != "interrupted":
+            return True
+        repeats = plan.repeats.get(run.cell.backend, 0)
+        if run.failure is None and 0 <= run.round < repeats:
+            rounds.add(run.round)
+    return 0 < repeats <= len(rounds)
+
+
+def _sort(records: Iterable[Record]) -> _Archive:
+    archive = _Archive()
+    for record in records:
+        if isinstance(record, Run):
+            cell = _ENCODER.encode(record.cell)
+            archive.runs[record.plan_id][cell].setdefault(record.run_id, record)
+        elif isinstance(record, Plan):
+            archive.plans.setdefault(record.plan_id, record)
+        elif isinstance(record, MachineFact):
+            archive.machines[record.hash] = record.fingerprint
+    return archive
+
+
+def _measured(plan: Plan, runs: list[Run], machines: dict[str, Fingerprint]) -> Measured:
+    found = machines.get(runs[-1].fingerprint)
+    cpus = found.usable_cpus if found else 1
+    cell = runs[0].cell
+    return Measured(
+        summary=summarise(runs, cpus=cpus, alone=len(plan.cells) == 1),
+        label=backends.row_label(cell.backend, cell.variant),
+        plan_id=plan.plan_id,
+        when=max(run.started_utc for run in runs),
+        quick=plan.quick or any(run.quick for run in runs),
+        fingerprint=found,
+    )
+
+
+def _unfinished(plan: Plan, count: int) -> str:
+    cells = "1 cell" if count == 1 else f"{count} cells"
+    machine = plain(plan.cells[0].machine) if plan.cells else "?"
+    return (
+        f"{cells} of {machine} (plan {plain(plan.plan_id)}, {plain(plan.started_utc)}) left out: "
+        "not finished. The same `envbench run` command goes on with them."
+    )

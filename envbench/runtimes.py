@@ -1,0 +1,305 @@
+"""Which interpreter a backend's worker runs in: found, or made as an isolated environment.
+
+In this order: the one that a person gave (``--python BACKEND=PATH``), the current interpreter
+for a backend without requirements, else a virtual environment made by ``uv`` in the user's cache
+(``ENVBENCH_CACHE`` moves it), keyed by its requirements and Python version. A marker file is
+written last, under a lock: what lacks it is not ready, and two processes may make one at once.
+
+Paths are never resolved through symbolic links: a virtual environment's ``python`` is a link to
+the interpreter that it was made from, and only under its own path does it see its packages.
+
+``make`` raises ``SetupFailed`` (exit 3) with the package and the installer's reason, and leaves
+nothing half-made. ``find`` raises ``UsageError`` for a given interpreter that is none.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from envbench import backends
+from envbench.backends import Backend
+from envbench.errors import SetupFailed, UsageError
+from envbench.model import Settings, digest
+
+_MARKER = "envbench-ready.json"
+_TAIL_LINES = 12
+_POOLS = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "OPENCV_FOR_THREADS_NUM",
+)
+_XLA_LIBRARIES = ("brax", "jax", "mujoco_playground")
+
+
+class Runtime(msgspec.Struct, frozen=True, kw_only=True):
+    """An interpreter for a backend. ``managed``: made by envbench, in its cache."""
+
+    backend: str
+    python: str
+    managed: bool
+    ready: bool
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """Can the backend run here? ``reason`` says why not, ``fix`` what to do about it."""
+
+    state: Literal["ready", "needs-setup", "unavailable"]
+    reason: str = ""
+    fix: str = ""
+
+
+# ---------------------------------------------------------------- finding
+
+
+def parse_overrides(texts: Iterable[str]) -> dict[str, str]:
+    """``BACKEND=PATH`` texts of ``--python`` as backend name -> interpreter, both checked."""
+    overrides = {}
+    for text in texts:
+        name, equals, path = text.partition("=")
+        if not equals or not path:
+            raise UsageError(f"--python takes BACKEND=PATH, not {text!r}.")
+        overrides[backends.get(name).name] = _interpreter(path)
+    return overrides
+
+
+def _interpreter(path: str) -> str:
+    """The absolute path of what was given, links kept."""
+    found = shutil.which(os.path.expanduser(path))
+    if found is None:
+        inside = Path(path).expanduser() / "bin" / "python"
+        hint = f"Did you mean {inside}?" if inside.exists() else "Give the path of its python."
+        raise UsageError(f"--python: {path!r} is not an interpreter.", hint=hint)
+    return os.path.abspath(found)
+
+
+def find(backend: Backend, overrides: Mapping[str, str]) -> Runtime:
+    """The backend's interpreter. One of its own may have yet to be made (``ready`` false)."""
+    if backend.name in overrides:
+        path = _interpreter(overrides[backend.name])
+        return Runtime(backend=backend.name, python=path, managed=False, ready=True)
+    if not backend.requirements:
+        return Runtime(backend=backend.name, python=sys.executable, managed=False, ready=True)
+    folder = _folder(backend)
+    python = _python_in(folder)
+    ready = (folder / _MARKER).exists() and python.exists()
+    return Runtime(backend=backend.name, python=str(python), managed=True, ready=ready)
+
+
+def cache_folder() -> Path:
+    """Where isolated runtimes are kept."""
+    if moved := os.environ.get("ENVBENCH_CACHE"):
+        return Path(moved).expanduser().absolute() / "runtimes"
+    from platformdirs import user_cache_path
+
+    return user_cache_path("envbench") / "runtimes"
+
+
+def _version(backend: Backend) -> str:
+    return backend.python or f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def _folder(backend: Backend) -> Path:
+    key = digest([sorted(backend.requirements), _version(backend)])
+    return cache_folder() / f"{backend.name}-{key}"
+
+
+def _python_in(folder: Path) -> Path:
+    return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+
+
+# ---------------------------------------------------------------- status
+
+
+def status(backend: Backend, overrides: Mapping[str, str]) -> Status:
+    """Whether the backend can run here. Imports nothing of it, starts at most one interpreter."""
+    if backend.adapter is None or backend.unavailable:
+        reason = backend.unavailable or "it has no adapter"
+        fix = "leave it out: --backend all does"
+        return Status(state="unavailable", reason=reason, fix=fix)
+    runtime = find(backend, overrides)
+    library = backend.library.partition(".")[0]  # to look for a submodule would import its parent
+    if backend.name in overrides:
+        if _other_has(runtime.python, library):
+            return Status(state="ready")
+        return _missing(library, f"{runtime.python} -m pip install {library}")
+    if backend.systems and sys.platform not in backend.systems:
+        reason = f"{library} runs on {' and '.join(backend.systems)} only"
+        return Status(state="unavailable", reason=reason, fix="use a machine of that kind")
+    if runtime.managed:
+        return _managed_status(backend, runtime)
+    if _here(library):
+        return Status(state="ready")
+    return _missing(library, f"pip install {library}")
+
+
+def _managed_status(backend: Backend, runtime: Runtime) -> Status:
+    if runtime.ready:
+        return Status(state="ready")
+    reason = f"its runtime ({', '.join(backend.requirements)}) is not made yet"
+    return Status(state="needs-setup", reason=reason, fix=f"envbench setup {backend.name}")
+
+
+def _missing(library: str, fix: str) -> Status:
+    return Status(state="needs-setup", reason=f"{library} is not installed", fix=fix)
+
+
+def _here(library: str) -> bool:
+    """Is it installed in this interpreter? A bare folder of that name beside us does not count."""
+    from importlib.util import find_spec
+
+    spec = find_spec(library)
+    return spec is not None and spec.origin is not None
+
+
+def _other_has(python: str, library: str) -> bool:
+    import subprocess
+
+    code = (
+        "import sys, importlib.util as u; s = u.find_spec(sys.argv[1]); "
+        "sys.exit(s is None or s.origin is None)"
+    )
+    try:
+        asked = subprocess.run(
+            [python, "-I", "-c", code, library], capture_output=True, timeout=60, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UsageError(f"--python: {python} does not run as an interpreter: {error}") from error
+    return asked.returncode == 0
+
+
+# ---------------------------------------------------------------- making
+
+
+def make(backend: Backend, on_line: Callable[[str], None]) -> Runtime:
+    """Make the backend's isolated runtime, or take the one that is there.
+
+    ``on_line`` is told what is done and each line that the installer prints.
+    """
+    runtime = find(backend, {})
+    if not runtime.managed or runtime.ready:
+        return runtime
+    folder = _folder(backend)
+    try:
+        _make_locked(backend, folder, on_line)
+    except OSError as error:
+        raise SetupFailed(
+            f"the runtime of {backend.name!r} cannot be written: {error}",
+            hint="ENVBENCH_CACHE=FOLDER puts runtimes elsewhere.",
+        ) from error
+    return find(backend, {})
+
+
+def _make_locked(backend: Backend, folder: Path, on_line: Callable[[str], None]) -> None:
+    from filelock import FileLock
+
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{folder}.lock"):
+        if find(backend, {}).ready:  # another process made it while we waited
+            return
+        shutil.rmtree(folder, ignore_errors=True)  # left by one that was killed
+        try:
+            _install(backend, folder, on_line)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+
+def _install(backend: Backend, folder: Path, on_line: Callable[[str], None]) -> None:
+    on_line(f"{backend.name}: making a runtime with {', '.join(backend.requirements)}")
+    uv = _uv()
+    _call(backend, [uv, "venv", "--python", _version(backend), str(folder)], on_line)
+    python = str(_python_in(folder))
+    _call(backend, [uv, "pip", "install", "--python", python, *backend.requirements], on_line)
+    facts = {"backend": backend.name, "requirements": backend.requirements}
+    (folder / _MARKER).write_bytes(msgspec.json.encode(facts))
+
+
+def _uv() -> str:
+    import uv
+
+    try:
+        return uv.find_uv_bin()
+    except FileNotFoundError as error:
+        raise SetupFailed(
+            f"the installer is missing: {error}", hint="pip install --force-reinstall uv"
+        ) from error
+
+
+def _call(backend: Backend, command: list[str], on_line: Callable[[str], None]) -> None:
+    """Run the installer to its end; ``SetupFailed`` with the tail of what it said."""
+    import subprocess
+
+    tail: deque[str] = deque(maxlen=_TAIL_LINES)
+    with subprocess.Popen(
+        command,
+        cwd=cache_folder(),  # another project's uv settings do not reach a shared runtime
+        env=_installer_environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as process:
+        try:
+            for line in process.stdout or ():
+                tail.append(line.rstrip())
+                on_line(line.rstrip())
+        except BaseException:  # an interrupt: without it, leaving `with` would wait for the end
+            process.terminate()
+            raise
+    if process.returncode:
+        raise _failed(backend, tail)
+
+
+def _failed(backend: Backend, tail: Iterable[str]) -> SetupFailed:
+    return SetupFailed(
+        f"the runtime of {backend.name!r} could not be made "
+        f"({', '.join(backend.requirements)}):\n" + "\n".join(tail),
+        hint=f"Check the network, or name a folder of wheels in UV_FIND_LINKS, then "
+        f"`envbench setup {backend.name}`; or --python {backend.name}=PATH "
+        f"for an interpreter that has it.",
+    )
+
+
+def _installer_environment() -> dict[str, str]:
+    """The environment for uv: the user's, with pip's folders of wheels handed on.
+
+    pip parts them by spaces, uv by commas. Relative ones are made absolute because the
+    installer runs in another folder.
+    """
+    given = os.environ.get("UV_FIND_LINKS", "").split(",")
+    links = [*given, *os.environ.get("PIP_FIND_LINKS", "").split()]
+    absolute = [os.path.abspath(each) if os.path.exists(each) else each for each in links if each]
+    changes = {"UV_NO_PROGRESS": "1", "NO_COLOR": "1"}
+    if absolute:
+        changes["UV_FIND_LINKS"] = ",".join(dict.fromkeys(absolute))
+    return {**os.environ, **changes}
+
+
+# ---------------------------------------------------------------- the worker's environment
+
+
+def environment(backend: Backend, settings: Settings) -> dict[str, str]:
+    """The variables to set for a worker of this backend, and nothing else: they are recorded.
+
+    Thread pools are pinned to one thread where the parallelism is the backend's own, so that
+    numenv workers do not start numenv x cores threads. ``settings`` are the cell's.
+    """
+    if not backend.pin_threads:
+        return {}
+    pinned = dict.fromkeys(_POOLS, "1")
+    if backend.library.partition(".")[0] in _XLA_LIBRARIES:
+        pinned["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+    return pinned

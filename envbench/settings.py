@@ -1,0 +1,139 @@
+"""The settings of backends: typed, bounded, and resolved from what a person has typed.
+
+``resolve_settings`` turns ``--set KEY=VALUE`` into a cell's full settings; ``PRESETS`` are such
+texts under a name. Errors are ``UnknownName`` and ``UsageError`` (exit 2), and name the setting,
+what it takes and the nearest.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from envbench.errors import UnknownName, UsageError
+from envbench.model import Family, Settings, Value
+
+if TYPE_CHECKING:
+    from envbench.backends import Backend
+
+_BOOLS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+_TAKES = {
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "str": "text",
+}
+LARGEST_INT = 2**31 - 1  # what the measured libraries keep such numbers in
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One setting of a backend. ``families`` empty: it applies to all that the backend runs."""
+
+    name: str
+    type: Literal["bool", "int", "float", "str"]
+    default: Value
+    choices: list[Value] = []
+    minimum: float | None = None
+    families: list[Family] = []
+    help: str = ""
+
+    def applies(self, family: str) -> bool:
+        return not self.families or family in self.families
+
+
+# EnvPool's own procedure (its benchmark/test_envpool.py): one batch of actions for ever,
+# use_inter_area_resize=False, threads bound from core 0, and use_fire_reset as the library has it.
+PRESETS: dict[str, dict[str, str]] = {
+    "envpool-published": {
+        "actions": "constant",
+        "resize": "bilinear",
+        "fire_reset": "true",
+        "affinity": "0",
+    }
+}
+
+
+def settings_of(backend: Backend, family: str) -> dict[str, Setting]:
+    """The settings that the backend takes for this family, by name."""
+    return {each.name: each for each in backend.settings if each.applies(family)}
+
+
+def resolve_settings(
+    backend: Backend, family: str, given: Mapping[str, str]
+) -> tuple[Settings, Settings]:
+    """All settings of a cell with defaults filled in, and only those that differ from them."""
+    known = settings_of(backend, family)
+    for name in given:
+        if name not in known:
+            raise _unknown_setting(backend, family, name)
+    defaults = {name: setting.default for name, setting in known.items()}
+    settings = defaults | {name: parse(known[name], text) for name, text in given.items()}
+    return settings, {k: v for k, v in settings.items() if v != defaults[k]}
+
+
+def _unknown_setting(backend: Backend, family: str, name: str) -> UsageError:
+    for setting in backend.settings:
+        if setting.name == name:
+            return UsageError(
+                f"the setting {name!r} of {backend.name} applies to "
+                f"{' and '.join(setting.families)} only, not to {family}."
+            )
+    return UnknownName(f"setting of {backend.name}", name, list(settings_of(backend, family)))
+
+
+def parse(setting: Setting, text: str) -> Value:
+    """The typed value of what a person wrote, or a ``UsageError`` saying what is taken."""
+    if setting.choices:
+        choices = {shown(choice): choice for choice in setting.choices}
+        if text not in choices:
+            raise UnknownName(
+                f"value of {setting.name!r}:", text, [each or "''" for each in choices]
+            )
+        return choices[text]
+    value = _typed(setting.type, text)
+    least = -math.inf if setting.minimum is None else setting.minimum
+    if value is None or (isinstance(value, int | float) and value < least):
+        raise UsageError(f"the setting {setting.name!r} takes {takes(setting)}, not {text!r}.")
+    return value
+
+
+def takes(setting: Setting) -> str:
+    """What a person may write: ``area or bilinear``, ``a number of at least 1``."""
+    if setting.choices:
+        return " or ".join(shown(each) or "''" for each in setting.choices)
+    least = "" if setting.minimum is None else f" of at least {setting.minimum:g}"
+    return _TAKES[setting.type] + least
+
+
+def _typed(kind: str, text: str) -> Value | None:
+    if kind == "bool":
+        return _BOOLS.get(text.lower())
+    if kind == "int":
+        whole = int(text) if re.fullmatch(r"[+-]?[0-9]{1,10}", text) else None
+        return whole if whole is not None and abs(whole) <= LARGEST_INT else None
+    if kind == "float":
+        try:
+            number = float(text)
+        except ValueError:
+            return None
+        return number if math.isfinite(number) else None
+    return text
+
+
+def preset_settings(name: str, backend: Backend, family: str) -> dict[str, str]:
+    """The part of a preset that applies to this backend and family, as ``--set`` would give it."""
+    if name not in PRESETS:
+        raise UnknownName("preset", name, list(PRESETS))
+    known = settings_of(backend, family)
+    return {key: value for key, value in PRESETS[name].items() if key in known}
+
+
+def shown(value: Value) -> str:
+    """A value as a person writes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value).removesuffix(".0")

@@ -1,0 +1,256 @@
+"""The controller's side of one worker: start it under its guardian, watch it, tell how it ended.
+
+``supervise`` returns only when neither the worker nor anything it started is left. It never
+raises for a worker's trouble: an ``Ending`` tells it. What ``on_event`` raises, and what a signal
+handler raises in the main thread, passes through once everything has been ended.
+
+The heartbeat is progress: a phase that follows the last one, or a window in which steps were
+made. Output is none: a worker can hang while printing. Silence is allowed per phase (``Limits``).
+
+It costs next to nothing while windows are open: one blocking ``poll``, woken by window events,
+and by output at most ``1 / OUTPUT_PAUSE_S`` times a second however much a library prints.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from envbench.guarded import PIPE_BYTES, STOP_PATIENCE_S, Guarded, signals_held
+
+PHASES = ("start", "import", "build", "first_step", "warmup", "measure", "close")
+TAIL_BYTES = 16 * 1024
+LINE_BYTES = 64 * 1024
+OUTPUT_PAUSE_S = 0.1
+
+OnEvent = Callable[[dict[str, Any]], None]
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds without progress that each phase is allowed; then the worker is ended.
+
+    A compile may be silent for minutes, a window may not. ``grace_s`` is what SIGTERM is given
+    before SIGKILL.
+    """
+
+    start_s: float = 60.0
+    import_s: float = 300.0
+    build_s: float = 600.0
+    first_step_s: float = 1800.0
+    warmup_s: float = 60.0
+    measure_s: float = 60.0
+    close_s: float = 60.0
+    grace_s: float = 2.0
+
+    def of(self, phase: str) -> float:
+        """The limit of one of ``PHASES``."""
+        return float(getattr(self, f"{phase}_s"))
+
+
+class Ending(msgspec.Struct, frozen=True, kw_only=True):
+    """How a worker ended. ``status`` is an exit code, or minus a signal's number."""
+
+    status: int | None  # None where it was never learnt
+    phase: str
+    steps: int  # transitions that its windows told of
+    tail: str  # the last of its stdout and stderr
+    stalled_s: float | None = None  # ended by us after so long without progress
+    unstartable: str = ""  # why the interpreter could not be started
+    unguarded: bool = False  # the guardian died first
+    survivors: int = 0  # processes that even SIGKILL did not end
+
+
+class _Phase(msgspec.Struct, tag="phase", tag_field="event"):
+    phase: Literal["import", "build", "first_step", "warmup", "measure", "close"]
+
+
+class _Window(msgspec.Struct, tag="window", tag_field="event"):
+    phase: Literal["warmup", "measure"]
+    ns: int
+    calls: int
+    steps: int
+    resets: int
+
+
+class _Started(msgspec.Struct, tag="started", tag_field="event"):
+    pid: int
+
+
+class _Failed(msgspec.Struct, tag="failed", tag_field="event"):
+    message: str
+
+
+class _Ended(msgspec.Struct, tag="ended", tag_field="event"):
+    status: int | None
+    survivors: int
+
+
+def supervise(
+    command: tuple[str, Path, Path],
+    *,
+    environment: Mapping[str, str],
+    limits: Limits,
+    on_event: OnEvent,
+) -> Ending:
+    """Run ``command``, which is (interpreter, worker's main file, job's folder), to its end."""
+    with contextlib.ExitStack() as stack:
+        try:
+            with signals_held():  # a Ctrl-C in here is raised once the stack knows what to end
+                guarded = Guarded(command, environment, limits.grace_s)
+                stack.callback(guarded.close)
+        except OSError as trouble:
+            return Ending(status=None, phase="start", steps=0, tail="", unstartable=str(trouble))
+        return _Watch(guarded, limits, on_event).run()
+
+
+class _Watch:
+    """Reads the three pipes until the guardian has reported the end, or is beyond reporting."""
+
+    def __init__(self, guarded: Guarded, limits: Limits, on_event: OnEvent) -> None:
+        self._guarded = guarded
+        self._limits = limits
+        self._on_event = on_event
+        self._events = _Lines(_Phase | _Window)
+        self._report = _Lines(_Started | _Failed | _Ended)
+        self._tail = b""
+        self._buffer = bytearray(PIPE_BYTES)
+        self._phase = "start"
+        self._steps = 0
+        self._ended: _Ended | None = None
+        self._lost = False
+        self._unstartable = ""
+        self._stalled_s: float | None = None
+        self._progressed = time.monotonic()
+        self._deadline = self._progressed + limits.of("start")
+        self._output_from = 0.0  # when output may be read again
+
+    def run(self) -> Ending:
+        """Watch to the end."""
+        readers = {
+            self._guarded.report: self._read_report,
+            self._guarded.events: self._read_events,
+            self._guarded.output: self._read_output,
+        }
+        poll = select.poll()
+        for fd in readers:
+            poll.register(fd, select.POLLIN)
+        while self._ended is None and not self._lost:
+            now = time.monotonic()
+            if now >= self._deadline:
+                self._expire(now)
+            if self._output_from and now >= self._output_from:
+                self._output_from = 0.0
+                poll.register(self._guarded.output, select.POLLIN)
+            until = min(self._deadline, self._output_from or self._deadline)
+            for fd, _ in poll.poll(max(0.0, until - now) * 1000 + 1):
+                if not readers[fd]() or fd == self._guarded.output:
+                    poll.unregister(fd)
+        for _ in range(4):  # what was written last; all its writers are dead
+            self._read_events()
+            self._read_output()
+        return self._ending()
+
+    def _expire(self, now: float) -> None:
+        """Too long without progress: stop the worker; then, give the guardian up."""
+        if self._stalled_s is not None:
+            self._lost = True
+            return
+        self._stalled_s = now - self._progressed
+        self._deadline = now + self._limits.grace_s + STOP_PATIENCE_S
+        self._guarded.stop()
+
+    def _read_report(self) -> bool:
+        data = _read(self._guarded.report)
+        for line in self._report.feed(data or b""):
+            if isinstance(line, _Started):
+                self._guarded.worker = line.pid
+            elif isinstance(line, _Failed):
+                self._unstartable = line.message
+            elif isinstance(line, _Ended):
+                self._ended = line
+        self._lost = self._lost or data == b""
+        return data != b""
+
+    def _read_events(self) -> bool:
+        data = _read(self._guarded.events)
+        for event in self._events.feed(data or b""):
+            if isinstance(event, _Phase | _Window):
+                self._note_progress(event)
+                self._on_event(msgspec.to_builtins(event))
+        return data != b""
+
+    def _note_progress(self, event: _Phase | _Window) -> None:
+        if isinstance(event, _Window):
+            advanced = event.steps > 0
+            self._steps += max(0, event.steps)
+        else:
+            advanced = PHASES.index(event.phase) > PHASES.index(self._phase)
+            self._phase = event.phase if advanced else self._phase
+        if advanced and self._stalled_s is None:
+            self._progressed = time.monotonic()
+            self._deadline = self._progressed + self._limits.of(self._phase)
+
+    def _read_output(self) -> bool:
+        """Keep the last of what there is, without a copy of the rest."""
+        self._output_from = time.monotonic() + OUTPUT_PAUSE_S
+        try:
+            size = os.readv(self._guarded.output, [self._buffer])
+        except BlockingIOError:
+            return True
+        if size == 0:
+            self._output_from = 0.0
+        last = bytes(memoryview(self._buffer)[max(0, size - TAIL_BYTES) : size])
+        self._tail = (self._tail + last)[-TAIL_BYTES:]
+        return size > 0
+
+    def _ending(self) -> Ending:
+        return Ending(
+            status=self._ended.status if self._ended else None,
+            phase=self._phase,
+            steps=self._steps,
+            tail=self._tail.decode(errors="replace"),
+            stalled_s=self._stalled_s,
+            unstartable=self._unstartable,
+            unguarded=self._ended is None,
+            survivors=self._ended.survivors if self._ended else 0,
+        )
+
+
+class _Lines:
+    """Bounded JSON lines of known shapes; whatever else comes down the pipe is dropped."""
+
+    def __init__(self, shapes: Any) -> None:
+        self._decoder = msgspec.json.Decoder(shapes)
+        self._rest = b""
+        self._overlong = False
+
+    def feed(self, data: bytes) -> list[Any]:
+        """The values that ``data`` completes."""
+        *whole, self._rest = (self._rest + data).split(b"\n")
+        if self._overlong and whole:
+            del whole[0]
+            self._overlong = False
+        if len(self._rest) > LINE_BYTES:
+            self._rest, self._overlong = b"", True
+        return [value for line in whole if (value := self._decode(line)) is not None]
+
+    def _decode(self, line: bytes) -> Any:
+        try:
+            return self._decoder.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return None
+
+
+def _read(fd: int) -> bytes | None:
+    """What there is; None for nothing yet, empty at the end of file."""
+    try:
+        return os.read(fd, LINE_BYTES)
+    except BlockingIOError:
+        return None

@@ -1,0 +1,186 @@
+"""The contract that every backend keeps, as a test class to inherit.
+
+A plugin is a package with an entry point of the group ``envbench.backends`` (static data: a
+``Backend``) and an adapter class that only the worker imports
+(``envbench_worker.contract.Adapter`` says what it has to do). Its author tests it with pytest in
+ten lines, after ``pip install envbench`` and ``pip install -e .``::
+
+    from envbench.testing import BackendContract
+    from my_package.envbench_data import BACKEND
+
+    class TestMyBackend(BackendContract):
+        backend = BACKEND
+        family = "gym"
+        task = "CartPole-v1"
+        sees_resets = True  # its episodes end within half a second
+
+        def audit(self, reply):  # optional: count the work a second way
+            assert reply.facts["elapsed_steps"] >= sum(reply.measured.steps)
+
+Each test runs the real worker in a fresh process, in the interpreter in which ``envbench run``
+would run it; the plugin has to be installed there, because the worker sees neither the current
+folder nor PYTHONPATH. The built-in backends pass the same contract (``tests/test_contract.py``).
+
+This module imports without pytest.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from envbench import backends, runtimes
+from envbench.backends import Backend
+from envbench.frames import frames_per_step
+from envbench.model import Family, Job, Protocol
+from envbench.runner import Reply, execute
+
+SHORT = Protocol(window_s=0.05, warmup_min_s=0.2, warmup_max_s=0.2, measured_s=0.3)
+UNKNOWN_TASK = "NoSuchTaskAnywhere-v0"
+FACTS = (
+    "observation_shape",
+    "observation_dtype",
+    "action_source",
+    "autoreset",
+    "env_instances",
+)
+_MARK = "ENVBENCH_CONTRACT"  # carried by every process that a run starts, however it is started
+
+
+class BackendContract:
+    """Inherit, name the backend, a family and a task; pytest runs the rest.
+
+    ``settings`` are as ``--set`` gives them; ``overrides`` as ``--python`` does (backend name ->
+    interpreter). ``sees_resets``: episodes of random actions end within half a second.
+    """
+
+    backend: ClassVar[Backend]
+    family: ClassVar[Family]
+    task: ClassVar[str]
+    numenv: ClassVar[int] = 2
+    settings: ClassVar[Mapping[str, str]] = {}
+    overrides: ClassVar[Mapping[str, str]] = {}
+    sees_resets: ClassVar[bool] = False
+
+    _measured: ClassVar[dict[tuple[type, int], Reply]] = {}
+
+    # -------------------------------------------------------- what a subclass may change
+
+    def audit(self, reply: Reply) -> None:
+        """Count the work a second way (an emulator's frame number, simulated time) and assert."""
+
+    # -------------------------------------------------------- what is asked of the backend
+
+    def test_is_data_that_the_registry_accepts(self) -> None:
+        assert backends.trouble(self.backend) == ""
+        backends.check_family(self.backend, self.family)
+
+    def test_finds_its_task_without_stepping_it(self) -> None:
+        reply = self.run("probe")
+        assert reply.ok, reply.failure
+        assert not reply.measured.steps
+
+    def test_refuses_an_unknown_task_with_the_known_names(self) -> None:
+        reply = self.run("probe", task=UNKNOWN_TASK)
+        assert not reply.ok
+        assert reply.failure is not None
+        assert reply.known_tasks, "raise UnknownTaskError(task, known) from probe"
+        assert UNKNOWN_TASK not in reply.known_tasks
+
+    def test_counts_transitions_and_not_calls(self) -> None:
+        reply = self.measured()
+        windows = reply.measured
+        assert sum(windows.steps) > 0
+        # Where the next step only resets, that step is not a transition.
+        in_calls = reply.facts["autoreset"] == "next-step"
+        for calls, steps, resets in zip(windows.calls, windows.steps, windows.resets, strict=True):
+            assert calls > 0
+            assert min(steps, resets) >= 0
+            assert steps + (resets if in_calls else 0) <= calls * self.numenv
+
+    def test_counts_resets_where_episodes_end(self) -> None:
+        reply = self.measured()
+        resets = sum(reply.warmup.resets) + sum(reply.measured.resets)
+        assert resets > 0 or not self.sees_resets
+
+    def test_measures_for_as_long_as_it_is_asked(self) -> None:
+        reply = self.measured()
+        assert sum(reply.measured.ns) >= SHORT.measured_s * 1e9
+        assert reply.times is not None
+        assert reply.times.first_step_ns > 0
+
+    def test_says_what_ran(self) -> None:
+        facts = self.measured().facts
+        assert not [name for name in FACTS if name not in facts]
+        assert facts["env_instances"] == self.job("measure").env_instances
+        assert facts["action_source"]
+
+    def test_runs_with_another_seed(self) -> None:
+        assert sum(self.measured(seed=1).measured.steps) > 0
+
+    def test_agrees_with_its_own_audit(self) -> None:
+        self.audit(self.measured())
+
+    def test_leaves_no_process_behind(self) -> None:
+        mark = uuid.uuid4().hex
+        assert self.run("measure", mark=mark).ok
+        assert not _marked(mark)
+
+    # -------------------------------------------------------- how it is run
+
+    def measured(self, seed: int = 0) -> Reply:
+        """The reply of one short measurement, made once a class and seed; it has to be good."""
+        key = (type(self), seed)
+        if key not in self._measured:
+            self._measured[key] = self.run("measure", seed=seed)
+        reply = self._measured[key]
+        assert reply.ok, reply.failure
+        return reply
+
+    def run(self, mode: Literal["measure", "probe"], *, mark: str = "", **changes: Any) -> Reply:
+        """One real worker process, in the backend's interpreter."""
+        runtime = runtimes.find(self.backend, self.overrides)
+        if not runtime.ready:
+            runtime = runtimes.make(self.backend, lambda line: None)
+        job = self.job(mode, **changes)
+        return execute(
+            job,
+            python=runtime.python,
+            environment={
+                **os.environ,
+                **runtimes.environment(self.backend, job.settings),
+                _MARK: mark,
+            },
+        )
+
+    def job(self, mode: Literal["measure", "probe"], *, task: str = "", seed: int = 0) -> Job:
+        settings, _ = backends.resolve_settings(self.backend, self.family, self.settings)
+        return Job(
+            mode=mode,
+            run_id=f"contract-{uuid.uuid4().hex[:8]}",
+            adapter=self.backend.adapter or "",
+            family=self.family,
+            task=task or self.task,
+            numenv=self.numenv,
+            env_instances=backends.env_instances(self.backend, self.numenv, settings),
+            frame_skip=frames_per_step(self.family, self.task),
+            settings=settings,
+            seed=seed,
+            protocol=SHORT,
+        )
+
+
+def _marked(mark: str) -> list[int]:
+    """Processes that a run started and that still live, also where their parent is gone."""
+    import psutil
+
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(_MARK) == mark and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process.pid)
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+    return found

@@ -1,0 +1,1 @@
+"""One file a backend; each imports only its own library."""

@@ -1,0 +1,84 @@
+"""What EnvPool's two modes share: making a pool at the reference settings, and counting it.
+
+EnvPool resets on the step after an episode's end, as Gymnasium does; it marks such a result with
+``elapsed_step`` 0, which is what is counted (exact in both modes, whatever order results come).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List
+
+import envpool
+import numpy as np
+from envpool.registration import registry
+
+from envbench_worker import actions
+from envbench_worker.contract import Adapter, Counts, UnknownTaskError
+
+
+class EnvPool(Adapter):
+    """A pool of ``env_instances`` environments that returns ``numenv`` at a time."""
+
+    def probe(self) -> None:
+        known = _known(self.job.family)
+        if self.job.task not in known:
+            raise UnknownTaskError(self.job.task, known)
+
+    def build(self) -> None:
+        job = self.job
+        self.pool = envpool.make(job.task, env_type="gymnasium", **self._arguments())
+        space = self.pool.action_space
+        self.bank = actions.bank(space, job.numenv, job.seed, job.settings["actions"])
+        self.batches = actions.forever(self.bank)
+
+    def _arguments(self) -> Dict[str, Any]:
+        job, settings = self.job, self.job.settings
+        arguments: Dict[str, Any] = {
+            "num_envs": job.env_instances,
+            "batch_size": job.numenv,
+            "num_threads": settings["threads"],
+            "thread_affinity_offset": settings["affinity"],
+            "seed": job.seed,
+        }
+        if job.family == "atari":
+            arguments.update(
+                frame_skip=int(job.frame_skip),
+                stack_num=4,
+                noop_max=30,
+                use_fire_reset=settings["fire_reset"],
+                episodic_life=False,
+                reward_clip=False,
+                repeat_action_probability=0.0,
+                full_action_space=False,
+                max_episode_steps=108_000 // int(job.frame_skip),
+                use_inter_area_resize=settings["resize"] == "area",
+            )
+        return arguments
+
+    def _count(self, elapsed: Any, calls: int) -> Counts:
+        resets = int((np.frombuffer(b"".join(elapsed), dtype=np.int32) == 0).sum())
+        return Counts(calls * self.job.numenv - resets, resets)
+
+    def facts(self) -> Dict[str, Any]:
+        space = self.pool.observation_space
+        arguments = self._arguments()
+        return {
+            "observation_shape": list(space.shape),
+            "observation_dtype": str(space.dtype),
+            "action_source": actions.described(self.bank, self.job.seed),
+            "autoreset": "next-step",
+            "env_instances": self.job.env_instances,
+            "batch": self.job.numenv,
+            "threads": self.job.settings["threads"] or "library default",
+            "library_task": self.job.task,
+            "library_arguments": arguments,
+        }
+
+    def close(self) -> None:
+        self.pool.close()
+
+
+def _known(family: str) -> List[str]:
+    """The tasks of a family that EnvPool has (of MuJoCo's, those that are Gymnasium's)."""
+    module = {"atari": "envpool.atari", "mujoco": "envpool.mujoco.gym"}[family]
+    return sorted(name for name, spec in registry.specs.items() if spec[0] == module)

@@ -1,0 +1,70 @@
+"""What for-loop and subprocess share: stepping a Gymnasium vector environment and counting it.
+
+Gymnasium's default autoreset is *next step*: the step after an episode's end only resets, and is
+no transition. Episode ends are held as the library returned them (a learner stores them too) and
+counted once a window.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any, Dict
+
+import numpy as np
+
+from envbench_worker import actions
+from envbench_worker.adapters import gymnasium_tasks
+from envbench_worker.contract import Adapter, Counts
+
+
+class GymnasiumVector(Adapter):
+    """A backend whose ``make_vector`` gives a ``gymnasium.vector.VectorEnv``."""
+
+    def make_vector(self) -> Any:
+        raise NotImplementedError
+
+    def probe(self) -> None:
+        gymnasium_tasks.probe(self.job)
+
+    def build(self) -> None:
+        job = self.job
+        self.envs = self.make_vector()
+        self.envs.reset(seed=job.seed)
+        space = self.envs.single_action_space
+        self.bank = actions.bank(space, job.numenv, job.seed, job.settings["actions"])
+        self.batches = actions.forever(self.bank)
+        self.ended = 0  # environments whose next step only resets
+
+    def run(self, calls: int) -> Counts:
+        step = self.envs.step
+        ends: Any = []
+        hold = ends.append
+        for batch in islice(self.batches, calls):
+            result = step(batch)
+            hold(result[2])
+            hold(result[3])
+        return self._count(ends, calls)
+
+    def _count(self, ends: Any, calls: int) -> Counts:
+        numenv = self.job.numenv
+        flags = np.frombuffer(b"".join(ends), dtype=np.bool_).reshape(calls, 2, numenv)
+        over = flags[:, 0] | flags[:, 1]
+        last = int(over[-1].sum())
+        resets = self.ended + int(over.sum()) - last
+        self.ended = last
+        return Counts(calls * numenv - resets, resets)
+
+    def facts(self) -> Dict[str, Any]:
+        space = self.envs.single_observation_space
+        facts: Dict[str, Any] = {
+            "observation_shape": list(space.shape) if space.shape is not None else None,
+            "observation_dtype": str(space.dtype),
+            "action_source": actions.described(self.bank, self.job.seed),
+            "autoreset": "next-step",
+            "env_instances": self.job.numenv,
+        }
+        facts.update(gymnasium_tasks.described(self.job))
+        return facts
+
+    def close(self) -> None:
+        self.envs.close()

@@ -1,0 +1,166 @@
+"""The measuring loop: warm-up to steady state, then windows, on the monotonic clock only.
+
+A window is a fixed number of vector steps, chosen in the warm-up to last about ``window_s``: the
+clock is read once a window, so that inside it nothing happens that a learner would not do.
+Windows lie back to back (one's end is the next one's start): a backend that runs ahead in its
+own threads gains nothing while we keep the books, and the cost of keeping them (about 0.1 ms a
+window) is charged to us, never to nobody.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Callable, Dict, List, Optional
+
+from envbench_worker.contract import Adapter
+from envbench_worker.sensors import Sensors
+
+STEADY_WINDOWS = 8
+STEADY_TOLERANCE = 0.02
+STEAL_LIMIT = 0.05
+SUSPEND_LIMIT_NS = 50_000_000
+
+Emit = Callable[[Dict[str, Any]], None]
+clock = time.perf_counter_ns
+
+
+class Windows:
+    """Consecutive windows in columns, as ``envbench.model.Windows`` stores them."""
+
+    def __init__(self) -> None:
+        self.start_ns: List[int] = []
+        self.ns: List[int] = []
+        self.calls: List[int] = []
+        self.steps: List[int] = []
+        self.resets: List[int] = []
+        self.invalid: Dict[str, str] = {}
+
+    def as_dict(self) -> Dict[str, Any]:
+        return dict(self.__dict__)
+
+
+class Meter:
+    """Runs an adapter window by window and keeps the books."""
+
+    def __init__(self, adapter: Adapter, protocol: Dict[str, Any], emit: Emit) -> None:
+        self.adapter = adapter
+        self.protocol = protocol
+        self.emit = emit
+        self.sensors = Sensors()
+        self.warmup = Windows()
+        self.measured = Windows()
+        self.total_steps = 0
+        self._origin = self._last = 0
+
+    def first_step(self) -> int:
+        """The first vector step, compile included; returns its nanoseconds."""
+        start = clock()
+        self.total_steps += self.adapter.run(1).steps
+        return clock() - start
+
+    def warm_up(self) -> bool:
+        """Windows until the rate is steady; True when it was before the time was up."""
+        self._open()
+        calls, ramp = self._calibrate()
+        while True:
+            calls = self._fitting(self.warmup, calls)
+            elapsed = self._last - self._origin
+            steady = is_steady(self.warmup, ramp)
+            if elapsed >= self.protocol["warmup_min_s"] * 1e9 and steady:
+                return True
+            if elapsed >= self.protocol["warmup_max_s"] * 1e9:
+                return steady
+            self._window("warmup", self.warmup, calls)
+
+    def measure(self) -> None:
+        """Windows of a fixed number of calls until the time or the calls are used up."""
+        calls = self._fitting(self.warmup, 1)
+        budget: Optional[int] = self.protocol["calls"]
+        self._open()
+        if budget is not None:
+            while budget > 0:
+                self._window("measure", self.measured, min(calls, budget))
+                budget -= calls
+            return
+        end = self._origin + int(self.protocol["measured_s"] * 1e9)
+        while self._last < end:
+            self._window("measure", self.measured, calls)
+
+    def _open(self) -> None:
+        self.sensors.window()
+        self._origin = self._last = clock()
+
+    def _calibrate(self) -> Any:
+        """Double the calls a window from one until windows are long enough to extrapolate."""
+        calls, windows = 1, 0
+        while True:
+            self._window("warmup", self.warmup, calls)
+            windows += 1
+            if self.warmup.ns[-1] * 4 >= self.protocol["window_s"] * 1e9:
+                return calls, windows
+            calls *= 2
+
+    def _fitting(self, windows: Windows, otherwise: int) -> int:
+        """How many calls last about one window at the latest rate."""
+        if not windows.ns:
+            return otherwise
+        per_call = windows.ns[-1] / windows.calls[-1]
+        return max(1, int(self.protocol["window_s"] * 1e9 / per_call + 0.5))
+
+    def _window(self, phase: str, windows: Windows, calls: int) -> None:
+        start = self._last
+        counts = self.adapter.run(calls)
+        self._last = clock()
+        ns = self._last - start
+        reason = invalidity(self.sensors.window(), ns)
+        if reason:
+            windows.invalid[str(len(windows.ns))] = reason
+        windows.start_ns.append(start - self._origin)
+        windows.ns.append(ns)
+        windows.calls.append(calls)
+        windows.steps.append(counts.steps)
+        windows.resets.append(counts.resets)
+        self.total_steps += counts.steps
+        self.emit(
+            {
+                "event": "window",
+                "phase": phase,
+                "ns": ns,
+                "calls": calls,
+                "steps": counts.steps,
+                "resets": counts.resets,
+            }
+        )
+
+
+def invalidity(signals: Dict[str, float], ns: int) -> str:
+    """Why an outside signal spoils this window, or an empty string.
+
+    Declared beforehand and the only grounds for setting a window aside; being slow is none.
+    """
+    if signals.get("suspended_ns", 0) > SUSPEND_LIMIT_NS:
+        return "suspended"
+    if signals.get("throttled_periods", 0) > 0:
+        return "throttled"
+    if signals.get("steal_share", 0.0) > STEAL_LIMIT:
+        return "steal"
+    return ""
+
+
+def is_steady(windows: Windows, skip: int = 0) -> bool:
+    """Do the halves of the last eight full windows agree within 2 % or two standard errors?"""
+    rates = [s / ns for s, ns in zip(windows.steps[skip:], windows.ns[skip:])][-STEADY_WINDOWS:]
+    half = len(rates) // 2
+    if half < 2:
+        return False
+    first, second = rates[-2 * half : -half], rates[-half:]
+    a, b = sum(first) / half, sum(second) / half
+    if a <= 0 or b <= 0:
+        return False
+    error = (_variance(first) / half + _variance(second) / half) ** 0.5
+    return bool(abs(a - b) <= max(STEADY_TOLERANCE * (a + b) / 2, 2 * error))
+
+
+def _variance(values: List[float]) -> float:
+    mean = sum(values) / len(values)
+    return sum((v - mean) ** 2 for v in values) / (len(values) - 1)

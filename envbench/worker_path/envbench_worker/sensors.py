@@ -1,0 +1,195 @@
+"""What the system says about itself: steal, throttling, pressure, suspend, CPU time, memory.
+
+Every reader returns ``None`` (or leaves its key out) where this system has no such sensor.
+Linux has them all; elsewhere only the monotonic clock is left.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any, Dict, List, Optional
+
+PROC = Path("/proc")
+CPU_STAT = ("/sys/fs/cgroup/cpu.stat", "/sys/fs/cgroup/cpu/cpu.stat")
+
+
+def _tick() -> float:
+    return float(os.sysconf("SC_CLK_TCK")) if hasattr(os, "sysconf") else 100.0
+
+
+def _read(path: Any) -> str:
+    try:
+        with open(str(path), "rb", buffering=0) as file:
+            return file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def machine_cpu() -> Optional[Dict[str, float]]:
+    """CPU seconds of the whole machine since boot: busy, steal and all."""
+    try:
+        with open("/proc/stat", "rb", buffering=0) as file:
+            fields = file.read(512).split(b"\n", 1)[0].split()[1:9]
+    except OSError:
+        return None
+    if len(fields) < 8:
+        return None
+    user, nice, system, idle, iowait, irq, softirq, steal = (int(f) / _tick() for f in fields)
+    busy = user + nice + system + irq + softirq
+    return {"busy": busy, "steal": steal, "all": busy + idle + iowait + steal}
+
+
+def throttling() -> Optional[Dict[str, float]]:
+    """Periods in which the cgroup's CPU quota stopped us, and for how many seconds."""
+    for path in _cpu_stat_paths():
+        pairs = dict(line.split() for line in _read(path).splitlines() if line.count(" ") == 1)
+        if "nr_throttled" in pairs:
+            seconds = int(pairs.get("throttled_usec", 0)) / 1e6
+            seconds += int(pairs.get("throttled_time", 0)) / 1e9
+            return {"periods": int(pairs["nr_throttled"]), "seconds": seconds}
+    return None
+
+
+_paths: List[str] = []
+
+
+def _cpu_stat_paths() -> List[str]:
+    """Where this process's cgroup keeps its CPU statistics (cgroup v2, then v1)."""
+    if not _paths:
+        for line in _read("/proc/self/cgroup").splitlines():
+            _, controllers, group = line.split(":", 2)
+            if controllers == "":
+                _paths.append("/sys/fs/cgroup{}/cpu.stat".format(group.rstrip("/")))
+            elif "cpu" in controllers.split(","):
+                _paths.append("/sys/fs/cgroup/cpu{}/cpu.stat".format(group.rstrip("/")))
+        _paths.extend(CPU_STAT)
+    return _paths
+
+
+def pressure() -> Optional[float]:
+    """Seconds in which some task waited for a CPU (PSI), since boot."""
+    for line in _read("/proc/pressure/cpu").splitlines():
+        if line.startswith("some"):
+            return int(line.rsplit("total=", 1)[1]) / 1e6
+    return None
+
+
+def suspended_ns() -> int:
+    """How far boot time runs ahead of monotonic time: grows only while the machine sleeps."""
+    if not hasattr(time, "CLOCK_BOOTTIME"):
+        return 0
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+
+
+def process_tree(pid: int) -> List[int]:
+    """This process and all its living descendants."""
+    found, queue = [], [pid]
+    while queue:
+        current = queue.pop()
+        found.append(current)
+        for task in (PROC / str(current) / "task").glob("*"):
+            queue.extend(int(child) for child in _read(task / "children").split())
+    return found
+
+
+def tree_usage(pid: int) -> Dict[str, Any]:
+    """CPU seconds and context switches of a process tree; ``None`` where not to be had."""
+    cpu, voluntary, involuntary, seen = 0.0, 0, 0, False
+    for member in process_tree(pid):
+        stat = _read(PROC / str(member) / "stat").rpartition(")")[2].split()
+        if len(stat) > 14:
+            seen = True
+            cpu += sum(int(stat[i]) for i in (11, 12, 13, 14)) / _tick()
+        for task in (PROC / str(member) / "task").glob("*"):
+            for line in _read(task / "status").splitlines():
+                if line.startswith("voluntary_ctxt"):
+                    voluntary += int(line.split()[1])
+                elif line.startswith("nonvoluntary_ctxt"):
+                    involuntary += int(line.split()[1])
+    if not seen:
+        return {"cpu_s": None, "voluntary": None, "involuntary": None}
+    return {"cpu_s": cpu, "voluntary": voluntary, "involuntary": involuntary}
+
+
+def tree_peak_memory(pid: int) -> Optional[int]:
+    """Sum over the tree of each process's peak resident bytes (VmHWM); shared pages count once
+    for each process that maps them."""
+    total = 0
+    for member in process_tree(pid):
+        for line in _read(PROC / str(member) / "status").splitlines():
+            if line.startswith("VmHWM"):
+                total += int(line.split()[1]) * 1024
+    return total or None
+
+
+class Sensors:
+    """Reads the outside signals of a window, and the load of a whole stretch of windows."""
+
+    def __init__(self) -> None:
+        self._window = self._cumulated()
+        self._stretch: Dict[str, Any] = {}
+
+    def window(self) -> Dict[str, float]:
+        """What happened since the last call: suspended_ns, throttled_periods, steal_share."""
+        before, self._window = self._window, self._cumulated()
+        now = self._window
+        signals: Dict[str, float] = {"suspended_ns": now["suspended"] - before["suspended"]}
+        if now["cpu"] and before["cpu"]:
+            every = now["cpu"]["all"] - before["cpu"]["all"]
+            steal = now["cpu"]["steal"] - before["cpu"]["steal"]
+            signals["steal_share"] = steal / every if every > 0 else 0.0
+        if now["throttling"] and before["throttling"]:
+            periods = now["throttling"]["periods"] - before["throttling"]["periods"]
+            signals["throttled_periods"] = periods
+        return signals
+
+    def begin(self) -> None:
+        """The stretch that ``load`` reports on begins here."""
+        self._stretch = self._everything()
+
+    def load(self) -> Dict[str, Any]:
+        """The ``envbench.model.Load`` of the stretch since ``begin``."""
+        before, now = self._stretch, self._everything()
+
+        def grown(group: str, key: str) -> Optional[float]:
+            if not before[group] or not now[group] or now[group][key] is None:
+                return None
+            return max(0.0, float(now[group][key] - before[group][key]))
+
+        cpu, busy = grown("tree", "cpu_s"), grown("cpu", "busy")
+        return {
+            "cpu_s": cpu,
+            "other_cpu_s": None if cpu is None or busy is None else max(0.0, busy - cpu),
+            "steal_s": grown("cpu", "steal"),
+            "throttled_s": grown("throttling", "seconds"),
+            "throttled_periods": _whole(grown("throttling", "periods")),
+            "pressure_s": grown("pressure", "seconds"),
+            "switches_voluntary": _whole(grown("tree", "voluntary")),
+            "switches_involuntary": _whole(grown("tree", "involuntary")),
+        }
+
+    def _cumulated(self) -> Dict[str, Any]:
+        return {"suspended": suspended_ns(), "cpu": machine_cpu(), "throttling": throttling()}
+
+    def _everything(self) -> Dict[str, Any]:
+        waited = pressure()
+        return {
+            "cpu": machine_cpu(),
+            "throttling": throttling(),
+            "tree": tree_usage(os.getpid()),
+            "pressure": None if waited is None else {"seconds": waited},
+        }
+
+
+def _whole(value: Optional[float]) -> Optional[int]:
+    return None if value is None else int(value)
+
+
+def load_average() -> Optional[float]:
+    """The 1-minute load average."""
+    try:
+        return os.getloadavg()[0]
+    except (AttributeError, OSError):
+        return None

@@ -1,0 +1,161 @@
+"""Does measuring cost anything? envbench's window loop against the library's bare loop.
+
+    python tests/benchmarks/tax.py [--pairs 10] [--slice 1.0] [--numenv 4] [--json]
+
+For each backend and family, in one process: two equal sets of environments (same library, same
+settings, same seed, same actions). One is stepped by envbench's ``Meter`` and adapter, windows,
+sensors, events and all; the other by the shortest loop that the library's documentation would
+have you write. They take turns in slices of equal numbers of calls, in ABBA order, so that the
+machine's drift falls on both. The figure is the mean of the log ratios of a pair of slices, with
+a 95 % t-interval: 1.00 is no tax, 0.99 is 1 %.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import statistics
+import sys
+import time
+from importlib import import_module
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+for pool in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OPENCV_FOR_THREADS_NUM"):
+    os.environ.setdefault(pool, "1")
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "envbench" / "worker_path")]
+
+from envbench_worker import actions  # noqa: E402
+from envbench_worker.contract import Job  # noqa: E402
+from envbench_worker.measure import Meter  # noqa: E402
+
+from envbench import backends, plan  # noqa: E402
+from envbench.model import DEFAULT_TASK  # noqa: E402
+
+FAMILIES = ("atari", "mujoco")
+NAMES = ("for-loop", "subprocess", "envpool-sync", "envpool-async")
+PROTOCOL = {"window_s": 0.25, "warmup_min_s": 1.0, "warmup_max_s": 4.0, "measured_s": 1.0}
+
+
+class Ours:
+    """The adapter under the meter, as a worker runs it; events go to /dev/null."""
+
+    def __init__(self, adapter: Any) -> None:
+        self.adapter = adapter
+        self.sink = os.open(os.devnull, os.O_WRONLY)
+
+    def stretch(self, calls: int, window: int) -> float:
+        """Seconds for so many calls, in windows of ``window`` calls, books included."""
+        meter = Meter(self.adapter, PROTOCOL, self._emit)
+        meter._open()
+        for start in range(0, calls, window):
+            meter._window("measure", meter.measured, min(window, calls - start))
+        return sum(meter.measured.ns) / 1e9
+
+    def _emit(self, event: dict[str, Any]) -> None:
+        os.write(self.sink, (json.dumps(event) + "\n").encode())
+
+
+class BareStep:
+    """``for …: envs.step(actions)``: Gymnasium's and synchronous EnvPool's own loop."""
+
+    def __init__(self, envs: Any, bank: list[Any]) -> None:
+        self.envs, self.batches = envs, cycle(bank)
+
+    def stretch(self, calls: int) -> float:
+        envs = self.envs
+        start = time.perf_counter()
+        for batch in islice(self.batches, calls):
+            obs, reward, terminated, truncated, info = envs.step(batch)  # noqa: F841, RUF059
+        return time.perf_counter() - start
+
+
+class BareRecv(BareStep):
+    """EnvPool's own benchmark loop: recv, then send to those that were received."""
+
+    def stretch(self, calls: int) -> float:
+        envs = self.envs
+        start = time.perf_counter()
+        for batch in islice(self.batches, calls):
+            info = envs.recv()[-1]
+            envs.send(batch, info["env_id"])
+        return time.perf_counter() - start
+
+
+def make(family: str, name: str, numenv: int) -> tuple[Ours, Any]:
+    """Both arms, built by the same code, with the same seed and actions."""
+    backend = backends.get(name)
+    cell = plan.make_cell("tax", family, DEFAULT_TASK[family], backend, numenv, {})
+    fields = {f: getattr(cell, f, None) for f in Job._fields}
+    job = Job(**{**fields, "family": family, "seed": 1})
+    module, _, attribute = str(backend.adapter).partition(":")
+    arms = []
+    for _ in range(2):
+        adapter = getattr(import_module(module), attribute)(job)
+        adapter.build()
+        arms.append(adapter)
+    ours, twin = arms
+    envs = twin.envs if hasattr(twin, "envs") else twin.pool
+    bank = actions.bank(_space(envs), numenv, 1, "bank")
+    return Ours(ours), (BareRecv if name == "envpool-async" else BareStep)(envs, bank)
+
+
+def _space(envs: Any) -> Any:
+    return getattr(envs, "single_action_space", None) or envs.action_space
+
+
+def compare(family: str, name: str, numenv: int, pairs: int, slice_s: float) -> dict[str, Any]:
+    """The ratio ours / bare of calls per second over so many pairs of slices."""
+    ours, bare = make(family, name, numenv)
+    calls = 16
+    while bare.stretch(calls) < slice_s / 2:
+        calls *= 2
+    ours.stretch(calls, calls)
+    calls = max(8, int(calls * slice_s / bare.stretch(calls)))
+    window = max(1, int(calls * PROTOCOL["window_s"] / slice_s))
+    logs = []
+    for pair in range(pairs):
+        if pair % 2:
+            b, a = bare.stretch(calls), ours.stretch(calls, window)
+        else:
+            a, b = ours.stretch(calls, window), bare.stretch(calls)
+        logs.append(math.log(b / a))
+    ours.adapter.close()
+    return {"env": family, "backend": name, "numenv": numenv, "pairs": pairs, **_summary(logs)}
+
+
+def _summary(logs: list[float]) -> dict[str, Any]:
+    from scipy.stats import t
+
+    mean = statistics.fmean(logs)
+    half = t.ppf(0.975, len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
+    return {
+        "ratio": math.exp(mean),
+        "interval": [math.exp(mean - half), math.exp(mean + half)],
+        "pair_sd": statistics.stdev(logs),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--pairs", type=int, default=20)
+    parser.add_argument("--slice", type=float, default=1.0, dest="slice_s")
+    parser.add_argument("--numenv", type=int, default=4)
+    parser.add_argument("--env", choices=FAMILIES, action="append")
+    parser.add_argument("--backend", choices=NAMES, action="append")
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    for family in given.env or FAMILIES:
+        for name in given.backend or NAMES:
+            found = compare(family, name, given.numenv, given.pairs, given.slice_s)
+            low, high = found["interval"]
+            line = f"{family:7} {name:14} x{given.numenv}  ours / bare = {found['ratio']:.4f}"
+            print(json.dumps(found) if given.json else f"{line}  [{low:.4f}, {high:.4f}]")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""Records as envbench writes them, made by hand: what the tests of store and report share."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+from envbench.model import (
+    Cell,
+    Failure,
+    Fingerprint,
+    Load,
+    MachineFact,
+    Plan,
+    Protocol,
+    Run,
+    Times,
+    Windows,
+    digest,
+)
+
+_IDS = count(1)
+LAPTOP = Fingerprint(
+    cpu="Intel(R) Core(TM) i7-8750H CPU @ 2.20GHz",
+    logical_cpus=12,
+    physical_cores=6,
+    usable_cpus=12,
+    memory_gib=16,
+)
+OTHER = Fingerprint(cpu="Some CPU", logical_cpus=2, physical_cores=1, usable_cpus=2, memory_gib=8)
+
+
+def make_cell(backend: str = "for-loop", numenv: int = 1, **given: Any) -> Cell:
+    values: dict[str, Any] = {
+        "machine": "laptop",
+        "env": "atari",
+        "task": "Pong-v5",
+        "frame_skip": 4,
+        "env_instances": 3 * numenv if backend == "envpool-async" else numenv,
+        "settings": {"actions": "bank"},
+    }
+    return Cell(backend=backend, numenv=numenv, **{**values, **given})
+
+
+def make_windows(steps: list[int], ns: int | list[int] = 250_000_000, **given: Any) -> Windows:
+    n = len(steps)
+    values: dict[str, Any] = {
+        "start_ns": [i * 250_000_000 for i in range(n)],
+        "ns": ns if isinstance(ns, list) else [ns] * n,
+        "calls": steps,
+        "steps": steps,
+        "resets": [1] * n,
+    }
+    return Windows(**{**values, **given})
+
+
+def make_run(cell: Cell | None = None, steps: list[int] | None = None, **given: Any) -> Run:
+    """A run of windows of 0.25 s; by default four of 100 steps (400 steps and 1,600 FPS)."""
+    values: dict[str, Any] = {
+        "run_id": f"r{next(_IDS)}",
+        "plan_id": "plan",
+        "round": 0,
+        "seed": 0,
+        "started_utc": "2025-11-20T10:00:00Z",
+        "fingerprint": digest(LAPTOP),
+        "runtime": "runtime",
+        "times": Times(import_ns=1, build_ns=1, first_step_ns=1, warmup_ns=1, measured_ns=1),
+        "measured": make_windows(steps or [100] * 4),
+        "steady": True,
+        "load": Load(cpu_s=1.0, other_cpu_s=0.0),
+    }
+    return Run(cell=cell or make_cell(), **{**values, **given})
+
+
+def make_failure(**given: Any) -> Failure:
+    return Failure(**{"reason": "signal", "message": "the worker died", **given})
+
+
+def make_plan(cells: list[Cell], repeats: int = 5, **given: Any) -> Plan:
+    values: dict[str, Any] = {
+        "plan_id": "plan",
+        "spec": "spec",
+        "repeats": {cell.backend: repeats for cell in cells},
+        "protocol": {cell.backend: Protocol() for cell in cells},
+        "quick": False,
+        "seed": 0,
+        "fingerprint": digest(LAPTOP),
+        "worker": "worker",
+        "runtimes": {},
+        "started_utc": "2025-11-20T10:00:00Z",
+        "command": ["envbench", "run"],
+        "envbench_version": "0",
+    }
+    return Plan(cells=cells, **{**values, **given})
+
+
+def make_fact(fingerprint: Fingerprint = LAPTOP) -> MachineFact:
+    return MachineFact(hash=digest(fingerprint), fingerprint=fingerprint)
+
+
+def measured_plan(
+    speeds: dict[tuple[str, int], int], repeats: int = 5, **given: Any
+) -> list[Plan | Run | MachineFact]:
+    """A whole plan: (backend, numenv) -> steps a window of 0.25 s; five equal runs each.
+
+    ``cell`` in ``given`` holds fields of every cell, ``run`` of every run, the rest of the plan.
+    """
+    of_cell, of_run = given.pop("cell", {}), given.pop("run", {})
+    cells = [make_cell(name, numenv, **of_cell) for name, numenv in speeds]
+    plan = make_plan(cells, repeats, **given)
+    shared = {
+        "plan_id": plan.plan_id,
+        "quick": plan.quick,
+        "started_utc": plan.started_utc,
+        "fingerprint": plan.fingerprint,
+    }
+    runs = [
+        make_run(cell, [speed] * 4, round=number, **{**shared, **of_run})
+        for cell, speed in zip(cells, speeds.values(), strict=True)
+        for number in range(repeats)
+    ]
+    return [make_fact(), make_fact(OTHER), plan, *runs]

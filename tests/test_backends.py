@@ -1,0 +1,324 @@
+"""The registry, its settings and presets, and what a plugin can and cannot do to it."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from envbench import backends
+from envbench.backends import (
+    BUILT_IN,
+    Backend,
+    Setting,
+    env_instances,
+    get,
+)
+from envbench.errors import UnknownName, UsageError
+from envbench.frames import MUJOCO_FRAMES, frames_per_step
+from envbench.settings import PRESETS, parse, preset_settings, resolve_settings
+
+BY_NAME = {backend.name: backend for backend in BUILT_IN}
+ASYNC = BY_NAME["envpool-async"]
+
+
+# ---------------------------------------------------------------- the built-ins
+
+
+def test_built_ins_come_in_the_order_of_a_tables_rows() -> None:
+    labels = [backend.label for backend in backends.registry().values()][: len(BUILT_IN)]
+    assert labels == [
+        "For-loop",
+        "Subprocess",
+        "Sample-Factory",
+        "EnvPool (sync)",
+        "EnvPool (async)",
+        "EnvPool (numa+async)",
+        "Brax",
+        "Isaac Gym",
+    ]
+
+
+@pytest.mark.parametrize("backend", BUILT_IN, ids=lambda backend: backend.name)
+def test_a_built_in_keeps_the_rules_for_plugins(backend: Backend) -> None:
+    if backend.adapter is None:
+        assert backend.unavailable
+        backend = msgspec.structs.replace(backend, adapter="module:attribute")
+    assert backends.trouble(backend) == ""
+
+
+@pytest.mark.parametrize("backend", [b for b in BUILT_IN if b.adapter], ids=lambda b: b.name)
+def test_the_adapter_of_a_built_in_exists(backend: Backend) -> None:
+    module, _, attribute = (backend.adapter or "").partition(":")
+    worker_path = Path(backends.__file__).parent / "worker_path"
+    source = worker_path / Path(*module.split(".")).with_suffix(".py")
+    assert f"class {attribute}(" in source.read_text()
+
+
+def test_listing_the_backends_imports_nothing_that_is_measured() -> None:
+    code = (
+        "import sys; from envbench import backends, runtimes;"
+        "[runtimes.status(b, {}) for b in backends.registry().values()];"
+        "heavy = {'gymnasium', 'envpool', 'numpy', 'pandas', 'rich'} & set(sys.modules);"
+        "sys.exit(' '.join(heavy) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_unknown_backend_is_answered_with_the_nearest() -> None:
+    with pytest.raises(UnknownName, match="Did you mean 'envpool-async'") as caught:
+        get("envpol-async")
+    assert caught.value.exit_code == 2
+    assert "for-loop" in caught.value.hint
+
+
+def test_a_backend_that_cannot_run_a_family_says_which_it_runs() -> None:
+    with pytest.raises(UsageError, match="it runs mujoco") as caught:
+        backends.check_family(get("brax"), "atari")
+    assert caught.value.exit_code == 2
+    assert "envpool-async" in caught.value.hint
+    with pytest.raises(UnknownName, match="Did you mean 'atari'"):
+        backends.check_family(get("for-loop"), "atary")
+    for backend in BUILT_IN:
+        for family in backend.families:
+            backends.check_family(backend, family)
+
+
+# ---------------------------------------------------------------- settings
+
+
+def test_defaults_fill_a_cells_settings_and_no_variant() -> None:
+    settings, variant = resolve_settings(ASYNC, "atari", {})
+    assert settings == {
+        "actions": "bank",
+        "threads": 0,
+        "affinity": -1,
+        "resize": "area",
+        "fire_reset": False,
+        "overcommit": 3.0,
+    }
+    assert variant == {}
+
+
+def test_only_what_differs_from_the_default_is_a_variant() -> None:
+    given = {"overcommit": "2", "threads": "0", "fire_reset": "no"}
+    settings, variant = resolve_settings(ASYNC, "atari", given)
+    assert variant == {"overcommit": 2.0}
+    assert settings["threads"] == 0
+
+
+def test_a_setting_of_another_family_is_left_out_and_refused_when_given() -> None:
+    settings, _ = resolve_settings(ASYNC, "mujoco", {})
+    assert "resize" not in settings
+    with pytest.raises(UsageError, match="applies to atari only, not to mujoco"):
+        resolve_settings(ASYNC, "mujoco", {"resize": "area"})
+
+
+@pytest.mark.parametrize("text", ["true", "1", "yes", "TRUE"])
+def test_a_bool_is_said_in_several_ways(text: str) -> None:
+    settings, _ = resolve_settings(BY_NAME["envpool-sync"], "atari", {"fire_reset": text})
+    assert settings["fire_reset"] is True
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("overcommit", "0.5", "a number of at least 1"),
+        ("overcommit", "nan", "a number of at least 1"),
+        ("overcommit", "inf", "a number of at least 1"),
+        ("overcommit", "", "a number of at least 1"),
+        ("threads", "-1", "a whole number of at least 0"),
+        ("threads", "1.5", "a whole number of at least 0"),
+        ("threads", "9999999999", "a whole number of at least 0"),
+        ("threads", "1_0", "a whole number of at least 0"),
+        ("fire_reset", "maybe", "true or false"),
+        ("resize", "areal", "Did you mean 'area'"),
+        ("overcomit", "3", "Did you mean 'overcommit'"),
+    ],
+)
+def test_a_wrong_setting_is_told_what_it_takes(name: str, text: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says) as caught:
+        resolve_settings(ASYNC, "atari", {name: text})
+    assert name in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+@given(st.text(), st.sampled_from(["bool", "int", "float", "str"]))
+def test_any_text_is_a_value_of_its_type_or_a_usage_error(text: str, kind: str) -> None:
+    setting = Setting(name="x", type=kind, default=0)  # type: ignore[arg-type]
+    try:
+        value = parse(setting, text)
+    except UsageError:
+        return
+    assert type(value).__name__ == kind
+    assert not isinstance(value, float) or math.isfinite(value)
+
+
+def test_the_published_preset_is_envpools_own_procedure() -> None:
+    given = preset_settings("envpool-published", ASYNC, "atari")
+    _, variant = resolve_settings(ASYNC, "atari", given)
+    assert variant == {
+        "actions": "constant",
+        "resize": "bilinear",
+        "fire_reset": True,
+        "affinity": 0,
+    }
+    assert preset_settings("envpool-published", ASYNC, "mujoco") == {
+        "actions": "constant",
+        "affinity": "0",
+    }
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_suits_every_backend_and_family(name: str) -> None:
+    for backend in BUILT_IN:
+        for family in backend.families:
+            resolve_settings(backend, family, preset_settings(name, backend, family))
+
+
+def test_an_unknown_preset_is_answered_with_the_nearest() -> None:
+    with pytest.raises(UnknownName, match="Did you mean 'envpool-published'"):
+        preset_settings("envpool", ASYNC, "atari")
+
+
+def test_async_envpool_keeps_more_environments_than_it_returns() -> None:
+    assert env_instances(ASYNC, 8, {"overcommit": 3.0}) == 24
+    assert env_instances(ASYNC, 3, {"overcommit": 2.5}) == round(7.5)
+    assert env_instances(ASYNC, 1, {"overcommit": 1.0}) == 1
+    assert env_instances(BY_NAME["for-loop"], 8, {}) == 8
+    with pytest.raises(UsageError, match="overcommit"):
+        env_instances(ASYNC, 10**9, {"overcommit": 3.0})
+
+
+def test_frames_of_a_step_are_fixed_but_for_ones_own_environment() -> None:
+    assert frames_per_step("atari", "Pong-v5") == 4
+    assert frames_per_step("mujoco", "Ant-v3") == frames_per_step("mujoco", "Ant-v3", 5) == 5
+    assert frames_per_step("gym", "CartPole-v1") == 1
+    assert frames_per_step("gym", "my_package:Mine-v0", 3.0) == 3
+    assert frames_per_step("mujoco", "HumanoidStandup-v5") == 1.5
+    assert frames_per_step("mujoco", "CheetahRun-v1", 1) == 1
+    for family, task, given_skip in [
+        ("atari", "Pong-v5", 2),
+        ("mujoco", "Ant-v3", 1),
+        ("gym", "CartPole-v1", 0),
+        ("gym", "CartPole-v1", float("nan")),
+    ]:
+        with pytest.raises(UsageError):
+            frames_per_step(family, task, given_skip)
+
+
+def test_a_mujoco_task_whose_control_step_is_unknown_has_to_be_told_it() -> None:
+    with pytest.raises(UnknownName, match="Did you mean 'Ant-v3'") as caught:
+        frames_per_step("mujoco", "Amt-v3")
+    assert "--frame-skip" in caught.value.hint
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("name", MUJOCO_FRAMES)
+def test_a_mujoco_frame_is_a_hundredth_of_a_simulated_second(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import gymnasium
+
+    monkeypatch.chdir(tmp_path)  # MuJoCo writes its log into the current folder
+    env = gymnasium.make(f"{name}-v5")
+    assert frames_per_step("mujoco", f"{name}-v5") == pytest.approx(env.unwrapped.dt / 0.01)
+    env.close()
+
+
+def test_a_rows_label_shows_the_settings_that_differ() -> None:
+    assert backends.row_label("envpool-async", {}) == "EnvPool (async)"
+    label = backends.row_label("envpool-async", {"overcommit": 2.0, "fire_reset": True})
+    assert label == "EnvPool (async), fire_reset=true, overcommit=2"
+    assert backends.row_label("from-another-machine", {}) == "from-another-machine"
+
+
+# ---------------------------------------------------------------- plugins
+
+
+class Plugins:
+    """Installs packages as a wheel would: a module beside its ``dist-info``."""
+
+    def __init__(self, site: Path) -> None:
+        self.site = site
+
+    def install(self, name: str, source: str, entry: str = "BACKEND") -> None:
+        module = name.replace("-", "_")
+        (self.site / f"{module}.py").write_text(source)
+        info = self.site / f"{module}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[envbench.backends]\n{name} = {module}:{entry}\n")
+
+
+@pytest.fixture
+def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Plugins]:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    backends._load.cache_clear()
+    yield Plugins(tmp_path)
+    backends._load.cache_clear()
+
+
+def as_mapping(**changes: object) -> str:
+    fields = {"label": "Mine", "families": ["gym"], "adapter": "no.such:Thing", "library": "mine"}
+    return f"BACKEND = {fields | changes!r}"
+
+
+def test_a_plugins_mapping_becomes_a_backend_after_the_built_ins(plugins: Plugins) -> None:
+    plugins.install("mapped", as_mapping())
+    assert list(backends.registry()) == [*BY_NAME, "mapped"]
+    assert get("mapped").label == "Mine"  # though its adapter cannot be imported
+    assert backends.plugin_warnings() == []
+
+
+def test_a_plugins_backend_is_taken_as_it_is(plugins: Plugins) -> None:
+    plugins.install(
+        "direct",
+        "from envbench.backends import Backend\n"
+        "BACKEND = Backend(name='direct', label='D', families=['gym'], adapter='a:B', library='x')",
+    )
+    assert get("direct").label == "D"
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "says"),
+    [
+        ("raising", "raise RuntimeError('no licence')", "RuntimeError: no licence"),
+        ("quitting", "raise SystemExit(0)", "SystemExit"),
+        ("missing", "OTHER = 1", "AttributeError"),
+        ("of-no-kind", "BACKEND = 7", "its value is a int"),
+        ("for-loop", as_mapping(), "is taken"),
+        ("extra", as_mapping(speed=9), "unknown field `speed`"),
+        ("mistyped", as_mapping(repeats="five"), "repeats"),
+        ("unnamed", as_mapping(name="../../x"), "is not a name"),
+        ("no-adapter", as_mapping(adapter=None), "module:attribute"),
+        ("family", as_mapping(families=["chess"]), "chess"),
+        ("escaping", as_mapping(label="\x1b[31mred"), "control characters"),
+        ("bell", "raise ValueError('\\x1b[2J\\x07')", "ValueError"),
+        (
+            "default",
+            as_mapping(settings=[{"name": "n", "type": "int", "default": "few"}]),
+            "takes a whole number",
+        ),
+    ],
+)
+def test_a_broken_plugin_is_a_warning_with_its_package_and_the_fix(
+    plugins: Plugins, name: str, source: str, says: str
+) -> None:
+    plugins.install(name, source)
+    plugins.install("sound", as_mapping())
+    assert list(backends.registry()) == [*BY_NAME, "sound"]
+    assert get("for-loop").label == "For-loop"
+    (warning,) = backends.plugin_warnings()
+    assert says in warning
+    assert f"uninstall {name!r}" in warning
+    assert warning.isprintable()

@@ -1,0 +1,148 @@
+"""``envbench machines``, ``detect`` and ``init``, as they are typed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.shell_completion import ShellComplete
+from click.testing import CliRunner, Result
+
+from envbench.cli.machines import machines
+from envbench.errors import EnvbenchError
+from envbench.machine import default_ladder, fingerprint, profile, profile_for_host
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def call(*arguments: str) -> Result:
+    result = CliRunner().invoke(machines, arguments)
+    if isinstance(result.exception, EnvbenchError):
+        raise result.exception
+    return result
+
+
+def document(*arguments: str) -> Any:
+    result = call(*arguments)
+    assert result.exit_code == 0
+    return json.loads(result.stdout)
+
+
+def test_the_list_shows_each_profile_on_a_line_with_its_ladder() -> None:
+    result = call()
+    assert result.exit_code == 0
+    (line,) = [line for line in result.stdout.splitlines() if " laptop " in line]
+    assert "Laptop" in line
+    assert "12 core Intel(R) Core(TM) i7-8750H CPU @ 2.20GHz" in line
+    assert "1,2,3,4,6,8,10,12" in line
+    assert line.endswith("envbench")
+    assert "envbench machines init NAME" in result.stderr
+
+
+def test_the_json_list_tells_all_of_a_profile() -> None:
+    listed = document("--json")
+    assert listed["this_machine"] is None
+    assert listed["warnings"] == []
+    names = [entry["name"] for entry in listed["machines"]]
+    assert names == ["as4124", "dgx-a100", "laptop", "tpu-vm"]
+    laptop = listed["machines"][2]
+    assert laptop["tables"]["atari"]["numenv"] == [1, 2, 3, 4, 6, 8, 10, 12]
+    assert laptop["fits"] is False
+    assert laptop["source"] == "shipped"
+
+
+def test_a_broken_profile_is_a_warning_and_the_others_are_listed() -> None:
+    Path("machines").mkdir()
+    Path("machines/bad.toml").write_text('title = "\\u001b[31m"\n')
+    result = call()
+    assert result.exit_code == 0
+    assert " laptop " in result.stdout
+    assert "bad.toml" in result.stderr
+    assert "\x1b" not in result.output
+
+
+def test_detect_prints_the_fingerprint_and_the_profile() -> None:
+    host = profile_for_host(fingerprint())
+    result = call("detect")
+    assert fingerprint().cpu in result.stdout
+    assert f"runs are kept as {host.name}" in result.stdout
+    found = document("detect", "--json")
+    assert found["fingerprint"]["cpu"] == fingerprint().cpu
+    assert found["profile"] is None
+    assert found["run_as"] == host.name
+    assert document("--json", "detect") == found
+
+
+def test_init_writes_a_profile_that_fits_this_machine() -> None:
+    result = call("init", "mine", "--title", "My machine")
+    assert result.stdout == f"{Path('machines') / 'mine.toml'}\n"
+    assert "envbench run --machine mine" in result.stderr
+    made = profile("mine")
+    assert made.title == "My machine"
+    assert made.fits(fingerprint())
+    assert made.atari is not None
+    assert made.atari.numenv == default_ladder(fingerprint().usable_cpus)
+    assert document("detect", "--json")["profile"] == "mine"
+    assert document("--json")["this_machine"] == "mine"
+    assert "*   mine" in call().stdout
+
+
+def test_init_like_another_takes_its_ladders_and_rows() -> None:
+    call("init", "mine", "--like", "tpu-vm")
+    made, other = profile("mine"), profile("tpu-vm")
+    assert (made.atari, made.mujoco) == (other.atari, other.mujoco)
+    assert made.title == profile_for_host(fingerprint()).title
+    assert made.match != other.match
+
+
+def test_init_does_not_write_over_a_profile_unless_forced() -> None:
+    call("init", "mine")
+    with pytest.raises(EnvbenchError, match="exists already") as caught:
+        call("init", "mine", "--title", "Other")
+    assert caught.value.exit_code == 2
+    call("init", "mine", "--title", "Other", "--force")
+    assert profile("mine").title == "Other"
+
+
+def test_init_says_which_profile_goes_first_where_two_fit() -> None:
+    call("init", "a")
+    assert "goes first" in call("init", "b", "--title", "B").stderr
+
+
+@pytest.mark.parametrize("name", ["../../x", "CON", "a\0", "x" * 5000, "/tmp/x"])
+def test_init_writes_nothing_outside_its_folder(name: str) -> None:
+    with pytest.raises(EnvbenchError, match="cannot name a machine profile") as caught:
+        call("init", name)
+    assert caught.value.exit_code == 2
+    assert list(Path().iterdir()) == []
+
+
+@pytest.mark.parametrize("title", ["<script>", "a--b", "a|b", "a\nb", "\x1b[31m", "", "x" * 81])
+def test_init_refuses_a_title_that_cannot_head_a_table(title: str) -> None:
+    result = CliRunner().invoke(machines, ["init", "mine", "--title", title])
+    assert result.exit_code == 2 or getattr(result.exception, "exit_code", None) == 2
+    assert "title" in f"{result.stderr} {result.exception}"
+    assert not Path("machines/mine.toml").exists()
+
+
+def test_init_refuses_the_title_of_another_profile() -> None:
+    with pytest.raises(EnvbenchError, match="'laptop'") as caught:
+        call("init", "mine", "--title", "Laptop")
+    assert "--title" in caught.value.hint
+
+
+def test_init_like_an_unknown_profile_names_the_nearest() -> None:
+    with pytest.raises(EnvbenchError, match="'laptop'"):
+        call("init", "mine", "--like", "labtop")
+    assert list(Path().iterdir()) == []
+
+
+def test_profile_names_complete_in_the_shell() -> None:
+    shell = ShellComplete(machines, {}, "machines", "_COMPLETE")
+    found = shell.get_completions(["init", "mine", "--like"], "la")
+    assert [item.value for item in found] == ["laptop"]

@@ -1,0 +1,77 @@
+"""The built-in backends keep the contract that plugins are held to: one class a backend, family."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from envbench.backends import get
+from envbench.testing import BackendContract
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform == "win32", reason="EnvPool has no wheels for Windows"),
+]
+
+
+class Atari(BackendContract):
+    family = "atari"
+    task = "Pong-v5"
+
+
+class Mujoco(BackendContract):
+    family = "mujoco"
+    task = "Ant-v3"
+    sees_resets = True
+
+
+class Gym(BackendContract):
+    family = "gym"
+    task = "CartPole-v1"
+    sees_resets = True
+
+
+class TestForLoopAtari(Atari):
+    backend = get("for-loop")
+
+
+class TestForLoopMujoco(Mujoco):
+    backend = get("for-loop")
+
+
+class TestForLoopGym(Gym):
+    backend = get("for-loop")
+
+
+class TestSubprocessAtari(Atari):
+    backend = get("subprocess")
+
+
+class TestSubprocessMujoco(Mujoco):
+    backend = get("subprocess")
+
+
+class TestSubprocessGym(Gym):
+    backend = get("subprocess")
+
+
+class TestEnvPoolSyncAtari(Atari):
+    backend = get("envpool-sync")
+
+
+class TestEnvPoolSyncMujoco(Mujoco):
+    backend = get("envpool-sync")
+
+
+class TestEnvPoolAsyncAtari(Atari):
+    backend = get("envpool-async")
+
+
+class TestEnvPoolAsyncMujoco(Mujoco):
+    backend = get("envpool-async")
+
+
+class TestEnvPoolAsyncWithItsPublishedSettings(Atari):
+    backend = get("envpool-async")
+    settings = {"actions": "constant", "resize": "bilinear", "fire_reset": "true", "affinity": "0"}

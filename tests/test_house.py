@@ -1,0 +1,98 @@
+"""The house is in order: formatted, linted, strictly typed; two sides that share only JSON."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "envbench"
+WORKER = PACKAGE / "worker_path"
+
+
+def tool(*words: str) -> None:
+    done = subprocess.run([sys.executable, "-m", *words], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_ruff_has_nothing_to_say() -> None:
+    tool("ruff", "check", ".")
+
+
+def test_the_code_is_formatted() -> None:
+    tool("ruff", "format", "--check", ".")
+
+
+@pytest.mark.slow
+def test_mypy_strict_has_nothing_to_say() -> None:
+    tool("mypy")
+
+
+def imports(path: Path) -> set[str]:
+    """The modules that a file imports anywhere, by their full names."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def test_the_worker_imports_nothing_of_the_controller() -> None:
+    for path in WORKER.rglob("*.py"):
+        roots = {name.split(".")[0] for name in imports(path)}
+        assert "envbench" not in roots, path
+
+
+def test_the_controller_imports_nothing_of_the_worker() -> None:
+    for path in set(PACKAGE.rglob("*.py")) - set(WORKER.rglob("*.py")):
+        roots = {name.split(".")[0] for name in imports(path)}
+        assert "envbench_worker" not in roots, path
+
+
+@pytest.mark.parametrize("library", ["envpool", "gymnasium", "ale_py", "mujoco", "cv2", "jax"])
+def test_the_controller_imports_no_measured_library(library: str) -> None:
+    for path in set(PACKAGE.rglob("*.py")) - set(WORKER.rglob("*.py")):
+        assert library not in {name.split(".")[0] for name in imports(path)}, path
+
+
+@pytest.mark.parametrize(
+    ("room", "forbidden"),
+    [
+        ("errors.py", {"model", "statistics", "report", "cli", "runner", "store", "campaign"}),
+        ("model.py", {"statistics", "report", "cli", "runner", "store", "campaign", "backends"}),
+        ("statistics.py", {"report", "cli", "runner", "store", "campaign", "runtimes", "machine"}),
+        ("backends.py", {"runtimes", "runner", "campaign", "report", "cli", "store"}),
+        ("runtimes.py", {"runner", "campaign", "report", "cli", "store"}),
+        ("runner.py", {"campaign", "report", "cli", "store", "statistics"}),
+        ("store.py", {"runner", "campaign", "report", "cli", "statistics", "runtimes"}),
+        ("campaign.py", {"report", "cli"}),
+        ("plan.py", {"runner", "report", "cli", "store", "campaign", "runtimes"}),
+        ("report", {"runner", "campaign", "cli", "runtimes", "preflight", "supervisor"}),
+    ],
+)
+def test_dependencies_point_one_way(room: str, forbidden: set[str]) -> None:
+    place = PACKAGE / room
+    for path in place.rglob("*.py") if place.is_dir() else [place]:
+        parts = {name.split(".")[1] for name in imports(path) if name.startswith("envbench.")}
+        assert not parts & forbidden, f"{path.name} imports {parts & forbidden}"
+
+
+@pytest.mark.parametrize("name", ["utils", "util", "helpers", "common", "misc"])
+def test_there_is_no_drawer_for_everything(name: str) -> None:
+    assert not list(PACKAGE.rglob(f"{name}.py"))
+
+
+def test_only_the_command_line_prints_or_exits() -> None:
+    for path in PACKAGE.rglob("*.py"):
+        if path.is_relative_to(PACKAGE / "cli"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call):
+                called = ast.unparse(node.func)
+                assert called not in {"print", "sys.exit", "exit", "click.echo"}, path

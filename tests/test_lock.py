@@ -1,0 +1,167 @@
+"""The machine's measuring lock, with true processes that hold it and die."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from envbench import lock
+from envbench.errors import LockHeld, StorageError
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from envbench import lock
+with lock.acquire(wait=False, path=Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(float(sys.argv[2]))
+"""
+
+
+def hold(path: Path, seconds: float = 60) -> subprocess.Popen[bytes]:
+    """Another process that has the lock when this returns."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(path), str(seconds), "--env", "atari\x1b[31m"],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"held\n"
+    process.stdout.close()
+    return process
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "envbench.lock"
+
+
+@pytest.fixture
+def held(path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    process = hold(path)
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_a_second_measurement_is_refused_and_told_who_measures(
+    held: subprocess.Popen[bytes], path: Path
+) -> None:
+    with pytest.raises(LockHeld) as raised, lock.acquire(wait=False, path=path):
+        pass
+    assert f"process {held.pid} (" in str(raised.value)
+    assert "--env atari?[31m, since 20" in str(raised.value)  # no terminal escape gets through
+    assert "--wait" in raised.value.hint
+
+
+def test_a_killed_holder_frees_the_lock_at_once(held: subprocess.Popen[bytes], path: Path) -> None:
+    os.kill(held.pid, signal.SIGKILL)
+    held.wait()
+    with lock.acquire(wait=False, path=path):
+        found = lock.holder(path)
+    assert found is not None
+    assert found.pid == os.getpid()
+
+
+def test_one_that_waits_says_for_whom_and_starts_when_the_holder_has_ended(path: Path) -> None:
+    first = hold(path, seconds=0.5)
+    messages: list[str] = []
+    with lock.acquire(wait=True, on_wait=messages.append, path=path):
+        assert first.wait(timeout=1) == 0
+    assert len(messages) == 1
+    assert f"waiting for another envbench on this machine: process {first.pid} (" in messages[0]
+
+
+def test_waiting_can_be_interrupted_and_takes_nothing(
+    held: subprocess.Popen[bytes], path: Path
+) -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    try:
+        with pytest.raises(KeyboardInterrupt), lock.acquire(wait=True, path=path):
+            pass
+    finally:
+        timer.join()
+        signal.signal(signal.SIGINT, before)
+    held.kill()
+    held.wait()
+    with lock.acquire(wait=False, path=path):
+        pass
+
+
+def test_after_the_block_nobody_holds_it_whatever_happened_inside(path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), lock.acquire(wait=False, path=path):
+        raise ZeroDivisionError
+    assert lock.holder(path) is None
+    with lock.acquire(wait=False, path=path):
+        pass
+
+
+def test_other_users_may_take_it_too(path: Path) -> None:
+    with lock.acquire(wait=False, path=path):
+        pass
+    for file in (path, path.with_name("envbench.lock.holder")):
+        assert stat.S_IMODE(file.stat().st_mode) == 0o666
+
+
+@pytest.mark.parametrize("note", [b"", b"[" * 10_000, b"\xff", b'{"pid": "me"}', b'{"pid": NaN}'])
+def test_a_note_that_makes_no_sense_is_no_holder(path: Path, note: bytes) -> None:
+    path.with_name("envbench.lock.holder").write_bytes(note)
+    assert lock.holder(path) is None
+
+
+def test_a_held_lock_without_a_note_is_still_held(
+    held: subprocess.Popen[bytes], path: Path
+) -> None:
+    path.with_name("envbench.lock.holder").unlink()
+    with pytest.raises(LockHeld, match=r"envbench\.lock"), lock.acquire(wait=False, path=path):
+        pass
+
+
+def test_a_planted_link_is_not_followed(path: Path, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    path.with_name("envbench.lock.holder").symlink_to(victim)
+    with lock.acquire(wait=False, path=path):
+        pass
+    assert victim.read_text() == "precious"
+    path.unlink()
+    path.symlink_to(victim)
+    with pytest.raises(StorageError), lock.acquire(wait=False, path=path):
+        pass
+    assert victim.read_text() == "precious"
+
+
+def test_a_place_that_cannot_be_used_is_told(tmp_path: Path) -> None:
+    with (
+        pytest.raises(StorageError, match="cannot be used") as raised,
+        lock.acquire(wait=False, path=tmp_path),
+    ):
+        pass
+    assert "ENVBENCH_LOCK_FILE" in raised.value.hint
+
+
+def test_the_place_is_one_for_the_machine_unless_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ENVBENCH_LOCK_FILE", raising=False)
+    ordinary = lock.default_path()
+    monkeypatch.setenv("TMPDIR", "/elsewhere")
+    assert lock.default_path() == ordinary
+    monkeypatch.setenv("ENVBENCH_LOCK_FILE", "/elsewhere/mine.lock")
+    assert lock.default_path() == Path("/elsewhere/mine.lock")
+
+
+def test_a_free_lock_costs_no_wait(path: Path) -> None:
+    start = time.monotonic()
+    with lock.acquire(wait=True, path=path):
+        pass
+    assert time.monotonic() - start < 0.5

@@ -1,0 +1,433 @@
+"""Profiles: names, files, ladders, where they come from, and which one fits a machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from envbench.errors import StorageError, UnknownName, UsageError
+from envbench.machine import (
+    Match,
+    Profile,
+    Table,
+    catalogue,
+    choose,
+    default_ladder,
+    host_matches,
+    matching,
+    parse_profile,
+    profile,
+    profile_for_host,
+    profile_toml,
+    profiles,
+    read_profile,
+    valid_name,
+    write_profile,
+)
+from envbench.model import Fingerprint
+
+ORIGINAL = Path(__file__).parent / "data" / "original_tables.md"
+LABELS = {
+    "for-loop": "For-loop",
+    "subprocess": "Subprocess",
+    "sample-factory": "Sample-Factory",
+    "envpool-sync": "EnvPool (sync)",
+    "envpool-async": "EnvPool (async)",
+    "envpool-numa": "EnvPool (numa+async)",
+}
+HARDWARE = {
+    "laptop": "12 core Intel(R) Core(TM) i7-8750H CPU @ 2.20GHz",
+    "tpu-vm": "96 core Intel(R) Xeon(R) CPU @ 2.00GHz",
+    "as4124": "192 core AMD EPYC 7642 48-Core Processor",
+    "dgx-a100": "256 core AMD EPYC 7742 64-Core Processor",
+}
+GOOD = 'title = "T"\n[atari]\nnumenv = [1, 2]\nrows = ["for-loop"]\n'
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def machine(
+    cpu: str = "AMD EPYC", logical: int = 2, usable: int | None = None, gpus: tuple[str, ...] = ()
+) -> Fingerprint:
+    return Fingerprint(
+        cpu=cpu,
+        logical_cpus=logical,
+        physical_cores=None,
+        usable_cpus=usable or logical,
+        memory_gib=8,
+        gpus=list(gpus),
+    )
+
+
+def local(name: str, text: str | bytes = GOOD) -> Path:
+    Path("machines").mkdir(exist_ok=True)
+    path = Path("machines") / f"{name}.toml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+# ---------------------------------------------------------------- the shipped profiles
+
+
+def test_the_four_profiles_give_the_original_documents_tables() -> None:
+    lines = []
+    for family in ("atari", "mujoco"):
+        for name in ("laptop", "tpu-vm", "as4124", "dgx-a100"):
+            found = profile(name)
+            table = found.atari if family == "atari" else found.mujoco
+            assert table is not None
+            heading = f"{family.capitalize()} - {found.title}"
+            columns = " | ".join(map(str, table.numenv))
+            rows = [f"| {LABELS[row]} |" for row in table.rows]
+            marker = f"<!-- {heading} -->"
+            lines += [marker, f"| {heading} | {columns} |", *rows, marker]
+    assert ORIGINAL.read_text("utf-8").splitlines()[2:] == lines
+
+
+@pytest.mark.parametrize("name", HARDWARE)
+def test_a_shipped_profile_fits_the_machine_that_its_hardware_text_tells_of(name: str) -> None:
+    found = profile(name)
+    assert found.hardware == HARDWARE[name]
+    cores, _, cpu = found.hardware.partition(" core ")
+    here = machine(cpu, int(cores))
+    assert matching(here) == found
+    assert matching(machine(cpu, 3)) is None
+    assert found.atari is not None
+    assert default_ladder(int(cores)) == found.atari.numenv
+
+
+def test_the_shipped_folder_holds_no_broken_file() -> None:
+    assert set(profiles()) >= set(HARDWARE)
+    assert catalogue().warnings == []
+
+
+# ---------------------------------------------------------------- names
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "../../x", "a/b", "a\\b", "/etc/passwd", "a\0", "CON", "con", "nul.x", "com1", "Lpt9",
+     "x" * 65, "x" * 5000, "a.", ".a", "-a", "Laptop", "a b", "a\n", "é", "\x1b[31m", "\udcff"],
+)  # fmt: skip
+def test_a_name_that_could_lead_astray_is_refused_with_what_is_allowed(name: str) -> None:
+    for look_up in (valid_name, profile):
+        with pytest.raises(UsageError) as caught:
+            look_up(name)
+        told = f"{caught.value} {caught.value.hint}"
+        assert "a-z 0-9 . _ -" in told
+        assert told.isprintable()
+        assert len(told) < 400
+
+
+@given(st.text(max_size=70) | st.from_regex(r"[a-zA-Z0-9._/-]{1,70}", fullmatch=True))
+def test_a_valid_name_is_one_plain_file_name_and_any_other_is_refused(name: str) -> None:
+    try:
+        valid_name(name)
+    except UsageError:
+        return
+    assert re.fullmatch(r"[a-z0-9._-]{1,64}", name)
+    assert Path(name).name == name
+    assert name.split(".")[0] not in {"con", "nul", "aux", "prn", "com1", "lpt1"}
+
+
+def test_an_unknown_machine_is_told_with_the_known_ones_and_the_nearest() -> None:
+    local("\x1b[31mevil")
+    with pytest.raises(UnknownName) as caught:
+        profile("labtop")
+    assert "'laptop'" in str(caught.value)
+    assert "as4124, dgx-a100, laptop, tpu-vm" in caught.value.hint
+    assert caught.value.hint.isprintable()
+
+
+# ---------------------------------------------------------------- files
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('colour = "red"\n' + GOOD, "`colour`: unknown key"),
+        ('name = "x"\n' + GOOD, "`name`: unknown key"),
+        (GOOD + "shell = 1\n", "`atari.shell`: unknown key"),
+        (GOOD + '[match]\ncpus = "x"\n', "`match.cpus`: unknown key"),
+        (GOOD + "[match]\ncores = true\n", "`match.cores`: Expected `int"),
+        (GOOD + '[match]\ncores = "12"\n', "`match.cores`: Expected `int"),
+        (GOOD + '[match]\ncpu = ""\n', "`match.cpu`"),
+        ("title = 3\n" + GOOD.partition("\n")[2], "`title`: Expected `str`"),
+        (GOOD.partition("\n")[2], "`title`: is missing"),
+        ('title = "T"\n', "a profile needs a table"),
+        ('title = "T"\natari = [1]\n', "`atari`: Expected `object"),
+        (GOOD.replace("[1, 2]", "[1, 2.5]"), "`atari.numenv[1]`"),
+        (GOOD.replace("[1, 2]", "[true]"), "`atari.numenv[0]`"),
+        (GOOD.replace("[1, 2]", "[0]"), "`atari.numenv[0]`"),
+        (GOOD.replace("[1, 2]", "[1000001]"), "`atari.numenv[0]`"),
+        (GOOD.replace("[1, 2]", "[]"), "`atari.numenv`"),
+        (GOOD.replace("[1, 2]", str(list(range(1, 66)))), "`atari.numenv`"),
+        (GOOD.replace("[1, 2]", "[2, 2]"), "strictly increasing"),
+        (GOOD.replace('"for-loop"', '"x; rm -rf ~"'), "names of backends"),
+        (GOOD.replace('"for-loop"', '"a", "a"'), "twice"),
+        (GOOD.replace('"T"', '"<b>"'), "`title`"),
+        (GOOD.replace('"T"', '"a -- b"'), "`title`"),
+        (GOOD.replace('"T"', '"a | b"'), "`title`"),
+        (GOOD.replace('"T"', r'"a\nb"'), "`title`"),
+        (GOOD.replace('"T"', r'"\u001b[31m"'), "`title`"),
+        (GOOD.replace('"T"', f'"{"x" * 81}"'), "`title`"),
+        (GOOD.replace('"T"', '""'), "`title`"),
+        ('hardware = "\\u202e"\n' + GOOD, "`hardware`"),
+        ('"\\u001b[31m" = 1\n' + GOOD, "`\\x1b[31m`: unknown key"),
+        ("title = ", "not valid TOML"),
+        ("a = " + "[" * 5_000, "nested too deeply"),
+        ("a = " + "9" * 5_000, "not valid TOML"),
+        (b"title = '\xff'", "not valid TOML"),
+        (b"\0", "not valid TOML"),
+        ("#" * (64 * 1024 + 1), "larger than"),
+        ("#" * (8 * 1024 + 1), "a line longer than"),
+    ],
+)  # fmt: skip
+def test_a_bad_profile_is_refused_by_file_and_key(text: str | bytes, told: str) -> None:
+    path = local("bad", text)
+    with pytest.raises(UsageError) as caught:
+        profile("bad")
+    assert str(caught.value).startswith(f"{path}:")
+    assert told in str(caught.value)
+    assert str(caught.value).isprintable()
+
+
+def test_shell_text_in_a_title_is_only_text() -> None:
+    local("odd", GOOD.replace('"T"', '"$(touch owned) `touch owned`; @team"'))
+    assert profile("odd").title == "$(touch owned) `touch owned`; @team"
+    assert not Path("owned").exists()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ".".join(["a"] * 32_000) + " = 1\n",
+        "".join(".".join([key] + ["a"] * 4_000) + " = 1\n" for key in "bcdefgh"),
+        "".join("[" + ".".join([key] + ["a"] * 2_000) + "]\n" for key in "bcdefghijklmno"),
+    ],
+)
+def test_a_profile_of_pathological_keys_is_refused_soon(text: str) -> None:
+    path = local("deep", text)
+    started = time.monotonic()
+    with pytest.raises(UsageError):
+        read_profile(path)
+    assert time.monotonic() - started < 10
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes on this system")
+def test_a_profile_that_is_a_pipe_is_refused_rather_than_waited_for() -> None:
+    Path("machines").mkdir()
+    os.mkfifo("machines/pipe.toml")
+    with pytest.raises(UsageError, match="not a regular file"):
+        profile("pipe")
+
+
+@given(st.binary(max_size=300) | st.text(max_size=300).map(lambda text: text.encode("utf-8")))
+def test_any_bytes_are_a_profile_or_a_usage_error(raw: bytes) -> None:
+    try:
+        parse_profile("x", raw, "x.toml")
+    except UsageError as error:
+        told = str(error)
+    else:
+        return
+    assert told.isprintable()
+
+
+def test_a_broken_file_is_a_warning_in_a_listing_and_hides_the_shipped_one() -> None:
+    local("laptop", "title = 1\n")
+    local("mine")
+    local("Bad Name\x1b[31m")
+    known = catalogue()
+    assert "mine" in known.entries
+    assert "laptop" not in known.entries
+    assert len(known.warnings) == 2
+    assert any("laptop.toml: `title`" in warning for warning in known.warnings)
+    assert all(warning.isprintable() for warning in known.warnings)
+
+
+def test_two_profiles_of_one_title_are_warned_of() -> None:
+    local("mine", GOOD.replace('"T"', '"Laptop"'))
+    (warning,) = catalogue().warnings
+    assert "'Laptop' is also that of" in warning
+
+
+def test_a_local_profile_goes_before_a_shipped_one_of_its_name() -> None:
+    local("laptop", GOOD)
+    assert profile("laptop").title == "T"
+    assert catalogue().entries["laptop"].source == "local"
+    assert catalogue().entries["tpu-vm"].source == "shipped"
+
+
+# ---------------------------------------------------------------- which one fits
+
+
+def test_a_profile_that_names_no_hardware_fits_no_machine_by_itself() -> None:
+    local("mine", GOOD)
+    assert not profile("mine").fits(machine())
+    assert matching(machine()) is None
+
+
+@pytest.mark.parametrize(
+    ("match", "fits"),
+    [
+        (Match(cpu="AMD EPYC"), True),
+        (Match(cpu="epyc"), True),
+        (Match(cpu="Xeon"), False),
+        (Match(cores=4), True),
+        (Match(cores=4, usable=2), False),
+        (Match(gpu="H200"), True),
+        (Match(gpu="A100"), False),
+        (Match(cpu="EPYC", cores=4, gpu="H200"), True),
+    ],
+)
+def test_all_that_a_match_names_must_fit(match: Match, fits: bool) -> None:
+    assert match.fits(machine("AMD EPYC", 4, gpus=("NVIDIA H200",))) is fits
+
+
+def test_a_machine_held_to_some_of_its_cpus_is_not_the_profiles_machine() -> None:
+    held = machine(logical=12, usable=2)
+    assert not Match(cores=12).fits(held)
+    assert Match(cores=12, usable=2).fits(held)
+
+
+def test_of_several_fitting_profiles_the_one_that_says_most_is_taken() -> None:
+    local("a-loose", GOOD + '[match]\ncpu = "AMD"\n')
+    local("b-close", GOOD.replace('"T"', '"B"') + '[match]\ncpu = "AMD"\ncores = 2\n')
+    local("c-exact", GOOD.replace('"T"', '"C"') + '[match]\ncpu = "AMD EPYC"\ncores = 2\n')
+    found = matching(machine())
+    assert found is not None
+    assert found.name == "c-exact"
+
+
+def test_without_a_name_the_fitting_profile_is_chosen_else_the_hosts_own() -> None:
+    here = machine()
+    host = profile_for_host(here)
+    assert choose(None, here) == host
+    assert choose(host.name, here) == host
+    assert choose("laptop", here).title == "Laptop"
+    with pytest.raises(UnknownName):
+        choose("amd-epyc-3-core", here)
+    write_profile(msgspec.structs.replace(host, name="mine"), Path("machines"))
+    assert choose(None, here).name == "mine"
+
+
+def test_a_broken_file_of_the_hosts_name_is_an_error_when_it_is_asked_for() -> None:
+    local("amd-epyc-2-core", "title = 1\n")
+    with pytest.raises(UsageError, match="`title`"):
+        choose("amd-epyc-2-core", machine())
+
+
+# ---------------------------------------------------------------- made for this machine
+
+
+@pytest.mark.parametrize(
+    ("found", "name", "title"),
+    [
+        (machine(), "amd-epyc-2-core", "AMD EPYC, 2 cores"),
+        (machine("AMD EPYC 7642 48-Core Processor", 192), "amd-epyc-7642-192-core",
+         "AMD EPYC 7642, 192 cores"),
+        (machine(HARDWARE["laptop"][8:], 12), "intel-core-i7-8750h-12-core",
+         "Intel Core i7-8750H, 12 cores"),
+        (machine("Apple M1", 8, usable=3), "apple-m1-3-of-8-core", "Apple M1, 3 of 8 cores"),
+        (machine("?", 1), "machine-1-core", "?, 1 core"),
+    ],
+)  # fmt: skip
+def test_the_hosts_profile_is_named_after_its_hardware(
+    found: Fingerprint, name: str, title: str
+) -> None:
+    made = profile_for_host(found)
+    assert (made.name, made.title) == (name, title)
+    assert made.fits(found)
+
+
+printable = st.text(st.characters(categories=["L", "N", "P", "S", "Zs"]), max_size=120)
+
+
+@given(
+    cpu=printable.map(lambda text: " ".join(text.split()) or "unknown"),
+    logical=st.integers(1, 5000),
+    share=st.floats(0.01, 1),
+    gpus=st.lists(st.sampled_from(["NVIDIA H200", 'A "100"', "\\"]), max_size=8),
+)
+def test_any_hosts_profile_can_be_written_read_back_and_fits_it(
+    cpu: str, logical: int, share: float, gpus: list[str]
+) -> None:
+    usable = max(1, int(logical * share))
+    found = machine(cpu.strip() or "unknown", logical, usable, tuple(gpus))
+    made = profile_for_host(found)
+    assert parse_profile(valid_name(made.name), profile_toml(made).encode(), "x") == made
+    assert made.fits(found)
+    assert host_matches(found).fits(found)
+
+
+@given(st.integers(-5, 10_000_000))
+def test_a_ladder_starts_at_one_rises_and_ends_at_all_cores(cores: int) -> None:
+    ladder = default_ladder(cores)
+    assert ladder[0] == 1
+    assert ladder[-1] == min(max(cores, 12), 1_000_000)
+    assert all(a < b for a, b in pairwise(ladder))
+    assert len(ladder) <= 40
+    Table(numenv=ladder, rows=["for-loop"])
+
+
+def test_small_machines_get_the_laptops_ladder() -> None:
+    assert default_ladder(2) == [1, 2, 3, 4, 6, 8, 10, 12]
+
+
+titles = st.text(st.characters(exclude_categories=["C", "Z"], exclude_characters="<>|-"),
+                 min_size=1, max_size=80)  # fmt: skip
+
+
+@given(titles, st.lists(st.integers(1, 10**6), min_size=1, max_size=64, unique=True).map(sorted))
+def test_a_written_profile_reads_back_as_itself(title: str, ladder: list[int]) -> None:
+    made = Profile(name="x", title=title, gym=Table(numenv=ladder, rows=["for-loop"]))
+    assert parse_profile("x", profile_toml(made).encode(), "x") == made
+
+
+def test_a_profile_is_not_written_over_unless_told() -> None:
+    made = profile_for_host(machine())
+    path = write_profile(made, Path("machines"))
+    changed = msgspec.structs.replace(made, title="Other")
+    with pytest.raises(UsageError, match="exists already"):
+        write_profile(changed, Path("machines"))
+    assert read_profile(path) == made
+    write_profile(changed, Path("machines"), force=True)
+    assert read_profile(path) == changed
+    assert [found.name for found in Path("machines").iterdir()] == [path.name]
+
+
+def test_a_link_in_the_folder_is_not_written_through() -> None:
+    Path("machines").mkdir()
+    Path("precious").write_text("kept")
+    made = profile_for_host(machine())
+    link = Path("machines") / f"{made.name}.toml"
+    link.symlink_to(Path("precious").resolve())
+    with pytest.raises(UsageError, match="exists already"):
+        write_profile(made, Path("machines"))
+    write_profile(made, Path("machines"), force=True)
+    assert Path("precious").read_text() == "kept"
+    assert read_profile(link) == made
+
+
+def test_a_folder_that_cannot_be_written_is_a_storage_error() -> None:
+    Path("machines").write_text("a file in the way")
+    with pytest.raises(StorageError, match="cannot be written"):
+        write_profile(profile_for_host(machine()), Path("machines"))
+
+
+def test_the_gym_family_has_a_table_on_every_profile() -> None:
+    table = profile("laptop").table("gym")
+    assert table is not None
+    assert table.rows == ["for-loop", "subprocess"]
+    assert profile("laptop").table("atari") == profile("laptop").atari

@@ -1,0 +1,82 @@
+"""A third party's package adds a backend: truly installed, found, measured, held to the contract.
+
+The fresh virtual environment gets envbench and the plugin as their wheels; what they depend on
+is lent by the interpreter that runs the tests.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+import uv
+
+pytestmark = pytest.mark.slow
+REPOSITORY = Path(__file__).parent.parent
+PLUGIN = REPOSITORY / "tests" / "fixtures" / "example_plugin"
+
+
+def call(*command: object, folder: Path) -> subprocess.CompletedProcess[str]:
+    alone = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
+    # pip's folders of wheels, for an installer that does not read pip's settings
+    alone.setdefault("UV_FIND_LINKS", ",".join(alone.get("PIP_FIND_LINKS", "").split()))
+    words = [str(word) for word in command]
+    return subprocess.run(words, cwd=folder, env=alone, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of a fresh virtual environment with envbench and the example plugin."""
+    folder = tmp_path_factory.mktemp("installed")
+    installer = uv.find_uv_bin()
+    made = call(installer, "venv", "--python", sys.executable, folder / "venv", folder=folder)
+    assert made.returncode == 0, made.stderr
+    python = folder / "venv" / "bin" / "python"
+    asked = call(
+        python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", folder=folder
+    )
+    site = Path(asked.stdout.strip())
+    paths = sysconfig.get_paths()
+    (site / "lent.pth").write_text("\n".join({paths["purelib"], paths["platlib"]}))
+    install = [installer, "pip", "install", "--no-deps", "--python", python, REPOSITORY, PLUGIN]
+    installed = call(*install, folder=folder)
+    assert installed.returncode == 0, installed.stderr
+    return python
+
+
+def test_an_installed_plugin_is_listed_and_ready(python: Path, tmp_path: Path) -> None:
+    done = call(python, "-m", "envbench", "backends", "--json", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = {row["name"]: row for row in json.loads(done.stdout)["backends"]}
+    assert rows["example-serial"] == {
+        "name": "example-serial",
+        "families": ["gym"],
+        "status": "ready",
+        "reason": "",
+        "fix": "",
+    }
+    assert done.stderr == ""
+
+
+def test_an_installed_plugin_is_measured(python: Path, tmp_path: Path) -> None:
+    task = ["--env", "gym", "--task", "CartPole-v1", "--backend", "example-serial"]
+    size = ["--numenv", "2", "--quick", "--json"]
+    done = call(python, "-m", "envbench", "run", *task, *size, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (cell,) = json.loads(done.stdout)["cells"]
+    assert cell["backend"] == "example-serial"
+    assert cell["fps"] > 0
+
+
+def test_an_installed_plugin_passes_the_contract_as_its_author_runs_it(
+    python: Path, tmp_path: Path
+) -> None:
+    options = ["-q", "-p", "no:cacheprovider", "-W", "error", "--rootdir", tmp_path]
+    done = call(python, "-m", "pytest", *options, PLUGIN / "test_example.py", folder=tmp_path)
+    assert done.returncode == 0, done.stdout
+    assert "10 passed" in done.stdout

@@ -1,0 +1,257 @@
+"""What the runner tells of each way in which a worker fails. Every fault is caused for real."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import faulty
+import msgspec
+import pytest
+from faulty import Limits, run
+
+from envbench.memory_kills import MemoryKills, _cgroup_files
+from envbench.model import Failure
+from envbench.runner import Reply
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
+ROOT = Path(__file__).parents[1]
+MEMORY_LIMIT = 64 << 20
+
+
+def failure_of(reply: Reply) -> Failure:
+    assert not reply.ok
+    assert reply.failure is not None
+    return reply.failure
+
+
+def test_a_sound_worker_gives_its_reply_and_its_events() -> None:
+    events: list[dict[str, object]] = []
+    reply = run("sound", on_event=events.append)
+    assert reply.ok
+    assert reply.failure is None
+    assert reply.measured.steps == [10, 10]
+    assert [e["phase"] for e in events if e["event"] == "phase"][-2:] == ["measure", "close"]
+    windows = [e for e in events if e["event"] == "window"]
+    assert windows[0] == {
+        "event": "window",
+        "phase": "warmup",
+        "ns": 1_000_000,
+        "calls": 5,
+        "steps": 10,
+        "resets": 0,
+    }
+
+
+def test_a_worker_has_its_own_session_and_exactly_the_environment_given() -> None:
+    facts = run("sound").facts
+    assert facts["session"] is True
+    assert set(facts["environment"]) - {"LC_CTYPE"} == {*os.environ, faulty.MARK} - {"LC_CTYPE"}
+
+
+def test_the_jobs_folder_is_gone_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert run("sound").ok
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_segmentation_fault_is_told_with_its_signal_and_last_output() -> None:
+    failure = failure_of(run("segmentation_fault"))
+    assert (failure.reason, failure.signal) == ("signal", "SIGSEGV")
+    assert (failure.phase, failure.step) == ("measure", 10)
+    assert "about to read address 0" in failure.stderr_tail
+
+
+def test_an_abort_is_told_with_its_signal_and_last_output() -> None:
+    failure = failure_of(run("aborts"))
+    assert (failure.reason, failure.signal) == ("signal", "SIGABRT")
+    assert "std::runtime_error" in failure.stderr_tail
+
+
+@pytest.mark.parametrize(("number", "name"), [(9, "SIGKILL"), (40, "signal 40")])
+def test_a_kill_that_was_not_for_memory_is_a_signal(number: int, name: str) -> None:
+    failure = failure_of(run("dies_of", signal=number))
+    assert (failure.reason, failure.signal) == ("signal", name)
+
+
+@pytest.fixture
+def small_cgroup() -> Iterator[Path]:
+    """A control group with little memory, below our own; skipped where none can be made."""
+    base = next((path.parent for path in _cgroup_files() if path.exists()), None)
+    if base is None:
+        pytest.skip("no memory control group here")
+    group = base / f"envbench-test-{uuid.uuid4().hex[:8]}"
+    try:
+        group.mkdir()
+    except OSError as trouble:
+        pytest.skip(f"a control group cannot be made here: {trouble}")
+    try:
+        limits = [group / name for name in ("memory.max", "memory.limit_in_bytes")]
+        limit = next((path for path in limits if path.exists()), None)
+        if limit is None:
+            pytest.skip("the memory controller is not delegated to us")
+        limit.write_text(str(MEMORY_LIMIT))
+        yield group
+    finally:
+        group.rmdir()
+
+
+@linux
+@pytest.mark.parametrize("child", ["", "replies", "hangs"])
+def test_a_worker_or_child_killed_for_memory_is_out_of_memory(
+    small_cgroup: Path, child: str
+) -> None:
+    settings = json.dumps({"child": child})
+    done = subprocess.run(
+        [sys.executable, faulty.__file__, "eats_memory", settings, str(small_cgroup)],
+        stdout=subprocess.PIPE,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=True,
+    )
+    failure = failure_of(msgspec.json.decode(done.stdout, type=Reply))
+    assert failure.reason == "out-of-memory"
+    assert "--numenv" in failure.hint
+
+
+@linux
+def test_the_kernels_counts_of_memory_kills_are_read_where_there_are_any() -> None:
+    kills = MemoryKills.now()
+    assert kills.cgroup is not None or kills.system is not None
+    assert not kills.rose_in_cgroup()
+
+
+@pytest.mark.parametrize("phases", [0, 1, 3])
+def test_silence_past_its_phases_limit_is_a_stall(phases: int) -> None:
+    phase = ("start", "import", "build", "first_step")[phases]
+    limits = msgspec.structs.replace(Limits(grace_s=0.3), **{f"{phase}_s": 0.4})
+    failure = failure_of(run("hangs", limits=limits, phases=phases))
+    assert failure.reason == "stalled"
+    assert failure.phase == phase
+    assert re.search(r"no progress for 0\.[4-9]\d* s in phase", failure.message)
+    assert "entering the hang" in failure.stderr_tail
+
+
+def test_a_phase_that_may_be_silent_for_long_does_not_lend_its_limit_to_a_window() -> None:
+    limits = Limits(first_step_s=600, measure_s=0.4, grace_s=0.3)
+    failure = failure_of(run("hangs", limits=limits, window=True))
+    assert (failure.reason, failure.phase, failure.step) == ("stalled", "measure", 10)
+
+
+@pytest.mark.parametrize("how", ["printing", "idle windows"])
+def test_output_and_windows_without_steps_are_no_heartbeat(how: str) -> None:
+    limits = Limits(first_step_s=0.7, grace_s=0.3)
+    failure = failure_of(run("hangs", limits=limits, how=how))
+    assert failure.reason == "stalled"
+    if how == "printing":
+        assert "still working on it" in failure.stderr_tail
+        assert len(failure.stderr_tail) <= 16 * 1024
+
+
+def test_a_worker_deaf_to_sigterm_is_killed_after_the_grace() -> None:
+    limits = Limits(first_step_s=0.3, grace_s=0.3)
+    failure = failure_of(run("hangs", limits=limits, deaf=True, how="printing"))
+    assert failure.reason == "stalled"
+
+
+@pytest.mark.parametrize("hard", [False, True])
+def test_an_end_without_a_reply_is_told_with_its_exit_code(hard: bool) -> None:
+    failure = failure_of(run("no_reply", hard=hard))
+    assert (failure.reason, failure.exit_code, failure.phase) == ("exit", 3, "import")
+    assert hard or "giving up" in failure.stderr_tail
+
+
+def test_an_interpreter_that_cannot_be_started_is_a_failure_of_the_setup(tmp_path: Path) -> None:
+    failure = failure_of(run("sound", python=str(tmp_path / "no-python")))
+    assert failure.reason == "setup"
+    assert "no-python: No such file" in failure.message
+    text = tmp_path / "text"
+    text.write_text("not a program")
+    text.chmod(0o755)
+    assert failure_of(run("sound", python=str(text))).reason == "setup"
+
+
+def test_rubbish_among_the_events_is_dropped() -> None:
+    events: list[dict[str, object]] = []
+    assert run("garbage_events", on_event=events.append).ok
+    assert [e["steps"] for e in events if e["event"] == "window"] == [7]
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        ("", "cannot be read"),
+        ("not json", "cannot be read"),
+        ('{"ok": 1}', "cannot be read"),
+        ('{"ok": true, "surprise": 1}', "unknown field"),
+        ('{"ok": true, "measured": {"ns": [true]}}', "cannot be read"),
+        ('{"ok": true, "facts": ' + "[" * 100_000, "cannot be read"),
+        ('{"ok": false}', "contradicts itself"),
+        ('{"ok": true, "failure": {"reason": "import", "message": ""}}', "contradicts itself"),
+    ],
+)
+def test_a_reply_that_is_none_is_refused(raw: str, message: str) -> None:
+    failure = failure_of(run("raw_reply", raw=raw, bytes=0))
+    assert failure.reason == "exit"
+    assert message in failure.message
+
+
+def test_a_reply_without_bound_is_refused() -> None:
+    failure = failure_of(run("raw_reply", raw="", bytes=(64 << 20) + 1))
+    assert failure.reason == "exit"
+    assert "larger than 64 MiB" in failure.message
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"ns": [0, 10]},
+        {"ns": [-5, 10]},
+        {"ns": [float("nan"), 10]},
+        {"ns": [float("inf"), 10]},
+        {"steps": [0, 10]},
+        {"steps": [-1, 10]},
+        {"steps": [10, float("-inf")]},
+        {"steps": [0, 0], "resets": [10, 10]},
+        {"calls": [0, 5]},
+        {"resets": [0, -1]},
+        {"steps": [10]},
+        {"start_ns": [], "ns": [], "calls": [], "steps": [], "resets": []},
+    ],
+    ids=str,
+)
+def test_a_figure_that_cannot_be_is_invalid(columns: dict[str, list[float]]) -> None:
+    failure = failure_of(run("claims", columns=json.dumps(columns)))
+    assert failure.reason == "invalid-figure"
+
+
+def test_more_steps_than_the_calls_allow_are_refused() -> None:
+    failure = failure_of(run("claims", columns=json.dumps({"steps": [10, 11]})))
+    assert failure.reason == "invalid-figure"
+    assert "window 1 claims 11 steps, but 5 calls of 2 environments make 10" in failure.message
+
+
+def test_a_window_that_only_reset_is_sound_beside_others_with_steps() -> None:
+    assert run("claims", columns=json.dumps({"steps": [10, 0], "resets": [0, 10]})).ok
+
+
+def test_an_environment_that_raises_is_told_with_its_step_and_output() -> None:
+    failure = failure_of(run("environment_raises"))
+    assert (failure.reason, failure.step, failure.phase) == ("exception", 12, "measure")
+    assert failure.stderr_tail == "ValueError: the door is closed\n"
+
+
+@pytest.mark.parametrize(("then", "how"), [("crashes", "SIGABRT"), ("hangs", "stalled for")])
+def test_a_whole_reply_counts_although_the_process_ended_badly(then: str, how: str) -> None:
+    reply = run("ends_badly_after_reply", limits=Limits(close_s=1, grace_s=0.3), then=then)
+    assert reply.ok
+    assert how in reply.facts["ended_after_reply"]

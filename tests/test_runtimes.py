@@ -1,0 +1,316 @@
+"""Which interpreter a worker runs in: found, made, refused, and never half-made."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import venv
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from envbench.backends import Backend, get
+from envbench.cli.backends import backends as backends_command
+from envbench.cli.setup import setup as setup_command
+from envbench.errors import SetupFailed, UnknownName, UsageError
+from envbench.runtimes import environment, find, make, parse_overrides, status
+
+PLAIN = Backend(name="plain", label="Plain", families=["gym"], adapter="a:B", library="gymnasium")
+ABSENT = msgspec.structs.replace(PLAIN, library="no_such_library")
+
+
+def isolated(*requirements: str) -> Backend:
+    return msgspec.structs.replace(PLAIN, name="isolated", requirements=list(requirements))
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ENVBENCH_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "runtimes"
+
+
+@pytest.fixture
+def wheels(tmp_path: Path) -> Path:
+    """A folder that holds one wheel, of a package that no index has."""
+    import zipfile
+
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    info = "envbench_only_here-1.0.dist-info"
+    with zipfile.ZipFile(folder / "envbench_only_here-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("envbench_only_here.py", "")
+        wheel.writestr(
+            f"{info}/METADATA", "Metadata-Version: 2.1\nName: envbench-only-here\nVersion: 1.0\n"
+        )
+        wheel.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        wheel.writestr(f"{info}/RECORD", "")
+    return folder
+
+
+# ---------------------------------------------------------------- finding
+
+
+def test_a_backend_without_requirements_runs_in_the_current_interpreter() -> None:
+    runtime = find(get("for-loop"), {})
+    assert (runtime.python, runtime.ready, runtime.managed) == (sys.executable, True, False)
+
+
+def test_a_given_virtual_environment_stays_itself_and_not_its_base(tmp_path: Path) -> None:
+    venv.create(tmp_path / "own", symlinks=True, with_pip=False)
+    link = tmp_path / "own" / "bin" / "python"
+    assert link.is_symlink()
+    runtime = find(PLAIN, {"plain": str(link)})
+    assert runtime.python == str(link)
+    code = "import sys; print(sys.prefix)"
+    told = subprocess.run([runtime.python, "-I", "-c", code], capture_output=True, text=True)
+    assert told.stdout.strip() == str(tmp_path / "own")
+
+
+def test_a_relative_interpreter_is_made_absolute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "python").symlink_to(sys.executable)
+    monkeypatch.chdir(tmp_path)
+    assert parse_overrides(["for-loop=./python"]) == {"for-loop": str(tmp_path / "python")}
+
+
+def test_an_interpreter_that_is_none_is_wrong_usage(tmp_path: Path) -> None:
+    for text in ["for-loop", "for-loop=", "for-loop=/no/such/python", f"for-loop={__file__}"]:
+        with pytest.raises(UsageError, match="--python"):
+            parse_overrides([text])
+    with pytest.raises(UnknownName, match="Did you mean 'for-loop'"):
+        parse_overrides([f"forloop={sys.executable}"])
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").symlink_to(sys.executable)
+    with pytest.raises(UsageError) as caught:
+        parse_overrides([f"for-loop={tmp_path}"])
+    assert f"{tmp_path}/bin/python" in caught.value.hint
+
+
+def test_the_key_of_a_runtime_is_its_requirements_and_python(cache: Path) -> None:
+    one = find(isolated("a", "b"), {}).python
+    assert Path(one).is_relative_to(cache)
+    assert find(isolated("b", "a"), {}).python == one
+    assert find(isolated("a", "b>=2"), {}).python != one
+    other = msgspec.structs.replace(isolated("a", "b"), python="3.8")
+    assert find(other, {}).python != one
+
+
+# ---------------------------------------------------------------- status
+
+
+def test_a_library_that_is_missing_is_told_with_the_command_that_installs_it() -> None:
+    found = status(ABSENT, {})
+    assert found.state == "needs-setup"
+    assert (found.reason, found.fix) == (
+        "no_such_library is not installed",
+        "pip install no_such_library",
+    )
+
+
+def test_a_folder_that_happens_to_have_the_librarys_name_is_no_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "no_such_library").mkdir()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert status(ABSENT, {}).state == "needs-setup"
+
+
+def test_a_backend_without_an_adapter_is_unavailable_and_says_why() -> None:
+    found = status(get("brax"), {})
+    assert found.state == "unavailable"
+    assert found.reason
+    assert found.fix
+
+
+def test_a_backend_of_another_system_is_unavailable_here() -> None:
+    found = status(msgspec.structs.replace(PLAIN, systems=["plan9"]), {})
+    assert (found.state, found.reason) == ("unavailable", "gymnasium runs on plan9 only")
+
+
+def test_a_given_interpreter_is_asked_whether_it_has_the_library(tmp_path: Path) -> None:
+    assert status(PLAIN, {"plain": sys.executable}).state == "ready"
+    venv.create(tmp_path / "bare", symlinks=True, with_pip=False)
+    bare = str(tmp_path / "bare" / "bin" / "python")
+    found = status(PLAIN, {"plain": bare})
+    assert (found.state, found.fix) == ("needs-setup", f"{bare} -m pip install gymnasium")
+
+
+# ---------------------------------------------------------------- making
+
+
+def test_a_runtime_is_made_from_a_users_folder_of_wheels(
+    cache: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(wheels.parent)
+    monkeypatch.setenv("PIP_FIND_LINKS", "wheels")
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    backend = isolated("envbench-only-here==1.0")
+    before = status(backend, {})
+    assert (before.state, before.fix) == ("needs-setup", "envbench setup isolated")
+    lines: list[str] = []
+    runtime = make(backend, lines.append)
+    assert "envbench-only-here==1.0" in lines[0]
+    assert runtime.ready
+    assert runtime.managed
+    assert status(backend, {}).state == "ready"
+    subprocess.run([runtime.python, "-I", "-c", "import envbench_only_here"], check=True)
+    assert make(backend, lines.append) == runtime
+
+
+def test_two_processes_may_make_a_runtime_at_once(
+    cache: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UV_FIND_LINKS", str(wheels))
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    code = (
+        "from envbench.backends import Backend; from envbench.runtimes import make\n"
+        "b = Backend(name='isolated', label='I', families=['gym'], adapter='a:B',"
+        " library='x', requirements=['envbench-only-here'])\n"
+        "lines = []; print(make(b, lines.append).ready, bool(lines))"
+    )
+    both = [
+        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    said = sorted(process.communicate()[0].split()[0] for process in both)
+    assert said == ["True", "True"]
+    assert [process.returncode for process in both] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("requirement", "surroundings", "says"),
+    [
+        ("envbench-only-here==9", {"UV_OFFLINE": "1"}, "no version of envbench-only-here"),
+        ("envbench-nowhere", {"UV_OFFLINE": "1"}, "network"),
+        (
+            "envbench-nowhere",
+            {"UV_DEFAULT_INDEX": "http://127.0.0.1:9/simple", "UV_HTTP_RETRIES": "0"},
+            "http://127.0.0.1:9/simple/envbench-nowhere",
+        ),
+        ("not a requirement", {}, "not a requirement"),
+    ],
+)
+def test_an_installers_failure_is_told_and_leaves_nothing_half_made(
+    cache: Path,
+    wheels: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    requirement: str,
+    surroundings: dict[str, str],
+    says: str,
+) -> None:
+    for name, value in {"UV_FIND_LINKS": str(wheels), **surroundings}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SetupFailed) as caught:
+        make(isolated(requirement), lambda line: None)
+    assert requirement in str(caught.value)
+    assert says in " ".join(str(caught.value).split())
+    assert "--python isolated=PATH" in caught.value.hint
+    assert caught.value.exit_code == 3
+    assert [path.name for path in cache.iterdir() if path.is_dir()] == []
+    assert status(isolated(requirement), {}).state == "needs-setup"
+
+
+def test_what_a_killed_setup_left_is_not_ready_and_is_made_again(
+    cache: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UV_FIND_LINKS", str(wheels))
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    backend = isolated("envbench-only-here")
+    python = Path(find(backend, {}).python)
+    python.parent.mkdir(parents=True)
+    python.symlink_to(sys.executable)  # as uv leaves it before it installs anything
+    (python.parent.parent / "pyvenv.cfg").write_text("")
+    assert status(backend, {}).state == "needs-setup"
+    assert make(backend, lambda line: None).ready
+
+
+def test_an_interrupted_setup_ends_the_installer_and_leaves_nothing(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import socket
+
+    silent = socket.create_server(("127.0.0.1", 0))  # an index that never answers
+    address = f"http://127.0.0.1:{silent.getsockname()[1]}/simple"
+    monkeypatch.setenv("UV_DEFAULT_INDEX", address)
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def interrupt(line: str) -> None:
+        if line.startswith("Using Python"):  # the installation has begun
+            threading.Timer(0.3, lambda: os.kill(os.getpid(), 2)).start()
+
+    with silent, pytest.raises(KeyboardInterrupt):
+        make(isolated("envbench-nowhere"), interrupt)
+    assert [path.name for path in cache.iterdir() if path.is_dir()] == []
+    import psutil
+
+    assert not psutil.Process().children()
+
+
+def test_a_cache_that_cannot_be_written_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("ENVBENCH_CACHE", str(tmp_path / "file"))
+    with pytest.raises(SetupFailed, match="cannot be written") as caught:
+        make(isolated("anything"), lambda line: None)
+    assert "ENVBENCH_CACHE" in caught.value.hint
+
+
+# ---------------------------------------------------------------- the worker's environment
+
+
+def test_thread_pools_are_pinned_unless_the_backend_says_otherwise() -> None:
+    pinned = environment(get("subprocess"), {})
+    assert pinned["OMP_NUM_THREADS"] == pinned["OPENBLAS_NUM_THREADS"] == "1"
+    assert "XLA_FLAGS" not in pinned
+    assert environment(msgspec.structs.replace(PLAIN, pin_threads=False), {}) == {}
+    assert "XLA_FLAGS" in environment(msgspec.structs.replace(PLAIN, library="jax"), {})
+
+
+# ---------------------------------------------------------------- the two commands
+
+
+def test_backends_json_is_one_document_of_the_documented_shape() -> None:
+    done = CliRunner().invoke(backends_command, ["--json"], catch_exceptions=False)
+    document = json.loads(done.stdout)
+    assert list(document) == ["backends"]
+    for row in document["backends"]:
+        assert list(row) == ["name", "families", "status", "reason", "fix"]
+        assert row["status"] in ("ready", "needs-setup", "unavailable")
+        assert row["status"] == "ready" or (row["reason"] and row["fix"])
+
+
+def test_backends_shows_a_backends_settings() -> None:
+    done = CliRunner().invoke(backends_command, ["envpool-async"], catch_exceptions=False)
+    assert "overcommit" in done.stdout
+    assert "a number of at least 1" in done.stdout
+    assert "for-loop" not in done.stdout
+
+
+def test_setup_goes_on_after_a_backend_that_cannot_be_set_up_and_exits_3() -> None:
+    done = CliRunner().invoke(setup_command, ["brax", "for-loop", "--json"])
+    assert done.exit_code == 3
+    rows = json.loads(done.stdout)["backends"]
+    assert [(row["name"], row["status"]) for row in rows] == [
+        ("brax", "unavailable"),
+        ("for-loop", "ready"),
+    ]
+    assert rows[1]["python"] == sys.executable
+
+
+def test_setup_of_all_takes_what_can_run_here() -> None:
+    assert CliRunner().invoke(setup_command, ["--all"]).exit_code == 0
+
+
+def test_setup_of_nothing_is_wrong_usage() -> None:
+    for arguments in [[], ["--all", "for-loop"]]:
+        assert isinstance(CliRunner().invoke(setup_command, arguments).exception, UsageError)

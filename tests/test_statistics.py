@@ -1,0 +1,228 @@
+"""Schedules, rates and intervals: defined answers for every kind of figure."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from made_records import make_cell, make_failure, make_run, make_windows
+
+from envbench.model import Load
+from envbench.report.notes import FLAGS as SENTENCES
+from envbench.statistics import FLAGS, interval, rate, schedule, summarise
+
+SPEEDS = st.floats(min_value=1e-3, max_value=1e9)
+
+
+def five(**given):
+    return [make_run(round=i, **given) for i in range(5)]
+
+
+# ---------------------------------------------------------------- schedule
+
+
+def test_each_round_has_every_cell_once_in_an_order_of_its_own():
+    cells = [make_cell(numenv=n) for n in range(1, 9)]
+    plan = schedule(cells, {"for-loop": 5}, seed=1)
+    rounds = [[cell.numenv for number, cell in plan if number == i] for i in range(5)]
+    assert all(sorted(order) == list(range(1, 9)) for order in rounds)
+    assert len({tuple(order) for order in rounds}) > 1
+    assert [number for number, _ in plan] == sorted(number for number, _ in plan)
+
+
+def test_a_schedule_depends_on_its_seed_and_nothing_else():
+    cells = [make_cell(numenv=n) for n in range(1, 9)]
+    assert schedule(cells, {"for-loop": 3}, 7) == schedule(cells, {"for-loop": 3}, 7)
+    assert schedule(cells, {"for-loop": 3}, 7) != schedule(cells, {"for-loop": 3}, 8)
+
+
+def test_backends_take_part_in_as_many_rounds_as_they_repeat():
+    cells = [make_cell("for-loop"), make_cell("brax", env="mujoco", task="Ant-v3")]
+    plan = schedule(cells, {"for-loop": 5, "brax": 2}, seed=0)
+    assert Counter(cell.backend for _, cell in plan) == {"for-loop": 5, "brax": 2}
+    assert schedule([], {}, seed=0) == []
+
+
+# ---------------------------------------------------------------- one run
+
+
+def test_a_rate_is_total_frames_over_total_time_not_a_mean_of_rates():
+    run = make_run(measured=make_windows([100, 100], ns=[100_000_000, 300_000_000]))
+    assert rate(run).fps == pytest.approx(200 * 4 / 0.4)
+    assert rate(run).steps_per_second == pytest.approx(200 / 0.4)
+
+
+def test_a_spoilt_window_does_not_count_while_most_of_the_time_is_good():
+    found = rate(make_run(measured=make_windows([100, 100, 100, 10], invalid={"3": "steal 9 %"})))
+    assert found.steps == 300
+    assert found.seconds == pytest.approx(0.75)
+    assert not found.disturbed
+
+
+def test_when_most_windows_are_spoilt_all_of_them_count():
+    spoilt = {"1": "steal 9 %", "2": "steal 9 %", "3": "throttled"}
+    found = rate(make_run(measured=make_windows([100, 10, 10, 10], invalid=spoilt)))
+    assert found.steps == 130
+    assert found.disturbed
+
+
+def test_a_suspended_window_never_counts():
+    spoilt = {"0": "suspended", "1": "suspended", "2": "suspended"}
+    found = rate(make_run(measured=make_windows([1, 1, 1, 100], invalid=spoilt)))
+    assert found.steps == 100
+    assert not found.disturbed
+    everything = {str(i): "suspended" for i in range(4)}
+    assert rate(make_run(measured=make_windows([1] * 4, invalid=everything))).fps is None
+
+
+@pytest.mark.parametrize(
+    "windows",
+    [
+        make_windows([]),
+        make_windows([0, 0]),
+        make_windows([10, -20]),
+        make_windows([10, 10], ns=0),
+        make_windows([10, 10], ns=-5),
+        make_windows([10, 10], ns=[1, 2, 3]),
+        make_windows([10, 10], calls=[1, 1]),
+        make_windows([10**400, 1]),
+        make_windows([10**308 * 9, 1], ns=1),
+    ],
+)
+def test_an_impossible_figure_is_invalid_and_never_fast(windows):
+    found = rate(make_run(measured=windows))
+    assert found.invalid
+    assert found.fps is None
+    cell = summarise([*five(), make_run(measured=windows)])
+    assert cell.fps is None
+    assert cell.failure is not None
+    assert cell.failure.reason == "invalid-figure"
+
+
+@pytest.mark.parametrize("skip", [0, -4, math.nan, math.inf])
+def test_an_impossible_frame_skip_is_invalid(skip):
+    assert rate(make_run(make_cell(frame_skip=skip))).fps is None
+
+
+@given(st.lists(st.integers(-5, 10**30), max_size=5), st.lists(st.integers(-5, 10**30), max_size=5))
+def test_whatever_the_windows_hold_a_rate_is_positive_and_finite_or_none(steps, ns):
+    fps = rate(make_run(measured=make_windows(steps, ns=ns))).fps
+    assert fps is None or 0 < fps < math.inf
+
+
+# ---------------------------------------------------------------- one cell
+
+
+def test_the_headline_is_total_frames_over_total_time_of_the_runs():
+    runs = [make_run(steps=[100] * 4), make_run(steps=[200] * 12)]
+    found = summarise(runs)
+    assert found.fps == pytest.approx((400 + 2400) * 4 / 4.0)
+    assert found.steps_per_second == pytest.approx(2800 / 4.0)
+    assert found.runs == [run.run_id for run in runs]
+
+
+def test_one_run_has_a_figure_no_interval_and_says_so():
+    found = summarise([make_run()])
+    assert (found.fps, found.interval, found.flags) == (1600.0, None, ["few-runs"])
+
+
+def test_equal_runs_have_an_interval_of_no_width():
+    assert summarise(five()).interval == (1600.0, 1600.0)
+
+
+def test_a_quick_measurement_has_no_interval_and_is_flagged():
+    found = summarise(five(quick=True), alone=True)
+    assert (found.interval, found.flags) == (None, ["quick"])
+
+
+def test_a_failed_run_makes_the_cell_a_failure():
+    failed = make_run(failure=make_failure(), measured=make_windows([]))
+    found = summarise([*five(), failed])
+    assert found.fps is None
+    assert found.failure == failed.failure
+    assert len(found.runs) == 6
+
+
+def test_an_interrupted_run_does_not_count_unless_there_is_nothing_else():
+    stopped = make_run(failure=make_failure(reason="interrupted"))
+    found = summarise([*five(), stopped])
+    assert found.failure is None
+    assert len(found.runs) == 5
+    assert summarise([stopped]).failure == stopped.failure
+
+
+@pytest.mark.parametrize(
+    ("flag", "given"),
+    [
+        ("unsteady", {"steady": False}),
+        ("no-reset", {"measured": make_windows([100] * 4, resets=[0] * 4)}),
+        ("throttled", {"load": Load(throttled_periods=1)}),
+        ("throttled", {"measured": make_windows([100] * 4, invalid={"0": "throttled"})}),
+        ("steal", {"measured": make_windows([100] * 4, invalid={"0": "steal 7.0 %"})}),
+        ("other-load", {"load": Load(other_cpu_s=0.11)}),
+    ],
+)
+def test_a_flag_says_what_is_to_be_known_of_the_runs(flag, given):
+    assert summarise(five(**given)).flags == [flag]
+
+
+def test_a_reset_in_the_warm_up_is_a_reset():
+    quiet = make_windows([100] * 4, resets=[0] * 4)
+    assert summarise(five(measured=quiet, warmup=make_windows([5]))).flags == []
+
+
+def test_other_load_is_measured_against_the_whole_machine():
+    assert summarise(five(load=Load(other_cpu_s=0.11)), cpus=2).flags == []
+    assert summarise(five(load=Load(other_cpu_s=0.21)), cpus=2).flags == ["other-load"]
+
+
+def test_a_cell_measured_alone_says_what_its_interval_is():
+    assert summarise(five(), alone=True).flags == ["one-go"]
+    assert summarise(five()[:4], alone=True).flags == ["few-runs"]
+
+
+def test_every_flag_has_a_sentence():
+    assert set(FLAGS) == set(SENTENCES)
+
+
+# ---------------------------------------------------------------- intervals
+
+
+def test_the_interval_is_the_textbook_one_on_logarithms():
+    # logs 0, 1, 2, 3, 4: mean 2, s = sqrt(2.5), t(0.975, 4) = 2.7764451
+    low, high = interval([math.exp(x) for x in range(5)])
+    half = 2.7764451 * math.sqrt(2.5 / 5)
+    assert math.log(low) == pytest.approx(2 - half, rel=1e-6)
+    assert math.log(high) == pytest.approx(2 + half, rel=1e-6)
+
+
+@given(st.lists(SPEEDS, max_size=4))
+def test_under_five_runs_there_is_no_interval(speeds):
+    assert interval(speeds) is None
+
+
+@given(st.lists(SPEEDS, min_size=5, max_size=12))
+def test_the_interval_contains_the_geometric_mean(speeds):
+    low, high = interval(speeds)
+    mean = math.exp(math.fsum(map(math.log, speeds)) / len(speeds))
+    assert low <= mean * (1 + 1e-9)
+    assert high >= mean * (1 - 1e-9)
+
+
+@given(st.lists(SPEEDS, min_size=5, max_size=12), st.floats(1e-3, 1e3))
+def test_the_interval_scales_with_the_figures(speeds, factor):
+    scaled = interval([speed * factor for speed in speeds])
+    assume(scaled is not None and math.isfinite(scaled[1]))
+    assert scaled == pytest.approx([end * factor for end in interval(speeds)], rel=1e-6)
+
+
+@given(
+    st.lists(SPEEDS, min_size=5, max_size=12).flatmap(
+        lambda speeds: st.tuples(st.just(speeds), st.permutations(speeds))
+    )
+)
+def test_the_order_of_runs_does_not_matter(pair):
+    assert interval(pair[0]) == pytest.approx(interval(pair[1]), rel=1e-9)
