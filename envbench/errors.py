@@ -7,8 +7,6 @@ bad input, found before anything is measured; 3 a backend was named that cannot 
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 CELL_FAILED = 1
 USAGE = 2
 UNAVAILABLE = 3
@@ -19,7 +17,7 @@ TERMINATED = 143
 class EnvbenchError(Exception):
     """Something expected went wrong. ``hint`` is the next thing for a person to do."""
 
-    exit_code: ClassVar[int] = CELL_FAILED
+    exit_code: int = CELL_FAILED
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -72,4 +70,4 @@ class Interrupted(EnvbenchError):
 
     def __init__(self, exit_code: int) -> None:
         super().__init__("interrupted")
-        self.code = exit_code
+        self.exit_code = exit_code

@@ -98,7 +98,7 @@ def main() -> None:
             worker=WORKERS / f"{worker}.py",
         )
     except Interrupted as interrupted:
-        sys.exit(interrupted.code)
+        sys.exit(interrupted.exit_code)
     sys.stdout.buffer.write(msgspec.json.encode(reply))
 
 

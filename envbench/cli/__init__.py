@@ -28,7 +28,7 @@ class _Shown(click.ClickException):
 
     def __init__(self, error: EnvbenchError) -> None:
         super().__init__(str(error))
-        self.exit_code = error.exit_code  # type: ignore[misc]
+        self.exit_code = error.exit_code  # type: ignore[misc]  # click says ClassVar
         self.hint = error.hint
 
     def show(self, file: Any = None) -> None:

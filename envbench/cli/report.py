@@ -83,12 +83,14 @@ def _files(
     only_named: bool,
 ) -> dict[Path, tuple[str, int]]:
     """Each file's new text and how many cells are in it; nothing is written before all are made."""
-    from envbench.machine import profiles
+    from envbench.machine import catalogue
     from envbench.report.document import fresh
     from envbench.report.files import read_text
     from envbench.report.subjects import subjects
 
-    found = subjects(selection.measured, profiles())
+    known = catalogue()
+    _warn(known.warnings)
+    found = subjects(selection.measured, known.profiles)
     files = {path: _filled(read_text(path), path, found) for path in into}
     if output is not None:
         files[output] = _filled(fresh(found), output, found)

@@ -322,7 +322,7 @@ class Session:
         try:
             campaign.carry_out(earlier)
         except Interrupted as stop:
-            self.exit_code = stop.code
+            self.exit_code = stop.exit_code
             say("Stopped. The same command goes on from here.")
         finally:
             campaign.listener.close()

@@ -65,15 +65,21 @@ def hardware(found: Fingerprint) -> str:
     return markdown(", ".join([words, *dict.fromkeys(found.gpus)]), 200)
 
 
-def of_table(measured: Sequence[Measured]) -> str:
-    """The line under a table that has figures; "" where it has none."""
+def of_table(measured: Sequence[Measured], *, others: bool = False) -> str:
+    """The line under a table that has measured figures; "" where it has none.
+
+    ``others``: figures that no result stands behind are in it too.
+    """
     with_figures = [found for found in measured if found.summary.fps is not None]
     if not with_figures:
         return ""
     skips = sorted({float(found.summary.cell.frame_skip) for found in with_figures})
     opening = f"{OPENING}: steps per second × frame_skip ({', '.join(f'{s:g}' for s in skips)})."
     sentences = [opening, *_in_flight(with_figures), _intervals(with_figures)]
-    return " ".join([*sentences, *_machines(with_figures)])
+    sentences += _machines(with_figures)
+    if others:
+        sentences.append("The other figures are the document's own.")
+    return " ".join(sentences)
 
 
 def _in_flight(measured: Sequence[Measured]) -> list[str]:

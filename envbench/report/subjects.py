@@ -105,9 +105,10 @@ def _subject(
 
 def heading(family: Family, task: str, machine: str) -> str:
     """The marker's text: ``Atari - Laptop``, ``Gym my_package:MyEnv-v0 - Laptop``."""
-    default = task == DEFAULT_TASK.get(family)
-    title = FAMILY_TITLES[family] if default else f"{FAMILY_TITLES[family]} {task}"
-    return comment(f"{title} - {machine}")
+    title = FAMILY_TITLES[family]
+    if task != DEFAULT_TASK.get(family):
+        title = f"{title} {comment(task) or '?'}"
+    return f"{title} - {comment(machine) or '?'}"
 
 
 def _labels(rows: Sequence[str], measured: Iterable[Measured]) -> list[str]:

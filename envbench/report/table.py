@@ -61,11 +61,12 @@ def build(subject: Subject, existing: Existing | None = None) -> Table:
             found = results.pop((label, numenv), None)
             entries.append(_entry(found, written, best, subject))
         lines.append((label, entries))
+    others = any(is_figure(entry.written) for _, entries in lines for entry in entries)
     return Table(
         heading=markdown(subject.heading),
         columns=[name for name, _ in columns],
         rows=lines,
-        note=notes.of_table(subject.measured),
+        note=notes.of_table(subject.measured, others=others),
         footnotes=existing.footnotes,
         before=existing.before,
         after=existing.after,

@@ -70,7 +70,7 @@ class BareStep:
         envs = self.envs
         start = time.perf_counter()
         for batch in islice(self.batches, calls):
-            obs, reward, terminated, truncated, info = envs.step(batch)  # noqa: F841, RUF059
+            obs, reward, terminated, truncated, info = envs.step(batch)  # noqa: RUF059
         return time.perf_counter() - start
 
 

@@ -128,8 +128,12 @@ def write_reply(folder: str, reply: Dict[str, Any]) -> None:
 
 
 def main(folder: str, event_fd: int) -> None:
+    """Carry out the job in ``folder``: a reply is written before anything is closed, because what
+    was measured counts even where closing fails."""
     with open(os.path.join(folder, "job.json"), encoding="utf-8") as file:
         job = json.load(file)
+    if job["family"] != "gym":  # libraries leave logs where they stand; a user's own task may read
+        os.chdir(folder)
     worker = Worker(job, event_fd)
     header = runtime()
     reply = worker.reply()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
+from importlib import import_module
 from typing import Any, Callable, Dict, List, Tuple
 
 import gymnasium
@@ -29,11 +30,16 @@ def probe(job: Job) -> None:
 
 
 def _probe_own(identifier: str) -> None:
+    """A task of the user's own; ``module:Name-v0`` is registered when its module is imported."""
+    before = set(gymnasium.registry)
+    module, colon, name = identifier.rpartition(":")
+    if colon:
+        import_module(module)
+    own = [module + colon + new for new in sorted(set(gymnasium.registry) - before)]
     try:
-        gymnasium.spec(identifier)
+        gymnasium.spec(name)
     except gymnasium.error.Error as error:
-        names = sorted(gymnasium.registry)
-        raise UnknownTaskError(identifier, names) from error
+        raise UnknownTaskError(identifier, own or sorted(gymnasium.registry)) from error
 
 
 def known(family: str) -> List[str]:

@@ -1,0 +1,30 @@
+"""What several test files share: places to call envbench from, and interpreters to point it to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from interpreters import lent_packages, make_interpreter
+from place import Place
+
+FAULTY_ENVS = Path(__file__).parent / "fixtures" / "faulty_envs" / "src"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """An empty folder to call envbench from."""
+    return Place(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def faulty_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An interpreter with the packages of this one and ``faulty_envs``."""
+    folder = tmp_path_factory.mktemp("faulty")
+    return make_interpreter(folder / "venv", paths=[FAULTY_ENVS, *lent_packages()])
+
+
+@pytest.fixture(scope="session")
+def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An interpreter without any package."""
+    return make_interpreter(tmp_path_factory.mktemp("bare") / "venv")

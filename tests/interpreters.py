@@ -1,0 +1,71 @@
+"""Interpreters for tests to point envbench to, made without an installer."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+
+def not_here(what: str) -> NoReturn:
+    """Skip, visibly; but CI insists (``ENVBENCH_CI=1``)."""
+    if os.environ.get("ENVBENCH_CI") == "1":
+        pytest.fail(f"CI needs {what}")
+    pytest.skip(f"needs {what}")
+
+
+def make_interpreter(
+    folder: Path, base: str | Path = sys.executable, paths: Sequence[object] = ()
+) -> Path:
+    """A virtual environment without pip, which sees the given folders of packages."""
+    subprocess.run([base, "-m", "venv", "--without-pip", folder], check=True)
+    python = folder / "bin" / "python"
+    site_packages(python).joinpath("lent.pth").write_text("".join(f"{path}\n" for path in paths))
+    return python
+
+
+def site_packages(python: Path) -> Path:
+    code = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    asked = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
+    return Path(asked.stdout.strip())
+
+
+def lent_packages() -> list[str]:
+    """Where the packages of the interpreter that runs the tests lie."""
+    paths = sysconfig.get_paths()
+    return sorted({paths["purelib"], paths["platlib"]})
+
+
+def python_3_8() -> Path:
+    """A real Python 3.8 of this machine; the test is skipped where there is none."""
+    for candidate in _candidates():
+        code = "import sys; print(sys.executable, sys.version_info[:2] == (3, 8))"
+        try:
+            asked = subprocess.run(
+                [candidate, "-I", "-c", code], capture_output=True, text=True, timeout=30
+            )
+        except OSError:
+            continue
+        if asked.stdout.endswith("True\n"):
+            return Path(asked.stdout.rsplit(" ", 1)[0])
+    not_here("a Python 3.8 (on PATH, of pyenv or of uv)")
+
+
+def _candidates() -> Iterator[str | Path]:
+    root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    yield from sorted(root.glob("versions/3.8*/bin/python"))
+    if found := shutil.which("python3.8"):
+        yield found
+    import uv
+
+    words = [uv.find_uv_bin(), "python", "find", "--no-python-downloads", "3.8"]
+    asked = subprocess.run(words, capture_output=True, text=True)
+    if asked.returncode == 0:
+        yield asked.stdout.strip()

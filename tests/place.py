@@ -1,0 +1,111 @@
+"""A folder of its own from which the command line is called, as a person would.
+
+Each place has a measuring lock of its own, so that tests do not wait for one another, and a mark
+in the environment that every process started from it bears: what is left of them can be found.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import faulty
+
+from envbench import store
+from envbench.model import Plan, Run
+
+ROOT = Path(__file__).parents[1]
+NORMAL = ("--env", "gym", "--task", "faulty_envs:Normal-v0")
+
+
+class Done(NamedTuple):
+    """A call that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        return json.loads(self.out)
+
+
+class Place:
+    """``run`` calls envbench and waits for its end, ``start`` does not."""
+
+    def __init__(self, folder: Path, package: Path = ROOT) -> None:
+        self.folder = folder
+        self.package = package  # the folder that the package ``envbench`` lies in
+        self.mark = uuid.uuid4().hex
+        self.results = folder / "results"
+        self.lock = folder / "measuring.lock"
+
+    def environment(self, **more: str) -> dict[str, str]:
+        mine = {
+            "PYTHONPATH": str(self.package),
+            "ENVBENCH_LOCK_FILE": str(self.lock),
+            faulty.MARK: self.mark,
+        }
+        return {**os.environ, **mine, **more}
+
+    def command(self, *words: object) -> list[str]:
+        return [sys.executable, "-m", "envbench", *map(str, words)]
+
+    def start(self, *words: object, **options: Any) -> subprocess.Popen[str]:
+        given = {
+            "cwd": self.folder,
+            "env": self.environment(),
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+            "stdin": subprocess.DEVNULL,
+            "text": True,
+            "start_new_session": True,  # a signal to the group reaches it as Ctrl-C would
+        }
+        return subprocess.Popen(self.command(*words), **{**given, **options})
+
+    def run(self, *words: object, **options: Any) -> Done:
+        return ended(self.start(*words, **options))
+
+    # ------------------------------------------------------------ what it left behind
+
+    def files(self) -> list[Path]:
+        return store.files(self.results)
+
+    def plans(self) -> list[Plan]:
+        return [record for record in self.records() if isinstance(record, Plan)]
+
+    def runs(self) -> list[Run]:
+        return [record for record in self.records() if isinstance(record, Run)]
+
+    def records(self) -> list[Any]:
+        """Every record of every file; there must be no line that cannot be read."""
+        found = []
+        for path in self.files():
+            reading = store.read(path)
+            assert reading.warnings == []
+            found += [record for _, record in reading.records]
+        return found
+
+    def processes(self) -> list[tuple[int, str]]:
+        """What still runs of all that was started from here."""
+        return faulty.marked(self.mark)
+
+
+def ended(process: subprocess.Popen[str], timeout_s: float = 120) -> Done:
+    out, err = process.communicate(timeout=timeout_s)
+    return Done(process.returncode, out, err)
+
+
+def wait_until(true: Callable[[], object], what: str, timeout_s: float = 60) -> None:
+    """Wait for something to happen; fail with ``what`` where it does not."""
+    deadline = time.monotonic() + timeout_s
+    while not true():
+        assert time.monotonic() < deadline, f"in vain: {what}"
+        time.sleep(0.02)

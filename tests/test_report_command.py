@@ -1,0 +1,298 @@
+"""``envbench report`` as a user runs it: real files, real processes, documents to the byte."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+from made_records import (
+    OTHER,
+    make_cell,
+    make_fact,
+    make_failure,
+    make_plan,
+    make_run,
+    make_windows,
+    measured_plan,
+)
+
+from envbench import store
+from envbench.machine import read_profile
+from envbench.model import digest
+from envbench.report.blocks import find
+from envbench.report.document import filled, fresh
+from envbench.report.selection import select
+from envbench.report.subjects import subjects
+
+REPOSITORY = Path(__file__).parents[1]
+GOLDEN = Path(__file__).parent / "golden"
+SEED = GOLDEN / "benchmark_seed.md"
+MARK = "<!-- Atari - Laptop -->"
+
+
+def envbench(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "envbench", *arguments],
+        cwd=cwd,
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def put(folder: Path, records, machine: str = "laptop") -> None:
+    path = store.new_file(folder / "results", machine, "2025-11-20T10:00:00Z")
+    for record in records:
+        store.append(path, record)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with results of a laptop: two families, a quick one, a failure."""
+    speeds = {("for-loop", 1): 300, ("for-loop", 8): 310, ("envpool-async", 8): 2000}
+    put(tmp_path, measured_plan({**speeds, ("subprocess", 5): 500}))
+    ant = {"env": "mujoco", "task": "Ant-v3", "frame_skip": 5}
+    put(tmp_path, measured_plan({("envpool-sync", 4): 123}, plan_id="ant", cell=ant))
+    quick = {"quick": True, "repeats": 1, "fingerprint": digest(OTHER)}
+    put(tmp_path, measured_plan({("for-loop", 2): 77}, plan_id="quick", **quick))
+    broken = make_cell("envpool-sync", 8)
+    failure = make_failure(signal="SIGSEGV", phase="measure", message="the worker died")
+    plan = make_plan([broken], plan_id="broken")
+    put(tmp_path, [plan, make_run(broken, plan_id="broken", failure=failure)])
+    return tmp_path
+
+
+def outside_blocks(text: str) -> list[str]:
+    """What is not between two equal markers, line by line; the markers themselves are."""
+    kept, opened = [], ""
+    for line in text.split("\n"):
+        marker = line if line.startswith("<!-- ") else ""
+        if not opened or marker == opened:
+            kept.append(line)
+        opened = "" if marker == opened else opened or marker
+    return kept
+
+
+def blocks_of(text: str) -> dict[str, str]:
+    return {block.heading: text[block.start : block.end] for block in find(text, "page")}
+
+
+def golden(name: str, text: str) -> None:
+    """Compare to the byte; ENVBENCH_GOLDEN=write writes it anew, for a person to look at."""
+    path = GOLDEN / name
+    if os.environ.get("ENVBENCH_GOLDEN") == "write":
+        path.write_bytes(text.encode())
+    assert text.encode() == path.read_bytes()
+
+
+# ---------------------------------------------------------------- documents
+
+
+def test_the_results_page_has_the_original_documents_tables_to_the_byte(folder):
+    # The four original profiles only: others come and go in machines/.
+    names = ("laptop", "tpu-vm", "as4124", "dgx-a100")
+    shelf = {name: read_profile(REPOSITORY / "machines" / f"{name}.toml") for name in names}
+    paths = store.files(folder / "results")
+    records = [record for path in paths for _, record in store.read(path).records]
+    found = subjects(select(records).measured, shelf)
+    golden("results_page.md", filled(fresh(found), "README.md", found).text)
+
+
+def test_the_results_page_is_written_once_and_a_second_time_not_at_all(folder):
+    found = envbench("report", cwd=folder)
+    assert (found.returncode, found.stdout) == (0, ""), found.stderr
+    assert found.stderr == "wrote results/README.md (7 cells)\n"
+    page = folder / "results" / "README.md"
+    expected = blocks_of((GOLDEN / "results_page.md").read_text())
+    written = blocks_of(page.read_text())
+    assert {name: written[name] for name in expected} == expected
+    before = page.stat()
+    again = envbench("report", cwd=folder)
+    assert "unchanged: results/README.md (7 cells)" in again.stderr
+    assert page.stat().st_mtime_ns == before.st_mtime_ns
+    assert envbench("report", "--check", cwd=folder).returncode == 0
+
+
+def test_the_original_document_is_filled_and_every_other_byte_stays(folder):
+    document = folder / "BENCHMARK.md"
+    document.write_bytes(SEED.read_bytes())
+    document.chmod(0o640)
+    found = envbench("report", "--into", "BENCHMARK.md", cwd=folder)
+    assert (found.returncode, found.stderr) == (0, "wrote BENCHMARK.md (7 cells)\n")
+    text = document.read_text()
+    golden("benchmark_filled.md", text)
+    assert outside_blocks(text) == outside_blocks(SEED.read_text())
+    # What stood there and was not measured here, as it was written and not bold.
+    for figure in ("4694.94", "4776.76", "4811.98", "4006.04", "10028.28", "15863.42"):
+        assert f"| {figure} " in text
+    assert "**4800.00**" in text
+    # Blocks of machines without results keep every byte.
+    empty = SEED.read_text().index("<!-- Atari - TPU-VM -->"), SEED.read_text().index("### Mujoco")
+    assert SEED.read_text()[slice(*empty)] in text
+    assert document.stat().st_mode & 0o777 == 0o640
+    assert not (folder / "results" / "README.md").exists()
+    assert "unchanged" in envbench("report", "--into", "BENCHMARK.md", cwd=folder).stderr
+
+
+def test_several_documents_are_all_filled_or_none(folder):
+    (folder / "good.md").write_text(f"{MARK}\n{MARK}\n")
+    (folder / "bad.md").write_text(f"x\n{MARK}\n")
+    found = envbench("report", "--into", "good.md", "--into", "bad.md", cwd=folder)
+    assert found.returncode == 2
+    assert "bad.md:2: the marker <!-- Atari - Laptop --> has no partner" in found.stderr
+    assert (folder / "good.md").read_text() == f"{MARK}\n{MARK}\n"
+    assert (folder / "bad.md").read_text() == f"x\n{MARK}\n"
+
+
+@pytest.mark.parametrize("text", [f"{MARK}\n{MARK}\n{MARK}\n", "no marker\n", ""])
+def test_a_document_with_missing_or_doubled_markers_is_untouched(folder, text):
+    (folder / "x.md").write_text(text)
+    found = envbench("report", "--into", "x.md", cwd=folder)
+    assert found.returncode == 2
+    assert "x.md" in found.stderr
+    assert (folder / "x.md").read_text() == text
+
+
+def test_windows_line_ends_odd_bytes_and_a_missing_final_newline_stay(folder):
+    head, tail = b"\xff\xfe title\r\n\x0c\r\n", b"the end\xe9"
+    marks = f"{MARK}\r\n{MARK}\r\n".encode()
+    (folder / "x.md").write_bytes(head + marks + tail)
+    assert envbench("report", "--into", "x.md", cwd=folder).returncode == 0
+    data = (folder / "x.md").read_bytes()
+    assert data.startswith(head + f"{MARK}\r\n\r\n| Atari".encode())
+    assert data.endswith(f"{MARK}\r\n".encode() + tail)
+    assert data.count(b"\n") == data.count(b"\r\n")
+
+
+def test_a_link_to_a_document_stays_a_link(folder):
+    (folder / "docs").mkdir()
+    (folder / "docs" / "real.md").write_text(f"{MARK}\n{MARK}\n")
+    (folder / "x.md").symlink_to("docs/real.md")
+    assert envbench("report", "--into", "x.md", cwd=folder).returncode == 0
+    assert (folder / "x.md").is_symlink()
+    assert "For-loop" in (folder / "docs" / "real.md").read_text()
+
+
+def test_a_document_that_is_not_there_is_wrong_usage(folder):
+    found = envbench("report", "--into", "nowhere.md", cwd=folder)
+    assert (found.returncode, "nowhere.md is not a file" in found.stderr) == (2, True)
+
+
+def test_the_page_goes_elsewhere_when_asked(folder):
+    assert envbench("report", "--output", "docs/page.md", cwd=folder).returncode == 0
+    page = (folder / "docs" / "page.md").read_text()
+    assert not (folder / "results" / "README.md").exists()
+    assert envbench("report", "--output", "-", cwd=folder).stdout == page
+    assert envbench("report", cwd=folder).returncode == 0
+    assert (folder / "results" / "README.md").read_text() == page
+
+
+def test_a_page_that_a_person_has_edited_gets_the_tables_it_lacks(folder):
+    page = folder / "results" / "README.md"
+    page.write_text(f"# Mine\n\n### Atari\n\nmy words\n\n{MARK}\n{MARK}\n\n### Else\n\nmore\n")
+    assert envbench("report", cwd=folder).returncode == 0
+    text = page.read_text()
+    assert text.startswith("# Mine\n\n### Atari\n\nmy words\n")
+    assert "\n### Else\n\nmore\n\n### Mujoco\n\n<!-- Mujoco - Laptop -->\n" in text
+    assert "TPU-VM" not in text
+
+
+# ---------------------------------------------------------------- no results, bad results
+
+
+def test_without_results_it_says_which_command_makes_some(tmp_path):
+    found = envbench("report", cwd=tmp_path)
+    assert found.returncode == 2
+    assert "no results in results" in found.stderr
+    assert "envbench run --env atari --backend envpool-async --numenv 8" in found.stderr
+    assert not (tmp_path / "results").exists()
+
+
+def test_with_unfinished_results_only_it_says_so(tmp_path):
+    put(tmp_path, measured_plan({("for-loop", 1): 1})[:-1])
+    found = envbench("report", cwd=tmp_path)
+    assert found.returncode == 2
+    assert "no finished measurement" in found.stderr
+    assert "The same `envbench run` command goes on" in found.stderr
+
+
+def test_a_bad_line_is_a_warning_that_names_it_and_the_report_is_made(folder):
+    (path,) = [p for p in store.files(folder / "results") if p.stem.endswith("00Z")]
+    with path.open("ab") as file:
+        file.write(b'{"type":"run","schema":99}\n{"torn')
+    found = envbench("report", cwd=folder)
+    assert found.returncode == 0
+    lines = len(path.read_bytes().split(b"\n"))
+    name = path.relative_to(folder)
+    assert f"Warning: {name}:{lines - 1}: line skipped: a newer envbench" in found.stderr
+    assert f"Warning: {name}:{lines}: line skipped: it is torn" in found.stderr
+
+
+# ---------------------------------------------------------------- check and json
+
+
+def test_check_writes_nothing_and_fails_where_a_file_is_out_of_date(folder):
+    found = envbench("report", "--check", cwd=folder)
+    assert found.returncode == 1
+    assert "out of date: results/README.md" in found.stderr
+    assert not (folder / "results" / "README.md").exists()
+
+
+def test_json_is_one_document_of_cells_and_writes_no_file(folder):
+    found = envbench("report", "--json", cwd=folder)
+    document = json.loads(found.stdout)
+    assert (found.returncode, found.stderr, document["schema"]) == (0, "", 1)
+    assert len(document["cells"]) == 7
+    keys = "machine env task backend numenv env_instances settings fps steps_per_second frame_skip"
+    assert all(
+        set(cell) == {*keys.split(), "interval", "runs", "flags", "failure"}
+        for cell in document["cells"]
+    )
+    (cell,) = [cell for cell in document["cells"] if cell["env"] == "mujoco"]
+    assert (cell["fps"], cell["steps_per_second"]) == (2460.0, 492.0)
+    assert cell["interval"] == [2460.0, 2460.0]
+    assert not (folder / "results" / "README.md").exists()
+
+
+def test_a_closed_stdout_gives_no_traceback(folder):
+    put(folder, measured_plan({("for-loop", n): 9 for n in range(1, 200)}, plan_id="many"))
+    command = f'"{sys.executable}" -m envbench report --json | head -c 1'
+    found = subprocess.run(
+        command,
+        shell=True,
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+    )
+    assert (found.stdout, found.stderr) == ("{", "")
+
+
+# ---------------------------------------------------------------- speed
+
+
+def test_ten_thousand_records_are_reported_within_three_seconds(tmp_path):
+    cells = [make_cell(name, n) for name in ("for-loop", "subprocess") for n in range(1, 101)]
+    windows = make_windows([1000] * 32)
+    facts = {"packages": "x" * 500}
+    for number in range(10):
+        plan_id = f"plan{number}"
+        runs = [
+            make_run(c, plan_id=plan_id, round=i, measured=windows, warmup=windows, facts=facts)
+            for c in cells
+            for i in range(5)
+        ]
+        records = [make_fact(), make_plan(cells, plan_id=plan_id), *runs]
+        path = store.new_file(tmp_path / "results", "laptop", str(number))
+        path.write_bytes(b"".join(msgspec.json.encode(r) + b"\n" for r in records))
+    start = time.perf_counter()
+    found = envbench("report", cwd=tmp_path)
+    assert time.perf_counter() - start < 3
+    assert (found.returncode, found.stderr) == (0, "wrote results/README.md (200 cells)\n")

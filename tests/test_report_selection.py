@@ -1,0 +1,95 @@
+"""Which measurement of a cell is shown: newest, complete, never pooled."""
+
+from __future__ import annotations
+
+from made_records import (
+    OTHER,
+    make_cell,
+    make_failure,
+    make_plan,
+    make_run,
+    measured_plan,
+)
+
+from envbench.model import digest
+from envbench.report.selection import select
+
+CELL = {("for-loop", 1): 100}  # 100 steps in 0.25 s: 1,600 FPS
+
+
+def figures(records):
+    return [found.summary.fps for found in select(records).measured]
+
+
+def later(speed, **given):
+    started = {"started_utc": "2025-11-21T10:00:00Z"}
+    return measured_plan({("for-loop", 1): speed}, plan_id="later", **started, **given)
+
+
+def test_the_newest_complete_measurement_is_shown_and_plans_are_never_pooled():
+    records = [*later(200), *measured_plan(CELL)]
+    found = select(records)
+    assert [each.summary.fps for each in found.measured] == [3200.0]
+    assert len(found.measured[0].summary.runs) == 5
+    assert found.warnings == []
+
+
+def test_a_quick_measurement_never_displaces_a_full_one():
+    assert figures([*measured_plan(CELL), *later(200, quick=True, repeats=1)]) == [1600.0]
+    assert figures(later(200, quick=True, repeats=1)) == [3200.0]
+
+
+def test_a_newer_failure_never_displaces_a_figure():
+    failed = make_run(failure=make_failure(), plan_id="later", started_utc="2025-11-22")
+    newer = [make_plan([make_cell()], plan_id="later"), failed]
+    assert figures([*measured_plan(CELL), *newer]) == [1600.0]
+    assert figures(newer) == [None]
+
+
+def test_an_unfinished_measurement_is_not_shown_and_is_told():
+    unfinished = [r for r in later(200) if getattr(r, "round", 0) < 4]
+    found = select([*measured_plan(CELL), *unfinished])
+    assert [each.summary.fps for each in found.measured] == [1600.0]
+    assert "1 cell of laptop (plan later" in found.warnings[0]
+    assert select(unfinished).measured == []
+
+
+def test_an_interrupted_run_does_not_finish_a_measurement():
+    plan = make_plan([make_cell()], repeats=2)
+    stopped = make_run(round=1, failure=make_failure(reason="interrupted"))
+    assert select([plan, make_run(), stopped]).measured == []
+    (found,) = select([plan, make_run(), stopped, make_run(round=1)]).measured
+    assert len(found.summary.runs) == 2
+
+
+def test_a_copied_file_does_not_double_its_runs():
+    records = measured_plan(CELL)
+    (found,) = select([*records, *records]).measured
+    assert len(found.summary.runs) == 5
+
+
+def test_runs_without_their_plan_are_left_out_and_told():
+    found = select([make_run(plan_id="lost\x1b[2J")])
+    assert found.measured == []
+    assert found.warnings[0].isprintable()
+    assert "its line is missing" in found.warnings[0]
+
+
+def test_other_settings_are_a_row_of_their_own():
+    variant = measured_plan(
+        {("envpool-async", 1): 300},
+        plan_id="variant",
+        cell={"settings": {"overcommit": 2}, "variant": {"overcommit": 2}},
+    )
+    found = select([*measured_plan({("envpool-async", 1): 100}), *variant]).measured
+    assert [each.label for each in found] == ["EnvPool (async)", "EnvPool (async), overcommit=2"]
+
+
+def test_a_strangers_plan_of_absurd_rounds_takes_no_time():
+    plan = make_plan([make_cell()], repeats=10**18)
+    assert select([plan, make_run()]).measured == []
+
+
+def test_the_fingerprint_of_the_runs_is_kept():
+    (found,) = select(measured_plan(CELL, fingerprint=digest(OTHER))).measured
+    assert found.fingerprint == OTHER

@@ -1,0 +1,270 @@
+"""Tables: results laid over the profile's rows and columns and what a document says itself."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_records import OTHER, make_cell, make_failure, make_plan, make_run, measured_plan
+
+from envbench.machine import Match, Profile, Table
+from envbench.model import digest
+from envbench.report import escape
+from envbench.report.blocks import find
+from envbench.report.document import extended, filled, fresh
+from envbench.report.existing import parse, split_row
+from envbench.report.markdown import render
+from envbench.report.selection import select
+from envbench.report.subjects import subjects
+from envbench.report.table import build
+
+PROFILE = Profile(
+    name="laptop",
+    title="Laptop",
+    match=Match(cpu="i7-8750H", cores=12),
+    atari=Table(numenv=[1, 8], rows=["for-loop", "envpool-async"]),
+)
+MARK = "<!-- Atari - Laptop -->"
+
+
+def tables(records, profile=PROFILE):
+    return subjects(select(records).measured, {profile.name: profile})
+
+
+def rendered(records, existing="", heading="Atari - Laptop", profile=PROFILE):
+    return render(build(tables(records, profile)[heading], parse(existing)))
+
+
+def grid(text):
+    """Rows of a rendered table: label -> entries, the header under its own label."""
+    lines = [line for line in text.split("\n") if line.startswith("|")]
+    rows = [split_row(line) for line in [lines[0], *lines[2:]]]
+    return {row[0]: row[1:] for row in rows}
+
+
+def into(text, records):
+    return filled(text, "DOC.md", tables(records)).text
+
+
+# ---------------------------------------------------------------- figures
+
+
+def test_a_table_has_the_profiles_rows_and_columns_and_two_decimals():
+    table = grid(rendered(measured_plan({("for-loop", 8): 77})))
+    assert table == {
+        "Atari - Laptop": ["1", "8"],
+        "For-loop": ["", "**1232.00**"],
+        "EnvPool (async)": ["", ""],
+    }
+
+
+def test_the_best_measured_figure_of_each_column_is_bold_and_equal_ones_both():
+    speeds = {("for-loop", 1): 10, ("envpool-async", 1): 10, ("for-loop", 8): 9}
+    table = grid(rendered(measured_plan({**speeds, ("envpool-async", 8): 20})))
+    assert table["For-loop"] == ["**160.00**", "144.00"]
+    assert table["EnvPool (async)"] == ["**160.00**", "**320.00**"]
+
+
+def test_measured_rows_and_columns_besides_the_profiles_are_put_in_order():
+    speeds = {("brax", 4): 1, ("for-loop", 16): 1, ("subprocess", 1): 1, ("my-plugin", 8): 1}
+    table = grid(rendered(measured_plan(speeds)))
+    assert table["Atari - Laptop"] == ["1", "4", "8", "16"]
+    assert list(table)[1:] == ["For-loop", "EnvPool (async)", "Subprocess", "Brax", "my-plugin"]
+
+
+def test_a_machine_without_a_profile_gets_its_columns_from_the_data():
+    records = measured_plan({("for-loop", 3): 10}, cell={"machine": "unheard-of"})
+    table = grid(rendered(records, heading="Atari - unheard-of"))
+    assert table == {"Atari - unheard-of": ["3"], "For-loop": ["**160.00**"]}
+
+
+def test_two_machines_of_one_title_get_tables_of_their_own():
+    records = [
+        *measured_plan({("for-loop", 1): 10}),
+        *measured_plan({("for-loop", 1): 20}, plan_id="2", cell={"machine": "Laptop"}),
+    ]
+    assert {"Atari - Laptop", "Atari - Laptop (laptop)"} <= set(tables(records))
+
+
+# ---------------------------------------------------------------- footnotes
+
+
+def test_flags_other_hardware_and_quickness_are_footnotes_inside_the_block():
+    records = measured_plan(
+        {("for-loop", 1): 10, ("for-loop", 8): 10},
+        quick=True,
+        repeats=1,
+        fingerprint=digest(OTHER),
+    )
+    text = rendered(records)
+    assert grid(text)["For-loop"] == ["**160.00**<sup>a,b</sup>", "**160.00**<sup>a,b</sup>"]
+    assert "<sup>a</sup> Measured quickly (`--quick`)" in text
+    assert "<sup>b</sup> Measured on other hardware than the profile's: Some CPU, 2 CPUs." in text
+    assert "No figure has an interval." in text
+
+
+def test_a_failure_is_a_footnote_in_an_empty_entry():
+    cell = make_cell(numenv=8)
+    failure = make_failure(signal="SIGSEGV", phase="first_step", message="it | died\n@team")
+    text = rendered([make_plan([cell]), make_run(cell, failure=failure)])
+    assert grid(text)["For-loop"] == ["", "<sup>a</sup>"]
+    assert text.endswith(
+        "<sup>a</sup> No figure (signal in first step, SIGSEGV): it &#124; died @&#8203;team"
+    )
+
+
+def test_the_note_says_how_wide_intervals_are_and_what_async_keeps_in_flight():
+    records = measured_plan({("envpool-async", 1): 10, ("envpool-async", 8): 10})
+    text = rendered(records)
+    assert "EnvPool (async) keeps 3 environments in flight for each one it returns." in text
+    assert "95 % intervals: ±0.0 %." in text
+    assert "2025-11-20" in text
+
+
+# ---------------------------------------------------------------- a document's own
+
+
+OWN = """
+A person's remark.
+
+| Atari - Laptop | 1 | 4 | 8 | Notes |
+|:--|--:|---|---|---|
+| For-loop | **4745.54**<sup>c</sup> | 12\\|3 | 5.0 | see [x](y) |
+| Homemade | 1e3 | | **9** |
+
+<sup>a</sup> Nobody refers to this.
+<sup>c</sup> As told by a friend.
+
+Another remark.
+"""
+
+
+def test_a_figure_without_a_result_stays_as_written_with_its_own_footnote():
+    text = rendered(measured_plan({("for-loop", 8): 10}, repeats=1), OWN)
+    table = grid(text)
+    assert table["Atari - Laptop"] == ["1", "4", "8", "Notes"]
+    assert table["For-loop"] == [
+        "**4745.54**<sup>c</sup>",
+        "12\\|3",
+        "**160.00**<sup>a</sup>",
+        "see [x](y)",
+    ]
+    assert table["Homemade"] == ["1e3", "", "**9**", ""]
+    assert list(table)[1:] == ["For-loop", "EnvPool (async)", "Homemade"]
+    assert "<sup>c</sup> As told by a friend." in text
+    assert "<sup>a</sup> Fewer than five" in text
+    assert "Nobody" not in text
+    assert "The other figures are the document's own." in text
+    assert text.startswith("A person's remark.\n\n|")
+    assert text.endswith("\n\nAnother remark.")
+
+
+def test_new_footnotes_take_no_letter_of_the_documents():
+    own = OWN.replace("<sup>c</sup>", "<sup>a</sup>").replace("<sup>a</sup> Nobody", "x")
+    text = rendered(measured_plan({("for-loop", 8): 10}, repeats=1), own)
+    assert "**160.00**<sup>b</sup>" in text
+    assert "<sup>a</sup> As told by a friend." in text
+
+
+def test_a_failure_leaves_a_documents_figure_as_it_is():
+    cell = make_cell()
+    text = rendered([make_plan([cell]), make_run(cell, failure=make_failure())], OWN)
+    assert grid(text)["For-loop"][0] == "**4745.54**<sup>c</sup>"
+
+
+def test_filling_twice_changes_nothing_more():
+    records = measured_plan({("for-loop", 8): 10, ("brax", 2): 3}, repeats=1)
+    once = into(f"x\n{MARK}\n{OWN}{MARK}\nno end", records)
+    assert into(once, records) == once
+    assert once.startswith(f"x\n{MARK}\n\nA person's remark.")
+    assert once.endswith(f"{MARK}\nno end")
+
+
+def test_a_result_that_is_gone_leaves_its_figure_and_footnote_standing():
+    text = f"{MARK}\n{MARK}\n"
+    both = into(text, measured_plan({("for-loop", 8): 10, ("for-loop", 1): 5}, repeats=1))
+    left = into(both, measured_plan({("for-loop", 1): 6}))
+    assert grid(left)["For-loop"] == ["**96.00**", "**160.00**<sup>a</sup>"]
+    assert "<sup>a</sup> Fewer than five" in left
+
+
+def test_a_block_without_results_is_untouched_unless_it_is_empty():
+    records = measured_plan({("for-loop", 1): 1}, cell={"task": "Breakout-v5"})
+    own = f"{MARK}\nmine |\n{MARK}\n"
+    assert into(own, records) == own
+    table = grid(into(f"{MARK}\n{MARK}\n", records))
+    assert table["For-loop"] == ["", ""]
+
+
+def test_a_table_in_a_document_with_windows_line_ends_keeps_them():
+    done = into(f"{MARK}\r\n\r\n{MARK}\r\n", measured_plan({("for-loop", 1): 1}))
+    assert done.replace("\r\n", "").count("\n") == 0
+
+
+# ---------------------------------------------------------------- the results page
+
+
+def test_a_table_that_the_page_lacks_is_put_into_its_section():
+    old = tables(measured_plan({("for-loop", 1): 1}, cell={"env": "mujoco", "task": "Ant-v3"}))
+    page = "# R\n\n### Atari\n\nmine\n\n### Mujoco\n\nyours\n"
+    assert extended(page, "R", {}) == page
+    new = extended(page, "R", {**old, **tables(measured_plan({("for-loop", 1): 1}))})
+    block = f"{MARK}\n{MARK}\n"
+    assert new.index("mine") < new.index(block) < new.index("### Mujoco")
+    assert new.endswith("yours\n\n<!-- Mujoco - Laptop -->\n<!-- Mujoco - Laptop -->\n")
+
+
+def test_a_table_of_a_new_family_gets_a_section_of_its_own():
+    gym = {"env": "gym", "task": "my_package:MyEnv-v0", "frame_skip": 1}
+    found = tables(measured_plan({("for-loop", 1): 1}, cell=gym))
+    assert extended("# R", "R", found).startswith("# R\n\n### Gym\n\n<!-- Gym my_package:MyEnv-v0")
+    assert "Gym my\\_package:MyEnv-v0 - Laptop" in filled(fresh(found), "R", found).text
+
+
+# ---------------------------------------------------------------- hostile text
+
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "[x](javascript:alert(1))",
+    "a|b||c",
+    "`x` ``",
+    "**b** __i__ ~~s~~ \\",
+    "@team and @org/team",
+    "line\nbreak\r\n\u2028\x85end",
+    "\x1b[31mred\x1b]0;title\x07\x9b2J",
+    "--> <!-- Atari - Laptop -->",
+    "\u202eabc\u200b",
+    "https://example.org www.example.org #12",
+    "&lt;b&gt;",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_stays_text(text):
+    shown = escape.markdown(text)
+    assert shown.replace("\\", "").isprintable()
+    assert not any(mark in shown for mark in ("<", ">", "|", "@t", "@o", "://", "www.e"))
+    for mark in "`*_[]~#":
+        assert shown.count(mark) == shown.count(f"\\{mark}") + shown.count(f"&{mark}")
+    assert escape.plain(text).isprintable()
+
+
+@given(st.text(max_size=60), st.text(max_size=60), st.text(max_size=60), st.integers(1, 10**9))
+def test_whatever_names_and_texts_hold_a_table_keeps_its_shape(machine, task, text, numenv):
+    cell = {"machine": machine, "task": task, "variant": {text: text}}
+    good = measured_plan({("for-loop", numenv): 5}, cell=cell, repeats=1)
+    bad = make_cell(text, numenv, **cell)
+    failed = make_run(bad, plan_id="2", failure=make_failure(message=text))
+    records = [*good, make_plan([bad], plan_id="2"), failed]
+    found = tables(records)
+    page = filled(fresh(found), "R", found).text
+    measured = [each for each in found.values() if each.measured]
+    assert len(measured) == 1
+    assert [b.heading for b in find(page, "R")] == list(found)
+    assert filled(page, "R", found).text == page
+    lines = [line for line in page.split("\n") if line.startswith("|")]
+    assert {line.replace("\\|", "").count("|") for line in lines} <= {2, 3, 4}
+    assert len(lines) == sum(
+        2 + len(dict.fromkeys(map(escape.markdown, each.labels))) for each in found.values()
+    )
