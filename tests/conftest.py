@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,11 @@ FAULTY_ENVS = Path(__file__).parent / "fixtures" / "faulty_envs" / "src"
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path) -> Iterator[Place]:
     """An empty folder to call envbench from."""
-    return Place(tmp_path)
+    made = Place(tmp_path)
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="session")

@@ -46,6 +46,7 @@ class Place:
         self.mark = uuid.uuid4().hex
         self.results = folder / "results"
         self.lock = folder / "measuring.lock"
+        self._started: list[subprocess.Popen[str]] = []
 
     def environment(self, **more: str) -> dict[str, str]:
         mine = {
@@ -68,10 +69,18 @@ class Place:
             "text": True,
             "start_new_session": True,  # a signal to the group reaches it as Ctrl-C would
         }
-        return subprocess.Popen(self.command(*words), **{**given, **options})
+        process = subprocess.Popen(self.command(*words), **{**given, **options})
+        self._started.append(process)
+        return process
 
     def run(self, *words: object, **options: Any) -> Done:
         return ended(self.start(*words, **options))
+
+    def close(self) -> None:
+        """A test that failed leaves nothing running."""
+        for process in self._started:
+            with process:
+                process.kill()
 
     # ------------------------------------------------------------ what it left behind
 

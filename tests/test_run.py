@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
@@ -316,11 +317,12 @@ def cpu_seconds(processes: list[psutil.Process]) -> float:
 
 
 def measuring(parent: psutil.Process) -> psutil.Process | None:
-    """The worker that measures: a grandchild; the guardian is between them."""
-    for child in parent.children(recursive=True):
-        if child.cmdline()[1:2] == ["-I"] and "envbench_worker" in " ".join(child.cmdline()):
-            started = child.create_time()
-            return child if time.time() - started > 1.5 else None
+    """The worker that has measured for a while: a child of the guardian, our child."""
+    with contextlib.suppress(psutil.Error):  # a probe's, which has just ended
+        for guardian in parent.children():
+            for worker in guardian.children():
+                if time.time() - worker.create_time() > 1.5:
+                    return worker
     return None
 
 

@@ -91,9 +91,14 @@ class Worker:
             "reason": "import" if missing else "exception",
             "message": "{}: {}".format(type(error).__name__, error)[:2000],
             "phase": self.phase,
-            "step": self.meter.total_steps if self.meter else None,
+            "step": self._steps_made(),
             "stderr_tail": tail,
         }
+
+    def _steps_made(self) -> Any:
+        if self.meter is None:
+            return None
+        return self.meter.total_steps + self.meter.adapter.unfinished()
 
     def reply(self) -> Dict[str, Any]:
         try:

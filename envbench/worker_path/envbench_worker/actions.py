@@ -29,7 +29,7 @@ def bank(space: Any, numenv: int, seed: int, source: str) -> List[Any]:
     if source == "constant":
         return [first]
     size = max(getattr(first, "nbytes", 64 * numenv), 1)
-    length = int(min(BATCHES, max(64, BANK_BYTES // size)))
+    length = int(min(BATCHES, max(16, BANK_BYTES // size)))
     return [first] + [_batch(space, numenv, rng) for _ in range(length - 1)]
 
 

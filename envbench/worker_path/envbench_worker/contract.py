@@ -54,6 +54,10 @@ class Adapter:
         """Make ``calls`` vector steps in a loop that does only what a learner would do."""
         raise NotImplementedError
 
+    def unfinished(self) -> int:
+        """Transitions of a ``run`` that an exception ended; asked for only then."""
+        return 0
+
     def facts(self) -> Dict[str, Any]:
         """What ran: at least observation_shape and observation_dtype (of one environment),
         action_source, autoreset and env_instances."""

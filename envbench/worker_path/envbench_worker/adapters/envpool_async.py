@@ -20,6 +20,7 @@ class EnvPoolAsync(EnvPool):
     def run(self, calls: int) -> Counts:
         recv, send = self.pool.recv, self.pool.send
         elapsed: Any = []
+        self.held = elapsed
         hold = elapsed.append
         for batch in islice(self.batches, calls):
             result = recv()

@@ -17,6 +17,7 @@ class EnvPoolSync(EnvPool):
     def run(self, calls: int) -> Counts:
         step = self.pool.step
         elapsed: Any = []
+        self.held = elapsed
         hold = elapsed.append
         for batch in islice(self.batches, calls):
             result = step(batch)

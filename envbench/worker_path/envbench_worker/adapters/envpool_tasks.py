@@ -30,6 +30,7 @@ class EnvPool(Adapter):
         space = self.pool.action_space
         self.bank = actions.bank(space, job.numenv, job.seed, job.settings["actions"])
         self.batches = actions.forever(self.bank)
+        self.held: Any = []
 
     def _arguments(self) -> Dict[str, Any]:
         job, settings = self.job, self.job.settings
@@ -59,9 +60,13 @@ class EnvPool(Adapter):
         resets = int((np.frombuffer(b"".join(elapsed), dtype=np.int32) == 0).sum())
         return Counts(calls * self.job.numenv - resets, resets)
 
+    def unfinished(self) -> int:
+        return self._count(self.held, len(self.held)).steps if self.held else 0
+
     def facts(self) -> Dict[str, Any]:
         space = self.pool.observation_space
-        arguments = self._arguments()
+        config = self.pool.spec.config._asdict()
+        config.pop("base_path", None)  # where the package lies: no fact of the measurement
         return {
             "observation_shape": list(space.shape),
             "observation_dtype": str(space.dtype),
@@ -71,11 +76,16 @@ class EnvPool(Adapter):
             "batch": self.job.numenv,
             "threads": self.job.settings["threads"] or "library default",
             "library_task": self.job.task,
-            "library_arguments": arguments,
+            "library_arguments": {key: _plain(value) for key, value in config.items()},
         }
 
     def close(self) -> None:
         self.pool.close()
+
+
+def _plain(value: Any) -> Any:
+    """A setting as JSON can hold it."""
+    return value if isinstance(value, (bool, int, float, str)) else str(value)
 
 
 def _known(family: str) -> List[str]:

@@ -111,4 +111,22 @@ def described(job: Job) -> Dict[str, Any]:
     facts: Dict[str, Any] = {"library_task": identifier, "library_arguments": kwargs}
     if job.family == "atari":
         facts["preprocessing"] = "AtariPreprocessing(noop_max=30, area 84x84 grey), stack of 4"
+    if job.family == "mujoco":
+        facts.update(_physics(job))
+    return facts
+
+
+def _physics(job: Job) -> Dict[str, Any]:
+    """Read off one more environment, after everything was measured."""
+    env = _make(job)
+    unwrapped = env.unwrapped
+    option = unwrapped.model.opt
+    facts = {
+        "physics_timestep_s": float(option.timestep),
+        "substeps": int(unwrapped.frame_skip),
+        "integrator": int(option.integrator),
+        "solver": int(option.solver),
+        "iterations": int(option.iterations),
+    }
+    env.close()
     return facts

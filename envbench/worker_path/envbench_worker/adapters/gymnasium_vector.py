@@ -33,11 +33,13 @@ class GymnasiumVector(Adapter):
         space = self.envs.single_action_space
         self.bank = actions.bank(space, job.numenv, job.seed, job.settings["actions"])
         self.batches = actions.forever(self.bank)
+        self.held: Any = []
         self.ended = 0  # environments whose next step only resets
 
     def run(self, calls: int) -> Counts:
         step = self.envs.step
         ends: Any = []
+        self.held = ends
         hold = ends.append
         for batch in islice(self.batches, calls):
             result = step(batch)
@@ -53,6 +55,10 @@ class GymnasiumVector(Adapter):
         resets = self.ended + int(over.sum()) - last
         self.ended = last
         return Counts(calls * numenv - resets, resets)
+
+    def unfinished(self) -> int:
+        calls = len(self.held) // 2
+        return self._count(self.held[: 2 * calls], calls).steps if calls else 0
 
     def facts(self) -> Dict[str, Any]:
         space = self.envs.single_observation_space
