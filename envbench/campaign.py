@@ -34,7 +34,7 @@ STAMP = "%Y-%m-%dT%H-%M-%SZ"
 class Listener(Protocol):
     """Who wants to know how a campaign goes: the progress bar, or nobody."""
 
-    def started(self, plan: Plan, order: Sequence[tuple[int, Cell]], done: int) -> None: ...
+    def started(self, plan: Plan, runs: int, todo: int) -> None: ...
     def close(self) -> None: ...
     def run_started(self, index: int, round_: int, cell: Cell) -> None: ...
     def event(self, event: Mapping[str, Any]) -> None: ...
@@ -147,13 +147,18 @@ class Campaign:
     """Carries a plan out, or goes on with one, in its file."""
 
     def __init__(
-        self, path: Path, plan: Plan, ready: Mapping[str, Ready], listener: Listener
+        self,
+        path: Path,
+        plan: Plan,
+        ready: Mapping[str, Ready],
+        listener: Listener,
+        earlier: Sequence[Run] = (),
     ) -> None:
         self.path = path
         self.plan = plan
         self.ready = ready
         self.listener = listener
-        self.runs: list[Run] = []
+        self.runs = [run for run in earlier if not planning.interrupted(run)]
         self._known_runtimes = {fact.runtime.hash for fact in ready.values()}
 
     def begin(self, machine: MachineFact) -> None:
@@ -163,13 +168,12 @@ class Campaign:
             store.append(self.path, fact)
         store.append(self.path, self.plan)
 
-    def carry_out(self, earlier: Sequence[Run] = ()) -> list[Run]:
-        """Measure what remains; returns every run of the plan. ``Interrupted`` passes through,
-        with the run in hand recorded as interrupted."""
-        self.runs = [run for run in earlier if not planning.interrupted(run)]
+    def carry_out(self) -> None:
+        """Measure what remains; ``runs`` are then all of the plan's. ``Interrupted`` passes
+        through, with the run in hand recorded as interrupted."""
         order = order_of(self.plan)
         todo = planning.remaining(self.plan, order, self.runs)
-        self.listener.started(self.plan, order, len(order) - len(todo))
+        self.listener.started(self.plan, len(order), len(todo))
         failed: set[str] = set()
         for index in todo:
             round_, cell = order[index]
@@ -179,7 +183,6 @@ class Campaign:
             run = self._measure(round_, cell)
             if run.failure:
                 failed.add(cell.key)
-        return self.runs
 
     def record_failure(self, cell: Cell, failure: Failure) -> None:
         """A cell whose backend never came up is a row with a reason, not a missing row."""

@@ -18,6 +18,7 @@ def show(campaign: Campaign, *, as_json: bool) -> bool:
         click.echo(document(campaign.plan.plan_id, summaries))
     elif summaries:
         click.echo(table(summaries))
+        _say_notes(summaries)
         for summary in summaries:
             if summary.failure and not as_json:
                 _explain(summary)
@@ -64,6 +65,14 @@ def table(summaries: list[Summary]) -> str:
     )
 
 
+def _say_notes(summaries: list[Summary]) -> None:
+    """What the words in the last column mean, on stderr."""
+    from envbench.report.notes import FLAGS
+
+    for flag in dict.fromkeys(flag for summary in summaries for flag in summary.flags):
+        click.echo(f"{flag}: {FLAGS[flag]}", err=True)
+
+
 def _figures(summary: Summary) -> list[str]:
     if summary.fps is None or summary.steps_per_second is None:
         reason = summary.failure.reason if summary.failure else "?"
@@ -81,7 +90,7 @@ def _explain(summary: Summary) -> None:
 
     failure = summary.failure
     assert failure is not None
-    where = f" in {failure.phase}" if failure.phase else ""
+    where = f" in {failure.phase}" if failure.phase not in ("", failure.reason) else ""
     after = f" after {failure.step:,} steps" if failure.step else ""
     click.echo(f"\n{summary.cell.key}: {failure.reason}{where}{after}", err=True)
     click.echo("  " + printable(failure.message).replace("\n", "\n  "), err=True)

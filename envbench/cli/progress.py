@@ -7,7 +7,7 @@ driven by the worker's window events, moves at most once a second, and has no th
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -22,16 +22,16 @@ class Lines:
     """One line a run, for logs; also the base of the bar: it keeps the times."""
 
     def __init__(self) -> None:
-        self.overheads: list[float] = []
+        self.walls: list[float] = []  # seconds of each run that ended well
         self._began = time.monotonic()
+        self.total = 0  # runs of the plan, once it has started
 
-    def started(self, plan: Plan, order: Sequence[tuple[int, Cell]], done: int) -> None:
-        self.plan, self.order, self.index = plan, order, done
+    def started(self, plan: Plan, runs: int, todo: int) -> None:
+        self.plan, self.total, self.index = plan, runs, runs - todo
         self.began = time.monotonic()
-        if len(order) > 1:
-            minutes = self.remaining(len(order) - done) / 60
-            going_on = f", {done} of them done already" if done else ""
-            self.say(f"{len(order)} runs{going_on}; about {minutes:.0f} min to go")
+        if todo:
+            of = f" of {runs}" if todo < runs else ""
+            self.say(f"{todo}{of} runs to go, about {clock(self.remaining(todo))}")
 
     def run_started(self, index: int, round_: int, cell: Cell) -> None:
         self.index, self.round, self.cell = index, round_, cell
@@ -41,10 +41,10 @@ class Lines:
         """Nothing: a log gets a line when a run has ended."""
 
     def run_ended(self, run: Run) -> None:
-        measured = sum(run.measured.ns) / 1e9
         if not run.failure:
-            self.overheads.append(time.monotonic() - self._began - measured)
-        self.say(f"[{self._position()}] {describe(run)}")
+            self.walls.append(time.monotonic() - self._began)
+        position = f"[{self.index + 1}/{self.total}] " if self.total else ""
+        self.say(position + describe(run))
 
     def say(self, text: str) -> None:
         click.echo(text, err=True)
@@ -54,16 +54,10 @@ class Lines:
 
     def remaining(self, runs: int) -> float:
         """Seconds that so many runs will take, judged by those that have ended."""
-        known = self.overheads
-        overhead = sum(known) / len(known) if known else FIRST_GUESS_S
-        protocols = self.plan.protocol.values()
-        return runs * (overhead + sum(p.measured_s for p in protocols) / len(protocols))
-
-    def _position(self) -> str:
-        return f"{getattr(self, 'index', 0) + 1}/{len(self.order)}" if self._has_order() else "-"
-
-    def _has_order(self) -> bool:
-        return hasattr(self, "order")
+        if self.walls:
+            return runs * sum(self.walls) / len(self.walls)
+        measured = [p.measured_s for p in self.plan.protocol.values() if p.calls is None]
+        return runs * (FIRST_GUESS_S + max(measured, default=0.0))
 
 
 class Bar(Lines):
@@ -85,10 +79,10 @@ class Bar(Lines):
             transient=True,
         )
 
-    def started(self, plan: Plan, order: Sequence[tuple[int, Cell]], done: int) -> None:
-        super().started(plan, order, done)
+    def started(self, plan: Plan, runs: int, todo: int) -> None:
+        super().started(plan, runs, todo)
         self.task = self.progress.add_task(
-            "", total=len(order), completed=done, cell="", state="starting", times=""
+            "", total=runs, completed=runs - todo, cell="", state="starting", times=""
         )
         self.progress.start()
 
@@ -117,7 +111,7 @@ class Bar(Lines):
     def _update(self, **fields: Any) -> None:
         self._shown = now = time.monotonic()
         done = self.index + min(1.0, (now - self._began) / max(1.0, self.remaining(1)))
-        left = max(0.0, self.remaining(len(self.order)) * (1 - done / len(self.order)))
+        left = max(0.0, self.remaining(self.total) * (1 - done / self.total))
         times = f"{clock(now - self.began)} elapsed, {clock(left)} to go"
         self.progress.update(self.task, completed=done, times=times, refresh=True, **fields)
 

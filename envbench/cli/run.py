@@ -203,12 +203,12 @@ class Session:
         ready, cannot = self._preflight(wanted)
         kept = self._kept(asked, wanted, ready, cannot)
         self._keep_profile(profile)
-        campaign, earlier = self._campaign(measure, profile, kept, ready)
+        campaign = self._campaign(measure, profile, kept, ready)
         for cell in kept:
             trouble = cannot.get((cell.env, cell.backend))
-            if trouble and not any(run.cell == cell for run in earlier):
+            if trouble and not any(run.cell == cell for run in campaign.runs):
                 campaign.record_failure(cell, trouble.failure)
-        self._carry_out(campaign, earlier)
+        self._carry_out(campaign)
 
     def _preflight(
         self, wanted: list[Cell]
@@ -268,7 +268,7 @@ class Session:
 
     def _campaign(
         self, measure: Measure, profile: Profile, kept: list[Cell], ready: dict[str, Ready]
-    ) -> tuple[Campaign, list[Any]]:
+    ) -> Campaign:
         """The unfinished one of this command, or a new one in a file of its own."""
         from envbench import campaign as campaigns
         from envbench import store
@@ -281,13 +281,13 @@ class Session:
             changed = campaigns.differences(old.plan, plan)
             if not changed:
                 say(f"Going on with {old.path}")
-                return campaigns.Campaign(old.path, old.plan, ready, listener), old.runs
+                return campaigns.Campaign(old.path, old.plan, ready, listener, old.runs)
             say(f"{old.path} is unfinished, but cannot be gone on with. Changed: ")
             say("  " + "; ".join(changed) + ". Beginning a new plan.")
         path = store.new_file(self.given["results"], profile.name, plan.started_utc)
         made = campaigns.Campaign(path, plan, ready, listener)
         made.begin(MachineFact(hash=digest(self.fingerprint), fingerprint=self.fingerprint))
-        return made, []
+        return made
 
     def _plan(self, measure: Measure, kept: list[Cell], ready: dict[str, Ready]) -> Plan:
         from envbench import __version__, campaign
@@ -315,12 +315,12 @@ class Session:
 
         return Bar() if sys.stderr.isatty() else Lines()
 
-    def _carry_out(self, campaign: Campaign, earlier: list[Any]) -> None:
+    def _carry_out(self, campaign: Campaign) -> None:
         from envbench.cli.outcome import show
         from envbench.errors import CELL_FAILED, Interrupted
 
         try:
-            campaign.carry_out(earlier)
+            campaign.carry_out()
         except Interrupted as stop:
             self.exit_code = stop.exit_code
             say("Stopped. The same command goes on from here.")
