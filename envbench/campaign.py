@@ -47,6 +47,7 @@ class Unfinished(msgspec.Struct, frozen=True, kw_only=True):
     path: Path
     plan: Plan
     runs: list[Run]
+    warnings: list[str] = []  # lines of the file that could not be read
 
 
 # ---------------------------------------------------------------- finding one to go on with
@@ -72,12 +73,13 @@ def unfinished(results: Path, machine: str, spec: str) -> Unfinished | None:
 
 
 def _plan_in(path: Path) -> Unfinished | None:
-    records = [record for _, record in store.read(path).records]
+    reading = store.read(path)
+    records = [record for _, record in reading.records]
     plans = [record for record in records if isinstance(record, Plan)]
     if not plans:
         return None
     runs = [record for record in records if isinstance(record, Run)]
-    return Unfinished(path=path, plan=plans[-1], runs=runs)
+    return Unfinished(path=path, plan=plans[-1], runs=runs, warnings=reading.warnings)
 
 
 def differences(old: Plan, new: Plan) -> list[str]:

@@ -25,6 +25,16 @@ ROOT = Path(__file__).parents[1]
 NORMAL = ("--env", "gym", "--task", "faulty_envs:Normal-v0")
 
 
+SHORT = ("--numenv", 2, "--total-step", 200, "--repeats", 1)
+THREE = ("--numenv", 2, "--total-step", 200, "--repeats", 3)
+
+
+def loop(python: Path, *task: str) -> list[str]:
+    """Options for ``for-loop`` in that interpreter; by default with the sound environment."""
+    named = ["--env", "gym", "--task", *task] if task else [*NORMAL]
+    return [*named, "--backend", "for-loop", "--python", f"for-loop={python}"]
+
+
 class Done(NamedTuple):
     """A call that has ended."""
 
@@ -102,6 +112,10 @@ class Place:
             found += [record for _, record in reading.records]
         return found
 
+    def finished(self) -> int:
+        """How many runs are on disk."""
+        return sum(path.read_text().count('{"type":"run"') for path in self.files())
+
     def processes(self) -> list[tuple[int, str]]:
         """What still runs of all that was started from here."""
         return faulty.marked(self.mark)
@@ -110,6 +124,15 @@ class Place:
 def ended(process: subprocess.Popen[str], timeout_s: float = 120) -> Done:
     out, err = process.communicate(timeout=timeout_s)
     return Done(process.returncode, out, err)
+
+
+def ended_within(seconds: float, begin: Callable[[], Done]) -> Done:
+    """A call that must be over soon, and without a traceback."""
+    began = time.monotonic()
+    done = begin()
+    assert time.monotonic() - began < seconds
+    assert "Traceback" not in done.err
+    return done
 
 
 def wait_until(true: Callable[[], object], what: str, timeout_s: float = 60) -> None:

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import pty
-import re
 import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
+from typing import Any
 
-import psutil
 import pytest
-from place import NORMAL, ROOT, Done, Place, ended, wait_until
+from place import NORMAL, ROOT, SHORT, Place, loop
 
 from envbench.model import Run
 
 slow = pytest.mark.slow
-ONE = ("--numenv", 2, "--total-step", 200, "--repeats", 1)
-
-
-def on(faulty_python: Path, *backends: str) -> list[str]:
-    words = ["--backend", ",".join(backends)]
-    return words + [w for name in backends for w in ("--python", f"{name}={faulty_python}")]
 
 
 # ---------------------------------------------------------------- what it gives
@@ -50,7 +38,7 @@ def test_every_backend_of_a_family_gives_a_figure(place: Place, family: str) -> 
 def test_the_json_is_one_document_of_the_documented_shape(
     place: Place, faulty_python: Path
 ) -> None:
-    done = place.run("run", *NORMAL, *on(faulty_python, "for-loop"), *ONE, "--json")
+    done = place.run("run", *loop(faulty_python), *SHORT, "--json")
     assert done.code == 0, done.err
     document = done.document
     assert set(document) == {"schema", "plan", "cells"}
@@ -67,7 +55,7 @@ def test_the_json_is_one_document_of_the_documented_shape(
 
 @slow
 def test_a_recorded_run_holds_the_raw_facts(place: Place, faulty_python: Path) -> None:
-    assert place.run("run", *NORMAL, *on(faulty_python, "for-loop"), *ONE, "--seed", 7).code == 0
+    assert place.run("run", *loop(faulty_python), *SHORT, "--seed", 7).code == 0
     (run,) = place.runs()
     assert (run.seed, run.round, run.failure, run.quick) == (7000, 0, None, False)
     assert run.times is not None
@@ -85,9 +73,7 @@ def test_a_recorded_run_holds_the_raw_facts(place: Place, faulty_python: Path) -
 
 @slow
 def test_a_quick_look_is_one_short_run_and_says_so(place: Place, faulty_python: Path) -> None:
-    done = place.run(
-        "run", *NORMAL, *on(faulty_python, "for-loop"), "--numenv", 1, "--quick", "--json"
-    )
+    done = place.run("run", *loop(faulty_python), "--numenv", 1, "--quick", "--json")
     (cell,) = done.document["cells"]
     assert cell["flags"][0] == "quick"
     (run,) = place.runs()
@@ -100,7 +86,7 @@ def test_a_quick_look_is_one_short_run_and_says_so(place: Place, faulty_python: 
 def test_the_first_run_makes_a_profile_and_report_shows_its_table(
     place: Place, faulty_python: Path
 ) -> None:
-    assert place.run("run", *NORMAL, *on(faulty_python, "for-loop"), *ONE).code == 0
+    assert place.run("run", *loop(faulty_python), *SHORT).code == 0
     assert len(list(place.folder.glob("machines/*.toml"))) == 1
     report = place.run("report")
     assert report.code == 0, report.err
@@ -132,6 +118,18 @@ def test_a_setting_reaches_the_backends_that_have_it(place: Place) -> None:
     assert (pool["settings"]["threads"], pool["env_instances"]) == (1, 3)
 
 
+@slow
+def test_envpools_published_procedure_is_a_row_of_its_own(place: Place) -> None:
+    words = ("--env", "atari", "--backend", "envpool-sync", *SHORT[:2], "--total-step", 10)
+    done = place.run("run", *words, "--repeats", 1, "--preset", "envpool-published", "--json")
+    assert done.code == 0, done.err
+    settings = done.document["cells"][0]["settings"]
+    assert (settings["resize"], settings["actions"]) == ("bilinear", "constant")
+    (run,) = place.runs()
+    assert run.facts["library_arguments"]["use_inter_area_resize"] is False
+    assert run.facts["action_source"].startswith("one constant")
+
+
 # ---------------------------------------------------------------- what it counts
 
 
@@ -140,7 +138,7 @@ def test_total_steps_are_the_calls_of_a_cell_over_all_its_runs(
     place: Place, faulty_python: Path
 ) -> None:
     words = ("--numenv", 3, "--total-step", 1003, "--repeats", 2)
-    assert place.run("run", *NORMAL, *on(faulty_python, "for-loop"), *words).code == 0
+    assert place.run("run", *loop(faulty_python), *words).code == 0
     runs = place.runs()
     assert [sum(run.measured.calls) for run in runs] == [502, 501]
     for run in runs:
@@ -161,8 +159,9 @@ def test_transitions_are_what_the_environments_themselves_counted(
 ) -> None:
     log = place.folder / "environments.jsonl"
     words = ("--numenv", 3, "--total-step", 300, "--repeats", 1)
+    own = ("--backend", backend, "--python", f"{backend}={faulty_python}")
     environment = place.environment(FAULTY_ENVS_LOG=str(log))
-    done = place.run("run", *NORMAL, *on(faulty_python, backend), *words, env=environment)
+    done = place.run("run", *NORMAL, *own, *words, env=environment)
     assert done.code == 0, done.err
     seen = [json.loads(line) for line in log.read_text().splitlines()]
     seen = [each for each in seen if each["resets"]]  # one is made for its spaces alone
@@ -173,6 +172,44 @@ def test_transitions_are_what_the_environments_themselves_counted(
     assert resets == sum(each["resets"] - 1 for each in seen)  # the first was before any step
     ended_last = sum(each["ended"] for each in seen) - resets
     assert 0 <= ended_last <= 3
+
+
+def audit(python: str | Path, code: str) -> Any:
+    """What a script prints that drives an adapter by itself and counts a second way."""
+    words = [python, "-I", "-c", code, ROOT / "envbench" / "worker_path"]
+    asked = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert asked.returncode == 0, asked.stderr
+    return json.loads(asked.stdout)
+
+
+LOOP_AUDIT = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from envbench_worker.adapters.for_loop import ForLoop
+from envbench_worker.contract import Job
+
+adapter = ForLoop(Job("gym", "faulty_envs:Normal-v0", 3, 3, 1, {"actions": "bank"}, 1))
+adapter.build()
+
+def own():
+    done = [env.unwrapped.done for env in adapter.envs.envs]
+    return sum(d["steps"] for d in done), sum(d["resets"] for d in done)
+
+windows = []
+for calls in [1] * 60 + [7, 13, 40]:
+    before, counts = own(), adapter.run(calls)
+    after = own()
+    windows.append([list(counts), [after[0] - before[0], after[1] - before[1]]])
+print(json.dumps(windows))
+"""
+
+
+@slow
+def test_every_windows_transitions_and_resets_are_those_made_in_it(faulty_python: Path) -> None:
+    windows = audit(faulty_python, LOOP_AUDIT)
+    assert len(windows) == 63
+    assert all(claimed == made for claimed, made in windows)
+    assert sum(resets for _, (_, resets) in windows) > 10
 
 
 ASYNC_AUDIT = """
@@ -213,164 +250,7 @@ adapter.close()
 
 @slow
 def test_async_transitions_are_the_advances_of_each_environments_own_counter() -> None:
-    worker_path = ROOT / "envbench" / "worker_path"
-    asked = subprocess.run(
-        [sys.executable, "-I", "-c", ASYNC_AUDIT, worker_path], capture_output=True, text=True
-    )
-    assert asked.returncode == 0, asked.stderr
-    audit = json.loads(asked.stdout)
-    assert audit["claimed"] == audit["seen"]
-    assert audit["received"] == 2 * 1601 == sum(audit["seen"])
-    assert audit["seen"][1] > 6  # episodes ended, beyond the first reset of each environment
-
-
-# ---------------------------------------------------------------- how it shows itself
-
-
-BAR = re.compile(r"[\x1b\r━╸╺█]")
-
-
-@slow
-def test_a_log_gets_lines_and_no_progress_bar(place: Place, faulty_python: Path) -> None:
-    done = place.run("run", *NORMAL, *on(faulty_python, "for-loop"), *ONE)
-    assert done.code == 0
-    assert not BAR.search(done.err + done.out)
-    assert re.search(
-        r"\[1/1\] round 1 +gym faulty_envs:Normal-v0 for-loop × 2: [\d,]+ FPS", done.err
-    )
-    assert "FPS" in done.out
-
-
-@slow
-@pytest.mark.parametrize("tail", ["| head -1", "| true", ">&-"])
-def test_a_closed_stdout_gives_no_traceback(place: Place, faulty_python: Path, tail: str) -> None:
-    words = [*NORMAL, *on(faulty_python, "for-loop"), "--numenv", "1", "--total-step", "50"]
-    line = " ".join([*place.command("run"), *words, "--repeats", "1", tail])
-    done = subprocess.run(
-        ["bash", "-c", line],
-        cwd=place.folder,
-        env=place.environment(),
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert "Traceback" not in done.stderr
-    assert "Exception ignored" not in done.stderr
-    assert "Recorded in" in done.stderr or tail != "| head -1"
-    assert [run.failure for run in place.runs()] == [None]
-
-
-class Terminal:
-    """A pseudo-terminal that is read as it is written to."""
-
-    def __init__(self) -> None:
-        self.ours, self.theirs = pty.openpty()
-        self.shown = b""
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        while True:
-            try:
-                self.shown += os.read(self.ours, 65536)
-            except OSError:  # its last writer has gone
-                return
-
-    def text(self) -> str:
-        os.close(self.theirs)
-        self._reader.join(10)
-        os.close(self.ours)
-        return self.shown.decode()
-
-
-@slow
-def test_a_terminal_gets_a_bar_with_round_cell_rate_and_times(
-    place: Place, faulty_python: Path
-) -> None:
-    terminal = Terminal()
-    words = ("--numenv", 2, "--duration", 3, "--repeats", 2)
-    process = place.start(
-        "run", *NORMAL, *on(faulty_python, "for-loop"), *words,
-        stderr=terminal.theirs, env=place.environment(TERM="xterm-256color", COLUMNS="160"),
-    )  # fmt: skip
-    assert ended(process).code == 0
-    shown = terminal.text()
-    for part in ("round 1/2", "round 2/2", "Normal-v0 for-loop × 2", "FPS", "elapsed", "to go"):
-        assert part in shown
-    assert "━" in shown
-
-
-# ---------------------------------------------------------------- how quiet and quick it is
-
-
-def cpu_seconds(processes: list[psutil.Process]) -> float:
-    """CPU time of all their threads, to the nanosecond where the kernel tells it so."""
-    total = 0.0
-    for process in processes:
-        tasks = list(Path(f"/proc/{process.pid}/task").glob("*/schedstat"))
-        if tasks:
-            total += sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
-        else:
-            used = process.cpu_times()
-            total += used.user + used.system
-    return total
-
-
-def measuring(parent: psutil.Process) -> psutil.Process | None:
-    """The worker that has measured for a while: a child of the guardian, our child."""
-    with contextlib.suppress(psutil.Error):  # a probe's, which has just ended
-        for guardian in parent.children():
-            for worker in guardian.children():
-                if time.time() - worker.create_time() > 1.5:
-                    return worker
-    return None
-
-
-@slow
-@pytest.mark.parametrize("terminal", [False, True], ids=["log", "terminal"])
-def test_the_controller_is_quiet_while_windows_are_open(
-    place: Place, faulty_python: Path, terminal: bool
-) -> None:
-    screen = Terminal() if terminal else None
-    words = ("--numenv", 4, "--duration", 5, "--repeats", 1)
-    process = place.start(
-        "run", *NORMAL, *on(faulty_python, "for-loop"), *words,
-        stderr=screen.theirs if screen else subprocess.DEVNULL,
-        env=place.environment(TERM="xterm-256color", COLUMNS="160"),
-    )  # fmt: skip
-    parent = psutil.Process(process.pid)
-    wait_until(lambda: measuring(parent), "a worker that has been at it for 1.5 s")
-    worker = measuring(parent)
-    assert worker is not None
-    controller = [parent, *(p for p in parent.children(recursive=True) if p != worker)]
-    assert len(controller) == 2
-    before, began = cpu_seconds(controller), time.monotonic()
-    time.sleep(4)  # 1 s of warm-up and 5 s of windows are open for longer than that
-    used, lasted = cpu_seconds(controller) - before, time.monotonic() - began
-    assert worker.is_running()
-    assert ended(process).code == 0
-    if screen:
-        assert "FPS" in screen.text()
-    assert used / lasted < 0.005
-
-
-def timed(*words: str) -> tuple[float, Done]:
-    began = time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, "-m", "envbench", *words], capture_output=True, text=True, cwd=ROOT
-    )
-    return time.perf_counter() - began, Done(done.returncode, done.stdout, done.stderr)
-
-
-def test_help_answers_within_a_fifth_of_a_second() -> None:
-    took, done = min(timed("--help") for _ in range(5))
-    assert done.code == 0
-    assert "envbench run" in done.out
-    assert took < 0.2
-
-
-def test_run_has_help_for_every_option() -> None:
-    _, done = timed("run", "--help")
-    assert done.code == 0
-    for option in ("--env", "--numenv", "--num-envs", "--total-step", "--preset", "--quick"):
-        assert option in done.out
+    found = audit(sys.executable, ASYNC_AUDIT)
+    assert found["claimed"] == found["seen"]
+    assert found["received"] == 2 * 1601 == sum(found["seen"])
+    assert found["seen"][1] > 6  # episodes ended, beyond the first reset of each environment

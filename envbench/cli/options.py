@@ -41,6 +41,16 @@ class NumEnvs(click.ParamType["list[int]"]):
         )
 
 
+class Seconds(click.FloatRange):
+    """A number within bounds; NaN is none, though no comparison says so."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        seconds = float(super().convert(value, param, ctx))
+        if seconds != seconds:
+            self.fail(f"{value!r} is not a number of seconds.", param, ctx)
+        return seconds
+
+
 class Names(click.ParamType["list[str]"]):
     """``NAME`` or ``NAME,NAME``; what names there are is checked where they are used."""
 

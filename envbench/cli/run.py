@@ -13,6 +13,7 @@ from envbench.cli.options import (
     KeyValue,
     Names,
     NumEnvs,
+    Seconds,
     complete_backends,
     complete_families,
     complete_machines,
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--duration",
-    type=click.FloatRange(1, 86400),
+    type=Seconds(1, 86400),
     default=None,
     metavar="SECONDS",
     help="Measured seconds a cell, over all its runs.  [default: 40]",
@@ -149,7 +150,7 @@ class Session:
         self.overrides = parse_overrides(self.given["pythons"])
         named = self.given["machine"]
         self.fingerprint = fingerprint()
-        profile = choose(valid_name(named) if named else None, self.fingerprint)
+        profile = choose(None if named is None else valid_name(named), self.fingerprint)
         wanted = cells(asked, profile)
         self.say_plugin_warnings()
         store.check_folder(self.given["results"], profile.name)
@@ -280,7 +281,7 @@ class Session:
         if old is not None and not self.given["fresh"]:
             changed = campaigns.differences(old.plan, plan)
             if not changed:
-                say(f"Going on with {old.path}")
+                say("\n".join([*old.warnings, f"Going on with {old.path}"]))
                 return campaigns.Campaign(old.path, old.plan, ready, listener, old.runs)
             say(f"{old.path} is unfinished, but cannot be gone on with. Changed: ")
             say("  " + "; ".join(changed) + ". Beginning a new plan.")

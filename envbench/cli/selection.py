@@ -101,7 +101,8 @@ def _someone_takes(given: dict[str, str], asked: Asked) -> None:
     names: Sequence[str] = list(backends.registry())
     if asked.backends and not asked.takes_all:
         names = asked.backends
-    known = sorted({s.name for name in names for s in backends.get(name).settings})
+    chosen = [backends.get(name) for name in names]
+    known = sorted({s for f in families(asked) for each in chosen for s in settings_of(each, f)})
     for key in given:
         if key not in known:
             raise UnknownName("setting", key, known)

@@ -1,0 +1,297 @@
+"""The worker's measuring loop on a virtual clock, its sensors, and its actions (FAULTS 16, 17)."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from envbench.campaign import WORKER_PATH
+from envbench.model import Load, Protocol
+
+
+@pytest.fixture
+def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The worker's modules, imported into this process as the worker imports them."""
+    monkeypatch.syspath_prepend(WORKER_PATH)
+    import envbench_worker.actions
+    import envbench_worker.measure
+    import envbench_worker.sensors
+
+    yield envbench_worker
+    for name in [name for name in sys.modules if name.startswith("envbench_worker")]:
+        monkeypatch.delitem(sys.modules, name)
+
+
+class Clocked:
+    """An adapter on a virtual clock: a call takes ``call_ns(n)`` nanoseconds, n from 0."""
+
+    def __init__(self, worker: Any, monkeypatch: pytest.MonkeyPatch, call_ns: Any) -> None:
+        from envbench_worker.contract import Counts
+
+        self.now, self.made, self.call_ns, self.counts = 0, 0, call_ns, Counts
+        monkeypatch.setattr(worker.measure, "clock", lambda: self.now)
+
+    def run(self, calls: int) -> Any:
+        for _ in range(calls):
+            self.now += self.call_ns(self.made)
+            self.made += 1
+        return self.counts(2 * calls - 1, 1)
+
+
+def meter(worker: Any, adapter: Any, **protocol: Any) -> Any:
+    events: list[dict[str, Any]] = []
+    given = msgspec.to_builtins(Protocol(**protocol))
+    made = worker.measure.Meter(adapter, given, events.append)
+    made.events = events
+    return made
+
+
+# ---------------------------------------------------------------- warm-up and windows
+
+
+def test_a_steady_backend_is_warm_after_a_second_and_its_windows_are_as_long_as_asked(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adapter = Clocked(worker, monkeypatch, lambda n: 1_000_000)
+    made = meter(worker, adapter, measured_s=2)
+    assert made.first_step() == 1_000_000
+    assert made.warm_up() is True
+    assert 1e9 <= sum(made.warmup.ns) <= 1.5e9
+    made.measure()
+    assert made.measured.ns == [250_000_000] * 8
+    assert made.measured.calls == [250] * 8
+    assert made.measured.start_ns == [i * 250_000_000 for i in range(8)]
+    assert made.total_steps == 1 + sum(made.warmup.steps) + sum(made.measured.steps)
+
+
+def test_a_backend_that_does_not_settle_is_unsteady_after_four_seconds(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adapter = Clocked(worker, monkeypatch, lambda n: 10_000_000 - min(n, 1_000) * 5_000)
+    made = meter(worker, adapter)
+    assert made.warm_up() is False
+    assert 4e9 <= sum(made.warmup.ns) < 4.6e9
+
+
+def test_a_backend_that_settles_late_is_waited_for(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adapter = Clocked(worker, monkeypatch, lambda n: 5_000_000 if n < 150 else 1_000_000)
+    made = meter(worker, adapter)
+    assert made.warm_up() is True
+    assert 1.5e9 < sum(made.warmup.ns) < 4e9
+
+
+def test_a_number_of_calls_is_used_up_exactly(worker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    adapter = Clocked(worker, monkeypatch, lambda n: 1_000_000)
+    made = meter(worker, adapter, calls=1003)
+    made.warm_up()
+    made.measure()
+    assert made.measured.calls == [250, 250, 250, 250, 3]
+
+
+def test_windows_lie_back_to_back_and_each_is_told_as_it_ends(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adapter = Clocked(worker, monkeypatch, lambda n: 700_000 + n % 7)
+    made = meter(worker, adapter, measured_s=1)
+    made.warm_up()
+    made.measure()
+    windows = made.measured
+    ends = [start + ns for start, ns in zip(windows.start_ns, windows.ns, strict=True)]
+    assert windows.start_ns == [0, *ends[:-1]]
+    told = [event for event in made.events if event["phase"] == "measure"]
+    assert [event["steps"] for event in told] == windows.steps
+    assert [event["ns"] for event in told] == windows.ns
+
+
+def test_a_step_longer_than_a_window_is_a_window_of_its_own(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adapter = Clocked(worker, monkeypatch, lambda n: 600_000_000)
+    made = meter(worker, adapter, measured_s=1)
+    assert made.warm_up() is True
+    made.measure()
+    assert made.measured.calls == [1, 1]
+
+
+# ---------------------------------------------------------------- what spoils a window
+
+
+@pytest.mark.parametrize(
+    ("signals", "reason"),
+    [
+        ({}, ""),
+        ({"suspended_ns": 40_000_000, "throttled_periods": 0, "steal_share": 0.05}, ""),
+        ({"suspended_ns": 60_000_000}, "suspended"),
+        ({"throttled_periods": 1}, "throttled"),
+        ({"steal_share": 0.051}, "steal"),
+        ({"suspended_ns": 10**9, "throttled_periods": 3, "steal_share": 1.0}, "suspended"),
+    ],
+)
+def test_a_window_is_spoilt_by_signals_declared_beforehand_alone(
+    worker: Any, signals: dict[str, float], reason: str
+) -> None:
+    for ns in (1, 250_000_000, 10**12):  # being slow is no reason
+        assert worker.measure.invalidity(signals, ns) == reason
+
+
+def test_a_machine_that_sleeps_spoils_the_window_it_sleeps_in_and_no_other(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asleep_ns = 0
+
+    def call_ns(n: int) -> int:
+        nonlocal asleep_ns
+        if n == 2000:
+            asleep_ns += 3600 * 10**9  # monotonic time stands still meanwhile
+        return 1_000_000
+
+    monkeypatch.setattr(worker.sensors, "suspended_ns", lambda: asleep_ns)
+    monkeypatch.setattr(worker.sensors, "machine_cpu", lambda: None)
+    monkeypatch.setattr(worker.sensors, "throttling", lambda: None)
+    made = meter(worker, Clocked(worker, monkeypatch, call_ns), measured_s=2)
+    made.warm_up()
+    first = made.adapter.made
+    made.measure()
+    assert made.measured.invalid == {str((2000 - first) // 250): "suspended"}
+    assert made.measured.ns == [250_000_000] * 8
+
+
+def test_sleep_is_boot_time_that_monotonic_time_did_not_see(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not hasattr(time, "CLOCK_BOOTTIME"):
+        pytest.skip("needs a boot-time clock (Linux)")
+    real, ahead = time.clock_gettime_ns, 0
+    monkeypatch.setattr(
+        time, "clock_gettime_ns", lambda c: real(c) + (ahead if c == time.CLOCK_BOOTTIME else 0)
+    )
+    sensors = worker.sensors.Sensors()
+    assert sensors.window()["suspended_ns"] < 1_000_000
+    ahead = 90 * 10**9
+    assert sensors.window()["suspended_ns"] == pytest.approx(90e9, abs=1e6)
+    assert sensors.window()["suspended_ns"] < 1_000_000
+
+
+def test_a_jump_of_the_wall_clock_changes_nothing(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: object) -> float:
+        raise AssertionError("the wall clock was read")
+
+    monkeypatch.setattr(time, "time", never)
+    monkeypatch.setattr(time, "time_ns", never)
+    made = meter(worker, Clocked(worker, monkeypatch, lambda n: 1_000_000), measured_s=1)
+    made.warm_up()
+    made.sensors.begin()
+    made.measure()
+    made.sensors.load()
+
+
+def test_steal_and_throttling_are_of_the_window_and_not_of_all_time(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cpu = {"busy": 100.0, "steal": 50.0, "all": 1000.0}
+    quota = {"periods": 7, "seconds": 1.5}
+    monkeypatch.setattr(worker.sensors, "machine_cpu", lambda: dict(cpu))
+    monkeypatch.setattr(worker.sensors, "throttling", lambda: dict(quota))
+    sensors = worker.sensors.Sensors()
+    assert sensors.window()["steal_share"] == 0
+    cpu.update(steal=50.3, all=1003.0)
+    quota.update(periods=9)
+    signals = sensors.window()
+    assert signals["steal_share"] == pytest.approx(0.1)
+    assert signals["throttled_periods"] == 2
+    assert sensors.window()["throttled_periods"] == 0
+
+
+def test_without_any_sensor_a_window_is_still_a_window(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("machine_cpu", "throttling", "pressure"):
+        monkeypatch.setattr(worker.sensors, name, lambda: None)
+    monkeypatch.setattr(worker.sensors, "PROC", Path("/no/such/folder"))
+    sensors = worker.sensors.Sensors()
+    assert worker.measure.invalidity(sensors.window(), 1) == ""
+    sensors.begin()
+    load = msgspec.convert(sensors.load(), Load)
+    assert (load.cpu_s, load.steal_s, load.throttled_periods, load.switches_voluntary) == (
+        None, None, None, None,
+    )  # fmt: skip
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
+def test_the_load_is_what_this_process_tree_used(worker: Any) -> None:
+    sensors = worker.sensors.Sensors()
+    sensors.begin()
+    until = time.process_time() + 0.2
+    while time.process_time() < until:
+        pass
+    load = msgspec.convert(sensors.load(), Load)
+    assert load.cpu_s == pytest.approx(0.2, abs=0.05)
+    assert load.switches_involuntary is not None
+    own = worker.sensors.tree_peak_memory(os.getpid())
+    assert own > 20 << 20
+
+
+# ---------------------------------------------------------------- actions
+
+
+class Space:
+    """A Gymnasium space, as far as actions need one."""
+
+    def __init__(self, **facts: Any) -> None:
+        self.__dict__.update(facts)
+
+
+DISCRETE = Space(n=6, start=2, dtype=np.int64)
+BOX = Space(
+    low=np.full(8, -0.4, np.float32),
+    high=np.full(8, 0.4, np.float32),
+    shape=(8,),
+    dtype=np.dtype(np.float32),
+)
+
+
+@pytest.mark.parametrize("space", [DISCRETE, BOX], ids=["discrete", "box"])
+def test_actions_are_seeded_and_differ_between_environments_and_steps(
+    worker: Any, space: Any
+) -> None:
+    bank = worker.actions.bank(space, 64, 5, "bank")
+    again = worker.actions.bank(space, 64, 5, "bank")
+    other = worker.actions.bank(space, 64, 6, "bank")
+    assert len(bank) == 1024
+    assert all(np.array_equal(a, b) for a, b in zip(bank, again, strict=True))
+    assert not np.array_equal(bank[0], other[0])
+    assert len({batch.tobytes() for batch in bank}) == 1024
+    assert len(np.unique(bank[0], axis=0)) == (6 if space is DISCRETE else 64)
+    assert bank[0].shape == ((64,) if space is DISCRETE else (64, 8))
+    assert bank[0].dtype == space.dtype
+
+
+def test_actions_lie_in_their_space(worker: Any) -> None:
+    discrete = np.stack(worker.actions.bank(DISCRETE, 16, 0, "bank"))
+    box = np.stack(worker.actions.bank(BOX, 16, 0, "bank"))
+    assert (discrete.min(), discrete.max()) == (2, 7)
+    assert -0.4 <= box.min() < -0.39
+    assert 0.39 < box.max() <= 0.4
+
+
+def test_the_published_way_is_one_constant_batch_the_first_of_the_bank(worker: Any) -> None:
+    (only,) = worker.actions.bank(BOX, 4, 5, "constant")
+    assert np.array_equal(only, worker.actions.bank(BOX, 4, 5, "bank")[0])
+
+
+def test_a_bank_for_many_environments_stays_small(worker: Any) -> None:
+    bank = worker.actions.bank(BOX, 4096, 0, "bank")
+    assert len(bank) >= 64
+    assert sum(batch.nbytes for batch in bank) <= 2 * worker.actions.BANK_BYTES

@@ -1,0 +1,170 @@
+"""How ``envbench run`` shows itself (FAULTS 34), and how quiet and quick it is."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import re
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from place import ROOT, SHORT, Done, Place, ended, loop, wait_until
+
+slow = pytest.mark.slow
+
+# ---------------------------------------------------------------- how it shows itself
+
+
+BAR = re.compile(r"[\x1b\r━╸╺█]")
+
+
+@slow
+def test_a_log_gets_lines_and_no_progress_bar(place: Place, faulty_python: Path) -> None:
+    done = place.run("run", *loop(faulty_python), *SHORT)
+    assert done.code == 0
+    assert not BAR.search(done.err + done.out)
+    assert re.search(
+        r"\[1/1\] round 1 +gym faulty_envs:Normal-v0 for-loop × 2: [\d,]+ FPS", done.err
+    )
+    assert "FPS" in done.out
+
+
+@slow
+@pytest.mark.parametrize("tail", ["| head -1", "| true", ">&-"])
+def test_a_closed_stdout_gives_no_traceback_and_loses_no_run(
+    place: Place, faulty_python: Path, tail: str
+) -> None:
+    line = " ".join([*place.command("run", *loop(faulty_python), *SHORT), tail])
+    done = subprocess.run(
+        ["bash", "-c", line],
+        cwd=place.folder,
+        env=place.environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+    assert [run.failure for run in place.runs()] == [None]
+
+
+class Terminal:
+    """A pseudo-terminal that is read as it is written to."""
+
+    def __init__(self) -> None:
+        self.ours, self.theirs = pty.openpty()
+        self.shown = b""
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        while True:
+            try:
+                self.shown += os.read(self.ours, 65536)
+            except OSError:  # its last writer has gone
+                return
+
+    def text(self) -> str:
+        os.close(self.theirs)
+        self._reader.join(10)
+        os.close(self.ours)
+        return self.shown.decode()
+
+
+@slow
+def test_a_terminal_gets_a_bar_with_round_cell_rate_and_times(
+    place: Place, faulty_python: Path
+) -> None:
+    terminal = Terminal()
+    words = ("--numenv", 2, "--duration", 3, "--repeats", 2)
+    process = place.start(
+        "run", *loop(faulty_python), *words,
+        stderr=terminal.theirs, env=place.environment(TERM="xterm-256color", COLUMNS="160"),
+    )  # fmt: skip
+    assert ended(process).code == 0
+    shown = terminal.text()
+    for part in ("round 1/2", "round 2/2", "Normal-v0 for-loop × 2", "FPS", "elapsed", "to go"):
+        assert part in shown
+    assert "━" in shown
+
+
+# ---------------------------------------------------------------- how quiet and quick it is
+
+
+def cpu_seconds(processes: list[psutil.Process]) -> float:
+    """CPU time of all their threads, to the nanosecond where the kernel tells it so."""
+    total = 0.0
+    for process in processes:
+        tasks = list(Path(f"/proc/{process.pid}/task").glob("*/schedstat"))
+        if tasks:
+            total += sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
+        else:
+            used = process.cpu_times()
+            total += used.user + used.system
+    return total
+
+
+def measuring(parent: psutil.Process) -> psutil.Process | None:
+    """The worker that has measured for a while: a child of the guardian, our child."""
+    with contextlib.suppress(psutil.Error):  # a probe's, which has just ended
+        for guardian in parent.children():
+            for worker in guardian.children():
+                if time.time() - worker.create_time() > 1.5:
+                    return worker
+    return None
+
+
+@slow
+@pytest.mark.parametrize("terminal", [False, True], ids=["log", "terminal"])
+def test_the_controller_is_quiet_while_windows_are_open(
+    place: Place, faulty_python: Path, terminal: bool
+) -> None:
+    screen = Terminal() if terminal else None
+    words = ("--numenv", 4, "--duration", 5, "--repeats", 1)
+    process = place.start(
+        "run", *loop(faulty_python), *words,
+        stderr=screen.theirs if screen else subprocess.DEVNULL,
+        env=place.environment(TERM="xterm-256color", COLUMNS="160"),
+    )  # fmt: skip
+    parent = psutil.Process(process.pid)
+    wait_until(lambda: measuring(parent), "a worker that has been at it for 1.5 s")
+    worker = measuring(parent)
+    assert worker is not None
+    controller = [parent, *(p for p in parent.children(recursive=True) if p != worker)]
+    assert len(controller) == 2
+    before, began = cpu_seconds(controller), time.monotonic()
+    time.sleep(4)  # 1 s of warm-up and 5 s of windows are open for longer than that
+    used, lasted = cpu_seconds(controller) - before, time.monotonic() - began
+    assert worker.is_running()
+    assert ended(process).code == 0
+    if screen:
+        assert "FPS" in screen.text()
+    assert used / lasted < 0.005
+
+
+def timed(*words: str) -> tuple[float, Done]:
+    began = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-m", "envbench", *words], capture_output=True, text=True, cwd=ROOT
+    )
+    return time.perf_counter() - began, Done(done.returncode, done.stdout, done.stderr)
+
+
+def test_help_answers_within_a_fifth_of_a_second() -> None:
+    took, done = min(timed("--help") for _ in range(5))
+    assert done.code == 0
+    assert "envbench run" in done.out
+    assert took < 0.2
+
+
+def test_run_has_help_for_every_option() -> None:
+    _, done = timed("run", "--help")
+    assert done.code == 0
+    for option in ("--env", "--numenv", "--num-envs", "--total-step", "--preset", "--quick"):
+        assert option in done.out

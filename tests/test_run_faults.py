@@ -1,0 +1,222 @@
+"""``envbench run`` when a backend, environment or machine goes wrong (FAULTS 1, 2, 17, 33, 35)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from interpreters import lent_packages, make_interpreter
+from place import NORMAL, ROOT, SHORT, Done, Place, loop, wait_until
+
+from envbench.model import Failure, Run
+
+slow = pytest.mark.slow
+linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
+
+
+def failure_of(run: Run) -> Failure:
+    assert run.failure is not None
+    return run.failure
+
+
+# ---------------------------------------------------------------- 1: a missing library
+
+
+@slow
+def test_a_backend_without_its_library_is_a_failure_and_the_others_run(
+    place: Place, faulty_python: Path, bare_python: Path
+) -> None:
+    done = place.run(
+        "run", *NORMAL, "--backend", "for-loop,subprocess", *SHORT, "--json",
+        "--python", f"for-loop={bare_python}", "--python", f"subprocess={faulty_python}",
+    )  # fmt: skip
+    assert done.code == 3, done.err
+    broken, sound = done.document["cells"]
+    assert broken["fps"] is None
+    assert "No module named 'gymnasium'" in broken["failure"]["message"]
+    assert f"{bare_python} -m pip install gymnasium" in broken["failure"]["hint"]
+    assert sound["fps"] > 0
+    assert "No module named 'gymnasium'" in done.err
+    reasons = {run.cell.backend: run.failure and run.failure.reason for run in place.runs()}
+    assert reasons == {"for-loop": "import", "subprocess": None}
+
+
+@slow
+def test_a_library_that_fails_to_import_is_a_failure_with_its_reason(
+    place: Place, tmp_path: Path
+) -> None:
+    broken = tmp_path / "packages" / "gymnasium"
+    broken.mkdir(parents=True)
+    (broken / "__init__.py").write_text("raise ImportError('libGL.so.1: cannot open')")
+    python = make_interpreter(tmp_path / "venv", paths=[broken.parent, *lent_packages()])
+    done = place.run("run", *loop(python), *SHORT, "--json")
+    assert done.code == 3, done.err
+    (cell,) = done.document["cells"]
+    assert cell["failure"]["reason"] == "import"
+    assert "libGL.so.1: cannot open" in cell["failure"]["message"]
+    assert str(python) in cell["failure"]["hint"]
+    assert "Traceback" in cell["failure"]["stderr_tail"]
+
+
+@slow
+def test_a_task_whose_package_is_not_there_is_told_how_to_get_it(
+    place: Place, faulty_python: Path
+) -> None:
+    done = place.run("run", *loop(faulty_python, "no_such_package:My-v0"), *SHORT)
+    assert done.code == 3
+    assert "no_such_package" in done.err
+    assert "--python for-loop=PATH" in done.err
+    assert 'File "' in done.err  # the tail of what the worker said
+
+
+# ---------------------------------------------------------------- 2, 33: the worker goes wrong
+
+
+@slow
+def test_a_segmentation_fault_is_recorded_with_its_signal_and_the_last_output(
+    place: Place, faulty_python: Path
+) -> None:
+    done = place.run("run", *loop(faulty_python, "faulty_envs:DiesOfSigsegv-v0"), *SHORT)
+    assert done.code == 1, done.err
+    (run,) = place.runs()
+    failure = failure_of(run)
+    assert (failure.reason, failure.signal, failure.phase) == ("signal", "SIGSEGV", "warmup")
+    assert "about to read address 0" in failure.stderr_tail
+    assert "failed: signal" in done.out
+    assert "about to read address 0" in done.err
+
+
+@slow
+@pytest.mark.parametrize(
+    ("task", "says"),
+    [
+        ("RaisesInStep", "RuntimeError: the wheel fell off at step 50"),
+        ("RaisesInReset", "ValueError: there is no fourth level"),
+    ],
+)
+@pytest.mark.parametrize("backend", ["for-loop", "subprocess"])
+def test_an_environment_that_raises_is_a_failure_with_its_traceback_and_step(
+    place: Place, faulty_python: Path, task: str, says: str, backend: str
+) -> None:
+    words = ["--env", "gym", "--task", f"faulty_envs:{task}-v0", "--backend", backend]
+    words += ["--python", f"{backend}={faulty_python}", "--numenv", "2", "--repeats", "3"]
+    done = place.run("run", *words)
+    assert done.code == 1, done.err
+    (run,) = place.runs()  # what failed for a reason of its own is not tried again
+    failure = failure_of(run)
+    assert (failure.reason, failure.phase) == ("exception", "warmup")
+    assert failure.message.startswith(says.split(":")[0]) or backend == "subprocess"
+    assert says in failure.stderr_tail
+    assert failure.step is not None
+    assert 2 <= failure.step <= 100
+    assert says in done.err
+    assert place.processes() == []
+
+
+@slow
+def test_a_failed_cell_does_not_take_the_others_with_it(place: Place, faulty_python: Path) -> None:
+    words = ["--env", "gym", "--task", "faulty_envs:RaisesInStep-v0", "--numenv", "1"]
+    words += ["--python", f"for-loop={faulty_python}", "--python", f"subprocess={faulty_python}"]
+    words += ["--total-step", "20", "--repeats", "2", "--json"]
+    done = place.run("run", *words, "--backend", "for-loop,subprocess")
+    assert done.code == 1
+    assert [cell["failure"]["reason"] for cell in done.document["cells"]] == ["exception"] * 2
+    assert len(place.runs()) == 2
+
+
+# ---------------------------------------------------------------- 17: throttled
+
+
+@pytest.fixture
+def half_a_core() -> Iterator[Path]:
+    """A control group with half a core; skipped where none can be made."""
+    name = f"envbench-test-{uuid.uuid4().hex[:8]}"
+    for root, file, quota in (
+        ("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "50000"),
+        ("/sys/fs/cgroup", "cpu.max", "50000 100000"),
+    ):
+        group = Path(root, name)
+        try:
+            group.mkdir()
+        except OSError:
+            continue
+        try:
+            (group / file).write_text(quota)
+        except OSError:
+            group.rmdir()
+            continue
+        yield group
+        wait_until(lambda group=group: not (group / "cgroup.procs").read_text(), "an empty group")
+        group.rmdir()
+        return
+    pytest.skip("needs the right to make a control group with a CPU quota")
+
+
+@slow
+@linux
+def test_a_cpu_quota_that_throttles_is_flagged(
+    place: Place, faulty_python: Path, half_a_core: Path
+) -> None:
+    words = [*loop(faulty_python), "--numenv", 2, "--duration", 1, "--repeats", 1, "--json"]
+    inside = f'echo $$ > "{half_a_core}/cgroup.procs" && exec "$@"'
+    done = subprocess.run(
+        ["bash", "-c", inside, "-", *place.command("run", *words)],
+        cwd=place.folder,
+        env=place.environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    (run,) = place.runs()
+    assert set(run.measured.invalid.values()) == {"throttled"}
+    assert run.load.throttled_periods is not None
+    assert run.load.throttled_periods > 3
+    (cell,) = Done(0, done.stdout, done.stderr).document["cells"]
+    assert {"throttled", "disturbed"} <= set(cell["flags"])
+    assert cell["fps"] > 0  # flagged, not hidden
+
+
+# ---------------------------------------------------------------- 35: an installer that fails
+
+PLUGIN = """
+BACKEND = {
+    "label": "Isolated", "families": ["gym"], "adapter": "nothing:Nothing", "library": "nothing",
+    "requirements": ["envbench-has-no-such-package==9"],
+}
+"""
+
+
+@slow
+def test_an_installer_without_network_names_the_package_and_the_others_go_on(
+    place: Place, faulty_python: Path, tmp_path: Path
+) -> None:
+    plugin = tmp_path / "plugin"
+    facts = plugin / "isolated_plugin-1.0.dist-info"
+    facts.mkdir(parents=True)
+    (plugin / "isolated_plugin.py").write_text(PLUGIN)
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: isolated-plugin\nVersion: 1.0\n")
+    (facts / "entry_points.txt").write_text(
+        "[envbench.backends]\nisolated = isolated_plugin:BACKEND\n"
+    )
+    environment = place.environment(
+        PYTHONPATH=f"{plugin}{os.pathsep}{ROOT}",
+        ENVBENCH_CACHE=str(tmp_path / "cache"),
+        UV_OFFLINE="1",
+    )
+    words = ["--backend", "isolated,for-loop", "--python", f"for-loop={faulty_python}", *SHORT]
+    done = place.run("run", *NORMAL, *words, "--json", env=environment)
+    assert done.code == 3, done.err
+    isolated, loop_cell = done.document["cells"]
+    assert isolated["failure"]["reason"] == "setup"
+    assert "envbench-has-no-such-package" in isolated["failure"]["message"]
+    assert "envbench setup isolated" in isolated["failure"]["hint"]
+    assert loop_cell["fps"] > 0
+    refused = place.run("run", *NORMAL, *words, "--no-setup", "--fresh", "--json", env=environment)
+    assert refused.code == 3
+    assert "is not made yet" in refused.document["cells"][0]["failure"]["message"]

@@ -1,0 +1,145 @@
+"""``envbench run`` refuses bad input before anything is measured (FAULTS 22 to 26)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from place import SHORT, Place, ended_within, loop
+
+slow = pytest.mark.slow
+linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
+
+
+# ---------------------------------------------------------------- 22 to 26: bad input
+
+
+def refused(place: Place, *words: object) -> str:
+    """The message of a usage error; nothing was measured, and nothing written."""
+    done = ended_within(2, lambda: place.run("run", *words))
+    assert done.code == 2, done.err
+    assert done.out == ""
+    assert not place.results.exists() or place.files() == []
+    return done.err
+
+
+@pytest.mark.parametrize(
+    "value", ["0", "-3", "1.5", "1e9", "8,8", "", ",", "1,,2", "1000000000", "²", "0x8", "1 2"]
+)
+def test_a_bad_numenv_is_a_usage_error_that_names_the_option_and_what_it_takes(
+    place: Place, value: str
+) -> None:
+    for option in ("--numenv", "--num-envs"):
+        message = refused(place, "--env", "atari", "--backend", "for-loop", option, value)
+        assert "--numenv" in message
+        assert "whole numbers" in message or "names 8 twice" in message
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (["--env", "atari", "--backend", "envpool-asink"], ["'envpool-async'", "for-loop"]),
+        (["--env", "atary"], ["'atari'", "mujoco", "gym"]),
+        (["--machine", "laptob"], ["'laptop'", "dgx-a100"]),
+        (["--env", "mujoco", "--task", "Amt-v3", "--backend", "for-loop"], ["Ant-v3"]),
+        (
+            ["--env", "atari", "--set", "overcomit=2", "--backend", "envpool-async"],
+            ["'overcommit'"],
+        ),
+        (["--env", "atari", "--preset", "envpool-publishd"], ["'envpool-published'"]),
+    ],
+)
+def test_an_unknown_name_is_a_usage_error_with_the_known_ones_and_the_nearest(
+    place: Place, words: Sequence[str], names: Sequence[str]
+) -> None:
+    message = refused(place, *words, "--numenv", 1)
+    assert "Did you mean" in message
+    for name in names:
+        assert name in message
+
+
+@slow
+@pytest.mark.parametrize("backend", ["for-loop", "envpool-sync", "all"])
+def test_an_unknown_task_is_found_by_a_probe(place: Place, backend: str) -> None:
+    words = ("--env", "atari", "--task", "Pnog-v5", "--backend", backend, "--numenv", 1)
+    done = place.run("run", *words)
+    assert done.code == 2, done.err
+    assert "Did you mean 'Pong-v5'" in done.err
+    assert place.runs() == []
+
+
+@slow
+def test_an_unknown_task_of_ones_own_package_is_told_with_those_it_has(
+    place: Place, faulty_python: Path
+) -> None:
+    done = place.run("run", *loop(faulty_python, "faulty_envs:Nromal-v0"), *SHORT)
+    assert done.code == 2, done.err
+    assert "Did you mean 'faulty_envs:Normal-v0'" in done.err
+
+
+@pytest.mark.parametrize(
+    ("backend", "family", "runs"),
+    [("brax", "atari", "it runs mujoco"), ("envpool-sync", "gym", "it runs atari and mujoco")],
+)
+def test_a_backend_that_cannot_run_the_family_is_a_usage_error_that_says_which_it_runs(
+    place: Place, backend: str, family: str, runs: str
+) -> None:
+    task = ["--task", "CartPole-v1"] if family == "gym" else []
+    message = refused(place, "--env", family, *task, "--backend", backend, "--numenv", 1)
+    assert f"{backend!r} cannot run {family}" in message
+    assert runs in message
+
+
+@pytest.mark.parametrize("name", ["../../x", "/etc", "CON", "x" * 5000, "a\nb", "", "-", "."])
+def test_a_profile_name_that_is_none_is_refused_and_nothing_is_written(
+    place: Place, name: str
+) -> None:
+    message = refused(place, "--env", "atari", "--numenv", 1, f"--machine={name}")
+    assert len(message) < 1000
+    assert list(place.folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('title = "$(touch pwned)"\nrun = "touch pwned"\n', "run"),
+        ('title = "`id`"\n[atari]\nnumenv = "1; touch pwned"\nrows = ["for-loop"]', "numenv"),
+        ("title = 3\n", "title"),
+        ('title = "x"\n[atari]\nnumenv = [true]\nrows = ["for-loop"]', "numenv"),
+    ],
+)  # fmt: skip
+def test_a_bad_profile_is_data_only_and_refused_by_file_and_key(
+    place: Place, text: str, says: str
+) -> None:
+    folder = place.folder / "machines"
+    folder.mkdir()
+    (folder / "bad.toml").write_text(text)
+    message = refused(place, "--env", "atari", "--machine", "bad")
+    assert "bad.toml" in message
+    assert says in message
+    assert not list(place.folder.rglob("pwned"))
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--duration", "5", "--total-step", "5"], "--duration and --total-step"),
+        (["--quick", "--repeats", "3"], "--quick"),
+        (["--duration", "nan"], "--duration"),
+        (["--duration", "inf"], "--duration"),
+        (["--total-step", "0"], "--total-step"),
+        (["--seed", "-1"], "--seed"),
+        (["--overcommit", "0.5", "--env", "atari", "--backend", "envpool-async"], "overcommit"),
+        (["--set", "threads"], "--set"),
+        (["--task", "Pong-v5"], "--env"),
+        (["--env", "gym"], "--task"),
+        (["--python", "for-loop=/no/such/python"], "--python"),
+        (["--env", "gym", "--task", "A-v0", "--frame-skip", "nan"], "--frame-skip"),
+    ],
+)
+def test_options_that_make_no_sense_are_usage_errors_that_name_them(
+    place: Place, words: Sequence[str], says: str
+) -> None:
+    assert says in refused(place, *words, "--numenv", 1)

@@ -1,0 +1,203 @@
+"""``envbench run`` stopped from outside, and gone on with (FAULTS 8, 9, 12)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from interpreters import lent_packages, make_interpreter, site_packages
+from place import ROOT, SHORT, THREE, Done, Place, ended, loop, wait_until
+
+from envbench.model import Failure, Run
+
+slow = pytest.mark.slow
+linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
+
+
+def failure_of(run: Run) -> Failure:
+    assert run.failure is not None
+    return run.failure
+
+
+# ---------------------------------------------------------------- 8, 9: stopped from outside
+
+
+def in_second_run(place: Place, process: subprocess.Popen[str]) -> None:
+    """Wait until one run is on disk and the next one's worker is up."""
+    wait_until(lambda: place.finished() == 1 or process.poll() is not None, "a first run")
+    wait_until(lambda: len(place.processes()) >= 3 or process.poll() is not None, "a second")
+    assert process.poll() is None, process.communicate()
+
+
+def goes_on(place: Place, *words: object) -> Done:
+    """The same command again: it must go on in the same file, to its end."""
+    done = place.run("run", *words)
+    assert done.code == 0, done.err
+    assert "Going on with" in done.err
+    assert len(place.files()) == len(place.plans()) == 1
+    return done
+
+
+@slow
+@linux
+def test_killed_envbench_leaves_no_worker_and_no_lock_and_goes_on(
+    place: Place, faulty_python: Path
+) -> None:
+    words = [*loop(faulty_python), *THREE]
+    process = place.start("run", *words)
+    in_second_run(place, process)
+    process.kill()
+    assert ended(process).code == -signal.SIGKILL
+    wait_until(lambda: not place.processes(), "its workers to die", timeout_s=10)
+    first = place.runs()
+    assert [run.failure for run in first] == [None]
+    goes_on(place, *words)
+    assert sorted(run.round for run in place.runs()) == [0, 1, 2]
+    assert place.runs()[0] == first[0]
+
+
+@slow
+@pytest.mark.parametrize(
+    ("number", "code", "whole_group"),
+    [(signal.SIGINT, 130, True), (signal.SIGINT, 130, False), (signal.SIGTERM, 143, False)],
+    ids=["ctrl-c", "SIGINT", "SIGTERM"],
+)
+def test_a_signal_records_what_it_stopped_shows_what_is_done_and_can_be_gone_on_from(
+    place: Place, faulty_python: Path, number: int, code: int, whole_group: bool
+) -> None:
+    words = [*loop(faulty_python), *THREE]
+    process = place.start("run", *words)
+    in_second_run(place, process)
+    if whole_group:
+        os.killpg(process.pid, number)
+    else:
+        process.send_signal(number)
+    done = ended(process, timeout_s=10)
+    assert done.code == code
+    assert "The same command goes on" in done.err
+    assert "Traceback" not in done.err
+    assert "For-loop" in done.out  # the summary of what is done
+    assert place.processes() == []
+    kept, stopped = place.runs()
+    assert (kept.failure, failure_of(stopped).reason) == (None, "interrupted")
+    goes_on(place, *words)
+    whole = [run for run in place.runs() if run.failure is None]
+    assert sorted(run.round for run in whole) == [0, 1, 2]
+    assert stopped.round in [run.round for run in whole]
+
+
+@slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_before_anything_is_measured_ends_it_with_its_code(
+    place: Place, faulty_python: Path, number: int, code: int
+) -> None:
+    process = place.start("run", *loop(faulty_python), *THREE)
+    wait_until(lambda: len(place.processes()) >= 2, "the probe")
+    process.send_signal(number)
+    done = ended(process, timeout_s=10)
+    assert done.code == code
+    assert "Traceback" not in done.err
+    assert place.processes() == []
+
+
+# ---------------------------------------------------------------- 12: resumed after a change
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory, faulty_python: Path) -> Place:
+    """A plan of three rounds, of which the first was measured, under the laptop's name."""
+    place = Place(tmp_path_factory.mktemp("stopped"))
+    process = place.start("run", *loop(faulty_python), *THREE, "--machine", "laptop")
+    in_second_run(place, process)
+    process.send_signal(signal.SIGINT)
+    assert ended(process).code == 130
+    return place
+
+
+@pytest.fixture
+def again(stopped: Place, tmp_path: Path) -> Place:
+    """A copy of it."""
+    shutil.copytree(stopped.folder, tmp_path / "again")
+    return Place(tmp_path / "again")
+
+
+def begins_anew(place: Place, done: Done, why: str) -> None:
+    assert done.code == 0, done.err
+    assert "cannot be gone on with" in done.err
+    assert why in done.err
+    assert "Beginning a new plan" in done.err
+    old, new = place.plans()
+    assert old.plan_id != new.plan_id
+    assert len(place.files()) == 2
+    measured = {plan.plan_id: set[int]() for plan in (old, new)}
+    for run in place.runs():
+        measured[run.plan_id] |= {run.round} if run.failure is None else set()
+    assert measured == {old.plan_id: {0}, new.plan_id: set(range(new.repeats["for-loop"]))}
+
+
+@slow
+def test_another_duration_begins_a_new_plan(again: Place, faulty_python: Path) -> None:
+    words = ("--numenv", 2, "--total-step", 100, "--repeats", 3, "--machine", "laptop")
+    done = again.run("run", *loop(faulty_python), *words)
+    begins_anew(again, done, "what is asked for")
+
+
+@slow
+def test_changed_worker_code_begins_a_new_plan(
+    again: Place, faulty_python: Path, tmp_path: Path
+) -> None:
+    package = tmp_path / "changed"
+    for name in ("envbench", "machines"):
+        shutil.copytree(ROOT / name, package / name)
+    shutil.copy(ROOT / "pyproject.toml", package)
+    again.package = package
+    worker = package / "envbench" / "worker_path" / "envbench_worker" / "measure.py"
+    worker.write_text(worker.read_text() + "\n# another release\n")
+    done = again.run("run", *loop(faulty_python), *THREE, "--machine", "laptop")
+    begins_anew(again, done, "envbench's worker code")
+
+
+@slow
+def test_changed_packages_of_a_runtime_begin_a_new_plan(again: Place, tmp_path: Path) -> None:
+    fixtures = Path(__file__).parent / "fixtures"
+    paths = [fixtures / "faulty_envs" / "src", *lent_packages()]
+    python = make_interpreter(tmp_path / "venv", paths=paths)
+    new = site_packages(python) / "just_installed-1.0.dist-info"
+    new.mkdir()
+    (new / "METADATA").write_text("Metadata-Version: 2.1\nName: just-installed\nVersion: 1.0\n")
+    done = again.run("run", *loop(python), *THREE, "--machine", "laptop")
+    begins_anew(again, done, "the packages or Python of for-loop")
+
+
+@slow
+@linux
+def test_a_changed_machine_begins_a_new_plan(again: Place, faulty_python: Path) -> None:
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("needs two CPUs, to take one away")
+    one = {min(os.sched_getaffinity(0))}
+    words = [*loop(faulty_python), *THREE, "--machine", "laptop"]
+    done = again.run("run", *words, preexec_fn=lambda: os.sched_setaffinity(0, one))
+    begins_anew(again, done, "the machine")
+
+
+@slow
+def test_a_fresh_start_can_be_asked_for(again: Place, faulty_python: Path) -> None:
+    words = [*loop(faulty_python), *THREE, "--machine", "laptop", "--fresh"]
+    done = again.run("run", *words)
+    assert done.code == 0, done.err
+    assert "Going on" not in done.err
+    assert len(again.plans()) == 2
+
+
+@slow
+def test_a_complete_plan_is_measured_afresh(place: Place, faulty_python: Path) -> None:
+    words = [*loop(faulty_python), *SHORT]
+    for _ in range(2):
+        assert place.run("run", *words).code == 0
+    assert [plan.spec for plan in place.plans()] == [place.plans()[0].spec] * 2
+    assert len({run.plan_id for run in place.runs()}) == 2

@@ -1,0 +1,142 @@
+"""``envbench run`` and the disk, and two at once (FAULTS 10, 13, 14, 15)."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from place import NORMAL, SHORT, THREE, Done, Place, ended, ended_within, loop, wait_until
+
+from envbench import store
+from envbench.model import Run
+
+slow = pytest.mark.slow
+linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
+
+
+# ---------------------------------------------------------------- 10, 15: the disk
+
+
+def mounted(place: Place, options: str, then: str = "") -> list[str]:
+    """A shell's words: a small file system for the results, seen by this process tree alone."""
+    probe = ["unshare", "-m", "true"]
+    if shutil.which("unshare") is None or subprocess.run(probe, capture_output=True).returncode:
+        pytest.skip("needs the right to make a mount namespace")
+    place.results.mkdir()
+    mount = f'mount -t tmpfs -o {options} none "{place.results}"'
+    return ["unshare", "-m", "bash", "-c", f'{mount} && "$@"; code=$?; {then} exit $code', "-"]
+
+
+def fill(path: Path) -> None:
+    with path.open("wb", 0) as file:
+        while True:
+            file.write(bytes(4096))
+
+
+@slow
+@linux
+def test_a_full_disk_keeps_what_was_stored_and_ends_with_a_clear_error(
+    place: Place, faulty_python: Path
+) -> None:
+    kept = place.folder / "kept"
+    shell = mounted(place, "size=256k", then=f'cp -r "{place.results}" "{kept}";')
+    command = place.command("run", *loop(faulty_python), *THREE[:-1], 6)
+    with subprocess.Popen(
+        [*shell, *command],
+        cwd=place.folder,
+        env=place.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        seen = Path(f"/proc/{process.pid}/root{place.results}")  # through its own mounts
+        wait_until(
+            lambda: any('"type":"run"' in file.read_text() for file in seen.glob("*/*.jsonl")),
+            "a run on disk",
+        )
+        with pytest.raises(OSError, match="No space"):
+            fill(seen / "filler")
+        done = ended(process)
+    assert done.code == 1
+    assert "no space to write" in done.err
+    assert "intact" in done.err
+    assert "Traceback" not in done.err
+    (file,) = kept.glob("*/*.jsonl")
+    reading = store.read(file)
+    assert reading.warnings == []
+    runs = [record for _, record in reading.records if isinstance(record, Run)]
+    assert 1 <= len(runs) < 6
+    assert all(run.failure is None for run in runs)
+
+
+@linux
+def test_read_only_results_are_refused_before_anything_is_measured(place: Place) -> None:
+    words = mounted(place, "ro") + place.command("run", *NORMAL, "--backend", "for-loop", *SHORT)
+
+    def begin() -> Done:
+        done = subprocess.run(
+            words, cwd=place.folder, env=place.environment(), capture_output=True, text=True
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    done = ended_within(2, begin)
+    assert done.code == 1
+    assert "cannot write results" in done.err
+    assert "--results DIR" in done.err
+
+
+def test_a_profiles_folder_that_a_link_leads_out_of_results_is_refused(place: Place) -> None:
+    outside = place.folder / "outside"
+    outside.mkdir()
+    place.results.mkdir()
+    (place.results / "laptop").symlink_to(outside)
+    words = ["run", *NORMAL, "--backend", "for-loop", *SHORT, "--machine", "laptop"]
+    done = ended_within(2, lambda: place.run(*words))
+    assert done.code == 2
+    assert "is a link that leads to" in done.err
+    assert list(outside.iterdir()) == []
+
+
+# ---------------------------------------------------------------- 13, 14: two at once
+
+
+@slow
+def test_a_second_envbench_fails_naming_the_holder_or_waits(
+    place: Place, faulty_python: Path
+) -> None:
+    words = [*loop(faulty_python), *SHORT]
+    first = place.start("run", *words)
+    note = place.lock.with_name(place.lock.name + ".holder")
+    wait_until(lambda: note.exists() and note.read_text(), "the lock to be held")
+    second = place.run("run", *words)
+    assert second.code == 1
+    assert f"another envbench is measuring on this machine: process {first.pid}" in second.err
+    assert "--task faulty_envs:Normal-v0" in second.err
+    assert "--wait" in second.err
+    third = place.run("run", *words, "--wait")
+    assert (ended(first).code, third.code) == (0, 0)
+    assert f"waiting for another envbench on this machine: process {first.pid}" in third.err
+    before, after = sorted(place.runs(), key=lambda run: run.started_utc)
+    assert before.plan_id != after.plan_id
+
+
+@slow
+def test_two_that_write_to_one_results_folder_lose_no_line(
+    place: Place, faulty_python: Path
+) -> None:
+    both = [
+        place.start(
+            "run", *loop(faulty_python), *SHORT[2:-1], 2, "--numenv", numenv,
+            env=place.environment(ENVBENCH_LOCK_FILE=f"{place.lock}{numenv}"),
+        )
+        for numenv in (1, 2)
+    ]  # fmt: skip
+    assert [ended(each).code for each in both] == [0, 0]
+    assert len(place.files()) == 2
+    rounds = {plan.plan_id: set[int]() for plan in place.plans()}
+    for run in place.runs():
+        rounds[run.plan_id].add(run.round)
+    assert list(rounds.values()) == [{0, 1}, {0, 1}]

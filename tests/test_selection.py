@@ -1,0 +1,157 @@
+"""From what was typed to the cells that are meant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from envbench import backends
+from envbench.backends import Backend
+from envbench.cli.selection import Asked, cells
+from envbench.errors import UnknownName, UsageError
+from envbench.machine import Profile, Table
+
+LADDER = Table(numenv=[1, 2, 8], rows=["for-loop"])
+PROFILE = Profile(name="here", title="Here", hardware="two cores", atari=LADDER, mujoco=LADDER)
+ATARI = [
+    "for-loop", "subprocess", "sample-factory", "envpool-sync", "envpool-async", "envpool-numa",
+]  # fmt: skip
+
+
+def named(**asked: Any) -> list[tuple[str, str, int]]:
+    return [(cell.env, cell.backend, cell.numenv) for cell in cells(Asked(**asked), PROFILE)]
+
+
+def test_nothing_named_means_both_families_every_backend_and_the_profiles_ladder() -> None:
+    assert named() == [
+        *(("atari", name, n) for name in ATARI for n in (1, 2, 8)),
+        *(("mujoco", name, n) for name in [*ATARI, "brax", "isaac-gym"] for n in (1, 2, 8)),
+    ]
+    assert named(backends=["all"]) == named()
+
+
+def test_a_cell_bears_the_profiles_name_and_the_familys_task() -> None:
+    first, *_, last = cells(Asked(), PROFILE)
+    assert (first.machine, first.task, last.task) == ("here", "Pong-v5", "Ant-v3")
+
+
+def test_what_is_named_is_taken_in_that_order() -> None:
+    asked = {"family": "atari", "backends": ["envpool-async", "for-loop"], "numenv": [8, 1]}
+    assert named(**asked) == [
+        ("atari", "envpool-async", 8),
+        ("atari", "envpool-async", 1),
+        ("atari", "for-loop", 8),
+        ("atari", "for-loop", 1),
+    ]
+
+
+def test_all_takes_only_backends_that_run_environments(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = Backend(
+        name="rollout",
+        label="Rollout",
+        families=["mujoco"],
+        adapter="a:B",
+        library="mujoco",
+        kind="physics",
+    )
+    with_raw = {**backends.registry(), "rollout": raw}
+    monkeypatch.setattr(backends, "_load", lambda: (with_raw, []))
+    assert "rollout" not in {name for _, name, _ in named(family="mujoco")}
+    assert named(family="mujoco", backends=["rollout"], numenv=[4]) == [("mujoco", "rollout", 4)]
+
+
+def test_without_a_family_a_named_backend_is_taken_where_it_runs() -> None:
+    assert named(backends=["brax", "for-loop"], numenv=[1]) == [
+        ("atari", "for-loop", 1),
+        ("mujoco", "brax", 1),
+        ("mujoco", "for-loop", 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"family": "atari", "backends": ["brax"]}, "it runs mujoco"),
+        ({"family": "atari", "backends": ["for-loop", "brax"]}, "it runs mujoco"),
+        ({"family": "gym"}, "needs --task"),
+        ({"task": "Pong-v5"}, "--task needs --env"),
+        ({"family": "atri"}, "'atari'"),
+        ({"family": "atari", "backends": ["all", "forloop"]}, "'for-loop'"),
+        ({"family": "atari", "preset": "published"}, "unknown preset"),
+        ({"settings": {"overcomit": "2"}}, "'overcommit'"),
+        ({"settings": {"overcommit": "2"}, "backends": ["for-loop", "subprocess"]}, "overcommit"),
+        ({"family": "atari", "settings": {"contact_forces": "0"}}, "unknown setting"),
+        ({"family": "atari", "backends": ["for-loop"], "settings": {"threads": "1"}}, "threads"),
+    ],
+)
+def test_what_cannot_be_is_a_usage_error_that_says_why(asked: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        named(**asked)
+    assert says in str(caught.value)
+
+
+def test_a_family_that_the_profile_has_no_table_for_is_told() -> None:
+    only = Profile(name="here", title="Here", hardware="", atari=LADDER)
+    with pytest.raises(UsageError, match="no table"):
+        cells(Asked(family="mujoco"), only)
+    assert len(cells(Asked(family="mujoco", numenv=[1], backends=["for-loop"]), only)) == 1
+
+
+def test_a_task_of_ones_own_has_the_profiles_ladder_and_the_two_backends_that_run_it() -> None:
+    assert named(family="gym", task="mine:My-v0") == [
+        ("gym", name, n) for name in ("for-loop", "subprocess") for n in (1, 2, 8)
+    ]
+
+
+# ---------------------------------------------------------------- settings
+
+
+def test_with_several_backends_a_setting_goes_to_those_that_have_it() -> None:
+    asked = Asked(family="atari", numenv=[2], settings={"overcommit": "2", "actions": "constant"})
+    found = {cell.backend: cell.variant for cell in cells(asked, PROFILE)}
+    assert found["for-loop"] == {"actions": "constant"}
+    assert found["envpool-async"] == {"actions": "constant", "overcommit": 2.0}
+
+
+def test_a_setting_of_one_family_reaches_that_family_only() -> None:
+    asked = Asked(backends=["for-loop"], numenv=[1], settings={"contact_forces": "no"})
+    atari, mujoco = cells(asked, PROFILE)
+    assert atari.variant == {}
+    assert mujoco.variant == {"contact_forces": False}
+
+
+def test_a_preset_fills_in_what_each_backend_has_and_a_setting_overrides_it() -> None:
+    asked = Asked(family="atari", numenv=[1], preset="envpool-published")
+    found = {cell.backend: cell.variant for cell in cells(asked, PROFILE)}
+    assert found["for-loop"] == {"actions": "constant"}
+    assert found["envpool-sync"]["resize"] == "bilinear"
+    own = Asked(family="atari", numenv=[1], preset="envpool-published", settings={"resize": "area"})
+    assert {
+        cell.variant.get("resize") for cell in cells(own, PROFILE) if "envpool" in cell.backend
+    } == {None}
+
+
+@given(
+    family=st.sampled_from([None, "atari", "mujoco"]),
+    names=st.lists(st.sampled_from(ATARI), min_size=1, unique=True) | st.none(),
+    numenv=st.lists(st.integers(1, 10_000), min_size=1, max_size=6, unique=True) | st.none(),
+)
+def test_every_combination_that_is_named_is_one_cell(
+    family: str | None, names: list[str] | None, numenv: list[int] | None
+) -> None:
+    found = cells(Asked(family=family, backends=names, numenv=numenv), PROFILE)
+    assert len({cell.key for cell in found}) == len(found)
+    families = [family] if family else ["atari", "mujoco"]
+    per_family = {"atari": len(names or ATARI), "mujoco": len(names or [*ATARI, "brax", "isaac"])}
+    rungs = len(numenv or LADDER.numenv)
+    assert len(found) == sum(per_family[each] * rungs for each in families)
+    for cell in found:
+        assert cell.env_instances == cell.numenv * (3 if cell.backend == "envpool-async" else 1)
+
+
+def test_an_unknown_backend_is_named_with_the_nearest() -> None:
+    with pytest.raises(UnknownName, match="Did you mean 'envpool-sync'"):
+        named(family="atari", backends=["envpool-synk"])
