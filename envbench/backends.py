@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from envbench.errors import UnknownName, UsageError
+from envbench.errors import Interrupted, UnknownName, UsageError
 from envbench.model import FAMILIES, Family, Settings
 from envbench.settings import (
     LARGEST_INT,
@@ -49,6 +49,7 @@ __all__ = [
     "registry",
     "resolve_settings",
     "row_label",
+    "same_work",
     "trouble",
 ]
 GROUP = "envbench.backends"
@@ -85,6 +86,7 @@ ACTIONS = Setting(
     type="str",
     default="bank",
     choices=["bank", "constant"],
+    changes_work=True,
     help="a seeded bank of batches of different random actions, or one constant batch",
 )
 _CONTACT_FORCES = Setting(
@@ -92,7 +94,9 @@ _CONTACT_FORCES = Setting(
     type="bool",
     default=True,
     families=["mujoco"],
-    help="Ant: compute contact forces and observe them (111 observations, as Ant-v3 had)",
+    tasks=["Ant-v3"],
+    changes_work=True,
+    help="compute contact forces and observe them (111 observations, as Ant-v3 had)",
 )
 _SHARED_MEMORY = Setting(
     name="shared_memory",
@@ -135,6 +139,7 @@ _ENVPOOL = [
         type="str",
         default="area",
         choices=["area", "bilinear"],
+        changes_work=True,
         families=["atari"],
         help="how a frame is shrunk to 84x84; area is the reference",
     ),
@@ -142,6 +147,7 @@ _ENVPOOL = [
         name="fire_reset",
         type="bool",
         default=False,
+        changes_work=True,
         families=["atari"],
         help="press fire at a reset, as EnvPool does unless told otherwise",
     ),
@@ -262,6 +268,8 @@ def _read_plugin(point: EntryPoint) -> Backend | str:
     """A plugin's backend, or what is wrong with it."""
     try:
         value = point.load()
+    except Interrupted:  # a signal that came meanwhile is not the plugin's doing
+        raise
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's module raises anything
         return f"it cannot be imported: {type(error).__name__}: {error}"
     if isinstance(value, Mapping):
@@ -286,6 +294,8 @@ def trouble(backend: Backend) -> str:
     texts = [backend.label, backend.unavailable, *(each.help for each in backend.settings)]
     if not backend.label or not all(text.isprintable() for text in texts):
         return "its label is empty, or a text of it holds control characters"
+    if backend.kind != "env":
+        return f"this version measures backends of kind 'env', not {backend.kind!r}"
     if backend.repeats < 1 or not backend.families or not backend.library.strip():
         return "it needs a library, a family and at least one repeat"
     for setting in backend.settings:
@@ -319,6 +329,13 @@ def env_instances(backend: Backend, numenv: int, settings: Settings) -> int:
             f"overcommit x numenv is {instances:g}: more than {backend.name} can count."
         )
     return max(numenv, round(instances))
+
+
+def same_work(name: str, variant: Settings) -> bool:
+    """Does a cell of these settings do its backend's reference work, if in another way?"""
+    known = registry()
+    changing = {s.name for s in known[name].settings if s.changes_work} if name in known else set()
+    return not changing & variant.keys()
 
 
 def row_label(name: str, variant: Settings) -> str:

@@ -29,6 +29,11 @@ from envbench.statistics import schedule
 
 WORKER_PATH = Path(__file__).parent / "worker_path"
 STAMP = "%Y-%m-%dT%H-%M-%SZ"
+CHANGED = Failure(
+    reason="setup",
+    message="the packages of its runtime changed while the plan ran",
+    hint="Leave the environment alone while it is measured, and run the command again.",
+)
 
 
 class Listener(Protocol):
@@ -61,7 +66,7 @@ def unfinished(results: Path, machine: str, spec: str) -> Unfinished | None:
     """
     folder = results / machine
     newest = None
-    for path in sorted(folder.glob("*.jsonl"), reverse=True) if folder.is_dir() else []:
+    for path in sorted(folder.glob("*.jsonl"), key=started, reverse=True):
         found = _plan_in(path)
         if found is None:
             continue
@@ -70,6 +75,12 @@ def unfinished(results: Path, machine: str, spec: str) -> Unfinished | None:
             return found if left else None
         newest = newest or (found, left)
     return newest[0] if newest and newest[1] else None
+
+
+def started(path: Path) -> tuple[str, int]:
+    """``…Z.jsonl`` came before ``…Z-2.jsonl``, which started in the same second."""
+    stamp, _, number = path.stem.partition("Z-")
+    return stamp.removesuffix("Z"), int(number) if number.isdigit() else 1
 
 
 def _plan_in(path: Path) -> Unfinished | None:
@@ -231,6 +242,8 @@ class Campaign:
         runtime = runtime_fact(reply) if reply.python else None
         if runtime is not None:
             self._keep_runtime(runtime)
+            if runtime.hash != self.ready[blank.cell.backend].runtime.hash:
+                reply = msgspec.structs.replace(reply, ok=False, failure=CHANGED)
         facts = {**reply.facts, "environment": self._pins(blank.cell)}
         return msgspec.structs.replace(
             blank,

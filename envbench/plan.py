@@ -16,6 +16,8 @@ from envbench.model import Cell, Family, Job, Plan, Protocol, Run, digest
 
 QUICK = Protocol(warmup_min_s=1.0, warmup_max_s=1.0, measured_s=3.0)
 DEFAULT_DURATION_S = 40.0
+WINDOW_S = 0.25
+MOST_WINDOWS = 10_000  # of a run, so that its record stays well under the store's bound
 
 
 class Measure(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +42,8 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
         if self.quick:
             return msgspec.structs.replace(QUICK, calls=self.total_steps)
         seconds = self.duration_s / self.repeats_of(backend)
-        return Protocol(measured_s=seconds, calls=self.total_steps)
+        window_s = max(WINDOW_S, seconds / MOST_WINDOWS)
+        return Protocol(window_s=window_s, measured_s=seconds, calls=self.total_steps)
 
 
 def make_cell(
@@ -53,7 +56,7 @@ def make_cell(
     frame_skip: float | None = None,
 ) -> Cell:
     """The cell with every setting resolved; raises for a setting that the backend lacks."""
-    settings, variant = backends.resolve_settings(backend, family, given)
+    settings, variant = backends.resolve_settings(backend, family, given, task)
     return Cell(
         machine=machine,
         env=family,

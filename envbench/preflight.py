@@ -7,6 +7,7 @@ Each backend is asked once a family, by a process in its own runtime. What canno
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 
 import msgspec
@@ -17,6 +18,8 @@ from envbench.errors import SetupFailed
 from envbench.model import Cell, Failure, Job, Protocol, RuntimeFact, digest
 
 Say = Callable[[str], None]
+# Where the name to install is not the name to import.
+DISTRIBUTIONS = {"ale_py": "ale-py", "cv2": "opencv-python-headless"}
 
 
 class Ready(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,20 +82,23 @@ def _probe(backend: Backend, cell: Cell, python: str, fix: str) -> Ready | Canno
     if reply.failure is not None:
         failure = reply.failure
         if failure.reason == "import" and not failure.hint:
-            hint = fix or _install_hint(backend, cell, python)
+            hint = fix or _install_hint(backend, cell, python, failure.message)
             failure = msgspec.structs.replace(failure, hint=hint)
         return Cannot(backend=backend.name, failure=failure, known_tasks=reply.known_tasks)
     return Ready(backend=backend.name, python=python, runtime=runtime_fact(reply))
 
 
-def _install_hint(backend: Backend, cell: Cell, python: str) -> str:
+def _install_hint(backend: Backend, cell: Cell, python: str, message: str) -> str:
     """What to do where an import failed: of the library, or of a package of the user's own."""
-    if cell.env == "gym":
+    own = cell.task.partition(":")[0].partition(".")[0]
+    if cell.env == "gym" and own in message:
         return (
             f"Install the package of {cell.task} into {python} (the current folder is not "
             f"searched), or name the interpreter that has it: --python {backend.name}=PATH"
         )
-    return f"{python} -m pip install {backend.library}"
+    missing = re.search(r"No module named '(\w+)", message)
+    name = missing[1] if missing else backend.library
+    return f"{python} -m pip install {DISTRIBUTIONS.get(name, name)}"
 
 
 def runtime_fact(reply: runner.Reply) -> RuntimeFact:

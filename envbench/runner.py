@@ -12,6 +12,7 @@ How processes are started, watched and ended is ``envbench.supervisor``'s.
 from __future__ import annotations
 
 import re
+import shutil
 import signal
 import tempfile
 from collections.abc import Mapping
@@ -20,6 +21,7 @@ from typing import Any
 
 import msgspec
 
+from envbench.errors import StorageError
 from envbench.memory_kills import MemoryKills
 from envbench.model import Failure, Job, Load, Times, Windows
 from envbench.supervisor import Ending, Limits, OnEvent, supervise
@@ -27,6 +29,7 @@ from envbench.supervisor import Ending, Limits, OnEvent, supervise
 WORKER = Path(__file__).parent / "worker_path" / "envbench_worker" / "__main__.py"
 DEFAULT_LIMITS = Limits()
 REPLY_BYTES = 64 * 1024 * 1024
+REPLY_ROOM = 1024 * 1024  # with less, a worker without a reply could not write it
 _NOT_A_NUMBER = re.compile(rb"[:,\[]\s*-?(NaN|Infinity)\b")
 
 
@@ -71,8 +74,8 @@ def execute(
     ``environment`` is all that the worker sees. ``on_event`` gets every well-formed event, in
     the caller's thread. ``worker`` is the file to run: tests have faulty ones.
     """
-    with tempfile.TemporaryDirectory(prefix="envbench-", ignore_cleanup_errors=True) as folder:
-        (Path(folder) / "job.json").write_bytes(msgspec.json.encode(job))
+    with _job_folder() as folder:
+        _write_job(job, Path(folder))
         before = MemoryKills.now()
         ending = supervise(
             (python, worker, Path(folder)),
@@ -81,6 +84,28 @@ def execute(
             on_event=on_event,
         )
         return _judge(job, ending, Path(folder) / "reply.json", before)
+
+
+def _job_folder() -> tempfile.TemporaryDirectory[str]:
+    try:
+        return tempfile.TemporaryDirectory(prefix="envbench-", ignore_cleanup_errors=True)
+    except OSError as trouble:
+        place = Path(tempfile.tempdir or "of this system")
+        raise _no_room(place, trouble.strerror or str(trouble)) from trouble
+
+
+def _write_job(job: Job, folder: Path) -> None:
+    try:
+        (folder / "job.json").write_bytes(msgspec.json.encode(job))
+    except OSError as trouble:
+        raise _no_room(folder.parent, trouble.strerror or str(trouble)) from trouble
+
+
+def _no_room(place: Path, why: str) -> StorageError:
+    return StorageError(
+        f"the temporary folder {place} cannot be written: {why}.",
+        hint="Make room there, or name another with TMPDIR; what was measured is kept.",
+    )
 
 
 def _with_windows(limits: Limits, window_s: float) -> Limits:
@@ -98,6 +123,8 @@ def _judge(job: Job, ending: Ending, path: Path, before: MemoryKills) -> Reply:
     try:
         reply = _read(path)
         if reply is None:
+            if ending.status == 1 and shutil.disk_usage(path.parent).free < REPLY_ROOM:
+                raise _no_room(path.parent.parent, "no space left")
             failure = _died(ending, before)
             return Reply(ok=False, failure=_located(failure, ending))
         if reply.ok and job.mode == "measure":

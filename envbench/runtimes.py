@@ -141,7 +141,7 @@ def status(backend: Backend, overrides: Mapping[str, str]) -> Status:
         return _managed_status(backend, runtime)
     if _here(library):
         return Status(state="ready")
-    return _missing(library, f"pip install {library}")
+    return _missing(library, f"{sys.executable} -m pip install {library}")
 
 
 def _managed_status(backend: Backend, runtime: Runtime) -> Status:

@@ -31,7 +31,11 @@ LARGEST_INT = 2**31 - 1  # what the measured libraries keep such numbers in
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One setting of a backend. ``families`` empty: it applies to all that the backend runs."""
+    """One setting of a backend. ``families`` and ``tasks`` empty: it applies to all of them.
+
+    ``changes_work``: another value than the default computes something else, rather than the
+    same in another way; such a figure never competes for the best of a table.
+    """
 
     name: str
     type: Literal["bool", "int", "float", "str"]
@@ -39,10 +43,14 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     choices: list[Value] = []
     minimum: float | None = None
     families: list[Family] = []
+    tasks: list[str] = []
+    changes_work: bool = False
     help: str = ""
 
-    def applies(self, family: str) -> bool:
-        return not self.families or family in self.families
+    def applies(self, family: str, task: str | None = None) -> bool:
+        """``task`` None: is there a task of the family that it applies to?"""
+        right_family = not self.families or family in self.families
+        return right_family and (not self.tasks or task is None or task in self.tasks)
 
 
 # EnvPool's own procedure (its benchmark/test_envpool.py): one batch of actions for ever,
@@ -57,16 +65,16 @@ PRESETS: dict[str, dict[str, str]] = {
 }
 
 
-def settings_of(backend: Backend, family: str) -> dict[str, Setting]:
-    """The settings that the backend takes for this family, by name."""
-    return {each.name: each for each in backend.settings if each.applies(family)}
+def settings_of(backend: Backend, family: str, task: str | None = None) -> dict[str, Setting]:
+    """The settings that the backend takes for this family (and task), by name."""
+    return {each.name: each for each in backend.settings if each.applies(family, task)}
 
 
 def resolve_settings(
-    backend: Backend, family: str, given: Mapping[str, str]
+    backend: Backend, family: str, given: Mapping[str, str], task: str | None = None
 ) -> tuple[Settings, Settings]:
     """All settings of a cell with defaults filled in, and only those that differ from them."""
-    known = settings_of(backend, family)
+    known = settings_of(backend, family, task)
     for name in given:
         if name not in known:
             raise _unknown_setting(backend, family, name)
@@ -78,10 +86,8 @@ def resolve_settings(
 def _unknown_setting(backend: Backend, family: str, name: str) -> UsageError:
     for setting in backend.settings:
         if setting.name == name:
-            return UsageError(
-                f"the setting {name!r} of {backend.name} applies to "
-                f"{' and '.join(setting.families)} only, not to {family}."
-            )
+            only = " and ".join(setting.tasks or setting.families)
+            return UsageError(f"the setting {name!r} of {backend.name} applies to {only} only.")
     return UnknownName(f"setting of {backend.name}", name, list(settings_of(backend, family)))
 
 

@@ -159,8 +159,9 @@ def summarise(runs: Sequence[Run], *, cpus: int = 1, alone: bool = False) -> Sum
     """The summary of one cell's runs in one plan (at least one run).
 
     One failed or impossible run makes the cell a failure: the others may have got through by
-    luck. Interrupted runs do not count, unless there is nothing else. ``cpus`` is how many the
-    machine has (what ``other-load`` is measured against); ``alone``: the plan had this cell only.
+    luck. Interrupted runs do not count, unless there is nothing else. ``cpus`` are the logical ones
+    of the whole machine (what ``other-load`` is measured against); ``alone``: the plan had this
+    cell only.
     """
     finished = [run for run in runs if run.failure is None or run.failure.reason != "interrupted"]
     rates = [rate(run) for run in finished if run.failure is None]
@@ -209,7 +210,7 @@ def _flags(runs: Sequence[Run], rates: Sequence[Rate], cpus: int) -> set[str]:
         "quick": quick,
         "few-runs": not quick and len(runs) < RUNS_FOR_INTERVAL,
         "unsteady": any(run.steady is False for run in runs),
-        "no-reset": not any(any(run.measured.resets) or any(run.warmup.resets) for run in runs),
+        "no-reset": any(not any(run.measured.resets) for run in runs),
         "disturbed": any(each.disturbed for each in rates),
         "throttled": throttled or any(reason.startswith("throttl") for reason in reasons),
         "steal": any(reason.startswith("steal") for reason in reasons),

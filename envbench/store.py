@@ -27,7 +27,7 @@ from typing import BinaryIO
 import msgspec
 
 from envbench.errors import StorageError, UsageError
-from envbench.model import SCHEMA, Record, Run
+from envbench.model import SCHEMA, Plan, Record, Run
 
 MAX_LINE_BYTES = 8 * 2**20
 MAX_FILE_BYTES = 2 * 2**30
@@ -256,4 +256,8 @@ def _nonsense(record: Record) -> str:
         cell = record.cell
         if min(cell.numenv, cell.env_instances) < 1 or not cell.frame_skip > 0:
             return "numenv and env_instances are at least 1, frame_skip is over 0"
+    if isinstance(record, Plan):
+        used = {cell.backend for cell in record.cells}
+        if not used <= record.repeats.keys() & record.protocol.keys():
+            return "a backend of its cells has no repeats or no protocol"
     return ""

@@ -143,8 +143,6 @@ class _Watch:
             poll.register(fd, select.POLLIN)
         while self._ended is None and not self._lost:
             now = time.monotonic()
-            if now >= self._deadline:
-                self._expire(now)
             if self._output_from and now >= self._output_from:
                 self._output_from = 0.0
                 poll.register(self._guarded.output, select.POLLIN)
@@ -152,6 +150,10 @@ class _Watch:
             for fd, _ in poll.poll(max(0.0, until - now) * 1000 + 1):
                 if not readers[fd]() or fd == self._guarded.output:
                     poll.unregister(fd)
+            if time.monotonic() >= self._deadline:
+                self._read_events()  # had we been held up ourselves, progress would wait there
+            if time.monotonic() >= self._deadline:
+                self._expire(time.monotonic())
         for _ in range(4):  # what was written last; all its writers are dead
             self._read_events()
             self._read_output()

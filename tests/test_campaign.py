@@ -17,7 +17,7 @@ import pytest
 
 from envbench import backends, runner, store
 from envbench.backends import Backend
-from envbench.campaign import git_state, new_id, worker_hash
+from envbench.campaign import git_state, new_id, started, worker_hash
 from envbench.cli import envbench
 from envbench.errors import Interrupted, StorageError
 from envbench.model import Failure, Job, Plan, Run, Times, Windows
@@ -334,3 +334,25 @@ def test_the_worker_hash_is_of_its_source_and_the_git_state_is_of_this_checkout(
     commit, dirty = git_state()
     assert commit is None or len(commit) == 40
     assert (commit is None) == (dirty is None)
+
+
+def test_packages_that_change_while_a_plan_runs_fail_the_run_rather_than_mix(
+    workers: Workers,
+) -> None:
+    def upgrade() -> None:
+        if len(workers.jobs) == 1:
+            workers.packages = {"fake": "2.0"}
+
+    workers.before_run = upgrade
+    done = call("--backend", "fake-fast", "--repeats", "3")
+    assert done.exit_code == 1
+    changed = [run for run in runs() if run.failure is not None]
+    assert {run.failure.reason for run in changed if run.failure} == {"setup"}
+    assert "packages" in str(changed[0].failure)
+
+
+def test_the_newest_of_two_plans_of_one_second_is_the_one_that_came_second(tmp_path: Path) -> None:
+    names = ["2026-01-01T00-00-00Z.jsonl", "2026-01-01T00-00-00Z-2.jsonl"]
+    later = "2026-01-01T00-00-01Z.jsonl"
+    made = sorted((tmp_path / name for name in [later, *names]), key=started)
+    assert [path.name for path in made] == [*names, later]

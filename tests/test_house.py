@@ -90,7 +90,7 @@ def test_there_is_no_drawer_for_everything(name: str) -> None:
 
 def test_only_the_command_line_prints_or_exits() -> None:
     for path in PACKAGE.rglob("*.py"):
-        if path.is_relative_to(PACKAGE / "cli"):
+        if path.is_relative_to(PACKAGE / "cli") or path.name == "__main__.py":
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call):

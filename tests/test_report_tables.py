@@ -21,7 +21,7 @@ from envbench.report.table import build
 PROFILE = Profile(
     name="laptop",
     title="Laptop",
-    match=Match(cpu="i7-8750H", cores=12),
+    match=Match(cpu="*i7-8750H*", cores=12),
     atari=Table(numenv=[1, 8], rows=["for-loop", "envpool-async"]),
 )
 MARK = "<!-- Atari - Laptop -->"
@@ -63,6 +63,23 @@ def test_the_best_measured_figure_of_each_column_is_bold_and_equal_ones_both():
     table = grid(rendered(measured_plan({**speeds, ("envpool-async", 8): 20})))
     assert table["For-loop"] == ["**160.00**", "144.00"]
     assert table["EnvPool (async)"] == ["**160.00**", "**320.00**"]
+
+
+def test_a_row_that_does_other_work_is_never_the_best():
+    constant = {"settings": {"actions": "constant"}, "variant": {"actions": "constant"}}
+    records = measured_plan({("for-loop", 8): 10})
+    records += measured_plan({("for-loop", 8): 99}, plan_id="other", cell=constant)
+    table = grid(rendered(records))
+    assert table["For-loop"] == ["", "**160.00**"]
+    assert table["For-loop, actions=constant"] == ["", "1584.00"]
+
+
+def test_what_ran_in_place_of_the_task_is_told_under_the_table():
+    facts = {"library_task": "Other-v9", "library_arguments": {"forces": True}}
+    text = rendered(measured_plan({("for-loop", 8): 10}, run={"facts": facts}))
+    assert "For-loop ran Other-v9 (forces=True) in place of Pong-v5." in text
+    same = {"library_task": "ALE/Pong-v5", "library_arguments": {"frameskip": 1}}
+    assert "in place of" not in rendered(measured_plan({("for-loop", 8): 10}, run={"facts": same}))
 
 
 def test_measured_rows_and_columns_besides_the_profiles_are_put_in_order():

@@ -174,9 +174,9 @@ def test_transitions_are_what_the_environments_themselves_counted(
     assert 0 <= ended_last <= 3
 
 
-def audit(python: str | Path, code: str) -> Any:
+def audit(python: str | Path, code: str, *arguments: str) -> Any:
     """What a script prints that drives an adapter by itself and counts a second way."""
-    words = [python, "-I", "-c", code, ROOT / "envbench" / "worker_path"]
+    words = [python, "-I", "-c", code, ROOT / "envbench" / "worker_path", *arguments]
     asked = subprocess.run(words, capture_output=True, text=True, timeout=120)
     assert asked.returncode == 0, asked.stderr
     return json.loads(asked.stdout)
@@ -212,35 +212,42 @@ def test_every_windows_transitions_and_resets_are_those_made_in_it(faulty_python
     assert sum(resets for _, (_, resets) in windows) > 10
 
 
-ASYNC_AUDIT = """
+POOL_AUDIT = """
 import json, sys
+from importlib import import_module
 sys.path.insert(0, sys.argv[1])
-from envbench_worker.adapters.envpool_async import EnvPoolAsync
 from envbench_worker.contract import Job
 
-settings = {"actions": "bank", "threads": 0, "affinity": -1}
-adapter = EnvPoolAsync(Job("mujoco", "Ant-v3", 2, 6, 5, settings, 1))
+module, adapter, family, task = sys.argv[2:6]
+settings = {"actions": "bank", "threads": 0, "affinity": -1, "resize": "area", "fire_reset": False}
+instances = 6 if "async" in module else 2
+job = Job(family, task, 2, instances, 4 if family == "atari" else 5, settings, 1)
+adapter = getattr(import_module("envbench_worker.adapters." + module), adapter)(job)
 adapter.build()
-recv = adapter.pool.recv
+name = "recv" if "async" in module else "step"
+original = getattr(adapter.pool, name)
 received = []
 
-def listening():
-    result = recv()
+def listening(*given):
+    result = original(*given)
     received.append((result[4]["env_id"].tolist(), result[4]["elapsed_step"].tolist()))
     return result
 
-adapter.pool.recv = listening
-claims = [adapter.run(calls) for calls in (1, 400, 1200)]
+setattr(adapter.pool, name, listening)
+claims = [adapter.run(calls) for calls in (1, 400, 1200, 1200)]
 elapsed, steps, resets = {}, 0, 0
 for ids, counters in received:
     for number, counter in zip(ids, counters):
-        if number in elapsed and counter == elapsed[number] + 1:
+        # a synchronous pool was reset before it was listened to
+        before = elapsed.get(number, None if instances > 2 else 0)
+        if before is not None and counter == before + 1:
             steps += 1
         else:
             assert counter == 0, (number, counter)
             resets += 1
         elapsed[number] = counter
 print(json.dumps({
+    "instances": instances,
     "claimed": [sum(c.steps for c in claims), sum(c.resets for c in claims)],
     "seen": [steps, resets], "received": sum(len(ids) for ids, _ in received),
 }))
@@ -249,8 +256,16 @@ adapter.close()
 
 
 @slow
-def test_async_transitions_are_the_advances_of_each_environments_own_counter() -> None:
-    found = audit(sys.executable, ASYNC_AUDIT)
+@pytest.mark.parametrize(("family", "task"), [("atari", "Pong-v5"), ("mujoco", "Ant-v3")])
+@pytest.mark.parametrize(
+    ("module", "adapter"),
+    [("envpool_sync", "EnvPoolSync"), ("envpool_async", "EnvPoolAsync")],
+)
+def test_a_pools_transitions_are_the_advances_of_each_environments_own_counter(
+    module: str, adapter: str, family: str, task: str
+) -> None:
+    found = audit(sys.executable, POOL_AUDIT, module, adapter, family, task)
     assert found["claimed"] == found["seen"]
-    assert found["received"] == 2 * 1601 == sum(found["seen"])
-    assert found["seen"][1] > 6  # episodes ended, beyond the first reset of each environment
+    assert found["received"] == 2 * 2801 == sum(found["seen"])
+    first = found["instances"] if module == "envpool_async" else 0  # resets before any step
+    assert found["seen"][1] > first  # episodes ended: there was something to subtract

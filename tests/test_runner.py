@@ -17,6 +17,7 @@ import msgspec
 import pytest
 from faulty import Limits, run
 
+from envbench.errors import StorageError
 from envbench.memory_kills import MemoryKills, _cgroup_files
 from envbench.model import Failure
 from envbench.runner import Reply
@@ -62,6 +63,14 @@ def test_the_jobs_folder_is_gone_afterwards(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert run("sound").ok
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_temporary_folder_that_cannot_be_written_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    with pytest.raises(StorageError, match="temporary folder"):
+        run("sound")
 
 
 def test_a_segmentation_fault_is_told_with_its_signal_and_last_output() -> None:

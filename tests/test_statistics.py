@@ -169,9 +169,14 @@ def test_a_flag_says_what_is_to_be_known_of_the_runs(flag, given):
     assert summarise(five(**given)).flags == [flag]
 
 
-def test_a_reset_in_the_warm_up_is_a_reset():
+def test_a_reset_in_the_warm_up_alone_is_none_that_was_measured():
     quiet = make_windows([100] * 4, resets=[0] * 4)
-    assert summarise(five(measured=quiet, warmup=make_windows([5]))).flags == []
+    assert summarise(five(measured=quiet, warmup=make_windows([5]))).flags == ["no-reset"]
+
+
+def test_one_process_without_a_reset_is_enough_to_be_told():
+    quiet = make_windows([100] * 4, resets=[0] * 4)
+    assert summarise([*five()[:4], *five(measured=quiet)[:1]]).flags == ["no-reset"]
 
 
 def test_other_load_is_measured_against_the_whole_machine():

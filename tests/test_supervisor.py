@@ -195,3 +195,15 @@ def _guardian_of(controller: int) -> int:
 def _cpu_s(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_progress_that_waits_in_the_pipe_while_the_display_is_held_up_is_no_stall() -> None:
+    held_up = iter([0.8])  # longer than a window may be silent
+
+    def display(event: dict[str, object]) -> None:
+        if event.get("event") == "window":
+            time.sleep(next(held_up, 0.0))
+
+    limits = Limits(measure_s=0.6, grace_s=0.3)
+    reply = run("steady_windows", limits=limits, on_event=display, seconds=1.5, chatty=False)
+    assert reply.failure is None

@@ -67,8 +67,11 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
+        from envbench.cli.interrupts import raise_on_signals
+
         try:
-            return super().invoke(ctx)
+            with raise_on_signals():
+                return super().invoke(ctx)
         except EnvbenchError as error:
             raise _Shown(error) from error
 
@@ -83,6 +86,6 @@ def envbench() -> None:
     envbench run --machine laptop                                 a whole profile; resumable
     envbench report                                               fills results/README.md
 
-    Exit codes: 0 fine; 1 a failed cell; 2 wrong usage; 3 a named backend cannot run here;
-    130 and 143 interrupted.
+    Exit codes: 0 fine; 1 a failed cell, a full disk, a held lock; 2 wrong usage; 3 a named
+    backend cannot run here; 130 and 143 interrupted.
     """

@@ -11,16 +11,16 @@ if TYPE_CHECKING:
     from envbench.statistics import Summary
 
 
-def show(campaign: Campaign, *, as_json: bool) -> bool:
-    """Print the cells measured so far; True when a cell failed."""
-    summaries = summarised(campaign)
+def show(campaign: Campaign, cpus: int, *, as_json: bool) -> bool:
+    """Print the cells measured so far; True when a cell failed. ``cpus``: the machine's."""
+    summaries = summarised(campaign, cpus)
     if as_json:
         click.echo(document(campaign.plan.plan_id, summaries))
     elif summaries:
         click.echo(table(summaries))
         _say_notes(summaries)
         for summary in summaries:
-            if summary.failure and not as_json:
+            if summary.failure:
                 _explain(summary)
         click.echo(
             f"Recorded in {campaign.path}; `envbench report` puts it in the tables.", err=True
@@ -28,12 +28,10 @@ def show(campaign: Campaign, *, as_json: bool) -> bool:
     return any(s.failure and s.failure.reason != "interrupted" for s in summaries)
 
 
-def summarised(campaign: Campaign) -> list[Summary]:
+def summarised(campaign: Campaign, cpus: int) -> list[Summary]:
     """Each cell that has a run, in the plan's order."""
-    from envbench.machine import fingerprint
     from envbench.statistics import summarise
 
-    cpus = fingerprint().usable_cpus
     alone = len(campaign.plan.cells) == 1
     found = []
     for cell in campaign.plan.cells:

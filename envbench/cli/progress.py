@@ -15,6 +15,7 @@ import click
 from envbench.model import Cell, Plan, Run
 
 REFRESH_S = 1.0
+PHASES = {"import": "importing", "build": "building", "first_step": "first step", "close": "ending"}
 FIRST_GUESS_S = 5.0  # start, build and warm-up of a run, before we have seen one
 
 
@@ -23,7 +24,7 @@ class Lines:
 
     def __init__(self) -> None:
         self.walls: list[float] = []  # seconds of each run that ended well
-        self._began = time.monotonic()
+        self._run_began = time.monotonic()
         self.total = 0  # runs of the plan, once it has started
 
     def started(self, plan: Plan, runs: int, todo: int) -> None:
@@ -35,14 +36,14 @@ class Lines:
 
     def run_started(self, index: int, round_: int, cell: Cell) -> None:
         self.index, self.round, self.cell = index, round_, cell
-        self._began = time.monotonic()
+        self._run_began = time.monotonic()
 
     def event(self, event: Mapping[str, Any]) -> None:
         """Nothing: a log gets a line when a run has ended."""
 
     def run_ended(self, run: Run) -> None:
         if not run.failure:
-            self.walls.append(time.monotonic() - self._began)
+            self.walls.append(time.monotonic() - self._run_began)
         position = f"[{self.index + 1}/{self.total}] " if self.total else ""
         self.say(position + describe(run))
 
@@ -94,7 +95,7 @@ class Bar(Lines):
 
     def event(self, event: Mapping[str, Any]) -> None:
         if event.get("event") == "phase":
-            self._state = str(event.get("phase"))
+            self._update(state=PHASES.get(str(event.get("phase")), ""))
             return
         now = time.monotonic()
         if now - self._shown >= REFRESH_S and event.get("ns"):
@@ -110,7 +111,7 @@ class Bar(Lines):
 
     def _update(self, **fields: Any) -> None:
         self._shown = now = time.monotonic()
-        done = self.index + min(1.0, (now - self._began) / max(1.0, self.remaining(1)))
+        done = self.index + min(1.0, (now - self._run_began) / max(1.0, self.remaining(1)))
         left = max(0.0, self.remaining(self.total) * (1 - done / self.total))
         times = f"{clock(now - self.began)} elapsed, {clock(left)} to go"
         self.progress.update(self.task, completed=done, times=times, refresh=True, **fields)

@@ -46,6 +46,8 @@ def report(
     Only what stands between two equal lines such as <!-- Atari - Laptop --> is written; a figure
     there that no result stands behind stays as it is. With --json alone, no file is written.
     """
+    if as_json and str(output) == "-":
+        raise UsageError("--json and --output - would both write to stdout: choose one.")
     selection = _select(results)
     files = _files(selection, results, into, output, only_named=as_json)
     if check:

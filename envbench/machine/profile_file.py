@@ -22,6 +22,7 @@ import os
 import re
 import tempfile
 import tomllib
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -48,8 +49,8 @@ _Rows = Annotated[list[str], Meta(min_length=1, max_length=64)]
 # ---------------------------------------------------------------- text
 
 
-def _within(part: str, whole: str) -> bool:
-    return part.casefold() in whole.casefold()
+def _like(pattern: str, name: str) -> bool:
+    return fnmatchcase(name.casefold(), pattern.casefold())
 
 
 def _check_text(key: str, text: str) -> None:
@@ -72,6 +73,7 @@ def _brief(text: str) -> str:
 class Match(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The hardware a profile is for; what is left out may be anything.
 
+    ``cpu`` and ``gpu`` are whole names, in which ``*`` stands for anything (``*EPYC 7*``).
     ``cores`` are logical CPUs. All of them must be usable, unless ``usable`` says how many
     (a container's share): a machine held to two CPUs is not the machine of the profile.
     """
@@ -92,10 +94,10 @@ class Match(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def fits(self, found: Fingerprint) -> bool:
         usable = self.usable or self.cores
         return (
-            (self.cpu is None or _within(self.cpu, found.cpu))
+            (self.cpu is None or _like(self.cpu, found.cpu))
             and (self.cores is None or self.cores == found.logical_cpus)
             and (usable is None or usable == found.usable_cpus)
-            and (self.gpu is None or any(_within(self.gpu, gpu) for gpu in found.gpus))
+            and (self.gpu is None or any(_like(self.gpu, gpu) for gpu in found.gpus))
         )
 
 

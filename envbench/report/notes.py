@@ -21,7 +21,7 @@ FLAGS = {
     "few-runs": "Fewer than five processes: there is no interval.",
     "one-go": "Measured alone, in one go: its interval is one of repeatability within minutes.",
     "unsteady": "Its speed had not settled when the longest warm-up ended.",
-    "no-reset": "No episode ended while this was measured: the cost of a reset is not in it.",
+    "no-reset": "A process of it saw no reset while it was measured: that cost is not whole in it.",
     "disturbed": "Over half of its time was disturbed from outside: all of it counts.",
     "throttled": "The CPU quota of its container throttled it.",
     "steal": "Other virtual machines took CPU time from some of its windows (steal over 5 %).",
@@ -75,7 +75,8 @@ def of_table(measured: Sequence[Measured], *, others: bool = False) -> str:
         return ""
     skips = sorted({float(found.summary.cell.frame_skip) for found in with_figures})
     opening = f"{OPENING}: steps per second × frame_skip ({', '.join(f'{s:g}' for s in skips)})."
-    sentences = [opening, *_in_flight(with_figures), _intervals(with_figures)]
+    sentences = [opening, *_in_flight(with_figures), *_stand_ins(with_figures)]
+    sentences.append(_intervals(with_figures))
     sentences += _machines(with_figures)
     if others:
         sentences.append("The other figures are the document's own.")
@@ -89,6 +90,20 @@ def _in_flight(measured: Sequence[Measured]) -> list[str]:
         if cell.env_instances != cell.numenv:
             ratios[found.label].append((cell.numenv, cell.env_instances))
     return [f"{markdown(label)} {_kept(pairs)}" for label, pairs in sorted(ratios.items())]
+
+
+def _stand_ins(measured: Sequence[Measured]) -> list[str]:
+    """Where a library no longer has the task, what ran in its stead: other work, maybe."""
+    labels: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for found in measured:
+        rows = labels[found.ran, found.summary.cell.task]
+        if found.ran and found.label not in rows:
+            rows.append(found.label)
+    return [
+        f"{' and '.join(map(markdown, rows))} ran {markdown(ran)} in place of {markdown(task)}."
+        for (ran, task), rows in labels.items()
+        if ran
+    ]
 
 
 def _kept(pairs: Sequence[tuple[int, int]]) -> str:

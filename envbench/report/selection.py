@@ -38,6 +38,7 @@ class Measured:
     when: str
     quick: bool
     fingerprint: Fingerprint | None
+    ran: str = ""  # the library's own task, where it is another than the one asked for
 
     @property
     def rank(self) -> tuple[int, str, str]:
@@ -118,7 +119,7 @@ def _sort(records: Iterable[Record]) -> _Archive:
 
 def _measured(plan: Plan, runs: list[Run], machines: dict[str, Fingerprint]) -> Measured:
     found = machines.get(runs[-1].fingerprint)
-    cpus = found.usable_cpus if found else 1
+    cpus = found.logical_cpus if found else 1
     cell = runs[0].cell
     return Measured(
         summary=summarise(runs, cpus=cpus, alone=len(plan.cells) == 1),
@@ -127,7 +128,19 @@ def _measured(plan: Plan, runs: list[Run], machines: dict[str, Fingerprint]) -> 
         when=max(run.started_utc for run in runs),
         quick=plan.quick or any(run.quick for run in runs),
         fingerprint=found,
+        ran=_ran(runs[-1]),
     )
+
+
+def _ran(run: Run) -> str:
+    """``Ant-v4 (use_contact_forces=True)`` where that stood in for ``Ant-v3``."""
+    task = run.facts.get("library_task")
+    if not isinstance(task, str) or task.rpartition("/")[2] == run.cell.task:
+        return ""
+    given = run.facts.get("library_arguments")
+    arguments = given if isinstance(given, dict) else {}
+    listed = ", ".join(f"{key}={value}" for key, value in arguments.items())
+    return f"{task} ({listed})" if listed else task
 
 
 def _unfinished(plan: Plan, count: int) -> str:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from envbench import backends
+from envbench.model import Cell
 from envbench.report import notes
 from envbench.report.escape import markdown
 from envbench.report.existing import Existing, is_figure
@@ -80,15 +82,25 @@ def _entry(found: Measured | None, written: str, best: dict[int, str], subject: 
     fps = found.summary.fps
     if fps is None:  # failed: what a person wrote there stays as it is
         return Entry(written=written) if is_figure(written) else Entry(notes=sentences)
-    return Entry(fps=fps, best=best[found.summary.cell.numenv] == f"{fps:.2f}", notes=sentences)
+    cell = found.summary.cell
+    best_here = same_work(cell) and best[cell.numenv] == f"{fps:.2f}"
+    return Entry(fps=fps, best=best_here, notes=sentences)
+
+
+def same_work(cell: Cell) -> bool:
+    """Whether the cell may be the best of its column."""
+    return backends.same_work(cell.backend, cell.variant)
 
 
 def _best(measured: Iterable[Measured]) -> dict[int, str]:
-    """The best measured figure of each column as it is printed: equal ones are all best."""
+    """The best measured figure of each column as it is printed: equal ones are all best.
+
+    A row whose settings change the work (one constant action, say) does not compete.
+    """
     best: dict[int, float] = {}
     for found in measured:
         numenv, fps = found.summary.cell.numenv, found.summary.fps
-        if fps is not None:
+        if fps is not None and same_work(found.summary.cell):
             best[numenv] = max(fps, best.get(numenv, 0.0))
     return {numenv: f"{fps:.2f}" for numenv, fps in best.items()}
 

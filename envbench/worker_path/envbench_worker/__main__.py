@@ -50,7 +50,7 @@ class Worker:
 
     def measure(self) -> Dict[str, Any]:
         """The whole run; returns the reply without its header."""
-        load_before = sensors.load_average()
+        before = sensors.before()
         start = self.enter("import")
         adapter = self.adapter()
         times = {"import_ns": time.perf_counter_ns() - start}
@@ -68,7 +68,7 @@ class Worker:
         self.enter("measure")
         meter.sensors.begin()
         meter.measure()
-        load = dict(meter.sensors.load(), load_before=load_before)
+        load = dict(meter.sensors.load(), load_before=before.get("load_average"))
         times["warmup_ns"] = sum(meter.warmup.ns)
         times["measured_ns"] = sum(meter.measured.ns)
         return {
@@ -79,7 +79,7 @@ class Worker:
             "peak_memory_bytes": sensors.tree_peak_memory(os.getpid()),
             "peak_gpu_memory_bytes": None,
             "load": load,
-            "facts": adapter.facts(),
+            "facts": dict(adapter.facts(), before=before),
             "close": adapter.close,
         }
 
@@ -98,7 +98,8 @@ class Worker:
     def _steps_made(self) -> Any:
         if self.meter is None:
             return None
-        return self.meter.total_steps + self.meter.adapter.unfinished()
+        unfinished = getattr(self.meter.adapter, "unfinished", lambda: 0)
+        return self.meter.total_steps + unfinished()
 
     def reply(self) -> Dict[str, Any]:
         try:

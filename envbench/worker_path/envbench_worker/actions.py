@@ -15,21 +15,27 @@ BATCHES = 1024
 BANK_BYTES = 8 * 2**20  # larger banks would measure the cache, not the environment
 
 
-def bank(space: Any, numenv: int, seed: int, source: str) -> List[Any]:
+def bank(space: Any, numenv: int, seed: int, source: str, batched_space: Any = None) -> List[Any]:
     """Batches of actions for ``numenv`` environments, one entry a vector step.
 
-    ``space`` is the action space of *one* environment (Gymnasium's Discrete or Box, or anything
-    else with ``sample``). ``source`` is ``bank`` (up to 1,024 different batches) or ``constant``
-    (one batch, as EnvPool's and Gymnasium's published scripts do).
+    ``space`` is the action space of *one* environment: a Discrete or bounded Box is drawn by
+    NumPy, the same for every backend. Any other needs ``batched_space``, a Gymnasium vector
+    environment's own, which is sampled. ``source`` is ``bank`` (up to 1,024 different batches) or
+    ``constant`` (one batch, as EnvPool's and Gymnasium's published scripts do).
 
-    Returns a list of arrays of shape (numenv, *action shape); for other spaces, of lists.
+    Returns a list of arrays of shape (numenv, *action shape), or of samples of the batched space.
     """
     rng = np.random.default_rng(seed)
+    if not (_is_discrete(space) or _is_bounded_box(space)):
+        if batched_space is None:
+            raise TypeError("cannot draw actions of {}".format(space))
+        batched_space.seed(seed)
+        length = 1 if source == "constant" else BATCHES // 4
+        return [batched_space.sample() for _ in range(length)]
     first = _batch(space, numenv, rng)
     if source == "constant":
         return [first]
-    size = max(getattr(first, "nbytes", 64 * numenv), 1)
-    length = int(min(BATCHES, max(16, BANK_BYTES // size)))
+    length = int(min(BATCHES, max(16, BANK_BYTES // max(first.nbytes, 1))))
     return [first] + [_batch(space, numenv, rng) for _ in range(length - 1)]
 
 
@@ -46,15 +52,15 @@ def described(batches: List[Any], seed: int) -> str:
 
 
 def _batch(space: Any, numenv: int, rng: np.random.Generator) -> Any:
-    if hasattr(space, "n"):
+    if _is_discrete(space):
         start = int(getattr(space, "start", 0))
         return rng.integers(start, start + int(space.n), size=numenv).astype(space.dtype)
-    if _is_bounded_box(space):
-        shape = (numenv,) + tuple(space.shape)
-        return rng.uniform(space.low, space.high, size=shape).astype(space.dtype)
-    space.seed(int(rng.integers(2**31)))
-    samples = [space.sample() for _ in range(numenv)]
-    return np.stack(samples) if isinstance(samples[0], np.ndarray) else tuple(samples)
+    shape = (numenv,) + tuple(space.shape)
+    return rng.uniform(space.low, space.high, size=shape).astype(space.dtype)
+
+
+def _is_discrete(space: Any) -> bool:
+    return type(space).__name__ == "Discrete"
 
 
 def _is_bounded_box(space: Any) -> bool:

@@ -187,6 +187,24 @@ def _whole(value: Optional[float]) -> Optional[int]:
     return None if value is None else int(value)
 
 
+def before() -> Dict[str, Any]:
+    """The machine just before a run: what may explain its figure later."""
+    known = {
+        "load_average": load_average(),
+        "cpu_pressure": _read("/proc/pressure/cpu").split("\n")[0] or None,
+        "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").strip() or None,
+        "cpu_quota": _first("cpu.max", "cpu/cpu.cfs_quota_us"),
+        "memory_limit": _first("memory.max", "memory/memory.limit_in_bytes"),
+    }
+    return {key: value for key, value in known.items() if value is not None}
+
+
+def _first(*names: str) -> Optional[str]:
+    """The first of a control group's files that there is."""
+    texts = (_read("/sys/fs/cgroup/" + name).strip() for name in names)
+    return next((text for text in texts if text), None)
+
+
 def load_average() -> Optional[float]:
     """The 1-minute load average."""
     try:

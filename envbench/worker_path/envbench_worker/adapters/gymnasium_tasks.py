@@ -99,10 +99,15 @@ def _preprocessed(env: Any, job: Job) -> Any:
 
 
 def _register(job: Job) -> None:
+    """Import what the family's tasks need: what is missing is told before anything is built."""
     if job.family == "atari":
         import ale_py
+        import cv2  # noqa: F401 - by AtariPreprocessing
 
         gymnasium.register_envs(ale_py)
+    if job.family == "mujoco":
+        import imageio  # noqa: F401 - by Gymnasium's MuJoCo rendering, which its tasks import
+        import mujoco  # noqa: F401
 
 
 def described(job: Job) -> Dict[str, Any]:

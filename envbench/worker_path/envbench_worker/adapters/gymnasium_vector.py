@@ -10,11 +10,22 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any, Dict
 
+import gymnasium
 import numpy as np
 
 from envbench_worker import actions
 from envbench_worker.adapters import gymnasium_tasks
 from envbench_worker.contract import Adapter, Counts
+
+
+def _check_autoreset() -> None:
+    """Older vector environments reset within the step: subtracting would miscount them."""
+    if int(gymnasium.__version__.split(".")[0]) < 1:
+        raise ImportError(
+            "Gymnasium {} resets within the step: envbench counts Gymnasium 1.0 or newer".format(
+                gymnasium.__version__
+            )
+        )
 
 
 class GymnasiumVector(Adapter):
@@ -24,6 +35,7 @@ class GymnasiumVector(Adapter):
         raise NotImplementedError
 
     def probe(self) -> None:
+        _check_autoreset()
         gymnasium_tasks.probe(self.job)
 
     def build(self) -> None:
@@ -31,7 +43,8 @@ class GymnasiumVector(Adapter):
         self.envs = self.make_vector()
         self.envs.reset(seed=job.seed)
         space = self.envs.single_action_space
-        self.bank = actions.bank(space, job.numenv, job.seed, job.settings["actions"])
+        source = job.settings["actions"]
+        self.bank = actions.bank(space, job.numenv, job.seed, source, self.envs.action_space)
         self.batches = actions.forever(self.bank)
         self.held: Any = []
         self.ended = 0  # environments whose next step only resets

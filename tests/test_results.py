@@ -1,0 +1,41 @@
+"""The committed results: every record reads, and every table in the repository comes from them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from envbench import store
+from envbench.model import MachineFact, Plan, Run, RuntimeFact
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_every_committed_record_is_read_without_a_warning() -> None:
+    files = store.files(ROOT / "results")
+    assert files
+    for path in files:
+        reading = store.read(path)
+        assert reading.warnings == []
+        kinds = {type(record) for _, record in reading.records}
+        assert kinds >= {MachineFact, RuntimeFact, Plan, Run}
+
+
+def test_every_committed_run_belongs_to_a_machine_and_a_runtime_on_record() -> None:
+    for path in store.files(ROOT / "results"):
+        records = [record for _, record in store.read(path).records]
+        machines = {record.hash for record in records if isinstance(record, MachineFact)}
+        runtimes = {record.hash for record in records if isinstance(record, RuntimeFact)}
+        for run in (record for record in records if isinstance(record, Run)):
+            assert run.fingerprint in machines
+            assert run.failure is not None or run.runtime in runtimes
+
+
+@pytest.mark.parametrize("words", [[], ["--into", "README.md"]], ids=["results", "readme"])
+def test_the_tables_in_the_repository_are_those_of_the_results(words: list[str]) -> None:
+    command = [sys.executable, "-m", "envbench", "report", "--check", *words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

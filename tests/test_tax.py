@@ -1,0 +1,29 @@
+"""The tax benchmark itself runs and says what it should; its figures are for a quiet machine."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARK = Path(__file__).parent / "benchmarks" / "tax.py"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["for-loop", "envpool-async"])
+def test_both_loops_step_the_same_environments_at_about_the_same_speed(backend: str) -> None:
+    words = ["--pairs", "6", "--slice", "0.1", "--numenv", "2", "--env", "mujoco", "--json"]
+    done = subprocess.run(
+        [sys.executable, BENCHMARK, *words, "--backend", backend],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["env"], found["backend"], found["pairs"]) == ("mujoco", backend, 6)
+    assert found["interval"][0] < found["ratio"] < found["interval"][1]
+    assert 0.7 < found["ratio"] < 1.4  # loosely: tests run on busy machines
