@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from interpreters import lent_packages, make_interpreter
-from place import Place
+from place import ROOT, Place
 
 FAULTY_ENVS = Path(__file__).parent / "fixtures" / "faulty_envs" / "src"
 
@@ -18,6 +19,16 @@ def place(tmp_path: Path) -> Iterator[Place]:
     made = Place(tmp_path)
     yield made
     made.close()
+
+
+@pytest.fixture
+def documents_machines(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of the original document's four profiles, and none that fits where tests run."""
+    folder = tmp_path_factory.mktemp("shipped") / "machines"
+    folder.mkdir()
+    for name in ("as4124", "dgx-a100", "laptop", "tpu-vm"):
+        shutil.copy(ROOT / "machines" / f"{name}.toml", folder)
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -12,12 +12,15 @@ from click.testing import CliRunner, Result
 
 from envbench.cli.machines import machines
 from envbench.errors import EnvbenchError
-from envbench.machine import default_ladder, fingerprint, profile, profile_for_host
+from envbench.machine import default_ladder, fingerprint, profile, profile_for_host, shelf
 
 
 @pytest.fixture(autouse=True)
-def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _in_an_empty_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, documents_machines: Path
+) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(shelf, "_shipped", lambda: documents_machines)
 
 
 def call(*arguments: str) -> Result:

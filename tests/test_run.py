@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -84,8 +85,11 @@ def test_a_quick_look_is_one_short_run_and_says_so(place: Place, faulty_python: 
 
 @slow
 def test_the_first_run_makes_a_profile_and_report_shows_its_table(
-    place: Place, faulty_python: Path
+    place: Place, faulty_python: Path, documents_machines: Path
 ) -> None:
+    place.package = documents_machines.parent
+    shutil.copytree(ROOT / "envbench", place.package / "envbench")
+    shutil.copy(ROOT / "pyproject.toml", place.package)
     assert place.run("run", *loop(faulty_python), *SHORT).code == 0
     assert len(list(place.folder.glob("machines/*.toml"))) == 1
     report = place.run("report")

@@ -111,7 +111,7 @@ def test_a_library_that_is_missing_is_told_with_the_command_that_installs_it() -
     assert found.state == "needs-setup"
     assert (found.reason, found.fix) == (
         "no_such_library is not installed",
-        "pip install no_such_library",
+        f"{sys.executable} -m pip install no_such_library",
     )
 
 

@@ -22,7 +22,6 @@ import os
 import re
 import tempfile
 import tomllib
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -50,7 +49,8 @@ _Rows = Annotated[list[str], Meta(min_length=1, max_length=64)]
 
 
 def _like(pattern: str, name: str) -> bool:
-    return fnmatchcase(name.casefold(), pattern.casefold())
+    parts = [re.escape(part) for part in pattern.casefold().split("*")]
+    return re.fullmatch(".*".join(parts), name.casefold()) is not None
 
 
 def _check_text(key: str, text: str) -> None:
