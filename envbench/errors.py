@@ -69,5 +69,7 @@ class Interrupted(EnvbenchError):
     """A person or the system asked to stop: SIGINT (130) or SIGTERM (143)."""
 
     def __init__(self, exit_code: int) -> None:
-        super().__init__("interrupted")
+        super().__init__(
+            "interrupted", hint="What was finished is kept: the same command goes on from there."
+        )
         self.exit_code = exit_code

@@ -8,10 +8,11 @@ from made_records import (
     make_failure,
     make_plan,
     make_run,
+    make_windows,
     measured_plan,
 )
 
-from envbench.model import digest
+from envbench.model import Windows, digest
 from envbench.report.selection import select
 
 CELL = {("for-loop", 1): 100}  # 100 steps in 0.25 s: 1,600 FPS
@@ -93,3 +94,35 @@ def test_a_strangers_plan_of_absurd_rounds_takes_no_time():
 def test_the_fingerprint_of_the_runs_is_kept():
     (found,) = select(measured_plan(CELL, fingerprint=digest(OTHER))).measured
     assert found.fingerprint == OTHER
+
+
+def test_a_measurement_without_an_interval_never_displaces_one_that_has_it() -> None:
+    full = measured_plan({("for-loop", 1): 10}, run={"measured": long_windows(10)})
+    few = measured_plan({("for-loop", 1): 99}, 2, plan_id="later", started_utc="2026-01-01T00:00Z")
+    (shown,) = select([*full, *few]).measured
+    assert shown.plan_id == "plan"
+
+
+def test_a_trivial_measurement_counts_as_a_quick_one() -> None:
+    full = measured_plan({("for-loop", 1): 10}, 2, run={"measured": long_windows(10)})
+    tiny = measured_plan(
+        {("for-loop", 1): 99},
+        plan_id="later",
+        started_utc="2026-01-01T00:00Z",
+        run={"measured": make_windows([99])},
+    )
+    (shown,) = select([*full, *tiny]).measured
+    assert shown.plan_id == "plan"
+
+
+def test_a_run_of_a_cell_that_its_plan_does_not_have_is_left_out_and_named() -> None:
+    records = measured_plan({("for-loop", 1): 10})
+    foreign = make_run(make_cell("for-loop", 1, frame_skip=10**9))
+    selection = select([*records, foreign])
+    assert [each.summary.cell.frame_skip for each in selection.measured] == [4]
+    assert any(foreign.run_id in warning for warning in selection.warnings)
+
+
+def long_windows(steps: int) -> Windows:
+    """Four seconds of them."""
+    return make_windows([steps] * 16)

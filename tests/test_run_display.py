@@ -168,3 +168,17 @@ def test_run_has_help_for_every_option() -> None:
     assert done.code == 0
     for option in ("--env", "--numenv", "--num-envs", "--total-step", "--preset", "--quick"):
         assert option in done.out
+
+
+@pytest.mark.parametrize("words", ["backends", "machines", "--help"])
+def test_a_closed_or_full_stdout_gives_no_traceback(place: Place, words: str) -> None:
+    for target in (">&-", "> /dev/full"):
+        shell = f"{sys.executable} -m envbench {words} {target}"
+        done = subprocess.run(
+            ["bash", "-c", shell],
+            cwd=place.folder,
+            env=place.environment(),
+            capture_output=True,
+            text=True,
+        )
+        assert "Traceback" not in done.stderr

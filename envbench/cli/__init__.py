@@ -6,6 +6,7 @@ and is imported only when it is called, so that ``envbench --help`` answers at o
 
 from __future__ import annotations
 
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -40,6 +41,12 @@ class _Shown(click.ClickException):
 def printable(text: str) -> str:
     """Text from elsewhere without what a terminal would act on; newlines and tabs stay."""
     return "".join(c if c.isprintable() or c in "\n\t" else "�" for c in text)
+
+
+def tell(text: str) -> None:
+    """A message for a person, on stderr; where nobody listens any more, work goes on."""
+    with suppress(OSError):
+        click.echo(printable(text), err=True)
 
 
 class Commands(click.Group):

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from envbench.cli import printable, tell
+
 if TYPE_CHECKING:
     from envbench.campaign import Campaign
     from envbench.statistics import Summary
@@ -19,6 +21,7 @@ def show(campaign: Campaign, cpus: int, *, as_json: bool) -> bool:
     elif summaries:
         click.echo(table(summaries))
         _say_notes(summaries)
+        _say_stand_ins(campaign)
         for summary in summaries:
             if summary.failure:
                 _explain(summary)
@@ -46,7 +49,6 @@ def table(summaries: list[Summary]) -> str:
     from tabulate import tabulate
 
     from envbench.backends import row_label
-    from envbench.cli import printable
 
     rows = []
     for summary in summaries:
@@ -68,7 +70,7 @@ def _say_notes(summaries: list[Summary]) -> None:
     from envbench.report.notes import FLAGS
 
     for flag in dict.fromkeys(flag for summary in summaries for flag in summary.flags):
-        click.echo(f"{flag}: {FLAGS[flag]}", err=True)
+        tell(f"{flag}: {FLAGS[flag]}")
 
 
 def _figures(summary: Summary) -> list[str]:
@@ -84,19 +86,27 @@ def _figures(summary: Summary) -> list[str]:
 
 def _explain(summary: Summary) -> None:
     """A failed cell's cause, tail and next step, on stderr."""
-    from envbench.cli import printable
-
     failure = summary.failure
     assert failure is not None
     where = f" in {failure.phase}" if failure.phase not in ("", failure.reason) else ""
     after = f" after {failure.step:,} steps" if failure.step else ""
-    click.echo(f"\n{summary.cell.key}: {failure.reason}{where}{after}", err=True)
-    click.echo("  " + printable(failure.message).replace("\n", "\n  "), err=True)
+    tell(f"\n{summary.cell.key}: {failure.reason}{where}{after}")
+    tell("  " + failure.message.replace("\n", "\n  "))
     if failure.stderr_tail:
         lines = printable(failure.stderr_tail).splitlines()[-15:]
-        click.echo("\n".join("  | " + line for line in lines), err=True)
+        tell("\n".join("  | " + line for line in lines))
     if failure.hint:
-        click.echo("  " + printable(failure.hint), err=True)
+        tell("  " + failure.hint)
+
+
+def _say_stand_ins(campaign: Campaign) -> None:
+    """Where a library no longer has the task: what ran in its stead."""
+    from envbench.report.selection import ran
+
+    seen = {(run.cell.backend, ran(run), run.cell.task) for run in campaign.runs}
+    for backend, other, task in sorted(seen):
+        if other:
+            tell(f"{backend} ran {other} in place of {task}.")
 
 
 def document(plan_id: str, summaries: list[Summary]) -> str:

@@ -10,8 +10,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-import click
-
+from envbench.cli import printable, tell
 from envbench.model import Cell, Plan, Run
 
 REFRESH_S = 1.0
@@ -32,7 +31,8 @@ class Lines:
         self.began = time.monotonic()
         if todo:
             of = f" of {runs}" if todo < runs else ""
-            self.say(f"{todo}{of} runs to go, about {clock(self.remaining(todo))}")
+            word = "run" if todo == 1 else "runs"
+            self.say(f"{todo}{of} {word} to go, about {clock(self.remaining(todo))}")
 
     def run_started(self, index: int, round_: int, cell: Cell) -> None:
         self.index, self.round, self.cell = index, round_, cell
@@ -48,7 +48,7 @@ class Lines:
         self.say(position + describe(run))
 
     def say(self, text: str) -> None:
-        click.echo(text, err=True)
+        tell(text)
 
     def close(self) -> None:
         """The last word has been said."""
@@ -126,7 +126,6 @@ def clock(seconds: float) -> str:
 
 def describe(run: Run) -> str:
     """A run in one line: what, and how fast or why not."""
-    from envbench.cli import printable
     from envbench.statistics import rate
 
     cell = run.cell
@@ -137,4 +136,5 @@ def describe(run: Run) -> str:
     figure = rate(run)
     if figure.fps is None:
         return f"{what}: no figure: {figure.invalid}"
-    return f"{what}: {figure.fps:,.0f} FPS"
+    digits = 0 if figure.fps >= 100 else 2
+    return f"{what}: {figure.fps:,.{digits}f} FPS"

@@ -71,7 +71,7 @@ def _select(results: Path) -> Selection:
     selection = select(records)
     _warn(selection.warnings)
     if not selection.measured:
-        begun = "no finished measurement" if records else "no results"
+        begun = "no finished measurements" if records else "no results"
         raise UsageError(f"there are {begun} in {results}.", hint=_FIRST_RUN)
     return selection
 

@@ -143,7 +143,7 @@ class Session:
                 task = next(c.task for c in wanted if (c.env, c.backend) == (family, name))
                 raise UnknownName(f"{family} task of {name}", task, trouble.known_tasks)
             say(f"{name} cannot run {family} here: {trouble.failure.message}")
-            if trouble.failure.hint:
+            if trouble.failure.hint and not asked.takes_all:
                 say(f"  {trouble.failure.hint}")
         if asked.takes_all:
             wanted = [cell for cell in wanted if (cell.env, cell.backend) not in cannot]
@@ -228,6 +228,6 @@ class Session:
 
 def say(text: str) -> None:
     """A message for a person, on stderr."""
-    from envbench.cli import printable
+    from envbench.cli import tell
 
-    click.echo(printable(text), err=True)
+    tell(text)

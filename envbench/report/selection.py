@@ -3,9 +3,10 @@
 Each cell shows its newest *complete* measurement: one plan's runs, every round of it ended (or the
 cell failed). Runs of different plans are never pooled. In order of preference:
 
-1. a full measurement, the newest;
-2. a quick one, where there is no full one;
-3. a failure, where there is no figure at all: a footnote, and an empty entry.
+1. one with an interval (five processes or more), the newest;
+2. one of fewer processes, where there is none with an interval;
+3. a quick one (or one of less than ``QUICK_S`` in all), where there is no other;
+4. a failure, where there is no figure at all: a footnote, and an empty entry.
 
 A measurement that was stopped half-way is never shown, not even where there is nothing else: its
 rounds say nothing yet about the machine's drift. It is counted in ``Selection.warnings``, with
@@ -25,6 +26,8 @@ from envbench.model import Fingerprint, MachineFact, Plan, Record, Run
 from envbench.report.escape import plain
 from envbench.statistics import Summary, summarise
 
+QUICK_S = 3.0  # measured seconds: what ``--quick`` takes
+
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
@@ -43,8 +46,14 @@ class Measured:
     @property
     def rank(self) -> tuple[int, str, str]:
         """Of two measurements of one cell the greater is shown."""
-        kind = 0 if self.summary.failure else 1 if self.quick else 2
-        return kind, self.when, self.plan_id
+        return self._kind(), self.when, self.plan_id
+
+    def _kind(self) -> int:
+        if self.summary.failure:
+            return 0
+        if self.quick:
+            return 1
+        return 2 if self.summary.interval is None else 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +85,12 @@ def select(records: Iterable[Record]) -> Selection:
             warnings.append(f"runs of the plan {plain(plan_id)} are left out: its line is missing")
             continue
         unfinished = 0
-        for runs in cells.values():
+        known = {_ENCODER.encode(cell) for cell in plan.cells}
+        for key, runs in cells.items():
+            if key not in known:
+                first = next(iter(runs))
+                warnings.append(f"run {plain(first)} is left out: its plan has no such cell")
+                continue
             ordered = sorted(runs.values(), key=lambda run: (run.round, run.started_utc))
             if not is_complete(plan, ordered):
                 unfinished += 1
@@ -126,13 +140,17 @@ def _measured(plan: Plan, runs: list[Run], machines: dict[str, Fingerprint]) -> 
         label=backends.row_label(cell.backend, cell.variant),
         plan_id=plan.plan_id,
         when=max(run.started_utc for run in runs),
-        quick=plan.quick or any(run.quick for run in runs),
+        quick=plan.quick or _seconds(runs) < QUICK_S,
         fingerprint=found,
-        ran=_ran(runs[-1]),
+        ran=ran(runs[-1]),
     )
 
 
-def _ran(run: Run) -> str:
+def _seconds(runs: Iterable[Run]) -> float:
+    return sum(sum(run.measured.ns) for run in runs) / 1e9
+
+
+def ran(run: Run) -> str:
     """``Ant-v4 (use_contact_forces=True)`` where that stood in for ``Ant-v3``."""
     task = run.facts.get("library_task")
     if not isinstance(task, str) or task.rpartition("/")[2] == run.cell.task:
