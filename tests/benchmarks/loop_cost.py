@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "envbench" / "worker_path"))
 import numpy as np
 from envbench_worker.adapters.envpool_async import EnvPoolAsync
 from envbench_worker.adapters.envpool_sync import EnvPoolSync
-from envbench_worker.adapters.gymnasium_vector import GymnasiumVector
+from envbench_worker.adapters.for_loop import ForLoop
 from envbench_worker.contract import Adapter, Counts, Job
 from envbench_worker.measure import Meter
 
@@ -79,6 +79,12 @@ def per_call(loop: Callable[[], object]) -> float:
 
 
 class Nothing(Adapter):
+    def build(self) -> None:
+        return None
+
+    def facts(self) -> dict[str, Any]:
+        return {}
+
     def run(self, calls: int) -> Counts:
         return Counts(calls, 0)
 
@@ -98,7 +104,7 @@ def window_us() -> float:
 
 def main() -> None:
     pairs: dict[str, tuple[Callable[[Job], Any], Callable[[], None]]] = {
-        "for-loop and subprocess": (GymnasiumVector, bare_step),
+        "for-loop and subprocess": (ForLoop, bare_step),
         "envpool-sync": (EnvPoolSync, bare_step),
         "envpool-async": (EnvPoolAsync, bare_recv),
     }

@@ -45,16 +45,18 @@ class Worker:
     def adapter(self) -> Adapter:
         module, _, attribute = self.job["adapter"].partition(":")
         seen = Job(**{name: self.job[name] for name in Job._fields})
-        made: Adapter = getattr(import_module(module), attribute)(seen)
+        made = getattr(import_module(module), attribute)(seen)
+        if not isinstance(made, Adapter):
+            raise TypeError("{} is no subclass of Adapter".format(self.job["adapter"]))
         return made
 
     def measure(self) -> Dict[str, Any]:
         """The whole run; returns the reply without its header."""
-        before = sensors.before()
+        before, load_before = sensors.before(), sensors.load_average()
         start = self.enter("import")
         adapter = self.adapter()
+        adapter.probe()  # it imports what the task needs besides the library
         times = {"import_ns": time.perf_counter_ns() - start}
-        adapter.probe()
         if self.job["mode"] == "probe":
             return {}
         start = self.enter("build")
@@ -66,9 +68,8 @@ class Worker:
         self.enter("warmup")
         steady = meter.warm_up()
         self.enter("measure")
-        meter.sensors.begin()
         meter.measure()
-        load = dict(meter.sensors.load(), load_before=before.get("load_average"))
+        load = dict(meter.sensors.load(), load_before=load_before)
         times["warmup_ns"] = sum(meter.warmup.ns)
         times["measured_ns"] = sum(meter.measured.ns)
         return {
@@ -98,8 +99,7 @@ class Worker:
     def _steps_made(self) -> Any:
         if self.meter is None:
             return None
-        unfinished = getattr(self.meter.adapter, "unfinished", lambda: 0)
-        return self.meter.total_steps + unfinished()
+        return self.meter.total_steps + self.meter.adapter.unfinished()
 
     def reply(self) -> Dict[str, Any]:
         try:

@@ -1,12 +1,13 @@
 """What an adapter is: the only thing a new backend has to write.
 
-An adapter module imports its library at the top (importing it is timed as *import*) and offers a
-class with the methods of ``Adapter``. Its life in a worker: ``__init__`` → ``probe`` (always) →
-``build`` → ``run`` many times → ``facts`` → ``close``.
+An adapter module imports its library at the top and offers a subclass of ``Adapter``. Its life in
+a worker: ``__init__`` → ``probe`` (always; up to here timed as *import*) → ``build`` → ``run`` many
+times → ``facts`` → ``close``.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, Dict, List, NamedTuple
 
 
@@ -37,31 +38,34 @@ class UnknownTaskError(Exception):
         self.known = known
 
 
-class Adapter:
-    """One way of running many copies of a task. Subclassing is optional."""
+class Adapter(ABC):
+    """One way of running many copies of a task: what every adapter subclasses.
+
+    One that lacks ``build``, ``run`` or ``facts`` fails when it is made, by the method's name.
+    """
 
     def __init__(self, job: Job) -> None:
         self.job = job
 
-    def probe(self) -> None:
+    def probe(self) -> None:  # noqa: B027 - nothing to check is a fine default
         """Check cheaply that the task exists; raise ``UnknownTaskError`` where it does not."""
 
+    @abstractmethod
     def build(self) -> None:
         """Make the environments, reset them, draw the actions. Timed as *build*."""
-        raise NotImplementedError
 
+    @abstractmethod
     def run(self, calls: int) -> Counts:
         """Make ``calls`` vector steps in a loop that does only what a learner would do."""
-        raise NotImplementedError
 
     def unfinished(self) -> int:
         """Transitions of a ``run`` that an exception ended; asked for only then."""
         return 0
 
+    @abstractmethod
     def facts(self) -> Dict[str, Any]:
         """What ran: at least observation_shape and observation_dtype (of one environment),
         action_source, autoreset and env_instances."""
-        raise NotImplementedError
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - nothing to end is, too
         """End the environments and their processes."""

@@ -3,8 +3,8 @@
 A window is a fixed number of vector steps, chosen in the warm-up to last about ``window_s``: the
 clock is read once a window, so that inside it nothing happens that a learner would not do.
 Windows lie back to back (one's end is the next one's start): a backend that runs ahead in its
-own threads gains nothing while we keep the books, and the cost of keeping them (about 0.1 ms a
-window) is charged to us, never to nobody.
+own threads gains nothing while we keep the books, and the cost of keeping them is charged to us,
+never to nobody.
 """
 
 from __future__ import annotations
@@ -60,10 +60,11 @@ class Meter:
 
     def warm_up(self) -> bool:
         """Windows until the rate is steady; True when it was before the time was up."""
-        self._open()
-        calls, ramp = self._calibrate()
+        self.sensors.window()
+        self._origin = self._last = clock()
+        ramp = self._calibrate()
         while True:
-            calls = self._fitting(self.warmup, calls)
+            calls = self._fitting()
             elapsed = self._last - self._origin
             steady = is_steady(self.warmup, ramp)
             if elapsed >= self.protocol["warmup_min_s"] * 1e9 and steady:
@@ -74,9 +75,12 @@ class Meter:
 
     def measure(self) -> None:
         """Windows of a fixed number of calls until the time or the calls are used up."""
-        calls = self._fitting(self.warmup, 1)
+        calls = self._fitting()
+        self.sensors.begin()
+        # What a pool did ahead while the load was read belongs to the warm-up.
+        self._window("warmup", self.warmup, calls)
+        self._origin = self._last
         budget: Optional[int] = self.protocol["calls"]
-        self._open()
         if budget is not None:
             while budget > 0:
                 self._window("measure", self.measured, min(calls, budget))
@@ -86,25 +90,18 @@ class Meter:
         while self._last < end:
             self._window("measure", self.measured, calls)
 
-    def _open(self) -> None:
-        self.sensors.window()
-        self._origin = self._last = clock()
-
-    def _calibrate(self) -> Any:
-        """Double the calls a window from one until windows are long enough to extrapolate."""
-        calls, windows = 1, 0
+    def _calibrate(self) -> int:
+        """Double the calls a window until one is long enough to extrapolate; how many it took."""
+        calls = 1
         while True:
             self._window("warmup", self.warmup, calls)
-            windows += 1
             if self.warmup.ns[-1] * 4 >= self.protocol["window_s"] * 1e9:
-                return calls, windows
+                return len(self.warmup.ns)
             calls *= 2
 
-    def _fitting(self, windows: Windows, otherwise: int) -> int:
-        """How many calls last about one window at the latest rate."""
-        if not windows.ns:
-            return otherwise
-        per_call = windows.ns[-1] / windows.calls[-1]
+    def _fitting(self) -> int:
+        """How many calls last about one window at the warm-up's latest rate."""
+        per_call = self.warmup.ns[-1] / self.warmup.calls[-1]
         return max(1, int(self.protocol["window_s"] * 1e9 / per_call + 0.5))
 
     def _window(self, phase: str, windows: Windows, calls: int) -> None:

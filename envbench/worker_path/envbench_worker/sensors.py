@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 PROC = Path("/proc")
-CPU_STAT = ("/sys/fs/cgroup/cpu.stat", "/sys/fs/cgroup/cpu/cpu.stat")
 
 
 def _tick() -> float:
@@ -43,7 +42,9 @@ def machine_cpu() -> Optional[Dict[str, float]]:
 
 def throttling() -> Optional[Dict[str, float]]:
     """Periods in which the cgroup's CPU quota stopped us, and for how many seconds."""
-    for path in _cpu_stat_paths():
+    if not _stat_paths:
+        _stat_paths.extend(group_files("cpu", "cpu.stat", "cpu.stat"))
+    for path in _stat_paths:
         pairs = dict(line.split() for line in _read(path).splitlines() if line.count(" ") == 1)
         if "nr_throttled" in pairs:
             seconds = int(pairs.get("throttled_usec", 0)) / 1e6
@@ -52,20 +53,26 @@ def throttling() -> Optional[Dict[str, float]]:
     return None
 
 
-_paths: List[str] = []
+_stat_paths: List[str] = []  # looked up once: they are read at every window
 
 
-def _cpu_stat_paths() -> List[str]:
-    """Where this process's cgroup keeps its CPU statistics (cgroup v2, then v1)."""
-    if not _paths:
-        for line in _read("/proc/self/cgroup").splitlines():
-            _, controllers, group = line.split(":", 2)
-            if controllers == "":
-                _paths.append("/sys/fs/cgroup{}/cpu.stat".format(group.rstrip("/")))
-            elif "cpu" in controllers.split(","):
-                _paths.append("/sys/fs/cgroup/cpu{}/cpu.stat".format(group.rstrip("/")))
-        _paths.extend(CPU_STAT)
-    return _paths
+def group_files(controller: str, v2: str, v1: str) -> List[str]:
+    """Where this process's control group keeps a file: version 2's and version 1's name of it.
+
+    The group's own folder first, then the root: a container often sees only that.
+    """
+    own, root = [], []
+    for line in _read("/proc/self/cgroup").splitlines():
+        _, controllers, group = line.split(":", 2)
+        if controllers == "":
+            base, name = "/sys/fs/cgroup", v2
+        elif controller in controllers.split(","):
+            base, name = "/sys/fs/cgroup/" + controller, v1
+        else:
+            continue
+        own.append("{}{}/{}".format(base, group.rstrip("/"), name))
+        root.append("{}/{}".format(base, name))
+    return own + root
 
 
 def pressure() -> Optional[float]:
@@ -190,18 +197,17 @@ def _whole(value: Optional[float]) -> Optional[int]:
 def before() -> Dict[str, Any]:
     """The machine just before a run: what may explain its figure later."""
     known = {
-        "load_average": load_average(),
         "cpu_pressure": _read("/proc/pressure/cpu").split("\n")[0] or None,
         "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").strip() or None,
-        "cpu_quota": _first("cpu.max", "cpu/cpu.cfs_quota_us"),
-        "memory_limit": _first("memory.max", "memory/memory.limit_in_bytes"),
+        "cpu_quota": _first(group_files("cpu", "cpu.max", "cpu.cfs_quota_us")),
+        "memory_limit": _first(group_files("memory", "memory.max", "memory.limit_in_bytes")),
     }
     return {key: value for key, value in known.items() if value is not None}
 
 
-def _first(*names: str) -> Optional[str]:
-    """The first of a control group's files that there is."""
-    texts = (_read("/sys/fs/cgroup/" + name).strip() for name in names)
+def _first(paths: List[str]) -> Optional[str]:
+    """What the first of these files that there is says."""
+    texts = (_read(path).strip() for path in paths)
     return next((text for text in texts if text), None)
 
 

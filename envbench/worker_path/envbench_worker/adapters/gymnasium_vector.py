@@ -7,6 +7,7 @@ counted once a window.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from itertools import islice
 from typing import Any, Dict
 
@@ -31,8 +32,9 @@ def _check_autoreset() -> None:
 class GymnasiumVector(Adapter):
     """A backend whose ``make_vector`` gives a ``gymnasium.vector.VectorEnv``."""
 
+    @abstractmethod
     def make_vector(self) -> Any:
-        raise NotImplementedError
+        """The vector environment to step."""
 
     def probe(self) -> None:
         _check_autoreset()
