@@ -53,6 +53,7 @@ __all__ = [
     "trouble",
 ]
 GROUP = "envbench.backends"
+MOST_CPUS = 4096  # more threads than that, and the library dies rather than tell
 
 
 class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -125,6 +126,7 @@ _ENVPOOL = [
         type="int",
         default=0,
         minimum=0,
+        maximum=MOST_CPUS,
         help="EnvPool's threads; 0: EnvPool's choice, as many as cores, at most the batch",
     ),
     Setting(
@@ -132,6 +134,7 @@ _ENVPOOL = [
         type="int",
         default=-1,
         minimum=-1,
+        maximum=MOST_CPUS,
         help="first core that threads are bound to (thread_affinity_offset); -1: not bound",
     ),
     Setting(

@@ -64,9 +64,8 @@ def unfinished(results: Path, machine: str, spec: str) -> Unfinished | None:
     Where there is none, the newest plan of all where that one is incomplete: a person who
     changed an option wants to be told why it is not gone on with.
     """
-    folder = results / machine
     newest = None
-    for path in sorted(folder.glob("*.jsonl"), key=started, reverse=True):
+    for path in reversed([p for p in store.files(results) if p.parent.name == machine]):
         found = _plan_in(path)
         if found is None:
             continue
@@ -75,12 +74,6 @@ def unfinished(results: Path, machine: str, spec: str) -> Unfinished | None:
             return found if left else None
         newest = newest or (found, left)
     return newest[0] if newest and newest[1] else None
-
-
-def started(path: Path) -> tuple[str, int]:
-    """``…Z.jsonl`` came before ``…Z-2.jsonl``, which started in the same second."""
-    stamp, _, number = path.stem.partition("Z-")
-    return stamp.removesuffix("Z"), int(number) if number.isdigit() else 1
 
 
 def _plan_in(path: Path) -> Unfinished | None:

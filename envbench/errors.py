@@ -70,6 +70,7 @@ class Interrupted(EnvbenchError):
 
     def __init__(self, exit_code: int) -> None:
         super().__init__(
-            "interrupted", hint="What was finished is kept: the same command goes on from there."
+            "interrupted",
+            hint="What was finished is kept; `envbench run` goes on with it when given again.",
         )
         self.exit_code = exit_code

@@ -16,7 +16,6 @@ from envbench.model import Cell, Family, Job, Plan, Protocol, Run, digest
 
 QUICK = Protocol(warmup_min_s=1.0, warmup_max_s=1.0, measured_s=3.0)
 DEFAULT_DURATION_S = 40.0
-WINDOW_S = 0.25
 MOST_WINDOWS = 10_000  # of a run, so that its record stays well under the store's bound
 
 
@@ -42,7 +41,7 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
         if self.quick:
             return msgspec.structs.replace(QUICK, calls=self.total_steps)
         seconds = self.duration_s / self.repeats_of(backend)
-        window_s = max(WINDOW_S, seconds / MOST_WINDOWS)
+        window_s = max(Protocol().window_s, seconds / MOST_WINDOWS)
         return Protocol(window_s=window_s, measured_s=seconds, calls=self.total_steps)
 
 

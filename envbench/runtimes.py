@@ -176,6 +176,10 @@ def _other_has(python: str, library: str) -> bool:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UsageError(f"--python: {python} does not run as an interpreter: {error}") from error
+    if asked.returncode not in (0, 1):
+        raise UsageError(
+            f"--python: {python} is not a Python interpreter.", hint="Give the path of a python."
+        )
     return asked.returncode == 0
 
 

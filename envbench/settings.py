@@ -42,6 +42,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     default: Value
     choices: list[Value] = []
     minimum: float | None = None
+    maximum: float | None = None
     families: list[Family] = []
     tasks: list[str] = []
     changes_work: bool = False
@@ -102,7 +103,8 @@ def parse(setting: Setting, text: str) -> Value:
         return choices[text]
     value = _typed(setting.type, text)
     least = -math.inf if setting.minimum is None else setting.minimum
-    if value is None or (isinstance(value, int | float) and value < least):
+    most = math.inf if setting.maximum is None else setting.maximum
+    if value is None or (isinstance(value, int | float) and not least <= value <= most):
         raise UsageError(f"the setting {setting.name!r} takes {takes(setting)}, not {text!r}.")
     return value
 
@@ -111,8 +113,11 @@ def takes(setting: Setting) -> str:
     """What a person may write: ``area or bilinear``, ``a number of at least 1``."""
     if setting.choices:
         return " or ".join(shown(each) or "''" for each in setting.choices)
+    if setting.minimum is not None and setting.maximum is not None:
+        return f"{_TAKES[setting.type]} from {setting.minimum:g} to {setting.maximum:g}"
     least = "" if setting.minimum is None else f" of at least {setting.minimum:g}"
-    return _TAKES[setting.type] + least
+    most = "" if setting.maximum is None else f" of at most {setting.maximum:g}"
+    return _TAKES[setting.type] + least + most
 
 
 def _typed(kind: str, text: str) -> Value | None:

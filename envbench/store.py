@@ -98,7 +98,14 @@ def new_file(results: Path, machine: str, started_utc: str) -> Path:
 
 def files(results: Path) -> list[Path]:
     """Every results file, by machine and then by start. None where there is no such folder."""
-    return sorted(path for path in results.glob("*/*.jsonl") if path.is_file())
+    found = (path for path in results.glob("*/*.jsonl") if path.is_file())
+    return sorted(found, key=lambda path: (path.parent.name, *_started(path)))
+
+
+def _started(path: Path) -> tuple[str, int]:
+    """``…Z.jsonl`` came before ``…Z-2.jsonl``, which started in the same second (``new_file``)."""
+    stamp, _, number = path.stem.partition("Z-")
+    return stamp.removesuffix("Z"), int(number) if number.isdigit() else 1
 
 
 def _refusal(path: Path, error: OSError) -> StorageError:

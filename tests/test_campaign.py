@@ -17,7 +17,7 @@ import pytest
 
 from envbench import backends, runner, store
 from envbench.backends import Backend
-from envbench.campaign import git_state, new_id, started, worker_hash
+from envbench.campaign import git_state, new_id, worker_hash
 from envbench.cli import envbench
 from envbench.errors import Interrupted, StorageError
 from envbench.model import Failure, Job, Plan, Run, Times, Windows
@@ -352,7 +352,8 @@ def test_packages_that_change_while_a_plan_runs_fail_the_run_rather_than_mix(
 
 
 def test_the_newest_of_two_plans_of_one_second_is_the_one_that_came_second(tmp_path: Path) -> None:
-    names = ["2026-01-01T00-00-00Z.jsonl", "2026-01-01T00-00-00Z-2.jsonl"]
-    later = "2026-01-01T00-00-01Z.jsonl"
-    made = sorted((tmp_path / name for name in [later, *names]), key=started)
-    assert [path.name for path in made] == [*names, later]
+    for start in ("2026-01-01T00-00-01Z", *["2026-01-01T00-00-00Z"] * 2):
+        store.new_file(tmp_path, "laptop", start)
+    assert [path.stem for path in store.files(tmp_path)] == [
+        "2026-01-01T00-00-00Z", "2026-01-01T00-00-00Z-2", "2026-01-01T00-00-01Z",
+    ]  # fmt: skip

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from envbench.cli import printable, tell
+from envbench.cli.progress import shown
 
 if TYPE_CHECKING:
     from envbench.campaign import Campaign
@@ -25,9 +26,7 @@ def show(campaign: Campaign, cpus: int, *, as_json: bool) -> bool:
         for summary in summaries:
             if summary.failure:
                 _explain(summary)
-        click.echo(
-            f"Recorded in {campaign.path}; `envbench report` puts it in the tables.", err=True
-        )
+        tell(f"Recorded in {campaign.path}; `envbench report` puts it in the tables.")
     return any(s.failure and s.failure.reason != "interrupted" for s in summaries)
 
 
@@ -79,9 +78,9 @@ def _figures(summary: Summary) -> list[str]:
         return ["-", "-", "-", f"failed: {reason}"]
     interval = "none"
     if summary.interval:
-        interval = f"{summary.interval[0]:,.0f} - {summary.interval[1]:,.0f}"
-    rate = f"{summary.steps_per_second:,.0f}"
-    return [f"{summary.fps:,.0f}", interval, rate, ", ".join(summary.flags)]
+        interval = " - ".join(map(shown, summary.interval))
+    rates = shown(summary.fps), shown(summary.steps_per_second)
+    return [rates[0], interval, rates[1], ", ".join(summary.flags)]
 
 
 def _explain(summary: Summary) -> None:

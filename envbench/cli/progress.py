@@ -101,7 +101,7 @@ class Bar(Lines):
         if now - self._shown >= REFRESH_S and event.get("ns"):
             fps = event["steps"] / event["ns"] * 1e9 * self.cell.frame_skip
             phase = "warm-up " if event.get("phase") == "warmup" else ""
-            self._update(state=f"{phase}{fps:,.0f} FPS")
+            self._update(state=f"{phase}{shown(fps)} FPS")
 
     def say(self, text: str) -> None:
         self.progress.console.print(text, markup=False, soft_wrap=True)
@@ -136,5 +136,9 @@ def describe(run: Run) -> str:
     figure = rate(run)
     if figure.fps is None:
         return f"{what}: no figure: {figure.invalid}"
-    digits = 0 if figure.fps >= 100 else 2
-    return f"{what}: {figure.fps:,.{digits}f} FPS"
+    return f"{what}: {shown(figure.fps)} FPS"
+
+
+def shown(rate: float) -> str:
+    """A rate for a person: whole, but for slow ones."""
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:,.2f}"

@@ -38,7 +38,10 @@ def cells(asked: Asked, profile: Profile) -> list[Cell]:
             for numenv in ladder(asked, profile, family):
                 chosen.append(_cell(asked, profile, family, name, numenv))
     if not chosen:
-        raise UsageError(f"the profile {profile.name!r} has no table for that family.")
+        raise UsageError(
+            f"the profile {profile.name!r} has no table for that family.",
+            hint="Say --numenv, or give the profile a table with a ladder.",
+        )
     return chosen
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from envbench.cli import tell
 from envbench.errors import CELL_FAILED, BackendUnavailable, EnvbenchError, Interrupted, UnknownName
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Session:
         wanted = cells(asked, profile)
         self.say_plugin_warnings()
         store.check_folder(self.given["results"], profile.name)
-        with lock.acquire(wait=self.given["wait"], on_wait=say):
+        with lock.acquire(wait=self.given["wait"], on_wait=tell):
             self._measure_all(asked, measure, profile, wanted)
         sys.exit(self.exit_code)
 
@@ -91,7 +92,7 @@ class Session:
         from envbench.backends import plugin_warnings
 
         for warning in plugin_warnings():
-            say(f"Warning: {warning}")
+            tell(f"Warning: {warning}")
 
     # ------------------------------------------------------------ with the lock held
 
@@ -116,9 +117,9 @@ class Session:
 
         ready: dict[str, Ready] = {}
         cannot: dict[tuple[str, str], Cannot] = {}
-        say("Looking at what can run here …")
+        tell("Looking at what can run here …")
         for cell in {(cell.env, cell.backend): cell for cell in wanted}.values():
-            found = check(cell, self.overrides, setup=not self.given["no_setup"], say=say)
+            found = check(cell, self.overrides, setup=not self.given["no_setup"], say=tell)
             if isinstance(found, Ready):
                 ready[cell.backend] = found
             else:
@@ -142,9 +143,9 @@ class Session:
             if trouble.known_tasks is not None and not (asked.takes_all and knows):
                 task = next(c.task for c in wanted if (c.env, c.backend) == (family, name))
                 raise UnknownName(f"{family} task of {name}", task, trouble.known_tasks)
-            say(f"{name} cannot run {family} here: {trouble.failure.message}")
+            tell(f"{name} cannot run {family} here: {trouble.failure.message}")
             if trouble.failure.hint and not asked.takes_all:
-                say(f"  {trouble.failure.hint}")
+                tell(f"  {trouble.failure.hint}")
         if asked.takes_all:
             wanted = [cell for cell in wanted if (cell.env, cell.backend) not in cannot]
         elif cannot:
@@ -161,7 +162,7 @@ class Session:
 
         if profile.name not in catalogue().entries:
             path = write_profile(profile, Path("machines"))
-            say(f"No profile fits this machine: made {path}. Its title and ladder are yours.")
+            tell(f"No profile fits this machine: made {path}. Its title and ladder are yours.")
 
     def _campaign(
         self, measure: Measure, profile: Profile, kept: list[Cell], ready: dict[str, Ready]
@@ -177,10 +178,10 @@ class Session:
         if old is not None and not self.given["fresh"]:
             changed = campaigns.differences(old.plan, plan)
             if not changed:
-                say("\n".join([*old.warnings, f"Going on with {old.path}"]))
+                tell("\n".join([*old.warnings, f"Going on with {old.path}"]))
                 return campaigns.Campaign(old.path, old.plan, ready, listener, old.runs)
-            say(f"{old.path} is unfinished, but cannot be gone on with. Changed: ")
-            say("  " + "; ".join(changed) + ". Beginning a new plan.")
+            tell(f"{old.path} is unfinished, but cannot be gone on with. Changed: ")
+            tell("  " + "; ".join(changed) + ". Beginning a new plan.")
         path = store.new_file(self.given["results"], profile.name, plan.started_utc)
         made = campaigns.Campaign(path, plan, ready, listener)
         made.begin(MachineFact(hash=digest(self.fingerprint), fingerprint=self.fingerprint))
@@ -219,15 +220,8 @@ class Session:
             campaign.carry_out()
         except Interrupted as stop:
             self.exit_code = stop.exit_code
-            say("Stopped. The same command goes on from here.")
+            tell("Stopped. The same command goes on from here.")
         finally:
             campaign.listener.close()
         failed = show(campaign, self.fingerprint.logical_cpus, as_json=self.as_json)
         self.exit_code = self.exit_code or (CELL_FAILED if failed else 0)
-
-
-def say(text: str) -> None:
-    """A message for a person, on stderr."""
-    from envbench.cli import tell
-
-    tell(text)

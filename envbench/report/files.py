@@ -31,9 +31,8 @@ def write_text(path: Path, text: str) -> bool:
     data = text.encode("utf-8", "surrogateescape")
     try:
         target = Path(os.path.realpath(path))
-        if target.exists() and not target.is_file():
-            target.write_bytes(data)  # a pipe or a device, such as /dev/stdout
-            return True
+        if (target.exists() and not target.is_file()) or str(target).startswith("/proc/"):
+            raise UsageError(f"{path} is not a file.", hint="For stdout: --output -")
         if target.is_file() and target.read_bytes() == data:
             return False
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -5,7 +5,7 @@ cell failed). Runs of different plans are never pooled. In order of preference:
 
 1. one with an interval (five processes or more), the newest;
 2. one of fewer processes, where there is none with an interval;
-3. a quick one (or one of less than ``QUICK_S`` in all), where there is no other;
+3. a quick one (or one that measured for less than a quick one does), where there is no other;
 4. a failure, where there is no figure at all: a footnote, and an empty entry.
 
 A measurement that was stopped half-way is never shown, not even where there is nothing else: its
@@ -23,10 +23,9 @@ import msgspec
 
 from envbench import backends
 from envbench.model import Fingerprint, MachineFact, Plan, Record, Run
+from envbench.plan import QUICK
 from envbench.report.escape import plain
 from envbench.statistics import Summary, summarise
-
-QUICK_S = 3.0  # measured seconds: what ``--quick`` takes
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
@@ -140,7 +139,7 @@ def _measured(plan: Plan, runs: list[Run], machines: dict[str, Fingerprint]) -> 
         label=backends.row_label(cell.backend, cell.variant),
         plan_id=plan.plan_id,
         when=max(run.started_utc for run in runs),
-        quick=plan.quick or _seconds(runs) < QUICK_S,
+        quick=plan.quick or _seconds(runs) < QUICK.measured_s,
         fingerprint=found,
         ran=ran(runs[-1]),
     )
