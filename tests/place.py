@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -85,6 +86,19 @@ class Place:
 
     def run(self, *words: object, **options: Any) -> Done:
         return ended(self.start(*words, **options))
+
+    def shell(self, line: str, *, wrap: Sequence[object] = ("bash", "-c")) -> Done:
+        """Run a line of shell in this place; ``{envbench}`` stands for the command."""
+        words = [*map(str, wrap), line.replace("{envbench}", shlex.join(self.command()))]
+        done = subprocess.run(
+            words,
+            cwd=self.folder,
+            env=self.environment(),
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
 
     def close(self) -> None:
         """A test that failed leaves nothing running."""

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.vector.utils import batch_space, iterate
+from interpreters import not_here
 
 from envbench.campaign import WORKER_PATH
 from envbench.model import Load, Protocol
@@ -172,7 +173,7 @@ def test_sleep_is_boot_time_that_monotonic_time_did_not_see(
     worker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not hasattr(time, "CLOCK_BOOTTIME"):
-        pytest.skip("needs a boot-time clock (Linux)")
+        not_here("a boot-time clock (Linux)")
     real, ahead = time.clock_gettime_ns, 0
     monkeypatch.setattr(
         time, "clock_gettime_ns", lambda c: real(c) + (ahead if c == time.CLOCK_BOOTTIME else 0)

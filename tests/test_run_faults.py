@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from interpreters import lent_packages, make_interpreter
+from interpreters import lent_packages, make_interpreter, not_here
 from place import NORMAL, ROOT, SHORT, Done, Place, loop, wait_until
 
 from envbench.model import Failure, Run
@@ -134,7 +134,7 @@ def test_a_failed_cell_does_not_take_the_others_with_it(place: Place, faulty_pyt
 
 @pytest.fixture
 def half_a_core() -> Iterator[Path]:
-    """A control group with half a core; skipped where none can be made."""
+    """A control group with half a core."""
     name = f"envbench-test-{uuid.uuid4().hex[:8]}"
     for root, file, quota in (
         ("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "50000"),
@@ -154,7 +154,7 @@ def half_a_core() -> Iterator[Path]:
         wait_until(lambda group=group: not (group / "cgroup.procs").read_text(), "an empty group")
         group.rmdir()
         return
-    pytest.skip("needs the right to make a control group with a CPU quota")
+    not_here("the right to make a control group with a CPU quota")
 
 
 @slow

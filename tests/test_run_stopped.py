@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from interpreters import lent_packages, make_interpreter, site_packages
+from interpreters import lent_packages, make_interpreter, not_here, site_packages
 from place import ROOT, SHORT, THREE, Done, Place, ended, loop, wait_until
 
 from envbench.model import Failure, Run
@@ -178,7 +178,7 @@ def test_changed_packages_of_a_runtime_begin_a_new_plan(again: Place, tmp_path: 
 @linux
 def test_a_changed_machine_begins_a_new_plan(again: Place, faulty_python: Path) -> None:
     if len(os.sched_getaffinity(0)) < 2:
-        pytest.skip("needs two CPUs, to take one away")
+        not_here("two CPUs, to take one away")
     one = {min(os.sched_getaffinity(0))}
     words = [*loop(faulty_python), *THREE, "--machine", "laptop"]
     done = again.run("run", *words, preexec_fn=lambda: os.sched_setaffinity(0, one))

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from interpreters import not_here
 from place import NORMAL, SHORT, THREE, Done, Place, ended, ended_within, loop, wait_until
 
 from envbench import store
@@ -24,7 +25,7 @@ def mounted(place: Place, options: str, then: str = "") -> list[str]:
     """A shell's words: a small file system for the results, seen by this process tree alone."""
     probe = ["unshare", "-m", "true"]
     if shutil.which("unshare") is None or subprocess.run(probe, capture_output=True).returncode:
-        pytest.skip("needs the right to make a mount namespace")
+        not_here("the right to make a mount namespace")
     place.results.mkdir()
     mount = f'mount -t tmpfs -o {options} none "{place.results}"'
     return ["unshare", "-m", "bash", "-c", f'{mount} && "$@"; code=$?; {then} exit $code', "-"]

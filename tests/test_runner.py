@@ -16,6 +16,7 @@ import faulty
 import msgspec
 import pytest
 from faulty import Limits, run
+from interpreters import not_here
 
 from envbench.errors import StorageError
 from envbench.memory_kills import MemoryKills, _cgroup_files
@@ -94,20 +95,20 @@ def test_a_kill_that_was_not_for_memory_is_a_signal(number: int, name: str) -> N
 
 @pytest.fixture
 def small_cgroup() -> Iterator[Path]:
-    """A control group with little memory, below our own; skipped where none can be made."""
+    """A control group with little memory, below our own."""
     base = next((path.parent for path in _cgroup_files() if path.exists()), None)
     if base is None:
-        pytest.skip("no memory control group here")
+        not_here("a memory control group")
     group = base / f"envbench-test-{uuid.uuid4().hex[:8]}"
     try:
         group.mkdir()
     except OSError as trouble:
-        pytest.skip(f"a control group cannot be made here: {trouble}")
+        not_here(f"the right to make a control group ({trouble})")
     try:
         limits = [group / name for name in ("memory.max", "memory.limit_in_bytes")]
         limit = next((path for path in limits if path.exists()), None)
         if limit is None:
-            pytest.skip("the memory controller is not delegated to us")
+            not_here("the memory controller")
         limit.write_text(str(MEMORY_LIMIT))
         yield group
     finally:

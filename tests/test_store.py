@@ -8,11 +8,13 @@ import shutil
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 import msgspec
 import pytest
+from interpreters import not_here
 from made_records import make_cell, make_fact, make_plan, make_run
 
 from envbench import store
@@ -161,15 +163,13 @@ print("intact")
 
 
 def unshared() -> tuple[str, ...]:
-    """How to get a mount namespace of one's own here; skips where there is none."""
+    """How to get a mount namespace of one's own here."""
     for command in (("unshare", "-m"), ("unshare", "-rm")):
         if shutil.which("unshare"):
             probe = "mount -t tmpfs -o size=64k none /mnt"
             if not subprocess.run([*command, "sh", "-c", probe], capture_output=True).returncode:
                 return command
-    pytest.skip(
-        "needs `unshare` with the right to mount a tmpfs: the disk-full fault is not tested"
-    )
+    return not_here("`unshare` with the right to mount a tmpfs")
 
 
 def test_a_full_disk_keeps_the_old_data_and_says_what_to_do(tmp_path):
@@ -205,12 +205,23 @@ def test_a_read_only_results_folder_is_refused_before_anything_is_measured(tmp_p
     assert "--results DIR" in out
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_without_write_permission_is_refused(tmp_path):
-    tmp_path.chmod(0o500)
-    with pytest.raises(StorageError, match="cannot write results"):
-        store.check_folder(tmp_path, "laptop")
-    tmp_path.chmod(0o700)
+@pytest.fixture
+def nobody():
+    """For root, who may write anywhere: be somebody else for a while."""
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    yield
+    if root:
+        os.seteuid(0)
+
+
+def test_a_folder_without_write_permission_is_refused(nobody):
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o500)
+        with pytest.raises(StorageError, match="cannot write results"):
+            store.check_folder(Path(folder), "laptop")
+        os.chmod(folder, 0o700)
 
 
 @pytest.mark.parametrize("target", ["outside", "missing", "results/other", "results/laptop"])
