@@ -32,6 +32,7 @@ from envbench.settings import (
     resolve_settings,
     shown,
 )
+from envbench.text import one_line
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -264,7 +265,7 @@ def _left_out(point: EntryPoint, trouble: str) -> str:
         f"the backend {point.name!r} of the package {package!r} is left out: {trouble} "
         f"(entry point {point.value!r}). Update or uninstall {package!r}."
     )
-    return re.sub(r"[\x00-\x1f\x7f-\x9f]+", " ", sentence)  # a stranger's text, on a terminal
+    return one_line(sentence, 1000)
 
 
 def _read_plugin(point: EntryPoint) -> Backend | str:

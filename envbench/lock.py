@@ -21,6 +21,7 @@ from pathlib import Path
 import msgspec
 
 from envbench.errors import LockHeld, StorageError
+from envbench.text import one_line
 
 POLL_S = 1.0  # a waiter must not disturb the measurement that it waits for
 _HOLDER_LIMIT = 16 * 1024
@@ -34,10 +35,7 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
     since: str  # UTC, ISO 8601
 
     def __str__(self) -> str:
-        shown = "".join(
-            c if c.isprintable() else "?" for c in f"{self.command}, since {self.since}"
-        )
-        return f"process {self.pid} ({shown[:300]})"
+        return f"process {self.pid} ({one_line(f'{self.command}, since {self.since}', 300)})"
 
 
 def default_path() -> Path:

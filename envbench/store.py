@@ -28,6 +28,7 @@ import msgspec
 
 from envbench.errors import StorageError, UsageError
 from envbench.model import SCHEMA, Plan, Record, Run
+from envbench.text import one_line
 
 MAX_LINE_BYTES = 8 * 2**20
 MAX_FILE_BYTES = 2 * 2**30
@@ -248,7 +249,7 @@ def _why(line: bytes, error: Exception) -> str:
     if schema > SCHEMA:
         return _newer(schema)
     # Decoders quote what they met: a stranger's text must not reach a terminal raw.
-    return re.sub(r"[^\x20-\x7e]+", "?", str(error))[:200]
+    return one_line(str(error), 200)
 
 
 def _newer(schema: int) -> str:

@@ -107,7 +107,7 @@ def test_gpus_are_those_that_nvidia_smi_names(
 ) -> None:
     tool(tmp_path, "printf 'NVIDIA H200\\n\\n\\033[31mNVIDIA  A100\\n'")
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    assert gpus() == ["NVIDIA H200", "[31mNVIDIA A100"]
+    assert gpus() == ["NVIDIA H200", "\ufffd[31mNVIDIA A100"]
 
 
 @posix

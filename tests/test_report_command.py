@@ -160,6 +160,22 @@ def test_a_document_with_missing_or_doubled_markers_is_untouched(folder, text):
     assert (folder / "x.md").read_text() == text
 
 
+def test_a_misspelt_marker_is_told_with_the_right_one(folder):
+    (folder / "x.md").write_text("<!-- atari -  laptop -->\n")
+    found = envbench("report", "--into", "x.md", cwd=folder)
+    assert found.returncode == 2
+    assert f"x.md:1: the comment 'atari - laptop' marks no table; a marker is written {MARK}" in (
+        found.stderr
+    )
+    wrong = "<!-- Atari - Laptpo -->\n"
+    (folder / "x.md").write_text(f"{MARK}\n{MARK}\n{wrong}{wrong}")
+    found = envbench("report", "--into", "x.md", cwd=folder)
+    assert found.returncode == 0
+    assert "x.md:3: no machine or task for 'Atari - Laptpo'; did you mean 'Atari - Laptop'?" in (
+        found.stderr
+    )
+
+
 def test_windows_line_ends_odd_bytes_and_a_missing_final_newline_stay(folder):
     head, tail = b"\xff\xfe title\r\n\x0c\r\n", b"the end\xe9"
     marks = f"{MARK}\r\n{MARK}\r\n".encode()

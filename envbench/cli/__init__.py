@@ -14,6 +14,7 @@ import click
 
 from envbench import __version__
 from envbench.errors import EnvbenchError
+from envbench.text import printable
 
 COMMANDS = {
     "run": "Measure environments on this machine: one cell, a plan, or a whole profile.",
@@ -36,11 +37,6 @@ class _Shown(click.ClickException):
         click.echo(f"Error: {printable(self.message)}", err=True)
         if self.hint:
             click.echo(printable(self.hint), err=True)
-
-
-def printable(text: str) -> str:
-    """Text from elsewhere without what a terminal would act on; newlines and tabs stay."""
-    return "".join(c if c.isprintable() or c in "\n\t" else "�" for c in text)
 
 
 def tell(text: str) -> None:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from envbench.cli import printable, tell
+from envbench.cli import tell
 from envbench.cli.progress import shown
+from envbench.text import printable
 
 if TYPE_CHECKING:
     from envbench.campaign import Campaign

@@ -10,8 +10,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from envbench.cli import printable, tell
+from envbench.cli import tell
 from envbench.model import Cell, Plan, Run
+from envbench.text import printable
 
 REFRESH_S = 1.0
 PHASES = {"import": "importing", "build": "building", "first_step": "first step", "close": "ending"}

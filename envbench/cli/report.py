@@ -155,7 +155,7 @@ def _print_cells(measured: Iterable[Measured]) -> None:
 
 
 def _warn(warnings: Iterable[str]) -> None:
-    from envbench.cli import printable
+    from envbench.text import printable
 
     for warning in warnings:
         click.echo(f"Warning: {printable(warning)}", err=True)

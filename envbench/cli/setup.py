@@ -11,10 +11,10 @@ from collections.abc import Callable
 import click
 
 from envbench.backends import Backend, get, plugin_warnings, registry
-from envbench.cli import printable
 from envbench.cli.backends import complete
 from envbench.errors import UNAVAILABLE, SetupFailed, UsageError
 from envbench.runtimes import make, status
+from envbench.text import printable
 
 
 @click.command()

@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 from envbench.model import Fingerprint
+from envbench.text import one_line
 
 _PROBE_S = 10.0  # nvidia-smi takes seconds where the driver's persistence mode is off
 _TEXT = 120
@@ -167,5 +168,4 @@ def _text(path: Path) -> str:
 
 def _clean(text: str) -> str:
     """One bounded printable line: firmware writes odd things into these names."""
-    spaced = " ".join(text.split())
-    return "".join(c for c in spaced if c.isprintable())[:_TEXT].strip() or "unknown"
+    return one_line(text, _TEXT) or "unknown"

@@ -30,6 +30,7 @@ from msgspec import Meta
 
 from envbench.errors import StorageError, UsageError
 from envbench.model import Family, Fingerprint
+from envbench.text import spelt_out
 
 MAX_BYTES = 64 * 1024
 MAX_LINE_BYTES = 8 * 1024  # tomllib's time grows with the square of a dotted key's length
@@ -56,11 +57,6 @@ def _like(pattern: str, name: str) -> bool:
 def _check_text(key: str, text: str) -> None:
     if not text.isprintable() or text != text.strip():
         raise ValueError(f"`{key}` must be printable text on one line, no space at its ends")
-
-
-def printable(text: str) -> str:
-    """The text with what a terminal might obey spelt out (``\\x1b``)."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _brief(text: str) -> str:
@@ -195,7 +191,7 @@ def parse_profile(name: str, raw: bytes, source: str) -> Profile:
     except RecursionError:
         raise UsageError(f"{source}: nested too deeply") from None
     except ValueError as error:  # TOML, UTF-8, or an integer of thousands of digits
-        raise UsageError(f"{source}: not valid TOML: {printable(str(error))}") from None
+        raise UsageError(f"{source}: not valid TOML: {spelt_out(str(error))}") from None
     if "name" in data:
         raise _refused(source, "name", "unknown key: the name is the file's own")
     try:
@@ -216,9 +212,9 @@ def _located(source: str, message: str) -> UsageError:
 
 
 def _refused(source: str, key: str, what: str) -> UsageError:
-    shown = f" `{printable(key)[:100]}`:" if key else ""
+    shown = f" `{spelt_out(key)[:100]}`:" if key else ""
     return UsageError(
-        f"{source}:{shown} {printable(what)}",
+        f"{source}:{shown} {spelt_out(what)}",
         hint="A profile has title, hardware, [match] (cpu, cores, usable, gpu), and tables "
         "[atari], [mujoco], [gym] with numenv and rows.",
     )

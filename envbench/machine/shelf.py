@@ -15,11 +15,11 @@ from envbench.errors import UnknownName, UsageError
 from envbench.machine.profile_file import (
     Profile,
     is_valid_name,
-    printable,
     read_profile,
     valid_name,
 )
 from envbench.model import Fingerprint
+from envbench.text import spelt_out
 
 LOCAL = Path("machines")
 Source = Literal["local", "shipped"]
@@ -64,7 +64,7 @@ def catalogue() -> Catalogue:
             entries[name] = Entry(profile=read_profile(path), path=path, source=source)
         except UsageError as error:
             text = str(error)
-            warnings.append(printable(text if text.startswith(str(path)) else f"{path}: {text}"))
+            warnings.append(spelt_out(text if text.startswith(str(path)) else f"{path}: {text}"))
     return Catalogue(entries=entries, warnings=warnings + _doubled(entries))
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from envbench.errors import UsageError
 
 _MARKER = re.compile(r" {0,3}<!--\s*((?:Atari|Mujoco|Gym)(?: [^<>]*?)? - [^<>]*?)\s*-->\s*")
+_COMMENT = re.compile(r"\s*<!--(.*)-->\s*")
 _LONGEST = 500
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 
@@ -76,6 +77,14 @@ def fill(text: str, blocks: list[Block], contents: Mapping[str, str]) -> str:
             parts += [text[position : block.start], body]
             position = block.end
     return "".join([*parts, text[position:]])
+
+
+def comments(text: str) -> Iterator[tuple[int, str]]:
+    """Line and text of each comment alone on its line and not a marker: perhaps one misspelt."""
+    for number, _, line in _plain_lines(text):
+        found = _COMMENT.fullmatch(line) if len(line) < _LONGEST else None
+        if found and not _MARKER.fullmatch(line):
+            yield number, " ".join(found[1].split())
 
 
 def sections(text: str) -> Iterator[tuple[int, str, int]]:

@@ -61,25 +61,48 @@ def fresh(subjects: Mapping[str, Subject]) -> str:
 def filled(text: str, source: str, subjects: Mapping[str, Subject]) -> Filled:
     """The document with its blocks filled. ``source`` names it in errors and warnings."""
     found = blocks.find(text, source)
+    misspelt = _misspelt(text, source, subjects)
     if not found:
         raise UsageError(
-            f"{source} has no marked table: nothing to fill, the file was not touched.",
+            f"{source} has no marked table: nothing to fill, the file was not touched."
+            + "".join(f"\n{each}" for each in misspelt),
             hint="Write two lines <!-- Atari - Laptop --> where the table shall stand "
             "(a family, a machine's title).",
         )
     contents: dict[str, str] = {}
-    warnings, cells = [], 0
+    warnings, cells = misspelt, 0
     for block in found:
         subject = subjects.get(block.heading)
         inner = text[block.start : block.end]
         if subject is None:
-            warnings.append(f"{source}:{block.line}: no machine or task for {block.heading!r}")
+            near = _near(block.heading, subjects)
+            warnings.append(
+                f"{source}:{block.line}: no machine or task for {block.heading!r}{near}"
+            )
         elif subject.measured or not inner.strip():
             contents[block.heading] = render(build(subject, parse(inner)))
             cells += len(subject.measured)
     if not cells:
         warnings.append(f"{source}: no result belongs into any of its tables")
     return Filled(text=blocks.fill(text, found, contents), cells=cells, warnings=warnings)
+
+
+def _misspelt(text: str, source: str, subjects: Mapping[str, Subject]) -> list[str]:
+    """Comments that would be a subject's marker but for case and space."""
+    known = {name.casefold(): name for name in subjects}
+    return [
+        f"{source}:{line}: the comment {comment!r} marks no table; a marker is written "
+        f"<!-- {known[comment.casefold()]} -->"
+        for line, comment in blocks.comments(text)
+        if comment.casefold() in known
+    ]
+
+
+def _near(heading: str, subjects: Mapping[str, Subject]) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(heading, subjects, n=1, cutoff=0.7)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def extended(text: str, source: str, subjects: Mapping[str, Subject]) -> str:
