@@ -17,12 +17,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from envbench.errors import Interrupted, UnknownName, UsageError
-from envbench.model import FAMILIES, Family, Settings
+from envbench.model import FAMILIES, Family, Kind, Settings
 from envbench.settings import (
     LARGEST_INT,
     PRESETS,
@@ -54,7 +54,6 @@ __all__ = [
     "trouble",
 ]
 GROUP = "envbench.backends"
-MOST_CPUS = 4096  # more threads than that, and the library dies rather than tell
 
 
 class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -62,26 +61,32 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     ``library`` is the import name of what is measured. ``requirements`` empty: it runs in the
     current interpreter; else in an isolated runtime made of exactly these (a plugin names its
-    own distribution there too, because its adapter is imported in that runtime). ``systems``
+    own distribution there too, because its adapter is imported in that runtime), and of
+    ``gpu_requirements`` where there is an NVIDIA GPU; ``finish`` are commands to end the making
+    with, in which ``{bin}`` is the runtime's folder of programs and ``{roms}`` the folder of Atari
+    ROMs of the ale-py beside envbench; ``by_hand`` says how a person gets a library that no
+    installer can. ``accelerator``: it steps thousands of environments in one
+    program, on a GPU where there is one, and has the accelerators' ladder and table. ``systems``
     are ``sys.platform`` values, empty: all.
     """
 
     name: str
     label: str
     families: list[Family]
-    adapter: str | None  # "module:attribute"; None: this version has no adapter
+    adapter: str  # "module:attribute", imported by the worker only
     library: str
-    kind: Literal["env", "physics", "ceiling"] = "env"
+    kind: Kind = "env"
+    accelerator: bool = False
     requirements: list[str] = []
+    gpu_requirements: list[str] = []
+    finish: list[list[str]] = []
+    by_hand: str = ""
     python: str | None = None
     systems: list[str] = []
     settings: list[Setting] = []
     repeats: int = 5
     pin_threads: bool = True
-    unavailable: str = ""
 
-
-# ---------------------------------------------------------------- the built-in backends
 
 ACTIONS = Setting(
     name="actions",
@@ -91,134 +96,6 @@ ACTIONS = Setting(
     changes_work=True,
     help="a seeded bank of batches of different random actions, or one constant batch",
 )
-_CONTACT_FORCES = Setting(
-    name="contact_forces",
-    type="bool",
-    default=True,
-    families=["mujoco"],
-    tasks=["Ant-v3"],
-    changes_work=True,
-    help="compute contact forces and observe them (111 observations, as Ant-v3 had)",
-)
-_SHARED_MEMORY = Setting(
-    name="shared_memory",
-    type="bool",
-    default=True,
-    help="observations come back through shared memory rather than a pipe",
-)
-_CONTEXT = Setting(
-    name="context",
-    type="str",
-    default="",
-    choices=["", "fork", "spawn", "forkserver"],
-    help="how processes are started; empty: Python's default",
-)
-_OVERCOMMIT = Setting(
-    name="overcommit",
-    type="float",
-    default=3.0,
-    minimum=1.0,
-    help="env instances kept in flight for each environment received per vector step",
-)
-_ENVPOOL = [
-    ACTIONS,
-    Setting(
-        name="threads",
-        type="int",
-        default=0,
-        minimum=0,
-        maximum=MOST_CPUS,
-        help="EnvPool's threads; 0: EnvPool's choice, as many as cores, at most the batch",
-    ),
-    Setting(
-        name="affinity",
-        type="int",
-        default=-1,
-        minimum=-1,
-        maximum=MOST_CPUS,
-        help="first core that threads are bound to (thread_affinity_offset); -1: not bound",
-    ),
-    Setting(
-        name="resize",
-        type="str",
-        default="area",
-        choices=["area", "bilinear"],
-        changes_work=True,
-        families=["atari"],
-        help="how a frame is shrunk to 84x84; area is the reference",
-    ),
-    Setting(
-        name="fire_reset",
-        type="bool",
-        default=False,
-        changes_work=True,
-        families=["atari"],
-        help="press fire at a reset, as EnvPool does unless told otherwise",
-    ),
-]
-
-_NO_ADAPTER = "this version of envbench has no adapter for it"
-
-
-def _envpool(name: str, label: str, adapter: str | None, settings: list[Setting]) -> Backend:
-    return Backend(
-        name=name,
-        label=label,
-        families=["atari", "mujoco"],
-        adapter=adapter,
-        library="envpool",
-        systems=["linux", "darwin"],
-        settings=settings,
-        unavailable="" if adapter else _NO_ADAPTER,
-    )
-
-
-def _absent(name: str, label: str, families: list[Family], library: str) -> Backend:
-    return Backend(
-        name=name,
-        label=label,
-        families=families,
-        adapter=None,
-        library=library,
-        unavailable=_NO_ADAPTER,
-    )
-
-
-# In the order of a table's rows.
-BUILT_IN = [
-    Backend(
-        name="for-loop",
-        label="For-loop",
-        families=["atari", "mujoco", "gym"],
-        adapter="envbench_worker.adapters.for_loop:ForLoop",
-        library="gymnasium",
-        settings=[ACTIONS, _CONTACT_FORCES],
-    ),
-    Backend(
-        name="subprocess",
-        label="Subprocess",
-        families=["atari", "mujoco", "gym"],
-        adapter="envbench_worker.adapters.subprocess_vector:Subprocess",
-        library="gymnasium",
-        settings=[ACTIONS, _CONTACT_FORCES, _SHARED_MEMORY, _CONTEXT],
-    ),
-    _absent("sample-factory", "Sample-Factory", ["atari", "mujoco"], "sample_factory"),
-    _envpool(
-        "envpool-sync",
-        "EnvPool (sync)",
-        "envbench_worker.adapters.envpool_sync:EnvPoolSync",
-        _ENVPOOL,
-    ),
-    _envpool(
-        "envpool-async",
-        "EnvPool (async)",
-        "envbench_worker.adapters.envpool_async:EnvPoolAsync",
-        [*_ENVPOOL, _OVERCOMMIT],
-    ),
-    _envpool("envpool-numa", "EnvPool (numa+async)", None, []),
-    _absent("brax", "Brax", ["mujoco"], "brax"),
-    _absent("isaac-gym", "Isaac Gym", ["mujoco"], "isaacgym"),
-]
 
 
 # ---------------------------------------------------------------- the registry
@@ -245,6 +122,8 @@ def get(name: str) -> Backend:
 @cache
 def _load() -> tuple[dict[str, Backend], list[str]]:
     from importlib.metadata import entry_points
+
+    from envbench.builtin import BUILT_IN
 
     known = {backend.name: backend for backend in BUILT_IN}
     warnings = []
@@ -293,13 +172,11 @@ def trouble(backend: Backend) -> str:
     names = [backend.name, *(setting.name for setting in backend.settings)]
     if bad := [name for name in names if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,39}", name)]:
         return f"{bad[0]!r} is not a name (lower-case letters, digits, - and _; at most 40)"
-    if not re.fullmatch(r"[\w.]+:[\w.]+", backend.adapter or ""):
+    if not re.fullmatch(r"[\w.]+:[\w.]+", backend.adapter):
         return f"its adapter {backend.adapter!r} is not 'module:attribute'"
-    texts = [backend.label, backend.unavailable, *(each.help for each in backend.settings)]
+    texts = [backend.label, backend.by_hand, *(each.help for each in backend.settings)]
     if not backend.label or not all(text.isprintable() for text in texts):
         return "its label is empty, or a text of it holds control characters"
-    if backend.kind != "env":
-        return f"this version measures backends of kind 'env', not {backend.kind!r}"
     if backend.repeats < 1 or not backend.families or not backend.library.strip():
         return "it needs a library, a family and at least one repeat"
     for setting in backend.settings:
@@ -339,6 +216,7 @@ def same_work(name: str, variant: Settings) -> bool:
     """Does a cell of these settings do its backend's reference work, if in another way?"""
     known = registry()
     changing = {s.name for s in known[name].settings if s.changes_work} if name in known else set()
+    changing |= {"frame_skip"}
     return not changing & variant.keys()
 
 

@@ -22,7 +22,7 @@ import msgspec
 from envbench import plan as planning
 from envbench import runner, runtimes, store
 from envbench.backends import get
-from envbench.errors import Interrupted
+from envbench.errors import Interrupted, StorageError
 from envbench.model import Cell, Failure, MachineFact, Plan, Run, RuntimeFact
 from envbench.preflight import Ready, runtime_fact
 from envbench.statistics import schedule
@@ -82,8 +82,13 @@ def _plan_in(path: Path) -> Unfinished | None:
     plans = [record for record in records if isinstance(record, Plan)]
     if not plans:
         return None
-    runs = [record for record in records if isinstance(record, Run)]
-    return Unfinished(path=path, plan=plans[-1], runs=runs, warnings=reading.warnings)
+    plan = plans[-1]
+    runs = {  # of this plan alone, each once, whatever files were joined by hand
+        record.run_id: record
+        for record in records
+        if isinstance(record, Run) and record.plan_id == plan.plan_id
+    }
+    return Unfinished(path=path, plan=plan, runs=[*runs.values()], warnings=reading.warnings)
 
 
 def differences(old: Plan, new: Plan) -> list[str]:
@@ -169,10 +174,15 @@ class Campaign:
 
     def begin(self, machine: MachineFact) -> None:
         """Write what all runs share; the plan last, so that a file with a plan is whole."""
-        store.append(self.path, machine)
-        for fact in {each.runtime.hash: each.runtime for each in self.ready.values()}.values():
-            store.append(self.path, fact)
-        store.append(self.path, self.plan)
+        runtimes_used = {each.runtime.hash: each.runtime for each in self.ready.values()}
+        try:
+            store.append(self.path, machine)
+            for fact in runtimes_used.values():
+                store.append(self.path, fact)
+            store.append(self.path, self.plan)
+        except StorageError:
+            store.discard_empty(self.path)
+            raise
 
     def carry_out(self) -> None:
         """Measure what remains; ``runs`` are then all of the plan's. ``Interrupted`` passes
@@ -189,6 +199,11 @@ class Campaign:
             run = self._measure(round_, cell)
             if run.failure:
                 failed.add(cell.key)
+
+    @property
+    def unfinished(self) -> bool:
+        """Are there runs left to make?"""
+        return bool(planning.remaining(self.plan, order_of(self.plan), self.runs))
 
     def record_failure(self, cell: Cell, failure: Failure) -> None:
         """A cell whose backend never came up is a row with a reason, not a missing row."""

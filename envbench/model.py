@@ -21,8 +21,26 @@ FAMILIES = ("atari", "mujoco", "gym")
 DEFAULT_TASK = {"atari": "Pong-v5", "mujoco": "Ant-v3"}
 
 Family = Literal["atari", "mujoco", "gym"]
+Kind = Literal["env", "physics", "ceiling"]
+Section = Literal["", "accelerators", "physics", "ceiling"]  # tables never mix them
 Value = bool | int | float | str
 Settings = dict[str, Value]
+
+
+def other_frames(family: Family, frame_skip: float) -> Settings:
+    """``{"frame_skip": 4}`` where a task of one's own is told to have other frames than steps.
+
+    Part of a row's label there: figures of different frames do not compare.
+    """
+    whole = int(frame_skip) if frame_skip == int(frame_skip) else frame_skip
+    return {"frame_skip": whole} if family == "gym" and frame_skip != 1 else {}
+
+
+def section(kind: Kind, *, accelerator: bool) -> Section:
+    """The table that a kind belongs to; what runs whole batches on a device has its own."""
+    if kind == "env":
+        return "accelerators" if accelerator else ""
+    return kind
 
 
 # ---------------------------------------------------------------- what is asked for
@@ -45,11 +63,23 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     frame_skip: int | float
     settings: Settings
     variant: Settings = {}
+    kind: Kind = "env"
+    accelerator: bool = False
+
+    @property
+    def shown(self) -> Settings:
+        """What a row's label tells besides the backend's name."""
+        return self.variant | other_frames(self.env, self.frame_skip)
+
+    @property
+    def section(self) -> Section:
+        """Which of its family's tables it belongs to: "" is the family's own."""
+        return section(self.kind, accelerator=self.accelerator)
 
     @property
     def key(self) -> str:
         """A stable readable identifier: ``atari/Pong-v5/envpool-async/8`` and any variant."""
-        tail = "".join(f",{k}={v}" for k, v in sorted(self.variant.items()))
+        tail = "".join(f",{k}={v}" for k, v in sorted(self.shown.items()))
         return f"{self.env}/{self.task}/{self.backend}/{self.numenv}{tail}"
 
 
@@ -67,11 +97,18 @@ class Protocol(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     calls: int | None = None
 
 
+class Verify(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How much a verifying worker does: vector steps in lock-step, and vector steps audited."""
+
+    lock_steps: int = 200
+    audit_calls: int = 1000
+
+
 class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One run's order: the controller writes it as ``job.json``, the worker reads it."""
 
     schema: int = SCHEMA
-    mode: Literal["measure", "probe"] = "measure"
+    mode: Literal["measure", "probe", "verify"] = "measure"
     run_id: str
     adapter: str  # "module:attribute", imported by the worker only
     family: Family
@@ -82,9 +119,22 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     settings: Settings
     seed: int
     protocol: Protocol
+    verify: Verify = Verify()
 
 
 # ---------------------------------------------------------------- what came back
+
+
+class Audit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The same vector steps counted twice: by the adapter, and by the environments.
+
+    ``frames`` (of transitions only) is None where nothing counts them a second way.
+    """
+
+    calls: int
+    steps: int
+    resets: int
+    frames: float | None
 
 
 class Windows(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -237,7 +287,44 @@ class Fingerprint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     architecture: str = ""
 
 
-Record = Run | Plan | MachineFact | RuntimeFact
+class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How far a backend went with the reference, from the same start by the same actions.
+
+    Distances are of the compared part of an observation (``envbench.equivalence``), the largest
+    of any environment, step by step: grey levels a pixel, or the engine's own units.
+    """
+
+    reference: str  # the backend that was followed
+    distances: list[float]
+    reward_distances: list[float]
+    same_ends: bool  # episodes ended in the same steps
+
+
+class Verification(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="verification"
+):
+    """What was found out about one backend's work (``envbench verify``). Raw facts only.
+
+    ``agreement`` is None where the reference cannot be followed: another engine, or a library that
+    cannot be led. ``responds``: observations change from step to step, and with the actions.
+    """
+
+    schema: int = SCHEMA
+    verification_id: str
+    cell: Cell
+    started_utc: str
+    fingerprint: str
+    runtime: str
+    worker: str
+    seed: int
+    audit: Audit | None = None
+    agreement: Agreement | None = None
+    responds: bool | None = None
+    work: dict[str, Any] = {}
+    failure: Failure | None = None
+
+
+Record = Run | Plan | MachineFact | RuntimeFact | Verification
 
 
 # ---------------------------------------------------------------- identity

@@ -66,6 +66,8 @@ def make_cell(
         frame_skip=frames.frames_per_step(family, task, frame_skip),
         settings=settings,
         variant=variant,
+        kind=backend.kind,
+        accelerator=backend.accelerator,
     )
 
 
@@ -88,16 +90,13 @@ def make_plan(cells: Sequence[Cell], measure: Measure, **identity: object) -> Pl
 
 def make_job(plan: Plan, cell: Cell, round_: int, run_id: str) -> Job:
     """One run's order. Cells of a round share the seed, so that they get the same actions."""
-    adapter = backends.get(cell.backend).adapter
-    if adapter is None:
-        raise ValueError(f"{cell.backend} has no adapter")
     protocol = plan.protocol[cell.backend]
     if protocol.calls is not None:
         share = calls_of_round(protocol.calls, plan.repeats[cell.backend], round_)
         protocol = msgspec.structs.replace(protocol, calls=share)
     return Job(
         run_id=run_id,
-        adapter=adapter,
+        adapter=backends.get(cell.backend).adapter,
         family=cell.env,
         task=cell.task,
         numenv=cell.numenv,
@@ -110,8 +109,11 @@ def make_job(plan: Plan, cell: Cell, round_: int, run_id: str) -> Job:
 
 
 def seed_of_round(seed: int, round_: int) -> int:
-    """Different in every round, the same for every cell of it."""
-    return seed * 1000 + round_
+    """Different in every round, the same for every cell of it.
+
+    Environment i of a cell is seeded with this plus i, so that seeds of rounds lie far apart.
+    """
+    return (seed * 1000 + round_) * 0x2545F491 % 2**31  # an odd factor: no two are the same
 
 
 def calls_of_round(total: int, repeats: int, round_: int) -> int:

@@ -64,7 +64,7 @@ def _probe(backend: Backend, cell: Cell, python: str, fix: str) -> Ready | Canno
     job = Job(
         mode="probe",
         run_id="probe",
-        adapter=backend.adapter or "",
+        adapter=backend.adapter,
         family=cell.env,
         task=cell.task,
         numenv=cell.numenv,
@@ -82,7 +82,7 @@ def _probe(backend: Backend, cell: Cell, python: str, fix: str) -> Ready | Canno
     if reply.failure is not None:
         failure = reply.failure
         if failure.reason == "import" and not failure.hint:
-            hint = fix or _install_hint(backend, cell, python, failure.message)
+            hint = fix or backend.by_hand or _install_hint(backend, cell, python, failure.message)
             failure = msgspec.structs.replace(failure, hint=hint)
         return Cannot(backend=backend.name, failure=failure, known_tasks=reply.known_tasks)
     return Ready(backend=backend.name, python=python, runtime=runtime_fact(reply))

@@ -23,11 +23,12 @@ import msgspec
 
 from envbench.errors import StorageError
 from envbench.memory_kills import MemoryKills
-from envbench.model import Failure, Job, Load, Times, Windows
+from envbench.model import Audit, Failure, Job, Load, Times, Windows
 from envbench.supervisor import Ending, Limits, OnEvent, supervise
 
 WORKER = Path(__file__).parent / "worker_path" / "envbench_worker" / "__main__.py"
 DEFAULT_LIMITS = Limits()
+TRACE = "trace.npz"
 REPLY_BYTES = 64 * 1024 * 1024
 REPLY_ROOM = 1024 * 1024  # with less, a worker without a reply could not write it
 _NOT_A_NUMBER = re.compile(rb"[:,\[]\s*-?(NaN|Infinity)\b")
@@ -48,6 +49,8 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     peak_gpu_memory_bytes: int | None = None
     load: Load = Load()
     facts: dict[str, Any] = {}
+    audit: Audit | None = None  # verify only, as is ``trace``: the bytes of an .npz file
+    trace: bytes | None = None
     failure: Failure | None = None
     known_tasks: list[str] | None = None  # a probe's answer to an unknown task
 
@@ -131,7 +134,16 @@ def _judge(job: Job, ending: Ending, path: Path, before: MemoryKills) -> Reply:
             _check_figures(reply, job.numenv)
     except _Unusable as unusable:
         return Reply(ok=False, failure=_located(unusable.failure, ending))
+    if job.mode == "verify" and reply.ok:
+        reply = msgspec.structs.replace(reply, trace=_trace(path.parent / TRACE))
     return _passed_on(reply, ending, before)
+
+
+def _trace(path: Path) -> bytes | None:
+    """What the environments did in lock-step, where the adapter could be led."""
+    if not path.is_file() or path.stat().st_size > REPLY_BYTES:
+        return None
+    return path.read_bytes()
 
 
 def _passed_on(reply: Reply, ending: Ending, before: MemoryKills) -> Reply:
@@ -169,7 +181,9 @@ def _died(ending: Ending, before: MemoryKills) -> Failure:
             message=f"the worker's interpreter did not start: {ending.unstartable}",
             hint="See `envbench backends` for what is ready, or name another with --python.",
         )
-    if before.rose_in_cgroup() or (ending.status == -signal.SIGKILL and before.rose_anywhere()):
+    by_us = ending.stalled_s is not None  # then a SIGKILL says nothing about memory
+    killed = ending.status == -signal.SIGKILL and not by_us
+    if before.rose_in_cgroup() or (killed and before.rose_anywhere()):
         return Failure(
             reason="out-of-memory",
             message="the kernel ended the worker, or a process of its, for want of memory",
@@ -251,6 +265,12 @@ def _check_figures(reply: Reply, numenv: int) -> None:
         raise _Unusable("invalid-figure", "there are no measured windows, or parts of them only")
     for index, (ns, calls, steps, resets) in enumerate(zip(*columns[1:], strict=True)):
         _check_window(f"measured window {index}", ns, calls, steps, resets, numenv)
+        if reply.facts.get("autoreset") == "next-step" and steps + resets > calls * numenv:
+            raise _Unusable(
+                "invalid-figure",
+                f"measured window {index} claims {steps} steps and {resets} resets in the "
+                f"{calls * numenv} results of its calls",
+            )
     if sum(windows.steps) == 0:
         raise _Unusable("invalid-figure", "no step was made in the measured windows")
 
@@ -263,9 +283,9 @@ def _check_window(name: str, ns: int, calls: int, steps: int, resets: int, numen
         raise _Unusable(
             "invalid-figure", f"{name} has {steps} steps and {resets} resets in {calls} calls"
         )
-    if steps > calls * numenv:
+    if max(steps, resets) > calls * numenv:
         raise _Unusable(
             "invalid-figure",
-            f"{name} claims {steps} steps, but {calls} calls of {numenv} environments make "
-            f"{calls * numenv} at most",
+            f"{name} claims {steps} steps and {resets} resets, but {calls} calls of {numenv} "
+            f"environments make {calls * numenv} at most",
         )

@@ -28,6 +28,7 @@ from envbench import backends
 from envbench.backends import Backend
 from envbench.errors import SetupFailed, UsageError
 from envbench.model import Settings, digest
+from envbench.requirements import Wanted, find_links, here
 
 _MARKER = "envbench-ready.json"
 _TAIL_LINES = 12
@@ -110,8 +111,12 @@ def _version(backend: Backend) -> str:
     return backend.python or f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
+def _wanted(backend: Backend) -> Wanted:
+    return here(backend, _version(backend))
+
+
 def _folder(backend: Backend) -> Path:
-    key = digest([sorted(backend.requirements), _version(backend)])
+    key = digest([sorted(_wanted(backend).requirements), backend.finish, _version(backend)])
     return cache_folder() / f"{backend.name}-{key}"
 
 
@@ -124,16 +129,12 @@ def _python_in(folder: Path) -> Path:
 
 def status(backend: Backend, overrides: Mapping[str, str]) -> Status:
     """Whether the backend can run here. Imports nothing of it, starts at most one interpreter."""
-    if backend.adapter is None or backend.unavailable:
-        reason = backend.unavailable or "it has no adapter"
-        fix = "leave it out: --backend all does"
-        return Status(state="unavailable", reason=reason, fix=fix)
     runtime = find(backend, overrides)
     library = backend.library.partition(".")[0]  # to look for a submodule would import its parent
     if backend.name in overrides:
         if _other_has(runtime.python, library):
             return Status(state="ready")
-        return _missing(library, f"{runtime.python} -m pip install {library}")
+        return _missing(library, backend.by_hand or f"{runtime.python} -m pip install {library}")
     if backend.systems and sys.platform not in backend.systems:
         reason = f"{library} runs on {' and '.join(backend.systems)} only"
         return Status(state="unavailable", reason=reason, fix="use a machine of that kind")
@@ -141,7 +142,7 @@ def status(backend: Backend, overrides: Mapping[str, str]) -> Status:
         return _managed_status(backend, runtime)
     if _here(library):
         return Status(state="ready")
-    return _missing(library, f"{sys.executable} -m pip install {library}")
+    return _missing(library, backend.by_hand or f"{sys.executable} -m pip install {library}")
 
 
 def _managed_status(backend: Backend, runtime: Runtime) -> Status:
@@ -221,13 +222,25 @@ def _make_locked(backend: Backend, folder: Path, on_line: Callable[[str], None])
 
 
 def _install(backend: Backend, folder: Path, on_line: Callable[[str], None]) -> None:
-    on_line(f"{backend.name}: making a runtime with {', '.join(backend.requirements)}")
-    uv = _uv()
+    wanted = _wanted(backend)
+    on_line(f"{backend.name}: making a runtime with {', '.join(wanted.requirements)}")
+    uv, python = _uv(), str(_python_in(folder))
+    install = [uv, "pip", "install", "--python", python, *wanted.options, *wanted.requirements]
     _call(backend, [uv, "venv", "--python", _version(backend), str(folder)], on_line)
-    python = str(_python_in(folder))
-    _call(backend, [uv, "pip", "install", "--python", python, *backend.requirements], on_line)
-    facts = {"backend": backend.name, "requirements": backend.requirements}
+    _call(backend, install, on_line)
+    places = {"bin": str(_python_in(folder).parent), "roms": _roms()}
+    for command in backend.finish:
+        _call(backend, [word.format_map(places) for word in command], on_line)
+    facts = {"backend": backend.name, "requirements": wanted.requirements}
     (folder / _MARKER).write_bytes(msgspec.json.encode(facts))
+
+
+def _roms() -> str:
+    """The Atari ROMs that the ale-py beside envbench ships."""
+    from importlib.util import find_spec
+
+    found = find_spec("ale_py")
+    return str(Path(found.origin).parent / "roms") if found and found.origin else ""
 
 
 def _uv() -> str:
@@ -278,17 +291,10 @@ def _failed(backend: Backend, tail: Iterable[str]) -> SetupFailed:
 
 
 def _installer_environment() -> dict[str, str]:
-    """The environment for uv: the user's, with pip's folders of wheels handed on.
-
-    pip parts them by spaces, uv by commas. Relative ones are made absolute because the
-    installer runs in another folder.
-    """
-    given = os.environ.get("UV_FIND_LINKS", "").split(",")
-    links = [*given, *os.environ.get("PIP_FIND_LINKS", "").split()]
-    absolute = [os.path.abspath(each) if os.path.exists(each) else each for each in links if each]
+    """The environment for uv: the user's, with pip's folders of wheels handed on."""
     changes = {"UV_NO_PROGRESS": "1", "NO_COLOR": "1"}
-    if absolute:
-        changes["UV_FIND_LINKS"] = ",".join(dict.fromkeys(absolute))
+    if links := find_links():
+        changes["UV_FIND_LINKS"] = ",".join(links)
     return {**os.environ, **changes}
 
 

@@ -89,7 +89,12 @@ def _unknown_setting(backend: Backend, family: str, name: str) -> UsageError:
         if setting.name == name:
             only = " and ".join(setting.tasks or setting.families)
             return UsageError(f"the setting {name!r} of {backend.name} applies to {only} only.")
-    return UnknownName(f"setting of {backend.name}", name, list(settings_of(backend, family)))
+    error = UnknownName(f"setting of {backend.name}", name, list(settings_of(backend, family)))
+    from envbench.backends import registry
+
+    if others := [each.name for each in registry().values() if name in settings_of(each, family)]:
+        error.hint += f". It is a setting of {', '.join(others)}"
+    return error
 
 
 def parse(setting: Setting, text: str) -> Value:

@@ -24,6 +24,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from statistics import median
 
 from envbench.model import Cell, Failure, Run
 
@@ -139,6 +140,34 @@ def _time(run: Run, windows: Iterable[int]) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Costs:
+    """What a run costs before and besides its steps: medians of seconds, the most of bytes.
+
+    ``start_s`` is import and build, ``first_step_s`` the first step with any compile.
+    """
+
+    start_s: float | None
+    first_step_s: float | None
+    memory_bytes: int | None
+    gpu_memory_bytes: int | None
+
+
+def costs(runs: Sequence[Run]) -> Costs:
+    """The costs of one cell's finished runs; None where no run tells."""
+    times = [run.times for run in runs if run.times is not None]
+    return Costs(
+        start_s=_median([(each.import_ns + each.build_ns) / 1e9 for each in times]),
+        first_step_s=_median([each.first_step_ns / 1e9 for each in times]),
+        memory_bytes=max((run.peak_memory_bytes or 0 for run in runs), default=0) or None,
+        gpu_memory_bytes=max((run.peak_gpu_memory_bytes or 0 for run in runs), default=0) or None,
+    )
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return median(values) if values else None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Summary:
     """What the runs of one cell in one plan come to.
 
@@ -153,6 +182,7 @@ class Summary:
     runs: list[str]
     flags: list[str]
     failure: Failure | None
+    costs: Costs | None = None
 
 
 def summarise(runs: Sequence[Run], *, cpus: int = 1, alone: bool = False) -> Summary:
@@ -189,6 +219,7 @@ def summarise(runs: Sequence[Run], *, cpus: int = 1, alone: bool = False) -> Sum
         runs=[run.run_id for run in finished],
         flags=[flag for flag in FLAGS if flag in flags],
         failure=None,
+        costs=costs(finished),
     )
 
 
@@ -210,13 +241,18 @@ def _flags(runs: Sequence[Run], rates: Sequence[Rate], cpus: int) -> set[str]:
         "quick": quick,
         "few-runs": not quick and len(runs) < RUNS_FOR_INTERVAL,
         "unsteady": any(run.steady is False for run in runs),
-        "no-reset": any(not any(run.measured.resets) for run in runs),
+        "no-reset": any(_saw_no_reset(run) for run in runs),
         "disturbed": any(each.disturbed for each in rates),
         "throttled": throttled or any(reason.startswith("throttl") for reason in reasons),
         "steal": any(reason.startswith("steal") for reason in reasons),
         "other-load": any(_others_were_busy(run, cpus) for run in runs),
     }
     return {flag for flag, present in found.items() if present}
+
+
+def _saw_no_reset(run: Run) -> bool:
+    """Raw physics has no episodes to end."""
+    return run.cell.kind != "physics" and not any(run.measured.resets)
 
 
 def _others_were_busy(run: Run, cpus: int) -> bool:

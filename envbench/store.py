@@ -12,6 +12,7 @@ name or folder that may not be written to.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -37,6 +38,7 @@ LOCK_TIMEOUT_S = 60.0
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+MOST_RUNS = 1_000_000  # of a plan: years of measuring
 _DECODER = msgspec.json.Decoder(Record)
 _ENCODER = msgspec.json.Encoder()
 
@@ -97,6 +99,13 @@ def new_file(results: Path, machine: str, started_utc: str) -> Path:
     raise StorageError(f"{folder} already holds a thousand files that started at {started_utc}.")
 
 
+def discard_empty(path: Path) -> None:
+    """Remove a new file that nothing came into, as on a full disk."""
+    with contextlib.suppress(OSError):
+        if path.stat().st_size == 0:
+            path.unlink()
+
+
 def files(results: Path) -> list[Path]:
     """Every results file, by machine and then by start. None where there is no such folder."""
     found = (path for path in results.glob("*/*.jsonl") if path.is_file())
@@ -114,6 +123,11 @@ def _refusal(path: Path, error: OSError) -> StorageError:
         return StorageError(
             f"no space to write {path} ({error.strerror}). What was stored before is intact.",
             hint="Free some space and give the same command again: it goes on from there.",
+        )
+    if isinstance(error, FileExistsError):  # mkdir's word for a file in a folder's place
+        return StorageError(
+            f"{path} is there, but is no folder.",
+            hint="Move it away, or name another folder with --results DIR.",
         )
     return StorageError(
         f"cannot write results to {path}: {error.strerror or error}.",
@@ -268,4 +282,6 @@ def _nonsense(record: Record) -> str:
         used = {cell.backend for cell in record.cells}
         if not used <= record.repeats.keys() & record.protocol.keys():
             return "a backend of its cells has no repeats or no protocol"
+        if sum(record.repeats[cell.backend] for cell in record.cells) > MOST_RUNS:
+            return f"it asks for more than {MOST_RUNS:,} runs"
     return ""

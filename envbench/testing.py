@@ -160,7 +160,7 @@ class BackendContract:
         return Job(
             mode=mode,
             run_id=f"contract-{uuid.uuid4().hex[:8]}",
-            adapter=self.backend.adapter or "",
+            adapter=self.backend.adapter,
             family=self.family,
             task=task or self.task,
             numenv=self.numenv,

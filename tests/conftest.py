@@ -7,9 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from interpreters import lent_packages, make_interpreter
 from place import ROOT, Place
 
+settings.register_profile("envbench", deadline=None)  # what is slow on a busy machine is no bug
+settings.load_profile("envbench")
 FAULTY_ENVS = Path(__file__).parent / "fixtures" / "faulty_envs" / "src"
 
 

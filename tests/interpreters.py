@@ -58,6 +58,20 @@ def python_3_8() -> Path:
     not_here("a Python 3.8 (on PATH, of pyenv or of uv)")
 
 
+def install(python: Path, *packages: str) -> None:
+    """Packages from an index or a folder of wheels; the test is skipped where neither is."""
+    import uv
+
+    links = os.environ.get("UV_FIND_LINKS") or ",".join(
+        os.environ.get("PIP_FIND_LINKS", "").split()
+    )
+    environment = {**os.environ, "UV_FIND_LINKS": links} if links else dict(os.environ)
+    words = [uv.find_uv_bin(), "pip", "install", "--quiet", "--python", python, *packages]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True)
+    if done.returncode != 0:
+        not_here(f"{' and '.join(packages)} for Python 3.8 ({done.stderr.strip()[-200:]})")
+
+
 def _candidates() -> Iterator[str | Path]:
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     yield from sorted(root.glob("versions/3.8*/bin/python"))

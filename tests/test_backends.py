@@ -8,19 +8,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from envbench import backends
-from envbench.backends import (
-    BUILT_IN,
-    Backend,
-    Setting,
-    env_instances,
-    get,
-)
+from envbench.backends import Backend, Setting, env_instances, get
+from envbench.builtin import BUILT_IN
 from envbench.errors import UnknownName, UsageError
 from envbench.frames import MUJOCO_FRAMES, frames_per_step
 from envbench.settings import PRESETS, parse, preset_settings, resolve_settings
@@ -41,22 +35,25 @@ def test_built_ins_come_in_the_order_of_a_tables_rows() -> None:
         "EnvPool (sync)",
         "EnvPool (async)",
         "EnvPool (numa+async)",
+        "ALE (vector)",
         "Brax",
         "Isaac Gym",
+        "MuJoCo (rollout)",
+        "MJX",
+        "MuJoCo Warp",
+        "Genesis",
+        "Ceiling",
     ]
 
 
 @pytest.mark.parametrize("backend", BUILT_IN, ids=lambda backend: backend.name)
 def test_a_built_in_keeps_the_rules_for_plugins(backend: Backend) -> None:
-    if backend.adapter is None:
-        assert backend.unavailable
-        backend = msgspec.structs.replace(backend, adapter="module:attribute")
     assert backends.trouble(backend) == ""
 
 
-@pytest.mark.parametrize("backend", [b for b in BUILT_IN if b.adapter], ids=lambda b: b.name)
+@pytest.mark.parametrize("backend", BUILT_IN, ids=lambda b: b.name)
 def test_the_adapter_of_a_built_in_exists(backend: Backend) -> None:
-    module, _, attribute = (backend.adapter or "").partition(":")
+    module, _, attribute = backend.adapter.partition(":")
     worker_path = Path(backends.__file__).parent / "worker_path"
     source = worker_path / Path(*module.split(".")).with_suffix(".py")
     assert f"class {attribute}(" in source.read_text()
@@ -300,7 +297,7 @@ def test_a_plugins_backend_is_taken_as_it_is(plugins: Plugins) -> None:
         ("extra", as_mapping(speed=9), "unknown field `speed`"),
         ("mistyped", as_mapping(repeats="five"), "repeats"),
         ("unnamed", as_mapping(name="../../x"), "is not a name"),
-        ("no-adapter", as_mapping(adapter=None), "module:attribute"),
+        ("no-adapter", as_mapping(adapter="nowhere"), "module:attribute"),
         ("family", as_mapping(families=["chess"]), "chess"),
         ("escaping", as_mapping(label="\x1b[31mred"), "control characters"),
         ("bell", "raise ValueError('\\x1b[2J\\x07')", "ValueError"),

@@ -101,7 +101,7 @@ def test_the_results_page_has_the_original_documents_tables_to_the_byte(folder):
     shelf = {name: read_profile(REPOSITORY / "machines" / f"{name}.toml") for name in names}
     paths = store.files(folder / "results")
     records = [record for path in paths for _, record in store.read(path).records]
-    found = subjects(select(records).measured, shelf)
+    found = subjects(select(records), shelf)
     golden("results_page.md", filled(fresh(found), "README.md", found).text)
 
 

@@ -28,7 +28,7 @@ MARK = "<!-- Atari - Laptop -->"
 
 
 def tables(records, profile=PROFILE):
-    return subjects(select(records).measured, {profile.name: profile})
+    return subjects(select(records), {profile.name: profile})
 
 
 def rendered(records, existing="", heading="Atari - Laptop", profile=PROFILE):

@@ -171,6 +171,16 @@ def test_a_worker_deaf_to_sigterm_is_killed_after_the_grace() -> None:
     limits = Limits(first_step_s=0.3, grace_s=0.3)
     failure = failure_of(run("hangs", limits=limits, deaf=True, how="printing"))
     assert failure.reason == "stalled"
+    assert "could not be ended" not in failure.message
+
+
+def test_a_stall_is_no_want_of_memory_whatever_the_kernel_ends_elsewhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(MemoryKills, "rose_anywhere", lambda self: True)
+    limits = Limits(first_step_s=0.3, grace_s=0.3)
+    failure = failure_of(run("hangs", limits=limits, deaf=True, how="printing"))
+    assert failure.reason == "stalled"
 
 
 @pytest.mark.parametrize("hard", [False, True])
@@ -247,7 +257,7 @@ def test_a_figure_that_cannot_be_is_invalid(columns: dict[str, list[float]]) -> 
 def test_more_steps_than_the_calls_allow_are_refused() -> None:
     failure = failure_of(run("claims", columns=json.dumps({"steps": [10, 11]})))
     assert failure.reason == "invalid-figure"
-    assert "window 1 claims 11 steps, but 5 calls of 2 environments make 10" in failure.message
+    assert "window 1 claims 11 steps and 0 resets, but 5 calls of 2 environments" in failure.message
 
 
 def test_a_window_that_only_reset_is_sound_beside_others_with_steps() -> None:

@@ -123,11 +123,11 @@ def test_a_folder_that_happens_to_have_the_librarys_name_is_no_library(
     assert status(ABSENT, {}).state == "needs-setup"
 
 
-def test_a_backend_without_an_adapter_is_unavailable_and_says_why() -> None:
-    found = status(get("brax"), {})
-    assert found.state == "unavailable"
-    assert found.reason
-    assert found.fix
+def test_a_library_that_no_installer_has_is_told_with_where_to_get_it() -> None:
+    found = status(get("isaac-gym"), {})
+    assert (found.state, found.reason) == ("needs-setup", "isaacgym is not installed")
+    assert "https://developer.nvidia.com/isaac-gym" in found.fix
+    assert "--python isaac-gym=PATH" in found.fix
 
 
 def test_a_backend_of_another_system_is_unavailable_here() -> None:
@@ -297,16 +297,17 @@ def test_backends_shows_a_backends_settings() -> None:
 
 
 def test_setup_goes_on_after_a_backend_that_cannot_be_set_up_and_exits_3() -> None:
-    done = CliRunner().invoke(setup_command, ["brax", "for-loop", "--json"])
+    done = CliRunner().invoke(setup_command, ["isaac-gym", "for-loop", "--json"])
     assert done.exit_code == 3
     rows = json.loads(done.stdout)["backends"]
     assert [(row["name"], row["status"]) for row in rows] == [
-        ("brax", "unavailable"),
+        ("isaac-gym", "needs-setup"),
         ("for-loop", "ready"),
     ]
     assert rows[1]["python"] == sys.executable
 
 
+@pytest.mark.slow
 def test_setup_of_all_takes_what_can_run_here() -> None:
     assert CliRunner().invoke(setup_command, ["--all"]).exit_code == 0
 

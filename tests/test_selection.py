@@ -8,8 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envbench import backends
-from envbench.backends import Backend
 from envbench.cli.selection import Asked, cells
 from envbench.errors import UnknownName, UsageError
 from envbench.machine import Profile, Table
@@ -19,6 +17,9 @@ PROFILE = Profile(name="here", title="Here", hardware="two cores", atari=LADDER,
 ATARI = [
     "for-loop", "subprocess", "sample-factory", "envpool-sync", "envpool-async", "envpool-numa",
 ]  # fmt: skip
+ACCELERATORS = ["brax", "isaac-gym"]
+PHYSICS = ["mujoco-rollout", "mjx", "mujoco-warp", "genesis"]
+SIZES = (64, 256, 1024)
 
 
 def named(**asked: Any) -> list[tuple[str, str, int]]:
@@ -27,8 +28,9 @@ def named(**asked: Any) -> list[tuple[str, str, int]]:
 
 def test_nothing_named_means_both_families_every_backend_and_the_profiles_ladder() -> None:
     assert named() == [
-        *(("atari", name, n) for name in ATARI for n in (1, 2, 8)),
-        *(("mujoco", name, n) for name in [*ATARI, "brax", "isaac-gym"] for n in (1, 2, 8)),
+        *(("atari", name, n) for name in [*ATARI, "ale-vector"] for n in (1, 2, 8)),
+        *(("mujoco", name, n) for name in ATARI for n in (1, 2, 8)),
+        *(("mujoco", name, n) for name in [*ACCELERATORS, *PHYSICS] for n in SIZES),
     ]
     assert named(backends=["all"]) == named()
 
@@ -48,19 +50,35 @@ def test_what_is_named_is_taken_in_that_order() -> None:
     ]
 
 
-def test_all_takes_only_backends_that_run_environments(monkeypatch: pytest.MonkeyPatch) -> None:
-    raw = Backend(
-        name="rollout",
-        label="Rollout",
-        families=["mujoco"],
-        adapter="a:B",
-        library="mujoco",
-        kind="physics",
-    )
-    with_raw = {**backends.registry(), "rollout": raw}
-    monkeypatch.setattr(backends, "_load", lambda: (with_raw, []))
-    assert "rollout" not in {name for _, name, _ in named(family="mujoco")}
-    assert named(family="mujoco", backends=["rollout"], numenv=[4]) == [("mujoco", "rollout", 4)]
+def test_accelerators_and_physics_have_ladders_of_their_own_in_the_profile() -> None:
+    sizes = Table(numenv=[256, 4096], rows=["brax"])
+    profile = Profile(name="h", title="H", mujoco=LADDER, accelerators=sizes, physics=LADDER)
+    found = cells(Asked(family="mujoco", backends=["for-loop", "brax", "mjx"]), profile)
+    assert [(cell.backend, cell.numenv, cell.section) for cell in found] == [
+        *(("for-loop", n, "") for n in (1, 2, 8)),
+        *(("brax", n, "accelerators") for n in (256, 4096)),
+        *(("mjx", n, "physics") for n in (1, 2, 8)),
+    ]
+
+
+def test_a_ceiling_is_measured_on_request_with_an_environment_a_core() -> None:
+    assert "ceiling" not in {name for _, name, _ in named()}
+    found = cells(Asked(family="mujoco", backends=["ceiling"]), PROFILE, cpus=6)
+    assert [(cell.numenv, cell.env_instances, cell.section) for cell in found] == [
+        (6, 6, "ceiling")
+    ]
+    asked = Asked(family="atari", backends=["all", "ceiling"], numenv=[4])
+    numenv = {cell.backend: cell.numenv for cell in cells(asked, PROFILE, cpus=6)}
+    assert (numenv["ceiling"], numenv["for-loop"]) == (6, 4)
+    with pytest.raises(UsageError, match="ceiling takes no --numenv"):
+        named(family="atari", backends=["ceiling"], numenv=[4])
+
+
+def test_a_cell_with_fewer_environments_than_nodes_is_left_empty() -> None:
+    nodes = {"family": "atari", "settings": {"nodes": "0/1/2"}}
+    assert named(**nodes, backends=["envpool-numa"]) == [("atari", "envpool-numa", 8)]
+    with pytest.raises(UsageError, match="envpool-numa has 3 nodes here"):
+        named(**nodes, backends=["envpool-numa"], numenv=[1, 2])
 
 
 def test_without_a_family_a_named_backend_is_taken_where_it_runs() -> None:
@@ -145,11 +163,15 @@ def test_every_combination_that_is_named_is_one_cell(
     found = cells(Asked(family=family, backends=names, numenv=numenv), PROFILE)
     assert len({cell.key for cell in found}) == len(found)
     families = [family] if family else ["atari", "mujoco"]
-    per_family = {"atari": len(names or ATARI), "mujoco": len(names or [*ATARI, "brax", "isaac"])}
+    per_family = {
+        "atari": len(names or [*ATARI, "ale-vector"]),
+        "mujoco": len(names or [*ATARI, *ACCELERATORS, *PHYSICS]),
+    }
     rungs = len(numenv or LADDER.numenv)
     assert len(found) == sum(per_family[each] * rungs for each in families)
     for cell in found:
-        assert cell.env_instances == cell.numenv * (3 if cell.backend == "envpool-async" else 1)
+        threefold = cell.backend in ("envpool-async", "envpool-numa")
+        assert cell.env_instances == cell.numenv * (3 if threefold else 1)
 
 
 def test_an_unknown_backend_is_named_with_the_nearest() -> None:

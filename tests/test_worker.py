@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from interpreters import make_interpreter, not_here, python_3_8, site_packages
+from interpreters import install, make_interpreter, python_3_8, site_packages
 from place import NORMAL, ROOT, SHORT, Place
 
 from envbench.campaign import WORKER_PATH
@@ -113,19 +113,6 @@ def old_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     python = make_interpreter(folder / "venv", python_3_8())
     (site_packages(python) / "tiny_adapter.py").write_text(TINY)
     return python
-
-
-def install(python: Path, *packages: str) -> None:
-    import uv
-
-    links = os.environ.get("UV_FIND_LINKS") or ",".join(
-        os.environ.get("PIP_FIND_LINKS", "").split()
-    )
-    environment = {**os.environ, "UV_FIND_LINKS": links} if links else dict(os.environ)
-    words = [uv.find_uv_bin(), "pip", "install", "--quiet", "--python", python, *packages]
-    done = subprocess.run(words, env=environment, capture_output=True, text=True)
-    if done.returncode != 0:
-        not_here(f"{' and '.join(packages)} for Python 3.8 ({done.stderr.strip()[-200:]})")
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ from envbench.text import printable
 
 COMMANDS = {
     "run": "Measure environments on this machine: one cell, a plan, or a whole profile.",
+    "verify": "Find out whether the backends do the same work, and claim what they do.",
     "report": "Fill the tables of results/README.md, or of any document, from the results.",
     "backends": "What can run here, what needs setting up, and what cannot run and why.",
     "setup": "Make the isolated runtime of a backend.",

@@ -87,13 +87,13 @@ def init(name: str, like: str | None, title: str | None, force: bool) -> None:
 def _new_profile(name: str, like: str | None, title: str | None, found: Fingerprint) -> Profile:
     import msgspec
 
-    from envbench.machine import profile, profile_for_host
+    from envbench.machine import TABLES, profile, profile_for_host
 
     host = profile_for_host(found)
     tables: dict[str, Table | None] = {}
     if like is not None:
         other = profile(like)
-        tables = {"atari": other.atari, "mujoco": other.mujoco, "gym": other.gym}
+        tables = {heading: other.tables.get(heading) for heading in TABLES}
     wanted = host.title if title is None else title
     try:
         return msgspec.structs.replace(host, name=name, title=wanted, **tables)
@@ -138,7 +138,6 @@ def _list(as_json: bool) -> None:
 
 def _entry_facts(entry: Entry, found: Fingerprint) -> dict[str, Any]:
     profile = entry.profile
-    tables = {"atari": profile.atari, "mujoco": profile.mujoco, "gym": profile.gym}
     return {
         "name": profile.name,
         "title": profile.title,
@@ -147,7 +146,7 @@ def _entry_facts(entry: Entry, found: Fingerprint) -> dict[str, Any]:
         "fits": profile.fits(found),
         "source": entry.source,
         "path": str(entry.path),
-        "tables": {family: table for family, table in tables.items() if table},
+        "tables": profile.tables,
     }
 
 
@@ -160,11 +159,10 @@ def _entry_row(entry: Entry, this_machine: str | None) -> list[str]:
 
 def _ladders(profile: Profile) -> str:
     """The ladder, told once where the families share it."""
-    tables = {"atari": profile.atari, "mujoco": profile.mujoco, "gym": profile.gym}
-    texts = {f: ",".join(map(str, t.numenv)) for f, t in tables.items() if t}
+    texts = {name: ",".join(map(str, t.numenv)) for name, t in profile.tables.items()}
     if len(set(texts.values())) == 1:
         return next(iter(texts.values()))
-    return "  ".join(f"{family} {text}" for family, text in texts.items())
+    return "  ".join(f"{heading} {text}" for heading, text in texts.items())
 
 
 def _facts(found: Fingerprint) -> str:

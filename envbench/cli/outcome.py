@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import shutil
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -15,19 +19,21 @@ if TYPE_CHECKING:
     from envbench.statistics import Summary
 
 
-def show(campaign: Campaign, cpus: int, *, as_json: bool) -> bool:
-    """Print the cells measured so far; True when a cell failed. ``cpus``: the machine's."""
+def show(campaign: Campaign, cpus: int, *, as_json: bool, other_hardware: bool) -> bool:
+    """Print the cells measured so far; True when a cell failed. ``cpus``: the machine's.
+
+    ``other_hardware``: the machine is not the profile's.
+    """
     summaries = summarised(campaign, cpus)
     if as_json:
-        click.echo(document(campaign.plan.plan_id, summaries))
+        click.echo(document(campaign.plan.plan_id, summaries, other_hardware=other_hardware))
     elif summaries:
         click.echo(table(summaries))
         _say_notes(summaries)
         _say_stand_ins(campaign)
-        for summary in summaries:
-            if summary.failure:
-                _explain(summary)
-        tell(f"Recorded in {campaign.path}; `envbench report` puts it in the tables.")
+        for alike in _failed_alike(summaries):
+            _explain(alike)
+        _say_next(campaign, summaries)
     return any(s.failure and s.failure.reason != "interrupted" for s in summaries)
 
 
@@ -54,7 +60,7 @@ def table(summaries: list[Summary]) -> str:
     for summary in summaries:
         cell = summary.cell
         name = printable(f"{cell.env} {cell.task}")
-        label = printable(row_label(cell.backend, cell.variant))
+        label = printable(row_label(cell.backend, cell.shown))
         rows.append([name, label, cell.numenv, *_figures(summary)])
     heads = ["task", "backend", "numenv", "FPS", "95 % interval", "steps/s", "notes"]
     return tabulate(
@@ -84,13 +90,45 @@ def _figures(summary: Summary) -> list[str]:
     return [rates[0], interval, rates[1], ", ".join(summary.flags)]
 
 
-def _explain(summary: Summary) -> None:
-    """A failed cell's cause, tail and next step, on stderr."""
+def _failed_alike(summaries: list[Summary]) -> list[list[Summary]]:
+    """The failed cells, those of one backend that failed for the same reason together."""
+    groups: dict[tuple[str, ...], list[Summary]] = {}
+    for each in summaries:
+        if each.failure:
+            cause = (each.cell.env, each.cell.backend, each.failure.reason, each.failure.message)
+            groups.setdefault(cause, []).append(each)
+    return [*groups.values()]
+
+
+def _say_next(campaign: Campaign, summaries: list[Summary]) -> None:
+    """Where it is recorded, and the command that goes on from here."""
+    told = f"Recorded in {campaign.path}"
+    if campaign.unfinished or not any(summary.fps for summary in summaries):
+        tell(f"{told}.")
+        return
+    results = campaign.path.parent.parent
+    place = "" if str(results) == "results" else f" --results {shlex.quote(str(results))}"
+    tell(f"{told}; `{_program()} report{place}` puts it in the tables.")
+
+
+def _program() -> str:
+    """envbench as it was called: it need not be on the PATH."""
+    called = sys.argv[0]
+    on_path = shutil.which("envbench")
+    if on_path and os.path.realpath(on_path) == os.path.realpath(called):
+        return "envbench"
+    return called if os.path.basename(called) == "envbench" else "python -m envbench"
+
+
+def _explain(alike: list[Summary]) -> None:
+    """The cause, tail and next step of failed cells, on stderr."""
+    summary, more = alike[0], len(alike) - 1
     failure = summary.failure
     assert failure is not None
     where = f" in {failure.phase}" if failure.phase not in ("", failure.reason) else ""
     after = f" after {failure.step:,} steps" if failure.step else ""
-    tell(f"\n{summary.cell.key}: {failure.reason}{where}{after}")
+    others = f" (and {more} more cell{'s' if more > 1 else ''} of it)" if more else ""
+    tell(f"\n{summary.cell.key}{others}: {failure.reason}{where}{after}")
     tell("  " + failure.message.replace("\n", "\n  "))
     if failure.stderr_tail:
         lines = printable(failure.stderr_tail).splitlines()[-15:]
@@ -109,12 +147,12 @@ def _say_stand_ins(campaign: Campaign) -> None:
             tell(f"{backend} ran {other} in place of {task}.")
 
 
-def document(plan_id: str, summaries: list[Summary]) -> str:
+def document(plan_id: str, summaries: list[Summary], *, other_hardware: bool) -> str:
     """The ``--json`` document (docs/json.md)."""
     import msgspec
 
     from envbench.report.cells import SCHEMA, cell_json
 
-    cells = [cell_json(summary) for summary in summaries]
+    cells = [cell_json(summary, other_hardware=other_hardware) for summary in summaries]
     whole = {"schema": SCHEMA, "plan": plan_id, "cells": cells}
     return msgspec.json.format(msgspec.json.encode(whole)).decode()

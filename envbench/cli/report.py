@@ -92,7 +92,7 @@ def _files(
 
     known = catalogue()
     _warn(known.warnings)
-    found = subjects(selection.measured, known.profiles)
+    found = subjects(selection, known.profiles)
     files = {path: _filled(read_text(path), path, found) for path in into}
     if output is not None:
         files[output] = _filled(fresh(found), output, found)
@@ -148,9 +148,17 @@ def _write(files: Mapping[Path, tuple[str, int]]) -> None:
 def _print_cells(measured: Iterable[Measured]) -> None:
     import msgspec
 
+    from envbench.machine import catalogue
     from envbench.report.cells import SCHEMA, cell_json
+    from envbench.report.notes import elsewhere
 
-    cells = [cell_json(each.summary) for each in measured]
+    profiles = catalogue().profiles
+    cells = [
+        cell_json(
+            each.summary, other_hardware=elsewhere(each, profiles.get(each.summary.cell.machine))
+        )
+        for each in measured
+    ]
     click.echo(msgspec.json.encode({"schema": SCHEMA, "cells": cells}).decode())
 
 

@@ -71,6 +71,13 @@ from envbench.cli.options import (
     help="Environments in flight for each one received (async EnvPool).  [default: 3]",
 )
 @click.option(
+    "--numa-node",
+    "numa_nodes",
+    metavar="CORES",
+    multiple=True,
+    help="Cores of one node, such as 0-3, for envpool-numa; repeatable.  [default: the system's]",
+)
+@click.option(
     "--set",
     "given",
     type=KeyValue(),
@@ -89,6 +96,7 @@ from envbench.cli.options import (
     type=click.IntRange(0, 2**31 // 1000 - 1),
     default=0,
     show_default=True,
+    metavar="N",
     help="Of environments, actions and the order of runs.",
 )
 @click.option(

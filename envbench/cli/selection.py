@@ -8,8 +8,8 @@ import msgspec
 
 from envbench import backends, plan
 from envbench.errors import UnknownName, UsageError
-from envbench.machine import Profile
-from envbench.model import DEFAULT_TASK, FAMILIES, Cell, Family
+from envbench.machine import Profile, numa_nodes
+from envbench.model import DEFAULT_TASK, FAMILIES, Cell, Family, section
 from envbench.settings import settings_of
 
 
@@ -30,12 +30,15 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         return self.backends is None or "all" in self.backends
 
 
-def cells(asked: Asked, profile: Profile) -> list[Cell]:
-    """Every cell meant, in the order of the tables. Raises ``UsageError`` before any work."""
+def cells(asked: Asked, profile: Profile, cpus: int = 1) -> list[Cell]:
+    """Every cell meant, in the order of the tables. Raises ``UsageError`` before any work.
+
+    ``cpus``: how many may be used here, which is how many environments a ceiling has.
+    """
     chosen = []
     for family in families(asked):
         for name in backend_names(asked, family):
-            for numenv in ladder(asked, profile, family):
+            for numenv in _enough(asked, name, ladder(asked, profile, family, name, cpus)):
                 chosen.append(_cell(asked, profile, family, name, numenv))
     if not chosen:
         raise UsageError(
@@ -55,20 +58,23 @@ def families(asked: Asked) -> list[Family]:
             )
         return ["atari", "mujoco"]
     if asked.family not in FAMILIES:
-        raise UnknownName("env family", asked.family, list(FAMILIES))
+        error = UnknownName("env family", asked.family, list(FAMILIES))
+        error.hint += ". Leave --env out for both atari and mujoco"
+        raise error
     if asked.family == "gym" and asked.task is None:
         raise UsageError("--env gym needs --task, such as --task my_package:MyEnv-v0.")
     return [asked.family]  # type: ignore[list-item]
 
 
 def backend_names(asked: Asked, family: Family) -> list[str]:
-    """The backends meant for a family: those named, or all that measure environments there."""
+    """The backends meant for a family: those named, or all that run it save ceilings."""
     if asked.takes_all:
         named = set(asked.backends or []) - {"all"}
         for name in named:
             backends.get(name)
         known = backends.registry().values()
-        return [b.name for b in known if family in b.families and b.kind == "env"]
+        wanted = [b for b in known if b.kind != "ceiling" or b.name in named]
+        return [b.name for b in wanted if family in b.families]
     names = asked.backends or []
     both = asked.family is None
     for name in names:
@@ -78,12 +84,34 @@ def backend_names(asked: Asked, family: Family) -> list[str]:
     return [name for name in names if family in backends.get(name).families]
 
 
-def ladder(asked: Asked, profile: Profile, family: Family) -> list[int]:
-    """The numbers of environments meant: those named, or the profile's ladder."""
+def ladder(asked: Asked, profile: Profile, family: Family, name: str, cpus: int) -> list[int]:
+    """The numbers of environments meant: those named, or the profile's ladder for the backend.
+
+    A ceiling has no such number: it is one environment a core.
+    """
+    backend = backends.get(name)
+    if backend.kind == "ceiling":
+        if asked.numenv and asked.backends == [name]:
+            raise UsageError(
+                f"{name} takes no --numenv: it is measured with one environment a core."
+            )
+        return [cpus]
     if asked.numenv:
         return asked.numenv
-    table = profile.table(family)
+    table = profile.table(family, section(backend.kind, accelerator=backend.accelerator))
     return table.numenv if table else []
+
+
+def _enough(asked: Asked, name: str, numenvs: list[int]) -> list[int]:
+    """Those numbers that give every node of a backend with nodes an environment."""
+    if not any(setting.name == "nodes" for setting in backends.get(name).settings):
+        return numenvs
+    by_hand = asked.settings.get("nodes", "")
+    nodes = by_hand.count("/") + 1 if by_hand else numa_nodes()
+    enough = [numenv for numenv in numenvs if numenv >= nodes]
+    if not enough and asked.backends == [name]:
+        raise UsageError(f"{name} has {nodes} nodes here: --numenv takes as many or more.")
+    return enough
 
 
 def _cell(asked: Asked, profile: Profile, family: Family, name: str, numenv: int) -> Cell:

@@ -33,6 +33,7 @@ class Session:
         self.given = given
         self.as_json: bool = given["as_json"]
         self.exit_code = 0
+        self.other_hardware = False
 
     def carry_out(self) -> None:
         from envbench import lock, store
@@ -49,19 +50,34 @@ class Session:
         named = self.given["machine"]
         self.fingerprint = fingerprint()
         profile = choose(None if named is None else valid_name(named), self.fingerprint)
-        wanted = cells(asked, profile)
+        self._say_other_hardware(profile)
+        wanted = cells(asked, profile, self.fingerprint.usable_cpus)
         self.say_plugin_warnings()
         store.check_folder(self.given["results"], profile.name)
         with lock.acquire(wait=self.given["wait"], on_wait=tell):
             self._measure_all(asked, measure, profile, wanted)
         sys.exit(self.exit_code)
 
+    def _say_other_hardware(self, profile: Profile) -> None:
+        self.other_hardware = not profile.match.empty and not profile.fits(self.fingerprint)
+        if self.other_hardware:
+            tell(
+                f"Note: this machine is not the hardware of the profile {profile.name!r} "
+                f"({profile.hardware}): its figures will bear a footnote. "
+                "`envbench machines init NAME` makes a profile for this one."
+            )
+
     def _asked(self) -> Asked:
         from envbench.cli.selection import Asked
 
-        settings = dict(self.given["given"])
+        nodes = "/".join(self.given["numa_nodes"])
+        given = [*self.given["given"], *([("nodes", nodes)] if nodes else [])]
         if self.given["overcommit"] is not None:
-            settings["overcommit"] = self.given["overcommit"]
+            given.append(("overcommit", self.given["overcommit"]))
+        settings = dict(given)
+        if len(settings) < len(given):
+            twice = next(key for key, _ in given if [k for k, _ in given].count(key) > 1)
+            raise click.UsageError(f"the setting {twice!r} is given twice.")
         return Asked(
             family=self.given["family"],
             task=self.given["task"],
@@ -142,9 +158,10 @@ class Session:
             knows = any(c.env == family and (family, c.backend) not in cannot for c in wanted)
             if trouble.known_tasks is not None and not (asked.takes_all and knows):
                 task = next(c.task for c in wanted if (c.env, c.backend) == (family, name))
-                raise UnknownName(f"{family} task of {name}", task, trouble.known_tasks)
+                raise _unknown_task(family, name, task, trouble.known_tasks)
             tell(f"{name} cannot run {family} here: {trouble.failure.message}")
-            if trouble.failure.hint and not asked.takes_all:
+            nothing_left = len(cannot) == len({(c.env, c.backend) for c in wanted})
+            if trouble.failure.hint and (nothing_left or not asked.takes_all):
                 tell(f"  {trouble.failure.hint}")
         if asked.takes_all:
             wanted = [cell for cell in wanted if (cell.env, cell.backend) not in cannot]
@@ -152,7 +169,8 @@ class Session:
             self.exit_code = BackendUnavailable.exit_code
         if not wanted:
             raise BackendUnavailable(
-                "no backend can run here.", hint="`envbench backends` says what to do about it."
+                "no backend can run this here.",
+                hint="The lines above say what each lacks; `envbench backends` lists them all.",
             )
         return wanted
 
@@ -223,5 +241,17 @@ class Session:
             tell("Stopped. The same command goes on from here.")
         finally:
             campaign.listener.close()
-        failed = show(campaign, self.fingerprint.logical_cpus, as_json=self.as_json)
+        failed = show(
+            campaign,
+            self.fingerprint.logical_cpus,
+            as_json=self.as_json,
+            other_hardware=self.other_hardware,
+        )
         self.exit_code = self.exit_code or (CELL_FAILED if failed else 0)
+
+
+def _unknown_task(family: str, backend: str, task: str, known: list[str]) -> UnknownName:
+    error = UnknownName(f"{family} task of {backend}", task, known)
+    if family == "gym" and ":" not in task:
+        error.hint += ". A task of your own package is written my_package:MyEnv-v0"
+    return error

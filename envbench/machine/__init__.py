@@ -5,8 +5,9 @@ is found to be: what the report trusts. Nothing is read or probed at import.
 """
 
 from envbench.machine.host import choose, default_ladder, host_matches, profile_for_host
-from envbench.machine.probe import fingerprint
+from envbench.machine.probe import fingerprint, numa_nodes
 from envbench.machine.profile_file import (
+    TABLES,
     Match,
     Profile,
     Table,
@@ -20,6 +21,7 @@ from envbench.machine.shelf import LOCAL, Catalogue, Entry, catalogue, matching,
 
 __all__ = [
     "LOCAL",
+    "TABLES",
     "Catalogue",
     "Entry",
     "Match",
@@ -31,6 +33,7 @@ __all__ = [
     "fingerprint",
     "host_matches",
     "matching",
+    "numa_nodes",
     "parse_profile",
     "profile",
     "profile_for_host",

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 
 from envbench.errors import UnknownName
-from envbench.machine.profile_file import Match, Profile, Table
+from envbench.machine.profile_file import CPU_SIZES, GPU_SIZES, Match, Profile, Table
 from envbench.machine.shelf import catalogue, profile
 from envbench.model import Fingerprint
 
 ATARI_ROWS = ("for-loop", "subprocess", "sample-factory", "envpool-sync", "envpool-async")
 MUJOCO_ROWS = (*ATARI_ROWS, "envpool-numa")
+ACCELERATOR_ROWS = ("brax", "isaac-gym")
+PHYSICS_ROWS = ("mujoco-rollout", "mjx", "mujoco-warp", "genesis")
 _SMALLEST_TOP = 12
 _NOISE = re.compile(r"\((?:R|TM|C)\)|@.*$|\b(?:CPU|Processor|\d+-Core)\b", re.IGNORECASE)
 
@@ -37,6 +39,7 @@ def profile_for_host(found: Fingerprint) -> Profile:
     cpu, share = _model(found), _share(found)
     ladder = default_ladder(found.usable_cpus)
     cards = "".join(f", {found.gpus.count(gpu)} x {gpu}" for gpu in dict.fromkeys(found.gpus))
+    sizes = GPU_SIZES if found.gpus else CPU_SIZES
     plural = "" if share == "1" else "s"
     return Profile(
         name=_slug(cpu, share),
@@ -45,6 +48,8 @@ def profile_for_host(found: Fingerprint) -> Profile:
         match=host_matches(found),
         atari=Table(numenv=ladder, rows=list(ATARI_ROWS)),
         mujoco=Table(numenv=ladder, rows=list(MUJOCO_ROWS)),
+        accelerators=Table(numenv=sizes, rows=list(ACCELERATOR_ROWS)),
+        physics=Table(numenv=sizes, rows=list(PHYSICS_ROWS)),
     )
 
 

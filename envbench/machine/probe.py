@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -114,6 +115,18 @@ def quota_cpus(
         for root in roots:
             quotas += [q for group in _ancestry(root, path) if (q := _quota(group)) is not None]
     return min(quotas, default=None)
+
+
+def numa_nodes(folder: Path = Path("/sys/devices/system/node")) -> int:
+    """How many NUMA nodes the system has; 1 where it does not tell."""
+    return max(1, sum(re.fullmatch(r"node\d+", path.name) is not None for path in _listed(folder)))
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
 
 
 def _ancestry(root: Path, path: str) -> list[Path]:

@@ -29,11 +29,15 @@ import msgspec
 from msgspec import Meta
 
 from envbench.errors import StorageError, UsageError
-from envbench.model import Family, Fingerprint
+from envbench.model import Family, Fingerprint, Section
 from envbench.text import spelt_out
 
 MAX_BYTES = 64 * 1024
 MAX_LINE_BYTES = 8 * 1024  # tomllib's time grows with the square of a dotted key's length
+TABLES = ("atari", "mujoco", "gym", "accelerators", "physics")
+# How many environments backends that step them all in one program are measured with.
+GPU_SIZES = [256, 1024, 4096, 16384]
+CPU_SIZES = [64, 256, 1024]
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)")
 _BACKEND = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -123,22 +127,36 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     atari: Table | None = None
     mujoco: Table | None = None
     gym: Table | None = None
+    accelerators: Table | None = None
+    physics: Table | None = None
 
     def __post_init__(self) -> None:
         _check_text("title", self.title)
         if any(mark in self.title for mark in ("<", ">", "|", "--")):
             raise ValueError("`title` heads a marked table: it cannot hold < > | or --")
         _check_text("hardware", self.hardware or "-")
-        if not (self.atari or self.mujoco or self.gym):
+        if not self.tables:
             raise ValueError("a profile needs a table: [atari], [mujoco] or [gym]")
 
     def fits(self, found: Fingerprint) -> bool:
         """Is this the hardware of the profile? One that names no hardware fits none."""
         return not self.match.empty and self.match.fits(found)
 
-    def table(self, family: Family) -> Table | None:
-        """The family's table. ``gym`` has one always: a user's own task runs anywhere."""
-        given: Table | None = getattr(self, family)
+    @property
+    def tables(self) -> dict[str, Table]:
+        """The tables that the file has, by heading."""
+        found = {heading: getattr(self, heading) for heading in TABLES}
+        return {heading: table for heading, table in found.items() if table is not None}
+
+    def table(self, family: Family, section: Section = "") -> Table | None:
+        """The table of a family, or of its accelerators or its physics.
+
+        ``gym`` has one always, for a user's own task runs anywhere; and so have accelerators and
+        physics where there is MuJoCo: an accelerator is a matter of what is installed.
+        """
+        given = self.tables.get(section or family)
+        if given is None and section and self.mujoco and family == "mujoco":
+            return Table(numenv=CPU_SIZES if self.match.gpu is None else GPU_SIZES, rows=[])
         if given is None and family == "gym":
             other = self.atari or self.mujoco
             return other and Table(numenv=other.numenv, rows=["for-loop", "subprocess"])
@@ -216,7 +234,7 @@ def _refused(source: str, key: str, what: str) -> UsageError:
     return UsageError(
         f"{source}:{shown} {spelt_out(what)}",
         hint="A profile has title, hardware, [match] (cpu, cores, usable, gpu), and tables "
-        "[atari], [mujoco], [gym] with numenv and rows.",
+        "[atari], [mujoco], [gym], [accelerators], [physics] with numenv and rows.",
     )
 
 
@@ -226,7 +244,7 @@ def _refused(source: str, key: str, what: str) -> UsageError:
 def profile_toml(profile: Profile) -> str:
     """The profile as a TOML document that reads back as the same profile."""
     lines = [f"title = {_toml(profile.title)}", f"hardware = {_toml(profile.hardware)}"]
-    for heading in ("match", "atari", "mujoco", "gym"):
+    for heading in ("match", *TABLES):
         section = getattr(profile, heading)
         given = {} if section is None else msgspec.structs.asdict(section)
         pairs = [f"{key} = {_toml(value)}" for key, value in given.items() if value is not None]

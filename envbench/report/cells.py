@@ -17,8 +17,8 @@ from envbench.statistics import Summary
 SCHEMA = 1
 
 
-def cell_json(summary: Summary) -> dict[str, Any]:
-    """One cell as plain values."""
+def cell_json(summary: Summary, *, other_hardware: bool = False) -> dict[str, Any]:
+    """One cell as plain values. ``other_hardware``: measured on other than its profile's."""
     cell, failure = summary.cell, summary.failure
     return {
         "machine": cell.machine,
@@ -33,6 +33,6 @@ def cell_json(summary: Summary) -> dict[str, Any]:
         "frame_skip": cell.frame_skip,
         "interval": None if summary.interval is None else list(summary.interval),
         "runs": list(summary.runs),
-        "flags": list(summary.flags),
+        "flags": [*summary.flags, *(["other-hardware"] if other_hardware else [])],
         "failure": None if failure is None else msgspec.to_builtins(failure),
     }

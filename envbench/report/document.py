@@ -6,8 +6,9 @@ then it gets the profile's empty table. ``extended`` adds the blocks that a resu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 
 from envbench.errors import UsageError
 from envbench.model import Family
@@ -75,10 +76,7 @@ def filled(text: str, source: str, subjects: Mapping[str, Subject]) -> Filled:
         subject = subjects.get(block.heading)
         inner = text[block.start : block.end]
         if subject is None:
-            near = _near(block.heading, subjects)
-            warnings.append(
-                f"{source}:{block.line}: no machine or task for {block.heading!r}{near}"
-            )
+            warnings.append(f"{source}:{block.line}: {_unknown(block.heading, subjects)}")
         elif subject.measured or not inner.strip():
             contents[block.heading] = render(build(subject, parse(inner)))
             cells += len(subject.measured)
@@ -88,21 +86,30 @@ def filled(text: str, source: str, subjects: Mapping[str, Subject]) -> Filled:
 
 
 def _misspelt(text: str, source: str, subjects: Mapping[str, Subject]) -> list[str]:
-    """Comments that would be a subject's marker but for case and space."""
+    """Comments that would be a subject's marker but for case, space or a letter."""
     known = {name.casefold(): name for name in subjects}
+    meant = (
+        (line, comment, _nearest(comment.casefold(), known))
+        for line, comment in blocks.comments(text)
+    )
     return [
         f"{source}:{line}: the comment {comment!r} marks no table; a marker is written "
-        f"<!-- {known[comment.casefold()]} -->"
-        for line, comment in blocks.comments(text)
-        if comment.casefold() in known
+        f"<!-- {known[near]} -->"
+        for line, comment, near in meant
+        if near
     ]
 
 
-def _near(heading: str, subjects: Mapping[str, Subject]) -> str:
-    from difflib import get_close_matches
+def _nearest(name: str, known: Iterable[str]) -> str:
+    near = get_close_matches(name, known, n=1, cutoff=0.8)
+    return near[0] if near else ""
 
-    near = get_close_matches(heading, subjects, n=1, cutoff=0.7)
-    return f"; did you mean {near[0]!r}?" if near else ""
+
+def _unknown(heading: str, subjects: Mapping[str, Subject]) -> str:
+    """What to say of a marker that stands for nothing."""
+    near = _nearest(heading, subjects)
+    question = f"; did you mean {near!r}?" if near else f". Known: {', '.join(subjects)}"
+    return f"no machine or task for {heading!r}{question}"
 
 
 def extended(text: str, source: str, subjects: Mapping[str, Subject]) -> str:

@@ -36,7 +36,7 @@ def _text(entry: Entry, letters: dict[str, str]) -> str:
     superscript = ",".join(sorted((letters[note] for note in entry.notes), key=_order))
     superscript = f"<sup>{superscript}</sup>" if superscript else ""
     if entry.fps is None:
-        return entry.written or superscript
+        return entry.written + superscript
     figure = f"{entry.fps:.2f}"
     return f"**{figure}**{superscript}" if entry.best else figure + superscript
 

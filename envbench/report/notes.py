@@ -9,9 +9,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from envbench.machine import Profile
-from envbench.model import Failure, Fingerprint
+from envbench.model import Failure, Fingerprint, Verification
 from envbench.report.escape import markdown
 from envbench.report.selection import Measured
+from envbench.verdict import judge
 
 # How the line of notes begins: by it, a later report knows its own line from a person's.
 OPENING = "FPS is frames per second"
@@ -28,6 +29,13 @@ FLAGS = {
     "other-load": "Other programs used over a tenth of the machine's CPU time meanwhile.",
 }
 
+MARKS = {
+    "✓": "Does the reference's work",
+    "≠": "Does other work than the reference",
+    "✗": "Refused",
+    "–": "Not verified",
+}
+
 
 def of_entry(found: Measured, profile: Profile | None) -> list[str]:
     """The footnotes of one entry, in order."""
@@ -39,6 +47,23 @@ def of_entry(found: Measured, profile: Profile | None) -> list[str]:
     return notes
 
 
+def of_verification(found: Verification) -> list[str]:
+    """What is to be known of a row's work beside its badge (``envbench verify``)."""
+    verdict = judge(found)
+    told = [text for text in (verdict.audit, verdict.lock_step) if text]
+    sentence = markdown("; ".join(told), 300) + "."
+    if verdict.differences:
+        sentence += f" Differs in {markdown(', '.join(verdict.differences), 600)}."
+    return [f"{MARKS[verdict.badge]}: {sentence}"]
+
+
+def of_refusal(found: Verification) -> str:
+    """Why figures are not shown though there are some."""
+    verdict = judge(found)
+    cause = verdict.audit if found.responds is not False else verdict.lock_step
+    return f"No figure (accounting audit): {markdown(cause, 300)}."
+
+
 def of_failure(failure: Failure) -> str:
     """Why an entry is empty."""
     where = f" in {failure.phase.replace('_', ' ')}" if failure.phase else ""
@@ -48,13 +73,18 @@ def of_failure(failure: Failure) -> str:
 
 
 def _other_hardware(found: Measured, profile: Profile | None) -> str:
-    if profile is None or profile.match.empty:
-        return ""
-    if found.fingerprint is None:
+    if found.fingerprint is None and profile is not None and not profile.match.empty:
         return "The hardware that this was measured on is not recorded."
-    if profile.fits(found.fingerprint):
+    if found.fingerprint is None or not elsewhere(found, profile):
         return ""
     return f"Measured on other hardware than the profile's: {hardware(found.fingerprint)}."
+
+
+def elsewhere(found: Measured, profile: Profile | None) -> bool:
+    """Was it measured on other hardware than the profile's?"""
+    if profile is None or profile.match.empty or found.fingerprint is None:
+        return False
+    return not profile.fits(found.fingerprint)
 
 
 def hardware(found: Fingerprint) -> str:
@@ -65,10 +95,13 @@ def hardware(found: Fingerprint) -> str:
     return markdown(", ".join([words, *dict.fromkeys(found.gpus)]), 200)
 
 
-def of_table(measured: Sequence[Measured], *, others: bool = False) -> str:
+def of_table(
+    measured: Sequence[Measured], ceiling: Measured | None = None, *, others: bool = False
+) -> str:
     """The line under a table that has measured figures; "" where it has none.
 
-    ``others``: figures that no result stands behind are in it too.
+    ``ceiling``: what its rows' shares are of. ``others``: figures that no result stands behind
+    are in it too.
     """
     with_figures = [found for found in measured if found.summary.fps is not None]
     if not with_figures:
@@ -77,6 +110,7 @@ def of_table(measured: Sequence[Measured], *, others: bool = False) -> str:
     opening = f"{OPENING}: steps per second × frame_skip ({', '.join(f'{s:g}' for s in skips)})."
     sentences = [opening, *_in_flight(with_figures), *_stand_ins(with_figures)]
     sentences.append(_intervals(with_figures))
+    sentences += _ceiling(ceiling) if ceiling else []
     sentences += _machines(with_figures)
     if others:
         sentences.append("The other figures are the document's own.")
@@ -126,6 +160,16 @@ def _intervals(measured: Sequence[Measured]) -> str:
     reach = f"±{small} %" if small == large else f"±{small} % to ±{large} %"
     without = len(measured) - len(widths)
     return f"95 % intervals: {reach}{f'; {without} without' if without else ''}."
+
+
+def _ceiling(ceiling: Measured) -> list[str]:
+    cell, fps = ceiling.summary.cell, ceiling.summary.fps
+    if fps is None:
+        return []
+    alone = {"atari": "ALE", "mujoco": "mj\\_step"}.get(cell.env, "the engine")
+    cores = "1 core" if cell.numenv == 1 else f"{cell.numenv} cores"
+    flags = "".join(f" {FLAGS[flag]}" for flag in ceiling.summary.flags if flag != "one-go")
+    return [f"Ceiling: {alone} alone on {cores} makes {fps:.2f} FPS.{flags}"]
 
 
 def _machines(measured: Sequence[Measured]) -> list[str]:

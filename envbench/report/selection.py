@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from envbench import backends
-from envbench.model import Fingerprint, MachineFact, Plan, Record, Run
+from envbench.model import Cell, Fingerprint, MachineFact, Plan, Record, Run, Verification
 from envbench.plan import QUICK
 from envbench.report.escape import plain
 from envbench.statistics import Summary, summarise
@@ -55,11 +55,16 @@ class Measured:
         return 2 if self.summary.interval is None else 3
 
 
+Row = tuple[str, str, str, str]  # machine, family, task, label
+
+
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """What is shown, by machine, family, task, row and numenv; and what is not, in words."""
+    """What is shown, by machine, family, task, row and numenv; what was found out about each
+    row's work; and what is not shown, in words."""
 
     measured: list[Measured] = field(default_factory=list)
+    verified: dict[Row, Verification] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
 
@@ -67,6 +72,7 @@ class Selection:
 class _Archive:
     plans: dict[str, Plan] = field(default_factory=dict)
     machines: dict[str, Fingerprint] = field(default_factory=dict)
+    verified: list[Verification] = field(default_factory=list)
     # plan -> cell -> run id -> run: a copied file does not double its runs
     runs: dict[str, dict[bytes, dict[str, Run]]] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(dict))
@@ -76,7 +82,7 @@ class _Archive:
 def select(records: Iterable[Record]) -> Selection:
     """The measurements to show, of all records of all files."""
     archive = _sort(records)
-    best: dict[tuple[str, ...], Measured] = {}
+    every: dict[tuple[str, ...], list[Measured]] = defaultdict(list)
     warnings: list[str] = []
     for plan_id, cells in archive.runs.items():
         plan = archive.plans.get(plan_id)
@@ -97,12 +103,36 @@ def select(records: Iterable[Record]) -> Selection:
             found = _measured(plan, ordered, archive.machines)
             cell = found.summary.cell
             slot = (cell.machine, cell.env, cell.task, found.label, str(cell.numenv))
-            if slot not in best or best[slot].rank < found.rank:
-                best[slot] = found
+            every[slot].append(found)
         if unfinished:
             warnings.append(_unfinished(plan, unfinished))
-    shown = [best[slot] for slot in sorted(best)]
-    return Selection(measured=shown, warnings=warnings)
+    best = {slot: max(measured, key=lambda m: m.rank) for slot, measured in every.items()}
+    if aside := sum(_newer(each, best[slot]) for slot, each in every.items()):
+        warnings.append(
+            f"{aside} newer measurement{'s' if aside > 1 else ''} set aside: what has no interval "
+            "(quick, short, or under five processes) does not displace what has one"
+        )
+    return Selection(
+        measured=[best[slot] for slot in sorted(best)],
+        verified=_newest(archive.verified),
+        warnings=warnings,
+    )
+
+
+def _newest(verified: Iterable[Verification]) -> dict[Row, Verification]:
+    """The newest finding about each row's work; one that failed displaces no other."""
+    order = sorted(verified, key=lambda found: (found.failure is None, found.started_utc))
+    return {row_of(found.cell): found for found in order}
+
+
+def row_of(cell: Cell) -> Row:
+    """Where a cell stands, whatever its numenv."""
+    return cell.machine, cell.env, cell.task, backends.row_label(cell.backend, cell.shown)
+
+
+def _newer(measured: Iterable[Measured], shown: Measured) -> int:
+    """How many are newer than the one shown, and have a figure that is not."""
+    return sum(each.when > shown.when and each.summary.fps is not None for each in measured)
 
 
 def is_complete(plan: Plan, runs: Iterable[Run]) -> bool:
@@ -127,6 +157,8 @@ def _sort(records: Iterable[Record]) -> _Archive:
             archive.plans.setdefault(record.plan_id, record)
         elif isinstance(record, MachineFact):
             archive.machines[record.hash] = record.fingerprint
+        elif isinstance(record, Verification):
+            archive.verified.append(record)
     return archive
 
 
@@ -136,7 +168,7 @@ def _measured(plan: Plan, runs: list[Run], machines: dict[str, Fingerprint]) -> 
     cell = runs[0].cell
     return Measured(
         summary=summarise(runs, cpus=cpus, alone=len(plan.cells) == 1),
-        label=backends.row_label(cell.backend, cell.variant),
+        label=backends.row_label(cell.backend, cell.shown),
         plan_id=plan.plan_id,
         when=max(run.started_utc for run in runs),
         quick=plan.quick or _seconds(runs) < QUICK.measured_s,

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 
 from envbench import backends
 from envbench.machine import Profile, profile_for_host
-from envbench.model import DEFAULT_TASK, FAMILIES, Family
+from envbench.model import DEFAULT_TASK, FAMILIES, Family, Section, Verification
 from envbench.report.escape import comment
-from envbench.report.selection import Measured
+from envbench.report.selection import Measured, Selection
 
 FAMILY_TITLES: dict[Family, str] = {"atari": "Atari", "mujoco": "Mujoco", "gym": "Gym"}
 
@@ -25,32 +25,42 @@ class Subject:
 
     heading: str
     env: Family
+    section: Section = ""
     profile: Profile | None
+    ceiling: Measured | None = None
     ladder: list[int] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
     measured: list[Measured] = field(default_factory=list)
+    verified: dict[str, Verification] = field(default_factory=dict)  # by label
 
 
-def subjects(measured: Iterable[Measured], profiles: Mapping[str, Profile]) -> dict[str, Subject]:
+_Key = tuple[Family, str, Section]  # family, task, section
+_Group = Mapping[_Key, list[Measured]]
+
+
+def subjects(selection: Selection, profiles: Mapping[str, Profile]) -> dict[str, Subject]:
     """Every table that could be filled, by heading: machines with results first, then the others
-    by the size of their ladder; within a machine by family, the default task first."""
-    cells: dict[str, dict[tuple[Family, str], list[Measured]]] = {}
-    for found in measured:
+    by the size of their ladder; within a machine by family, the default task first, and of one
+    task the environments before the accelerators and the physics."""
+    cells: dict[str, dict[_Key, list[Measured]]] = {}
+    for found in selection.measured:
         cell = found.summary.cell
         tables = cells.setdefault(cell.machine, defaultdict(list))
-        tables[cell.env, cell.task].append(found)
+        tables[cell.env, cell.task, cell.section].append(found)
     unique: dict[str, Subject] = {}
     for name, profile, group in _machines(cells, profiles):
-        for family, task in _tables(profile, group):
-            subject = _subject(name, profile, family, task, group.get((family, task), []))
+        for key in _tables(profile, group):
+            verified = {
+                label: found
+                for (machine, *table, label), found in selection.verified.items()
+                if (machine, tuple(table), found.cell.section) == (name, key[:2], key[2])
+            }
+            subject = replace(_subject(name, profile, key, group), verified=verified)
             if subject.heading in unique and subject.measured:  # two machines of one title
-                own = heading(family, task, f"{profile.title if profile else name} ({name})")
+                own = heading(key, f"{profile.title if profile else name} ({name})")
                 subject = replace(subject, heading=own)
             unique.setdefault(subject.heading, subject)
     return unique
-
-
-_Group = Mapping[tuple[Family, str], list[Measured]]
 
 
 def _machines(
@@ -64,8 +74,8 @@ def _machines(
 
 
 def _size(name: str, profile: Profile | None) -> tuple[int, str]:
-    tables = [t for t in (profile.atari, profile.mujoco, profile.gym) if t] if profile else []
-    return max((table.numenv[-1] for table in tables), default=0), name
+    tables = [profile.atari, profile.mujoco, profile.gym] if profile else []
+    return max((table.numenv[-1] for table in tables if table), default=0), name
 
 
 def _on_the_spot(name: str, group: _Group) -> Profile | None:
@@ -78,36 +88,52 @@ def _on_the_spot(name: str, group: _Group) -> Profile | None:
     return None
 
 
-def _tables(profile: Profile | None, group: _Group) -> list[tuple[Family, str]]:
-    wanted = dict.fromkeys(group)
-    for family, task in DEFAULT_TASK.items():
-        if profile is not None and getattr(profile, family) is not None:
-            wanted[family, task] = None  # type: ignore[index]
-    return sorted(
-        wanted,
-        key=lambda key: (FAMILIES.index(key[0]), key[1] != DEFAULT_TASK.get(key[0]), key[1]),
+def _tables(profile: Profile | None, group: _Group) -> list[_Key]:
+    """A ceiling has no table: it stands under the table of its family's environments."""
+    wanted: dict[_Key, None] = dict.fromkeys(
+        (family, task, "" if section == "ceiling" else section) for family, task, section in group
     )
+    for family, task in DEFAULT_TASK.items():
+        if profile is not None and family in profile.tables:
+            wanted[family, task, ""] = None  # type: ignore[index]
+    return sorted(wanted, key=_place)
 
 
-def _subject(
-    name: str, profile: Profile | None, family: Family, task: str, measured: list[Measured]
-) -> Subject:
-    table = profile.table(family) if profile else None
+def _place(key: _Key) -> tuple[int, bool, str, Section]:
+    family, task, section = key
+    return FAMILIES.index(family), task != DEFAULT_TASK.get(family), task, section
+
+
+def _subject(name: str, profile: Profile | None, key: _Key, group: _Group) -> Subject:
+    family, task, section = key
+    measured = group.get(key, [])
+    table = profile.table(family, section) if profile else None
+    ceilings = group.get((family, task, "ceiling"), [])
     return Subject(
-        heading=heading(family, task, profile.title if profile else name),
+        heading=heading(key, profile.title if profile else name),
         env=family,
+        section=section,
         profile=profile,
+        ceiling=_newest(ceilings) if section != "accelerators" else None,
         ladder=list(table.numenv) if table else [],
         labels=_labels(table.rows if table else [], measured),
         measured=measured,
     )
 
 
-def heading(family: Family, task: str, machine: str) -> str:
-    """The marker's text: ``Atari - Laptop``, ``Gym my_package:MyEnv-v0 - Laptop``."""
+def _newest(ceilings: Sequence[Measured]) -> Measured | None:
+    return max(ceilings, key=lambda found: found.rank, default=None)
+
+
+def heading(key: _Key, machine: str) -> str:
+    """The marker's text: ``Atari - Laptop``, ``Gym my_package:MyEnv-v0 - Laptop``,
+    ``Mujoco (physics) - Laptop``."""
+    family, task, section = key
     title = FAMILY_TITLES[family]
     if task != DEFAULT_TASK.get(family):
         title = f"{title} {comment(task) or '?'}"
+    if section:
+        title = f"{title} ({section})"
     return f"{title} - {comment(machine) or '?'}"
 
 

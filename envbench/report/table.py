@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 
 from envbench import backends
 from envbench.model import Cell
-from envbench.report import notes
+from envbench.report import extras, notes
 from envbench.report.escape import markdown
 from envbench.report.existing import Existing, is_figure
 from envbench.report.selection import Measured
 from envbench.report.subjects import Subject
+from envbench.verdict import judge
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,59 +49,91 @@ class Table:
 def build(subject: Subject, existing: Existing | None = None) -> Table:
     """The table of a subject, merged into what stands in the document."""
     existing = existing or Existing()
-    columns = _columns(existing.header[1:], subject)
+    extra = extras.columns(subject)
+    columns = _columns(existing.header[1:], subject, extra)
     rows = _rows([row[0] for row in existing.rows], subject)
-    results = {(markdown(m.label), str(m.summary.cell.numenv)): m for m in subject.measured}
-    best = _best(subject.measured)
+    values = _values(subject, extra)
     lines: list[tuple[str, list[Entry]]] = []
+    others = False
     for label, row in rows:
         entries = []
-        for numenv, column in columns:
+        for name, column in columns:
             written = ""
             if row is not None and column is not None:
                 written = existing.rows[row][column + 1]
             # Of two rows or columns of one name only the first is filled.
-            found = results.pop((label, numenv), None)
-            entries.append(_entry(found, written, best, subject))
+            found = values.pop((label, name), None) or Entry(written=written)
+            if is_figure(written) and found.fps is None and name not in extra:
+                found = Entry(written=written)  # failed: what a person wrote there stays
+                others = True
+            entries.append(found)
         lines.append((label, entries))
-    others = any(is_figure(entry.written) for _, entries in lines for entry in entries)
     return Table(
         heading=markdown(subject.heading),
         columns=[name for name, _ in columns],
         rows=lines,
-        note=notes.of_table(subject.measured, others=others),
+        note=notes.of_table(subject.measured, subject.ceiling, others=others),
         footnotes=existing.footnotes,
         before=existing.before,
         after=existing.after,
     )
 
 
-def _entry(found: Measured | None, written: str, best: dict[int, str], subject: Subject) -> Entry:
-    if found is None:
-        return Entry(written=written)
+def _values(subject: Subject, extra: extras.Columns) -> dict[tuple[str, str], Entry]:
+    """What is known, by the row's label and the column's heading, both as they are written."""
+    best = _best(subject)
+    values = {
+        (markdown(label), name): Entry(written=text)
+        for name, texts in extra.items()
+        for label, text in texts.items()
+    }
+    for label in extra.get(extras.EQUAL_WORK, {}):
+        verified = subject.verified[label]
+        sentences = tuple(notes.of_verification(verified))
+        values[markdown(label), extras.EQUAL_WORK] = Entry(
+            written=judge(verified).badge, notes=sentences
+        )
+    for found in subject.measured:
+        place = markdown(found.label), str(found.summary.cell.numenv)
+        values[place] = _entry(found, best, subject)
+    return values
+
+
+def _entry(found: Measured, best: dict[int, str], subject: Subject) -> Entry:
+    verified = subject.verified.get(found.label)
+    if verified is not None and judge(verified).refused:
+        return Entry(notes=(notes.of_refusal(verified),))
     sentences = tuple(notes.of_entry(found, subject.profile))
     fps = found.summary.fps
-    if fps is None:  # failed: what a person wrote there stays as it is
-        return Entry(written=written) if is_figure(written) else Entry(notes=sentences)
-    cell = found.summary.cell
-    best_here = same_work(cell) and best[cell.numenv] == f"{fps:.2f}"
+    if fps is None:
+        return Entry(notes=sentences)
+    numenv = found.summary.cell.numenv
+    best_here = _competes(found, subject) and best.get(numenv) == f"{fps:.2f}"
     return Entry(fps=fps, best=best_here, notes=sentences)
 
 
 def same_work(cell: Cell) -> bool:
-    """Whether the cell may be the best of its column."""
-    return backends.same_work(cell.backend, cell.variant)
+    """Whether the cell's settings leave its backend's work as it is."""
+    return backends.same_work(cell.backend, cell.shown)
 
 
-def _best(measured: Iterable[Measured]) -> dict[int, str]:
-    """The best measured figure of each column as it is printed: equal ones are all best.
+def _competes(found: Measured, subject: Subject) -> bool:
+    """Whether it may be the best of its column: equal work, as far as anybody knows.
 
-    A row whose settings change the work (one constant action, say) does not compete.
+    A row whose settings change the work (one constant action, say) does not compete, nor one
+    that ``envbench verify`` saw part from the reference.
     """
+    verified = subject.verified.get(found.label)
+    parted = verified is not None and (judge(verified).refused or judge(verified).unequal)
+    return same_work(found.summary.cell) and not parted
+
+
+def _best(subject: Subject) -> dict[int, str]:
+    """The best measured figure of each column as it is printed: equal ones are all best."""
     best: dict[int, float] = {}
-    for found in measured:
+    for found in subject.measured:
         numenv, fps = found.summary.cell.numenv, found.summary.fps
-        if fps is not None and same_work(found.summary.cell):
+        if fps is not None and _competes(found, subject):
             best[numenv] = max(fps, best.get(numenv, 0.0))
     return {numenv: f"{fps:.2f}" for numenv, fps in best.items()}
 
@@ -108,7 +141,9 @@ def _best(measured: Iterable[Measured]) -> dict[int, str]:
 # ---------------------------------------------------------------- rows and columns
 
 
-def _columns(written: Sequence[str], subject: Subject) -> list[tuple[str, int | None]]:
+def _columns(
+    written: Sequence[str], subject: Subject, extra: Iterable[str]
+) -> list[tuple[str, int | None]]:
     """Each column's heading, and where the document has it."""
     columns: list[tuple[str, int | None]] = [(name, i) for i, name in enumerate(written)]
     known = {name for name, _ in columns}
@@ -116,7 +151,7 @@ def _columns(written: Sequence[str], subject: Subject) -> list[tuple[str, int | 
     for numenv in sorted(wanted):
         if str(numenv) not in known:
             columns.insert(_place(numenv, [name for name, _ in columns]), (str(numenv), None))
-    return columns
+    return [*columns, *((name, None) for name in extra if name not in known)]
 
 
 def _place(numenv: int, names: Sequence[str]) -> int:

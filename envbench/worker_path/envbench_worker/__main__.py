@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import signal
 import sys
 import time
 import traceback
@@ -28,14 +29,15 @@ TRACEBACK_TAIL = 4000
 class Worker:
     """Carries a job through its phases and knows where it is when something fails."""
 
-    def __init__(self, job: Dict[str, Any], event_fd: int) -> None:
+    def __init__(self, job: Dict[str, Any], folder: str, event_fd: int) -> None:
         self.job = job
+        self.folder = folder
         self.event_fd = event_fd
         self.phase = "start"
         self.meter: Any = None
 
     def emit(self, event: Dict[str, Any]) -> None:
-        os.write(self.event_fd, (json.dumps(event) + "\n").encode())
+        os.write(self.event_fd, (json.dumps(event, default=plain) + "\n").encode())
 
     def enter(self, phase: str) -> int:
         self.phase = phase
@@ -62,6 +64,8 @@ class Worker:
         start = self.enter("build")
         adapter.build()
         times["build_ns"] = time.perf_counter_ns() - start
+        if self.job["mode"] == "verify":
+            return dict(self.verify(adapter), close=adapter.close)
         self.meter = meter = Meter(adapter, self.job["protocol"], self.emit)
         self.enter("first_step")
         times["first_step_ns"] = meter.first_step()
@@ -78,19 +82,34 @@ class Worker:
             "measured": meter.measured.as_dict(),
             "steady": steady,
             "peak_memory_bytes": sensors.tree_peak_memory(os.getpid()),
-            "peak_gpu_memory_bytes": None,
+            "peak_gpu_memory_bytes": adapter.gpu_memory(),
             "load": load,
             "facts": dict(adapter.facts(), before=before),
             "close": adapter.close,
         }
 
+    def verify(self, adapter: Adapter) -> Dict[str, Any]:
+        """Lead the environments from their fixed start, then count what they do twice."""
+        from envbench_worker import witness
+
+        self.enter("first_step")
+        trace = adapter.follow(self.job["verify"]["lock_steps"])
+        if trace is not None:
+            witness.save(trace, self.folder)
+        self.enter("measure")
+        audit = witness.audit(adapter, self.job["verify"]["audit_calls"], self.emit)
+        return {"audit": audit, "facts": adapter.facts()}
+
     def failure(self, error: BaseException) -> Dict[str, Any]:
         """An ``envbench.model.Failure`` for anything that was raised."""
         missing = isinstance(error, ImportError) and self.phase == "import"
         tail = traceback.format_exc()[-TRACEBACK_TAIL:]
+        dead = self.meter.adapter.dead_child() if self.meter else None
+        if dead:
+            return dict(died(dead), phase=self.phase, step=self._steps_made(), stderr_tail=tail)
         return {
             "reason": "import" if missing else "exception",
-            "message": "{}: {}".format(type(error).__name__, error)[:2000],
+            "message": describe(error)[:2000],
             "phase": self.phase,
             "step": self._steps_made(),
             "stderr_tail": tail,
@@ -99,15 +118,36 @@ class Worker:
     def _steps_made(self) -> Any:
         if self.meter is None:
             return None
-        return self.meter.total_steps + self.meter.adapter.unfinished()
+        return int(self.meter.total_steps + self.meter.adapter.unfinished())
 
     def reply(self) -> Dict[str, Any]:
         try:
             return dict(self.measure(), ok=True)
         except UnknownTaskError as error:
             return {"ok": False, "failure": self.failure(error), "known_tasks": error.known}
-        except Exception as error:  # noqa: BLE001 - whatever a library raises is the answer
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever is raised is the answer
             return {"ok": False, "failure": self.failure(error)}
+
+
+def describe(error: BaseException) -> str:
+    """What was raised; a library's exception may itself not be printable."""
+    try:
+        return "{}: {}".format(type(error).__name__, error)
+    except Exception:  # noqa: BLE001 - it is being described: nothing is decided by it
+        return type(error).__name__
+
+
+def died(code: int) -> Dict[str, Any]:
+    """The failure of an adapter whose own process ended with this exit code, or -signal."""
+    if code > 0:
+        message = "a process of the environments ended with exit code {}".format(code)
+        return {"reason": "exit", "message": message, "exit_code": code}
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = "signal {}".format(-code)
+    message = "a process of the environments died of {}".format(name)
+    return {"reason": "signal", "message": message, "signal": name}
 
 
 def runtime() -> Dict[str, Any]:
@@ -126,10 +166,17 @@ def runtime() -> Dict[str, Any]:
     }
 
 
+def plain(value: Any) -> Any:
+    """NumPy's numbers as JSON has them."""
+    if hasattr(value, "item"):
+        return value.item()
+    raise TypeError("{} cannot be written down as JSON".format(type(value).__name__))
+
+
 def write_reply(folder: str, reply: Dict[str, Any]) -> None:
     partial = os.path.join(folder, "reply.json.partial")
     with open(partial, "w", encoding="utf-8") as file:
-        json.dump(reply, file)
+        json.dump(reply, file, default=plain)
     os.replace(partial, os.path.join(folder, "reply.json"))
 
 
@@ -140,7 +187,7 @@ def main(folder: str, event_fd: int) -> None:
         job = json.load(file)
     if job["family"] != "gym":  # libraries leave logs where they stand; a user's own task may read
         os.chdir(folder)
-    worker = Worker(job, event_fd)
+    worker = Worker(job, folder, event_fd)
     header = runtime()
     reply = worker.reply()
     close = reply.pop("close", None)

@@ -58,7 +58,8 @@ def _batch(space: Any, numenv: int, rng: np.random.Generator) -> Any:
         start = int(getattr(space, "start", 0))
         return rng.integers(start, start + int(space.n), size=numenv).astype(space.dtype)
     shape = (numenv,) + tuple(space.shape)
-    return rng.uniform(space.low, space.high, size=shape).astype(space.dtype)
+    # Of a float32's values also where a library takes float64: every backend gets the same.
+    return rng.uniform(space.low, space.high, size=shape).astype(np.float32).astype(space.dtype)
 
 
 def _is_discrete(space: Any) -> bool:

@@ -2,18 +2,20 @@
 
 An adapter module imports its library at the top and offers a subclass of ``Adapter``. Its life in
 a worker: ``__init__`` → ``probe`` (always; up to here timed as *import*) → ``build`` → ``run`` many
-times → ``facts`` → ``close``.
+times → ``facts`` → ``close``; where backends are compared (``mode`` verify) ``build`` →
+``follow`` → ``run`` and ``recount`` by turns → ``facts`` → ``close``.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Dict, List, NamedTuple
+from typing import Any, Dict, List, NamedTuple, Optional
 
 
 class Job(NamedTuple):
     """The part of a job that an adapter sees (see ``envbench.model.Job`` for the whole)."""
 
+    mode: str  # probe, measure, or verify: from one fixed start, at leisure
     family: str  # atari, mujoco or gym
     task: str
     numenv: int  # environments a consumer receives per vector step
@@ -28,6 +30,14 @@ class Counts(NamedTuple):
 
     steps: int  # transitions received: an action applied, an observation returned
     resets: int  # reset-only results received: not transitions
+
+
+class Trace(NamedTuple):
+    """What environments did in lock-step: arrays of shape (calls, numenv, …)."""
+
+    observations: Any
+    rewards: Any
+    ended: Any  # bool: terminated or truncated
 
 
 class UnknownTaskError(Exception):
@@ -62,10 +72,38 @@ class Adapter(ABC):
         """Transitions of a ``run`` that an exception ended; asked for only then."""
         return 0
 
+    def dead_child(self) -> Optional[int]:
+        """Where processes of the adapter's own step: the exit code (or -signal) of one that ended
+        early. Asked for after an exception only."""
+        return None
+
     @abstractmethod
     def facts(self) -> Dict[str, Any]:
         """What ran: at least observation_shape and observation_dtype (of one environment),
-        action_source, autoreset and env_instances."""
+        action_source, autoreset and env_instances; in ``work`` what is done a step, by the names
+        of ``envbench.ledger``."""
+
+    def gpu_memory(self) -> Optional[int]:
+        """Peak bytes of GPU memory, by the library's own count; None where there is no GPU."""
+        return None
+
+    def follow(self, calls: int) -> Optional[Trace]:
+        """Verify: the first ``calls`` batches of the seeded actions, from the fixed start.
+
+        The fixed start is without noise: MuJoCo's initial state (for physics, at rest in it), an
+        Atari game after one no-op. Environment i gets column i of the k-th batch as its k-th
+        action, however results arrive. For physics an observation is qpos and qvel in one row and
+        a reward is zero. None where the library cannot be led.
+        """
+        return None
+
+    def recount(self) -> Optional[float]:
+        """Verify: the frames of the latest ``run``'s transitions, counted in another way.
+
+        By the environments themselves: an emulator's frame number, simulated time / 0.01 s, an
+        elapsed-step counter x frame_skip. None where nothing else counts them.
+        """
+        return None
 
     def close(self) -> None:  # noqa: B027 - nothing to end is, too
         """End the environments and their processes."""

@@ -66,11 +66,12 @@ class Meter:
         while True:
             calls = self._fitting()
             elapsed = self._last - self._origin
+            enough = len(self.warmup.ns) - ramp >= STEADY_WINDOWS
             steady = is_steady(self.warmup, ramp)
-            if elapsed >= self.protocol["warmup_min_s"] * 1e9 and steady:
+            if elapsed >= self.protocol["warmup_min_s"] * 1e9 and enough and steady:
                 return True
             if elapsed >= self.protocol["warmup_max_s"] * 1e9:
-                return steady
+                return steady  # of as many windows as there was time for, at least four
             self._window("warmup", self.warmup, calls)
 
     def measure(self) -> None:

@@ -41,27 +41,33 @@ def machine_cpu() -> Optional[Dict[str, float]]:
 
 
 def throttling() -> Optional[Dict[str, float]]:
-    """Periods in which the cgroup's CPU quota stopped us, and for how many seconds."""
+    """Periods in which a CPU quota stopped us, and for how many seconds.
+
+    Of the control group and of those above it (a container's, a user's): all are summed.
+    """
     if not _stat_paths:
-        _stat_paths.extend(group_files("cpu", "cpu.stat", "cpu.stat"))
+        _stat_paths.extend(p for p in group_files("cpu", "cpu.stat", "cpu.stat") if _read(p))
+    found = None
     for path in _stat_paths:
         pairs = dict(line.split() for line in _read(path).splitlines() if line.count(" ") == 1)
         if "nr_throttled" in pairs:
-            seconds = int(pairs.get("throttled_usec", 0)) / 1e6
-            seconds += int(pairs.get("throttled_time", 0)) / 1e9
-            return {"periods": int(pairs["nr_throttled"]), "seconds": seconds}
-    return None
+            found = found or {"periods": 0, "seconds": 0.0}
+            found["periods"] += int(pairs["nr_throttled"])
+            found["seconds"] += int(pairs.get("throttled_usec", 0)) / 1e6
+            found["seconds"] += int(pairs.get("throttled_time", 0)) / 1e9
+    return found
 
 
 _stat_paths: List[str] = []  # looked up once: they are read at every window
 
 
 def group_files(controller: str, v2: str, v1: str) -> List[str]:
-    """Where this process's control group keeps a file: version 2's and version 1's name of it.
+    """Where this process's control groups keep a file: version 2's and version 1's name of it.
 
-    The group's own folder first, then the root: a container often sees only that.
+    The group's own folder first, then those above it up to the root: a quota of any of them
+    holds, and a container often sees only the root.
     """
-    own, root = [], []
+    found: List[str] = []
     for line in _read("/proc/self/cgroup").splitlines():
         _, controllers, group = line.split(":", 2)
         if controllers == "":
@@ -70,9 +76,10 @@ def group_files(controller: str, v2: str, v1: str) -> List[str]:
             base, name = "/sys/fs/cgroup/" + controller, v1
         else:
             continue
-        own.append("{}{}/{}".format(base, group.rstrip("/"), name))
-        root.append("{}/{}".format(base, name))
-    return own + root
+        parts = [part for part in group.split("/") if part not in ("", "..")]
+        for depth in range(len(parts), -1, -1):
+            found.append("/".join([base] + parts[:depth] + [name]))
+    return found
 
 
 def pressure() -> Optional[float]:
@@ -199,16 +206,17 @@ def before() -> Dict[str, Any]:
     known = {
         "cpu_pressure": _read("/proc/pressure/cpu").split("\n")[0] or None,
         "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").strip() or None,
-        "cpu_quota": _first(group_files("cpu", "cpu.max", "cpu.cfs_quota_us")),
-        "memory_limit": _first(group_files("memory", "memory.max", "memory.limit_in_bytes")),
+        "steal_s_since_boot": (machine_cpu() or {}).get("steal"),
+        "cpu_quota": _limits(group_files("cpu", "cpu.max", "cpu.cfs_quota_us")),
+        "memory_limit": _limits(group_files("memory", "memory.max", "memory.limit_in_bytes")),
     }
     return {key: value for key, value in known.items() if value is not None}
 
 
-def _first(paths: List[str]) -> Optional[str]:
-    """What the first of these files that there is says."""
-    texts = (_read(path).strip() for path in paths)
-    return next((text for text in texts if text), None)
+def _limits(paths: List[str]) -> Optional[List[str]]:
+    """What these files say, this group's first, then those above it."""
+    texts = [_read(path).strip() for path in paths]
+    return [text for text in texts if text] or None
 
 
 def load_average() -> Optional[float]:

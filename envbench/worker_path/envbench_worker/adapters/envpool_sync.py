@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import islice
-from typing import Any
+from itertools import cycle, islice
+from typing import Any, Optional
+
+import numpy as np
 
 from envbench_worker.adapters.envpool_tasks import EnvPool
-from envbench_worker.contract import Counts
+from envbench_worker.contract import Counts, Trace
 
 
 class EnvPoolSync(EnvPool):
@@ -23,3 +25,10 @@ class EnvPoolSync(EnvPool):
             result = step(batch)
             hold(result[4]["elapsed_step"])
         return self._count(elapsed, calls)
+
+    def follow(self, calls: int) -> Optional[Trace]:
+        if not self._fixed_start():
+            return None
+        results = [self.pool.step(batch) for batch in islice(cycle(self.bank), calls)]
+        observations, rewards, *flags = (np.stack(each) for each in list(zip(*results))[:4])
+        return Trace(observations, rewards, flags[0] | flags[1])

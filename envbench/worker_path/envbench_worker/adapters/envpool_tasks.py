@@ -2,17 +2,22 @@
 
 EnvPool resets on the step after an episode's end, as Gymnasium does; it marks such a result with
 ``elapsed_step`` 0, which is what is counted (exact in both modes, whatever order results come).
+
+Where backends are compared (mode verify) an episode starts without noise: a game after exactly
+one no-op (EnvPool draws from 1 to ``noop_max``; with fire_reset the fire takes its place), a robot
+in its model's initial state.
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 import envpool
 import numpy as np
 from envpool.registration import registry
 
 from envbench_worker import actions
+from envbench_worker.adapters import envpool_audit
 from envbench_worker.contract import Adapter, Counts, UnknownTaskError
 
 
@@ -26,7 +31,12 @@ class EnvPool(Adapter):
 
     def build(self) -> None:
         job = self.job
-        self.pool = envpool.make(job.task, env_type="gymnasium", **self._arguments())
+        arguments = self._arguments()
+        if job.mode == "verify":
+            arguments.update(self._fixed_start())
+        self.pool = envpool.make(job.task, env_type="gymnasium", **arguments)
+        if job.mode == "verify":
+            self.pool = envpool_audit.Watched(self.pool, self._work())
         space = self.pool.action_space
         self.bank = actions.bank(space, job.numenv, job.seed, job.settings["actions"])
         self.batches = actions.forever(self.bank)
@@ -56,12 +66,29 @@ class EnvPool(Adapter):
             )
         return arguments
 
+    def _fixed_start(self) -> Dict[str, Any]:
+        """Arguments with which every episode starts alike; empty where there are none."""
+        if self.job.family == "atari":
+            return {"noop_max": 1}
+        takes_noise = "reset_noise_scale" in envpool.make_spec(self.job.task).config._fields
+        return {"reset_noise_scale": 0.0} if takes_noise else {}
+
     def _count(self, elapsed: Any, calls: int) -> Counts:
         resets = int((np.frombuffer(b"".join(elapsed), dtype=np.int32) == 0).sum())
         return Counts(calls * self.job.numenv - resets, resets)
 
     def unfinished(self) -> int:
         return self._count(self.held, len(self.held)).steps if self.held else 0
+
+    def recount(self) -> Optional[float]:
+        return self.pool.frames_of(len(self.held))  # type: ignore[no-any-return]
+
+    def _work(self) -> Dict[str, Any]:
+        """What is done a step when measuring."""
+        spec = envpool.make_spec(self.job.task, **self._arguments())
+        return envpool_audit.work(
+            self.job.family, spec.config._asdict(), self.pool.observation_space
+        )
 
     def facts(self) -> Dict[str, Any]:
         space = self.pool.observation_space
@@ -77,6 +104,7 @@ class EnvPool(Adapter):
             "threads": self.job.settings["threads"] or "library default",
             "library_task": self.job.task,
             "library_arguments": {key: _plain(value) for key, value in config.items()},
+            "work": self._work(),
         }
 
     def close(self) -> None:

@@ -5,17 +5,23 @@ resizing, a stack of 4, up to 30 no-ops, no fire at reset, no sticky actions, no
 reward clipping, the minimal action set, at most 108,000 frames an episode. ``Ant-v3`` is no
 longer in Gymnasium: ``Ant-v4`` with ``use_contact_forces=True`` stands in (the same 111
 observations; it also computes the contact forces that v3 leaves at zero).
+
+Where backends are compared (mode verify) an episode starts without noise: a game after exactly
+one no-op (AtariPreprocessing draws from 1 to ``noop_max``), a robot in its model's initial state.
 """
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from functools import partial
 from importlib import import_module
 from typing import Any, Callable, Dict, List, Tuple
 
 import gymnasium
+from gymnasium.envs.registration import load_env_creator
 
+from envbench_worker.adapters import gymnasium_audit
 from envbench_worker.contract import Job, UnknownTaskError
 
 
@@ -62,10 +68,28 @@ def gym_id(job: Job) -> Tuple[str, Dict[str, Any]]:
             "full_action_space": False,
             "max_num_frames_per_episode": 108_000,
         }
-    if job.family == "mujoco" and job.task.endswith("-v3"):
+    if job.family == "mujoco":
         contact = job.task == "Ant-v3" and job.settings.get("contact_forces", True)
-        return job.task[:-1] + "4", {"use_contact_forces": True} if contact else {}
+        identifier = job.task[:-1] + "4" if job.task.endswith("-v3") else job.task
+        return identifier, {"use_contact_forces": True} if contact else {}
     return job.task, {}
+
+
+def has_fixed_start(job: Job) -> bool:
+    """Can every episode start alike? A task of the user's own has its seeds for that."""
+    return job.family != "mujoco" or _takes_noise(gym_id(job)[0])
+
+
+def _takes_noise(identifier: str) -> bool:
+    creator = load_env_creator(gymnasium.spec(identifier).entry_point)
+    return "reset_noise_scale" in inspect.signature(creator).parameters
+
+
+def _without_noise(job: Job) -> Dict[str, Any]:
+    """More arguments, where episodes are to start alike."""
+    if job.mode == "verify" and job.family == "mujoco" and _takes_noise(gym_id(job)[0]):
+        return {"reset_noise_scale": 0.0}
+    return {}
 
 
 def maker(job: Job) -> Callable[[], Any]:
@@ -76,11 +100,14 @@ def maker(job: Job) -> Callable[[], Any]:
 def _make(job: Job) -> Any:
     _register(job)
     identifier, kwargs = gym_id(job)
+    kwargs.update(_without_noise(job))
     with warnings.catch_warnings():
         # "Ant-v4 is out of date": known, and said in the report.
         warnings.simplefilter("ignore", DeprecationWarning)
         env = gymnasium.make(identifier, **kwargs)
-    return _preprocessed(env, job) if job.family == "atari" else env
+    if job.family == "atari":
+        env = _preprocessed(env, job)
+    return gymnasium_audit.Counted(env, job) if job.mode == "verify" else env
 
 
 def _preprocessed(env: Any, job: Job) -> Any:
@@ -88,7 +115,7 @@ def _preprocessed(env: Any, job: Job) -> Any:
 
     env = AtariPreprocessing(
         env,
-        noop_max=30,
+        noop_max=1 if job.mode == "verify" else 30,
         frame_skip=int(job.frame_skip),
         screen_size=84,
         terminal_on_life_loss=False,
@@ -111,27 +138,16 @@ def _register(job: Job) -> None:
 
 
 def described(job: Job) -> Dict[str, Any]:
-    """For the record: exactly what was made."""
+    """For the record: what is made for measuring, read off one more environment afterwards."""
     identifier, kwargs = gym_id(job)
     facts: Dict[str, Any] = {"library_task": identifier, "library_arguments": kwargs}
+    if job.family == "gym":  # making a stranger's environment once more may cost or do anything
+        return dict(facts, work={})
+    env = _make(job._replace(mode="measure"))
+    facts["work"] = work = gymnasium_audit.work(env, job.family)
     if job.family == "atari":
         facts["preprocessing"] = "AtariPreprocessing(noop_max=30, area 84x84 grey), stack of 4"
     if job.family == "mujoco":
-        facts.update(_physics(job))
-    return facts
-
-
-def _physics(job: Job) -> Dict[str, Any]:
-    """Read off one more environment, after everything was measured."""
-    env = _make(job)
-    unwrapped = env.unwrapped
-    option = unwrapped.model.opt
-    facts = {
-        "physics_timestep_s": float(option.timestep),
-        "substeps": int(unwrapped.frame_skip),
-        "integrator": int(option.integrator),
-        "solver": int(option.solver),
-        "iterations": int(option.iterations),
-    }
+        facts.update(physics_timestep_s=work["timestep_s"], substeps=work["substeps"])
     env.close()
     return facts

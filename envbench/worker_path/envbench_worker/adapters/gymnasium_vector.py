@@ -8,15 +8,15 @@ counted once a window.
 from __future__ import annotations
 
 from abc import abstractmethod
-from itertools import islice
-from typing import Any, Dict
+from itertools import cycle, islice
+from typing import Any, Dict, Optional
 
 import gymnasium
 import numpy as np
 
 from envbench_worker import actions
 from envbench_worker.adapters import gymnasium_tasks
-from envbench_worker.contract import Adapter, Counts
+from envbench_worker.contract import Adapter, Counts, Trace
 
 
 def _check_autoreset() -> None:
@@ -75,6 +75,21 @@ class GymnasiumVector(Adapter):
         calls = len(self.held) // 2
         return self._count(self.held[: 2 * calls], calls).steps if calls else 0
 
+    def follow(self, calls: int) -> Optional[Trace]:
+        space = self.envs.single_observation_space
+        if space.shape is None or not gymnasium_tasks.has_fixed_start(self.job):
+            return None
+        results = [self.envs.step(batch) for batch in islice(cycle(self.bank), calls)]
+        observations, rewards, *flags = (np.stack(each) for each in list(zip(*results))[:4])
+        ended = flags[0] | flags[1]
+        self.ended = int(ended[-1].sum())
+        self.envs.call("frames_made")  # these were led: only what ``run`` makes is counted twice
+        return Trace(observations, rewards, ended)
+
+    def recount(self) -> Optional[float]:
+        frames = self.envs.call("frames_made")
+        return None if None in frames else float(sum(frames))
+
     def facts(self) -> Dict[str, Any]:
         space = self.envs.single_observation_space
         facts: Dict[str, Any] = {
@@ -85,6 +100,8 @@ class GymnasiumVector(Adapter):
             "env_instances": self.job.numenv,
         }
         facts.update(gymnasium_tasks.described(self.job))
+        returned = ("autoreset", "observation_shape", "observation_dtype")
+        facts["work"].update({name: facts[name] for name in returned}, returned_to="host")
         return facts
 
     def close(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from typing import Any, Dict, Optional
 
 from gymnasium.vector import AsyncVectorEnv
 
@@ -18,6 +18,14 @@ class Subprocess(GymnasiumVector):
             shared_memory=settings["shared_memory"],
             context=settings["context"] or None,
         )
+
+    def dead_child(self) -> Optional[int]:
+        """A native library that crashes takes one process with it; its pipe only says EOF."""
+        processes = getattr(getattr(self, "envs", None), "processes", [])
+        for process in processes:
+            process.join(timeout=0.2)  # what broke the pipe may not be reaped yet
+        ended = [process.exitcode for process in processes if process.exitcode]
+        return ended[0] if ended else None
 
     def facts(self) -> Dict[str, Any]:
         return dict(super().facts(), processes=self.job.numenv)

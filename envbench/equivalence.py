@@ -1,0 +1,150 @@
+"""PURE: do two backends do the same, from the same start by the same actions?
+
+A trace is an ``.npz`` of arrays (``envbench_worker.witness.save``): observations
+(steps, environments, …), rewards and ended (steps, environments). What is compared of an
+observation, and how far apart still counts as equal, is a family's ``Standard``:
+
+* atari: the newest frame of the stack, mean absolute difference in grey levels a pixel, rewards
+  equal, for 200 steps. Libraries shrink a frame with different rounding; a game that went another
+  way differs by ten times the tolerance.
+* mujoco: positions and velocities (the first 27 numbers of Ant's observation: what follows are
+  contact forces, which are the ledger's), largest absolute difference under 1e-4, for 3 steps.
+  Other releases of MuJoCo differ by about 1e-6 after one step, and touching the ground (step 4)
+  multiplies it: contact dynamics are chaotic, and equal physics part soon after. A skipped
+  frame or another action differs by 0.01 and more in the first step.
+* physics: qpos and qvel, the same way; single precision has its own reach.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from envbench.model import Agreement, Audit, Family, Kind
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standard:
+    """``steps`` that have to agree within ``tolerance``; rewards within ``reward_tolerance``."""
+
+    reference: str
+    steps: int
+    tolerance: float
+    reward_tolerance: float
+    unit: str
+
+
+STANDARDS: dict[tuple[Family, Kind], Standard] = {
+    ("atari", "env"): Standard(
+        reference="for-loop", steps=200, tolerance=0.25, reward_tolerance=0.0, unit="grey levels"
+    ),
+    ("mujoco", "env"): Standard(
+        reference="for-loop", steps=3, tolerance=1e-4, reward_tolerance=1e-4, unit=""
+    ),
+    ("gym", "env"): Standard(
+        reference="for-loop", steps=200, tolerance=1e-9, reward_tolerance=1e-9, unit=""
+    ),
+    ("mujoco", "physics"): Standard(
+        reference="mujoco-rollout", steps=5, tolerance=1e-3, reward_tolerance=0.0, unit=""
+    ),
+}
+ANT_STATE = 27  # of Ant's observation: 13 positions and 14 velocities, before contact forces
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trace:
+    """Arrays of (steps, environments, …)."""
+
+    observations: Array
+    rewards: Array
+    ended: Array
+
+
+def read_trace(raw: bytes) -> Trace:
+    """The arrays of an ``.npz``; ``ValueError`` for anything else. Never a pickle."""
+    import zipfile
+
+    import numpy as np
+
+    try:
+        with np.load(io.BytesIO(raw), allow_pickle=False) as arrays:
+            found = {name: arrays[name] for name in ("observations", "rewards", "ended")}
+    except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile) as error:
+        raise ValueError(f"a trace cannot be read: {error}") from error
+    leading = {array.shape[:2] for array in found.values()}
+    if len(leading) != 1 or len(next(iter(leading))) != 2:
+        raise ValueError("the arrays of a trace differ in steps or environments")
+    return Trace(**found)
+
+
+def compare(family: Family, kind: Kind, reference: str, led: Trace, own: Trace) -> Agreement:
+    """How far ``own`` is from ``led`` (the reference's), over the steps that both have."""
+    import numpy as np
+
+    steps, environments = np.minimum(led.rewards.shape, own.rewards.shape)
+    a, b = (_compared(family, kind, each)[:steps, :environments] for each in (led, own))
+    if a.shape != b.shape:
+        raise ValueError(f"observations of {b.shape[2:]} and {a.shape[2:]} cannot be compared")
+    apart = np.abs(a.astype(np.float64) - b.astype(np.float64)).reshape(steps, environments, -1)
+    each = apart.mean(axis=2) if family == "atari" else apart.max(axis=2)
+    rewards = np.abs(led.rewards[:steps, :environments] - own.rewards[:steps, :environments])
+    ends = led.ended[:steps, :environments] == own.ended[:steps, :environments]
+    return Agreement(
+        reference=reference,
+        distances=[_finite(x) for x in each.max(axis=1)],
+        reward_distances=[_finite(x) for x in rewards.max(axis=1)],
+        same_ends=bool(ends.all()),
+    )
+
+
+def agreed(standard: Standard, found: Agreement) -> int:
+    """How many steps from the start agree within the standard's tolerances."""
+    pairs = zip(found.distances, found.reward_distances, strict=True)
+    for step, (distance, reward) in enumerate(pairs):
+        if distance > standard.tolerance or reward > standard.reward_tolerance:
+            return step
+    return len(found.distances)
+
+
+def equal(standard: Standard, found: Agreement) -> bool:
+    """Did as many steps agree as the standard asks for?"""
+    return agreed(standard, found) >= min(standard.steps, max(1, len(found.distances)))
+
+
+def responds(trace: Trace) -> bool:
+    """Do observations change from step to step, and do different actions make them different?
+
+    What a backend must do even where there is no reference to follow. It needs two environments.
+    """
+    flat = trace.observations.reshape(*trace.observations.shape[:2], -1)
+    moves = bool((flat[1:] != flat[:-1]).any(axis=(1, 2)).mean() > 0.5)
+    differ = flat.shape[1] < 2 or bool((flat[:, 0] != flat[:, 1]).any())
+    return moves and differ
+
+
+def counted(audit: Audit, frame_skip: float) -> bool | None:
+    """Is what the backend claims what its environments made? None: nothing else counts it."""
+    if audit.frames is None:
+        return None
+    claimed = audit.steps * frame_skip
+    return abs(claimed - audit.frames) < min(0.5, frame_skip / 2)
+
+
+def _compared(family: Family, kind: Kind, trace: Trace) -> Array:
+    observations = trace.observations
+    if family == "atari":
+        return observations[:, :, -1]
+    return observations[:, :, :ANT_STATE] if (family, kind) == ("mujoco", "env") else observations
+
+
+def _finite(value: float) -> float:
+    """JSON has no infinity; a difference that is no number is as large as can be."""
+    import math
+
+    return float(value) if math.isfinite(value) else 1e308

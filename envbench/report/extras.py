@@ -1,0 +1,65 @@
+"""PURE: the columns of a table that are no number of environments.
+
+With a ceiling: each row's share of it, at its best. For accelerators and physics: what a start
+costs, at the row's largest numenv: start-up (import and build), compile (the first step), peak
+memory of the host's processes and of the GPU. After ``envbench verify``: a badge a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from envbench.report.selection import Measured
+from envbench.report.subjects import Subject
+from envbench.statistics import Costs
+from envbench.verdict import judge
+
+CEILING = "Of ceiling"
+EQUAL_WORK = "Equal work"
+COSTS: dict[str, Callable[[Costs], str]] = {
+    "Start-up": lambda costs: _seconds(costs.start_s),
+    "Compile": lambda costs: _seconds(costs.first_step_s),
+    "Host memory": lambda costs: _memory(costs.memory_bytes),
+    "GPU memory": lambda costs: _memory(costs.gpu_memory_bytes),
+}
+
+Columns = dict[str, dict[str, str]]  # heading -> row label -> text
+
+
+def columns(subject: Subject) -> Columns:
+    """The extra columns in order; one that would be empty is left out."""
+    section, ceiling = subject.section, subject.ceiling
+    rows: dict[str, list[Measured]] = {}
+    for found in subject.measured:
+        if found.summary.fps is not None:
+            rows.setdefault(found.label, []).append(found)
+    made: Columns = {}
+    if ceiling is not None and ceiling.summary.fps:
+        made[CEILING] = {label: _share(row, ceiling.summary.fps) for label, row in rows.items()}
+    if section:
+        for name, shown in COSTS.items():
+            largest = {label: max(row, key=_numenv).summary.costs for label, row in rows.items()}
+            texts = {label: shown(costs) if costs else "" for label, costs in largest.items()}
+            made[name] = {label: text for label, text in texts.items() if text}
+    measured = {found.label for found in subject.measured}
+    made[EQUAL_WORK] = {
+        label: judge(found).badge for label, found in subject.verified.items() if label in measured
+    }
+    return {name: texts for name, texts in made.items() if texts}
+
+
+def _numenv(found: Measured) -> int:
+    return found.summary.cell.numenv
+
+
+def _share(row: Sequence[Measured], ceiling_fps: float) -> str:
+    best = max(found.summary.fps or 0.0 for found in row)
+    return f"{100 * best / ceiling_fps:.0f} %"
+
+
+def _seconds(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds:.1f} s"
+
+
+def _memory(size: int | None) -> str:
+    return "" if size is None else f"{size / 2**20:,.0f} MiB"

@@ -1,0 +1,103 @@
+"""PURE: what a ``Verification`` comes to, in words: audit, lock-step, differences; one badge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from envbench import equivalence, ledger
+from envbench.equivalence import STANDARDS
+from envbench.model import Verification
+
+Mark = Literal["✓", "≠", "✗", "–"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """``refused``: its figures cannot be believed. ``unequal``: it does other work, and is told.
+
+    ``badge``: ✓ counted twice and equal to the reference; ≠ counted twice, other work or another
+    engine; ✗ refused; – nothing could be found out.
+    """
+
+    audit: str
+    lock_step: str
+    differences: list[str]
+    refused: bool
+    unequal: bool
+    badge: Mark
+
+
+def judge(found: Verification) -> Verdict:
+    """The verdict on one backend's work."""
+    if found.failure is not None:
+        told = f"failed: {found.failure.message}"
+        return Verdict(
+            audit=told, lock_step="", differences=[], refused=False, unequal=False, badge="–"
+        )
+    counted, audit = _audit(found)
+    same, lock_step = _lock_step(found)
+    refused = counted is False or found.responds is False
+    differences = _differences(found)
+    return Verdict(
+        audit=audit,
+        lock_step=lock_step,
+        differences=differences,
+        refused=refused,
+        unequal=same is False,
+        badge=_badge(counted, same, refused=refused),
+    )
+
+
+def _badge(counted: bool | None, same: bool | None, *, refused: bool) -> Mark:
+    if refused:
+        return "✗"
+    if counted is None and same is None:
+        return "–"
+    return "✓" if same else "≠"
+
+
+def _audit(found: Verification) -> tuple[bool | None, str]:
+    audit, skip = found.audit, found.cell.frame_skip
+    if audit is None or audit.frames is None:
+        return None, "nothing else counts its steps"
+    counted = equivalence.counted(audit, skip)
+    claimed = f"{audit.steps * skip:,.10g}"
+    if counted:
+        return True, f"{claimed} frames, counted twice"
+    return False, f"claims {claimed} frames, its environments made {audit.frames:,.10g}"
+
+
+def _lock_step(found: Verification) -> tuple[bool | None, str]:
+    cell = found.cell
+    standard = STANDARDS.get((cell.env, cell.kind))
+    if found.responds is False:
+        return False, "its observations do not follow the actions"
+    if standard is not None and cell.backend == standard.reference and not cell.variant:
+        return True, "the reference"
+    if found.agreement is None or standard is None:
+        return None, "not applicable: it cannot be led, or is another engine"
+    steps = equivalence.agreed(standard, found.agreement)
+    total = len(found.agreement.distances)
+    apart = max(found.agreement.distances[: max(steps, 1)], default=0.0)
+    unit = f" {standard.unit}" if standard.unit else ""
+    if equivalence.equal(standard, found.agreement):
+        exactly = "exactly" if apart == 0 else f"within {apart:.2g}{unit}"
+        return True, f"equal {exactly} for {steps} of {total} steps (asked: {standard.steps})"
+    return False, f"parts at step {steps + 1} by {found.agreement.distances[steps]:.2g}{unit}"
+
+
+def _differences(found: Verification) -> list[str]:
+    apart = ledger.differences(found.cell.env, found.cell.kind, found.work)
+    return [
+        f"{name} {_shown(own)} (reference {_shown(wanted)})"
+        for name, (wanted, own) in apart.items()
+    ]
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return "×".join(map(str, value))
+    return "any" if value is None else str(value)

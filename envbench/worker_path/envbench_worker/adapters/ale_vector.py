@@ -1,0 +1,207 @@
+"""ale-vector: ale-py's native ``AtariVectorEnv``, threads in C++ behind Gymnasium's interface.
+
+``overcommit`` 1 steps every environment on every call. More keeps that many in flight for each one
+returned (its asynchronous batch): ``step`` sends actions to the environments that were returned
+last, and returns whichever are ready. Either way the step after an episode's end only resets, and
+in the asynchronous batch so does the first result of each environment that ``reset`` did not
+return; results are told apart by their environment's id.
+
+Its ``noop_max`` of n draws from 0 to n - 1 no-ops (a no-op less where fire was pressed).
+
+Source: ``env_vectorizer.cpp`` and ``preprocessed_env.cpp`` of ale-py 0.12.
+"""
+
+from __future__ import annotations
+
+from itertools import count, islice
+from typing import Any, Dict, List, Tuple
+
+import ale_py
+import gymnasium
+import numpy as np
+from ale_py.vector_env import AtariVectorEnv
+
+from envbench_worker import actions
+from envbench_worker.adapters import gymnasium_tasks
+from envbench_worker.contract import Adapter, Counts, Trace, UnknownTaskError
+
+NOOP_MAX = 30
+MAX_FRAMES = 108_000
+
+
+class AleVector(Adapter):
+    def probe(self) -> None:
+        gymnasium.register_envs(ale_py)
+        known = gymnasium_tasks.known("atari")
+        if self.job.task not in known:
+            raise UnknownTaskError(self.job.task, known)
+
+    def build(self) -> None:
+        job = self.job
+        noop_max, seeds = NOOP_MAX, job.seed + np.arange(job.env_instances)
+        if job.mode == "verify":
+            noop_max, seed = self._fixed_start()
+            seeds = np.full(job.env_instances, seed)
+        self.envs = self._make(job.env_instances, job.numenv, noop_max)
+        _, info = self.envs.reset(seed=seeds)
+        space = self.envs.single_action_space
+        self.bank = actions.bank(space, job.numenv, job.seed, job.settings["actions"])
+        self.batches = actions.forever(self.bank)
+        self.ready = info["env_id"]  # who gets the next actions
+        self.over = np.ones(job.env_instances, dtype=np.bool_)  # whose next result only resets
+        self.over[self.ready] = False
+        self.held: List[Any] = []  # of the latest run: id, terminated and truncated by turns
+        self.frames = np.full(job.env_instances, MAX_FRAMES)  # each one's last seen, in its episode
+        self.frames[self.ready] = info["episode_frame_number"]
+        self.infos: List[Any] = []  # verify only
+
+    def _make(self, instances: int, batch: int, noop_max: int) -> Any:
+        job, settings = self.job, self.job.settings
+        return AtariVectorEnv(
+            gymnasium.spec("ALE/" + job.task).kwargs["game"],
+            instances,
+            batch_size=batch,
+            num_threads=settings["threads"],
+            thread_affinity_offset=settings["affinity"],
+            max_num_frames_per_episode=MAX_FRAMES,
+            repeat_action_probability=0.0,
+            full_action_space=False,
+            grayscale=True,
+            stack_num=4,
+            frameskip=int(job.frame_skip),
+            maxpool=True,
+            noop_max=noop_max,
+            episodic_life=False,
+            reward_clipping=False,
+            use_fire_reset=settings["fire_reset"],
+        )
+
+    def _fixed_start(self) -> Tuple[int, int]:
+        """A ``noop_max``, and a seed with which a game starts after one no-op (and fire)."""
+        fires = bool(self.job.settings["fire_reset"]) and (
+            ale_py.Action.FIRE in self._make(1, 1, 1).ale.get_action_set()
+        )
+        noop_max = 3 if fires else 2  # the most that can be drawn is the start that is wanted
+        trial = self._make(1, 1, noop_max)
+        drawn = ((seed, trial.reset(seed=seed)[1]["episode_frame_number"][0]) for seed in count())
+        return noop_max, next(seed for seed, frames in drawn if frames == 1 + fires)
+
+    def run(self, calls: int) -> Counts:
+        step = self.envs.step
+        held: List[Any] = []
+        self.held = held
+        hold = held.append
+        if self.job.mode == "verify":
+            return self._run_noting(calls)
+        for batch in islice(self.batches, calls):
+            result = step(batch)
+            hold(result[4]["env_id"])
+            hold(result[2])
+            hold(result[3])
+        return self._count(held)
+
+    def _run_noting(self, calls: int) -> Counts:
+        """At leisure: the emulators' frame numbers are held too."""
+        self.infos = []
+        for batch in islice(self.batches, calls):
+            self._note(self.envs.step(batch))
+        return self._count(self.held)
+
+    def _note(self, result: Any) -> None:
+        self.ready = result[4]["env_id"]
+        self.held.extend((self.ready, result[2], result[3]))
+        self.infos.append((self.ready, result[4]["episode_frame_number"], result[2] | result[3]))
+
+    def _count(self, held: List[Any]) -> Counts:
+        """A result only resets where the one before it, of the same environment, was an end."""
+        if not held:
+            return Counts(0, 0)
+        ids = np.concatenate(held[0::3])
+        ended = np.concatenate(held[1::3]) | np.concatenate(held[2::3])
+        last = np.full(self.job.env_instances, -1)
+        last[ids] = np.arange(len(ids))  # of repeated ids the last is kept
+        ends = np.flatnonzero(ended)
+        resets = int((last[ids[ends]] > ends).sum() + self.over[last >= 0].sum())
+        seen = np.flatnonzero(last >= 0)
+        self.over[seen] = ended[last[seen]]
+        return Counts(len(ids) - resets, resets)
+
+    def unfinished(self) -> int:
+        return self._count(self.held[: len(self.held) // 3 * 3]).steps
+
+    def follow(self, calls: int) -> Trace:
+        job, wanted = self.job, (calls, self.job.numenv)
+        shape = self.envs.single_observation_space.shape
+        trace = Trace(np.zeros(wanted + shape, np.uint8), np.zeros(wanted), np.zeros(wanted, bool))
+        given = np.zeros(job.env_instances, dtype=np.int64)  # how many actions each one has had
+        answered = given.copy()
+        while answered[: job.numenv].min() < calls:
+            column = self.ready % job.numenv
+            batch = [self.bank[k % len(self.bank)][i] for k, i in zip(given[self.ready], column)]
+            given[self.ready] += 1
+            result = self.envs.step(np.asarray(batch))
+            self._note(result)
+            answered[self.ready] = given[self.ready]
+            _store(trace, answered, result)
+        self._count(self.held)
+        self.recount()
+        return trace
+
+    def recount(self) -> float:
+        """By the emulators: what each one's frame number has grown by. Negative is a new episode.
+
+        A game's end may cut its last step short: a step all the same, of so many frames.
+        """
+        skip, frames = int(self.job.frame_skip), 0
+        for ids, now, ended in self.infos:
+            grown = now - self.frames[ids]
+            grown[ended & (grown > 0) & (grown < skip)] = skip
+            frames += int(grown[grown > 0].sum())
+            self.frames[ids] = now
+        self.infos = []
+        return float(frames)
+
+    def facts(self) -> Dict[str, Any]:
+        job, space = self.job, self.envs.single_observation_space
+        returned = {"observation_shape": list(space.shape), "observation_dtype": str(space.dtype)}
+        return {
+            **returned,
+            "action_source": actions.described(self.bank, job.seed),
+            "autoreset": "next-step",
+            "env_instances": job.env_instances,
+            "batch": job.numenv,
+            "threads": job.settings["threads"] or "library default",
+            "game": gymnasium.spec("ALE/" + job.task).kwargs["game"],
+            "work": {**self._work(), **returned, "autoreset": "next-step", "returned_to": "host"},
+        }
+
+    def _work(self) -> Dict[str, Any]:
+        return {
+            "frame_skip": int(self.job.frame_skip),
+            "max_pool": 2,
+            "resize": "area",
+            "grayscale": True,
+            "screen": [84, 84],
+            "stack": 4,
+            "noop_max": NOOP_MAX - 1,
+            "fire_reset": self.job.settings["fire_reset"],
+            "sticky": 0.0,
+            "episodic_life": False,
+            "reward_clip": False,
+            "action_set": "minimal",
+            "max_frames": MAX_FRAMES,
+        }
+
+    def close(self) -> None:
+        del self.envs  # joins its threads
+
+
+def _store(trace: Trace, answered: Any, result: Any) -> None:
+    """Put results where they belong: row k - 1 is what the k-th action gave."""
+    calls, numenv = trace.rewards.shape
+    for slot, env in enumerate(result[4]["env_id"]):
+        row = answered[env] - 1
+        if env < numenv and 0 <= row < calls:
+            trace.observations[row, env] = result[0][slot]
+            trace.rewards[row, env] = result[1][slot]
+            trace.ended[row, env] = result[2][slot] or result[3][slot]

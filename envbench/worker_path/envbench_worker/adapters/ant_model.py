@@ -1,0 +1,75 @@
+"""The ant that the physics backends step: Gymnasium's ``ant.xml``, the model of ``Ant-v3``.
+
+Every physics row steps this file from its rest state (``qpos0``: torso at 0.75 m, joints at zero,
+no velocity) with motors driven by the same actions: drawn in float32, which float64 engines hold
+exactly. A control step is 0.05 s: 5 physics steps of 0.01 s under one action.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from typing import Any, Dict, List, NamedTuple
+
+import mujoco
+import numpy as np
+
+from envbench_worker.contract import Job, UnknownTaskError
+
+KNOWN = ["Ant-v3"]
+TIMESTEP_S = 0.01
+SUBSTEPS = 5
+
+
+class Motors(NamedTuple):
+    """What ``actions.bank`` asks of a space: the range of each motor's control."""
+
+    low: Any
+    high: Any
+    shape: Any
+    dtype: Any
+
+
+def probe(job: Job) -> None:
+    """Raise ``UnknownTaskError`` for another task than the ant, ImportError without its file."""
+    if job.task not in KNOWN:
+        raise UnknownTaskError(job.task, KNOWN)
+    path()
+
+
+def path() -> str:
+    """Where ``ant.xml`` lies. Gymnasium is looked up, not imported."""
+    spec = find_spec("gymnasium")
+    if spec is None or spec.origin is None:
+        raise ImportError("the ant's model is a file of Gymnasium, which is not installed")
+    return os.path.join(os.path.dirname(spec.origin), "envs", "mujoco", "assets", "ant.xml")
+
+
+def load() -> Any:
+    """The compiled ``mujoco.MjModel``."""
+    return mujoco.MjModel.from_xml_path(path())
+
+
+def motors(model: Any) -> Motors:
+    low, high = model.actuator_ctrlrange.T.astype(np.float32)
+    return Motors(low, high, low.shape, np.dtype(np.float32))
+
+
+def work(model: Any, engine: str, precision: str) -> Dict[str, Any]:
+    """What one step is, by the names of ``envbench.ledger``, as the model's options have it."""
+    option = model.opt
+    return {
+        "engine": engine,
+        "timestep_s": float(option.timestep),
+        "substeps": SUBSTEPS,
+        "integrator": mujoco.mjtIntegrator(option.integrator).name[len("mjINT_") :],
+        "solver": mujoco.mjtSolver(option.solver).name[len("mjSOL_") :].title(),
+        "iterations": int(option.iterations),
+        "precision": precision,
+    }
+
+
+def whole_frames(seconds: Any) -> float:
+    """Frames in simulated time elapsed, of all worlds; each world makes a whole number of them."""
+    frames: List[float] = np.rint(np.asarray(seconds, dtype=np.float64) / TIMESTEP_S).tolist()
+    return float(sum(frames))

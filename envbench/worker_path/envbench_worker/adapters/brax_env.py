@@ -1,0 +1,178 @@
+"""brax: Brax's own environments on JAX, with one of its four physics pipelines.
+
+The environments are ``brax.envs.create``'s: batched, at most 1,000 steps an episode, reset within
+the step that ends an episode (to the environment's first state, not to a fresh one), so every
+result is a transition. The pipelines mjx and generalized make 5 substeps of 0.01 s for an ant's
+control step of 0.05 s, spring and positional 10 of 0.005 s; all compute in float32. Brax's ant
+observes 27 numbers, no contact forces.
+
+Brax's models and solvers are its own: following another engine's environments does not apply.
+
+Source: ``brax/envs/__init__.py``, ``envs/ant.py``, ``envs/wrappers/training.py`` of Brax 0.14.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from typing import Any, Dict, List, NamedTuple
+
+import jax
+import mujoco
+import numpy as np
+from brax import envs
+from jax import numpy as jnp
+
+from envbench_worker.adapters.jax_batch import JaxBatch
+from envbench_worker.contract import Counts, Job, UnknownTaskError
+
+MAX_STEPS = 1000
+FRAME_S = 0.01
+# Those of Brax whose control step is the task's; its double pendulum's is another (0.02 s).
+TASKS = {
+    "Ant": "ant",
+    "HalfCheetah": "halfcheetah",
+    "Hopper": "hopper",
+    "Humanoid": "humanoid",
+    "HumanoidStandup": "humanoidstandup",
+    "InvertedPendulum": "inverted_pendulum",
+    "Pusher": "pusher",
+    "Reacher": "reacher",
+    "Swimmer": "swimmer",
+    "Walker2d": "walker2d",
+}
+# Brax refuses its swimmer elsewhere, and steps its pendulum there by half the task's control step.
+ONLY_IN = {"InvertedPendulum": ("generalized", "mjx"), "Swimmer": ("generalized",)}
+SOLVERS = {"generalized": "projected gradient", "spring": "impulses", "positional": "PBD"}
+
+
+class Actions(NamedTuple):
+    """Brax takes actions from -1 to 1 and scales them to its motors."""
+
+    shape: Any
+    low: Any = -1.0
+    high: Any = 1.0
+    dtype: Any = np.dtype(np.float32)
+
+
+class Tally(NamedTuple):
+    """What a run's steps add up to."""
+
+    returned: Any  # of observations and rewards: not finite once one was not
+    ended: Any  # episodes
+    lasted: Any  # verify: steps of the episodes that ended, as the environments counted them
+
+
+class Brax(JaxBatch):
+    def __init__(self, job: Job) -> None:
+        super().__init__(job)
+        self.pipeline = job.settings["pipeline"]
+        self.finite = True
+
+    def probe(self) -> None:
+        known = _known(self.pipeline)
+        if self.job.task not in known:
+            raise UnknownTaskError(self.job.task, known)
+
+    def _make(self) -> Any:
+        job = self.job
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # "not actively being maintained": told
+            made = envs.create(
+                TASKS[_name(job.task)],
+                episode_length=MAX_STEPS,
+                batch_size=job.numenv,
+                backend=self.pipeline,
+            )
+        if abs(float(made.dt) - job.frame_skip * FRAME_S) > 1e-6:
+            raise ValueError("a step of Brax's {} lasts {} s".format(job.task, made.dt))
+        return made
+
+    def start(self) -> Any:
+        self.envs = self._make()
+        state = jax.jit(self.envs.reset)(jax.random.key(self.job.seed))
+        self.began = np.zeros(self.job.numenv)
+        self.lasted = 0
+        return state
+
+    def motors(self) -> Any:
+        return Actions((self.envs.action_size,))
+
+    def step(self, state: Any, batch: Any) -> Any:
+        return self.envs.step(state, batch)
+
+    def nothing(self) -> Any:
+        return Tally(np.float32(0), np.int32(0), np.int32(0))
+
+    def tallied(self, tally: Any, state: Any) -> Any:
+        ended = state.done.astype(jnp.int32)
+        lasted = tally.lasted
+        if self.job.mode == "verify":
+            lasted += (ended * state.info["steps"].astype(jnp.int32)).sum()
+        returned = tally.returned + state.obs.sum() + state.reward.sum()
+        return Tally(returned, tally.ended + ended.sum(), lasted)
+
+    def run(self, calls: int) -> Counts:
+        if self.job.mode == "verify":
+            self.began = self._elapsed()
+        tally = self.advance(calls)
+        self.lasted = int(tally.lasted)
+        self.finite = self.finite and bool(np.isfinite(tally.returned))
+        return Counts(calls * self.job.numenv, int(tally.ended))
+
+    def _elapsed(self) -> Any:
+        """Steps into each episode under way: Brax's counter starts anew after ``done``."""
+        under_way = np.asarray(self.state.done) == 0
+        return np.where(under_way, np.asarray(self.state.info["steps"], dtype=np.float64), 0.0)
+
+    def recount(self) -> float:
+        """By Brax's elapsed-step counters: of episodes that ended, and of those under way."""
+        under_way = float((self._elapsed() - self.began).sum())
+        return (self.lasted + under_way) * self.job.frame_skip
+
+    def facts(self) -> Dict[str, Any]:
+        returned = {
+            "observation_shape": list(self.state.obs.shape[1:]),
+            "observation_dtype": str(self.state.obs.dtype),
+            "autoreset": "same-step",
+        }
+        return {
+            **super().facts(),
+            **returned,
+            "resets_to": "each environment's first state",
+            "observations_finite": self.finite,
+            "library_task": TASKS[_name(self.job.task)],
+            "pipeline": self.pipeline,
+            "work": {**self._work(), **returned, "returned_to": "device"},
+        }
+
+    def _work(self) -> Dict[str, Any]:
+        option = self.envs.sys.opt
+        timestep = float(option.timestep)
+        solver = SOLVERS.get(self.pipeline) or mujoco.mjtSolver(option.solver).name[6:].title()
+        return {
+            "engine": "Brax {}".format(self.pipeline),
+            "timestep_s": round(timestep, 9),
+            "substeps": round(float(self.envs.dt) / timestep),
+            "integrator": "Euler",
+            "solver": solver,
+            "iterations": self._iterations(),
+            "precision": str(self.state.obs.dtype),
+            "contact_forces": False,
+            "terminates": bool(getattr(self.envs.unwrapped, "_terminate_when_unhealthy", False)),
+            "max_steps": MAX_STEPS,
+        }
+
+    def _iterations(self) -> int:
+        if self.pipeline == "mjx":
+            return int(self.envs.sys.opt.iterations)
+        return int(self.envs.sys.solver_iterations) if self.pipeline == "generalized" else 1
+
+
+def _name(task: str) -> str:
+    return re.sub(r"-v[0-9]+$", "", task)
+
+
+def _known(pipeline: str) -> List[str]:
+    """The tasks that Brax has in this pipeline, under this project's names."""
+    return sorted(name + "-v3" for name in TASKS if pipeline in ONLY_IN.get(name, (pipeline,)))

@@ -1,0 +1,65 @@
+"""The ceiling of mujoco: ``mj_step`` alone, of the ant, with random controls.
+
+A step is a control step of 0.05 s in one call of ``mj_step``. An episode is 1,000 steps, after
+which ``mj_resetData`` is a call of its own. A state that is not finite ``mj_step`` resets by
+itself, with a warning, and simulated time with it: an episode of that world begins anew, and the
+count by simulated time (``recount``) would tell.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any, Dict
+
+import mujoco
+
+from envbench_worker import actions
+from envbench_worker.adapters import ant_model
+from envbench_worker.adapters.ant_model import SUBSTEPS, TIMESTEP_S
+from envbench_worker.adapters.shared_window import Member
+from envbench_worker.contract import Counts
+
+EPISODE_STEPS = 1000
+probe = ant_model.probe
+
+
+class MujocoCore(Member):
+    def build(self) -> None:
+        self.model = ant_model.load()
+        self.data = mujoco.MjData(self.model)
+        self.bank = self.columns(ant_model.motors(self.model))
+        controls = [batch[0].astype(self.data.ctrl.dtype) for batch in self.bank]
+        self.controls = actions.forever(controls)
+        self.before = self.began = 0.0
+
+    def run(self, calls: int) -> Counts:
+        model, data, step, reset = self.model, self.data, mujoco.mj_step, mujoco.mj_resetData
+        motors = data.ctrl
+        end = (EPISODE_STEPS - 0.5) * SUBSTEPS * TIMESTEP_S
+        resets, self.before, self.began = 0, 0.0, data.time
+        for control in islice(self.controls, calls):
+            if data.time < end:
+                motors[:] = control
+                step(model, data, SUBSTEPS)
+            else:
+                self.before += data.time
+                reset(model, data)
+                resets += 1
+        return Counts(calls - resets, resets)
+
+    def recount(self) -> float:
+        return ant_model.whole_frames([self.before + self.data.time - self.began])
+
+    def facts(self) -> Dict[str, Any]:
+        return {
+            "observation_shape": [],
+            "observation_dtype": "none",
+            "action_source": actions.described(self.bank, self.whole.seed),
+            "autoreset": "next-step",
+            "env_instances": 1,
+            "model": "ant.xml of Gymnasium",
+            "work": {
+                **ant_model.work(self.model, "MuJoCo " + mujoco.__version__, "float64"),
+                "autoreset": "next-step",
+            },
+        }

@@ -1,0 +1,74 @@
+"""envpool-numa: one asynchronous EnvPool a NUMA node, bound to its cores and its memory.
+
+The setting ``nodes`` makes nodes by hand (``0-3/4-7``); their memory is not bound. ``numenv`` is
+split over the nodes as evenly as it goes, and the environments in flight and the threads with it;
+a pool has as many threads as its node has cores, at most its batch (EnvPool's own rule, confined
+to the node). All pools are counted over the window that they share (``shared_window``).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List
+
+import numpy as np
+
+from envbench_worker import actions
+from envbench_worker.adapters import numa_nodes
+from envbench_worker.adapters.envpool_async import EnvPoolAsync
+from envbench_worker.adapters.shared_window import FreeRunning, Member, Share
+
+
+class EnvPoolNode(Member, EnvPoolAsync):
+    """One node's pool."""
+
+    def build(self) -> None:
+        super().build()
+        space = self.pool.action_space
+        # What a float32 holds, as one pool is given.
+        self.bank = [batch.astype(np.float32).astype(space.dtype) for batch in self.columns(space)]
+        self.batches = actions.forever(self.bank)
+
+
+class EnvPoolNuma(FreeRunning):
+    def probe(self) -> None:
+        EnvPoolAsync(self.job).probe()
+        numa_nodes.chosen(self.job.settings["nodes"])
+
+    def member(self) -> str:
+        return __name__ + ":EnvPoolNode"
+
+    def shares(self) -> List[Share]:
+        job, nodes = self.job, numa_nodes.chosen(self.job.settings["nodes"])
+        if job.numenv < len(nodes):
+            raise ValueError(
+                "{} environments on {} nodes: each node needs one".format(job.numenv, len(nodes))
+            )
+        numenv = _split(job.numenv, len(nodes))
+        # Cut where the batch is cut, so that every node has its share of what is in flight.
+        edges = [job.env_instances * int(edge) // job.numenv for edge in np.cumsum([0] + numenv)]
+        given = job.settings["threads"]
+        threads = _split(given, len(nodes)) if given else [len(node.cores) for node in nodes]
+        return [
+            Share(node, each, instances, self._settings(max(1, min(thread, each))))
+            for node, each, instances, thread in zip(
+                nodes, numenv, np.diff(edges).tolist(), threads
+            )
+        ]
+
+    def _settings(self, threads: int) -> Dict[str, Any]:
+        return {**self.job.settings, "threads": threads, "affinity": -1}
+
+    def facts(self) -> Dict[str, Any]:
+        facts: Dict[str, Any] = dict(self.described[0]["facts"])
+        facts.update(
+            env_instances=self.job.env_instances,
+            batch=self.job.numenv,
+            threads=sum(described["facts"]["threads"] for described in self.described),
+            processes=self.process_facts(),
+        )
+        return facts
+
+
+def _split(total: int, parts: int) -> List[int]:
+    """As evenly as it goes, the larger parts first."""
+    return [total // parts + (part < total % parts) for part in range(parts)]

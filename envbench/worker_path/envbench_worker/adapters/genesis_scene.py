@@ -1,0 +1,114 @@
+"""genesis: the ant as an entity of a Genesis scene, all worlds in one batch, on a GPU or a CPU.
+
+Genesis reads the same ``ant.xml`` (masses, joint limits, gears and force limits are MuJoCo's) and
+simulates it with an engine of its own: another integrator, contact model and collision filter.
+A control step is one ``scene.step()`` of 0.05 s in 5 substeps (to the bit what five steps of
+0.01 s do), under motor forces given once: gear x action. No viewer, nothing rendered.
+
+Kernels are compiled in *build* and the first step: minutes without Genesis's cache on disk,
+seconds with it. On a CPU it uses one thread unless told otherwise (``threads``).
+"""
+
+from __future__ import annotations
+
+import os
+from itertools import islice
+from typing import Any, Dict
+
+import genesis as gs
+import numpy as np
+import torch
+
+from envbench_worker import actions
+from envbench_worker.adapters import ant_model
+from envbench_worker.adapters.ant_model import SUBSTEPS, TIMESTEP_S
+from envbench_worker.contract import Adapter, Counts
+
+
+class Genesis(Adapter):
+    def probe(self) -> None:
+        ant_model.probe(self.job)
+
+    def build(self) -> None:
+        job = self.job
+        if job.settings["threads"]:  # Genesis has no other way to be told
+            os.environ["QD_NUM_THREADS"] = str(job.settings["threads"])
+        backend = gs.cuda if torch.cuda.is_available() else gs.cpu
+        gs.init(backend=backend, seed=job.seed, logging_level="warning")
+        self.options = gs.options.RigidOptions()
+        self.scene = gs.Scene(
+            sim_options=gs.options.SimOptions(dt=TIMESTEP_S * SUBSTEPS, substeps=SUBSTEPS),
+            rigid_options=self.options,
+            show_viewer=False,
+        )
+        self.ant = self.scene.add_entity(gs.morphs.MJCF(file=ant_model.path()))
+        self.scene.build(n_envs=job.numenv)
+        self._draw_forces()
+        self.began = self._time()
+
+    def _draw_forces(self) -> None:
+        """Columns as MuJoCo's actuators stand, for the degrees of freedom that they drive."""
+        model, job = ant_model.load(), self.job
+        joints = [model.joint(joint).name for joint in model.actuator_trnid[:, 0]]
+        self.dofs = [self.ant.get_joint(name).dofs_idx_local[0] for name in joints]
+        gear = model.actuator_gear[:, 0].astype(np.float32)
+        drawn = actions.bank(ant_model.motors(model), job.numenv, job.seed, "bank")
+        self.bank = [self._on_host(batch * gear) for batch in drawn]
+        self.batches = actions.forever(self.bank)
+
+    def _on_host(self, batch: Any) -> Any:
+        """Pinned, so that a copy to a GPU need not wait."""
+        tensor = torch.from_numpy(batch)
+        return tensor.pin_memory() if gs.device.type == "cuda" else tensor
+
+    def run(self, calls: int) -> Counts:
+        if self.job.mode == "verify":
+            self.began = self._time()
+        device, dofs = gs.device, self.dofs
+        control, step = self.ant.control_dofs_force, self.scene.step
+        for batch in islice(self.batches, calls):
+            control(batch.to(device, non_blocking=True), dofs)
+            step()
+        gs.qd.sync()
+        return Counts(calls * self.job.numenv, 0)
+
+    def _time(self) -> Any:
+        """Simulated seconds of each world, by Genesis."""
+        return self.scene.get_time().cpu().numpy().copy()
+
+    def recount(self) -> float:
+        return ant_model.whole_frames(self._time() - self.began)
+
+    def facts(self) -> Dict[str, Any]:
+        state = self._state()
+        if not torch.isfinite(state).all():
+            raise ArithmeticError("a world diverged: its state is not finite")
+        dtype = str(state.dtype).rpartition(".")[2]
+        returned = {"observation_shape": [state.shape[1]], "observation_dtype": dtype}
+        return {
+            **returned,
+            "action_source": actions.described(self.bank, self.job.seed),
+            "autoreset": "none",
+            "env_instances": self.job.numenv,
+            "device": gs.backend.name,
+            "threads": self.job.settings["threads"] or "library default",
+            "model": "ant.xml of Gymnasium, by Genesis's MJCF reader",
+            "work": {
+                "engine": "Genesis " + gs.__version__,
+                "timestep_s": self.scene.sim.substep_dt,
+                "substeps": self.scene.sim.substeps,
+                "integrator": self.options.integrator.name,
+                "solver": self.options.constraint_solver.name,
+                "iterations": self.options.iterations,
+                "precision": dtype,
+                **returned,
+                "autoreset": "none",
+                "returned_to": "device",
+            },
+        }
+
+    def _state(self) -> Any:
+        return torch.cat([self.ant.get_qpos(), self.ant.get_dofs_velocity()], dim=1)
+
+    def close(self) -> None:
+        gs.destroy()

@@ -1,0 +1,192 @@
+"""isaac-gym: IsaacGymEnvs' Ant, thousands of them in one PhysX scene, on Isaac Gym Preview 4.
+
+What a step returns stays on the device. The bank of actions lies in pinned memory of the host: its
+upload is part of a step. Environments reset on the step after an episode's end, as Gymnasium's do:
+``post_physics_step`` resets those that ``reset_buf`` marks (at first all of them), throws away
+what their action did, and returns their first observation; that is no transition. ``progress_buf``
+counts an episode's transitions, ``episodeLength`` - 1 at most.
+
+IsaacGymEnvs' own step is one simulation step of 0.0166 s. Here it is configured to be the family's
+control step of 0.05 s: ``sim.dt`` 1/60 s, ``controlFrequencyInv`` 3. Episodes start at random
+whatever is configured, so the environments cannot be led in lock-step.
+
+Source: ``__init__.py``, ``cfg/config.yaml``, ``cfg/task/Ant.yaml``, ``tasks/ant.py`` and
+``tasks/base/vec_task.py`` of IsaacGymEnvs 1.5.1. Not run on a GPU yet.
+"""
+
+from __future__ import annotations
+
+import os
+from itertools import islice
+from typing import Any, Dict, List, Optional
+
+import isaacgym  # noqa: F401 - refuses to come after torch
+import isaacgymenvs
+import numpy as np
+import torch
+from hydra import compose, initialize_config_dir
+
+from envbench_worker import actions
+from envbench_worker.contract import Adapter, Counts, Job, UnknownTaskError
+
+TASKS = {"Ant-v3": "Ant"}
+FRAME_S = 0.01
+SIMULATION_STEP_S = 1 / 60  # what IsaacGymEnvs means by its 0.0166
+SOLVERS = {0: "PGS", 1: "TGS"}
+
+
+class IsaacGym(Adapter):
+    def probe(self) -> None:
+        if self.job.task not in TASKS:
+            raise UnknownTaskError(self.job.task, sorted(TASKS))
+
+    def build(self) -> None:
+        job = self.job
+        self.device = "cuda:0" if torch.cuda.is_available() else "cpu"
+        self.overrides = _overrides(job, self.device)
+        self.envs = _make(job, self.device, self.overrides)
+        self.envs.reset()
+        if job.mode == "verify":
+            self.envs = Watched(self.envs)
+        drawn = actions.bank(self.envs.action_space, job.numenv, job.seed, "bank")
+        self.bank = [self._on_host(batch) for batch in drawn]
+        self.batches = actions.forever(self.bank)
+        self.over = torch.zeros_like(self.envs.reset_buf)  # episodes, by environment
+        self.ended = int((self.envs.reset_buf != 0).sum())  # environments whose next step resets
+        self.calls = 0
+
+    def _on_host(self, batch: Any) -> Any:
+        tensor = torch.from_numpy(batch)
+        return tensor if self.device == "cpu" else tensor.pin_memory()
+
+    def run(self, calls: int) -> Counts:
+        step, device, over = self.envs.step, self.device, self.over
+        over.zero_()
+        for batch in islice(self.batches, calls):
+            done = step(batch.to(device, non_blocking=True))[2]
+            over += done  # the library writes over what it returned: a learner copies it, too
+        last = int(done.sum())
+        resets = self.ended + int(over.sum()) - last
+        if device != "cpu":
+            torch.cuda.synchronize()
+        self.ended, self.calls = last, calls
+        return Counts(calls * self.job.numenv - resets, resets)
+
+    def recount(self) -> Optional[float]:
+        steps = self.envs.steps_of(self.calls)
+        return float(round(steps * _step_s(self.envs) / FRAME_S, 2))
+
+    def gpu_memory(self) -> Optional[int]:
+        """Of torch's tensors; what PhysX takes is not in it."""
+        return None if self.device == "cpu" else int(torch.cuda.max_memory_allocated())
+
+    def facts(self) -> Dict[str, Any]:
+        space = self.envs.observation_space
+        facts: Dict[str, Any] = {
+            "observation_shape": list(space.shape),
+            "observation_dtype": str(space.dtype),
+            "action_source": actions.described(self.bank, self.job.seed) + ", uploaded each step",
+            "autoreset": "next-step",
+            "env_instances": self.job.env_instances,
+            "device": self.device,
+            "library_task": TASKS[self.job.task],
+            "library_arguments": self.overrides,
+        }
+        returned = ("observation_shape", "observation_dtype", "autoreset")
+        work = dict(_work(self.envs), returned_to="host" if self.device == "cpu" else "device")
+        return dict(facts, work=dict(work, **{name: facts[name] for name in returned}))
+
+    def close(self) -> None:
+        self.envs.gym.destroy_sim(self.envs.sim)
+
+
+class Watched:
+    """Verify: environments whose own counters of elapsed steps are seen as results pass."""
+
+    def __init__(self, envs: Any) -> None:
+        self._envs = envs
+        self._elapsed = _numbers(envs.progress_buf)
+        self._noted: List[int] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._envs, name)
+
+    def step(self, batch: Any) -> Any:
+        result = self._envs.step(batch)
+        before, now = self._elapsed, _numbers(self._envs.progress_buf)
+        self._noted.append(int(np.where(now < before, now, now - before).sum()))
+        self._elapsed = now
+        return result
+
+    def steps_of(self, calls: int) -> int:
+        """Steps that the environments counted in the latest calls."""
+        return sum(self._noted[-calls:])
+
+
+def _numbers(tensor: Any) -> Any:
+    return np.array(tensor.cpu().numpy())
+
+
+# ---------------------------------------------------------------- what is made
+
+
+def _overrides(job: Job, device: str) -> Dict[str, Any]:
+    """Hydra's overrides of IsaacGymEnvs' configuration."""
+    step_s = job.frame_skip * FRAME_S
+    simulated = max(1, round(step_s / SIMULATION_STEP_S))
+    return {
+        "task": TASKS[job.task],
+        "num_envs": job.numenv,
+        "seed": job.seed,
+        "sim_device": device,
+        "rl_device": device,
+        "pipeline": "cpu" if device == "cpu" else "gpu",
+        "headless": True,
+        "force_render": False,
+        "task.env.controlFrequencyInv": simulated,
+        "task.sim.dt": step_s / simulated,
+    }
+
+
+def _make(job: Job, device: str, overrides: Dict[str, Any]) -> Any:
+    """The vectorised environments; raises ValueError where a step is not the family's."""
+    torch.manual_seed(job.seed)  # of the starts: ``make`` seeds nothing
+    folder = os.path.join(os.path.dirname(os.path.abspath(isaacgymenvs.__file__)), "cfg")
+    with initialize_config_dir(config_dir=folder, version_base="1.1"):
+        words = ["{}={}".format(name, value) for name, value in overrides.items()]
+        configuration = compose(config_name="config", overrides=words)
+    envs = isaacgymenvs.make(
+        seed=job.seed,
+        task=TASKS[job.task],
+        num_envs=job.numenv,
+        sim_device=device,
+        rl_device=device,
+        graphics_device_id=-1,
+        headless=True,
+        force_render=False,
+        cfg=configuration,
+    )
+    if abs(_step_s(envs) / FRAME_S - job.frame_skip) > 1e-3:
+        raise ValueError("a step of Isaac Gym's {} lasts {} s".format(job.task, _step_s(envs)))
+    return envs
+
+
+def _step_s(envs: Any) -> float:
+    """Simulated seconds of a step, by the simulation's own parameters (in single precision)."""
+    return float(round(envs.control_freq_inv * envs.sim_params.dt, 6))
+
+
+def _work(envs: Any) -> Dict[str, Any]:
+    """What is done a step, by the names of ``envbench.ledger``; its integrator is not told."""
+    simulation = envs.sim_params
+    return {
+        "engine": "PhysX (Isaac Gym)",
+        "timestep_s": round(simulation.dt / simulation.substeps, 9),
+        "substeps": envs.control_freq_inv * simulation.substeps,
+        "solver": SOLVERS.get(simulation.physx.solver_type, str(simulation.physx.solver_type)),
+        "iterations": simulation.physx.num_position_iterations,
+        "precision": "float32",
+        "contact_forces": True,  # of four feet, by force sensors
+        "terminates": True,
+        "max_steps": int(envs.max_episode_length) - 1,
+    }

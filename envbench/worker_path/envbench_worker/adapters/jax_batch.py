@@ -1,0 +1,142 @@
+"""What brax and mjx share: a batch that lives on a JAX device and is stepped by one program.
+
+``mode`` scan: a call of the program makes many steps on the device (``fori_loop``, whose trip
+count is an argument, so that one program serves any number of calls), with actions from a bank
+that lies there too. ``mode`` step: a call is one step, and its actions come from the host.
+Either way Python waits for the device once, at the end of ``run``.
+
+The program is compiled ahead of time in the first ``run`` (the worker's first_step), and cannot
+be compiled again: a compiled program refuses arguments of other shapes. ``facts`` has how many
+programs XLA compiled since ``build``, as its own events tell.
+
+Each step adds to a tally something of all that a learner would read, so that nothing is
+optimised away, and a state that is no longer finite shows at the end.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from itertools import islice
+from typing import Any, Dict, List, Optional
+
+import jax
+import numpy as np
+
+from envbench_worker import actions
+from envbench_worker.contract import Adapter
+
+COMPILED = "/jax/core/compile/backend_compile_duration"
+
+
+class JaxBatch(Adapter):
+    """A backend with a pytree of all its environments, and a pure function that steps it."""
+
+    @abstractmethod
+    def start(self) -> Any:
+        """The environments at their start, on the device."""
+
+    @abstractmethod
+    def motors(self) -> Any:
+        """The action space of one environment, as ``actions.bank`` takes it."""
+
+    @abstractmethod
+    def step(self, state: Any, batch: Any) -> Any:
+        """Traced: all environments after one action each."""
+
+    @abstractmethod
+    def nothing(self) -> Any:
+        """A tally before any step."""
+
+    @abstractmethod
+    def tallied(self, tally: Any, state: Any) -> Any:
+        """Traced: the tally with a step's results."""
+
+    def build(self) -> None:
+        job = self.job
+        self.state = self.start()
+        self.bank = actions.bank(self.motors(), job.numenv, job.seed, "bank")
+        self.scan = job.settings["mode"] == "scan"
+        self.on_device = jax.device_put(np.stack(self.bank)) if self.scan else None
+        self.batches = actions.forever(self.bank)
+        self.at = 0
+        self.program: Any = None
+        self.compiled: List[float] = []
+        jax.block_until_ready((self.state, self.on_device))
+        jax.monitoring.register_event_duration_secs_listener(self._heard)
+
+    def _heard(self, event: str, seconds: float, **_: Any) -> None:
+        if event == COMPILED:
+            self.compiled.append(seconds)
+
+    def advance(self, calls: int) -> Any:
+        """``calls`` steps of every environment; the tally of them, on the host."""
+        if self.program is None:
+            self.program = self._compile()
+        tally = self._scanned(calls) if self.scan else self._stepped(calls)
+        jax.block_until_ready((self.state, tally))
+        return jax.device_get(tally)
+
+    def _scanned(self, calls: int) -> Any:
+        at, self.at = self.at, (self.at + calls) % len(self.bank)
+        self.state, tally = self.program(
+            self.state, self.nothing(), self.on_device, np.int32(at), np.int32(calls)
+        )
+        return tally
+
+    def _stepped(self, calls: int) -> Any:
+        program, state, tally = self.program, self.state, self.nothing()
+        for batch in islice(self.batches, calls):
+            state, tally = program(state, tally, batch)
+        self.state = state
+        return tally
+
+    def _compile(self) -> Any:
+        start = time.perf_counter()
+        nothing = self.nothing()
+        if self.scan:
+            loop = jax.jit(self._loop)
+            lowered = loop.lower(self.state, nothing, self.on_device, np.int32(0), np.int32(0))
+        else:
+            lowered = jax.jit(self._once).lower(self.state, nothing, self.bank[0])
+        program = lowered.compile()
+        self.compile_s = time.perf_counter() - start
+        return program
+
+    def _once(self, state: Any, tally: Any, batch: Any) -> Any:
+        state = self.step(state, batch)
+        return state, self.tallied(tally, state)
+
+    def _loop(self, state: Any, tally: Any, bank: Any, at: Any, calls: Any) -> Any:
+        def body(call: Any, carry: Any) -> Any:
+            state, tally = carry
+            return self._once(state, tally, bank[(at + call) % len(bank)])
+
+        return jax.lax.fori_loop(0, calls, body, (state, tally))
+
+    def facts(self) -> Dict[str, Any]:
+        device = jax.devices()[0]
+        config = jax.config
+        return {
+            "action_source": actions.described(self.bank, self.job.seed),
+            "actions_lie": "on the device" if self.scan else "on the host, uploaded each step",
+            "env_instances": self.job.numenv,
+            "mode": self.job.settings["mode"],
+            "platform": device.platform,
+            "device": device.device_kind,
+            "devices": "1 of {}".format(len(jax.devices())),
+            "threads": "XLA's choice, as many as cores",
+            "jax": jax.__version__,
+            "matmul_precision": str(config.jax_default_matmul_precision),
+            "compile_cache": bool(config.jax_compilation_cache_dir),
+            "compile_s": self.compile_s,
+            "programs_compiled": len(self.compiled),
+        }
+
+    def gpu_memory(self) -> Optional[int]:
+        device = jax.devices()[0]
+        if device.platform != "gpu":
+            return None
+        stats = device.memory_stats() or {}
+        peak = stats.get("peak_bytes_in_use")
+        return None if peak is None else int(peak)

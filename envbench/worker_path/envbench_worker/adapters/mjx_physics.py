@@ -1,0 +1,85 @@
+"""mjx: raw ``mjx.step``, MuJoCo's physics in JAX, on the ant that every physics row steps.
+
+A step is one control step of one world: its control is set, then 5 x ``mjx.step`` of 0.01 s,
+with the model's own options (RK4, Newton, 100 iterations at most), in float32. A batch is
+``vmap``: a solver's loop ends when its slowest world has converged. MJX never resets a world,
+and unlike MuJoCo lets one that diverges stay so: a run that ends with any is refused.
+
+Source: ``mujoco/mjx/_src/forward.py`` and ``io.py`` of mujoco-mjx 3.17.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Any, Dict
+
+import jax
+import numpy as np
+from mujoco import mjx
+
+from envbench_worker.adapters import ant_model
+from envbench_worker.adapters.ant_model import SUBSTEPS
+from envbench_worker.adapters.jax_batch import JaxBatch
+from envbench_worker.contract import Counts, Trace
+
+
+class Mjx(JaxBatch):
+    def probe(self) -> None:
+        ant_model.probe(self.job)
+
+    def start(self) -> Any:
+        self.model = ant_model.load()
+        # By name: where Warp and a GPU are found, MJX would choose Warp's engine, another row.
+        self.on_mjx = mjx.put_model(self.model, impl="jax")
+        world = mjx.make_data(self.on_mjx)
+        rows = jax.tree.map(lambda leaf: np.repeat(leaf[None], self.job.numenv, axis=0), world)
+        self.began = rows.time
+        return jax.device_put(rows)
+
+    def motors(self) -> Any:
+        return ant_model.motors(self.model)
+
+    def step(self, state: Any, batch: Any) -> Any:
+        return jax.vmap(self._control_step)(state, batch)
+
+    def _control_step(self, data: Any, control: Any) -> Any:
+        data = data.replace(ctrl=control)
+        return jax.lax.fori_loop(0, SUBSTEPS, lambda _, each: mjx.step(self.on_mjx, each), data)
+
+    def nothing(self) -> Any:
+        return np.float32(0)
+
+    def tallied(self, tally: Any, state: Any) -> Any:
+        return tally + state.qpos.sum() + state.qvel.sum()
+
+    def run(self, calls: int) -> Counts:
+        if self.job.mode == "verify":
+            self.began = np.asarray(self.state.time)
+        if not np.isfinite(self.advance(calls)):
+            raise ArithmeticError("a world diverged: its positions or velocities are not finite")
+        return Counts(calls * self.job.numenv, 0)
+
+    def facts(self) -> Dict[str, Any]:
+        returned = {
+            "observation_shape": [self.model.nq + self.model.nv],
+            "observation_dtype": str(self.state.qpos.dtype),
+        }
+        work = ant_model.work(self.model, "MJX " + version("mujoco-mjx"), "float32")
+        return {
+            **super().facts(),
+            **returned,
+            "autoreset": "none",
+            "work": {**work, **returned, "autoreset": "none", "returned_to": "device"},
+        }
+
+    def follow(self, calls: int) -> Trace:
+        """By ``run`` itself, one call at a time: what is compared is the program that is timed."""
+        rows = []
+        for _ in range(calls):
+            self.run(1)
+            rows.append(np.concatenate([self.state.qpos, self.state.qvel], axis=1))
+        shape = (calls, self.job.numenv)
+        return Trace(np.stack(rows), np.zeros(shape), np.zeros(shape, dtype=np.bool_))
+
+    def recount(self) -> float:
+        return ant_model.whole_frames(np.asarray(self.state.time, dtype=np.float64) - self.began)

@@ -1,0 +1,115 @@
+"""mujoco-rollout: the thread pool of ``mujoco.rollout``, which steps many worlds in C++.
+
+A rollout goes from given states through a whole sequence of controls and returns every state on
+the way: made for planners, who know their controls beforehand. A learner knows one action, so a
+call here is one control step (``horizon`` 1) from where the last one ended; a larger ``horizon``
+makes that many control steps a call. A rollout begins with the solver's warm start at zero
+(states do not hold it), so where calls end is seen in the last digits.
+
+Source: ``mujoco/rollout.py`` and ``rollout.cc`` of MuJoCo 4.0.
+"""
+
+from __future__ import annotations
+
+from itertools import cycle, islice
+from typing import Any, Dict, Iterator, List
+
+import mujoco
+import numpy as np
+from mujoco import rollout
+
+from envbench_worker import actions
+from envbench_worker.adapters import ant_model
+from envbench_worker.adapters.ant_model import SUBSTEPS
+from envbench_worker.adapters.numa_nodes import usable_cores
+from envbench_worker.contract import Adapter, Counts, Trace
+
+TIME = 0  # a full state's first number; qpos and qvel follow
+
+
+class MujocoRollout(Adapter):
+    def probe(self) -> None:
+        ant_model.probe(self.job)
+
+    def build(self) -> None:
+        job = self.job
+        self.model = ant_model.load()
+        self.threads = min(job.settings["threads"] or len(usable_cores()), job.numenv)
+        # A pool of one would only be a hand-over more: 0 is the calling thread.
+        self.pool = rollout.Rollout(nthread=self.threads if self.threads > 1 else 0)
+        self.datas = [mujoco.MjData(self.model) for _ in range(self.threads)]
+        self.bank = actions.bank(ant_model.motors(self.model), job.numenv, job.seed, "bank")
+        self.controls = cycle(_sequences(self.bank, job.settings["horizon"]))
+        self.states = np.tile(self._rest(), (job.numenv, 1, 1))
+        self.began = self.states[:, -1, TIME]
+        self.room = np.empty((job.numenv, job.settings["horizon"] * SUBSTEPS, self.states.shape[2]))
+
+    def _rest(self) -> Any:
+        kind = mujoco.mjtState.mjSTATE_FULLPHYSICS
+        state = np.empty(mujoco.mj_stateSize(self.model, kind))
+        mujoco.mj_getState(self.model, self.datas[0], state, kind)
+        return state
+
+    def run(self, calls: int) -> Counts:
+        self.began = self.states[:, -1, TIME].copy()
+        for states in self._rollouts(calls):
+            self.states = states
+        frames = np.rint((self.states[:, -1, TIME] - self.began) / ant_model.TIMESTEP_S)
+        if (frames != calls * SUBSTEPS).any():  # MuJoCo ends the rollout of a world that diverges
+            raise ArithmeticError("a world diverged: MuJoCo ended its rollout")
+        return Counts(calls * self.job.numenv, 0)
+
+    def _rollouts(self, calls: int) -> Iterator[Any]:
+        """The states of each rollout, (numenv, physics steps, state), in memory used again."""
+        horizon = self.job.settings["horizon"]
+        whole, rest = divmod(calls, horizon)
+        for controls in islice(self.controls, whole):
+            yield self._rollout(controls, self.room)
+        if rest:
+            yield self._rollout(next(self.controls)[:, :rest], None)
+
+    def _rollout(self, controls: Any, room: Any) -> Any:
+        held = np.repeat(controls, SUBSTEPS, axis=1)
+        start = self.states[:, -1]
+        states, _ = self.pool.rollout(self.model, self.datas, start, held, state=room)
+        return states
+
+    def facts(self) -> Dict[str, Any]:
+        width = self.states.shape[2]
+        returned = {"observation_shape": [width], "observation_dtype": str(self.states.dtype)}
+        work = ant_model.work(self.model, "MuJoCo " + mujoco.__version__, "float64")
+        return {
+            **returned,
+            "action_source": actions.described(self.bank, self.job.seed),
+            "autoreset": "none",
+            "env_instances": self.job.numenv,
+            "threads": self.threads,
+            "horizon": self.job.settings["horizon"],
+            "warm_start": "zero at each call",
+            "states_returned_per_step": SUBSTEPS,
+            "work": {**work, **returned, "autoreset": "none", "returned_to": "host"},
+        }
+
+    def follow(self, calls: int) -> Trace:
+        rows: List[Any] = []
+        for states in self._rollouts(calls):
+            self.states = states
+            rows.append(states[:, SUBSTEPS - 1 :: SUBSTEPS, TIME + 1 :].swapaxes(0, 1).copy())
+        shape = (calls, self.job.numenv)
+        return Trace(np.concatenate(rows), np.zeros(shape), np.zeros(shape, dtype=np.bool_))
+
+    def recount(self) -> float:
+        return ant_model.whole_frames(self.states[:, -1, TIME] - self.began)
+
+    def close(self) -> None:
+        self.pool.close()
+
+
+def _sequences(bank: List[Any], horizon: int) -> List[Any]:
+    """Controls for whole rollouts, (numenv, horizon, motors), in the bank's order.
+
+    In float64, MuJoCo's own, as a planner would hold them.
+    """
+    least = bank * -(-horizon // len(bank))  # a bank may be shorter than a long horizon
+    starts = range(0, len(least) - horizon + 1, horizon)
+    return [np.stack(least[at : at + horizon], axis=1).astype(np.float64) for at in starts]

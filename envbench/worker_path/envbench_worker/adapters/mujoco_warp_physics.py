@@ -1,0 +1,127 @@
+"""mujoco-warp: MuJoCo's physics as Warp kernels, for thousands of worlds on a GPU, in float32.
+
+The five physics steps of a control step are captured in one graph and launched again and again:
+as its own ``mjwarp-testspeed`` does for one step, and on a CPU too (Warp replays graphs there,
+on one thread; launching some hundred kernels a step from Python took fifty times as long).
+A control step is a copy of the actions to the device and a launch; what is computed stays there.
+
+Kernels are compiled while the graph is captured (*build*) and kept in Warp's cache on disk: facts
+say how many modules were compiled and not found there.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib.metadata import version
+from itertools import islice
+from typing import Any, Dict, List, Optional
+
+import mujoco
+import mujoco_warp as mjw
+import numpy as np
+import warp as wp
+
+from envbench_worker import actions
+from envbench_worker.adapters import ant_model
+from envbench_worker.adapters.ant_model import SUBSTEPS
+from envbench_worker.contract import Adapter, Counts, Trace
+
+_NOT_FATAL = mjw.OverflowType.ITERATIONS | mjw.OverflowType.LS_ITERATIONS
+
+
+class MujocoWarp(Adapter):
+    def probe(self) -> None:
+        ant_model.probe(self.job)
+
+    def build(self) -> None:
+        job = self.job
+        wp.config.log_level = wp.LOG_WARNING
+        wp.init()
+        self.device = wp.get_device()
+        self.host_model = ant_model.load()
+        self.model = mjw.put_model(self.host_model)
+        self.model.opt.warn_overflow = 0  # kernels would print; what they note is read in facts
+        self.data = mjw.put_data(self.host_model, mujoco.MjData(self.host_model), nworld=job.numenv)
+        drawn = actions.bank(ant_model.motors(self.host_model), job.numenv, job.seed, "bank")
+        self.bank = [self._on_host(batch) for batch in drawn]
+        self.batches = actions.forever(self.bank)
+        known = _cached_modules()
+        self.graph = self._capture()
+        self.compiled = len(_cached_modules() - known)
+        self.began = self.data.time.numpy().copy()
+
+    def _on_host(self, batch: Any) -> Any:
+        """Pinned, so that a copy to a GPU need not wait."""
+        return wp.array(batch, dtype=wp.float32, device="cpu", pinned=self.device.is_cuda)
+
+    def _capture(self) -> Any:
+        with wp.ScopedCapture() as capture:
+            for _ in range(SUBSTEPS):
+                mjw.step(self.model, self.data)
+        return capture.graph
+
+    def run(self, calls: int) -> Counts:
+        if self.job.mode == "verify":
+            self.began = self.data.time.numpy().copy()
+        copy, launch, control, graph = wp.copy, wp.capture_launch, self.data.ctrl, self.graph
+        for batch in islice(self.batches, calls):
+            copy(control, batch)
+            launch(graph)
+        wp.synchronize_device(self.device)
+        return Counts(calls * self.job.numenv, 0)
+
+    def facts(self) -> Dict[str, Any]:
+        at_limit = self._check()
+        option = self.model.opt
+        data = self.data
+        returned = {"observation_shape": [self._state().shape[1]], "observation_dtype": "float32"}
+        engine = "MuJoCo Warp " + version("mujoco-warp")
+        work = ant_model.work(self.host_model, engine, "float32")
+        return {
+            **returned,
+            "action_source": actions.described(self.bank, self.job.seed),
+            "autoreset": "none",
+            "env_instances": self.job.numenv,
+            "device": self.device.name,
+            "modules_compiled": self.compiled,
+            "solver_tolerance": float(option.tolerance.numpy()[0]),
+            "line_search_iterations": int(option.ls_iterations),
+            "worlds_at_an_iteration_limit": at_limit,
+            "contacts_allocated": data.naconmax,
+            "constraints_allocated_per_world": data.njmax,
+            "work": {**work, **returned, "autoreset": "none", "returned_to": "device"},
+        }
+
+    def _check(self) -> int:
+        """Raise where a world diverged or ran out of room; how many met an iteration limit."""
+        if not np.isfinite(self._state()).all():
+            raise ArithmeticError("a world diverged: its state is not finite")
+        noted = self.data.overflow.numpy()
+        if (noted & ~int(_NOT_FATAL)).any():
+            kind = mjw.OverflowType(int(np.bitwise_or.reduce(noted)))
+            raise MemoryError("contacts or constraints found no room: {!r}".format(kind))
+        return int((noted != 0).sum())
+
+    def _state(self) -> Any:
+        return np.concatenate([self.data.qpos.numpy(), self.data.qvel.numpy()], axis=1)
+
+    def follow(self, calls: int) -> Trace:
+        rows: List[Any] = []
+        for _ in range(calls):
+            self.run(1)
+            rows.append(self._state())
+        shape = (calls, self.job.numenv)
+        return Trace(np.stack(rows), np.zeros(shape), np.zeros(shape, dtype=np.bool_))
+
+    def recount(self) -> float:
+        return ant_model.whole_frames(self.data.time.numpy() - self.began)
+
+    def gpu_memory(self) -> Optional[int]:
+        if not (self.device.is_cuda and self.device.is_mempool_supported):
+            return None
+        return int(wp.get_mempool_used_mem_high(self.device))
+
+
+def _cached_modules() -> Any:
+    folder = wp.config.kernel_cache_dir
+    return set(os.listdir(folder)) if os.path.isdir(folder) else set()

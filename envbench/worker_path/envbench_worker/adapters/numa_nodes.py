@@ -1,0 +1,112 @@
+"""NUMA nodes: which cores each has, and binding a process to one's cores and memory. Linux.
+
+Standard library only: a process binds itself before it imports anything that starts threads or
+takes memory, because both are inherited by threads and neither is moved afterwards.
+
+Sources: ``/sys/devices/system/node`` (Documentation/ABI/stable/sysfs-devices-node),
+set_mempolicy(2).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import re
+from pathlib import Path
+from typing import List, NamedTuple, Optional
+
+SYSTEM = Path("/sys/devices/system/node")
+SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237, "riscv64": 237}  # the system call's number
+MPOL_BIND = 2
+
+
+class Node(NamedTuple):
+    """Cores that this process may use, and the memory that is theirs."""
+
+    cores: List[int]
+    memory: Optional[int]  # the system's number of the node; None: made by hand, memory anywhere
+
+
+def chosen(text: str) -> List[Node]:
+    """The nodes of a setting such as ``0-3/4-7``; of the system where it is empty."""
+    return by_hand(text) if text else of_system()
+
+
+def of_system(folder: Path = SYSTEM) -> List[Node]:
+    """The system's nodes, less the cores that this process may not use and nodes without any."""
+    usable = set(usable_cores())
+    nodes = []
+    for place in folder.glob("node[0-9]*"):
+        cores = usable.intersection(_listed((place / "cpulist").read_text()))
+        if cores:
+            nodes.append(Node(sorted(cores), int(place.name[len("node") :])))
+    return sorted(nodes, key=lambda node: node.cores) or [Node(sorted(usable), None)]
+
+
+def by_hand(text: str) -> List[Node]:
+    """Nodes such as ``0-3/4-7``. ``ValueError`` where a core is not usable, or named twice."""
+    nodes = [Node(_listed(part), None) for part in text.split("/")]
+    named = [core for node in nodes for core in node.cores]
+    if not all(node.cores for node in nodes):
+        raise ValueError("nodes {!r}: every node needs a core".format(text))
+    if unusable := sorted(set(named) - set(usable_cores())):
+        raise ValueError("nodes {!r}: this process may not use core {}".format(text, unusable[0]))
+    if len(set(named)) < len(named):
+        raise ValueError("nodes {!r}: a core belongs to one node only".format(text))
+    return nodes
+
+
+def usable_cores() -> List[int]:
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def bind(cores: List[int], memory: Optional[int]) -> str:
+    """Bind this process, and the threads it will start; says what became of the memory."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, cores)
+    if memory is None:
+        return "not bound"
+    refused = _bind_memory(memory)
+    return "refused: " + refused if refused else "bound to node {}".format(memory)
+
+
+def _bind_memory(node: int) -> str:
+    """Why the system refused, or an empty string."""
+    number = SET_MEMPOLICY.get(platform.machine())
+    if number is None:
+        return "set_mempolicy is not known on " + platform.machine()
+    word = 8 * ctypes.sizeof(ctypes.c_ulong)
+    mask = (ctypes.c_ulong * (node // word + 1))()
+    mask[node // word] = 1 << (node % word)
+    libc = ctypes.CDLL(None, use_errno=True)
+    # the kernel looks at one bit less than it is told of
+    failed = libc.syscall(
+        ctypes.c_long(number), ctypes.c_long(MPOL_BIND), mask, ctypes.c_ulong(len(mask) * word + 1)
+    )
+    return os.strerror(ctypes.get_errno()) if failed else ""
+
+
+def _listed(text: str) -> List[int]:
+    """The cores of a list such as ``0-3,8``: none of an empty one, as a node without cores has."""
+    cores: List[int] = []
+    for part in text.strip().split(",") if text.strip() else []:
+        matched = re.fullmatch(r"(\d{1,5})(?:-(\d{1,5}))?", part.strip())
+        if not matched:
+            raise ValueError("{!r} is no list of cores such as 0-3,8".format(text.strip()))
+        first, last = int(matched.group(1)), int(matched.group(2) or matched.group(1))
+        cores.extend(range(first, last + 1))
+    return cores
+
+
+def shown(cores: List[int]) -> str:
+    """``0-3,8``: a sorted list as it is typed."""
+    runs: List[List[int]] = []
+    for core in cores:
+        if runs and core == runs[-1][-1] + 1:
+            runs[-1].append(core)
+        else:
+            runs.append([core])
+    return ",".join("-".join(map(str, sorted({run[0], run[-1]}))) for run in runs)

@@ -1,0 +1,225 @@
+"""sample-factory: Sample Factory's own samplers, with a policy that draws random actions.
+
+numenv environments in numenv / ``envs_per_worker`` rollout worker processes, one inference worker
+process with the policy, trajectories through shared memory: the library's simplified sampling
+interface and its default settings (asynchronous, rollouts of 32 steps, workers bound to cores and
+niced). The consumer receives a trajectory at a time, a copy, as in the library's own example of
+a sampler without a learner, whose printed throughput this is.
+
+The samplers run on by themselves. A vector step is numenv transitions that were received: ``run``
+receives trajectories until there are enough, and what came above that is credited to the next run,
+so that nothing is counted twice or lost; an end is credited with the trajectory that brings it.
+The environment is reset within the step that ends its episode (same-step autoreset): every entry
+of a trajectory is a transition, and the observation after an end is the next episode's first.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from functools import partial
+from multiprocessing.connection import wait
+from queue import Empty
+from typing import Any, Dict, List, Optional
+
+import numpy as np
+import torch
+from sample_factory.algo.sampling.simplified_sampling_api import SyncSamplingAPI
+from sample_factory.algo.utils.context import global_model_factory
+from sample_factory.algo.utils.env_info import extract_env_info
+from sample_factory.algo.utils.make_env import make_env_func_non_batched
+from sample_factory.algo.utils.rl_utils import samples_per_trajectory
+from sample_factory.cfg.arguments import parse_full_cfg, parse_sf_args
+from sample_factory.envs.env_utils import register_env
+from sample_factory.utils.attr_dict import AttrDict
+
+from envbench_worker import actions
+from envbench_worker.adapters import gymnasium_tasks, sample_factory_parts
+from envbench_worker.adapters.sample_factory_parts import AUDIT, ENVIRONMENT, FRAMES, MADE
+from envbench_worker.contract import Adapter, Counts, Job, Trace, UnknownTaskError
+
+NAME = "envbench"
+PATIENCE_S = 1.0  # without a trajectory, then we look whether the samplers still live
+ENDING_S = 10.0
+
+
+class SampleFactory(Adapter):
+    def probe(self) -> None:
+        sample_factory_parts.require(self.job.family)
+        known = gymnasium_tasks.known(self.job.family)
+        if self.job.task not in known:
+            raise UnknownTaskError(self.job.task, known)
+
+    def build(self) -> None:
+        self.surplus = self.received = 0  # transitions: of earlier runs' receipts, of this run's
+        self.frames = np.zeros(0)  # verify: of each transition that was received, in order
+        self.credited = 0  # of these, by the latest run
+        self.died: Optional[int] = None
+        self.cfg = configuration(self.job)
+        register_env(NAME, partial(sample_factory_parts.make_env, self.job))
+        policy = partial(sample_factory_parts.BankPolicy, self.job)
+        global_model_factory().register_actor_critic_factory(policy)
+        env = make_env_func_non_batched(self.cfg, None)
+        self.env_info = extract_env_info(env, self.cfg)
+        env.close()
+        self.api = SyncSamplingAPI(self.cfg, self.env_info)
+        self.children = multiprocessing.active_children()
+        self.api.start()
+        if self.job.mode == "measure":
+            for _ in range(2 * self.job.numenv):  # every environment is made and under way
+                self._receive()
+
+    def run(self, calls: int) -> Counts:
+        wanted = calls * self.job.numenv
+        self.frames, self.credited = self.frames[self.credited :], wanted
+        ends: List[Any] = []
+        while self.surplus + self.received < wanted:
+            trajectory = self._receive()
+            self.received += samples_per_trajectory(trajectory)
+            ends.append(trajectory["dones"])
+            if self.job.mode == "verify":
+                counted = np.diff(trajectory["obs"][AUDIT][0, :, FRAMES].numpy())
+                self.frames = np.concatenate([self.frames, counted])
+        self._check_children()
+        self.surplus += self.received - wanted
+        self.received = 0
+        return Counts(wanted, sum(int(each.sum()) for each in ends))
+
+    def _receive(self) -> Any:
+        """The next trajectory: tensors of (1, rollout, …), of observations one more."""
+        while True:
+            try:
+                return self.api.traj_queue.get(timeout=PATIENCE_S)
+            except Empty:
+                self._check_children()
+
+    def _check_children(self) -> None:
+        """The library does not notice: it would wait for ever, or go on with the rest."""
+        ended = wait([child.sentinel for child in self.children], timeout=0)
+        if not ended:
+            return
+        dead = next(child for child in self.children if child.sentinel in ended)
+        dead.join(ENDING_S)
+        self.died = dead.exitcode
+        self.close()  # the library's thread would keep this process alive
+        raise RuntimeError(
+            "Sample Factory's {} ended with exit code {}".format(dead.name, self.died)
+        )
+
+    def unfinished(self) -> int:
+        return self.surplus + self.received
+
+    def dead_child(self) -> Optional[int]:
+        return self.died
+
+    def follow(self, calls: int) -> Optional[Trace]:
+        job = self.job
+        if not gymnasium_tasks.has_fixed_start(job):
+            return None
+        space = self.env_info.obs_space["obs"]
+        trace = Trace(
+            np.zeros((calls, job.numenv) + space.shape, space.dtype),
+            np.zeros((calls, job.numenv), np.float32),
+            np.zeros((calls, job.numenv), np.bool_),
+        )
+        missing = calls * job.numenv
+        while missing:
+            missing -= _write(trace, self._receive(), calls)
+        return _before_an_end(trace)
+
+    def recount(self) -> Optional[float]:
+        return float(self.frames[: self.credited].sum())
+
+    def facts(self) -> Dict[str, Any]:
+        job, cfg = self.job, self.cfg
+        space, action_space = self.env_info.obs_space["obs"], self.env_info.action_space
+        bank = actions.bank(action_space, job.numenv, job.seed, "bank")
+        identifier, kwargs = gymnasium_tasks.gym_id(job)
+        return {
+            "observation_shape": list(space.shape),
+            "observation_dtype": str(space.dtype),
+            "action_source": actions.described(bank, job.seed) + " by the policy worker",
+            "autoreset": "same-step",
+            "env_instances": job.numenv,
+            "library_task": identifier,
+            "library_arguments": {**kwargs, **{name: cfg[name] for name in TOLD}},
+            "work": sample_factory_parts.work(job),
+            "torch_threads": torch.get_num_threads(),
+        }
+
+    def close(self) -> None:
+        self.api.stop()
+        for child in self.children:
+            child.join(ENDING_S)
+            if child.is_alive():
+                child.kill()
+                child.join()
+
+
+# ---------------------------------------------------------------- the configuration
+
+TOLD = [
+    "num_workers",
+    "num_envs_per_worker",
+    "worker_num_splits",
+    "rollout",
+    "batch_size",
+    "async_rl",
+    "batched_sampling",
+    "policy_workers_per_policy",
+    "set_workers_cpu_affinity",
+    "default_niceness",
+    "decorrelate_experience_max_seconds",
+]
+
+
+def configuration(job: Job) -> Any:
+    """Sample Factory's defaults, save for what ``job`` asks and for what a learner alone needs."""
+    workers, rest = divmod(job.numenv, job.settings["envs_per_worker"])
+    if rest or job.settings["envs_per_worker"] % job.settings["worker_splits"]:
+        raise ValueError(
+            "{} environments cannot be shared out: numenv has to be a multiple of envs_per_worker, "
+            "and that one of worker_splits".format(job.numenv)
+        )
+    chosen = {
+        "env": NAME,
+        "experiment": NAME,
+        "train_dir": os.path.join(os.getcwd(), "train_dir"),
+        "log_to_file": False,
+        "device": "cpu",
+        "num_workers": workers,
+        "num_envs_per_worker": job.settings["envs_per_worker"],
+        "worker_num_splits": job.settings["worker_splits"],
+        "use_rnn": False,
+        "normalize_input": False,
+        "normalize_returns": False,
+        "env_frameskip": int(job.frame_skip) if job.family == "atari" else 1,  # for its log
+        # Workers that start together deliver together: a burst of numenv trajectories, then none.
+        "decorrelate_experience_max_seconds": int(job.mode == "measure"),
+        "decorrelate_envs_on_one_worker": job.mode == "measure",
+    }
+    arguments = ["--{}={}".format(name, value) for name, value in chosen.items()]
+    parser, _ = parse_sf_args(arguments)
+    return AttrDict(vars(parse_full_cfg(parser, arguments)))
+
+
+# ---------------------------------------------------------------- lock-step
+
+
+def _write(trace: Trace, trajectory: Any, calls: int) -> int:
+    """Put a trajectory where its audit says that it belongs; how many transitions were wanted."""
+    audit = trajectory["obs"][AUDIT][0, 0].numpy()
+    column, first = int(audit[ENVIRONMENT]), int(audit[MADE])
+    count = max(0, min(int(samples_per_trajectory(trajectory)), calls - first))
+    rows = slice(first, first + count)
+    trace.observations[rows, column] = trajectory["obs"]["obs"][0, 1 : count + 1].numpy()
+    trace.rewards[rows, column] = trajectory["rewards"][0, :count].numpy()
+    trace.ended[rows, column] = trajectory["dones"][0, :count].numpy()
+    return count
+
+
+def _before_an_end(trace: Trace) -> Trace:
+    """At an end the next episode's first observation takes the place of the last one."""
+    ended = trace.ended.any(axis=1)
+    steps = int(ended.argmax()) if ended.any() else len(ended)
+    return Trace(*(each[:steps] for each in trace))

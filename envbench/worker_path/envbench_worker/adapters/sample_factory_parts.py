@@ -1,0 +1,197 @@
+"""What runs in Sample Factory's own processes: the task of a rollout worker, and the policy.
+
+The task is Gymnasium 0.29's, the last that Sample Factory takes, with the ids, arguments and
+preprocessing of ``gymnasium_tasks``: AtariPreprocessing (noop_max 30, area, grey, 84×84) and a
+stack of 4, not the wrappers of Sample Factory's examples, which press fire, clip rewards, end
+episodes with a life and shrink by another filter.
+
+The policy takes its actions from the seeded bank and looks at no observation: the successor of
+the old dummy sampler. What it returns besides actions (logits, values) is zeros of the shapes that
+a policy's have, so that the samplers carry as much as they do for a learner.
+
+In verify mode an observation also holds ``audit``, three float64: which environment, how many
+transitions it made, and its frames, counted by the emulator or the simulation. So a trajectory
+tells what truly happened between its first and last observation; and the policy can give
+environment i column i of the bank's k-th batch as its k-th action.
+"""
+
+from __future__ import annotations
+
+import warnings
+from importlib import import_module
+from typing import Any, Dict, Optional
+
+import gymnasium
+import numpy as np
+import torch
+from sample_factory.algo.utils.action_distributions import (
+    calc_num_action_parameters,
+    calc_num_actions,
+)
+from sample_factory.algo.utils.tensor_dict import TensorDict
+from sample_factory.algo.utils.torch_utils import to_torch_dtype
+from sample_factory.model.actor_critic import ActorCritic
+
+from envbench_worker import actions
+from envbench_worker.adapters import gymnasium_audit, gymnasium_tasks
+from envbench_worker.contract import Job
+
+AUDIT = "audit"
+ENVIRONMENT, MADE, FRAMES = range(3)  # what ``audit`` holds
+
+
+# ---------------------------------------------------------------- the task
+
+
+def require(family: str) -> None:
+    """Import what the family's tasks need: what is missing is told before anything is built."""
+    if family == "atari":
+        import ale_py  # noqa: F401
+        import cv2  # noqa: F401 - by AtariPreprocessing
+
+        import_module("shimmy")  # by Gymnasium 0.29, to register ale-py 0.8's games
+    if family == "mujoco":
+        import imageio  # noqa: F401 - by Gymnasium's MuJoCo rendering, which its tasks import
+        import mujoco  # noqa: F401
+
+
+def make_env(
+    job: Job, name: str, cfg: Any, env_config: Any, render_mode: Optional[str] = None
+) -> Any:
+    """One environment; bound to a job, it is what ``register_env`` takes."""
+    env = Task(make_task(job), job.seed)
+    if job.mode != "verify":
+        return env
+    return Audited(env, job, env_config.env_id if env_config else 0)
+
+
+def make_task(job: Job) -> Any:
+    identifier, kwargs = gymnasium_tasks.gym_id(job)
+    if job.mode == "verify" and job.family == "mujoco" and gymnasium_tasks.has_fixed_start(job):
+        kwargs["reset_noise_scale"] = 0.0
+    with warnings.catch_warnings():
+        # "Ant-v4 is out of date": known, and said in the report.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        env = gymnasium.make(identifier, **kwargs)
+    return _preprocessed(env, job) if job.family == "atari" else env
+
+
+def _preprocessed(env: Any, job: Job) -> Any:
+    from gymnasium.wrappers import AtariPreprocessing, FrameStack
+
+    env = AtariPreprocessing(
+        env,
+        noop_max=1 if job.mode == "verify" else 30,
+        frame_skip=int(job.frame_skip),
+        screen_size=84,
+        terminal_on_life_loss=False,
+        grayscale_obs=True,
+        scale_obs=False,
+    )
+    return FrameStack(env, 4)
+
+
+class Task(gymnasium.Wrapper):  # type: ignore[misc]
+    """Observations as arrays (FrameStack's are lazy), and the job's seed in the first reset."""
+
+    def __init__(self, env: Any, seed: int) -> None:
+        super().__init__(env)
+        self._job_seed = seed
+
+    def reset(self, *, seed: Optional[int] = None, options: Any = None) -> Any:
+        # Sample Factory seeds its i-th environment with i, whatever seed it is given.
+        own = None if seed is None else self._job_seed + seed
+        observation, info = self.env.reset(seed=own, options=options)
+        return np.asarray(observation), info
+
+    def step(self, action: Any) -> Any:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        return np.asarray(observation), reward, terminated, truncated, info
+
+
+class Audited(gymnasium.Wrapper):  # type: ignore[misc]
+    """Verify: each observation tells how much was done until it was made."""
+
+    def __init__(self, env: Any, job: Job, index: int) -> None:
+        super().__init__(gymnasium_audit.Counted(env, job))
+        self.observation_space = gymnasium.spaces.Dict(
+            {
+                "obs": env.observation_space,
+                AUDIT: gymnasium.spaces.Box(-np.inf, np.inf, (3,), np.float64),
+            }
+        )
+        self._audit = np.array([index, 0, 0], dtype=np.float64)
+
+    def reset(self, **kwargs: Any) -> Any:
+        observation, info = self.env.reset(**kwargs)
+        return self._with_audit(observation), info
+
+    def step(self, action: Any) -> Any:
+        observation, *rest = self.env.step(action)
+        self._audit[MADE] += 1
+        self._audit[FRAMES] += self.env.frames_made()
+        return (self._with_audit(observation), *rest)
+
+    def _with_audit(self, observation: Any) -> Dict[str, Any]:
+        return {"obs": observation, AUDIT: self._audit.copy()}
+
+
+def work(job: Job) -> Dict[str, Any]:
+    """What is done a step, read off one more environment that is made as for measuring."""
+    env = make_task(job._replace(mode="measure"))
+    if job.family == "atari":
+        env.env.screen_size = (84, 84)  # as newer Gymnasium has it; here it is one number
+    found = dict(gymnasium_audit.work(env, job.family), autoreset="same-step", returned_to="host")
+    space = env.observation_space
+    env.close()
+    return dict(found, observation_shape=list(space.shape), observation_dtype=str(space.dtype))
+
+
+# ---------------------------------------------------------------- the policy
+
+
+class BankPolicy(ActorCritic):  # type: ignore[misc]
+    """Random actions out of the bank; bound to a job, what ``register_actor_critic_factory`` takes.
+
+    The samplers ask for actions of whichever environments are ready: they get the bank's next
+    rows, so that every environment gets other actions each time.
+    """
+
+    def __init__(self, job: Job, cfg: Any, obs_space: Any, action_space: Any) -> None:
+        super().__init__(obs_space, action_space, cfg)
+        bank = np.stack(actions.bank(action_space, job.numenv, job.seed, "bank"))
+        self.numenv, self.batches = job.numenv, len(bank)
+        # Sample Factory carries actions of any kind as float32.
+        flat = torch.as_tensor(bank.astype(np.float32))
+        self.rows = flat.reshape(-1, calc_num_actions(action_space))
+        self.logits = torch.zeros(job.numenv, int(calc_num_action_parameters(action_space)))
+        self.scalar = torch.zeros(job.numenv, 1)
+        # Observations stay what they are: there is no network to convert them for.
+        self.dtypes = {name: to_torch_dtype(space.dtype) for name, space in obs_space.items()}
+        self.cursor = 0
+
+    def forward(self, obs: Any, rnn_states: Any, values_only: bool = False) -> Any:
+        count = len(rnn_states)
+        return TensorDict(
+            actions=self._led(obs[AUDIT]) if AUDIT in obs else self._next(count),
+            action_logits=self.logits[:count],
+            log_prob_actions=self.scalar[:count],
+            values=self.scalar[:count],
+            new_rnn_states=rnn_states,
+        )
+
+    def _next(self, count: int) -> Any:
+        if self.cursor + count > len(self.rows):
+            self.cursor = 0
+        self.cursor += count
+        return self.rows[self.cursor - count : self.cursor]
+
+    def _led(self, audit: Any) -> Any:
+        batch = audit[:, MADE].long() % self.batches
+        return self.rows[batch * self.numenv + audit[:, ENVIRONMENT].long()]
+
+    def device_for_input_tensor(self, input_tensor_name: str) -> Any:
+        return torch.device("cpu")
+
+    def type_for_input_tensor(self, input_tensor_name: str) -> Any:
+        return self.dtypes[input_tensor_name]

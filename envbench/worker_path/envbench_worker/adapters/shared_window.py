@@ -1,0 +1,356 @@
+"""Processes that run freely on cores of their own, all counted over one shared window.
+
+``FreeRunning`` is an adapter whose environments are shared out. Each process runs an adapter for
+its part, a ``Member``, in chunks of a few milliseconds, and after each chunk publishes in shared
+memory how many results it has received so far. Nothing else passes between the processes while
+windows are open. They start at one barrier (``allowed``, the number of calls that a process may
+make) and are not stopped between windows: a window of n calls ends when all together have received
+another n x numenv results, and whatever came beyond belongs to the next. So windows lie back to
+back, and nothing is lost or counted twice. Where backends are compared (mode verify) each process
+makes exactly n calls and waits.
+
+A member's autoreset is next-step: a result is either a transition or a reset. POSIX only.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import selectors
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from abc import abstractmethod
+from contextlib import suppress
+from importlib import import_module
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import Any, Dict, List, NamedTuple, Optional
+
+import numpy as np
+
+from envbench_worker import actions
+from envbench_worker.adapters.numa_nodes import Node, shown
+from envbench_worker.contract import Adapter, Counts, Job, Trace
+
+ROW = np.dtype(
+    {
+        "names": ["allowed", "received", "resets", "frames"],
+        "formats": ["i8", "i8", "i8", "f8"],
+        "offsets": [0, 64, 72, 80],  # what one process writes shares no cache line with the others'
+        "itemsize": 128,
+    }
+)
+WITHOUT_END = 2**62  # calls allowed
+NO_MORE = -1
+CHUNK_NS = 4_000_000  # long beside the cost of publishing (microseconds), short beside a window
+PAUSE_S = 0.001
+LONGEST_PAUSE_S = 0.05
+PATIENCE_S = 10.0  # for a process to end when asked
+TOLD = 70  # the exit code of a process that has told its error
+PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+# A process binds itself before it imports what starts threads or takes memory.
+_ENTRY = """
+import json, sys
+order = json.loads(sys.argv[1])
+sys.path.insert(0, order["package"])
+from envbench_worker.adapters import numa_nodes
+memory = numa_nodes.bind(order["cores"], order["memory"])
+from envbench_worker.adapters import shared_window
+sys.exit(shared_window.serve(order, memory))
+"""
+
+
+class Share(NamedTuple):
+    """One process's part: where it runs, and how much of the job."""
+
+    node: Node
+    numenv: int
+    env_instances: int
+    settings: Dict[str, Any]
+
+
+class ProcessDied(Exception):
+    """A process ended that was to go on; its own traceback, where it left one, is the cause."""
+
+
+class Member(Adapter):
+    """What one process runs: columns ``first`` … ``first + job.numenv - 1`` of the whole job."""
+
+    def __init__(self, job: Job, whole: Job, first: int) -> None:
+        super().__init__(job)
+        self.whole = whole
+        self.first = first
+
+    def columns(self, space: Any) -> List[Any]:
+        """This process's part of each batch of the whole job's actions."""
+        whole = self.whole
+        bank = actions.bank(space, whole.numenv, whole.seed, whole.settings.get("actions", "bank"))
+        return [batch[self.first : self.first + self.job.numenv] for batch in bank]
+
+
+# ---------------------------------------------------------------- the worker's side
+
+
+class FreeRunning(Adapter):
+    """An adapter whose steps are made by processes that run freely."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(job)
+        self.processes: List[_Process] = []
+
+    @abstractmethod
+    def shares(self) -> List[Share]:
+        """Who does what; numenv and env_instances add up to the job's."""
+
+    @abstractmethod
+    def member(self) -> str:
+        """The ``Member`` that each process runs, as ``module:attribute``."""
+
+    def build(self) -> None:
+        shares = self.shares()
+        self.selector = selectors.DefaultSelector()
+        with tempfile.TemporaryFile(dir=_in_memory()) as file:  # nameless: nothing is left of it
+            file.truncate(len(shares) * ROW.itemsize)
+            self.table = _table(file.fileno())
+            try:
+                self._start(shares, file.fileno())
+                self.described = [process.answer() for process in self.processes]
+            except BaseException:
+                self._end(patience_s=0.0)
+                raise
+        self.credited = 0  # results of windows that are over
+        self.credited_resets = 0
+        self.frames = self.latest_frames = 0.0
+        self.freely = self.job.mode != "verify"
+        self.began = time.perf_counter()
+        self.table["allowed"] = WITHOUT_END if self.freely else 0
+
+    def _start(self, shares: List[Share], file: int) -> None:
+        first = instances = 0
+        for row, share in enumerate(shares):
+            job = self.job._replace(
+                numenv=share.numenv,
+                env_instances=share.env_instances,
+                seed=self.job.seed + instances,  # as in one pool, where each has its own
+                settings=share.settings,
+            )
+            order = {
+                "member": self.member(),
+                "job": job._asdict(),
+                "whole": self.job._asdict(),
+                "first": first,
+                "row": row,
+            }
+            process = _Process(share.node, file, order)
+            self.processes.append(process)
+            self.selector.register(process.connection, selectors.EVENT_READ, process)
+            first, instances = first + share.numenv, instances + share.env_instances
+
+    def run(self, calls: int) -> Counts:
+        results = calls * self.job.numenv
+        if not self.freely:
+            self.table["allowed"] += calls
+        self._wait_for(self.credited + results)
+        self.credited += results
+        # Of a very short window they may be more than its results: the rest is the next one's.
+        resets = min(int(self.table["resets"].sum()) - self.credited_resets, results)
+        self.credited_resets += resets
+        frames = float(self.table["frames"].sum())
+        self.latest_frames, self.frames = frames - self.frames, frames
+        return Counts(results - resets, resets)
+
+    def _wait_for(self, target: int) -> None:
+        """Sleep until all together have received so many, or one of them says something."""
+        pause = 0.0
+        while True:
+            for key, _ in self.selector.select(pause):
+                raise key.data.death()
+            received = int(self.table["received"].sum())
+            if received >= target:
+                return
+            # Half the time that is left, as it looks: some ten awakenings a window.
+            elapsed = time.perf_counter() - self.began
+            left = elapsed * (target - received) / received if received else 0.0
+            pause = min(max(PAUSE_S, left / 2), LONGEST_PAUSE_S)
+
+    def unfinished(self) -> int:
+        beyond = int(self.table["received"].sum()) - self.credited
+        return max(0, beyond - (int(self.table["resets"].sum()) - self.credited_resets))
+
+    def dead_child(self) -> Optional[int]:
+        codes = (process.popen.poll() for process in self.processes)
+        return next((code for code in codes if code and code != TOLD), None)
+
+    def follow(self, calls: int) -> Optional[Trace]:
+        for process in self.processes:
+            process.connection.send(calls)
+        traces = [process.answer() for process in self.processes]
+        if any(trace is None for trace in traces):
+            return None
+        return Trace(*(np.concatenate(parts, axis=1) for parts in zip(*traces)))
+
+    def recount(self) -> Optional[float]:
+        return None if np.isnan(self.latest_frames) else self.latest_frames
+
+    def process_facts(self) -> List[Dict[str, Any]]:
+        """Where each process runs and how much is its."""
+        return [
+            {
+                "cores": shown(process.node.cores),
+                "memory": described["memory"],
+                "numenv": process.order["job"]["numenv"],
+                "env_instances": process.order["job"]["env_instances"],
+            }
+            for process, described in zip(self.processes, self.described)
+        ]
+
+    def close(self) -> None:
+        self._end(PATIENCE_S)
+
+    def _end(self, patience_s: float) -> None:
+        self.table["allowed"] = NO_MORE
+        until = time.monotonic() + patience_s
+        for process in self.processes:
+            process.end(max(0.0, until - time.monotonic()))
+        self.selector.close()
+
+
+class _Process:
+    """A process that runs a member, and the way to talk with it."""
+
+    def __init__(self, node: Node, file: int, order: Dict[str, Any]) -> None:
+        self.node, self.order = node, order
+        self.connection, theirs = Pipe()
+        where = {
+            "package": PACKAGE,
+            "cores": node.cores,
+            "memory": node.memory,
+            "connection": theirs.fileno(),
+            "file": file,
+            "parent": os.getpid(),
+        }
+        self.popen = subprocess.Popen(
+            [sys.executable, "-I", "-c", _ENTRY, json.dumps({**order, **where})],
+            stdin=subprocess.DEVNULL,
+            pass_fds=(theirs.fileno(), file),
+        )
+        theirs.close()
+
+    def answer(self) -> Any:
+        """What it says next; raises ``ProcessDied`` where it cannot go on."""
+        try:
+            said, value = self.connection.recv()
+        except (EOFError, ConnectionError):
+            raise self._silent_death() from None
+        if said == "error":
+            raise self._told_death(*value)
+        return value
+
+    def death(self) -> ProcessDied:
+        """It has spoken, or ended, when it should run: why."""
+        try:
+            value = self.answer()
+        except ProcessDied as died:
+            return died
+        return ProcessDied("the process on cores {} said {!r}".format(self._cores(), value))
+
+    def _told_death(self, text: str, trace: str) -> ProcessDied:
+        died = ProcessDied("the process on cores {}: {}".format(self._cores(), text))
+        died.__cause__ = Exception("in that process:\n" + trace)
+        return died
+
+    def _silent_death(self) -> ProcessDied:
+        code = self._ended(PATIENCE_S)
+        how = "of signal {}".format(-code) if code < 0 else "with exit code {}".format(code)
+        return ProcessDied("the process on cores {} ended {}".format(self._cores(), how))
+
+    def _cores(self) -> str:
+        return shown(self.node.cores)
+
+    def end(self, patience_s: float) -> None:
+        self._ended(patience_s)
+        self.connection.close()
+
+    def _ended(self, patience_s: float) -> int:
+        """Its exit code, killed where it is late."""
+        try:
+            return self.popen.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            self.popen.kill()
+            return self.popen.wait()
+
+
+def _in_memory() -> Optional[str]:
+    """Where files are in memory; None where the system has no such place."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
+def _table(file: int) -> Any:
+    return np.frombuffer(mmap.mmap(file, 0), dtype=ROW)
+
+
+# ---------------------------------------------------------------- a process's side
+
+
+def serve(order: Dict[str, Any], memory: str) -> int:
+    """Run a member until there is no more to do, or the worker is gone; returns the exit code."""
+    connection = Connection(order["connection"])
+    table = _table(order["file"])
+    try:
+        module, _, attribute = order["member"].partition(":")
+        whole = Job(**order["whole"])
+        member = getattr(import_module(module), attribute)(
+            Job(**order["job"]), whole, order["first"]
+        )
+        member.build()
+        connection.send(("ready", {"facts": member.facts(), "memory": memory}))
+        _work(member, connection, table[order["row"]], order["parent"])
+        member.close()
+        return 0
+    except Exception as error:  # noqa: BLE001 - whatever a library raises is told
+        text = "{}: {}".format(type(error).__name__, error)
+        with suppress(OSError):  # nobody may be left to be told
+            connection.send(("error", (text, traceback.format_exc())))
+        return TOLD
+
+
+def _work(member: Member, connection: Connection, row: Any, parent: int) -> None:
+    made, chunk = 0, 1
+    clock = time.perf_counter_ns
+    while os.getppid() == parent:
+        allowed = int(row["allowed"])
+        if allowed == NO_MORE:
+            return
+        if made >= allowed:
+            if connection.poll(PAUSE_S):
+                connection.send(("trace", _followed(member, connection.recv())))
+            continue
+        calls = min(chunk, allowed - made)
+        start = clock()
+        counts = member.run(calls)
+        made += calls
+        _publish(row, member, counts)
+        took = clock() - start
+        if 2 * took < CHUNK_NS:
+            chunk *= 2
+        elif took > 2 * CHUNK_NS and chunk > 1:
+            chunk //= 2
+
+
+def _followed(member: Member, calls: int) -> Any:
+    trace = member.follow(calls)
+    return None if trace is None else tuple(trace)
+
+
+def _publish(row: Any, member: Member, counts: Counts) -> None:
+    """What there is to say about results, then the results: who sees these has seen the rest."""
+    if member.job.mode == "verify":
+        frames = member.recount()
+        row["frames"] += np.nan if frames is None else frames
+    row["resets"] += counts.resets
+    row["received"] += counts.steps + counts.resets

@@ -1,0 +1,116 @@
+"""ale-vector: counted right in its synchronous and asynchronous batch, led, and counted twice."""
+
+from __future__ import annotations
+
+import io
+import sys
+import uuid
+from typing import Any
+
+import numpy as np
+import pytest
+
+from envbench import backends
+from envbench.model import Job, Protocol, Verify
+from envbench.runner import Reply, execute
+from envbench.testing import BackendContract
+
+BACKEND = backends.get("ale-vector")
+pytestmark = pytest.mark.slow
+
+
+class TestAleVector(BackendContract):
+    backend = BACKEND
+    family = "atari"
+    task = "Pong-v5"
+
+
+class TestAleVectorAsync(BackendContract):
+    backend = BACKEND
+    family = "atari"
+    task = "Breakout-v5"
+    numenv = 4
+    settings = {"overcommit": "2", "fire_reset": "true"}
+
+
+def verified(calls: int, lock_steps: int = 40, task: str = "Pong-v5", **given: str) -> Reply:
+    """The reply of one verifying worker with two environments."""
+    settings, _ = backends.resolve_settings(BACKEND, "atari", given)
+    job = Job(
+        mode="verify",
+        run_id=f"verify-{uuid.uuid4().hex[:8]}",
+        adapter=str(BACKEND.adapter),
+        family="atari",
+        task=task,
+        numenv=2,
+        env_instances=backends.env_instances(BACKEND, 2, settings),
+        frame_skip=4,
+        settings=settings,
+        seed=3,
+        protocol=Protocol(),
+        verify=Verify(lock_steps=lock_steps, audit_calls=calls),
+    )
+    reply = execute(job, python=sys.executable, environment={})
+    assert reply.ok, reply.failure
+    return reply
+
+
+def trace(reply: Reply) -> dict[str, Any]:
+    assert reply.trace is not None
+    return dict(np.load(io.BytesIO(reply.trace)))
+
+
+@pytest.mark.parametrize("overcommit", ["1", "3"])
+def test_frames_counted_by_the_emulators_agree_across_episode_ends(overcommit: str) -> None:
+    # random Breakout games last some 150 to 300 steps
+    audit = verified(1500, task="Breakout-v5", fire_reset="true", overcommit=overcommit).audit
+    assert audit is not None
+    assert audit.resets >= 3
+    assert audit.steps + audit.resets == audit.calls * 2
+    assert audit.frames == audit.steps * 4
+
+
+def test_the_first_results_of_an_asynchronous_batch_are_resets() -> None:
+    # six environments, of which reset() returned two; no game of Pong ends in 400 steps
+    audit = verified(400, lock_steps=0, overcommit="3").audit
+    assert audit is not None
+    assert audit.resets == 4
+
+
+def test_every_game_starts_after_one_no_op() -> None:
+    seen = trace(verified(1))
+    assert seen["observations"].shape == (40, 2, 4, 84, 84)
+    assert seen["ended"].dtype == bool
+    assert not seen["observations"][0, :, :2].any()  # of the stack only reset and step are there
+
+
+def test_asynchronous_results_are_led_and_sorted_as_synchronous_ones() -> None:
+    together, apart = trace(verified(1)), trace(verified(1, overcommit="3"))
+    for name, values in together.items():
+        assert (values == apart[name]).all(), name
+
+
+def test_agrees_with_gymnasiums_preprocessing_exactly() -> None:
+    for_loop = backends.get("for-loop")
+    settings, _ = backends.resolve_settings(for_loop, "atari", {})
+    job = Job(
+        mode="verify",
+        run_id="for-loop",
+        adapter=str(for_loop.adapter),
+        family="atari",
+        task="Pong-v5",
+        numenv=2,
+        env_instances=2,
+        frame_skip=4,
+        settings=settings,
+        seed=3,
+        protocol=Protocol(),
+        verify=Verify(lock_steps=200, audit_calls=1),
+    )
+    reference = execute(job, python=sys.executable, environment={})
+    assert reference.ok, reference.failure
+    ours, theirs = trace(verified(1, lock_steps=200)), trace(reference)
+    assert (ours["rewards"] == theirs["rewards"]).all()
+    assert (ours["ended"] == theirs["ended"]).all()
+    # the stack begins with zeros here, with copies of the first screen there
+    assert (ours["observations"][3:] == theirs["observations"][3:]).all()

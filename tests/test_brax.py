@@ -1,0 +1,126 @@
+"""brax: counted over ends of episodes in both modes, by one program, with the field's control step.
+
+XLA takes most of the time: some 10 s of processor for each program and 5 s for a reset. Programs
+are kept between the workers of this file, as JAX's own cache does for a person who asks it to.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from envbench import backends, runtimes
+from envbench.campaign import WORKER_PATH
+from envbench.frames import MUJOCO_FRAMES, frames_per_step
+from envbench.ledger import REFERENCE, differences
+from envbench.model import Job, Protocol, Verify
+from envbench.runner import Reply, execute
+from envbench.testing import BackendContract
+
+BACKEND = backends.get("brax")
+pytestmark = pytest.mark.slow
+STEP_LENGTHS = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from envbench_worker.adapters import brax_env
+from envbench_worker.contract import Job
+frames = json.loads(sys.argv[2])
+for pipeline in ("generalized", "spring", "positional", "mjx"):
+    for task in brax_env._known(pipeline):
+        settings = {"pipeline": pipeline, "mode": "scan"}
+        job = Job("measure", "mujoco", task, 1, 1, frames[task], settings, 0)
+        brax_env.Brax(job)._make()
+        print("made", pipeline, task)
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _programs_are_kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path_factory.mktemp("programs")))
+        yield
+
+
+def runtime_python() -> str:
+    runtime = runtimes.find(BACKEND, {})
+    return (runtime if runtime.ready else runtimes.make(BACKEND, lambda line: None)).python
+
+
+def verified(numenv: int = 4, calls: int = 300, **given: str) -> Reply:
+    """The reply of one verifying worker."""
+    settings, _ = backends.resolve_settings(BACKEND, "mujoco", given)
+    job = Job(
+        mode="verify",
+        run_id=f"verify-{uuid.uuid4().hex[:8]}",
+        adapter=BACKEND.adapter,
+        family="mujoco",
+        task="Ant-v3",
+        numenv=numenv,
+        env_instances=numenv,
+        frame_skip=5,
+        settings=settings,
+        seed=1,
+        protocol=Protocol(),
+        verify=Verify(lock_steps=5, audit_calls=calls),
+    )
+    reply = execute(job, python=runtime_python(), environment=dict(os.environ))
+    assert reply.ok, reply.failure
+    return reply
+
+
+class TestBrax(BackendContract):
+    backend = BACKEND
+    family = "mujoco"
+    task = "Ant-v3"
+    numenv = 4
+    sees_resets = True
+
+    def test_compiles_once_however_many_steps_a_call_makes(self) -> None:
+        reply = self.measured()
+        assert len(set(reply.warmup.calls)) > 3
+        assert reply.facts["programs_compiled"] == 1
+
+    def test_states_the_precision_and_that_the_physics_is_its_own(self) -> None:
+        work = self.measured().facts["work"]
+        assert set(REFERENCE["mujoco", "env"]) <= set(work)
+        assert set(differences("mujoco", "env", work)) >= {"solver", "integrator", "precision"}
+        assert self.measured().facts["observations_finite"] is True
+
+
+@pytest.mark.parametrize("mode", ["scan", "step"])
+def test_elapsed_step_counters_count_the_frames_that_are_claimed(mode: str) -> None:
+    reply = verified(mode=mode)
+    audit = reply.audit
+    assert audit is not None
+    assert audit.resets > 4  # ends of episodes, at which the counters start anew
+    assert audit.steps == 4 * audit.calls  # reset within the step: every result is a transition
+    assert audit.frames == 5 * audit.steps
+    assert reply.trace is None  # another model: there is nothing to follow
+    assert reply.facts["programs_compiled"] == 1
+
+
+@pytest.mark.parametrize(("pipeline", "substeps"), [("spring", 10), ("mjx", 5)])
+def test_an_ants_step_is_five_frames_in_another_pipeline(pipeline: str, substeps: int) -> None:
+    reply = verified(numenv=2, calls=60, pipeline=pipeline)
+    work = reply.facts["work"]
+    assert (work["substeps"], work["timestep_s"] * substeps) == (substeps, pytest.approx(0.05))
+    assert reply.audit is not None
+    assert reply.audit.frames == 5 * reply.audit.steps
+
+
+def test_a_step_of_every_known_task_is_as_long_as_the_familys() -> None:
+    frames = {f"{name}-v3": frames_per_step("mujoco", f"{name}-v3") for name in MUJOCO_FRAMES}
+    called = subprocess.run(
+        [runtime_python(), "-c", STEP_LENGTHS, str(WORKER_PATH), json.dumps(frames)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert called.returncode == 0, called.stderr
+    made = [line for line in called.stdout.splitlines() if line.startswith("made ")]
+    assert len(made) == 10 + 9 + 8 + 8  # its swimmer and pendulum are not in all four

@@ -1,0 +1,75 @@
+"""ceiling: the engine alone on every core, counted twice, and above the backends it is for."""
+
+from __future__ import annotations
+
+import sys
+import uuid
+
+import pytest
+
+from envbench import backends
+from envbench.frames import frames_per_step
+from envbench.model import DEFAULT_TASK, Family, Job, Protocol, Verify
+from envbench.runner import Reply, execute
+from envbench.testing import BackendContract
+
+CEILING = backends.get("ceiling")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform == "win32", reason="processes share a POSIX file"),
+]
+
+
+class TestCeilingAtari(BackendContract):
+    backend = CEILING
+    family = "atari"
+    task = "Pong-v5"
+
+
+class TestCeilingMujoco(BackendContract):
+    backend = CEILING
+    family = "mujoco"
+    task = "Ant-v3"
+
+
+def verified(family: Family, task: str, calls: int) -> Reply:
+    job = Job(
+        mode="verify",
+        run_id=f"ceiling-{uuid.uuid4().hex[:8]}",
+        adapter=str(CEILING.adapter),
+        family=family,
+        task=task,
+        numenv=2,
+        env_instances=2,
+        frame_skip=frames_per_step(family, task),
+        settings={},
+        seed=0,
+        protocol=Protocol(),
+        verify=Verify(lock_steps=10, audit_calls=calls),
+    )
+    reply = execute(job, python=sys.executable, environment={})
+    assert reply.ok, reply.failure
+    return reply
+
+
+@pytest.mark.parametrize(
+    ("family", "task", "calls"), [("atari", "Breakout-v5", 1500), ("mujoco", "Ant-v3", 2100)]
+)
+def test_frames_counted_by_the_engine_agree_across_episode_ends(
+    family: Family, task: str, calls: int
+) -> None:
+    reply = verified(family, task, calls)
+    audit = reply.audit
+    assert audit is not None
+    assert audit.resets >= 2
+    assert audit.steps + audit.resets == audit.calls * 2
+    assert audit.frames == pytest.approx(audit.steps * frames_per_step(family, task))
+    assert reply.trace is None  # nothing is observed
+
+
+@pytest.mark.parametrize("family", ["atari", "mujoco"])
+def test_nothing_is_observed_and_each_process_has_a_core(family: Family) -> None:
+    facts = verified(family, DEFAULT_TASK[family], 1).facts
+    assert (facts["observation_shape"], facts["observation_dtype"]) == ([], "none")
+    assert [process["numenv"] for process in facts["processes"]] == [1, 1]
+    assert all("-" not in process["cores"] for process in facts["processes"])

@@ -1,0 +1,326 @@
+"""envpool-numa: nodes found and made by hand, processes bound to them, one window counted right."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+
+from envbench import backends
+from envbench.campaign import WORKER_PATH
+from envbench.frames import frames_per_step
+from envbench.model import DEFAULT_TASK, Family, Job, Protocol, Verify
+from envbench.runner import Reply, execute
+from envbench.testing import BackendContract
+
+CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+TWO_NODES = "/".join(str(core) for core in CORES[:2])
+pytestmark = pytest.mark.skipif(len(CORES) < 2, reason="two nodes made by hand take two cores")
+
+
+def job(name: str, family: Family, mode: Any = "measure", numenv: int = 4, **given: str) -> Job:
+    backend = backends.get(name)
+    settings, _ = backends.resolve_settings(backend, family, given)
+    return Job(
+        mode=mode,
+        run_id=f"test-{uuid.uuid4().hex[:8]}",
+        adapter=str(backend.adapter),
+        family=family,
+        task=DEFAULT_TASK[family],
+        numenv=numenv,
+        env_instances=backends.env_instances(backend, numenv, settings),
+        frame_skip=frames_per_step(family, DEFAULT_TASK[family]),
+        settings=settings,
+        seed=3,
+        protocol=Protocol(),
+        verify=Verify(lock_steps=30, audit_calls=400),
+    )
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Makes adapters in this process, as the worker does, and closes them."""
+    monkeypatch.syspath_prepend(WORKER_PATH)
+    contract = import_module("envbench_worker.contract")
+    adapters = []
+
+    def make(order: Job) -> Any:
+        module, _, attribute = order.adapter.partition(":")
+        seen = contract.Job(**{name: getattr(order, name) for name in contract.Job._fields})
+        adapters.append(getattr(import_module(module), attribute)(seen))
+        return adapters[-1]
+
+    yield make
+    for adapter in adapters:
+        if adapter.processes:
+            adapter.close()
+    for name in [name for name in sys.modules if name.startswith("envbench_worker")]:
+        monkeypatch.delitem(sys.modules, name)
+
+
+# ---------------------------------------------------------------- nodes
+
+
+@pytest.fixture
+def nodes(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(WORKER_PATH)
+    found = import_module("envbench_worker.adapters.numa_nodes")
+    monkeypatch.setattr(found, "usable_cores", lambda: [0, 1, 2, 3, 8])
+    return found
+
+
+def test_the_systems_nodes_have_only_cores_that_may_be_used(nodes: Any, tmp_path: Path) -> None:
+    for number, cores in enumerate(["0-1,8-9", "2-3,10", "", "4-7"]):
+        (tmp_path / f"node{number}").mkdir()
+        (tmp_path / f"node{number}" / "cpulist").write_text(cores + "\n")
+    (tmp_path / "possible").write_text("0-3\n")
+    assert nodes.of_system(tmp_path) == [([0, 1, 8], 0), ([2, 3], 1)]
+
+
+def test_a_system_that_tells_no_nodes_is_one(nodes: Any, tmp_path: Path) -> None:
+    assert nodes.of_system(tmp_path / "none") == [([0, 1, 2, 3, 8], None)]
+
+
+def test_nodes_are_made_by_hand_without_memory(nodes: Any) -> None:
+    assert nodes.chosen("0-1,8/2-3") == [([0, 1, 8], None), ([2, 3], None)]
+    assert nodes.shown([0, 1, 2, 8]) == "0-2,8"
+
+
+@pytest.mark.parametrize(
+    ("text", "trouble"),
+    [
+        ("0-1/9", "may not use core 9"),
+        ("0-1/1-2", "one node only"),
+        ("0-1/", "every node needs a core"),
+        ("3-2/0", "every node needs a core"),
+        ("0-1;2", "no list of cores"),
+        ("0-123456", "no list of cores"),
+    ],
+)
+def test_a_wrong_list_of_nodes_is_refused(nodes: Any, text: str, trouble: str) -> None:
+    with pytest.raises(ValueError, match=trouble):
+        nodes.chosen(text)
+
+
+# ---------------------------------------------------------------- shares
+
+
+def test_environments_are_split_as_evenly_as_it_goes(made: Any) -> None:
+    shares = made(job("envpool-numa", "mujoco", numenv=5, nodes=TWO_NODES)).shares()
+    assert [(share.numenv, share.env_instances) for share in shares] == [(3, 9), (2, 6)]
+
+
+def test_what_is_in_flight_is_split_as_the_batch_is_and_none_is_lost(made: Any) -> None:
+    order = job("envpool-numa", "mujoco", numenv=3, nodes=TWO_NODES, overcommit="1.5")
+    shares = made(order).shares()
+    assert order.env_instances == 4
+    assert [(share.numenv, share.env_instances) for share in shares] == [(2, 2), (1, 2)]
+
+
+def test_fewer_environments_than_nodes_are_refused(made: Any) -> None:
+    with pytest.raises(ValueError, match="1 environments on 2 nodes: each node needs one"):
+        made(job("envpool-numa", "mujoco", numenv=1, nodes=TWO_NODES)).build()
+
+
+# ---------------------------------------------------------------- processes
+
+
+@pytest.mark.slow
+def test_each_process_and_its_threads_keep_to_their_nodes_cores(made: Any) -> None:
+    adapter = made(job("envpool-numa", "mujoco", nodes=TWO_NODES))
+    adapter.build()
+    adapter.run(10)
+    for process, core in zip(adapter.processes, CORES, strict=False):
+        for thread in Path(f"/proc/{process.popen.pid}/task").iterdir():
+            allowed = (thread / "status").read_text().split("Cpus_allowed_list:")[1].split()[0]
+            assert allowed == str(core)
+
+
+@pytest.mark.slow
+def test_a_real_nodes_memory_is_bound_or_the_refusal_is_told(made: Any) -> None:
+    adapter = made(job("envpool-numa", "mujoco"))
+    adapter.build()
+    adapter.run(10)
+    for process in adapter.facts()["processes"]:
+        assert process["memory"].startswith(("bound to node ", "refused: ", "not bound"))
+        if process["memory"].startswith("bound"):
+            number = process["memory"].rsplit(" ", 1)[1]
+            maps = Path(f"/proc/{adapter.processes[0].popen.pid}/numa_maps")
+            assert not maps.exists() or f"bind:{number}" in maps.read_text()
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_ends_the_run_with_its_signal(made: Any) -> None:
+    adapter = made(job("envpool-numa", "mujoco", nodes=TWO_NODES))
+    adapter.build()
+    adapter.run(10)
+    adapter.processes[1].popen.send_signal(signal.SIGKILL)
+    time.sleep(0.2)  # the other runs on, and so could fill the window alone
+    for _ in range(2):
+        with pytest.raises(Exception, match=f"cores {CORES[1]} ended of signal 9"):
+            adapter.run(10)
+    assert adapter.dead_child() == -signal.SIGKILL
+
+
+def test_a_process_that_cannot_start_is_told_with_its_own_words(
+    made: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adapter = made(job("envpool-numa", "mujoco", nodes=TWO_NODES))
+    monkeypatch.setattr(adapter, "member", lambda: "json:NoSuchMember")
+    with pytest.raises(Exception, match=r"AttributeError: .*NoSuchMember"):
+        adapter.build()
+    assert all(process.popen.returncode is not None for process in adapter.processes)
+    assert adapter.dead_child() in (None, -signal.SIGKILL)  # the other's, when it was ended
+
+
+FALLS = """
+from envbench_worker.adapters.shared_window import Member
+from envbench_worker.contract import Counts
+
+class Falls(Member):
+    made = 0
+    def build(self): pass
+    def facts(self): return {}
+    def run(self, calls):
+        self.made += calls
+        if self.made > 1000:
+            raise ValueError("the robot fell off the edge")
+        return Counts(calls * self.job.numenv, 0)
+"""
+
+
+def test_what_a_process_raises_while_it_runs_ends_the_run_in_its_own_words(
+    made: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "falls.py").write_text(FALLS)
+    (tmp_path / "envbench_worker").symlink_to(Path(WORKER_PATH) / "envbench_worker")
+    adapter = made(job("envpool-numa", "mujoco", nodes=TWO_NODES))
+    window = import_module("envbench_worker.adapters.shared_window")
+    monkeypatch.setattr(window, "PACKAGE", str(tmp_path))
+    monkeypatch.setattr(adapter, "member", lambda: "falls:Falls")
+    adapter.build()
+    with pytest.raises(window.ProcessDied, match="ValueError: the robot fell off") as raised:
+        adapter.run(10_000)
+    assert 'raise ValueError("the robot' in str(raised.value.__cause__)
+    assert adapter.dead_child() is None  # its words say more than an exit code
+
+
+@pytest.mark.slow
+def test_closing_ends_the_processes_of_their_own_accord(made: Any) -> None:
+    adapter = made(job("envpool-numa", "mujoco", nodes=TWO_NODES))
+    adapter.build()
+    adapter.run(10)
+    adapter.close()
+    assert [process.popen.returncode for process in adapter.processes] == [0, 0]
+
+
+ORPHANS = """
+import json, os, sys
+sys.path.insert(0, {path!r})
+from envbench_worker.adapters.ceiling import Ceiling
+from envbench_worker.contract import Job
+adapter = Ceiling(Job("measure", "mujoco", "Ant-v3", 2, 2, 5, {{}}, 0))
+adapter.build()
+adapter.run(10)
+print(json.dumps([process.popen.pid for process in adapter.processes]), flush=True)
+os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.slow
+def test_processes_die_with_the_worker() -> None:
+    script = ORPHANS.format(path=str(WORKER_PATH))
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    pids = [int(word) for word in done.stdout.strip("[]\n").split(",")]
+    assert len(pids) == 2
+    until = time.monotonic() + 10
+    while any(_lives(pid) for pid in pids):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+# ---------------------------------------------------------------- counting
+
+
+@pytest.mark.slow
+def test_windows_lie_back_to_back_and_lose_nothing(made: Any) -> None:
+    adapter = made(job("envpool-numa", "mujoco", nodes=TWO_NODES))
+    adapter.build()
+    windows = []
+    for calls in (1, 1, 2, 7, 40, 1, 40):
+        windows.append((calls, adapter.run(calls)))
+        time.sleep(0.01)  # they run on meanwhile: that is the next window's
+    assert all(counts.steps + counts.resets == calls * 4 for calls, counts in windows)
+    assert all(min(counts) >= 0 for _, counts in windows)
+    assert windows[0][1].resets == 4  # what was reset at the start comes back first
+    credited = sum(counts.steps + counts.resets for _, counts in windows)
+    assert adapter.table["received"].sum() >= credited == adapter.credited
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["atari", "mujoco"])
+def test_frames_counted_by_the_environments_agree(family: Family) -> None:
+    audit = verified("envpool-numa", family, nodes=TWO_NODES).audit
+    assert audit is not None
+    assert audit.steps + audit.resets == audit.calls * 4
+    assert audit.frames == audit.steps * frames_per_step(family, DEFAULT_TASK[family])
+    assert audit.resets > 0 or family == "atari"  # games are longer
+
+
+@pytest.mark.slow
+def test_environments_get_the_actions_that_one_pool_would_give_them() -> None:
+    apart, together = (
+        np.load(io.BytesIO(reply.trace or b""))
+        for reply in (
+            verified("envpool-numa", "mujoco", nodes=TWO_NODES),
+            verified("envpool-async", "mujoco"),
+        )
+    )
+    assert apart["observations"].shape == (30, 4, 111)
+    for name in together:
+        assert (apart[name] == together[name]).all(), name
+
+
+def verified(name: str, family: Family, **given: str) -> Reply:
+    order = job(name, family, "verify", **given)
+    reply = execute(order, python=sys.executable, environment={})
+    assert reply.ok, reply.failure
+    return reply
+
+
+@pytest.mark.slow
+class TestEnvPoolNumaAtari(BackendContract):
+    backend = backends.get("envpool-numa")
+    family = "atari"
+    task = "Pong-v5"
+    settings = {"nodes": TWO_NODES}
+
+
+@pytest.mark.slow
+class TestEnvPoolNumaMujoco(BackendContract):
+    backend = backends.get("envpool-numa")
+    family = "mujoco"
+    task = "Ant-v3"
+    numenv = 3
+    settings = {"nodes": TWO_NODES}
+    sees_resets = True

@@ -1,0 +1,151 @@
+"""mujoco-warp: MuJoCo's physics in float32 until feet touch the ground, counted by its own time.
+
+Some 50 modules are compiled where Warp's cache lacks them: half a minute of a core, once.
+
+Seen with MuJoCo Warp 4.0.0 beside MuJoCo 4.0.0: the ant falls within 1e-5 for three control
+steps and touches the ground in the fourth. Warp turns the contact frame of a capsule steeper
+than 60 degrees with the world's axes and MuJoCo with the capsule's, which gives another pyramid
+for the cone of friction: there they part at once (0.2 in a velocity), as MJX does.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from envbench import backends, runtimes
+from envbench.campaign import WORKER_PATH
+from envbench.ledger import differences
+from envbench.model import Job, Protocol, Verify
+from envbench.runner import Reply, execute
+from envbench.testing import BackendContract
+
+BACKEND = backends.get("mujoco-warp")
+pytestmark = pytest.mark.slow
+IN_THE_AIR = 3  # control steps before a foot touches the ground
+# Launched one by one, what was captured; then a world that diverged, and one without room.
+SCRIPT = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import mujoco_warp as mjw
+import numpy as np
+import warp as wp
+from envbench_worker.adapters.mujoco_warp_physics import MujocoWarp
+from envbench_worker.contract import Job
+def made():
+    adapter = MujocoWarp(Job("measure", "mujoco", "Ant-v3", 3, 3, 5, {}, 0))
+    adapter.build()
+    return adapter
+adapter, plain = made(), made()
+adapter.run(12)
+for batch in plain.bank[:12]:
+    wp.copy(plain.data.ctrl, batch)
+    for _ in range(5):
+        mjw.step(plain.model, plain.data)
+print("equal:", np.array_equal(adapter._state(), plain._state()), adapter.data.time.numpy()[0])
+def told():
+    try:
+        adapter.facts()
+    except (ArithmeticError, MemoryError) as error:
+        print("told:", error)
+adapter.data.overflow.fill_(int(mjw.OverflowType.NEFC))
+told()
+adapter.data.qvel.fill_(float("nan"))
+told()
+"""
+
+
+def runtime_python() -> str:
+    runtime = runtimes.find(BACKEND, {})
+    return (runtime if runtime.ready else runtimes.make(BACKEND, lambda line: None)).python
+
+
+@cache
+def verified(name: str) -> Reply:
+    """The reply of a worker that was led and audited; two worlds."""
+    backend = backends.get(name)
+    settings, _ = backends.resolve_settings(backend, "mujoco", {})
+    job = Job(
+        mode="verify",
+        run_id=f"warp-{name}",
+        adapter=backend.adapter,
+        family="mujoco",
+        task="Ant-v3",
+        numenv=2,
+        env_instances=2,
+        frame_skip=5,
+        settings=settings,
+        seed=0,
+        protocol=Protocol(),
+        verify=Verify(lock_steps=20, audit_calls=100),
+    )
+    python = runtime_python() if backend is BACKEND else sys.executable
+    reply = execute(job, python=python, environment=dict(os.environ))
+    assert reply.ok, reply.failure
+    return reply
+
+
+def observations(name: str) -> Any:
+    """Of (steps, worlds, qpos and qvel)."""
+    found = verified(name).trace
+    assert found is not None
+    return np.load(io.BytesIO(found))["observations"]
+
+
+@cache
+def scripted() -> str:
+    called = subprocess.run(
+        [runtime_python(), "-c", SCRIPT, str(WORKER_PATH)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert called.returncode == 0, called.stderr
+    return called.stdout
+
+
+class TestMujocoWarp(BackendContract):
+    backend = BACKEND
+    family = "mujoco"
+    task = "Ant-v3"
+
+    def test_differs_from_the_reference_in_precision_alone(self) -> None:
+        work = self.measured().facts["work"]
+        assert set(differences("mujoco", "physics", work)) == {"precision"}
+
+    def test_finds_its_kernels_compiled_the_second_time(self) -> None:
+        self.measured()
+        assert self.measured(seed=1).facts["modules_compiled"] == 0
+
+
+def test_simulated_time_counts_the_frames_that_are_claimed() -> None:
+    audit = verified("mujoco-warp").audit
+    assert audit is not None
+    assert (audit.steps, audit.resets) == (2 * audit.calls, 0)
+    assert audit.frames == 5 * audit.steps
+
+
+def test_an_ant_falls_as_mujocos_does() -> None:
+    apart = np.abs(observations("mujoco-warp") - observations("mujoco-rollout"))
+    assert apart[:IN_THE_AIR].max() < 1e-4
+
+
+def test_worlds_differ_by_their_actions() -> None:
+    rows = observations("mujoco-warp")
+    assert np.abs(rows[:, 0] - rows[:, 1]).max(axis=1).min() > 1e-3
+
+
+def test_the_graph_does_what_its_steps_do_one_by_one() -> None:
+    assert "equal: True 0.59999" in scripted()
+
+
+def test_a_world_that_found_no_room_or_diverged_ends_the_run() -> None:
+    assert "told: contacts or constraints found no room: <OverflowType.NEFC" in scripted()
+    assert "told: a world diverged" in scripted()

@@ -1,0 +1,164 @@
+"""sample-factory: its samplers are followed, counted a second way, and ended with all they started.
+
+The real library in its own runtime (made where it is not there yet), in real processes.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envbench import backends, runtimes
+from envbench.backends import get
+from envbench.frames import frames_per_step
+from envbench.model import Job, Protocol, Verify
+from envbench.runner import WORKER, Reply, execute
+from envbench.testing import BackendContract
+
+pytestmark = pytest.mark.slow
+BACKEND = get("sample-factory")
+TASKS = {"atari": "Pong-v5", "mujoco": "Ant-v3"}
+
+
+class TestSampleFactoryAtari(BackendContract):
+    backend = BACKEND
+    family = "atari"
+    task = TASKS["atari"]
+
+
+class TestSampleFactoryMujocoDoubleBuffered(BackendContract):
+    backend = BACKEND
+    family = "mujoco"
+    task = TASKS["mujoco"]
+    numenv = 4
+    settings = {"envs_per_worker": "4", "worker_splits": "2"}
+
+
+def interpreter() -> str:
+    runtime = runtimes.find(BACKEND, {})
+    return (runtime if runtime.ready else runtimes.make(BACKEND, lambda line: None)).python
+
+
+def run(family: Any, numenv: int, settings: dict[str, str], **changes: Any) -> Reply:
+    """A verifying worker; ``changes`` are variables of its environment."""
+    resolved, _ = backends.resolve_settings(BACKEND, family, settings)
+    job = Job(
+        mode="verify",
+        run_id="verify",
+        adapter=BACKEND.adapter or "",
+        family=family,
+        task=TASKS[family],
+        numenv=numenv,
+        env_instances=numenv,
+        frame_skip=frames_per_step(family, TASKS[family]),
+        settings=resolved,
+        seed=0,
+        protocol=Protocol(),
+        verify=Verify(lock_steps=40, audit_calls=1300),
+    )
+    own = runtimes.environment(BACKEND, resolved)
+    return execute(job, python=interpreter(), environment={**os.environ, **own, **changes})
+
+
+@pytest.mark.parametrize(
+    ("family", "numenv", "settings"),
+    [
+        ("atari", 2, {}),
+        ("mujoco", 2, {}),
+        ("mujoco", 4, {"envs_per_worker": "2", "worker_splits": "2"}),
+    ],
+)
+def test_environments_count_the_frames_that_are_claimed_across_episodes_and_leave_no_file(
+    family: str, numenv: int, settings: dict[str, str], tmp_path: Path
+) -> None:
+    reply = run(family, numenv, settings, HOME=str(tmp_path), TMPDIR=str(tmp_path))
+    assert reply.ok, reply.failure
+    assert reply.audit is not None
+    assert reply.audit.steps == reply.audit.calls * numenv
+    assert reply.audit.resets > 0
+    frames = reply.audit.steps * frames_per_step(family, TASKS[family])
+    assert reply.audit.frames == pytest.approx(frames, abs=0.01)
+    assert reply.facts["autoreset"] == "same-step"
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_environments_that_cannot_be_shared_out_are_refused() -> None:
+    reply = run("mujoco", 3, {"envs_per_worker": "2"})
+    assert reply.failure is not None
+    assert "3 environments cannot be shared out" in reply.failure.message
+
+
+# ---------------------------------------------------------------- inside the runtime
+
+PREAMBLE = """
+import os, signal, sys
+import numpy as np
+sys.path.insert(0, {worker!r})
+from envbench_worker import actions
+from envbench_worker.adapters import sample_factory_parts
+from envbench_worker.adapters.sample_factory import SampleFactory
+from envbench_worker.contract import Job
+
+def adapter(mode, family, task, frame_skip, numenv=2):
+    job = Job(mode, family, task, numenv, numenv, frame_skip,
+              {{"envs_per_worker": 1, "worker_splits": 1}}, 3)
+    made = SampleFactory(job)
+    made.probe()
+    made.build()
+    return made
+"""
+FOLLOWS = """
+if __name__ == "__main__":
+    made = adapter("verify", *{task!r})
+    trace = made.follow(40)
+    made.close()
+    space = made.env_info.action_space
+    bank = actions.bank(space, 2, 3, "bank")
+    assert len(trace.ended) >= 5
+    for column in range(2):
+        env = sample_factory_parts.make_task(made.job)
+        env.reset(seed=3 + column)
+        for step in range(len(trace.ended)):
+            action = bank[step][column]
+            observation, reward, *_ = env.step(int(action) if action.ndim == 0 else action)
+            assert (np.asarray(observation) == trace.observations[step, column]).all(), step
+            assert np.float32(reward) == trace.rewards[step, column], step
+    assert (trace.observations[1:] != trace.observations[:-1]).any()
+    print("agrees")
+"""
+DIES = """
+if __name__ == "__main__":
+    made = adapter("measure", "mujoco", "Ant-v3", 5)
+    made.run(10)
+    os.kill(made.children[-1].pid, signal.SIGKILL)
+    try:
+        while True:
+            made.run(20)
+    except RuntimeError as error:
+        print(error, made.dead_child(), [c.is_alive() for c in made.children])
+"""
+
+
+def script(tmp_path: Path, text: str) -> str:
+    """What a program prints that is run in the backend's own runtime."""
+    path = tmp_path / "script.py"
+    path.write_text(PREAMBLE.format(worker=str(WORKER.parents[1])) + text)
+    done = subprocess.run([interpreter(), "-I", path], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.mark.parametrize("task", [("atari", "Pong-v5", 4), ("mujoco", "Ant-v3", 5)])
+def test_led_by_the_bank_it_does_what_its_own_environments_do(
+    task: tuple[str, str, int], tmp_path: Path
+) -> None:
+    assert "agrees" in script(tmp_path, FOLLOWS.format(task=task))
+
+
+def test_a_process_that_dies_is_told_and_ends_the_others(tmp_path: Path) -> None:
+    said = script(tmp_path, DIES)
+    assert "ended with exit code -9 -9 [False, False, False]" in said

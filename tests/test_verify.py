@@ -1,0 +1,322 @@
+"""Equal work: what the comparison of backends finds, and that cheats do not get through."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from interpreters import lent_packages, make_interpreter
+from made_records import make_cell, make_fact, make_plan, make_run
+from place import Place
+
+from envbench import backends, equivalence, ledger
+from envbench.equivalence import STANDARDS, Trace, agreed, compare, equal, read_trace, responds
+from envbench.model import Agreement, Audit, Cell, RuntimeFact, Verification
+from envbench.plan import make_cell as cell_of
+from envbench.preflight import Ready
+from envbench.report.existing import parse
+from envbench.report.markdown import render
+from envbench.report.selection import select
+from envbench.report.subjects import subjects
+from envbench.report.table import build
+from envbench.verdict import judge
+from envbench.verification import Verifier, in_order
+
+slow = pytest.mark.slow
+CHEATS = Path(__file__).parent / "fixtures" / "cheats"
+
+
+def trace(seed: int = 0, steps: int = 20, shape: tuple[int, ...] = (27,)) -> Trace:
+    rng = np.random.default_rng(seed)
+    return Trace(
+        observations=rng.normal(size=(steps, 2, *shape)),
+        rewards=rng.normal(size=(steps, 2)),
+        ended=np.zeros((steps, 2), np.bool_),
+    )
+
+
+def found(cell: Cell | None = None, **given: Any) -> Verification:
+    values: dict[str, Any] = {
+        "verification_id": "v",
+        "cell": cell or make_cell("subprocess"),
+        "started_utc": "2025-11-20T10:00:00Z",
+        "fingerprint": "f",
+        "runtime": "r",
+        "worker": "w",
+        "seed": 0,
+        "audit": Audit(calls=10, steps=20, resets=0, frames=80.0),
+        "agreement": Agreement(
+            reference="for-loop",
+            distances=[0.0] * 200,
+            reward_distances=[0.0] * 200,
+            same_ends=True,
+        ),
+        "responds": True,
+        "work": dict(ledger.REFERENCE["atari", "env"]),
+    }
+    return Verification(**{**values, **given})
+
+
+# ---------------------------------------------------------------- comparing
+
+
+def test_equal_traces_are_equal_and_others_part_where_they_do() -> None:
+    led, own = trace(), trace()
+    same = compare("mujoco", "env", "for-loop", led, own)
+    assert set(same.distances) == {0.0}
+    assert same.same_ends
+    assert equal(STANDARDS["mujoco", "env"], same)
+    own.observations[2, 1, 5] += 0.01
+    apart = compare("mujoco", "env", "for-loop", led, own)
+    assert agreed(STANDARDS["mujoco", "env"], apart) == 2
+    assert not equal(STANDARDS["mujoco", "env"], apart)
+
+
+def test_contact_forces_are_no_part_of_what_is_compared() -> None:
+    led, own = trace(shape=(111,)), trace(shape=(111,))
+    own.observations[:, :, 27:] = 0.0
+    assert max(compare("mujoco", "env", "for-loop", led, own).distances) == 0.0
+
+
+def test_of_a_games_stack_the_newest_frame_is_compared_in_grey_levels() -> None:
+    led, own = trace(shape=(4, 84, 84)), trace(shape=(4, 84, 84))
+    own.observations[:, :, :3] = 0.0
+    own.observations[4, 0, 3] += 1.0
+    apart = compare("atari", "env", "for-loop", led, own)
+    assert apart.distances[:4] == [0.0] * 4
+    assert apart.distances[4] == pytest.approx(1.0)
+
+
+def test_what_is_no_number_is_as_far_as_can_be_and_no_crash() -> None:
+    led, own = trace(), trace()
+    own.observations[0] = np.nan
+    own.rewards[1] = np.inf
+    apart = compare("mujoco", "env", "for-loop", led, own)
+    assert apart.distances[0] == apart.reward_distances[1] == 1e308
+    msgspec.json.encode(apart)
+
+
+def test_observations_of_other_shapes_are_no_comparison() -> None:
+    with pytest.raises(ValueError, match="cannot be compared"):
+        compare("gym", "env", "for-loop", trace(shape=(3,)), trace(shape=(4,)))
+
+
+@pytest.mark.parametrize("raw", [b"", b"PK\x03\x04", b"\x80\x04."])
+def test_a_trace_that_is_none_is_refused(raw: bytes) -> None:
+    with pytest.raises(ValueError, match="trace"):
+        read_trace(raw)
+
+
+def test_a_trace_is_never_a_pickle() -> None:
+    file = io.BytesIO()
+    np.savez(file, observations=np.array([object()]), rewards=[0], ended=[0])
+    with pytest.raises(ValueError, match=r"allow_pickle|trace"):
+        read_trace(file.getvalue())
+
+
+def test_an_environment_that_stands_still_or_is_deaf_does_not_respond() -> None:
+    moving = trace()
+    assert responds(moving)
+    still = replace(moving, observations=np.zeros((20, 2, 5)))
+    assert not responds(still)
+    deaf = replace(moving, observations=np.repeat(moving.observations[:, :1], 2, axis=1))
+    assert not responds(deaf)
+
+
+@pytest.mark.parametrize(
+    ("frames", "answer"), [(80.0, True), (80.4, True), (84.0, False), (160.0, False), (None, None)]
+)
+def test_a_claim_is_what_the_environments_made_or_is_refused(
+    frames: float | None, answer: bool | None
+) -> None:
+    assert equivalence.counted(Audit(calls=10, steps=20, resets=0, frames=frames), 4) is answer
+
+
+# ---------------------------------------------------------------- the ledger
+
+
+def test_the_ledger_lists_what_differs_and_what_is_not_told() -> None:
+    reference = ledger.REFERENCE["atari", "env"]
+    assert ledger.differences("atari", "env", reference) == {}
+    other = {**reference, "fire_reset": True, "sticky": 0.25}
+    del other["noop_max"]
+    assert ledger.differences("atari", "env", other) == {
+        "noop_max": (30, "unknown"),
+        "fire_reset": (False, True),
+        "sticky": (0.0, 0.25),
+    }
+
+
+# ---------------------------------------------------------------- the verdict
+
+
+def test_equal_work_bears_a_tick() -> None:
+    verdict = judge(found())
+    assert (verdict.badge, verdict.refused, verdict.unequal) == ("✓", False, False)
+    assert verdict.audit == "80 frames, counted twice"
+    assert verdict.lock_step == "equal exactly for 200 of 200 steps (asked: 200)"
+
+
+def test_a_claim_that_differs_is_refused() -> None:
+    verdict = judge(found(audit=Audit(calls=10, steps=40, resets=0, frames=80.0)))
+    assert (verdict.badge, verdict.refused) == ("✗", True)
+    assert verdict.audit == "claims 160 frames, its environments made 80"
+
+
+def test_another_engine_is_told_and_not_refused() -> None:
+    verdict = judge(found(agreement=None))
+    assert (verdict.badge, verdict.refused, verdict.unequal) == ("≠", False, False)
+    assert "not applicable" in verdict.lock_step
+
+
+def test_work_that_parts_from_the_reference_is_unequal() -> None:
+    parted = msgspec.structs.replace(found().agreement, distances=[0.0, 3.0, 3.0])
+    verdict = judge(found(agreement=parted))
+    assert (verdict.badge, verdict.refused, verdict.unequal) == ("≠", False, True)
+    assert verdict.lock_step == "parts at step 2 by 3 grey levels"
+
+
+# ---------------------------------------------------------------- the report
+
+
+def table(verification: Verification) -> str:
+    fast, slow = make_cell("subprocess", 1), make_cell("for-loop", 1)
+    runs = [make_run(cell, [speed] * 4, round=n) for cell, speed in ((fast, 200), (slow, 100))
+            for n in range(5)]  # fmt: skip
+    records = [make_fact(), make_plan([fast, slow]), *runs, verification]
+    (subject,) = (s for s in subjects(select(records), {}).values() if s.measured)
+    return render(build(subject, parse("")))
+
+
+def test_the_report_bears_a_badge_and_a_footnote_for_each_verified_row() -> None:
+    text = table(found())
+    assert "| Equal work" in text.splitlines()[0]
+    assert "✓<sup>" in text
+    assert "Does the reference's work: 80 frames, counted twice; equal exactly" in text
+    assert "**3200.00**" in text
+
+
+def test_a_refused_row_has_no_figures_and_another_is_the_best() -> None:
+    text = table(found(audit=Audit(calls=10, steps=40, resets=0, frames=80.0)))
+    assert "3200" not in text
+    assert "**1600.00**" in text
+    assert "No figure (accounting audit): claims 160 frames, its environments made 80." in text
+
+
+def test_a_row_that_parts_from_the_reference_is_never_the_best() -> None:
+    parted = msgspec.structs.replace(found().agreement, distances=[9.0] * 200)
+    text = table(found(agreement=parted))
+    assert "3200.00<" not in text.replace("**", "#")
+    assert "**3200.00**" not in text
+    assert "**1600.00**" in text
+
+
+def test_the_newest_finding_counts_and_a_failed_one_displaces_none() -> None:
+    from envbench.model import Failure
+
+    old = found(started_utc="2025-11-20T09:00:00Z", responds=False)
+    broken = found(
+        started_utc="2025-11-21T10:00:00Z", failure=Failure(reason="stalled", message="it hung")
+    )
+    (kept,) = select([old, found(), broken]).verified.values()
+    assert kept == found()
+
+
+# ---------------------------------------------------------------- cheats, for real
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cheats") / "venv"
+    return make_interpreter(folder, paths=[CHEATS, *lent_packages()])
+
+
+@pytest.fixture
+def cheats(monkeypatch: pytest.MonkeyPatch) -> dict[str, backends.Backend]:
+    honest = backends.get("for-loop")
+    names = {
+        "claims-more": "ClaimsMore",
+        "skips-frames": "SkipsFrames",
+        "ignores-actions": "IgnoresActions",
+        "repeats-observations": "RepeatsObservations",
+        "raises": "Raises",
+    }
+    made = {
+        name: msgspec.structs.replace(honest, name=name, adapter=f"cheats:{attribute}")
+        for name, attribute in names.items()
+    }
+    known = {**backends.registry(), **made}
+    monkeypatch.setattr(backends, "_load", lambda: (known, []))
+    return made
+
+
+CAUGHT = {
+    "claims-more": ("✗", "its environments made"),
+    "skips-frames": ("✗", "its environments made"),
+    "ignores-actions": ("✗", "do not follow the actions"),
+    "repeats-observations": ("✗", "do not follow the actions"),
+    "raises": ("–", "it will not be led"),
+}
+
+
+@slow
+@pytest.mark.parametrize("family", ["atari", "mujoco"])
+def test_each_cheat_is_caught_and_the_honest_one_is_not(
+    cheats: dict[str, backends.Backend], python: Path, family: Any
+) -> None:
+    task = {"atari": "Pong-v5", "mujoco": "Ant-v3"}[family]
+    chosen = [backends.get("for-loop"), *cheats.values()]
+    cells = [cell_of("here", family, task, backend, 2, {}) for backend in chosen]
+    runtime = RuntimeFact(hash="h", python="3", implementation="CPython", packages={})
+    ready = {
+        (family, cell.backend): Ready(backend=cell.backend, python=str(python), runtime=runtime)
+        for cell in cells
+    }
+    verifier = Verifier(ready, "f", seed=0, calls=60)
+    verdicts = {cell.backend: judge(verifier.check(cell)[0]) for cell in in_order(cells)}
+    assert verdicts.pop("for-loop").badge == "✓"
+    for name, (badge, says) in CAUGHT.items():
+        verdict = verdicts[name]
+        assert (name, verdict.badge) == (name, badge)
+        assert says in verdict.audit + verdict.lock_step
+
+
+# ---------------------------------------------------------------- the command
+
+
+@slow
+def test_the_command_compares_records_and_shows_in_the_report(place: Place) -> None:
+    words = ["--env", "mujoco", "--backend", "subprocess", "--total-step", 60]
+    done = place.run("verify", *words, "--json")
+    assert done.code == 0, done.err
+    rows = {row["backend"]: row for row in json.loads(done.out)["verifications"]}
+    assert set(rows) == {"for-loop", "subprocess"}  # the reference comes along
+    assert rows["subprocess"]["verdict"]["badge"] == "✓"
+    assert max(rows["subprocess"]["agreement"]["distances"]) == 0.0
+    task = ["--env", "mujoco", "--backend", "subprocess", "--numenv", 2]
+    assert place.run("run", *task, "--total-step", 50, "--repeats", 1).code == 0
+    report = place.run("report", "--output", "-")
+    assert "| Equal work" in report.out
+    assert "contact\\_forces yes (reference no)" in report.out
+
+
+@slow
+def test_a_backend_that_cannot_run_here_is_told_and_the_others_are_verified(place: Place) -> None:
+    done = place.run(
+        "verify", "--env", "mujoco", "--backend", "for-loop,isaac-gym", "--total-step", 20
+    )
+    assert done.code == 3
+    assert "isaac-gym cannot run mujoco here" in done.err
+    assert "✓ For-loop" in done.out
+
+
+def test_wrong_usage_is_told_before_anything_starts(place: Place) -> None:
+    assert place.run("verify", "--numenv", 1).code == 2
+    done = place.run("verify", "--env", "atari", "--backend", "brax")
+    assert (done.code, "it runs mujoco" in done.err) == (2, True)

@@ -1,0 +1,275 @@
+"""Gymnasium's and EnvPool's backends counted a second way, and led step by step from one start.
+
+What is stated here was seen with EnvPool 1.2.5 (whose MuJoCo is 3.6.0) and Gymnasium 1.4 with
+MuJoCo 4.0.0: Pong is the same to the last bit; the ant parts after a few steps, because contacts
+multiply what two versions of MuJoCo round differently (with 3.6.0 on both sides it is the same to
+the last bit), and EnvPool leaves the 84 contact forces at zero.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from envbench import backends, ledger
+from envbench.campaign import WORKER_PATH
+from envbench.frames import frames_per_step
+from envbench.model import Job, Protocol, Verify
+from envbench.runner import Reply, execute
+
+slow = pytest.mark.slow
+GYMNASIUM = ("for-loop", "subprocess")
+ENVPOOL = [
+    pytest.param(
+        name,
+        marks=pytest.mark.skipif(sys.platform == "win32", reason="EnvPool has no Windows wheels"),
+    )
+    for name in ("envpool-sync", "envpool-async")
+]
+ALL = [*GYMNASIUM, *ENVPOOL]
+LED = [("atari", "Pong-v5"), ("mujoco", "Ant-v3")]
+STATE = 27  # of the ant's 111 observations; the other 84 are contact forces
+
+
+@cache
+def verified(name: str, family: str, task: str, lock_steps: int = 60, calls: int = 400) -> Reply:
+    """The reply of a worker that was led and audited; two environments."""
+    backend = backends.get(name)
+    given = {"threads": "1"} if name.startswith("envpool") else {}  # others want the cores too
+    settings, _ = backends.resolve_settings(backend, family, given)
+    job = Job(
+        mode="verify",
+        run_id="verify",
+        adapter=backend.adapter,
+        family=family,  # type: ignore[arg-type]
+        task=task,
+        numenv=2,
+        env_instances=backends.env_instances(backend, 2, settings),
+        frame_skip=frames_per_step(family, task),
+        settings=settings,
+        seed=0,
+        protocol=Protocol(),
+        verify=Verify(lock_steps=lock_steps, audit_calls=calls),
+    )
+    reply = execute(job, python=sys.executable, environment=dict(os.environ))
+    assert reply.ok, reply.failure
+    return reply
+
+
+def trace(name: str, family: str, task: str, steps: int = 60) -> dict[str, Any]:
+    """The arrays of a worker that was led."""
+    found = verified(name, family, task, steps).trace
+    assert found is not None
+    return dict(np.load(io.BytesIO(found)))
+
+
+# ---------------------------------------------------------------- the same work, counted twice
+
+
+@slow
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize(("family", "task"), [("atari", "Breakout-v5"), ("mujoco", "Ant-v3")])
+def test_environments_count_the_frames_that_are_claimed_over_ends_of_episodes(
+    name: str, family: str, task: str
+) -> None:
+    audit = verified(name, family, task, calls=1000).audit
+    assert audit is not None
+    assert audit.resets >= 4
+    assert audit.steps + audit.resets == 2 * audit.calls
+    assert audit.frames == audit.steps * frames_per_step(family, task)
+
+
+@slow
+@pytest.mark.parametrize("name", GYMNASIUM)
+def test_a_time_limit_counts_the_steps_of_a_task_of_the_users_own(name: str) -> None:
+    audit = verified(name, "gym", "CartPole-v1").audit
+    assert audit is not None
+    assert audit.resets > 4
+    assert audit.frames == audit.steps
+
+
+# ---------------------------------------------------------------- lock-step
+
+
+@slow
+@pytest.mark.parametrize(
+    "task", [("atari", "Pong-v5"), ("mujoco", "Ant-v3"), ("gym", "CartPole-v1")]
+)
+def test_processes_do_what_the_loop_does_to_the_last_bit(task: tuple[str, str]) -> None:
+    loop, processes = trace("for-loop", *task), trace("subprocess", *task)
+    for part in ("observations", "rewards", "ended"):
+        assert np.array_equal(loop[part], processes[part])
+
+
+@slow
+@pytest.mark.parametrize("name", ENVPOOL)
+def test_envpools_pong_is_gymnasiums_within_a_grey_level(name: str) -> None:
+    reference, own = trace("for-loop", "atari", "Pong-v5"), trace(name, "atari", "Pong-v5")
+    newest = [each["observations"][:, :, -1].astype(float) for each in (reference, own)]
+    assert reference["observations"].shape == own["observations"].shape == (60, 2, 4, 84, 84)
+    assert np.ptp(newest[0]) > 100  # there is a picture
+    assert np.abs(newest[0] - newest[1]).mean() <= 0.2
+    assert np.array_equal(reference["rewards"], own["rewards"])
+    assert np.array_equal(reference["ended"], own["ended"])
+
+
+@slow
+@pytest.mark.parametrize("name", ENVPOOL)
+def test_envpools_ant_is_gymnasiums_for_the_first_steps_but_for_contact_forces(name: str) -> None:
+    reference, own = trace("for-loop", "mujoco", "Ant-v3"), trace(name, "mujoco", "Ant-v3")
+    ours, theirs = reference["observations"], own["observations"]
+    assert ours.shape == theirs.shape == (60, 2, 111)
+    apart = np.abs(ours - theirs)[..., :STATE].max(axis=(1, 2))
+    assert apart[:3].max() < 1e-4
+    assert np.abs(reference["rewards"] - own["rewards"])[:3].max() < 1e-3
+    assert np.abs(ours[..., STATE:]).max() > 0
+    assert not theirs[..., STATE:].any()
+
+
+@slow
+@pytest.mark.skipif(sys.platform == "win32", reason="EnvPool has no Windows wheels")
+@pytest.mark.parametrize("task", LED)
+def test_results_that_come_in_any_order_are_led_as_those_that_come_in_one(
+    task: tuple[str, str],
+) -> None:
+    together, apart = trace("envpool-sync", *task), trace("envpool-async", *task)
+    for part in ("observations", "rewards", "ended"):
+        assert np.array_equal(together[part], apart[part])
+
+
+@slow
+def test_a_task_that_always_starts_with_noise_is_not_led() -> None:
+    assert verified("for-loop", "mujoco", "Reacher-v5", 5, 5).trace is None
+
+
+# ---------------------------------------------------------------- the ledger
+
+
+@slow
+@pytest.mark.parametrize("name", ALL)
+def test_pong_is_the_reference_on_every_backend(name: str) -> None:
+    work = verified(name, "atari", "Pong-v5").facts["work"]
+    assert ledger.differences("atari", "env", work) == {}
+
+
+@slow
+@pytest.mark.parametrize("name", GYMNASIUM)
+def test_gymnasiums_ant_differs_by_contact_forces_alone(name: str) -> None:
+    work = verified(name, "mujoco", "Ant-v3", calls=1000).facts["work"]
+    assert ledger.differences("mujoco", "env", work) == {"contact_forces": (False, True)}
+    assert work["engine"].startswith("MuJoCo ")
+
+
+@slow
+@pytest.mark.parametrize("name", ENVPOOL)
+def test_envpools_ant_is_the_reference_as_far_as_it_can_be_known(name: str) -> None:
+    work = verified(name, "mujoco", "Ant-v3", calls=1000).facts["work"]
+    unknown = {"solver": ("Newton", "unknown"), "iterations": (100, "unknown")}
+    assert ledger.differences("mujoco", "env", work) == unknown
+
+
+# ---------------------------------------------------------------- how the second count is made
+
+
+class Emulator(gymnasium.Env[int, int]):
+    """Emulates so many frames a step; its third step ends the game after one of them."""
+
+    observation_space = gymnasium.spaces.Discrete(2)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, frames: int) -> None:
+        self.frames, self.made, self.now = frames, 0, 0
+        self.ale = self
+
+    def getFrameNumber(self) -> int:
+        return self.now
+
+    def reset(self, **options: Any) -> tuple[int, dict[str, Any]]:
+        self.now += 7  # no-ops
+        return 0, {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        self.made += 1
+        self.now += 1 if self.made == 3 else self.frames
+        return 0, 0.0, self.made == 3, False, {}
+
+
+@pytest.fixture
+def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Imports a module of the worker into this process, as the worker imports it."""
+    monkeypatch.syspath_prepend(WORKER_PATH)
+    yield lambda name: import_module(f"envbench_worker.{name}")
+    for name in [name for name in sys.modules if name.startswith("envbench_worker")]:
+        monkeypatch.delitem(sys.modules, name)
+
+
+def job(worker: Any, family: str, mode: str = "verify", task: str = "Pong-v5") -> Any:
+    return worker("contract").Job(mode, family, task, 1, 1, 4, {"actions": "bank"}, 0)
+
+
+def counted(worker: Any, family: str, frames: int) -> Any:
+    """The emulator, counted."""
+    return worker("adapters.gymnasium_audit").Counted(Emulator(frames), job(worker, family))
+
+
+@pytest.mark.parametrize(("skipped", "frames"), [(4, 12), (2, 8)])
+def test_frames_of_steps_are_the_emulators_and_a_reset_has_none(
+    worker: Any, skipped: int, frames: int
+) -> None:
+    env = counted(worker, "atari", skipped)
+    env.reset()
+    for _ in range(3):
+        env.step(0)
+    env.reset()
+    # The game's end cut the third step short: it is a step of four frames all the same.
+    assert env.frames_made() == frames
+    assert env.frames_made() == 0
+
+
+def test_where_nothing_counts_steps_there_is_no_second_count(worker: Any) -> None:
+    env = counted(worker, "gym", 4)
+    env.reset()
+    env.step(0)
+    assert env.frames_made() is None
+
+
+def test_nothing_counts_along_where_it_is_measured(worker: Any) -> None:
+    tasks = worker("adapters.gymnasium_tasks")
+    for mode, counting in (("measure", False), ("verify", True)):
+        env = tasks.maker(job(worker, "gym", mode, "CartPole-v1"))()
+        assert env.has_wrapper_attr("frames_made") == counting
+
+
+class Pool:
+    """Three environments, two of which are returned at a time: their ids and elapsed steps."""
+
+    spec = SimpleNamespace(config=SimpleNamespace(num_envs=3))
+    results = (([2, 0], [1, 0]), ([2, 1], [2, 1]), ([2, 0], [0, 1]), ([2, 0], [1, 1]))
+
+    def __init__(self) -> None:
+        self.coming = iter(self.results)
+
+    def recv(self) -> Any:
+        ids, elapsed = next(self.coming)
+        info = {"env_id": np.array(ids), "elapsed_step": np.array(elapsed, np.int32)}
+        return None, None, None, None, info
+
+
+def test_an_elapsed_counter_that_restarts_or_stands_still_adds_no_steps(worker: Any) -> None:
+    pool = worker("adapters.envpool_audit").Watched(Pool(), {"frame_skip": 4})
+    found = []
+    for _ in Pool.results:
+        pool.recv()
+        found.append(pool.frames_of(1))
+    assert found == [4, 8, 4, 4]
+    assert pool.frames_of(2) == 8
