@@ -42,7 +42,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     start_s: float = 60.0
     import_s: float = 300.0
-    build_s: float = 600.0
+    build_s: float = 1800.0  # some engines compile here
     first_step_s: float = 1800.0
     warmup_s: float = 60.0
     measure_s: float = 60.0

@@ -27,6 +27,8 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 ROOT = Path(__file__).parents[2]
 WORKER = ROOT / "envbench" / "worker_path"
 ADAPTERS = {"brax": "brax_env:Brax", "mjx": "mjx_physics:Mjx"}
@@ -87,9 +89,10 @@ class BareScan:
             return jax.lax.scan(one, state, batches)
 
         self.jax, self.adapter, self.unroll = jax, adapter, jax.jit(unroll)
+        self.batches = cycle(adapter.bank)
 
     def stretch(self, calls: int) -> Seconds:
-        batches = self.adapter.on_device[:calls]
+        batches = self.jax.device_put(np.stack(list(islice(self.batches, calls))))
         self.jax.block_until_ready(batches)
         start = now()
         self.adapter.state, results = self.unroll(self.adapter.state, batches)

@@ -25,7 +25,7 @@ from envbench_worker import actions
 from envbench_worker.adapters import gymnasium_tasks
 from envbench_worker.contract import Adapter, Counts, Trace, UnknownTaskError
 
-NOOP_MAX = 30
+NOOP_MAX = 31  # draws from 0 to 30
 MAX_FRAMES = 108_000
 
 

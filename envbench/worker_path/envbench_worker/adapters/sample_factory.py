@@ -142,7 +142,8 @@ class SampleFactory(Adapter):
             "autoreset": "same-step",
             "env_instances": job.numenv,
             "library_task": identifier,
-            "library_arguments": {**kwargs, **{name: cfg[name] for name in TOLD}},
+            "library_arguments": kwargs,
+            "sampler": {name: cfg[name] for name in TOLD},
             "work": sample_factory_parts.work(job),
             "torch_threads": torch.get_num_threads(),
         }
