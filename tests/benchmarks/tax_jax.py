@@ -4,7 +4,7 @@
 
 Goes to the backend's own runtime by itself (``envbench setup`` makes it). In one process and on
 *one* batch of environments, handed to and fro: envbench's ``Meter`` and adapter, whose loop takes
-its trip count as an argument, and the loop that JAX's documentation would have you write:
+its length as an argument, and the loop that JAX's documentation would have you write:
 ``jax.lax.scan`` of a fixed length, of the same step, that returns every observation, reward and
 done (mode scan), or a call of the jitted step for each batch, waited for at the end (mode step).
 Slices have equal numbers of calls in ABBA order. Printed is the mean of the log ratios of pairs

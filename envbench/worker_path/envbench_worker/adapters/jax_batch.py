@@ -1,13 +1,15 @@
 """What brax and mjx share: a batch that lives on a JAX device and is stepped by one program.
 
-``mode`` scan: a call of the program makes many steps on the device (``fori_loop``, whose trip
-count is an argument, so that one program serves any number of calls), with actions from a bank
-that lies there too. ``mode`` step: a call is one step, and its actions come from the host.
-Either way Python waits for the device once, at the end of ``run``.
+``mode`` scan: a call of a program makes many steps on the device, with actions from a bank that
+lies there too: as many chunks of ``CHUNK`` steps as an argument says, and another program makes
+the steps that are left. (One loop of any number of steps would need no second program, but XLA
+compiles it worse: MJX's ant in 4 worlds on a CPU lost 14-20 % to ``jax.lax.scan`` of a fixed
+length, in chunks of 8 nothing that could be measured.) ``mode`` step: a call is one step, and its
+actions come from the host. Either way Python waits for the device once, at the end of ``run``.
 
-The program is compiled ahead of time in the first ``run`` (the worker's first_step), and cannot
-be compiled again: a compiled program refuses arguments of other shapes. ``facts`` has how many
-programs XLA compiled since ``build``, as its own events tell.
+Programs are compiled ahead of time in the first ``run`` (the worker's first_step), and cannot be
+compiled again: a compiled program refuses arguments of other shapes. ``facts`` has how many XLA
+compiled since ``build``, as its own events tell, and the seconds of each.
 
 Each step adds to a tally something of all that a learner would read, so that nothing is
 optimised away, and a state that is no longer finite shows at the end.
@@ -17,6 +19,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
+from functools import partial
 from itertools import islice
 from typing import Any, Dict, List, Optional
 
@@ -27,6 +30,7 @@ from envbench_worker import actions
 from envbench_worker.contract import Adapter
 
 COMPILED = "/jax/core/compile/backend_compile_duration"
+CHUNK = 8  # steps of a loop whose length is known when it is compiled
 
 
 class JaxBatch(Adapter):
@@ -60,7 +64,8 @@ class JaxBatch(Adapter):
         self.on_device = jax.device_put(np.stack(self.bank)) if self.scan else None
         self.batches = actions.forever(self.bank)
         self.at = 0
-        self.program: Any = None
+        self.programs: Dict[int, Any] = {}  # by the steps of a chunk; the longest first
+        self.compile_s: Dict[str, float] = {}
         self.compiled: List[float] = []
         jax.block_until_ready((self.state, self.on_device))
         jax.monitoring.register_event_duration_secs_listener(self._heard)
@@ -71,48 +76,58 @@ class JaxBatch(Adapter):
 
     def advance(self, calls: int) -> Any:
         """``calls`` steps of every environment; the tally of them, on the host."""
-        if self.program is None:
-            self.program = self._compile()
+        if not self.programs:
+            self._compile()
         tally = self._scanned(calls) if self.scan else self._stepped(calls)
         jax.block_until_ready((self.state, tally))
         return jax.device_get(tally)
 
     def _scanned(self, calls: int) -> Any:
-        at, self.at = self.at, (self.at + calls) % len(self.bank)
-        self.state, tally = self.program(
-            self.state, self.nothing(), self.on_device, np.int32(at), np.int32(calls)
-        )
+        state, tally, at = self.state, self.nothing(), self.at
+        self.at = (at + calls) % len(self.bank)
+        for length, program in self.programs.items():
+            chunks, calls = divmod(calls, length)
+            if chunks:
+                where = np.int32(at % len(self.bank))
+                state, tally = program(state, tally, self.on_device, where, np.int32(chunks))
+                at += chunks * length
+        self.state = state
         return tally
 
     def _stepped(self, calls: int) -> Any:
-        program, state, tally = self.program, self.state, self.nothing()
+        program, state, tally = self.programs[1], self.state, self.nothing()
         for batch in islice(self.batches, calls):
             state, tally = program(state, tally, batch)
         self.state = state
         return tally
 
-    def _compile(self) -> Any:
-        start = time.perf_counter()
-        nothing = self.nothing()
-        if self.scan:
-            loop = jax.jit(self._loop)
-            lowered = loop.lower(self.state, nothing, self.on_device, np.int32(0), np.int32(0))
-        else:
-            lowered = jax.jit(self._once).lower(self.state, nothing, self.bank[0])
-        program = lowered.compile()
-        self.compile_s = time.perf_counter() - start
-        return program
+    def _compile(self) -> None:
+        for length in (CHUNK, 1) if self.scan else (1,):
+            start = time.perf_counter()
+            self.programs[length] = self._program(length)
+            self.compile_s[str(length)] = time.perf_counter() - start
+
+    def _program(self, length: int) -> Any:
+        nothing, zero = self.nothing(), np.int32(0)
+        if not self.scan:
+            return jax.jit(self._once).lower(self.state, nothing, self.bank[0]).compile()
+        loop = jax.jit(partial(self._loop, length))
+        return loop.lower(self.state, nothing, self.on_device, zero, zero).compile()
 
     def _once(self, state: Any, tally: Any, batch: Any) -> Any:
         state = self.step(state, batch)
         return state, self.tallied(tally, state)
 
-    def _loop(self, state: Any, tally: Any, bank: Any, at: Any, calls: Any) -> Any:
-        def body(call: Any, carry: Any) -> Any:
+    def _loop(self, length: int, state: Any, tally: Any, bank: Any, at: Any, chunks: Any) -> Any:
+        def one(call: Any, carry: Any) -> Any:
             state, tally = carry
-            return self._once(state, tally, bank[(at + call) % len(bank)])
+            return self._once(state, tally, bank[call % len(bank)])
 
-        return jax.lax.fori_loop(0, calls, body, (state, tally))
+        def chunk(index: Any, carry: Any) -> Any:
+            first = at + index * length
+            return jax.lax.fori_loop(0, length, lambda i, each: one(first + i, each), carry)
+
+        return jax.lax.fori_loop(0, chunks, chunk, (state, tally))
 
     def facts(self) -> Dict[str, Any]:
         device = jax.devices()[0]
