@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import click.testing
+import msgspec
 import pytest
 
 from envbench import backends, runner, store
@@ -228,6 +229,32 @@ def test_an_interrupted_plan_shows_what_is_done_and_goes_on_in_its_file(workers:
     document = json.loads(done.stdout)
     assert [len(cell["runs"]) for cell in document["cells"]] == [3] * 4
     assert document["plan"] == json.loads(stopped.stdout)["plan"]
+
+
+def test_of_a_file_that_holds_two_plans_only_the_newer_is_gone_on_with(workers: Workers) -> None:
+    assert call("--repeats", "2").exit_code == 0
+    (first,) = store.files(Path("results"))
+    workers.trouble[len(workers.jobs) + 3] = Interrupted(130)
+    assert call("--repeats", "2").exit_code == 130
+    newer = store.files(Path("results"))[-1]
+    newer.write_bytes(first.read_bytes() + newer.read_bytes() * 2)  # joined by hand, one twice
+    first.unlink()
+    document = json.loads(call("--repeats", "2").stdout)
+    mine = {run.run_id for run in runs() if run.plan_id == document["plan"]}
+    told = [run for cell in document["cells"] for run in cell["runs"]]
+    assert len(told) == len(set(told)) == 8
+    assert set(told) <= mine
+
+
+def test_a_strangers_plan_of_absurd_size_holds_nobody_up(workers: Workers) -> None:
+    assert call("--repeats", "1").exit_code == 0
+    (path,) = store.files(Path("results"))
+    (plan,) = (record for record in records() if isinstance(record, Plan))
+    absurd = msgspec.structs.replace(plan, repeats=dict.fromkeys(plan.repeats, 10**9))
+    path.write_bytes(msgspec.json.encode(absurd) + b"\n")
+    assert call("--repeats", "1").exit_code == 0
+    (warning,) = store.read(path).warnings
+    assert "more than 1,000,000 runs" in warning
 
 
 def test_a_plan_may_be_stopped_again_and_again(workers: Workers) -> None:

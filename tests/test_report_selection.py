@@ -14,6 +14,7 @@ from made_records import (
 
 from envbench.model import Windows, digest
 from envbench.report.selection import select
+from envbench.report.table import same_work
 
 CELL = {("for-loop", 1): 100}  # 100 steps in 0.25 s: 1,600 FPS
 
@@ -99,8 +100,18 @@ def test_the_fingerprint_of_the_runs_is_kept():
 def test_a_measurement_without_an_interval_never_displaces_one_that_has_it() -> None:
     full = measured_plan({("for-loop", 1): 10}, run={"measured": long_windows(10)})
     few = measured_plan({("for-loop", 1): 99}, 2, plan_id="later", started_utc="2026-01-01T00:00Z")
-    (shown,) = select([*full, *few]).measured
-    assert shown.plan_id == "plan"
+    found = select([*full, *few])
+    assert [shown.plan_id for shown in found.measured] == ["plan"]
+    assert found.warnings[0].startswith("1 newer measurement set aside")
+
+
+def test_other_frames_a_step_are_a_row_of_their_own_that_does_not_compete() -> None:
+    own = {"env": "gym", "task": "mine:My-v0", "frame_skip": 1}
+    ones = measured_plan({("for-loop", 1): 10}, cell=own)
+    fours = measured_plan({("for-loop", 1): 10}, plan_id="fours", cell={**own, "frame_skip": 4})
+    found = select([*ones, *fours]).measured
+    assert [each.label for each in found] == ["For-loop", "For-loop, frame_skip=4"]
+    assert [same_work(each.summary.cell) for each in found] == [True, False]
 
 
 def test_a_trivial_measurement_counts_as_a_quick_one() -> None:

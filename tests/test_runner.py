@@ -260,6 +260,12 @@ def test_more_steps_than_the_calls_allow_are_refused() -> None:
     assert "window 1 claims 11 steps and 0 resets, but 5 calls of 2 environments" in failure.message
 
 
+def test_more_resets_than_the_calls_return_are_refused() -> None:
+    failure = failure_of(run("claims", columns=json.dumps({"steps": [10, 5], "resets": [0, 11]})))
+    assert failure.reason == "invalid-figure"
+    assert "window 1 claims 5 steps and 11 resets" in failure.message
+
+
 def test_a_window_that_only_reset_is_sound_beside_others_with_steps() -> None:
     assert run("claims", columns=json.dumps({"steps": [10, 0], "resets": [0, 10]})).ok
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import click
@@ -77,6 +78,17 @@ class KeyValue(click.ParamType["tuple[str, str]"]):
         if not equals or not key.strip():
             self.fail(f"{value!r} is not KEY=VALUE.", param, ctx)
         return key.strip(), text.strip()
+
+
+class Cores(click.ParamType["str"]):
+    """``0-3`` or ``0,2,4-7``: numbers of CPU cores."""
+
+    name = "CORES"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> str:
+        if not re.fullmatch(r"\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*", str(value)):
+            self.fail(f"{str(value)[:60]!r} is not a list of cores, such as 0-3.", param, ctx)
+        return str(value)
 
 
 def complete_backends(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:

@@ -11,6 +11,7 @@ import click
 from envbench.errors import EnvbenchError, UsageError
 
 if TYPE_CHECKING:
+    from envbench.model import Record
     from envbench.report.selection import Measured, Selection
     from envbench.report.subjects import Subject
 
@@ -59,11 +60,15 @@ def report(
 
 
 def _select(results: Path) -> Selection:
+    return recorded(results)[1]
+
+
+def recorded(results: Path) -> tuple[list[Record], Selection]:
     """What the results hold; what was skipped in them is told on stderr."""
     from envbench import store
     from envbench.report.selection import select
 
-    records = []
+    records: list[Record] = []
     for path in store.files(results):
         reading = store.read(path)
         records += [record for _, record in reading.records]
@@ -73,7 +78,7 @@ def _select(results: Path) -> Selection:
     if not selection.measured:
         begun = "no finished measurements" if records else "no results"
         raise UsageError(f"there are {begun} in {results}.", hint=_FIRST_RUN)
-    return selection
+    return records, selection
 
 
 def _files(

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from envbench.cli.options import (
+    Cores,
     KeyValue,
     Names,
     NumEnvs,
@@ -73,7 +74,7 @@ from envbench.cli.options import (
 @click.option(
     "--numa-node",
     "numa_nodes",
-    metavar="CORES",
+    type=Cores(),
     multiple=True,
     help="Cores of one node, such as 0-3, for envpool-numa; repeatable.  [default: the system's]",
 )

@@ -10,6 +10,7 @@ in its model's initial state.
 
 from __future__ import annotations
 
+import os
 from typing import Any, Dict, List, Optional
 
 import envpool
@@ -101,7 +102,7 @@ class EnvPool(Adapter):
             "autoreset": "next-step",
             "env_instances": self.job.env_instances,
             "batch": self.job.numenv,
-            "threads": self.job.settings["threads"] or "library default",
+            "threads": self.job.settings["threads"] or _default_threads(self.job.numenv),
             "library_task": self.job.task,
             "library_arguments": {key: _plain(value) for key, value in config.items()},
             "work": self._work(),
@@ -109,6 +110,12 @@ class EnvPool(Adapter):
 
     def close(self) -> None:
         self.pool.close()
+
+
+def _default_threads(batch: int) -> int:
+    """EnvPool's own choice (``async_envpool.h``): as many as cores, at most the batch."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return min(batch, cores or 1)
 
 
 def _plain(value: Any) -> Any:

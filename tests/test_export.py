@@ -1,0 +1,58 @@
+"""``envbench export``: a flat table of what was measured, safe for a spreadsheet."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pandas as pd
+import pytest
+from made_records import make_cell, make_fact, make_failure, make_plan, make_run, measured_plan
+from place import Place
+
+from envbench import store
+
+
+def put(place: Place, records: list) -> None:
+    path = store.new_file(place.results, "laptop", "2025-11-20T10:00:00Z")
+    for record in records:
+        store.append(path, record)
+
+
+def test_a_row_a_cell_with_its_interval_and_what_it_is(place: Place) -> None:
+    put(place, measured_plan({("for-loop", 1): 100, ("envpool-async", 8): 900}))
+    done = place.run("export")
+    assert done.code == 0, done.err
+    frame = pd.read_csv(io.StringIO(done.out)).set_index("backend")
+    assert list(frame.index) == ["envpool-async", "for-loop"]
+    assert frame.loc["for-loop", "fps"] == pytest.approx(1600)
+    assert frame.loc["for-loop", "fps_low"] == pytest.approx(1600)
+    assert frame.loc["envpool-async", "env_instances"] == 24
+    assert (frame["runs"] == 5).all()
+
+
+def test_a_row_a_run_with_the_failed_ones(place: Place) -> None:
+    cell = make_cell("envpool-sync", 8)
+    broken = make_run(cell, plan_id="broken", failure=make_failure())
+    put(place, [make_fact(), make_plan([cell], plan_id="broken"), broken])
+    put(place, measured_plan({("for-loop", 1): 100}))
+    done = place.run("export", "--runs", "--format", "jsonl")
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    assert [(row["backend"], row["failure"]) for row in rows].count(("for-loop", "")) == 5
+    (failed,) = [row for row in rows if row["failure"]]
+    assert (failed["failure"], failed["fps"]) == ("signal", None)
+
+
+@pytest.mark.parametrize("task", ["=1+1", "+x", "-x", "@sum", "\tx"])
+def test_no_text_is_a_formula_in_a_spreadsheet(place: Place, task: str) -> None:
+    cell = {"env": "gym", "task": task, "frame_skip": 1}
+    put(place, measured_plan({("for-loop", 1): 100}, cell=cell))
+    done = place.run("export", "--output", "cells.csv")
+    assert "wrote cells.csv (1 rows)" in done.err
+    frame = pd.read_csv(place.folder / "cells.csv")
+    assert frame.loc[0, "task"] == "'" + task
+
+
+def test_without_results_it_says_how_to_make_some(place: Place) -> None:
+    done = place.run("export")
+    assert (done.code, "Make some: envbench run" in done.err) == (2, True)
