@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,15 @@ from place import ROOT, Place
 settings.register_profile("envbench", deadline=None)  # what is slow on a busy machine is no bug
 settings.load_profile("envbench")
 FAULTY_ENVS = Path(__file__).parent / "fixtures" / "faulty_envs" / "src"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def signals_that_stop() -> None:
+    """Heard again where the tests run in the background (``&``, ``nohup``), which ignores them."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture
