@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from place import NORMAL, ROOT, SHORT, Place, loop
+from place import NORMAL, ROOT, SHORT, Done, Place, loop
 
+from envbench.backends import registry
 from envbench.model import Run
+from envbench.plan import seed_of_round
 
 slow = pytest.mark.slow
 
@@ -58,7 +60,7 @@ def test_the_json_is_one_document_of_the_documented_shape(
 def test_a_recorded_run_holds_the_raw_facts(place: Place, faulty_python: Path) -> None:
     assert place.run("run", *loop(faulty_python), *SHORT, "--seed", 7).code == 0
     (run,) = place.runs()
-    assert (run.seed, run.round, run.failure, run.quick) == (7000, 0, None, False)
+    assert (run.seed, run.round, run.failure, run.quick) == (seed_of_round(7, 0), 0, None, False)
     assert run.times is not None
     assert run.times.measured_ns == sum(run.measured.ns)
     assert run.times.warmup_ns == sum(run.warmup.ns) >= 1e9
@@ -100,13 +102,28 @@ def test_the_first_run_makes_a_profile_and_report_shows_its_table(
 @slow
 def test_all_lists_what_cannot_run_here_and_exits_0(place: Place, faulty_python: Path) -> None:
     words = ("--env", "mujoco", "--numenv", 1, "--total-step", 5, "--repeats", 1)
-    done = place.run("run", *words, "--backend", "all", "--json")
+    nothing_made = place.environment(ENVBENCH_CACHE=str(place.folder / "cache"))
+    done = place.run("run", *words, "--backend", "all", "--no-setup", "--json", env=nothing_made)
     assert done.code == 0, done.err
-    assert {cell["backend"] for cell in done.document["cells"]} == {
-        "for-loop", "subprocess", "envpool-sync", "envpool-async",
-    }  # fmt: skip
-    for name in ("sample-factory", "envpool-numa", "brax", "isaac-gym"):
+    assert [cell["backend"] for cell in done.document["cells"]] == [
+        "for-loop", "subprocess", "envpool-sync", "envpool-async", "envpool-numa", "mujoco-rollout",
+    ]  # fmt: skip
+    for name in ("sample-factory", "brax", "isaac-gym", "mjx", "mujoco-warp", "genesis"):
         assert f"{name} cannot run mujoco here" in done.err
+
+
+@slow
+def test_all_gives_a_row_for_every_backend_that_can_run_here(place: Place) -> None:
+    words = ("--env", "mujoco", "--numenv", 2, "--total-step", 5, "--repeats", 1)
+    started = place.start("run", *words, "--backend", "all", "--json")
+    out, err = started.communicate(timeout=560)  # some compile for a minute
+    assert started.returncode == 0, err
+    done = Done(0, out, err)
+    names = [name for name, each in registry().items() if "mujoco" in each.families]
+    expected = [name for name in names if name not in ("isaac-gym", "ceiling")]
+    assert [cell["backend"] for cell in done.document["cells"]] == expected
+    assert all(cell["fps"] > 0 for cell in done.document["cells"])
+    assert "isaac-gym cannot run mujoco here" in done.err
 
 
 @slow
@@ -192,7 +209,7 @@ sys.path.insert(0, sys.argv[1])
 from envbench_worker.adapters.for_loop import ForLoop
 from envbench_worker.contract import Job
 
-adapter = ForLoop(Job("gym", "faulty_envs:Normal-v0", 3, 3, 1, {"actions": "bank"}, 1))
+adapter = ForLoop(Job("measure", "gym", "faulty_envs:Normal-v0", 3, 3, 1, {"actions": "bank"}, 1))
 adapter.build()
 
 def own():
@@ -225,7 +242,7 @@ from envbench_worker.contract import Job
 module, adapter, family, task = sys.argv[2:6]
 settings = {"actions": "bank", "threads": 0, "affinity": -1, "resize": "area", "fire_reset": False}
 instances = 6 if "async" in module else 2
-job = Job(family, task, 2, instances, 4 if family == "atari" else 5, settings, 1)
+job = Job("measure", family, task, 2, instances, 4 if family == "atari" else 5, settings, 1)
 adapter = getattr(import_module("envbench_worker.adapters." + module), adapter)(job)
 adapter.build()
 name = "recv" if "async" in module else "step"

@@ -62,7 +62,7 @@ def bare_recv() -> None:
 
 
 def adapter(kind: Callable[[Job], Any]) -> Any:
-    made = kind(Job("atari", "none", NUMENV, NUMENV, 4, {}, 1))
+    made = kind(Job("measure", "atari", "none", NUMENV, NUMENV, 4, {}, 1))
     made.envs = made.pool = SimpleNamespace(step=step, recv=recv, send=send)
     made.batches, made.ended, made.held = BATCHES, 0, []
     return made
@@ -92,7 +92,7 @@ class Nothing(Adapter):
 def window_us() -> float:
     """Microseconds that the meter spends on a window: sensors, columns and the event."""
     sink = os.open(os.devnull, os.O_WRONLY)
-    nothing = Nothing(Job("atari", "none", 1, 1, 4, {}, 1))
+    nothing = Nothing(Job("measure", "atari", "none", 1, 1, 4, {}, 1))
     meter = Meter(nothing, {"window_s": 0.25}, lambda e: os.write(sink, json.dumps(e).encode()))
     best = float("inf")
     for _ in range(REPETITIONS):

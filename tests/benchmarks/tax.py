@@ -89,7 +89,7 @@ def make(family: str, name: str, numenv: int) -> tuple[Ours, Any]:
     backend = backends.get(name)
     cell = plan.make_cell("tax", family, DEFAULT_TASK[family], backend, numenv, {})
     fields = {f: getattr(cell, f, None) for f in Job._fields}
-    job = Job(**{**fields, "family": family, "seed": 1})
+    job = Job(**{**fields, "mode": "measure", "family": family, "seed": 1})
     module, _, attribute = str(backend.adapter).partition(":")
     adapter = getattr(import_module(module), attribute)(job)
     adapter.build()
