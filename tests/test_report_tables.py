@@ -285,3 +285,64 @@ def test_whatever_names_and_texts_hold_a_table_keeps_its_shape(machine, task, te
     assert len(lines) == sum(
         2 + len(dict.fromkeys(map(escape.markdown, each.labels))) for each in found.values()
     )
+
+
+# ---------------------------------------------------------------- accelerators, physics, ceilings
+
+DEVICES = Profile(
+    name="laptop",
+    title="Laptop",
+    mujoco=Table(numenv=[1, 8], rows=["for-loop"]),
+    accelerators=Table(numenv=[64, 256], rows=["brax", "isaac-gym"]),
+)
+ANT = {"env": "mujoco", "task": "Ant-v3", "frame_skip": 5}
+
+
+def test_accelerators_and_physics_have_tables_of_their_own_with_what_a_start_costs():
+    brax = measured_plan(
+        {("brax", 64): 10, ("brax", 256): 20},
+        plan_id="brax",
+        cell={**ANT, "accelerator": True},
+        run={"peak_memory_bytes": 800 * 2**20},
+    )
+    physics = measured_plan({("mjx", 64): 30}, plan_id="mjx", cell={**ANT, "kind": "physics"})
+    plain = measured_plan({("for-loop", 8): 5}, cell=ANT)
+    found = tables([*brax, *physics, *plain], DEVICES)
+    assert list(found) == [
+        "Mujoco - Laptop",
+        "Mujoco (accelerators) - Laptop",
+        "Mujoco (physics) - Laptop",
+    ]
+    table = grid(render(build(found["Mujoco (accelerators) - Laptop"])))
+    assert table["Mujoco (accelerators) - Laptop"] == [
+        "64", "256", "Start-up", "Compile", "Host memory",
+    ]  # fmt: skip
+    assert table["Brax"] == ["**200.00**", "**400.00**", "0.0 s", "0.0 s", "800 MiB"]
+    assert table["Isaac Gym"][:2] == ["not run", ""]
+    assert "For-loop" not in table
+    assert grid(render(build(found["Mujoco - Laptop"])))["For-loop"] == ["", "**100.00**"]
+
+
+def test_a_row_that_nobody_could_run_says_so_until_somebody_does():
+    brax = measured_plan({("brax", 64): 10}, cell={**ANT, "accelerator": True})
+    heading = "Mujoco (accelerators) - Laptop"
+    once = rendered(brax, heading=heading, profile=DEVICES)
+    assert rendered(brax, once, heading, DEVICES) == once
+    isaac = measured_plan(
+        {("isaac-gym", 256): 99}, plan_id="isaac", cell={**ANT, "accelerator": True}
+    )
+    table = grid(rendered([*brax, *isaac], once, heading, DEVICES))
+    assert table["Isaac Gym"][:2] == ["", "**1980.00**"]
+
+
+def test_a_ceiling_is_told_under_the_table_and_each_rows_share_of_it_in_a_column():
+    rows = measured_plan({("for-loop", 1): 100, ("for-loop", 8): 50, ("envpool-async", 8): 150})
+    ceiling = measured_plan({("ceiling", 12): 200}, plan_id="top", cell={"kind": "ceiling"})
+    text = rendered([*rows, *ceiling])
+    table = grid(text)
+    assert table["Atari - Laptop"] == ["1", "8", "Of ceiling"]
+    assert table["For-loop"][-1] == "50 %"
+    assert table["EnvPool (async)"][-1] == "75 %"
+    assert "Ceiling: ALE alone on 12 cores makes 3200.00 FPS." in text
+    assert "Ceiling" not in table
+    assert rendered([*rows, *ceiling], text) == text

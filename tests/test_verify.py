@@ -185,13 +185,13 @@ def test_work_that_parts_from_the_reference_is_unequal() -> None:
 # ---------------------------------------------------------------- the report
 
 
-def table(verification: Verification) -> str:
+def table(verification: Verification, existing: str = "") -> str:
     fast, slow = make_cell("subprocess", 1), make_cell("for-loop", 1)
     runs = [make_run(cell, [speed] * 4, round=n) for cell, speed in ((fast, 200), (slow, 100))
             for n in range(5)]  # fmt: skip
     records = [make_fact(), make_plan([fast, slow]), *runs, verification]
     (subject,) = (s for s in subjects(select(records), {}).values() if s.measured)
-    return render(build(subject, parse("")))
+    return render(build(subject, parse(existing)))
 
 
 def test_the_report_bears_a_badge_and_a_footnote_for_each_verified_row() -> None:
@@ -207,6 +207,16 @@ def test_a_refused_row_has_no_figures_and_another_is_the_best() -> None:
     assert "3200" not in text
     assert "**1600.00**" in text
     assert "No figure (accounting audit): claims 160 frames, its environments made 80." in text
+
+
+def test_a_figure_that_an_earlier_report_wrote_goes_when_it_is_refused() -> None:
+    before = table(found())
+    refused = found(audit=Audit(calls=10, steps=40, resets=0, frames=80.0))
+    text = table(refused, before)
+    assert "3200" not in text
+    assert text == table(refused, text)
+    own = table(refused, before.replace("**3200.00**", "3111.00"))
+    assert "3111.00" in own  # a person's, which no result stands behind
 
 
 def test_a_row_that_parts_from_the_reference_is_never_the_best() -> None:

@@ -71,7 +71,12 @@ def marks(text: str) -> list[str]:
 
 def is_figure(text: str) -> bool:
     """Whether there is more in an entry than references to footnotes."""
-    return bool(_MARKS.sub("", text).strip())
+    return bool(bare(text))
+
+
+def bare(text: str) -> str:
+    """An entry without references to footnotes and without bold."""
+    return _MARKS.sub("", text).strip().strip("*")
 
 
 def _table_start(lines: list[str]) -> int | None:

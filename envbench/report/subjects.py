@@ -32,6 +32,7 @@ class Subject:
     labels: list[str] = field(default_factory=list)
     measured: list[Measured] = field(default_factory=list)
     verified: dict[str, Verification] = field(default_factory=dict)  # by label
+    by_hand: list[str] = field(default_factory=list)  # labels of rows that nobody has run yet
 
 
 _Key = tuple[Family, str, Section]  # family, task, section
@@ -118,7 +119,15 @@ def _subject(name: str, profile: Profile | None, key: _Key, group: _Group) -> Su
         ladder=list(table.numenv) if table else [],
         labels=_labels(table.rows if table else [], measured),
         measured=measured,
+        by_hand=_not_run(table.rows if table else [], measured),
     )
+
+
+def _not_run(rows: Sequence[str], measured: Iterable[Measured]) -> list[str]:
+    """The profile's rows whose library a person has to get by hand, and that have no results."""
+    known, ran = backends.registry(), {found.summary.cell.backend for found in measured}
+    waiting = [name for name in rows if name in known and known[name].by_hand and name not in ran]
+    return [backends.row_label(name, {}) for name in waiting]
 
 
 def _newest(ceilings: Sequence[Measured]) -> Measured | None:

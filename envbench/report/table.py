@@ -14,10 +14,12 @@ from envbench import backends
 from envbench.model import Cell
 from envbench.report import extras, notes
 from envbench.report.escape import markdown
-from envbench.report.existing import Existing, is_figure
+from envbench.report.existing import Existing, bare, is_figure
 from envbench.report.selection import Measured
 from envbench.report.subjects import Subject
 from envbench.verdict import judge
+
+NOT_RUN = "not run"  # of a library that no installer has, until somebody runs it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,12 +27,14 @@ class Entry:
     """One place of a table: a measured figure, a document's own text, or nothing.
 
     ``fps`` and ``written`` exclude each other. ``notes`` are footnotes of what was measured.
+    ``refused`` is a measured figure as it would be printed, which may stand there from earlier.
     """
 
     fps: float | None = None
     best: bool = False
     written: str = ""
     notes: tuple[str, ...] = ()
+    refused: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +57,7 @@ def build(subject: Subject, existing: Existing | None = None) -> Table:
     columns = _columns(existing.header[1:], subject, extra)
     rows = _rows([row[0] for row in existing.rows], subject)
     values = _values(subject, extra)
+    by_hand = {markdown(each.label) for each in backends.registry().values() if each.by_hand}
     lines: list[tuple[str, list[Entry]]] = []
     others = False
     for label, row in rows:
@@ -61,9 +66,12 @@ def build(subject: Subject, existing: Existing | None = None) -> Table:
             written = ""
             if row is not None and column is not None:
                 written = existing.rows[row][column + 1]
+            if written == NOT_RUN and label in by_hand:
+                written = ""
             # Of two rows or columns of one name only the first is filled.
             found = values.pop((label, name), None) or Entry(written=written)
-            if is_figure(written) and found.fps is None and name not in extra:
+            own = found.fps is not None or name in extra or found.refused == bare(written)
+            if is_figure(written) and not own:
                 found = Entry(written=written)  # failed: what a person wrote there stays
                 others = True
             entries.append(found)
@@ -93,6 +101,8 @@ def _values(subject: Subject, extra: extras.Columns) -> dict[tuple[str, str], En
         values[markdown(label), extras.EQUAL_WORK] = Entry(
             written=judge(verified).badge, notes=sentences
         )
+    for name in subject.by_hand if subject.ladder else []:
+        values[markdown(name), str(subject.ladder[0])] = Entry(written=NOT_RUN)
     for found in subject.measured:
         place = markdown(found.label), str(found.summary.cell.numenv)
         values[place] = _entry(found, best, subject)
@@ -102,7 +112,8 @@ def _values(subject: Subject, extra: extras.Columns) -> dict[tuple[str, str], En
 def _entry(found: Measured, best: dict[int, str], subject: Subject) -> Entry:
     verified = subject.verified.get(found.label)
     if verified is not None and judge(verified).refused:
-        return Entry(notes=(notes.of_refusal(verified),))
+        figure = "" if found.summary.fps is None else f"{found.summary.fps:.2f}"
+        return Entry(notes=(notes.of_refusal(verified),), refused=figure)
     sentences = tuple(notes.of_entry(found, subject.profile))
     fps = found.summary.fps
     if fps is None:
