@@ -7,6 +7,7 @@ the seed. The same command gives the same spec; that is how an interrupted plan 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -94,17 +95,24 @@ def make_job(plan: Plan, cell: Cell, round_: int, run_id: str) -> Job:
     if protocol.calls is not None:
         share = calls_of_round(protocol.calls, plan.repeats[cell.backend], round_)
         protocol = msgspec.structs.replace(protocol, calls=share)
+    seed = seed_of_round(plan.seed, round_)
+    return order(cell, run_id=run_id, seed=seed, protocol=protocol)
+
+
+def order(cell: Cell, **given: Any) -> Job:
+    """A job for a cell; ``given`` are the job's other fields: run_id, seed, mode, protocol …"""
     return Job(
-        run_id=run_id,
-        adapter=backends.get(cell.backend).adapter,
-        family=cell.env,
-        task=cell.task,
-        numenv=cell.numenv,
-        env_instances=cell.env_instances,
-        frame_skip=cell.frame_skip,
-        settings=cell.settings,
-        seed=seed_of_round(plan.seed, round_),
-        protocol=protocol,
+        **{
+            "adapter": given.get("adapter") or backends.get(cell.backend).adapter,
+            "family": cell.env,
+            "task": cell.task,
+            "numenv": cell.numenv,
+            "env_instances": cell.env_instances,
+            "frame_skip": cell.frame_skip,
+            "settings": cell.settings,
+            "protocol": Protocol(),
+            **given,
+        }
     )
 
 

@@ -15,7 +15,8 @@ import msgspec
 from envbench import backends, runner, runtimes
 from envbench.backends import Backend
 from envbench.errors import SetupFailed
-from envbench.model import Cell, Failure, Job, Protocol, RuntimeFact, digest
+from envbench.model import Cell, Failure, RuntimeFact, digest
+from envbench.plan import order
 
 Say = Callable[[str], None]
 # Where the name to install is not the name to import.
@@ -61,21 +62,8 @@ def _cannot(backend: Backend, reason: str, message: str, fix: str) -> Cannot:
 
 
 def _probe(backend: Backend, cell: Cell, python: str, fix: str) -> Ready | Cannot:
-    job = Job(
-        mode="probe",
-        run_id="probe",
-        adapter=backend.adapter,
-        family=cell.env,
-        task=cell.task,
-        numenv=cell.numenv,
-        env_instances=cell.env_instances,
-        frame_skip=cell.frame_skip,
-        settings=cell.settings,
-        seed=0,
-        protocol=Protocol(),
-    )
     reply = runner.execute(
-        job,
+        order(cell, mode="probe", run_id="probe", seed=0),
         python=python,
         environment={**os.environ, **runtimes.environment(backend, cell.settings)},
     )

@@ -31,10 +31,12 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
+import msgspec
+
 from envbench import backends, runtimes
 from envbench.backends import Backend
-from envbench.frames import frames_per_step
-from envbench.model import Family, Job, Protocol
+from envbench.model import Cell, Family, Job, Protocol, Verify
+from envbench.plan import make_cell, order
 from envbench.runner import Reply, execute
 
 SHORT = Protocol(window_s=0.05, warmup_min_s=0.2, warmup_max_s=0.2, measured_s=0.3)
@@ -141,35 +143,61 @@ class BackendContract:
 
     def run(self, mode: Literal["measure", "probe"], *, mark: str = "", **changes: Any) -> Reply:
         """One real worker process, in the backend's interpreter."""
-        runtime = runtimes.find(self.backend, self.overrides)
-        if not runtime.ready:
-            runtime = runtimes.make(self.backend, lambda line: None)
-        job = self.job(mode, **changes)
-        return execute(
-            job,
-            python=runtime.python,
-            environment={
-                **os.environ,
-                **runtimes.environment(self.backend, job.settings),
-                _MARK: mark,
-            },
-        )
+        return _executed(self.job(mode, **changes), self.backend, self.overrides, {_MARK: mark})
 
     def job(self, mode: Literal["measure", "probe"], *, task: str = "", seed: int = 0) -> Job:
-        settings, _ = backends.resolve_settings(self.backend, self.family, self.settings)
-        return Job(
-            mode=mode,
-            run_id=f"contract-{uuid.uuid4().hex[:8]}",
-            adapter=self.backend.adapter,
-            family=self.family,
-            task=task or self.task,
-            numenv=self.numenv,
-            env_instances=backends.env_instances(self.backend, self.numenv, settings),
-            frame_skip=frames_per_step(self.family, self.task),
-            settings=settings,
-            seed=seed,
-            protocol=SHORT,
-        )
+        cell = _cell(self.backend, self.family, self.task, self.numenv, self.settings)
+        job = _order(cell, self.backend, mode=mode, seed=seed, protocol=SHORT)
+        return msgspec.structs.replace(job, task=task or self.task)
+
+
+def verified(
+    backend: Backend,
+    family: Family,
+    task: str,
+    *,
+    numenv: int = 2,
+    settings: Mapping[str, str] | None = None,
+    lock_steps: int = 20,
+    calls: int = 100,
+    seed: int = 0,
+    overrides: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
+    fails: bool = False,
+) -> Reply:
+    """What ``envbench verify`` is answered: the audit of ``calls`` vector steps (``reply.audit``)
+    and the trace of ``lock_steps`` (``reply.trace``, an ``.npz``). Asserts that it went well, or,
+    where it ``fails``, that it did not (``reply.failure``)."""
+    cell = _cell(backend, family, task, numenv, settings or {})
+    amount = Verify(lock_steps=lock_steps, audit_calls=calls)
+    job = _order(cell, backend, mode="verify", seed=seed, verify=amount)
+    reply = _executed(job, backend, overrides or {}, environment or {})
+    assert reply.ok is not fails, reply.failure
+    return reply
+
+
+def interpreter(backend: Backend, overrides: Mapping[str, str] | None = None) -> str:
+    """The interpreter that the backend runs in; its runtime is made where it has to be."""
+    runtime = runtimes.find(backend, overrides or {})
+    return (runtime if runtime.ready else runtimes.make(backend, lambda line: None)).python
+
+
+def _cell(
+    backend: Backend, family: Family, task: str, numenv: int, settings: Mapping[str, str]
+) -> Cell:
+    return make_cell("contract", family, task, backend, numenv, settings)
+
+
+def _order(cell: Cell, backend: Backend, **given: Any) -> Job:
+    return order(cell, adapter=backend.adapter, run_id=f"contract-{uuid.uuid4().hex[:8]}", **given)
+
+
+def _executed(
+    job: Job, backend: Backend, overrides: Mapping[str, str], more: Mapping[str, str]
+) -> Reply:
+    own = runtimes.environment(backend, job.settings)
+    python = interpreter(backend, overrides)
+    return execute(job, python=python, environment={**os.environ, **own, **more})
 
 
 def _marked(mark: str) -> list[int]:

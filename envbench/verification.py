@@ -11,19 +11,12 @@ import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from envbench import backends, equivalence, runner, runtimes
+from envbench import equivalence, runner, runtimes
+from envbench.backends import get
 from envbench.campaign import new_id, worker_hash
 from envbench.equivalence import STANDARDS, Trace
-from envbench.model import (
-    Agreement,
-    Cell,
-    Failure,
-    Job,
-    Protocol,
-    RuntimeFact,
-    Verification,
-    Verify,
-)
+from envbench.model import Agreement, Cell, Failure, RuntimeFact, Verification, Verify
+from envbench.plan import order
 from envbench.preflight import Ready, runtime_fact
 
 
@@ -43,12 +36,9 @@ class Verifier:
         """What was found out about one cell's work; a failure of its worker is a finding too."""
         now = datetime.now(UTC)
         reply = runner.execute(
-            self._job(cell),
+            order(cell, mode="verify", run_id="verify", seed=self.seed, verify=self.verify),
             python=self.ready[cell.env, cell.backend].python,
-            environment={
-                **os.environ,
-                **runtimes.environment(backends.get(cell.backend), cell.settings),
-            },
+            environment={**os.environ, **runtimes.environment(get(cell.backend), cell.settings)},
         )
         runtime = runtime_fact(reply) if reply.python else None
         trace, trouble = self._trace(cell, reply)
@@ -69,22 +59,6 @@ class Verifier:
             failure=trouble,
         )
         return found, runtime
-
-    def _job(self, cell: Cell) -> Job:
-        return Job(
-            mode="verify",
-            run_id="verify",
-            adapter=backends.get(cell.backend).adapter,
-            family=cell.env,
-            task=cell.task,
-            numenv=cell.numenv,
-            env_instances=cell.env_instances,
-            frame_skip=cell.frame_skip,
-            settings=cell.settings,
-            seed=self.seed,
-            protocol=Protocol(),
-            verify=self.verify,
-        )
 
     def _trace(self, cell: Cell, reply: runner.Reply) -> tuple[Trace | None, Failure | None]:
         if reply.failure is not None or reply.trace is None:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import io
-import sys
-import uuid
 from typing import Any
 
 import numpy as np
 import pytest
 
-from envbench import backends
-from envbench.model import Job, Protocol, Verify
-from envbench.runner import Reply, execute
+from envbench import backends, testing
+from envbench.runner import Reply
 from envbench.testing import BackendContract
 
 BACKEND = backends.get("ale-vector")
@@ -35,24 +32,9 @@ class TestAleVectorAsync(BackendContract):
 
 def verified(calls: int, lock_steps: int = 40, task: str = "Pong-v5", **given: str) -> Reply:
     """The reply of one verifying worker with two environments."""
-    settings, _ = backends.resolve_settings(BACKEND, "atari", given)
-    job = Job(
-        mode="verify",
-        run_id=f"verify-{uuid.uuid4().hex[:8]}",
-        adapter=str(BACKEND.adapter),
-        family="atari",
-        task=task,
-        numenv=2,
-        env_instances=backends.env_instances(BACKEND, 2, settings),
-        frame_skip=4,
-        settings=settings,
-        seed=3,
-        protocol=Protocol(),
-        verify=Verify(lock_steps=lock_steps, audit_calls=calls),
+    return testing.verified(
+        BACKEND, "atari", task, settings=given, lock_steps=lock_steps, calls=calls, seed=3
     )
-    reply = execute(job, python=sys.executable, environment={})
-    assert reply.ok, reply.failure
-    return reply
 
 
 def trace(reply: Reply) -> dict[str, Any]:
@@ -92,23 +74,7 @@ def test_asynchronous_results_are_led_and_sorted_as_synchronous_ones() -> None:
 
 def test_agrees_with_gymnasiums_preprocessing_exactly() -> None:
     for_loop = backends.get("for-loop")
-    settings, _ = backends.resolve_settings(for_loop, "atari", {})
-    job = Job(
-        mode="verify",
-        run_id="for-loop",
-        adapter=str(for_loop.adapter),
-        family="atari",
-        task="Pong-v5",
-        numenv=2,
-        env_instances=2,
-        frame_skip=4,
-        settings=settings,
-        seed=3,
-        protocol=Protocol(),
-        verify=Verify(lock_steps=200, audit_calls=1),
-    )
-    reference = execute(job, python=sys.executable, environment={})
-    assert reference.ok, reference.failure
+    reference = testing.verified(for_loop, "atari", "Pong-v5", lock_steps=200, calls=1, seed=3)
     ours, theirs = trace(verified(1, lock_steps=200)), trace(reference)
     assert (ours["rewards"] == theirs["rewards"]).all()
     assert (ours["ended"] == theirs["ended"]).all()

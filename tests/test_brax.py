@@ -7,19 +7,16 @@ are kept between the workers of this file, as JAX's own cache does for a person 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import uuid
 from collections.abc import Iterator
 
 import pytest
 
-from envbench import backends, runtimes
+from envbench import backends, testing
 from envbench.campaign import WORKER_PATH
 from envbench.frames import MUJOCO_FRAMES, frames_per_step
 from envbench.ledger import REFERENCE, differences
-from envbench.model import Job, Protocol, Verify
-from envbench.runner import Reply, execute
+from envbench.runner import Reply
 from envbench.testing import BackendContract
 
 BACKEND = backends.get("brax")
@@ -47,31 +44,12 @@ def _programs_are_kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
         yield
 
 
-def runtime_python() -> str:
-    runtime = runtimes.find(BACKEND, {})
-    return (runtime if runtime.ready else runtimes.make(BACKEND, lambda line: None)).python
-
-
 def verified(numenv: int = 4, calls: int = 300, **given: str) -> Reply:
     """The reply of one verifying worker."""
-    settings, _ = backends.resolve_settings(BACKEND, "mujoco", given)
-    job = Job(
-        mode="verify",
-        run_id=f"verify-{uuid.uuid4().hex[:8]}",
-        adapter=BACKEND.adapter,
-        family="mujoco",
-        task="Ant-v3",
-        numenv=numenv,
-        env_instances=numenv,
-        frame_skip=5,
-        settings=settings,
-        seed=1,
-        protocol=Protocol(),
-        verify=Verify(lock_steps=5, audit_calls=calls),
-    )
-    reply = execute(job, python=runtime_python(), environment=dict(os.environ))
-    assert reply.ok, reply.failure
-    return reply
+    return testing.verified(
+        BACKEND, "mujoco", "Ant-v3",
+        numenv=numenv, settings=given, lock_steps=5, calls=calls, seed=1,
+    )  # fmt: skip
 
 
 class TestBrax(BackendContract):
@@ -117,7 +95,7 @@ def test_an_ants_step_is_five_frames_in_another_pipeline(pipeline: str, substeps
 def test_a_step_of_every_known_task_is_as_long_as_the_familys() -> None:
     frames = {f"{name}-v3": frames_per_step("mujoco", f"{name}-v3") for name in MUJOCO_FRAMES}
     called = subprocess.run(
-        [runtime_python(), "-c", STEP_LENGTHS, str(WORKER_PATH), json.dumps(frames)],
+        [testing.interpreter(BACKEND), "-c", STEP_LENGTHS, str(WORKER_PATH), json.dumps(frames)],
         capture_output=True,
         text=True,
         timeout=300,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-import uuid
 
 import pytest
 
-from envbench import backends
+from envbench import backends, testing
 from envbench.frames import frames_per_step
-from envbench.model import DEFAULT_TASK, Family, Job, Protocol, Verify
-from envbench.runner import Reply, execute
+from envbench.model import DEFAULT_TASK, Family
+from envbench.runner import Reply
 from envbench.testing import BackendContract
 
 CEILING = backends.get("ceiling")
@@ -33,23 +32,7 @@ class TestCeilingMujoco(BackendContract):
 
 
 def verified(family: Family, task: str, calls: int) -> Reply:
-    job = Job(
-        mode="verify",
-        run_id=f"ceiling-{uuid.uuid4().hex[:8]}",
-        adapter=str(CEILING.adapter),
-        family=family,
-        task=task,
-        numenv=2,
-        env_instances=2,
-        frame_skip=frames_per_step(family, task),
-        settings={},
-        seed=0,
-        protocol=Protocol(),
-        verify=Verify(lock_steps=10, audit_calls=calls),
-    )
-    reply = execute(job, python=sys.executable, environment={})
-    assert reply.ok, reply.failure
-    return reply
+    return testing.verified(CEILING, family, task, lock_steps=10, calls=calls)
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,7 @@ another pyramid for the cone of friction, and the two part at once (0.3 in a vel
 from __future__ import annotations
 
 import io
-import os
 import subprocess
-import sys
-import uuid
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -23,11 +20,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from envbench import backends, runtimes
+from envbench import backends, testing
 from envbench.campaign import WORKER_PATH
 from envbench.ledger import differences
-from envbench.model import Job, Protocol, Verify
-from envbench.runner import Reply, execute
+from envbench.runner import Reply
 from envbench.testing import BackendContract
 
 BACKEND = backends.get("mjx")
@@ -56,35 +52,12 @@ def _programs_are_kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
         yield
 
 
-def runtime_python() -> str:
-    runtime = runtimes.find(BACKEND, {})
-    return (runtime if runtime.ready else runtimes.make(BACKEND, lambda line: None)).python
-
-
 @cache
 def verified(mode: str) -> Reply:
     """The reply of one verifying worker with two worlds; mode "" is MuJoCo's own rollout."""
     backend = BACKEND if mode else backends.get("mujoco-rollout")
     given = {"mode": mode} if mode else {}
-    settings, _ = backends.resolve_settings(backend, "mujoco", given)
-    job = Job(
-        mode="verify",
-        run_id=f"verify-{uuid.uuid4().hex[:8]}",
-        adapter=backend.adapter,
-        family="mujoco",
-        task="Ant-v3",
-        numenv=2,
-        env_instances=2,
-        frame_skip=5,
-        settings=settings,
-        seed=0,
-        protocol=Protocol(),
-        verify=Verify(lock_steps=10, audit_calls=60),
-    )
-    python = runtime_python() if mode else sys.executable
-    reply = execute(job, python=python, environment=dict(os.environ))
-    assert reply.ok, reply.failure
-    return reply
+    return testing.verified(backend, "mujoco", "Ant-v3", settings=given, lock_steps=10, calls=60)
 
 
 def observations(mode: str) -> Any:
@@ -127,7 +100,7 @@ def test_worlds_differ_by_their_actions() -> None:
 
 def test_a_world_that_diverges_ends_the_run() -> None:
     called = subprocess.run(
-        [runtime_python(), "-c", DIVERGES, str(WORKER_PATH)],
+        [testing.interpreter(BACKEND), "-c", DIVERGES, str(WORKER_PATH)],
         capture_output=True,
         text=True,
         timeout=300,

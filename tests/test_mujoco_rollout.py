@@ -7,7 +7,6 @@ A rollout starts the solver without a warm start, so where calls end shows in th
 from __future__ import annotations
 
 import io
-import os
 import subprocess
 import sys
 from functools import cache
@@ -18,11 +17,10 @@ import mujoco
 import numpy as np
 import pytest
 
-from envbench import backends
+from envbench import backends, testing
 from envbench.campaign import WORKER_PATH
 from envbench.ledger import differences
-from envbench.model import Job, Protocol, Verify
-from envbench.runner import Reply, execute
+from envbench.runner import Reply
 from envbench.testing import BackendContract
 
 BACKEND = backends.get("mujoco-rollout")
@@ -47,24 +45,10 @@ except ArithmeticError as error:
 @cache
 def verified(horizon: int) -> Reply:
     """The reply of a worker that was led and audited."""
-    settings, _ = backends.resolve_settings(BACKEND, "mujoco", {"horizon": str(horizon)})
-    job = Job(
-        mode="verify",
-        run_id=f"rollout-{horizon}",
-        adapter=BACKEND.adapter,
-        family="mujoco",
-        task="Ant-v3",
-        numenv=WORLDS,
-        env_instances=WORLDS,
-        frame_skip=5,
-        settings=settings,
-        seed=0,
-        protocol=Protocol(),
-        verify=Verify(lock_steps=STEPS, audit_calls=200),
-    )
-    reply = execute(job, python=sys.executable, environment=dict(os.environ))
-    assert reply.ok, reply.failure
-    return reply
+    return testing.verified(
+        BACKEND, "mujoco", "Ant-v3",
+        numenv=WORLDS, settings={"horizon": str(horizon)}, lock_steps=STEPS, calls=200,
+    )  # fmt: skip
 
 
 def observations(horizon: int) -> Any:

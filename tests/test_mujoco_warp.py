@@ -11,20 +11,17 @@ for the cone of friction: there they part at once (0.2 in a velocity), as MJX do
 from __future__ import annotations
 
 import io
-import os
 import subprocess
-import sys
 from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 
-from envbench import backends, runtimes
+from envbench import backends, testing
 from envbench.campaign import WORKER_PATH
 from envbench.ledger import differences
-from envbench.model import Job, Protocol, Verify
-from envbench.runner import Reply, execute
+from envbench.runner import Reply
 from envbench.testing import BackendContract
 
 BACKEND = backends.get("mujoco-warp")
@@ -62,34 +59,11 @@ told()
 """
 
 
-def runtime_python() -> str:
-    runtime = runtimes.find(BACKEND, {})
-    return (runtime if runtime.ready else runtimes.make(BACKEND, lambda line: None)).python
-
-
 @cache
 def verified(name: str) -> Reply:
     """The reply of a worker that was led and audited; two worlds."""
     backend = backends.get(name)
-    settings, _ = backends.resolve_settings(backend, "mujoco", {})
-    job = Job(
-        mode="verify",
-        run_id=f"warp-{name}",
-        adapter=backend.adapter,
-        family="mujoco",
-        task="Ant-v3",
-        numenv=2,
-        env_instances=2,
-        frame_skip=5,
-        settings=settings,
-        seed=0,
-        protocol=Protocol(),
-        verify=Verify(lock_steps=20, audit_calls=100),
-    )
-    python = runtime_python() if backend is BACKEND else sys.executable
-    reply = execute(job, python=python, environment=dict(os.environ))
-    assert reply.ok, reply.failure
-    return reply
+    return testing.verified(backend, "mujoco", "Ant-v3", lock_steps=20, calls=100)
 
 
 def observations(name: str) -> Any:
@@ -102,7 +76,7 @@ def observations(name: str) -> Any:
 @cache
 def scripted() -> str:
     called = subprocess.run(
-        [runtime_python(), "-c", SCRIPT, str(WORKER_PATH)],
+        [testing.interpreter(BACKEND), "-c", SCRIPT, str(WORKER_PATH)],
         capture_output=True,
         text=True,
         timeout=300,

@@ -5,18 +5,16 @@ The real library in its own runtime (made where it is not there yet), in real pr
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from envbench import backends, runtimes
+from envbench import testing
 from envbench.backends import get
 from envbench.frames import frames_per_step
-from envbench.model import Job, Protocol, Verify
-from envbench.runner import WORKER, Reply, execute
+from envbench.runner import WORKER, Reply
 from envbench.testing import BackendContract
 
 pytestmark = pytest.mark.slow
@@ -38,30 +36,12 @@ class TestSampleFactoryMujocoDoubleBuffered(BackendContract):
     settings = {"envs_per_worker": "4", "worker_splits": "2"}
 
 
-def interpreter() -> str:
-    runtime = runtimes.find(BACKEND, {})
-    return (runtime if runtime.ready else runtimes.make(BACKEND, lambda line: None)).python
-
-
 def run(family: Any, numenv: int, settings: dict[str, str], **changes: Any) -> Reply:
     """A verifying worker; ``changes`` are variables of its environment."""
-    resolved, _ = backends.resolve_settings(BACKEND, family, settings)
-    job = Job(
-        mode="verify",
-        run_id="verify",
-        adapter=BACKEND.adapter or "",
-        family=family,
-        task=TASKS[family],
-        numenv=numenv,
-        env_instances=numenv,
-        frame_skip=frames_per_step(family, TASKS[family]),
-        settings=resolved,
-        seed=0,
-        protocol=Protocol(),
-        verify=Verify(lock_steps=40, audit_calls=1300),
-    )
-    own = runtimes.environment(BACKEND, resolved)
-    return execute(job, python=interpreter(), environment={**os.environ, **own, **changes})
+    return testing.verified(
+        BACKEND, family, TASKS[family],
+        numenv=numenv, settings=settings, lock_steps=40, calls=1300, environment=changes,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -87,7 +67,8 @@ def test_environments_count_the_frames_that_are_claimed_across_episodes_and_leav
 
 
 def test_environments_that_cannot_be_shared_out_are_refused() -> None:
-    reply = run("mujoco", 3, {"envs_per_worker": "2"})
+    shared = {"envs_per_worker": "2"}
+    reply = testing.verified(BACKEND, "mujoco", "Ant-v3", numenv=3, settings=shared, fails=True)
     assert reply.failure is not None
     assert "3 environments cannot be shared out" in reply.failure.message
 
@@ -147,7 +128,9 @@ def script(tmp_path: Path, text: str) -> str:
     """What a program prints that is run in the backend's own runtime."""
     path = tmp_path / "script.py"
     path.write_text(PREAMBLE.format(worker=str(WORKER.parents[1])) + text)
-    done = subprocess.run([interpreter(), "-I", path], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(
+        [testing.interpreter(BACKEND), "-I", path], cwd=tmp_path, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 

@@ -9,7 +9,6 @@ the last bit), and EnvPool leaves the 84 contact forces at zero.
 from __future__ import annotations
 
 import io
-import os
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -21,11 +20,10 @@ import gymnasium
 import numpy as np
 import pytest
 
-from envbench import backends, ledger
+from envbench import backends, ledger, testing
 from envbench.campaign import WORKER_PATH
 from envbench.frames import frames_per_step
-from envbench.model import Job, Protocol, Verify
-from envbench.runner import Reply, execute
+from envbench.runner import Reply
 
 slow = pytest.mark.slow
 GYMNASIUM = ("for-loop", "subprocess")
@@ -42,28 +40,13 @@ STATE = 27  # of the ant's 111 observations; the other 84 are contact forces
 
 
 @cache
-def verified(name: str, family: str, task: str, lock_steps: int = 60, calls: int = 400) -> Reply:
+def verified(name: str, family: Any, task: str, lock_steps: int = 60, calls: int = 400) -> Reply:
     """The reply of a worker that was led and audited; two environments."""
-    backend = backends.get(name)
     given = {"threads": "1"} if name.startswith("envpool") else {}  # others want the cores too
-    settings, _ = backends.resolve_settings(backend, family, given)
-    job = Job(
-        mode="verify",
-        run_id="verify",
-        adapter=backend.adapter,
-        family=family,  # type: ignore[arg-type]
-        task=task,
-        numenv=2,
-        env_instances=backends.env_instances(backend, 2, settings),
-        frame_skip=frames_per_step(family, task),
-        settings=settings,
-        seed=0,
-        protocol=Protocol(),
-        verify=Verify(lock_steps=lock_steps, audit_calls=calls),
+    backend = backends.get(name)
+    return testing.verified(
+        backend, family, task, settings=given, lock_steps=lock_steps, calls=calls
     )
-    reply = execute(job, python=sys.executable, environment=dict(os.environ))
-    assert reply.ok, reply.failure
-    return reply
 
 
 def trace(name: str, family: str, task: str, steps: int = 60) -> dict[str, Any]:
