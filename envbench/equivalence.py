@@ -11,7 +11,7 @@ observation, and how far apart still counts as equal, is a family's ``Standard``
   contact forces, which are the ledger's), largest absolute difference under 1e-4, for 3 steps.
   Other releases of MuJoCo differ by about 1e-6 after one step, and touching the ground (step 4)
   multiplies it: contact dynamics are chaotic, and equal physics part soon after. A skipped
-  frame or another action differs by 0.01 and more in the first step.
+  frame or another action is far outside of that in the first step (tests/test_verify.py).
 * physics: qpos and qvel, the same way. Engines in single precision stay within 1e-5 until the
   first contact, where they build the friction pyramid along other axes, and part.
 """

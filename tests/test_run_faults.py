@@ -106,6 +106,22 @@ def test_an_environments_process_that_dies_of_a_signal_is_told_as_that(
 
 @slow
 @pytest.mark.parametrize(
+    ("task", "message"),
+    [("RaisesTheUnprintable", "Unprintable"), ("ExitsQuietly", "SystemExit: 0")],
+)
+def test_whatever_an_environment_raises_is_the_failure(
+    place: Place, faulty_python: Path, task: str, message: str
+) -> None:
+    done = place.run("run", *loop(faulty_python, f"faulty_envs:{task}-v0"), *SHORT)
+    assert done.code == 1, done.err
+    (run,) = place.runs()
+    failure = failure_of(run)
+    assert (failure.reason, failure.message) == ("exception", message)
+    assert failure.step is not None
+
+
+@slow
+@pytest.mark.parametrize(
     ("task", "says"),
     [
         ("RaisesInStep", "RuntimeError: the wheel fell off at step 50"),

@@ -110,19 +110,22 @@ def _make(job: Job) -> Any:
     return gymnasium_audit.Counted(env, job) if job.mode == "verify" else env
 
 
+def preprocessing(job: Job) -> Dict[str, Any]:
+    """The arguments of AtariPreprocessing, the same in every release of Gymnasium."""
+    return {
+        "noop_max": 1 if job.mode == "verify" else 30,
+        "frame_skip": int(job.frame_skip),
+        "screen_size": 84,
+        "terminal_on_life_loss": False,
+        "grayscale_obs": True,
+        "scale_obs": False,
+    }
+
+
 def _preprocessed(env: Any, job: Job) -> Any:
     from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 
-    env = AtariPreprocessing(
-        env,
-        noop_max=1 if job.mode == "verify" else 30,
-        frame_skip=int(job.frame_skip),
-        screen_size=84,
-        terminal_on_life_loss=False,
-        grayscale_obs=True,
-        scale_obs=False,
-    )
-    return FrameStackObservation(env, 4)
+    return FrameStackObservation(AtariPreprocessing(env, **preprocessing(job)), 4)
 
 
 def _register(job: Job) -> None:

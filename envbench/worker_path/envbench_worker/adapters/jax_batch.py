@@ -3,9 +3,9 @@
 ``mode`` scan: a call of a program makes many steps on the device, with actions from a bank that
 lies there too: as many chunks of ``CHUNK`` steps as an argument says, and another program makes
 the steps that are left. (One loop of any number of steps would need no second program, but XLA
-compiles it worse: MJX's ant in 4 worlds on a CPU lost 14-20 % to ``jax.lax.scan`` of a fixed
-length, in chunks of 8 nothing that could be measured.) ``mode`` step: a call is one step, and its
-actions come from the host. Either way Python waits for the device once, at the end of ``run``.
+compiles it worse: MJX's ant on a CPU was plainly slower than ``jax.lax.scan`` of a fixed length,
+in chunks of 8 no longer: ``tests/benchmarks/tax_jax.py``.) ``mode`` step: a call is one step, and
+its actions come from the host. Either way Python waits for the device once, at the end of ``run``.
 
 Programs are compiled ahead of time in the first ``run`` (the worker's first_step), and cannot be
 compiled again: a compiled program refuses arguments of other shapes. ``facts`` has how many XLA

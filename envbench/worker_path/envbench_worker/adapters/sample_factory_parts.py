@@ -79,16 +79,7 @@ def make_task(job: Job) -> Any:
 def _preprocessed(env: Any, job: Job) -> Any:
     from gymnasium.wrappers import AtariPreprocessing, FrameStack
 
-    env = AtariPreprocessing(
-        env,
-        noop_max=1 if job.mode == "verify" else 30,
-        frame_skip=int(job.frame_skip),
-        screen_size=84,
-        terminal_on_life_loss=False,
-        grayscale_obs=True,
-        scale_obs=False,
-    )
-    return FrameStack(env, 4)
+    return FrameStack(AtariPreprocessing(env, **gymnasium_tasks.preprocessing(job)), 4)
 
 
 class Task(gymnasium.Wrapper):  # type: ignore[misc]
