@@ -186,7 +186,7 @@ def test_a_process_that_cannot_start_is_told_with_its_own_words(
 
 
 FALLS = """
-from envbench_worker.adapters.shared_window import Member
+from envbench_worker.adapters.member import Member
 from envbench_worker.contract import Counts
 
 class Falls(Member):

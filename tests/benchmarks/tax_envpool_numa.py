@@ -20,7 +20,7 @@ from importlib import import_module
 from typing import Any
 
 import tax
-from envbench_worker.adapters.shared_window import WITHOUT_END
+from envbench_worker.adapters.member import WITHOUT_END
 from envbench_worker.contract import Job
 from envbench_worker.sensors import tree_usage
 

@@ -16,7 +16,7 @@ from ale_py import roms
 
 from envbench_worker import actions
 from envbench_worker.adapters import gymnasium_tasks
-from envbench_worker.adapters.shared_window import Member
+from envbench_worker.adapters.member import Member
 from envbench_worker.contract import Counts, Job, UnknownTaskError
 
 MAX_FRAMES = 108_000

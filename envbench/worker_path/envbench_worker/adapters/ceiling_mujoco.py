@@ -16,7 +16,7 @@ import mujoco
 from envbench_worker import actions
 from envbench_worker.adapters import ant_model
 from envbench_worker.adapters.ant_model import SUBSTEPS, TIMESTEP_S
-from envbench_worker.adapters.shared_window import Member
+from envbench_worker.adapters.member import Member
 from envbench_worker.contract import Counts
 
 EPISODE_STEPS = 1000

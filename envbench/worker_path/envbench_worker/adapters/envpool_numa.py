@@ -15,7 +15,8 @@ import numpy as np
 from envbench_worker import actions
 from envbench_worker.adapters import numa_nodes
 from envbench_worker.adapters.envpool_async import EnvPoolAsync
-from envbench_worker.adapters.shared_window import FreeRunning, Member, Share
+from envbench_worker.adapters.member import Member
+from envbench_worker.adapters.shared_window import FreeRunning, Share
 
 
 class EnvPoolNode(Member, EnvPoolAsync):

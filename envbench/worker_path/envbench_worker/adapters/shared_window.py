@@ -15,42 +15,25 @@ A member's autoreset is next-step: a result is either a transition or a reset. P
 from __future__ import annotations
 
 import json
-import mmap
 import os
 import selectors
 import subprocess
 import sys
 import tempfile
 import time
-import traceback
 from abc import abstractmethod
-from contextlib import suppress
-from importlib import import_module
 from multiprocessing import Pipe
-from multiprocessing.connection import Connection
 from typing import Any, Dict, List, NamedTuple, Optional
 
 import numpy as np
 
-from envbench_worker import actions
+from envbench_worker.adapters.member import NO_MORE, ROW, TOLD, WITHOUT_END, mapped_table
 from envbench_worker.adapters.numa_nodes import Node, shown
 from envbench_worker.contract import Adapter, Counts, Job, Trace
 
-ROW = np.dtype(
-    {
-        "names": ["allowed", "received", "resets", "frames"],
-        "formats": ["i8", "i8", "i8", "f8"],
-        "offsets": [0, 64, 72, 80],  # what one process writes shares no cache line with the others'
-        "itemsize": 128,
-    }
-)
-WITHOUT_END = 2**62  # calls allowed
-NO_MORE = -1
-CHUNK_NS = 4_000_000  # long beside the cost of publishing (microseconds), short beside a window
 PAUSE_S = 0.001
 LONGEST_PAUSE_S = 0.05
 PATIENCE_S = 10.0  # for a process to end when asked
-TOLD = 70  # the exit code of a process that has told its error
 PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 # A process binds itself before it imports what starts threads or takes memory.
@@ -60,8 +43,8 @@ order = json.loads(sys.argv[1])
 sys.path.insert(0, order["package"])
 from envbench_worker.adapters import numa_nodes
 memory = numa_nodes.bind(order["cores"], order["memory"])
-from envbench_worker.adapters import shared_window
-sys.exit(shared_window.serve(order, memory))
+from envbench_worker.adapters import member
+sys.exit(member.serve(order, memory))
 """
 
 
@@ -76,24 +59,6 @@ class Share(NamedTuple):
 
 class ProcessDied(Exception):
     """A process ended that was to go on; its own traceback, where it left one, is the cause."""
-
-
-class Member(Adapter):
-    """What one process runs: columns ``first`` … ``first + job.numenv - 1`` of the whole job."""
-
-    def __init__(self, job: Job, whole: Job, first: int) -> None:
-        super().__init__(job)
-        self.whole = whole
-        self.first = first
-
-    def columns(self, space: Any) -> List[Any]:
-        """This process's part of each batch of the whole job's actions."""
-        whole = self.whole
-        bank = actions.bank(space, whole.numenv, whole.seed, whole.settings.get("actions", "bank"))
-        return [batch[self.first : self.first + self.job.numenv] for batch in bank]
-
-
-# ---------------------------------------------------------------- the worker's side
 
 
 class FreeRunning(Adapter):
@@ -116,7 +81,7 @@ class FreeRunning(Adapter):
         self.selector = selectors.DefaultSelector()
         with tempfile.TemporaryFile(dir=_in_memory()) as file:  # nameless: nothing is left of it
             file.truncate(len(shares) * ROW.itemsize)
-            self.table = _table(file.fileno())
+            self.table = mapped_table(file.fileno())
             try:
                 self._start(shares, file.fileno())
                 self.described = [process.answer() for process in self.processes]
@@ -288,69 +253,3 @@ class _Process:
 def _in_memory() -> Optional[str]:
     """Where files are in memory; None where the system has no such place."""
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-
-
-def _table(file: int) -> Any:
-    return np.frombuffer(mmap.mmap(file, 0), dtype=ROW)
-
-
-# ---------------------------------------------------------------- a process's side
-
-
-def serve(order: Dict[str, Any], memory: str) -> int:
-    """Run a member until there is no more to do, or the worker is gone; returns the exit code."""
-    connection = Connection(order["connection"])
-    table = _table(order["file"])
-    try:
-        module, _, attribute = order["member"].partition(":")
-        whole = Job(**order["whole"])
-        member = getattr(import_module(module), attribute)(
-            Job(**order["job"]), whole, order["first"]
-        )
-        member.build()
-        connection.send(("ready", {"facts": member.facts(), "memory": memory}))
-        _work(member, connection, table[order["row"]], order["parent"])
-        member.close()
-        return 0
-    except Exception as error:  # noqa: BLE001 - whatever a library raises is told
-        text = "{}: {}".format(type(error).__name__, error)
-        with suppress(OSError):  # nobody may be left to be told
-            connection.send(("error", (text, traceback.format_exc())))
-        return TOLD
-
-
-def _work(member: Member, connection: Connection, row: Any, parent: int) -> None:
-    made, chunk = 0, 1
-    clock = time.perf_counter_ns
-    while os.getppid() == parent:
-        allowed = int(row["allowed"])
-        if allowed == NO_MORE:
-            return
-        if made >= allowed:
-            if connection.poll(PAUSE_S):
-                connection.send(("trace", _followed(member, connection.recv())))
-            continue
-        calls = min(chunk, allowed - made)
-        start = clock()
-        counts = member.run(calls)
-        made += calls
-        _publish(row, member, counts)
-        took = clock() - start
-        if 2 * took < CHUNK_NS:
-            chunk *= 2
-        elif took > 2 * CHUNK_NS and chunk > 1:
-            chunk //= 2
-
-
-def _followed(member: Member, calls: int) -> Any:
-    trace = member.follow(calls)
-    return None if trace is None else tuple(trace)
-
-
-def _publish(row: Any, member: Member, counts: Counts) -> None:
-    """What there is to say about results, then the results: who sees these has seen the rest."""
-    if member.job.mode == "verify":
-        frames = member.recount()
-        row["frames"] += np.nan if frames is None else frames
-    row["resets"] += counts.resets
-    row["received"] += counts.steps + counts.resets
