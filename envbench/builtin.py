@@ -90,10 +90,13 @@ _ENVPOOL = [
     _RESIZE,
     _FIRE_RESET,
 ]
+_CORES = r"\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*"
 _NODES = Setting(
     name="nodes",
     type="str",
     default="",
+    pattern=f"{_CORES}(/{_CORES})*",
+    example="0-3/4-7",
     help="cores of each node, such as 0-3/4-7; empty: the NUMA nodes that the system has",
 )
 _MODE = Setting(

@@ -33,6 +33,7 @@ LARGEST_INT = 2**31 - 1  # what the measured libraries keep such numbers in
 class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One setting of a backend. ``families`` and ``tasks`` empty: it applies to all of them.
 
+    ``pattern``: what a text that is not empty has to match as a whole, shown by ``example``.
     ``changes_work``: another value than the default computes something else, rather than the
     same in another way; such a figure never competes for the best of a table.
     """
@@ -43,6 +44,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     choices: list[Value] = []
     minimum: float | None = None
     maximum: float | None = None
+    pattern: str = ""
+    example: str = ""
     families: list[Family] = []
     tasks: list[str] = []
     changes_work: bool = False
@@ -109,7 +112,11 @@ def parse(setting: Setting, text: str) -> Value:
     value = _typed(setting.type, text)
     least = -math.inf if setting.minimum is None else setting.minimum
     most = math.inf if setting.maximum is None else setting.maximum
-    if value is None or (isinstance(value, int | float) and not least <= value <= most):
+    if (
+        value is None
+        or (isinstance(value, int | float) and not least <= value <= most)
+        or (value and setting.pattern and not re.fullmatch(setting.pattern, text))
+    ):
         raise UsageError(f"the setting {setting.name!r} takes {takes(setting)}, not {text!r}.")
     return value
 
@@ -118,6 +125,8 @@ def takes(setting: Setting) -> str:
     """What a person may write: ``area or bilinear``, ``a number of at least 1``."""
     if setting.choices:
         return " or ".join(shown(each) or "''" for each in setting.choices)
+    if setting.pattern:
+        return f"{_TAKES[setting.type]} such as {setting.example}"
     if setting.minimum is not None and setting.maximum is not None:
         return f"{_TAKES[setting.type]} from {setting.minimum:g} to {setting.maximum:g}"
     least = "" if setting.minimum is None else f" of at least {setting.minimum:g}"

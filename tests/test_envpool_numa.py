@@ -20,6 +20,7 @@ import pytest
 
 from envbench import backends
 from envbench.campaign import WORKER_PATH
+from envbench.errors import UsageError
 from envbench.frames import frames_per_step
 from envbench.model import DEFAULT_TASK, Family, Job, Protocol, Verify
 from envbench.runner import Reply, execute
@@ -47,6 +48,12 @@ def job(name: str, family: Family, mode: Any = "measure", numenv: int = 4, **giv
         protocol=Protocol(),
         verify=Verify(lock_steps=30, audit_calls=400),
     )
+
+
+@pytest.mark.parametrize("nodes", ["0-", "0//1", "zero", "0-3;4-7", "/", "0-3/"])
+def test_nodes_that_are_no_lists_of_cores_are_refused_before_anything_runs(nodes: str) -> None:
+    with pytest.raises(UsageError, match="takes text such as 0-3/4-7"):
+        backends.resolve_settings(backends.get("envpool-numa"), "atari", {"nodes": nodes})
 
 
 @pytest.fixture
