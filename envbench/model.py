@@ -324,7 +324,26 @@ class Verification(
     failure: Failure | None = None
 
 
-Record = Run | Plan | MachineFact | RuntimeFact | Verification
+class Published(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="published"
+):
+    """A figure that others have published. Nobody measured it here: it never enters a comparison.
+
+    ``fps`` has frame_skip multiplied in; ``source`` says who published it, and where.
+    """
+
+    schema: int = SCHEMA
+    machine: str
+    env: Family
+    task: str
+    backend: str
+    numenv: int
+    fps: float
+    frame_skip: int | float
+    source: str
+
+
+Record = Run | Plan | MachineFact | RuntimeFact | Verification | Published
 
 
 # ---------------------------------------------------------------- identity

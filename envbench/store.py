@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import os
 import re
 import stat
@@ -28,7 +29,7 @@ from typing import BinaryIO
 import msgspec
 
 from envbench.errors import StorageError, UsageError
-from envbench.model import SCHEMA, Plan, Record, Run
+from envbench.model import SCHEMA, Plan, Published, Record, Run
 from envbench.text import one_line
 
 MAX_LINE_BYTES = 8 * 2**20
@@ -278,6 +279,10 @@ def _nonsense(record: Record) -> str:
         cell = record.cell
         if min(cell.numenv, cell.env_instances) < 1 or not cell.frame_skip > 0:
             return "numenv and env_instances are at least 1, frame_skip is over 0"
+    if isinstance(record, Published) and not (
+        record.numenv >= 1 and 0 < record.fps < math.inf and 0 < record.frame_skip < math.inf
+    ):
+        return "numenv is at least 1, fps and frame_skip are over 0"
     if isinstance(record, Plan):
         used = {cell.backend for cell in record.cells}
         if not used <= record.repeats.keys() & record.protocol.keys():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import msgspec
@@ -27,8 +27,8 @@ from envbench.machine import read_profile
 from envbench.model import digest
 from envbench.report.blocks import find
 from envbench.report.document import filled, fresh
+from envbench.report.pieces import pieces
 from envbench.report.selection import select
-from envbench.report.subjects import subjects
 
 REPOSITORY = Path(__file__).parents[1]
 GOLDEN = Path(__file__).parent / "golden"
@@ -101,21 +101,21 @@ def test_the_results_page_has_the_original_documents_tables_to_the_byte(folder):
     shelf = {name: read_profile(REPOSITORY / "machines" / f"{name}.toml") for name in names}
     paths = store.files(folder / "results")
     records = [record for path in paths for _, record in store.read(path).records]
-    found = subjects(select(records), shelf)
+    found = pieces(select(records), shelf)
     golden("results_page.md", filled(fresh(found), "README.md", found).text)
 
 
 def test_the_results_page_is_written_once_and_a_second_time_not_at_all(folder):
     found = envbench("report", cwd=folder)
     assert (found.returncode, found.stdout) == (0, ""), found.stderr
-    assert found.stderr == "wrote results/README.md (7 cells)\n"
+    assert found.stderr == "wrote results/README.md (7 figures)\n"
     page = folder / "results" / "README.md"
     expected = blocks_of((GOLDEN / "results_page.md").read_text())
     written = blocks_of(page.read_text())
     assert {name: written[name] for name in expected} == expected
     before = page.stat()
     again = envbench("report", cwd=folder)
-    assert "unchanged: results/README.md (7 cells)" in again.stderr
+    assert "unchanged: results/README.md (7 figures)" in again.stderr
     assert page.stat().st_mtime_ns == before.st_mtime_ns
     assert envbench("report", "--check", cwd=folder).returncode == 0
 
@@ -125,7 +125,7 @@ def test_the_original_document_is_filled_and_every_other_byte_stays(folder):
     document.write_bytes(SEED.read_bytes())
     document.chmod(0o640)
     found = envbench("report", "--into", "BENCHMARK.md", cwd=folder)
-    assert (found.returncode, found.stderr) == (0, "wrote BENCHMARK.md (7 cells)\n")
+    assert (found.returncode, found.stderr) == (0, "wrote BENCHMARK.md (7 figures)\n")
     text = document.read_text()
     golden("benchmark_filled.md", text)
     assert outside_blocks(text) == outside_blocks(SEED.read_text())
@@ -308,7 +308,12 @@ def test_ten_thousand_records_are_reported_within_three_seconds(tmp_path):
         records = [make_fact(), make_plan(cells, plan_id=plan_id), *runs]
         path = store.new_file(tmp_path / "results", "laptop", str(number))
         path.write_bytes(b"".join(msgspec.json.encode(r) + b"\n" for r in records))
-    start = time.perf_counter()
+    before = _children_cpu_s()  # what other programs do meanwhile does not count
     found = envbench("report", cwd=tmp_path)
-    assert time.perf_counter() - start < 3
-    assert (found.returncode, found.stderr) == (0, "wrote results/README.md (200 cells)\n")
+    assert _children_cpu_s() - before < 3
+    assert (found.returncode, found.stderr) == (0, "wrote results/README.md (200 figures)\n")
+
+
+def _children_cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

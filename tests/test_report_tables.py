@@ -12,11 +12,10 @@ from envbench.model import digest
 from envbench.report import escape
 from envbench.report.blocks import find
 from envbench.report.document import extended, filled, fresh
-from envbench.report.existing import parse, split_row
-from envbench.report.markdown import render
+from envbench.report.existing import split_row
+from envbench.report.pieces import pieces
 from envbench.report.selection import select
 from envbench.report.subjects import subjects
-from envbench.report.table import build
 
 PROFILE = Profile(
     name="laptop",
@@ -28,11 +27,11 @@ MARK = "<!-- Atari - Laptop -->"
 
 
 def tables(records, profile=PROFILE):
-    return subjects(select(records), {profile.name: profile})
+    return pieces(select(records), {profile.name: profile})
 
 
 def rendered(records, existing="", heading="Atari - Laptop", profile=PROFILE):
-    return render(build(tables(records, profile)[heading], parse(existing)))
+    return tables(records, profile)[heading].write(existing)
 
 
 def grid(text):
@@ -276,14 +275,15 @@ def test_whatever_names_and_texts_hold_a_table_keeps_its_shape(machine, task, te
     records = [*good, make_plan([bad], plan_id="2"), failed]
     found = tables(records)
     page = filled(fresh(found), "R", found).text
-    measured = [each for each in found.values() if each.measured]
+    about = subjects(select(records), {PROFILE.name: PROFILE})
+    measured = [each for each in about.values() if each.measured]
     assert len(measured) == 1
     assert [b.heading for b in find(page, "R")] == list(found)
     assert filled(page, "R", found).text == page
     lines = [line for line in page.split("\n") if line.startswith("|")]
     assert {line.replace("\\|", "").count("|") for line in lines} <= {2, 3, 4}
     assert len(lines) == sum(
-        2 + len(dict.fromkeys(map(escape.markdown, each.labels))) for each in found.values()
+        2 + len(dict.fromkeys(map(escape.markdown, each.labels))) for each in about.values()
     )
 
 
@@ -313,14 +313,14 @@ def test_accelerators_and_physics_have_tables_of_their_own_with_what_a_start_cos
         "Mujoco (accelerators) - Laptop",
         "Mujoco (physics) - Laptop",
     ]
-    table = grid(render(build(found["Mujoco (accelerators) - Laptop"])))
+    table = grid(found["Mujoco (accelerators) - Laptop"].write(""))
     assert table["Mujoco (accelerators) - Laptop"] == [
         "64", "256", "Start-up", "Compile", "Host memory",
     ]  # fmt: skip
     assert table["Brax"] == ["**200.00**", "**400.00**", "0.0 s", "0.0 s", "800 MiB"]
     assert table["Isaac Gym"][:2] == ["not run", ""]
     assert "For-loop" not in table
-    assert grid(render(build(found["Mujoco - Laptop"])))["For-loop"] == ["", "**100.00**"]
+    assert grid(found["Mujoco - Laptop"].write(""))["For-loop"] == ["", "**100.00**"]
 
 
 def test_a_row_that_nobody_could_run_says_so_until_somebody_does():

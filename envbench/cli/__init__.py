@@ -20,11 +20,15 @@ COMMANDS = {
     "run": "Measure environments on this machine: one cell, a plan, or a whole profile.",
     "verify": "Find out whether the backends do the same work, and claim what they do.",
     "report": "Fill the tables of results/README.md, or of any document, from the results.",
+    "import": "Take figures that others have published from a CSV file into the results.",
     "export": "Write the measurements as CSV or JSON lines, a row a cell or a run.",
     "backends": "What can run here, what needs setting up, and what cannot run and why.",
     "setup": "Make the isolated runtime of a backend.",
     "machines": "List machine profiles, show what this machine is, or make a profile for it.",
 }
+
+
+_MODULES = {"import": "import_csv"}  # where the command's name is no name of Python's
 
 
 class _Shown(click.ClickException):
@@ -56,7 +60,8 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command = getattr(import_module(f"envbench.cli.{cmd_name}"), cmd_name)
+        module = _MODULES.get(cmd_name, cmd_name)
+        command = getattr(import_module(f"envbench.cli.{module}"), module)
         assert isinstance(command, click.Command)
         return command
 

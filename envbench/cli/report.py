@@ -12,8 +12,8 @@ from envbench.errors import EnvbenchError, UsageError
 
 if TYPE_CHECKING:
     from envbench.model import Record
+    from envbench.report.document import Piece
     from envbench.report.selection import Measured, Selection
-    from envbench.report.subjects import Subject
 
 _FIRST_RUN = "Make some: envbench run --env atari --backend envpool-async --numenv 8"
 
@@ -75,7 +75,7 @@ def recorded(results: Path) -> tuple[list[Record], Selection]:
         _warn(reading.warnings)
     selection = select(records)
     _warn(selection.warnings)
-    if not selection.measured:
+    if not (selection.measured or selection.published):
         begun = "no finished measurements" if records else "no results"
         raise UsageError(f"there are {begun} in {results}.", hint=_FIRST_RUN)
     return records, selection
@@ -89,15 +89,15 @@ def _files(
     *,
     only_named: bool,
 ) -> dict[Path, tuple[str, int]]:
-    """Each file's new text and how many cells are in it; nothing is written before all are made."""
+    """Each file's new text and number of figures; nothing is written before all are made."""
     from envbench.machine import catalogue
     from envbench.report.document import fresh
     from envbench.report.files import read_text
-    from envbench.report.subjects import subjects
+    from envbench.report.pieces import pieces
 
     known = catalogue()
     _warn(known.warnings)
-    found = subjects(selection, known.profiles)
+    found = pieces(selection, known.profiles)
     files = {path: _filled(read_text(path), path, found) for path in into}
     if output is not None:
         files[output] = _filled(fresh(found), output, found)
@@ -106,7 +106,7 @@ def _files(
     return files
 
 
-def _results_page(page: Path, found: Mapping[str, Subject]) -> tuple[str, int]:
+def _results_page(page: Path, found: Mapping[str, Piece]) -> tuple[str, int]:
     from envbench.report.document import extended, fresh
     from envbench.report.files import read_text
 
@@ -114,12 +114,12 @@ def _results_page(page: Path, found: Mapping[str, Subject]) -> tuple[str, int]:
     return _filled(text, page, found)
 
 
-def _filled(text: str, path: Path, found: Mapping[str, Subject]) -> tuple[str, int]:
+def _filled(text: str, path: Path, found: Mapping[str, Piece]) -> tuple[str, int]:
     from envbench.report.document import filled
 
     outcome = filled(text, str(path), found)
     _warn(outcome.warnings)
-    return outcome.text, outcome.cells
+    return outcome.text, outcome.figures
 
 
 def _compare(files: Mapping[Path, tuple[str, int]]) -> None:
@@ -141,12 +141,12 @@ def _compare(files: Mapping[Path, tuple[str, int]]) -> None:
 def _write(files: Mapping[Path, tuple[str, int]]) -> None:
     from envbench.report.files import write_text
 
-    for path, (text, cells) in files.items():
+    for path, (text, figures) in files.items():
         if str(path) == "-":
             click.echo(text, nl=False)
             continue
         written = write_text(path, text)
-        count = "1 cell" if cells == 1 else f"{cells} cells"
+        count = "1 figure" if figures == 1 else f"{figures} figures"
         click.echo(f"{'wrote' if written else 'unchanged:'} {path} ({count})", err=True)
 
 

@@ -1,22 +1,18 @@
 """Whole documents: a fresh results page, and any document with marked tables, filled.
 
-A block whose subject has results is filled; one without keeps every byte, unless it is empty:
-then it gets the profile's empty table. ``extended`` adds the blocks that a results page lacks.
+A ``Piece`` is what can stand in a block: its marker's text, and how to write it over what stands
+there. A block whose piece has figures is filled; one without keeps every byte, unless it is empty:
+then it gets an empty table. ``extended`` adds the blocks that a results page lacks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from envbench.errors import UsageError
-from envbench.model import Family
 from envbench.report import blocks
-from envbench.report.existing import parse
-from envbench.report.markdown import render
-from envbench.report.subjects import FAMILY_TITLES, Subject
-from envbench.report.table import build
 
 _PAGE = """\
 # Results
@@ -41,28 +37,41 @@ Everything outside the marked tables is yours to edit: `envbench report` leaves 
 
 
 @dataclass(frozen=True, kw_only=True)
+class Piece:
+    """What can stand in a block.
+
+    ``chapter`` is the heading under which a results page has it, ``figures`` how many figures it
+    shows, ``write`` makes the block's new text of what stands in it.
+    """
+
+    heading: str
+    chapter: str
+    figures: int
+    write: Callable[[str], str]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Filled:
-    """A document after filling: its text, how many measured cells went in, what was odd."""
+    """A document after filling: its text, how many figures went in, what was odd."""
 
     text: str
-    cells: int = 0
+    figures: int = 0
     warnings: list[str] = field(default_factory=list)
 
 
-def fresh(subjects: Mapping[str, Subject]) -> str:
-    """A new results page with a section per family and an empty block per subject."""
+def fresh(pieces: Mapping[str, Piece]) -> str:
+    """A new results page with a section per chapter and an empty block per piece."""
     parts = [_PAGE]
-    for family, title in FAMILY_TITLES.items():
-        headings = [name for name, subject in subjects.items() if subject.env == family]
-        if headings:
-            parts += [f"### {title}\n", *map(_empty_block, headings)]
+    for chapter in dict.fromkeys(piece.chapter for piece in pieces.values()):
+        headings = [name for name, piece in pieces.items() if piece.chapter == chapter]
+        parts += [f"### {chapter}\n", *map(_empty_block, headings)]
     return "\n".join(parts)
 
 
-def filled(text: str, source: str, subjects: Mapping[str, Subject]) -> Filled:
+def filled(text: str, source: str, pieces: Mapping[str, Piece]) -> Filled:
     """The document with its blocks filled. ``source`` names it in errors and warnings."""
     found = blocks.find(text, source)
-    misspelt = _misspelt(text, source, subjects)
+    misspelt = _misspelt(text, source, pieces)
     if not found:
         raise UsageError(
             f"{source} has no marked table: nothing to fill, the file was not touched."
@@ -71,23 +80,23 @@ def filled(text: str, source: str, subjects: Mapping[str, Subject]) -> Filled:
             "(a family, a machine's title).",
         )
     contents: dict[str, str] = {}
-    warnings, cells = misspelt, 0
+    warnings, figures = misspelt, 0
     for block in found:
-        subject = subjects.get(block.heading)
+        piece = pieces.get(block.heading)
         inner = text[block.start : block.end]
-        if subject is None:
-            warnings.append(f"{source}:{block.line}: {_unknown(block.heading, subjects)}")
-        elif subject.measured or not inner.strip():
-            contents[block.heading] = render(build(subject, parse(inner)))
-            cells += len(subject.measured)
-    if not cells:
+        if piece is None:
+            warnings.append(f"{source}:{block.line}: {_unknown(block.heading, pieces)}")
+        elif piece.figures or not inner.strip():
+            contents[block.heading] = piece.write(inner)
+            figures += piece.figures
+    if not figures:
         warnings.append(f"{source}: no result belongs into any of its tables")
-    return Filled(text=blocks.fill(text, found, contents), cells=cells, warnings=warnings)
+    return Filled(text=blocks.fill(text, found, contents), figures=figures, warnings=warnings)
 
 
-def _misspelt(text: str, source: str, subjects: Mapping[str, Subject]) -> list[str]:
-    """Comments that would be a subject's marker but for case, space or a letter."""
-    known = {name.casefold(): name for name in subjects}
+def _misspelt(text: str, source: str, pieces: Mapping[str, Piece]) -> list[str]:
+    """Comments that would be a piece's marker but for case, space or a letter."""
+    known = {name.casefold(): name for name in pieces}
     meant = (
         (line, comment, _nearest(comment.casefold(), known))
         for line, comment in blocks.comments(text)
@@ -105,28 +114,27 @@ def _nearest(name: str, known: Iterable[str]) -> str:
     return near[0] if near else ""
 
 
-def _unknown(heading: str, subjects: Mapping[str, Subject]) -> str:
+def _unknown(heading: str, pieces: Mapping[str, Piece]) -> str:
     """What to say of a marker that stands for nothing."""
-    near = _nearest(heading, subjects)
-    question = f"; did you mean {near!r}?" if near else f". Known: {', '.join(subjects)}"
+    near = _nearest(heading, pieces)
+    question = f"; did you mean {near!r}?" if near else f". Known: {', '.join(pieces)}"
     return f"no machine or task for {heading!r}{question}"
 
 
-def extended(text: str, source: str, subjects: Mapping[str, Subject]) -> str:
-    """The page with an empty block for each subject that has results and no block yet.
+def extended(text: str, source: str, pieces: Mapping[str, Piece]) -> str:
+    """The page with an empty block for each piece that has figures and no block yet.
 
-    It goes to the end of its family's section, or under a new heading at the end of the page.
+    It goes to the end of its chapter's section, or under a new heading at the end of the page.
     """
     present = {block.heading for block in blocks.find(text, source)}
-    for name, subject in subjects.items():
-        if subject.measured and name not in present:
-            text = _with_block(text, name, subject.env)
+    for name, piece in pieces.items():
+        if piece.figures and name not in present:
+            text = _with_block(text, name, piece.chapter)
     return text
 
 
-def _with_block(text: str, heading: str, family: Family) -> str:
+def _with_block(text: str, heading: str, title: str) -> str:
     newline = "\r\n" if "\r\n" in text else "\n"
-    title = FAMILY_TITLES[family]
     headings = list(blocks.sections(text))
     own = [i for i, (_, name, _) in enumerate(headings) if name == title]
     end, block = len(text), _empty_block(heading)

@@ -15,7 +15,7 @@ def read_text(path: Path) -> str:
     """A document's text; bytes that are no UTF-8 survive the way back (``write_text``)."""
     try:
         if not path.is_file():
-            raise UsageError(f"{path} is not a file.", hint="--into takes an existing document.")
+            raise UsageError(f"{path} is not a file.", hint="Name a file that is there.")
         if path.stat().st_size > MAX_DOCUMENT_BYTES:
             raise UsageError(f"{path} is larger than {MAX_DOCUMENT_BYTES // 2**20} MiB.")
         return path.read_bytes().decode("utf-8", "surrogateescape")

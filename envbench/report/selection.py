@@ -22,7 +22,16 @@ from dataclasses import dataclass, field
 import msgspec
 
 from envbench import backends
-from envbench.model import Cell, Fingerprint, MachineFact, Plan, Record, Run, Verification
+from envbench.model import (
+    Cell,
+    Fingerprint,
+    MachineFact,
+    Plan,
+    Published,
+    Record,
+    Run,
+    Verification,
+)
 from envbench.plan import QUICK
 from envbench.report.escape import plain
 from envbench.statistics import Summary, summarise
@@ -61,10 +70,11 @@ Row = tuple[str, str, str, str]  # machine, family, task, label
 @dataclass(frozen=True, kw_only=True)
 class Selection:
     """What is shown, by machine, family, task, row and numenv; what was found out about each
-    row's work; and what is not shown, in words."""
+    row's work; what others have published; and what is not shown, in words."""
 
     measured: list[Measured] = field(default_factory=list)
     verified: dict[Row, Verification] = field(default_factory=dict)
+    published: list[Published] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
 
@@ -73,6 +83,7 @@ class _Archive:
     plans: dict[str, Plan] = field(default_factory=dict)
     machines: dict[str, Fingerprint] = field(default_factory=dict)
     verified: list[Verification] = field(default_factory=list)
+    published: dict[tuple[str, str, str, str, int, str], Published] = field(default_factory=dict)
     # plan -> cell -> run id -> run: a copied file does not double its runs
     runs: dict[str, dict[bytes, dict[str, Run]]] = field(
         default_factory=lambda: defaultdict(lambda: defaultdict(dict))
@@ -115,6 +126,7 @@ def select(records: Iterable[Record]) -> Selection:
     return Selection(
         measured=[best[slot] for slot in sorted(best)],
         verified=_newest(archive.verified),
+        published=[archive.published[key] for key in sorted(archive.published)],
         warnings=warnings,
     )
 
@@ -159,6 +171,9 @@ def _sort(records: Iterable[Record]) -> _Archive:
             archive.machines[record.hash] = record.fingerprint
         elif isinstance(record, Verification):
             archive.verified.append(record)
+        elif isinstance(record, Published):
+            place = record.machine, record.env, record.task, record.backend, record.numenv
+            archive.published[*place, record.source] = record
     return archive
 
 

@@ -36,6 +36,7 @@ class Subject:
 
 
 _Key = tuple[Family, str, Section]  # family, task, section
+Title = tuple[Family, str, str]  # what a heading tells of a key; its last part may be "published"
 _Group = Mapping[_Key, list[Measured]]
 
 
@@ -134,7 +135,7 @@ def _newest(ceilings: Sequence[Measured]) -> Measured | None:
     return max(ceilings, key=lambda found: found.rank, default=None)
 
 
-def heading(key: _Key, machine: str) -> str:
+def heading(key: Title, machine: str) -> str:
     """The marker's text: ``Atari - Laptop``, ``Gym my_package:MyEnv-v0 - Laptop``,
     ``Mujoco (physics) - Laptop``."""
     family, task, section = key

@@ -1,0 +1,133 @@
+"""Figures that others have published: from the text of a CSV file to records. PURE.
+
+The file's columns are ``COLUMNS``, in any order and no others. ``fps`` has frame_skip multiplied
+in already. A machine needs no profile; family and backend must be known ones. One bad line, and
+nothing is taken: ``UsageError`` names file, line and what is wrong.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Iterator
+
+from envbench import backends
+from envbench.errors import UnknownName, UsageError
+from envbench.model import FAMILIES, Published
+from envbench.text import one_line
+
+COLUMNS = ("machine", "env", "task", "backend", "numenv", "fps", "frame_skip", "source")
+LONGEST = 500  # characters of any text
+LARGEST_NUMENV = 10**9
+_MACHINE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def parse(text: str, name: str) -> list[Published]:
+    """The figures of a CSV file, in its order. ``name`` is the file's, for messages."""
+    seen: dict[tuple[object, ...], int] = {}
+    figures: list[Published] = []
+    for line, row in _rows(text, name):
+        try:
+            figure = _figure(row)
+        except UsageError as error:
+            raise UsageError(
+                f"{name}:{line}: {error} Nothing was imported.", hint=error.hint
+            ) from error
+        key = figure.machine, figure.env, figure.task, figure.backend, figure.numenv, figure.source
+        if key in seen:
+            raise UsageError(f"{name}:{line}: the same as line {seen[key]}. Nothing was imported.")
+        seen[key] = line
+        figures.append(figure)
+    if not figures:
+        raise UsageError(f"{name} holds no figure, only a head.")
+    return figures
+
+
+def _rows(text: str, name: str) -> Iterator[tuple[int, dict[str, str]]]:
+    reader = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
+    head: list[str] | None = None
+    try:
+        for row in reader:
+            if not row:
+                continue
+            if head is None:
+                head = _head([each.strip() for each in row], name)
+            elif len(row) != len(head):
+                raise UsageError(
+                    f"{name}:{reader.line_num}: {len(row)} values, the head has {len(head)}. "
+                    "Nothing was imported."
+                )
+            else:
+                yield reader.line_num, dict(zip(head, (each.strip() for each in row), strict=True))
+    except csv.Error as error:
+        raise UsageError(f"{name}:{reader.line_num}: no CSV: {error}.") from error
+    if head is None:
+        raise UsageError(f"{name} is empty.", hint=f"Its first line is {','.join(COLUMNS)}")
+
+
+def _head(names: list[str], name: str) -> list[str]:
+    if sorted(names) == sorted(COLUMNS):
+        return names
+    missing = [each for each in COLUMNS if each not in names]
+    other = [one_line(each, 40) for each in names if each not in COLUMNS]
+    twice = [each for each in COLUMNS if names.count(each) > 1]
+    told = [
+        f"{what} {', '.join(map(repr, found))}"
+        for what, found in (("lacks", missing), ("has unknown", other), ("has twice", twice))
+        if found
+    ]
+    raise UsageError(
+        f"{name}:1: the head {' and '.join(told)}.", hint=f"Its columns are {','.join(COLUMNS)}"
+    )
+
+
+def _figure(row: dict[str, str]) -> Published:
+    if not _MACHINE.fullmatch(row["machine"]):
+        raise UsageError(
+            f"{one_line(row['machine'], 80)!r} is not a machine's name: letters, digits, dots, - "
+            "and _; at most 64."
+        )
+    family = next((each for each in FAMILIES if each == row["env"]), None)
+    if family is None:
+        raise UnknownName("env", one_line(row["env"], 80), list(FAMILIES))
+    if family not in backends.get(row["backend"]).families:
+        runs = " and ".join(backends.get(row["backend"]).families)
+        raise UsageError(f"{row['backend']} does not run {family}: it runs {runs}.")
+    return Published(
+        machine=row["machine"],
+        env=family,
+        task=_text(row, "task"),
+        backend=row["backend"],
+        numenv=_numenv(row["numenv"]),
+        fps=_positive(row, "fps"),
+        frame_skip=_whole(_positive(row, "frame_skip")),
+        source=_text(row, "source"),
+    )
+
+
+def _text(row: dict[str, str], column: str) -> str:
+    if not row[column] or len(row[column]) > LONGEST or not row[column].isprintable():
+        raise UsageError(f"{column} is one line of text, of at most {LONGEST} characters.")
+    return row[column]
+
+
+def _numenv(text: str) -> int:
+    if not re.fullmatch("[0-9]{1,10}", text) or not 1 <= int(text) <= LARGEST_NUMENV:
+        raise UsageError(f"numenv is a whole number of at least 1, not {one_line(text, 40)!r}.")
+    return int(text)
+
+
+def _positive(row: dict[str, str], column: str) -> float:
+    text = row[column]
+    number = float(text) if re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,15})?", text) else math.nan
+    if not number > 0:
+        raise UsageError(
+            f"{column} is a number over 0 such as 4745.54, not {one_line(text, 40)!r}."
+        )
+    return number
+
+
+def _whole(number: float) -> int | float:
+    return int(number) if number == int(number) else number
