@@ -23,13 +23,11 @@ import math
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from statistics import median
 
+from envbench.intervals import RUNS_FOR_INTERVAL, interval
 from envbench.model import Cell, Failure, Run
 
-CONFIDENCE = 0.95
-RUNS_FOR_INTERVAL = 5
 OTHER_LOAD_SHARE = 0.10  # of the machine's cores, taken by others while windows were open
 
 # Every flag, in the order in which a cell bears them. Their sentences: ``envbench.report.notes``.
@@ -172,7 +170,8 @@ class Summary:
     """What the runs of one cell in one plan come to.
 
     ``fps`` and ``steps_per_second`` are None exactly where ``failure`` is not. ``interval`` is in
-    frames per second. ``runs`` are ids of the runs that count, or of all where the cell failed.
+    frames per second. ``runs`` are ids of the runs that count, or of all where the cell failed;
+    ``speeds`` the frames per second of each that counts.
     """
 
     cell: Cell
@@ -183,6 +182,7 @@ class Summary:
     flags: list[str]
     failure: Failure | None
     costs: Costs | None = None
+    speeds: tuple[float, ...] = ()
 
 
 def summarise(runs: Sequence[Run], *, cpus: int = 1, alone: bool = False) -> Summary:
@@ -220,6 +220,7 @@ def summarise(runs: Sequence[Run], *, cpus: int = 1, alone: bool = False) -> Sum
         flags=[flag for flag in FLAGS if flag in flags],
         failure=None,
         costs=costs(finished),
+        speeds=tuple(speeds),
     )
 
 
@@ -259,35 +260,3 @@ def _others_were_busy(run: Run, cpus: int) -> bool:
     """Whether others used over a tenth of the machine's CPU time while windows were open."""
     available = sum(run.measured.ns) / 1e9 * max(1, cpus)
     return (run.load.other_cpu_s or 0.0) > OTHER_LOAD_SHARE * available
-
-
-# ---------------------------------------------------------------- intervals
-
-
-def interval(rates: Sequence[float]) -> tuple[float, float] | None:
-    """A 95 % t-interval of the geometric mean of positive rates; None under five of them.
-
-    With x = log(rate): exp(mean(x) -+ t(0.975, n-1) * s / sqrt(n)), s the sample's standard
-    deviation (e.g. Montgomery, Applied Statistics, section 8-2). Equal rates give that rate twice.
-    """
-    count = len(rates)
-    if count < RUNS_FOR_INTERVAL:
-        return None
-    if min(rates) == max(rates):
-        return rates[0], rates[0]
-    logs = [math.log(value) for value in rates]
-    mean = math.fsum(logs) / count
-    variance = math.fsum((x - mean) ** 2 for x in logs) / (count - 1)
-    half = _t_quantile(count - 1) * math.sqrt(variance / count)
-    try:
-        return math.exp(mean - half), math.exp(mean + half)
-    except OverflowError:  # rates that differ by hundreds of orders of magnitude
-        return math.exp(mean - half), math.inf
-
-
-@cache
-def _t_quantile(degrees: int) -> float:
-    """Student's t at 97.5 %. ``scipy.special`` starts in a third of ``scipy.stats``' time."""
-    from scipy.special import stdtrit
-
-    return float(stdtrit(degrees, 0.5 + CONFIDENCE / 2))

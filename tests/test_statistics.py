@@ -6,13 +6,15 @@ import math
 from collections import Counter
 
 import pytest
+import scipy.stats
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from made_records import make_cell, make_failure, make_run, make_windows
 
+from envbench.intervals import geometric_mean, interval, ratio_interval
 from envbench.model import Load
 from envbench.report.notes import FLAGS as SENTENCES
-from envbench.statistics import FLAGS, interval, rate, schedule, summarise
+from envbench.statistics import FLAGS, rate, schedule, summarise
 
 SPEEDS = st.floats(min_value=1e-3, max_value=1e9)
 
@@ -231,3 +233,39 @@ def test_the_interval_scales_with_the_figures(speeds, factor):
 )
 def test_the_order_of_runs_does_not_matter(pair):
     assert interval(pair[0]) == pytest.approx(interval(pair[1]), rel=1e-9)
+
+
+# ---------------------------------------------------------------- ratios
+
+
+def test_the_interval_of_a_ratio_is_welchs_on_logarithms():
+    above, below = [math.exp(x) for x in (1, 2, 3, 4, 5)], [math.exp(x) for x in (0, 0, 1, 1, 0, 1)]
+    low, high = ratio_interval(above, below)
+    expected = scipy.stats.ttest_ind(
+        [math.log(x) for x in above], [math.log(x) for x in below], equal_var=False
+    ).confidence_interval(0.95)
+    assert (math.log(low), math.log(high)) == pytest.approx((expected.low, expected.high))
+
+
+@given(st.lists(SPEEDS, min_size=5, max_size=9), st.lists(SPEEDS, max_size=4))
+def test_of_a_side_with_under_five_runs_no_ratio_has_an_interval(many, few):
+    assert ratio_interval(many, few) is None
+    assert ratio_interval(few, many) is None
+
+
+def test_without_any_spread_there_is_no_significance():
+    assert ratio_interval([2.0] * 5, [1.0] * 5) is None
+    assert ratio_interval([2.0] * 5, [1.0, 1.1, 1.2, 1.1, 1.0]) is not None
+
+
+@given(st.lists(SPEEDS, min_size=5, max_size=9), st.lists(SPEEDS, min_size=5, max_size=9))
+def test_the_other_way_round_the_ratio_is_its_inverse(first, second):
+    found = ratio_interval(first, second)
+    assume(found is not None and found[0] > 0 and math.isfinite(found[1]))
+    low, high = ratio_interval(second, first)
+    assert (1 / high, 1 / low) == pytest.approx(found)
+
+
+def test_the_geometric_mean_of_nothing_is_nothing():
+    assert geometric_mean([]) is None
+    assert geometric_mean([1.0, 4.0]) == pytest.approx(2.0)

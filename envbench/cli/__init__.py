@@ -20,6 +20,7 @@ COMMANDS = {
     "run": "Measure environments on this machine: one cell, a plan, or a whole profile.",
     "verify": "Find out whether the backends do the same work, and claim what they do.",
     "report": "Fill the tables of results/README.md, or of any document, from the results.",
+    "compare": "Two results files, machines or backends: ratio and interval a cell.",
     "import": "Take figures that others have published from a CSV file into the results.",
     "export": "Write the measurements as CSV or JSON lines, a row a cell or a run.",
     "backends": "What can run here, what needs setting up, and what cannot run and why.",

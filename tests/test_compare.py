@@ -1,0 +1,148 @@
+"""``envbench compare``: pairs, ratios, what is within the noise, and what does not compare."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from made_records import OTHER, make_cell, make_failure, make_plan, make_run, measured_plan
+from place import Place
+
+from envbench import store
+from envbench.model import Plan, Run, digest
+from envbench.report.comparison import by_backend, by_cell, by_machine, compare
+from envbench.report.selection import select
+
+
+def spread(records: Sequence[Any], speeds: Sequence[int]) -> list[Any]:
+    """The records, with each round's speed (steps a window) in place of the plan's."""
+    from made_records import make_windows
+
+    return [
+        _with(each, make_windows([speeds[each.round]] * 4)) if isinstance(each, Run) else each
+        for each in records
+    ]
+
+
+def _with(run: Run, windows: Any) -> Run:
+    import msgspec
+
+    return msgspec.structs.replace(run, measured=windows)
+
+
+def plan(name: str, speeds: Sequence[int], backend: str = "for-loop", **given: Any) -> list[Any]:
+    return spread(measured_plan({(backend, 8): 1}, plan_id=name, **given), speeds)
+
+
+SLOW = (100, 101, 99, 100, 102)
+FAST = (200, 202, 198, 201, 199)
+NOISY = (60, 150, 100, 80, 140)
+
+
+def test_a_clear_difference_has_its_ratio_and_interval() -> None:
+    found = compare(select(plan("a", SLOW)).measured, select(plan("b", FAST)).measured, by_cell)
+    (pair,) = found.pairs
+    assert pair.ratio == pytest.approx(1000 / 502)
+    assert pair.interval is not None
+    assert pair.interval[0] < pair.ratio < pair.interval[1]
+    assert pair.verdict == "faster"
+    assert pair.notes == ["session"]
+    assert found.geometric_mean == pytest.approx(pair.ratio)
+    back = compare(select(plan("b", FAST)).measured, select(plan("a", SLOW)).measured, by_cell)
+    assert back.pairs[0].verdict == "slower"
+
+
+def test_what_is_within_the_noise_is_neither() -> None:
+    found = compare(select(plan("a", SLOW)).measured, select(plan("b", NOISY)).measured, by_cell)
+    assert found.pairs[0].verdict == "~"
+
+
+def test_without_an_interval_nothing_is_said() -> None:
+    few = measured_plan({("for-loop", 8): 300}, plan_id="b", repeats=3)
+    found = compare(select(plan("a", SLOW)).measured, select(few).measured, by_cell)
+    assert (found.pairs[0].interval, found.pairs[0].verdict) == (None, "?")
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"cell": {"settings": {"actions": "bank", "threads": 2}}}, "threads is unset and 2"),
+        ({"cell": {"frame_skip": 1}}, "4 and 1"),
+        ({"cell": {"kind": "physics"}}, "raw physics"),
+        ({"run": {"facts": {"library_task": "Pong-v4"}}}, "Pong-v5 and Pong-v4"),
+    ],
+)
+def test_other_work_is_told_and_has_no_verdict(given: dict[str, Any], says: str) -> None:
+    first, second = select(plan("a", SLOW)).measured, select(plan("b", FAST, **given)).measured
+    by = by_backend if "kind" in given.get("cell", {}) else by_cell
+    found = compare(first, second, by)
+    (pair,) = found.pairs
+    assert any(says in told for told in pair.unlike.values())
+    assert pair.verdict == "?"
+    assert found.geometric_mean is None
+
+
+def test_machines_are_paired_by_row_and_number_and_their_hardware_is_told() -> None:
+    there = plan("b", FAST, cell={"machine": "other"}, fingerprint=digest(OTHER))
+    found = compare(select(plan("a", SLOW)).measured, select(there).measured, by_machine)
+    assert found.pairs[0].notes == ["hardware", "session"]
+    assert found.pairs[0].verdict == "faster"
+    assert compare(select(plan("a", SLOW)).measured, select(there).measured, by_cell).pairs == []
+
+
+def test_a_failed_cell_is_a_pair_without_a_ratio() -> None:
+    cell = make_cell("for-loop", 8)
+    failed: list[Plan | Run] = [
+        make_plan([cell], plan_id="b"), make_run(cell, plan_id="b", failure=make_failure())
+    ]  # fmt: skip
+    found = compare(select(plan("a", SLOW)).measured, select(failed).measured, by_cell)
+    assert (found.pairs[0].ratio, found.pairs[0].verdict) == (None, "")
+    assert found.geometric_mean is None
+
+
+# ---------------------------------------------------------------- the command
+
+
+def put(place: Place, machine: str, records: Sequence[Any]) -> str:
+    path = store.new_file(place.results, machine, "2025-11-20T10:00:00Z")
+    for record in records:
+        store.append(path, record)
+    return str(path)
+
+
+def test_two_files_two_machines_two_backends_and_two_rows(place: Place) -> None:
+    first = put(place, "laptop", [*plan("a", SLOW), *plan("b", FAST, "envpool-async")])
+    there = {"machine": "other"}
+    second = put(place, "other", plan("c", FAST, cell=there))
+    for words in (
+        (first, first), ("laptop", "other"), ("for-loop", "envpool-async"),
+        ("For-loop", "EnvPool (async)"), (str(place.results), str(place.results)),
+    ):  # fmt: skip
+        done = place.run("compare", *words)
+        assert done.code == 0, done.err
+        assert "geometric mean" in done.out
+    assert place.run("compare", first, second).code == 2  # no cell in common
+    done = place.run("compare", "laptop", "other", "--json")
+    whole = json.loads(done.out)
+    (cell,) = whole["cells"]
+    assert whole["geometric_mean"] == pytest.approx(cell["ratio"]) == pytest.approx(1000 / 502)
+    assert (cell["verdict"], whole["only_in_a"], whole["only_in_b"]) == ("faster", 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("for-lop", "envpool-async"), "Did you mean 'for-loop'"),
+        (("laptop", "for-loop"), "not of one kind"),
+        (("brax", "for-loop"), "no cell in common"),
+    ],
+)
+def test_what_cannot_be_compared_is_bad_usage(
+    place: Place, words: tuple[str, str], says: str
+) -> None:
+    put(place, "laptop", plan("a", SLOW))
+    done = place.run("compare", *words)
+    assert done.code == 2
+    assert says in done.err
