@@ -27,7 +27,9 @@ MARK = "<!-- Atari - Laptop -->"
 
 
 def tables(records, profile=PROFILE):
-    return pieces(select(records), {profile.name: profile})
+    """The pieces that are tables of measurements, without the summaries of them."""
+    found = pieces(select(records), {profile.name: profile})
+    return {name: each for name, each in found.items() if not name.startswith("envbench: ")}
 
 
 def rendered(records, existing="", heading="Atari - Laptop", profile=PROFILE):

@@ -2,8 +2,9 @@
 
 A marker stands on a line of its own and not inside a fenced code block; its opening and closing
 form are the same. Every byte outside the blocks stays as it is: the text is cut by offsets and
-never re-joined from lines. What a marker looks like: a family's title, `` - ``, a machine's title;
-other comments are nobody's business here.
+never re-joined from lines. What a marker looks like: a family's title, `` - ``, a machine's title,
+or ``envbench:`` and what shall stand there (``envbench.report.pieces``); other comments are
+nobody's business here.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from dataclasses import dataclass
 
 from envbench.errors import UsageError
 
-_MARKER = re.compile(r" {0,3}<!--\s*((?:Atari|Mujoco|Gym)(?: [^<>]*?)? - [^<>]*?)\s*-->\s*")
+_MARKER = re.compile(
+    r" {0,3}<!--\s*((?:Atari|Mujoco|Gym)(?: [^<>]*?)? - [^<>]*?|envbench: [^<>]*?)\s*-->\s*"
+)
 _COMMENT = re.compile(r"\s*<!--(.*)-->\s*")
 _LONGEST = 500
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")

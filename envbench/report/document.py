@@ -1,8 +1,8 @@
 """Whole documents: a fresh results page, and any document with marked tables, filled.
 
 A ``Piece`` is what can stand in a block: its marker's text, and how to write it over what stands
-there. A block whose piece has figures is filled; one without keeps every byte, unless it is empty:
-then it gets an empty table. ``extended`` adds the blocks that a results page lacks.
+there. A block whose piece is live is filled; another keeps every byte, unless it is empty: then it
+gets an empty table. ``extended`` adds the blocks that a results page lacks.
 """
 
 from __future__ import annotations
@@ -40,14 +40,18 @@ Everything outside the marked tables is yours to edit: `envbench report` leaves 
 class Piece:
     """What can stand in a block.
 
-    ``chapter`` is the heading under which a results page has it, ``figures`` how many figures it
-    shows, ``write`` makes the block's new text of what stands in it.
+    ``chapter`` is the heading under which a results page has it, ``figures`` how many measured or
+    published figures it brings, ``write`` makes the block's new text of what stands in it.
+    ``live``: it has something to say; one that has not is only written where a block is empty.
+    ``always``: a new page has it even so, as an empty table.
     """
 
     heading: str
     chapter: str
-    figures: int
     write: Callable[[str], str]
+    live: bool
+    figures: int = 0
+    always: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +67,13 @@ def fresh(pieces: Mapping[str, Piece]) -> str:
     """A new results page with a section per chapter and an empty block per piece."""
     parts = [_PAGE]
     for chapter in dict.fromkeys(piece.chapter for piece in pieces.values()):
-        headings = [name for name, piece in pieces.items() if piece.chapter == chapter]
-        parts += [f"### {chapter}\n", *map(_empty_block, headings)]
+        headings = [
+            name
+            for name, piece in pieces.items()
+            if piece.chapter == chapter and (piece.live or piece.always)
+        ]
+        if headings:
+            parts += [f"### {chapter}\n", *map(_empty_block, headings)]
     return "\n".join(parts)
 
 
@@ -80,16 +89,17 @@ def filled(text: str, source: str, pieces: Mapping[str, Piece]) -> Filled:
             "(a family, a machine's title).",
         )
     contents: dict[str, str] = {}
-    warnings, figures = misspelt, 0
+    warnings, figures, live = misspelt, 0, False
     for block in found:
         piece = pieces.get(block.heading)
         inner = text[block.start : block.end]
         if piece is None:
             warnings.append(f"{source}:{block.line}: {_unknown(block.heading, pieces)}")
-        elif piece.figures or not inner.strip():
+        elif piece.live or not inner.strip():
             contents[block.heading] = piece.write(inner)
             figures += piece.figures
-    if not figures:
+            live = live or piece.live
+    if not live:
         warnings.append(f"{source}: no result belongs into any of its tables")
     return Filled(text=blocks.fill(text, found, contents), figures=figures, warnings=warnings)
 
@@ -122,7 +132,9 @@ def _unknown(heading: str, pieces: Mapping[str, Piece]) -> str:
 
 
 def extended(text: str, source: str, pieces: Mapping[str, Piece]) -> str:
-    """The page with an empty block for each piece that has figures and no block yet.
+    """The page with an empty block for each piece that brings figures and has no block yet.
+
+    Summaries are for the page's owner to take in or leave out: a new page has them.
 
     It goes to the end of its chapter's section, or under a new heading at the end of the page.
     """

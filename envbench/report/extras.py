@@ -7,7 +7,7 @@ memory of the host's processes and of the GPU. After ``envbench verify``: a badg
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from envbench.report.selection import Measured
 from envbench.report.subjects import Subject
@@ -29,23 +29,33 @@ Columns = dict[str, dict[str, str]]  # heading -> row label -> text
 def columns(subject: Subject) -> Columns:
     """The extra columns in order; one that would be empty is left out."""
     section, ceiling = subject.section, subject.ceiling
-    rows: dict[str, list[Measured]] = {}
-    for found in subject.measured:
-        if found.summary.fps is not None:
-            rows.setdefault(found.label, []).append(found)
+    rows = _rows(subject.measured)
     made: Columns = {}
     if ceiling is not None and ceiling.summary.fps:
         made[CEILING] = {label: _share(row, ceiling.summary.fps) for label, row in rows.items()}
     if section:
         for name, shown in COSTS.items():
-            largest = {label: max(row, key=_numenv).summary.costs for label, row in rows.items()}
-            texts = {label: shown(costs) if costs else "" for label, costs in largest.items()}
+            costs = {row: each.summary.costs for row, each in largest(subject.measured).items()}
+            texts = {label: shown(each) if each else "" for label, each in costs.items()}
             made[name] = {label: text for label, text in texts.items() if text}
     measured = {found.label for found in subject.measured}
     made[EQUAL_WORK] = {
         label: judge(found).badge for label, found in subject.verified.items() if label in measured
     }
     return {name: texts for name, texts in made.items() if texts}
+
+
+def largest(measured: Iterable[Measured]) -> dict[str, Measured]:
+    """Of each row with figures, by its label, the one of most environments."""
+    return {label: max(row, key=_numenv) for label, row in _rows(measured).items()}
+
+
+def _rows(measured: Iterable[Measured]) -> dict[str, list[Measured]]:
+    rows: dict[str, list[Measured]] = {}
+    for found in measured:
+        if found.summary.fps is not None:
+            rows.setdefault(found.label, []).append(found)
+    return rows
 
 
 def _numenv(found: Measured) -> int:

@@ -45,11 +45,15 @@ class Measured:
 
     summary: Summary
     label: str
-    plan_id: str
+    plan: Plan
     when: str
     quick: bool
     fingerprint: Fingerprint | None
     ran: str = ""  # the library's own task, where it is another than the one asked for
+
+    @property
+    def plan_id(self) -> str:
+        return self.plan.plan_id
 
     @property
     def rank(self) -> tuple[int, str, str]:
@@ -184,7 +188,7 @@ def _measured(plan: Plan, runs: list[Run], machines: dict[str, Fingerprint]) -> 
     return Measured(
         summary=summarise(runs, cpus=cpus, alone=len(plan.cells) == 1),
         label=backends.row_label(cell.backend, cell.shown),
-        plan_id=plan.plan_id,
+        plan=plan,
         when=max(run.started_utc for run in runs),
         quick=plan.quick or _seconds(runs) < QUICK.measured_s,
         fingerprint=found,

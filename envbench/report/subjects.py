@@ -21,10 +21,13 @@ FAMILY_TITLES: dict[Family, str] = {"atari": "Atari", "mujoco": "Mujoco", "gym":
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """A table's subject. ``labels`` are its rows, ``ladder`` the profile's columns."""
+    """A table's subject. ``labels`` are its rows, ``ladder`` the profile's columns, ``machine``
+    the title of its machine."""
 
     heading: str
+    machine: str
     env: Family
+    task: str
     section: Section = ""
     profile: Profile | None
     ceiling: Measured | None = None
@@ -59,8 +62,8 @@ def subjects(selection: Selection, profiles: Mapping[str, Profile]) -> dict[str,
             }
             subject = replace(_subject(name, profile, key, group), verified=verified)
             if subject.heading in unique and subject.measured:  # two machines of one title
-                own = heading(key, f"{profile.title if profile else name} ({name})")
-                subject = replace(subject, heading=own)
+                machine = f"{subject.machine} ({name})"
+                subject = replace(subject, heading=heading(key, machine), machine=machine)
             unique.setdefault(subject.heading, subject)
     return unique
 
@@ -68,16 +71,20 @@ def subjects(selection: Selection, profiles: Mapping[str, Profile]) -> dict[str,
 def _machines(
     cells: Mapping[str, _Group], profiles: Mapping[str, Profile]
 ) -> Iterable[tuple[str, Profile | None, _Group]]:
-    for name in sorted(cells, key=lambda name: _size(name, profiles.get(name))):
-        yield name, profiles.get(name) or _on_the_spot(name, cells[name]), cells[name]
-    for name in sorted(profiles, key=lambda name: _size(name, profiles[name])):
+    known = {name: profiles.get(name) or _on_the_spot(name, cells[name]) for name in cells}
+    for name in sorted(cells, key=lambda name: _size(name, known[name], cells[name])):
+        yield name, known[name], cells[name]
+    for name in sorted(profiles, key=lambda name: _size(name, profiles[name], {})):
         if name not in cells:
             yield name, profiles[name], {}
 
 
-def _size(name: str, profile: Profile | None) -> tuple[int, str]:
+def _size(name: str, profile: Profile | None, group: _Group) -> tuple[int, str]:
+    """By the end of the ladder; without a profile by the most environments measured."""
     tables = [profile.atari, profile.mujoco, profile.gym] if profile else []
-    return max((table.numenv[-1] for table in tables if table), default=0), name
+    ladders = [table.numenv[-1] for table in tables if table]
+    measured = [found.summary.cell.numenv for each in group.values() for found in each]
+    return max(ladders or measured, default=0), name
 
 
 def _on_the_spot(name: str, group: _Group) -> Profile | None:
@@ -113,7 +120,9 @@ def _subject(name: str, profile: Profile | None, key: _Key, group: _Group) -> Su
     ceilings = group.get((family, task, "ceiling"), [])
     return Subject(
         heading=heading(key, profile.title if profile else name),
+        machine=profile.title if profile else name,
         env=family,
+        task=task,
         section=section,
         profile=profile,
         ceiling=_newest(ceilings) if section != "accelerators" else None,
@@ -139,12 +148,15 @@ def heading(key: Title, machine: str) -> str:
     """The marker's text: ``Atari - Laptop``, ``Gym my_package:MyEnv-v0 - Laptop``,
     ``Mujoco (physics) - Laptop``."""
     family, task, section = key
-    title = FAMILY_TITLES[family]
-    if task != DEFAULT_TASK.get(family):
-        title = f"{title} {comment(task) or '?'}"
+    title = titled(FAMILY_TITLES[family], family, task)
     if section:
         title = f"{title} ({section})"
     return f"{title} - {comment(machine) or '?'}"
+
+
+def titled(title: str, family: Family, task: str) -> str:
+    """A title with the task behind it, where that is another than the family's default."""
+    return title if task == DEFAULT_TASK.get(family) else f"{title} {comment(task) or '?'}"
 
 
 def _labels(rows: Sequence[str], measured: Iterable[Measured]) -> list[str]:

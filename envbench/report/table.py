@@ -119,7 +119,7 @@ def _entry(found: Measured, best: dict[int, str], subject: Subject) -> Entry:
     if fps is None:
         return Entry(notes=sentences)
     numenv = found.summary.cell.numenv
-    best_here = _competes(found, subject) and best.get(numenv) == f"{fps:.2f}"
+    best_here = competes(found, subject) and best.get(numenv) == f"{fps:.2f}"
     return Entry(fps=fps, best=best_here, notes=sentences)
 
 
@@ -128,7 +128,7 @@ def same_work(cell: Cell) -> bool:
     return backends.same_work(cell.backend, cell.shown)
 
 
-def _competes(found: Measured, subject: Subject) -> bool:
+def competes(found: Measured, subject: Subject) -> bool:
     """Whether it may be the best of its column: equal work, as far as anybody knows.
 
     A row whose settings change the work (one constant action, say) does not compete, nor one
@@ -144,7 +144,7 @@ def _best(subject: Subject) -> dict[int, str]:
     best: dict[int, float] = {}
     for found in subject.measured:
         numenv, fps = found.summary.cell.numenv, found.summary.fps
-        if fps is not None and _competes(found, subject):
+        if fps is not None and competes(found, subject):
             best[numenv] = max(fps, best.get(numenv, 0.0))
     return {numenv: f"{fps:.2f}" for numenv, fps in best.items()}
 

@@ -1,0 +1,69 @@
+"""Where figures come from: each machine's fingerprint, and the command behind every row. PURE."""
+
+from __future__ import annotations
+
+import shlex
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from envbench.model import Fingerprint, Plan
+from envbench.report.escape import markdown
+from envbench.report.notes import hardware
+from envbench.report.subjects import Subject
+from envbench.report.table import Entry, Table
+
+_Rows = dict[str, dict[str, None]]  # subject's heading -> labels, in order
+
+
+def tables(subjects: Iterable[Subject]) -> list[Table]:
+    """One a machine: its commands, the rows that each gave, when, and by which envbench."""
+    groups: dict[str, list[Subject]] = defaultdict(list)
+    for subject in subjects:
+        if subject.measured or subject.ceiling:
+            groups[subject.machine].append(subject)
+    return [_table(machine, group) for machine, group in groups.items()]
+
+
+def _table(machine: str, group: Sequence[Subject]) -> Table:
+    plans: dict[str, Plan] = {}
+    rows: dict[str, _Rows] = defaultdict(lambda: defaultdict(dict))
+    machines: dict[str, None] = {}
+    for subject in group:
+        ceiling = [subject.ceiling] if subject.ceiling else []
+        for each in [*subject.measured, *ceiling]:
+            plans[each.plan_id] = each.plan
+            rows[each.plan_id][subject.heading.partition(" - ")[0]][each.label] = None
+            if each.fingerprint is not None:
+                machines[_machine(each.fingerprint)] = None
+    order = sorted(plans, key=lambda plan_id: (plans[plan_id].started_utc, plan_id))
+    return Table(
+        heading=markdown(f"Commands - {machine}"),
+        columns=["Rows", "Begun", "envbench"],
+        rows=[
+            (
+                markdown(shlex.join(plans[plan_id].command), 500),
+                [
+                    Entry(written=_told(rows[plan_id])),
+                    Entry(written=markdown(plans[plan_id].started_utc, 40)),
+                    Entry(written=markdown(_version(plans[plan_id]), 80)),
+                ],
+            )
+            for plan_id in order
+        ],
+        note=f"{markdown(machine)} is {'; '.join(machines) or 'unknown hardware'}.",
+    )
+
+
+def _told(rows: _Rows) -> str:
+    return "; ".join(f"{markdown(name)}: {', '.join(map(markdown, rows[name]))}" for name in rows)
+
+
+def _version(plan: Plan) -> str:
+    changed = " with changes" if plan.git_dirty else ""
+    commit = f", commit {plan.git_commit[:12]}{changed}" if plan.git_commit else ""
+    return f"{plan.envbench_version}{commit}"
+
+
+def _machine(found: Fingerprint) -> str:
+    words = [hardware(found), f"{found.memory_gib} GiB", found.system, found.kernel]
+    return ", ".join(markdown(word) for word in [*words, found.architecture] if word)

@@ -1,0 +1,147 @@
+"""The summaries of a report: highest FPS, one environment, costs, equal work, commands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from made_records import OTHER, make_fact, make_failure, make_plan, make_run, measured_plan
+
+from envbench.machine import Match, Profile, Table
+from envbench.model import Audit, Run, Times, Verification, digest
+from envbench.report.document import extended, filled, fresh
+from envbench.report.existing import split_row
+from envbench.report.pieces import pieces
+from envbench.report.selection import select
+
+LAPTOP = Profile(
+    name="laptop",
+    title="Laptop",
+    match=Match(),
+    atari=Table(numenv=[1, 8], rows=["for-loop", "envpool-async"]),
+)
+
+
+def block(records: list[Any], name: str) -> str:
+    return pieces(select(records), {"laptop": LAPTOP})[f"envbench: {name}"].write("")
+
+
+def grid(text: str, heading: str) -> dict[str, list[str]]:
+    lines = [line for line in text.split("\n") if line.startswith("|")]
+    rows = [split_row(line) for line in lines]
+    start = next(i for i, row in enumerate(rows) if row[0] == heading)
+    end = next((i for i in range(start + 2, len(rows)) if rows[i][0].startswith("---")), None)
+    mine = rows[start : end - 1 if end else None]
+    return {row[0]: row[1:] for row in [mine[0], *mine[2:]]}
+
+
+HERE = measured_plan({("for-loop", 1): 50, ("for-loop", 8): 40, ("envpool-async", 8): 90})
+THERE = measured_plan(
+    {("for-loop", 1): 500, ("envpool-sync", 1): 400, ("envpool-sync", 64): 300},
+    plan_id="there",
+    cell={"machine": "server"},
+    fingerprint=digest(OTHER),
+)
+
+
+def test_the_overview_has_each_rows_best_and_its_number_by_machine() -> None:
+    table = grid(block([*HERE, *THERE], "overview"), "Highest FPS - Atari")
+    assert table == {
+        "Highest FPS - Atari": ["Laptop", "server"],
+        "For-loop": ["800.00 at 1", "**8000.00** at 1"],
+        "EnvPool (async)": ["**1440.00** at 8", ""],
+        "EnvPool (sync)": ["", "6400.00 at 1"],
+    }
+
+
+def test_what_does_other_work_is_shown_and_never_bold() -> None:
+    constant = {"variant": {"actions": "constant"}, "settings": {"actions": "constant"}}
+    cheap = measured_plan({("for-loop", 8): 999}, plan_id="cheap", cell=constant)
+    table = grid(block([*HERE, *cheap], "overview"), "Highest FPS - Atari")
+    assert table["For-loop, actions=constant"] == ["15984.00 at 8"]
+    assert table["EnvPool (async)"] == ["**1440.00** at 8"]
+
+
+def test_what_was_refused_and_what_failed_has_no_place() -> None:
+    cell = next(each.cell for each in HERE if isinstance(each, Run) and each.cell.numenv == 1)
+    cheat = Verification(
+        verification_id="v", cell=cell, started_utc="2026", fingerprint="", runtime="",
+        worker="", seed=0, audit=Audit(calls=1, steps=100, resets=0, frames=4.0),
+    )  # fmt: skip
+    failed = make_run(cell, plan_id="failed", failure=make_failure())
+    records = [*HERE, cheat, make_plan([cell], plan_id="failed"), failed]
+    table = grid(block(records, "overview"), "Highest FPS - Atari")
+    assert list(table) == ["Highest FPS - Atari", "EnvPool (async)"]
+
+
+def test_one_environment_alone_is_told_beside_the_python_loop() -> None:
+    table = grid(block([*HERE, *THERE], "single"), "Single environment - Atari")
+    assert table == {
+        "Single environment - Atari": ["Laptop", "server"],
+        "For-loop": ["800.00", "8000.00"],
+        "EnvPool (sync)": ["", "6400.00 (0.80×)"],
+    }
+
+
+def test_one_environment_that_has_more_in_flight_says_so() -> None:
+    text = block([*HERE, *measured_plan({("envpool-async", 1): 70}, plan_id="b")], "single")
+    assert "1120.00 (1.40×)<sup>a</sup>" in text
+    assert "<sup>a</sup> 3 environments are in flight for the one that is received." in text
+
+
+def test_costs_are_those_of_the_most_environments() -> None:
+    times = Times(
+        import_ns=10**9, build_ns=5 * 10**8, first_step_ns=10**8, warmup_ns=1, measured_ns=1
+    )
+    records = measured_plan(
+        {("for-loop", 1): 50, ("for-loop", 8): 40},
+        run={"times": times, "peak_memory_bytes": 2**30},
+    )
+    assert grid(block(records, "costs"), "Costs - Atari - Laptop") == {
+        "Costs - Atari - Laptop": ["Environments", "Start-up", "First step", "Host memory"],
+        "For-loop": ["8", "1.5 s", "0.1 s", "1,024 MiB"],
+    }
+
+
+def test_every_row_has_its_command_and_every_machine_its_fingerprint() -> None:
+    text = block(
+        [*measured_plan({("for-loop", 1): 5}, command=["envbench", "run", "--env", "a|b"],
+                        git_commit="0123456789abcdef", git_dirty=True), make_fact()],
+        "commands",
+    )  # fmt: skip
+    table = grid(text, "Commands - Laptop")
+    assert table["envbench run --env 'a&#124;b'"] == [
+        "Atari: For-loop", "2025-11-20T10:00:00Z", "0, commit 0123456789ab with changes",
+    ]  # fmt: skip
+    assert "Laptop is Intel(R) Core(TM) i7-8750H CPU @ 2.20GHz, 12 CPUs, 16 GiB." in text
+
+
+@pytest.mark.parametrize("name", ["overview", "single", "costs", "equal work", "commands"])
+def test_a_summary_of_nothing_is_an_empty_block_that_a_page_does_not_get(name: str) -> None:
+    found = pieces(select([]), {"laptop": LAPTOP})
+    marker = f"<!-- envbench: {name} -->"
+    assert marker not in fresh(found)
+    document = f"{marker}\nold\n{marker}\n"
+    assert filled(document, "D", found).text == document
+
+
+def test_a_new_page_has_the_summaries_and_a_second_time_changes_nothing() -> None:
+    found = pieces(select(HERE), {"laptop": LAPTOP})
+    page = filled(fresh(found), "R", found).text
+    for name in ("overview", "single", "costs", "commands"):
+        assert page.count(f"<!-- envbench: {name} -->") == 2
+    assert filled(extended(page, "R", found), "R", found).text == page
+
+
+def test_a_page_that_its_owner_has_cleared_of_a_summary_does_not_get_it_back() -> None:
+    found = pieces(select(HERE), {"laptop": LAPTOP})
+    page = filled(extended("# Mine\n", "R", found), "R", found).text
+    assert "envbench:" not in page
+    assert "<!-- Atari - Laptop -->" in page
+
+
+def test_an_unknown_block_of_ours_is_told_with_the_nearest() -> None:
+    found = pieces(select(HERE), {"laptop": LAPTOP})
+    marker = "<!-- envbench: overvew -->"
+    outcome = filled(f"{marker}\nx\n{marker}\n", "D.md", found)
+    assert any("D.md:1" in told and "'envbench: overview'" in told for told in outcome.warnings)
