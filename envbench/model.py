@@ -12,7 +12,7 @@ transitions of single environments (reset-only steps excluded), ``calls`` are ve
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -23,7 +23,10 @@ DEFAULT_TASK = {"atari": "Pong-v5", "mujoco": "Ant-v3"}
 Family = Literal["atari", "mujoco", "gym"]
 Kind = Literal["env", "physics", "ceiling"]
 Section = Literal["", "accelerators", "physics", "ceiling"]  # tables never mix them
-Value = bool | int | float | str
+# What a library counts in 64 bits: a number of a thousand digits is no count, and no float.
+LARGEST = 2**62
+Int = Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
+Value = bool | Int | float | str
 Settings = dict[str, Value]
 
 
@@ -58,9 +61,9 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     env: Family
     task: str
     backend: str
-    numenv: int
-    env_instances: int
-    frame_skip: int | float
+    numenv: Int
+    env_instances: Int
+    frame_skip: Int | float
     settings: Settings
     variant: Settings = {}
     kind: Kind = "env"
@@ -94,30 +97,30 @@ class Protocol(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     warmup_min_s: float = 1.0
     warmup_max_s: float = 4.0
     measured_s: float = 8.0
-    calls: int | None = None
+    calls: Int | None = None
 
 
 class Verify(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How much a verifying worker does: vector steps in lock-step, and vector steps audited."""
 
-    lock_steps: int = 200
-    audit_calls: int = 1000
+    lock_steps: Int = 200
+    audit_calls: Int = 1000
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One run's order: the controller writes it as ``job.json``, the worker reads it."""
 
-    schema: int = SCHEMA
+    schema: Int = SCHEMA
     mode: Literal["measure", "probe", "verify"] = "measure"
     run_id: str
     adapter: str  # "module:attribute", imported by the worker only
     family: Family
     task: str
-    numenv: int
-    env_instances: int
-    frame_skip: int | float
+    numenv: Int
+    env_instances: Int
+    frame_skip: Int | float
     settings: Settings
-    seed: int
+    seed: Int
     protocol: Protocol
     verify: Verify = Verify()
 
@@ -131,9 +134,9 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     ``frames`` (of transitions only) is None where nothing counts them a second way.
     """
 
-    calls: int
-    steps: int
-    resets: int
+    calls: Int
+    steps: Int
+    resets: Int
     frames: float | None
 
 
@@ -144,22 +147,22 @@ class Windows(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ``invalid`` maps a window's index (as a string) to the outside signal that spoilt it.
     """
 
-    start_ns: list[int] = []
-    ns: list[int] = []
-    calls: list[int] = []
-    steps: list[int] = []
-    resets: list[int] = []
+    start_ns: list[Int] = []
+    ns: list[Int] = []
+    calls: list[Int] = []
+    steps: list[Int] = []
+    resets: list[Int] = []
     invalid: dict[str, str] = {}
 
 
 class Times(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where the run's time went, in nanoseconds."""
 
-    import_ns: int
-    build_ns: int
-    first_step_ns: int
-    warmup_ns: int
-    measured_ns: int
+    import_ns: Int
+    build_ns: Int
+    first_step_ns: Int
+    warmup_ns: Int
+    measured_ns: Int
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -172,10 +175,10 @@ class Load(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     other_cpu_s: float | None = None  # CPU seconds of everything else on the machine
     steal_s: float | None = None
     throttled_s: float | None = None
-    throttled_periods: int | None = None
+    throttled_periods: Int | None = None
     pressure_s: float | None = None  # time in which some task waited for a CPU (PSI)
-    switches_voluntary: int | None = None
-    switches_involuntary: int | None = None
+    switches_voluntary: Int | None = None
+    switches_involuntary: Int | None = None
     load_before: float | None = None  # 1-minute load average before the start
 
 
@@ -195,9 +198,9 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ]
     message: str
     phase: str = ""  # start, import, build, first_step, warmup, measure, close
-    step: int | None = None  # transitions made when it happened
+    step: Int | None = None  # transitions made when it happened
     signal: str | None = None  # e.g. SIGSEGV
-    exit_code: int | None = None
+    exit_code: Int | None = None
     stderr_tail: str = ""
     hint: str = ""  # what to do next
 
@@ -205,12 +208,12 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 class Run(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="run"):
     """One fresh worker process: a line of a results file, whatever its end."""
 
-    schema: int = SCHEMA
+    schema: Int = SCHEMA
     run_id: str
     plan_id: str
-    round: int  # from 0
+    round: Int  # from 0
     cell: Cell
-    seed: int
+    seed: Int
     started_utc: str
     fingerprint: str  # hash of a MachineFact
     runtime: str  # hash of a RuntimeFact, "" where the worker never came up
@@ -219,8 +222,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     warmup: Windows = Windows()
     measured: Windows = Windows()
     steady: bool | None = None
-    peak_memory_bytes: int | None = None
-    peak_gpu_memory_bytes: int | None = None
+    peak_memory_bytes: Int | None = None
+    peak_gpu_memory_bytes: Int | None = None
     load: Load = Load()
     facts: dict[str, Any] = {}  # observation shape and dtype, autoreset, threads, physics …
     failure: Failure | None = None
@@ -233,14 +236,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     has failed. ``worker`` and ``runtimes`` are hashes: a resume needs them unchanged.
     """
 
-    schema: int = SCHEMA
+    schema: Int = SCHEMA
     plan_id: str
     spec: str  # hash of cells, repeats, protocol and seed choice: what was asked for
     cells: list[Cell]
-    repeats: dict[str, int]  # rounds a backend takes part in
+    repeats: dict[str, Int]  # rounds a backend takes part in
     protocol: dict[str, Protocol]  # by backend
     quick: bool
-    seed: int
+    seed: Int
     fingerprint: str
     worker: str  # hash of the worker's source
     runtimes: dict[str, str]  # backend -> RuntimeFact hash
@@ -256,7 +259,7 @@ class MachineFact(
 ):
     """What the machine was found to be. Referred to by ``hash``."""
 
-    schema: int = SCHEMA
+    schema: Int = SCHEMA
     hash: str
     fingerprint: Fingerprint
 
@@ -266,7 +269,7 @@ class RuntimeFact(
 ):
     """The interpreter a backend's worker ran in, and every package there."""
 
-    schema: int = SCHEMA
+    schema: Int = SCHEMA
     hash: str
     python: str
     implementation: str
@@ -277,10 +280,10 @@ class Fingerprint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """What identifies the hardware and system; nothing that changes from minute to minute."""
 
     cpu: str
-    logical_cpus: int
-    physical_cores: int | None
-    usable_cpus: int  # after affinity masks and cgroup quotas
-    memory_gib: int
+    logical_cpus: Int
+    physical_cores: Int | None
+    usable_cpus: Int  # after affinity masks and cgroup quotas
+    memory_gib: Int
     gpus: list[str] = []
     system: str = ""
     kernel: str = ""
@@ -309,14 +312,14 @@ class Verification(
     cannot be led. ``responds``: observations change from step to step, and with the actions.
     """
 
-    schema: int = SCHEMA
+    schema: Int = SCHEMA
     verification_id: str
     cell: Cell
     started_utc: str
     fingerprint: str
     runtime: str
     worker: str
-    seed: int
+    seed: Int
     audit: Audit | None = None
     agreement: Agreement | None = None
     responds: bool | None = None
@@ -332,14 +335,14 @@ class Published(
     ``fps`` has frame_skip multiplied in; ``source`` says who published it, and where.
     """
 
-    schema: int = SCHEMA
+    schema: Int = SCHEMA
     machine: str
     env: Family
     task: str
     backend: str
-    numenv: int
+    numenv: Int
     fps: float
-    frame_skip: int | float
+    frame_skip: Int | float
     source: str
 
 
@@ -353,3 +356,12 @@ def digest(value: object) -> str:
     """A short stable hash of any value msgspec can encode (12 hex digits of SHA-256)."""
     encoded = msgspec.json.encode(value, order="deterministic")
     return hashlib.sha256(encoded).hexdigest()[:12]
+
+
+def bounded(value: object) -> bool:
+    """Whether every whole number in a free-form value (``facts``, ``work``) is one of 64 bits."""
+    if isinstance(value, dict):
+        return all(map(bounded, value.values()))
+    if isinstance(value, list):
+        return all(map(bounded, value))
+    return not isinstance(value, int) or -LARGEST <= value <= LARGEST

@@ -23,13 +23,14 @@ import msgspec
 
 from envbench.errors import StorageError
 from envbench.memory_kills import MemoryKills
-from envbench.model import Audit, Failure, Job, Load, Times, Windows
+from envbench.model import Audit, Failure, Job, Load, Times, Windows, bounded
 from envbench.supervisor import Ending, Limits, OnEvent, supervise
 
 WORKER = Path(__file__).parent / "worker_path" / "envbench_worker" / "__main__.py"
 DEFAULT_LIMITS = Limits()
 TRACE = "trace.npz"
-REPLY_BYTES = 64 * 1024 * 1024
+REPLY_BYTES = 6 * 1024 * 1024  # what a line of results has room for, and a little less
+TRACE_BYTES = 64 * 1024 * 1024
 REPLY_ROOM = 1024 * 1024  # with less, a worker without a reply could not write it
 _NOT_A_NUMBER = re.compile(rb"[:,\[]\s*-?(NaN|Infinity)\b")
 
@@ -141,7 +142,7 @@ def _judge(job: Job, ending: Ending, path: Path, before: MemoryKills) -> Reply:
 
 def _trace(path: Path) -> bytes | None:
     """What the environments did in lock-step, where the adapter could be led."""
-    if not path.is_file() or path.stat().st_size > REPLY_BYTES:
+    if not path.is_file() or path.stat().st_size > TRACE_BYTES:
         return None
     return path.read_bytes()
 
@@ -252,6 +253,8 @@ def _read(path: Path) -> Reply | None:
         if _NOT_A_NUMBER.search(raw):
             raise _Unusable("invalid-figure", "a figure in the reply is not a number") from trouble
         raise _Unusable("exit", f"the worker's reply cannot be read: {trouble}") from trouble
+    if not bounded(reply.facts):
+        raise _Unusable("invalid-figure", "a number in the reply's facts is beyond 64 bits")
     if reply.ok == (reply.failure is not None):
         raise _Unusable("exit", "the worker's reply contradicts itself: ok with a failure, or none")
     return reply

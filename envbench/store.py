@@ -29,7 +29,7 @@ from typing import BinaryIO
 import msgspec
 
 from envbench.errors import StorageError, UsageError
-from envbench.model import SCHEMA, Plan, Published, Record, Run
+from envbench.model import SCHEMA, Plan, Published, Record, Run, bounded
 from envbench.text import one_line
 
 MAX_LINE_BYTES = 8 * 2**20
@@ -275,6 +275,9 @@ def _nonsense(record: Record) -> str:
     """What the types allow and no envbench writes."""
     if record.schema < 1:
         return f"there is no schema {record.schema}"
+    free = getattr(record, "facts", None) or getattr(record, "work", None)
+    if not bounded(free):
+        return "a number in it is beyond 64 bits"
     if isinstance(record, Run):
         cell = record.cell
         if min(cell.numenv, cell.env_instances) < 1 or not cell.frame_skip > 0:

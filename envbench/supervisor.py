@@ -8,7 +8,8 @@ The heartbeat is progress: a phase that follows the last one, or a window in whi
 made. Output is none: a worker can hang while printing. Silence is allowed per phase (``Limits``).
 
 It costs next to nothing while windows are open: one blocking ``poll``, woken by window events,
-and by output at most ``1 / OUTPUT_PAUSE_S`` times a second however much a library prints.
+and by output ``1 / OUTPUT_PAUSE_S`` times a second while the pipe holds what is printed meanwhile
+(1 MiB). Who prints more than that is read at once, and never made to wait for us.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import Any, Literal
 import msgspec
 
 from envbench.guarded import PIPE_BYTES, STOP_PATIENCE_S, Guarded, signals_held
+from envbench.model import Int
 
 PHASES = ("start", "import", "build", "first_step", "warmup", "measure", "close")
 TAIL_BYTES = 16 * 1024
@@ -73,10 +75,10 @@ class _Phase(msgspec.Struct, tag="phase", tag_field="event"):
 
 class _Window(msgspec.Struct, tag="window", tag_field="event"):
     phase: Literal["warmup", "measure"]
-    ns: int
-    calls: int
-    steps: int
-    resets: int
+    ns: Int
+    calls: Int
+    steps: Int
+    resets: Int
 
 
 class _Started(msgspec.Struct, tag="started", tag_field="event"):
@@ -148,7 +150,7 @@ class _Watch:
                 poll.register(self._guarded.output, select.POLLIN)
             until = min(self._deadline, self._output_from or self._deadline)
             for fd, _ in poll.poll(max(0.0, until - now) * 1000 + 1):
-                if not readers[fd]() or fd == self._guarded.output:
+                if not readers[fd]() or (fd == self._guarded.output and self._output_from):
                     poll.unregister(fd)
             if time.monotonic() >= self._deadline:
                 self._read_events()  # had we been held up ourselves, progress would wait there
@@ -206,7 +208,7 @@ class _Watch:
             size = os.readv(self._guarded.output, [self._buffer])
         except BlockingIOError:
             return True
-        if size == 0:
+        if size == 0 or 2 * size > PIPE_BYTES:  # the end, or so much that writers may wait for us
             self._output_from = 0.0
         last = bytes(memoryview(self._buffer)[max(0, size - TAIL_BYTES) : size])
         self._tail = (self._tail + last)[-TAIL_BYTES:]

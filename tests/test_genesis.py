@@ -36,6 +36,8 @@ from envbench_worker.adapters.genesis_scene import Genesis
 from envbench_worker.contract import Job
 adapter = Genesis(Job("verify", "mujoco", "Ant-v3", 3, 3, 5, {"threads": 0}, 0))
 adapter.build()
+adapter.compile()
+adapter.prepare()
 trace = adapter.follow(1)
 adapter.run(1)
 model = ant_model.load()

@@ -36,11 +36,19 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 class Clocked:
     """An adapter on a virtual clock: a call takes ``call_ns(n)`` nanoseconds, n from 0."""
 
+    first_calls = 1
+
     def __init__(self, worker: Any, monkeypatch: pytest.MonkeyPatch, call_ns: Any) -> None:
         from envbench_worker.contract import Counts
 
         self.now, self.made, self.call_ns, self.counts = 0, 0, call_ns, Counts
         monkeypatch.setattr(worker.measure, "clock", lambda: self.now)
+
+    def compile(self) -> None:
+        pass
+
+    def prepare(self) -> None:
+        pass
 
     def run(self, calls: int) -> Any:
         for _ in range(calls):
@@ -315,3 +323,50 @@ def test_a_bank_for_many_environments_stays_small(worker: Any) -> None:
     bank = worker.actions.bank(BOX, 4096, 0, "bank")
     assert len(bank) >= 16
     assert sum(batch.nbytes for batch in bank) <= 2 * worker.actions.BANK_BYTES
+
+
+# ---------------------------------------------------------------- what cannot be, and the clock
+
+
+def test_a_backend_that_returns_at_once_is_an_impossible_figure(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adapter = Clocked(worker, monkeypatch, lambda n: 1000)
+    monkeypatch.setattr(adapter, "run", lambda calls: adapter.counts(2 * calls, 0))
+    made = meter(worker, adapter)
+    made.first_step()
+    with pytest.raises(worker.measure.ImpossibleFigure, match="cannot have been made"):
+        made.warm_up()
+
+
+def test_one_long_window_does_not_decide_how_long_the_others_are(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adapter = Clocked(worker, monkeypatch, lambda n: 1_000_000)
+    made = meter(worker, adapter)
+    made.first_step()
+    made.warm_up()
+    made.warmup.ns[-1] *= 14
+    made.measure()
+    assert set(made.measured.calls) == {250}
+
+
+def test_what_only_measuring_needs_is_no_part_of_the_first_step(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adapter = Clocked(worker, monkeypatch, lambda n: 1_000_000)
+    adapter.first_calls = 8
+
+    def takes(ns: int) -> Any:
+        def passes() -> None:
+            adapter.now += ns
+
+        return passes
+
+    monkeypatch.setattr(adapter, "compile", takes(70_000_000))
+    monkeypatch.setattr(adapter, "prepare", takes(900_000_000))
+    assert meter(worker, adapter).first_step() == 78_000_000
+
+
+def test_the_clock_is_the_monotonic_one(worker: Any) -> None:
+    assert worker.measure.clock is time.perf_counter_ns

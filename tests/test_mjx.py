@@ -37,6 +37,8 @@ from envbench_worker.adapters.mjx_physics import Mjx
 from envbench_worker.contract import Job
 adapter = Mjx(Job("measure", "mujoco", "Ant-v3", 2, 2, 5, {"mode": "scan"}, 0))
 adapter.build()
+adapter.compile()
+adapter.prepare()
 adapter.state = adapter.state.replace(qvel=adapter.state.qvel.at[1, 0].set(float("nan")))
 try:
     adapter.run(1)

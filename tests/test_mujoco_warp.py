@@ -39,6 +39,8 @@ from envbench_worker.contract import Job
 def made():
     adapter = MujocoWarp(Job("measure", "mujoco", "Ant-v3", 3, 3, 5, {}, 0))
     adapter.build()
+    adapter.compile()
+    adapter.prepare()
     return adapter
 adapter, plain = made(), made()
 adapter.run(12)

@@ -21,7 +21,8 @@ from interpreters import not_here
 from envbench.errors import StorageError
 from envbench.memory_kills import MemoryKills, _cgroup_files
 from envbench.model import Failure
-from envbench.runner import Reply
+from envbench.runner import REPLY_BYTES, Reply
+from envbench.store import MAX_LINE_BYTES
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 ROOT = Path(__file__).parents[1]
@@ -157,6 +158,11 @@ def test_a_phase_that_may_be_silent_for_long_does_not_lend_its_limit_to_a_window
     assert (failure.reason, failure.phase, failure.step) == ("stalled", "measure", 10)
 
 
+def test_a_library_that_prints_without_end_is_read_and_not_made_to_wait() -> None:
+    limits = Limits(measure_s=10, grace_s=0.3)  # at a MiB each tenth of a second it would take 40
+    assert run("prints_without_end", limits=limits, megabytes=400).ok
+
+
 @pytest.mark.parametrize("how", ["printing", "idle windows"])
 def test_output_and_windows_without_steps_are_no_heartbeat(how: str) -> None:
     limits = Limits(first_step_s=0.7, grace_s=0.3)
@@ -226,9 +232,20 @@ def test_a_reply_that_is_none_is_refused(raw: str, message: str) -> None:
 
 
 def test_a_reply_without_bound_is_refused() -> None:
-    failure = failure_of(run("raw_reply", raw="", bytes=(64 << 20) + 1))
+    failure = failure_of(run("raw_reply", raw="", bytes=(6 << 20) + 1))
     assert failure.reason == "exit"
-    assert "larger than 64 MiB" in failure.message
+    assert "larger than 6 MiB" in failure.message
+    assert REPLY_BYTES + (1 << 20) < MAX_LINE_BYTES  # whatever is accepted can be recorded
+
+
+@pytest.mark.parametrize("where", ["facts", "steps"])
+def test_a_number_without_bound_is_refused(where: str) -> None:
+    number = "1" + "0" * 5000
+    facts, steps = (number, "1") if where == "facts" else ("1", number)
+    columns = f'"start_ns": [0], "ns": [1], "calls": [1], "steps": [{steps}], "resets": [0]'
+    raw = f'{{"ok": true, "facts": {{"x": [{facts}]}}, "measured": {{{columns}}}}}'
+    failure = failure_of(run("raw_reply", raw=raw, bytes=0))
+    assert failure.reason in ("invalid-figure", "exit")
 
 
 @pytest.mark.parametrize(

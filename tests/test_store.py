@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -124,6 +125,21 @@ def test_two_writers_lose_no_line_and_interleave_none(file):
     ids = [record.run_id for _, record in reading.records]
     assert sorted(ids) == sorted(f"{name}-{i}" for name in "abc" for i in range(60))
     assert [i for i in ids if i.startswith("a")] == [f"a-{i}" for i in range(60)]
+
+
+def test_a_writer_waits_for_whoever_holds_the_file(file):
+    """The check for a torn line and the way back from a full disk need the file to themselves."""
+    store.append(file, make_run(run_id="first"))
+    with file.open("rb+") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        writer = python(_WRITER, file, "w", 1)
+        with pytest.raises(subprocess.TimeoutExpired):
+            writer.wait(timeout=3)
+        assert len(store.read(file).records) == 1
+        fcntl.flock(held, fcntl.LOCK_UN)
+    _, errors = writer.communicate(timeout=30)
+    assert writer.returncode == 0, errors
+    assert len(store.read(file).records) == 2
 
 
 def test_a_writer_that_is_killed_leaves_the_file_free_and_readable(file):
@@ -274,6 +290,11 @@ def test_checking_a_folder_leaves_nothing_in_it(tmp_path):
 BAD = {
     "NaN": (line_of().replace(b'"seed": 0', b'"seed": NaN'), "malformed"),
     "infinite": (line_of(facts={"x": 1}).replace(b'{"x": 1}', b'{"x": 1e999}'), "out of range"),
+    "endless count": (line_of().replace(b'"seed": 0', b'"seed": 1' + b"0" * 5000), ""),
+    "endless fact": (
+        line_of(facts={"x": [1]}).replace(b'{"x": [1]}', b'{"x": [1' + b"0" * 400 + b"]}"),
+        "beyond 64 bits",
+    ),
     "bool for int": (line_of(round=True), "Expected `int`"),
     "text for int": (line_of(seed="0"), "Expected `int`"),
     "missing key": (line_of(run_id=...), "missing required field `run_id`"),

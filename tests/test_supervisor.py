@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -120,6 +121,30 @@ def test_a_guardian_killed_by_sigkill_is_a_failure_and_the_worker_dies_too(
     until(lambda: not Path(f"/proc/{worker}").exists(), seconds=5)
     for pid, _ in marked(controller.mark):  # its children that changed session: beyond reach
         os.kill(pid, signal.SIGKILL)
+
+
+def test_a_worker_dies_with_its_guardian_even_where_the_controller_dies_at_once_too(
+    controller: Controller,
+) -> None:
+    worker, guardian = controller.find("leaves_children.py"), controller.find("guardian.py ")
+    controller.process.send_signal(signal.SIGSTOP)  # it can end nobody any more
+    os.kill(guardian, signal.SIGKILL)
+    until(lambda: not _runs(worker), seconds=5)
+    controller.process.kill()
+    for pid, _ in marked(controller.mark):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _runs(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    return False
+
+
+def test_a_worker_is_in_no_session_of_the_terminals(controller: Controller) -> None:
+    """A Ctrl-C is the controller's to act on: the worker must not die of it first."""
+    for text in ("leaves_children.py", "guardian.py "):
+        assert os.getsid(controller.find(text)) != os.getsid(controller.process.pid)
 
 
 def test_a_guardian_asked_by_sigterm_ends_everything(controller: Controller) -> None:

@@ -127,6 +127,8 @@ def made(given: argparse.Namespace) -> Any:
     job = Job("measure", "mujoco", "Ant-v3", given.numenv, given.numenv, 5, settings, 1)
     adapter = getattr(import_module("envbench_worker.adapters." + module), name)(job)
     adapter.build()
+    adapter.compile()
+    adapter.prepare()
     return adapter
 
 

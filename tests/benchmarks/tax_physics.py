@@ -105,6 +105,8 @@ def compare(
     job = Job("measure", "mujoco", "Ant-v3", numenv, numenv, 5, settings, 1)
     adapter = getattr(import_module("envbench_worker.adapters." + module), attribute)(job)
     adapter.build()
+    adapter.compile()
+    adapter.prepare()
     sink = os.open(os.devnull, os.O_WRONLY)
     meter = Meter(adapter, PROTOCOL, lambda event: _write(sink, event))
     bare = BARE[name](adapter)

@@ -21,7 +21,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from envbench_worker import sensors
 from envbench_worker.contract import Adapter, Job, UnknownTaskError
-from envbench_worker.measure import Meter
+from envbench_worker.measure import ImpossibleFigure, Meter
 
 TRACEBACK_TAIL = 4000
 
@@ -93,6 +93,8 @@ class Worker:
         from envbench_worker import witness
 
         self.enter("first_step")
+        adapter.compile()
+        adapter.prepare()
         trace = adapter.follow(self.job["verify"]["lock_steps"])
         if trace is not None:
             witness.save(trace, self.folder)
@@ -107,8 +109,10 @@ class Worker:
         dead = self.meter.adapter.dead_child() if self.meter else None
         if dead:
             return dict(died(dead), phase=self.phase, step=self._steps_made(), stderr_tail=tail)
+        impossible = isinstance(error, ImpossibleFigure)
+        reason = "import" if missing else "invalid-figure" if impossible else "exception"
         return {
-            "reason": "import" if missing else "exception",
+            "reason": reason,
             "message": describe(error)[:2000],
             "phase": self.phase,
             "step": self._steps_made(),

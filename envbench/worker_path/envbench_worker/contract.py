@@ -1,9 +1,10 @@
 """What an adapter is: the only thing a new backend has to write.
 
 An adapter module imports its library at the top and offers a subclass of ``Adapter``. Its life in
-a worker: ``__init__`` → ``probe`` (always; up to here timed as *import*) → ``build`` → ``run`` many
-times → ``facts`` → ``close``; where backends are compared (``mode`` verify) ``build`` →
-``follow`` → ``run`` and ``recount`` by turns → ``facts`` → ``close``.
+a worker: ``__init__`` → ``probe`` (always; up to here timed as *import*) → ``build`` →
+``compile`` → ``run`` many times → ``facts`` → ``close``; where backends are compared (``mode``
+verify) ``build`` → ``compile`` → ``follow`` → ``run`` and ``recount`` by turns → ``facts`` →
+``close``.
 """
 
 from __future__ import annotations
@@ -52,7 +53,10 @@ class Adapter(ABC):
     """One way of running many copies of a task: what every adapter subclasses.
 
     One that lacks ``build``, ``run`` or ``facts`` fails when it is made, by the method's name.
+    ``first_calls``: the vector steps of the first ``run``, where one program makes several.
     """
+
+    first_calls = 1
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -63,6 +67,12 @@ class Adapter(ABC):
     @abstractmethod
     def build(self) -> None:
         """Make the environments, reset them, draw the actions. Timed as *build*."""
+
+    def compile(self) -> None:  # noqa: B027 - most have nothing to compile
+        """Compile what a learner would have to compile. Timed with the first ``run``."""
+
+    def prepare(self) -> None:  # noqa: B027 - most have nothing of the kind
+        """Whatever else measuring needs that a learner would not. Not timed."""
 
     @abstractmethod
     def run(self, calls: int) -> Counts:

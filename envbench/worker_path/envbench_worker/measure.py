@@ -10,6 +10,7 @@ never to nobody.
 from __future__ import annotations
 
 import time
+from statistics import median
 from typing import Any, Callable, Dict, List, Optional
 
 from envbench_worker.contract import Adapter
@@ -17,11 +18,17 @@ from envbench_worker.sensors import Sensors
 
 STEADY_WINDOWS = 8
 STEADY_TOLERANCE = 0.02
+LATEST = 5  # windows whose median says how many calls fill one
 STEAL_LIMIT = 0.05
 SUSPEND_LIMIT_NS = 50_000_000
+MOST_CALLS = 2**32  # in a quarter of a window: nothing steps so fast
 
 Emit = Callable[[Dict[str, Any]], None]
 clock = time.perf_counter_ns
+
+
+class ImpossibleFigure(Exception):
+    """What the adapter claims cannot have happened."""
 
 
 class Windows:
@@ -50,19 +57,22 @@ class Meter:
         self.warmup = Windows()
         self.measured = Windows()
         self.total_steps = 0
-        self._origin = self._last = 0
+        self._origin = self._last = self._ramp = 0
 
     def first_step(self) -> int:
         """The first vector step, compile included; returns its nanoseconds."""
         start = clock()
-        self.total_steps += self.adapter.run(1).steps
-        return clock() - start
+        self.adapter.compile()
+        self.total_steps += self.adapter.run(self.adapter.first_calls).steps
+        took = clock() - start
+        self.adapter.prepare()
+        return took
 
     def warm_up(self) -> bool:
         """Windows until the rate is steady; True when it was before the time was up."""
         self.sensors.window()
         self._origin = self._last = clock()
-        ramp = self._calibrate()
+        self._ramp = ramp = self._calibrate()
         while True:
             calls = self._fitting()
             elapsed = self._last - self._origin
@@ -98,11 +108,21 @@ class Meter:
             self._window("warmup", self.warmup, calls)
             if self.warmup.ns[-1] * 4 >= self.protocol["window_s"] * 1e9:
                 return len(self.warmup.ns)
+            if calls >= MOST_CALLS:
+                raise ImpossibleFigure(
+                    "{} vector steps took {} ns: they cannot have been made".format(
+                        calls, self.warmup.ns[-1]
+                    )
+                )
             calls *= 2
 
     def _fitting(self) -> int:
-        """How many calls last about one window at the warm-up's latest rate."""
-        per_call = self.warmup.ns[-1] / self.warmup.calls[-1]
+        """How many calls last about one window: by the median of the latest full windows, so that
+        a reset or a disturbance in one of them does not decide."""
+        latest = slice(max(self._ramp - 1, len(self.warmup.ns) - LATEST), None)
+        per_call = median(
+            ns / calls for ns, calls in zip(self.warmup.ns[latest], self.warmup.calls[latest])
+        )
         return max(1, int(self.protocol["window_s"] * 1e9 / per_call + 0.5))
 
     def _window(self, phase: str, windows: Windows, calls: int) -> None:

@@ -88,8 +88,10 @@ class Brax(JaxBatch):
             raise ValueError("a step of Brax's {} lasts {} s".format(job.task, made.dt))
         return made
 
-    def start(self) -> Any:
+    def make(self) -> None:
         self.envs = self._make()
+
+    def start(self) -> Any:
         state = jax.jit(self.envs.reset)(jax.random.key(self.job.seed))
         self.began = np.zeros(self.job.numenv)
         self.lasted = 0

@@ -5,8 +5,9 @@ simulates it with an engine of its own: another integrator, contact model and co
 A control step is one ``scene.step()`` of 0.05 s in 5 substeps (to the bit what five steps of
 0.01 s do), under motor forces given once: gear x action. No viewer, nothing rendered.
 
-Kernels are compiled in *build* and the first step: minutes without Genesis's cache on disk,
-seconds with it. On a CPU it uses one thread unless told otherwise (``threads``).
+Kernels are compiled when the scene is built and in the first step (``compile``): minutes without
+Genesis's cache on disk, seconds with it. On a CPU it uses one thread unless told otherwise
+(``threads``).
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ class Genesis(Adapter):
             show_viewer=False,
         )
         self.ant = self.scene.add_entity(gs.morphs.MJCF(file=ant_model.path()))
-        self.scene.build(n_envs=job.numenv)
+
+    def compile(self) -> None:
+        self.scene.build(n_envs=self.job.numenv)
         self._draw_forces()
         self.began = self._time()
 

@@ -7,9 +7,10 @@ compiles it worse: MJX's ant on a CPU was plainly slower than ``jax.lax.scan`` o
 in chunks of 8 no longer: ``tests/benchmarks/tax_jax.py``.) ``mode`` step: a call is one step, and
 its actions come from the host. Either way Python waits for the device once, at the end of ``run``.
 
-Programs are compiled ahead of time in the first ``run`` (the worker's first_step), and cannot be
-compiled again: a compiled program refuses arguments of other shapes. ``facts`` has how many XLA
-compiled since ``build``, as its own events tell, and the seconds of each.
+Programs are compiled ahead of time (``compile``), and cannot be compiled again: a compiled program
+refuses arguments of other shapes. The one for the steps that are left is nothing that a learner
+needs (``prepare``). ``facts`` has how many XLA compiled since the environments' start, as its own
+events tell, and the seconds of each.
 
 Each step adds to a tally something of all that a learner would read, so that nothing is
 optimised away, and a state that is no longer finite shows at the end.
@@ -37,6 +38,10 @@ class JaxBatch(Adapter):
     """A backend with a pytree of all its environments, and a pure function that steps it."""
 
     @abstractmethod
+    def make(self) -> None:
+        """Whatever there is to make before anything is compiled."""
+
+    @abstractmethod
     def start(self) -> Any:
         """The environments at their start, on the device."""
 
@@ -58,26 +63,38 @@ class JaxBatch(Adapter):
 
     def build(self) -> None:
         job = self.job
-        self.state = self.start()
+        self.make()
         self.bank = actions.bank(self.motors(), job.numenv, job.seed, "bank")
         self.scan = job.settings["mode"] == "scan"
+        self.first_calls = CHUNK if self.scan else 1
         self.on_device = jax.device_put(np.stack(self.bank)) if self.scan else None
         self.batches = actions.forever(self.bank)
         self.at = 0
         self.programs: Dict[int, Any] = {}  # by the steps of a chunk; the longest first
         self.compile_s: Dict[str, float] = {}
         self.compiled: List[float] = []
-        jax.block_until_ready((self.state, self.on_device))
-        jax.monitoring.register_event_duration_secs_listener(self._heard)
+        jax.block_until_ready(self.on_device)
 
     def _heard(self, event: str, seconds: float, **_: Any) -> None:
         if event == COMPILED:
             self.compiled.append(seconds)
 
+    def compile(self) -> None:
+        self.state = jax.block_until_ready(self.start())
+        jax.monitoring.register_event_duration_secs_listener(self._heard)
+        self._compile(self.first_calls)
+
+    def prepare(self) -> None:
+        if self.scan:
+            self._compile(1)
+
+    def _compile(self, length: int) -> None:
+        start = time.perf_counter()
+        self.programs[length] = self._program(length)
+        self.compile_s[str(length)] = time.perf_counter() - start
+
     def advance(self, calls: int) -> Any:
         """``calls`` steps of every environment; the tally of them, on the host."""
-        if not self.programs:
-            self._compile()
         tally = self._scanned(calls) if self.scan else self._stepped(calls)
         jax.block_until_ready((self.state, tally))
         return jax.device_get(tally)
@@ -100,12 +117,6 @@ class JaxBatch(Adapter):
             state, tally = program(state, tally, batch)
         self.state = state
         return tally
-
-    def _compile(self) -> None:
-        for length in (CHUNK, 1) if self.scan else (1,):
-            start = time.perf_counter()
-            self.programs[length] = self._program(length)
-            self.compile_s[str(length)] = time.perf_counter() - start
 
     def _program(self, length: int) -> Any:
         nothing, zero = self.nothing(), np.int32(0)

@@ -27,10 +27,12 @@ class Mjx(JaxBatch):
     def probe(self) -> None:
         ant_model.probe(self.job)
 
-    def start(self) -> Any:
+    def make(self) -> None:
         self.model = ant_model.load()
         # By name: where Warp and a GPU are found, MJX would choose Warp's engine, another row.
         self.on_mjx = mjx.put_model(self.model, impl="jax")
+
+    def start(self) -> Any:
         world = mjx.make_data(self.on_mjx)
         rows = jax.tree.map(lambda leaf: np.repeat(leaf[None], self.job.numenv, axis=0), world)
         self.began = rows.time

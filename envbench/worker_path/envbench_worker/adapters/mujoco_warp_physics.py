@@ -5,8 +5,8 @@ as its own ``mjwarp-testspeed`` does for one step, and on a CPU too (Warp replay
 on one thread; launching some hundred kernels a step from Python took fifty times as long).
 A control step is a copy of the actions to the device and a launch; what is computed stays there.
 
-Kernels are compiled while the graph is captured (*build*) and kept in Warp's cache on disk: facts
-say how many modules were compiled and not found there.
+Kernels are compiled while the graph is captured (``compile``) and kept in Warp's cache on disk:
+facts say how many modules were compiled and not found there.
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ class MujocoWarp(Adapter):
         drawn = actions.bank(ant_model.motors(self.host_model), job.numenv, job.seed, "bank")
         self.bank = [self._on_host(batch) for batch in drawn]
         self.batches = actions.forever(self.bank)
+
+    def compile(self) -> None:
         known = _cached_modules()
         self.graph = self._capture()
         self.compiled = len(_cached_modules() - known)
