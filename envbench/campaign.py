@@ -93,8 +93,15 @@ def _plan_in(path: Path) -> Unfinished | None:
 
 def differences(old: Plan, new: Plan) -> list[str]:
     """What keeps ``old`` from being gone on with as ``new``; empty where nothing does."""
-    named = {
-        "what is asked for (cells, duration, repeats, seed or settings)": old.spec != new.spec,
+    asked = {
+        "the cells (environments, backends, numenv or settings)": old.cells != new.cells,
+        "the number of processes a cell": old.repeats != new.repeats,
+        "the measured time or steps": old.protocol != new.protocol,
+        "--quick": old.quick != new.quick,
+        "--seed": old.seed != new.seed,
+    }
+    named = asked | {
+        "what is asked for": old.spec != new.spec and not any(asked.values()),
         "envbench's worker code": old.worker != new.worker,
         "the machine": old.fingerprint != new.fingerprint,
     }

@@ -296,8 +296,8 @@ def test_a_complete_plan_is_measured_afresh(workers: Workers) -> None:
 @pytest.mark.parametrize(
     ("words", "packages", "says"),
     [
-        (("--repeats", "3"), "1.0", "what is asked for"),
-        (("--repeats", "2", "--seed", "1"), "1.0", "what is asked for"),
+        (("--repeats", "3"), "1.0", "the number of processes a cell"),
+        (("--repeats", "2", "--seed", "1"), "1.0", "--seed"),
         (("--repeats", "2"), "2.0", "the packages or Python of fake-fast"),
     ],
 )

@@ -144,7 +144,7 @@ def begins_anew(place: Place, done: Done, why: str) -> None:
 def test_another_duration_begins_a_new_plan(again: Place, faulty_python: Path) -> None:
     words = ("--numenv", 2, "--total-step", 100, "--repeats", 3, "--machine", "laptop")
     done = again.run("run", *loop(faulty_python), *words)
-    begins_anew(again, done, "what is asked for")
+    begins_anew(again, done, "the measured time or steps")
 
 
 @slow

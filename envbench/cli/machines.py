@@ -70,6 +70,7 @@ def init(name: str, like: str | None, title: str | None, force: bool) -> None:
     from envbench.machine import LOCAL, catalogue, fingerprint, matching, valid_name, write_profile
 
     valid_name(name)
+    _refuse_shipped_name(name)
     found = fingerprint()
     made = _new_profile(name, like, title, found)
     _refuse_taken_title(made)
@@ -99,6 +100,19 @@ def _new_profile(name: str, like: str | None, title: str | None, found: Fingerpr
         return msgspec.structs.replace(host, name=name, title=wanted, **tables)
     except ValueError as error:  # the only text that is a person's is the title
         raise click.UsageError(f"--title: {error}") from None
+
+
+def _refuse_shipped_name(name: str) -> None:
+    """A profile of our own under that name would shadow the one that ships, title and all."""
+    from envbench.errors import UsageError
+    from envbench.machine import catalogue
+
+    entry = catalogue().entries.get(name)
+    if entry is not None and entry.source != "local":
+        raise UsageError(
+            f"{name} is a profile that ships with envbench ({entry.profile.title}).",
+            hint=f"Choose another name, such as my-{name}.",
+        )
 
 
 def _refuse_taken_title(made: Profile) -> None:

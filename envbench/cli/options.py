@@ -91,6 +91,31 @@ class Cores(click.ParamType["str"]):
         return str(value)
 
 
+def only_one(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> str | None:
+    """Of an option that takes one name: a second would silently replace the first."""
+    if len(values) > 1:
+        raise click.BadParameter(
+            f"given more than once: {' and '.join(map(repr, values))}. It takes one.", ctx, param
+        )
+    return values[0] if values else None
+
+
+def joined(ctx: click.Context, param: click.Parameter, values: tuple[list[Any], ...]) -> Any:
+    """An option that takes a list takes it in parts, too; None where it was left out."""
+    every = [each for part in values for each in part]
+    for each in every:
+        if isinstance(each, int) and every.count(each) > 1:
+            raise click.BadParameter(f"names {each} twice.", ctx, param)
+    return list(dict.fromkeys(every)) or None
+
+
+def complete_presets(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Tab completion of presets."""
+    from envbench.settings import PRESETS
+
+    return [name for name in PRESETS if name.startswith(incomplete)]
+
+
 def complete_backends(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Tab completion of the last name in a comma-separated list of backends."""
     from envbench.backends import registry

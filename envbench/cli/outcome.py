@@ -108,7 +108,12 @@ def _say_next(campaign: Campaign, summaries: list[Summary]) -> None:
         return
     results = campaign.path.parent.parent
     place = "" if str(results) == "results" else f" --results {shlex.quote(str(results))}"
-    tell(f"{told}; `{_program()} report{place}` puts it in the tables.")
+    only = ", where no measurement with an interval stands" if _without_interval(summaries) else ""
+    tell(f"{told}; `{_program()} report{place}` puts it in the tables{only}.")
+
+
+def _without_interval(summaries: list[Summary]) -> bool:
+    return not any(summary.interval for summary in summaries)
 
 
 def _program() -> str:

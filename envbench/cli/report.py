@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from envbench.report.document import Piece
     from envbench.report.selection import Measured, Selection
 
-_FIRST_RUN = "Make some: envbench run --env atari --backend envpool-async --numenv 8"
+_FIRST_RUN = "envbench run --env atari --backend envpool-async --numenv 8"
 
 
 @click.command()
@@ -77,7 +78,8 @@ def recorded(results: Path) -> tuple[list[Record], Selection]:
     _warn(selection.warnings)
     if not (selection.measured or selection.published):
         begun = "no finished measurements" if records else "no results"
-        raise UsageError(f"there are {begun} in {results}.", hint=_FIRST_RUN)
+        there = "" if str(results) == "results" else f" --results {shlex.quote(str(results))}"
+        raise UsageError(f"there are {begun} in {results}.", hint=f"Make some: {_FIRST_RUN}{there}")
     return records, selection
 
 

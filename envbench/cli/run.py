@@ -16,6 +16,9 @@ from envbench.cli.options import (
     complete_backends,
     complete_families,
     complete_machines,
+    complete_presets,
+    joined,
+    only_one,
 )
 
 
@@ -23,6 +26,8 @@ from envbench.cli.options import (
 @click.option(
     "--env",
     "family",
+    multiple=True,
+    callback=only_one,
     metavar="FAMILY",
     shell_complete=complete_families,
     help="atari, mujoco, or gym (a task of your own).  [default: atari and mujoco]",
@@ -31,6 +36,8 @@ from envbench.cli.options import (
     "--backend",
     "backend_names",
     type=Names(),
+    multiple=True,
+    callback=joined,
     shell_complete=complete_backends,
     help="Backends by name, or all.  [default: all that can run here]",
 )
@@ -38,6 +45,8 @@ from envbench.cli.options import (
     "--numenv",
     "--num-envs",
     type=NumEnvs(),
+    multiple=True,
+    callback=joined,
     help="Environments a vector step.  [default: the profile's ladder]",
 )
 @click.option("--task", metavar="ID", help="Task id.  [default: Pong-v5, Ant-v3]")
@@ -85,7 +94,12 @@ from envbench.cli.options import (
     multiple=True,
     help="A backend's setting; see `envbench backends --settings`. Repeatable.",
 )
-@click.option("--preset", metavar="NAME", help="Settings under a name: envpool-published.")
+@click.option(
+    "--preset",
+    metavar="NAME",
+    shell_complete=complete_presets,
+    help="Settings under a name: envpool-published.",
+)
 @click.option(
     "--frame-skip",
     type=click.FloatRange(min=0, min_open=True),

@@ -50,6 +50,8 @@ def cells(asked: Asked, profile: Profile, cpus: int = 1) -> list[Cell]:
 
 def families(asked: Asked) -> list[Family]:
     """The families meant; both of the document's where none was named."""
+    if asked.task is not None and not asked.task.strip():
+        raise UsageError("--task is empty: leave it out for Pong-v5 and Ant-v3.")
     if asked.family is None:
         if asked.task is not None:
             raise UsageError(

@@ -20,6 +20,8 @@ from envbench.cli.options import (
     complete_backends,
     complete_families,
     complete_machines,
+    joined,
+    only_one,
 )
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 @click.option(
     "--env",
     "family",
+    multiple=True,
+    callback=only_one,
     metavar="FAMILY",
     shell_complete=complete_families,
     help="atari, mujoco, or gym (a task of your own).  [default: atari and mujoco]",
@@ -39,6 +43,8 @@ if TYPE_CHECKING:
     "--backend",
     "backend_names",
     type=Names(),
+    multiple=True,
+    callback=joined,
     shell_complete=complete_backends,
     help="Backends by name, or all.  [default: all that can run here]",
 )

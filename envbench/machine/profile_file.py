@@ -175,10 +175,12 @@ def valid_name(name: str) -> str:
     """The name, if it can name a profile's file on every system; else a ``UsageError``."""
     if is_valid_name(name):
         return name
+    lower = name.lower().replace(" ", "-")
+    meant = f"Did you mean {lower!r}? " if is_valid_name(lower) else ""
     raise UsageError(
         f"{_brief(name)} cannot name a machine profile.",
-        hint="A name is 1 to 64 of a-z 0-9 . _ -, begins with a letter or digit, does not end "
-        "with a dot, and is not a name that Windows reserves (con, nul, com1, …).",
+        hint=f"{meant}A name is 1 to 64 of a-z 0-9 . _ -, begins with a letter or digit, does not "
+        "end with a dot, and is not a name that Windows reserves (con, nul, com1, …).",
     )
 
 

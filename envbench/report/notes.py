@@ -66,7 +66,8 @@ def of_refusal(found: Verification) -> str:
 
 def of_failure(failure: Failure) -> str:
     """Why an entry is empty."""
-    where = f" in {failure.phase.replace('_', ' ')}" if failure.phase else ""
+    phase = "" if failure.phase == failure.reason else failure.phase.replace("_", " ")
+    where = f" in {phase}" if phase else ""
     died = f", {failure.signal}" if failure.signal else ""
     kind = markdown(f"{failure.reason}{where}{died}", 80)
     return f"No figure ({kind}): {markdown(failure.message, 200) or 'no reason was given'}"

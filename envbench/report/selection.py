@@ -203,7 +203,7 @@ def _seconds(runs: Iterable[Run]) -> float:
 def ran(run: Run) -> str:
     """``Ant-v4 (use_contact_forces=True)`` where that stood in for ``Ant-v3``."""
     task = run.facts.get("library_task")
-    if not isinstance(task, str) or task.rpartition("/")[2] == run.cell.task:
+    if not isinstance(task, str) or run.cell.task in (task, task.rpartition("/")[2]):
         return ""
     given = run.facts.get("library_arguments")
     arguments = given if isinstance(given, dict) else {}

@@ -2,8 +2,8 @@
 
 numenv environments in numenv / ``envs_per_worker`` rollout worker processes, one inference worker
 process with the policy, trajectories through shared memory: the library's simplified sampling
-interface and its default settings (asynchronous, rollouts of 32 steps, workers bound to cores and
-niced). The consumer receives a trajectory at a time, a copy, as in the library's own example of
+interface and its default settings (asynchronous, rollouts of 32 steps, workers bound to cores).
+The consumer receives a trajectory at a time, a copy, as in the library's own example of
 a sampler without a learner, whose printed throughput this is.
 
 The samplers run on by themselves. A vector step is numenv transitions that were received: ``run``
