@@ -66,8 +66,9 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     with, in which ``{bin}`` is the runtime's folder of programs and ``{roms}`` the folder of Atari
     ROMs of the ale-py beside envbench; ``by_hand`` says how a person gets a library that no
     installer can. ``accelerator``: it steps thousands of environments in one
-    program, on a GPU where there is one, and has the accelerators' ladder and table. ``systems``
-    are ``sys.platform`` values, empty: all.
+    program, on a GPU where there is one, and has the accelerators' ladder and table.
+    ``many_processes``: its environments step in processes of their own. ``systems`` are
+    ``sys.platform`` values, empty: all.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     library: str
     kind: Kind = "env"
     accelerator: bool = False
+    many_processes: bool = False
     requirements: list[str] = []
     gpu_requirements: list[str] = []
     finish: list[list[str]] = []
@@ -104,6 +106,19 @@ ACTIONS = Setting(
 def registry() -> dict[str, Backend]:
     """Every backend by name, in the order of a table's rows: built-ins, then plugins."""
     return dict(_load()[0])
+
+
+def many_processes(name: str) -> bool:
+    """Does the backend step its environments in processes of their own?"""
+    known = registry()
+    return name in known and known[name].many_processes
+
+
+def is_built_in(name: str) -> bool:
+    """Is it one of envbench's own, whose work its tests compare?"""
+    from envbench.builtin import BUILT_IN
+
+    return any(backend.name == name for backend in BUILT_IN)
 
 
 def plugin_warnings() -> list[str]:

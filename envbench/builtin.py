@@ -127,6 +127,7 @@ _SPLIT = Setting(
     type="int",
     default=1,
     minimum=1,
+    divides="numenv",
     help="environments stepped by each worker process; numenv is workers x these",
 )
 _DOUBLE_BUFFER = Setting(
@@ -134,6 +135,7 @@ _DOUBLE_BUFFER = Setting(
     type="int",
     default=1,
     choices=[1, 2],
+    divides="envs_per_worker",
     help="2: one half of a worker's environments steps while the other waits for its actions",
 )
 
@@ -141,7 +143,9 @@ _ADAPTERS = "envbench_worker.adapters."
 _UNIX = ["linux", "darwin"]
 
 
-def _gymnasium(name: str, label: str, adapter: str, settings: list[Setting]) -> Backend:
+def _gymnasium(
+    name: str, label: str, adapter: str, settings: list[Setting], *, many_processes: bool = False
+) -> Backend:
     return Backend(
         name=name,
         label=label,
@@ -149,6 +153,7 @@ def _gymnasium(name: str, label: str, adapter: str, settings: list[Setting]) -> 
         adapter=_ADAPTERS + adapter,
         library="gymnasium",
         settings=[ACTIONS, _CONTACT_FORCES, *settings],
+        many_processes=many_processes,
     )
 
 
@@ -182,7 +187,11 @@ def _on_device(name: str, label: str, adapter: str, library: str, **more: Any) -
 BUILT_IN = [
     _gymnasium("for-loop", "For-loop", "for_loop:ForLoop", []),
     _gymnasium(
-        "subprocess", "Subprocess", "subprocess_vector:Subprocess", [_SHARED_MEMORY, _CONTEXT]
+        "subprocess",
+        "Subprocess",
+        "subprocess_vector:Subprocess",
+        [_SHARED_MEMORY, _CONTEXT],
+        many_processes=True,
     ),
     Backend(
         name="sample-factory",
@@ -190,6 +199,7 @@ BUILT_IN = [
         families=["atari", "mujoco"],
         adapter=_ADAPTERS + "sample_factory:SampleFactory",
         library="sample_factory",
+        many_processes=True,
         python="3.11",
         requirements=[
             "sample-factory==2.1.1",
@@ -214,6 +224,7 @@ BUILT_IN = [
         families=["atari", "mujoco"],
         adapter=_ADAPTERS + "envpool_numa:EnvPoolNuma",
         library="envpool",
+        many_processes=True,
         systems=["linux"],
         settings=[
             ACTIONS,

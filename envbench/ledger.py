@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from envbench.model import Family, Kind
+from envbench.model import DEFAULT_TASK, Family, Kind
 
 _ATARI = {
     "frame_skip": 4,
@@ -68,12 +68,25 @@ REFERENCE: dict[tuple[Family, Kind], dict[str, Any]] = {
 }
 
 
-def differences(family: Family, kind: Kind, work: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+# Of another task than the family's default, what its reference has whatever the task.
+ANY_TASK = {
+    "atari": {*_ATARI, *_RETURNS, "observation_shape", "observation_dtype"},
+    "mujoco": {"engine", "precision", "observation_dtype", *_RETURNS},
+}
+
+
+def differences(
+    family: Family, kind: Kind, work: Mapping[str, Any], *, task: str = ""
+) -> dict[str, tuple[Any, Any]]:
     """What differs from the family's reference: name -> (the reference's, the backend's).
 
-    A name that the backend does not tell is listed with ``"unknown"``.
+    A name that the backend does not tell is listed with ``"unknown"``. ``task`` empty: the
+    family's default.
     """
     reference = REFERENCE.get((family, kind), {})
+    if task and task != DEFAULT_TASK.get(family):
+        kept = ANY_TASK.get(family, set())
+        reference = {name: wanted for name, wanted in reference.items() if name in kept}
     found = {name: (wanted, work.get(name, "unknown")) for name, wanted in reference.items()}
     return {
         name: pair

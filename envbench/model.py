@@ -301,6 +301,7 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     distances: list[float]
     reward_distances: list[float]
     same_ends: bool  # episodes ended in the same steps
+    first_other_end: Int | None = None  # the first step, from 0, in which they did not
 
 
 class Verification(

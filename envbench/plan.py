@@ -14,6 +14,7 @@ import msgspec
 from envbench import backends, frames
 from envbench.backends import Backend
 from envbench.model import Cell, Family, Job, Plan, Protocol, Run, digest
+from envbench.settings import check_shares
 
 QUICK = Protocol(warmup_min_s=1.0, warmup_max_s=1.0, measured_s=3.0)
 DEFAULT_DURATION_S = 40.0
@@ -57,6 +58,7 @@ def make_cell(
 ) -> Cell:
     """The cell with every setting resolved; raises for a setting that the backend lacks."""
     settings, variant = backends.resolve_settings(backend, family, given, task)
+    check_shares(backend, numenv, settings)
     return Cell(
         machine=machine,
         env=family,

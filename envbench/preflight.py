@@ -32,11 +32,16 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cannot(msgspec.Struct, frozen=True, kw_only=True):
-    """The backend cannot run here, or does not know the task (``known_tasks``)."""
+    """The backend cannot run here, or does not know the task (``known_tasks``).
+
+    ``own_package``: what is missing is the package of the user's own task.
+    """
 
     backend: str
     failure: Failure
+    task: str = ""
     known_tasks: list[str] | None = None
+    own_package: bool = False
 
 
 def check(cell: Cell, overrides: Mapping[str, str], *, setup: bool, say: Say) -> Ready | Cannot:
@@ -69,17 +74,27 @@ def _probe(backend: Backend, cell: Cell, python: str, fix: str) -> Ready | Canno
     )
     if reply.failure is not None:
         failure = reply.failure
+        own = failure.reason == "import" and _of_own_package(cell, failure.message)
         if failure.reason == "import" and not failure.hint:
             hint = fix or backend.by_hand or _install_hint(backend, cell, python, failure.message)
             failure = msgspec.structs.replace(failure, hint=hint)
-        return Cannot(backend=backend.name, failure=failure, known_tasks=reply.known_tasks)
+        return Cannot(
+            backend=backend.name,
+            failure=failure,
+            task=cell.task,
+            known_tasks=reply.known_tasks,
+            own_package=own,
+        )
     return Ready(backend=backend.name, python=python, runtime=runtime_fact(reply))
+
+
+def _of_own_package(cell: Cell, message: str) -> bool:
+    return cell.env == "gym" and cell.task.partition(":")[0].partition(".")[0] in message
 
 
 def _install_hint(backend: Backend, cell: Cell, python: str, message: str) -> str:
     """What to do where an import failed: of the library, or of a package of the user's own."""
-    own = cell.task.partition(":")[0].partition(".")[0]
-    if cell.env == "gym" and own in message:
+    if _of_own_package(cell, message):
         return (
             f"Install the package of {cell.task} into {python} (the current folder is not "
             f"searched), or name the interpreter that has it: --python {backend.name}=PATH"

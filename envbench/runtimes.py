@@ -17,21 +17,19 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from envbench import backends
+from envbench import backends, installer
 from envbench.backends import Backend
 from envbench.errors import SetupFailed, UsageError
 from envbench.model import Settings, digest
-from envbench.requirements import Wanted, find_links, here
+from envbench.requirements import Wanted, here
 
 _MARKER = "envbench-ready.json"
-_TAIL_LINES = 12
 _POOLS = (
     "OMP_NUM_THREADS",
     "MKL_NUM_THREADS",
@@ -71,8 +69,25 @@ def parse_overrides(texts: Iterable[str]) -> dict[str, str]:
         name, equals, path = text.partition("=")
         if not equals or not path:
             raise UsageError(f"--python takes BACKEND=PATH, not {text!r}.")
-        overrides[backends.get(name).name] = _interpreter(path)
+        backend = backends.get(name)
+        overrides[backend.name] = _interpreter(path)
+        _check_python(overrides[backend.name])
     return overrides
+
+
+def _check_python(path: str) -> None:
+    """Refuse what runs, but is no Python that the worker can run in."""
+    import subprocess
+
+    asked = "import sys; print(sys.version_info >= (3, 8))"
+    try:
+        said = subprocess.run([path, "-I", "-c", asked], capture_output=True, timeout=60).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        said = b""
+    if said.strip() != b"True":
+        raise UsageError(
+            f"--python: {path} is not a Python 3.8 or newer.", hint="Give the path of its python."
+        )
 
 
 def _interpreter(path: str) -> str:
@@ -93,7 +108,7 @@ def find(backend: Backend, overrides: Mapping[str, str]) -> Runtime:
     if not backend.requirements:
         return Runtime(backend=backend.name, python=sys.executable, managed=False, ready=True)
     folder = _folder(backend)
-    python = _python_in(folder)
+    python = installer.python_in(folder)
     ready = (folder / _MARKER).exists() and python.exists()
     return Runtime(backend=backend.name, python=str(python), managed=True, ready=ready)
 
@@ -120,10 +135,6 @@ def _folder(backend: Backend) -> Path:
     return cache_folder() / f"{backend.name}-{key}"
 
 
-def _python_in(folder: Path) -> Path:
-    return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-
-
 # ---------------------------------------------------------------- status
 
 
@@ -134,7 +145,7 @@ def status(backend: Backend, overrides: Mapping[str, str]) -> Status:
     if backend.name in overrides:
         if _other_has(runtime.python, library):
             return Status(state="ready")
-        return _missing(library, backend.by_hand or f"{runtime.python} -m pip install {library}")
+        return _missing(backend, library, runtime.python)
     if backend.systems and sys.platform not in backend.systems:
         reason = f"{library} runs on {' and '.join(backend.systems)} only"
         return Status(state="unavailable", reason=reason, fix="use a machine of that kind")
@@ -142,7 +153,7 @@ def status(backend: Backend, overrides: Mapping[str, str]) -> Status:
         return _managed_status(backend, runtime)
     if _here(library):
         return Status(state="ready")
-    return _missing(library, backend.by_hand or f"{sys.executable} -m pip install {library}")
+    return _missing(backend, library, sys.executable)
 
 
 def _managed_status(backend: Backend, runtime: Runtime) -> Status:
@@ -152,8 +163,12 @@ def _managed_status(backend: Backend, runtime: Runtime) -> Status:
     return Status(state="needs-setup", reason=reason, fix=f"envbench setup {backend.name}")
 
 
-def _missing(library: str, fix: str) -> Status:
-    return Status(state="needs-setup", reason=f"{library} is not installed", fix=fix)
+def _missing(backend: Backend, library: str, python: str) -> Status:
+    """What no installer has is nothing that a command sets up."""
+    reason = f"{library} is not installed"
+    if backend.by_hand:
+        return Status(state="unavailable", reason=reason, fix=backend.by_hand)
+    return Status(state="needs-setup", reason=reason, fix=f"{python} -m pip install {library}")
 
 
 def _here(library: str) -> bool:
@@ -215,87 +230,16 @@ def _make_locked(backend: Backend, folder: Path, on_line: Callable[[str], None])
             return
         shutil.rmtree(folder, ignore_errors=True)  # left by one that was killed
         try:
-            _install(backend, folder, on_line)
+            installer.install(backend, folder, _wanted(backend), _version(backend), on_line)
+            _mark_ready(backend, folder)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
 
 
-def _install(backend: Backend, folder: Path, on_line: Callable[[str], None]) -> None:
-    wanted = _wanted(backend)
-    on_line(f"{backend.name}: making a runtime with {', '.join(wanted.requirements)}")
-    uv, python = _uv(), str(_python_in(folder))
-    install = [uv, "pip", "install", "--python", python, *wanted.options, *wanted.requirements]
-    _call(backend, [uv, "venv", "--python", _version(backend), str(folder)], on_line)
-    _call(backend, install, on_line)
-    places = {"bin": str(_python_in(folder).parent), "roms": _roms()}
-    for command in backend.finish:
-        _call(backend, [word.format_map(places) for word in command], on_line)
-    facts = {"backend": backend.name, "requirements": wanted.requirements}
+def _mark_ready(backend: Backend, folder: Path) -> None:
+    facts = {"backend": backend.name, "requirements": _wanted(backend).requirements}
     (folder / _MARKER).write_bytes(msgspec.json.encode(facts))
-
-
-def _roms() -> str:
-    """The Atari ROMs that the ale-py beside envbench ships."""
-    from importlib.util import find_spec
-
-    found = find_spec("ale_py")
-    return str(Path(found.origin).parent / "roms") if found and found.origin else ""
-
-
-def _uv() -> str:
-    import uv
-
-    try:
-        return uv.find_uv_bin()
-    except FileNotFoundError as error:
-        raise SetupFailed(
-            f"the installer is missing: {error}", hint="pip install --force-reinstall uv"
-        ) from error
-
-
-def _call(backend: Backend, command: list[str], on_line: Callable[[str], None]) -> None:
-    """Run the installer to its end; ``SetupFailed`` with the tail of what it said."""
-    import subprocess
-
-    tail: deque[str] = deque(maxlen=_TAIL_LINES)
-    with subprocess.Popen(
-        command,
-        cwd=cache_folder(),  # another project's uv settings do not reach a shared runtime
-        env=_installer_environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-    ) as process:
-        try:
-            for line in process.stdout or ():
-                tail.append(line.rstrip())
-                on_line(line.rstrip())
-        except BaseException:  # an interrupt: without it, leaving `with` would wait for the end
-            process.terminate()
-            raise
-    if process.returncode:
-        raise _failed(backend, tail)
-
-
-def _failed(backend: Backend, tail: Iterable[str]) -> SetupFailed:
-    return SetupFailed(
-        f"the runtime of {backend.name!r} could not be made "
-        f"({', '.join(backend.requirements)}):\n" + "\n".join(tail),
-        hint=f"Check the network, or name a folder of wheels in UV_FIND_LINKS, then "
-        f"`envbench setup {backend.name}`; or --python {backend.name}=PATH "
-        f"for an interpreter that has it.",
-    )
-
-
-def _installer_environment() -> dict[str, str]:
-    """The environment for uv: the user's, with pip's folders of wheels handed on."""
-    changes = {"UV_NO_PROGRESS": "1", "NO_COLOR": "1"}
-    if links := find_links():
-        changes["UV_FIND_LINKS"] = ",".join(links)
-    return {**os.environ, **changes}
 
 
 # ---------------------------------------------------------------- the worker's environment

@@ -33,6 +33,7 @@ LARGEST_INT = 2**31 - 1  # what the measured libraries keep such numbers in
 class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One setting of a backend. ``families`` and ``tasks`` empty: it applies to all of them.
 
+    ``divides``: "numenv", or the setting, that its value has to divide without rest.
     ``pattern``: what a text that is not empty has to match as a whole, shown by ``example``.
     ``changes_work``: another value than the default computes something else, rather than the
     same in another way; such a figure never competes for the best of a table.
@@ -46,6 +47,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     maximum: float | None = None
     pattern: str = ""
     example: str = ""
+    divides: str = ""
     families: list[Family] = []
     tasks: list[str] = []
     changes_work: bool = False
@@ -147,6 +149,19 @@ def _typed(kind: str, text: str) -> Value | None:
             return None
         return number if math.isfinite(number) else None
     return text
+
+
+def check_shares(backend: Backend, numenv: int, settings: Settings) -> None:
+    """Refuse settings that do not share out the environments without rest (``divides``)."""
+    for setting in backend.settings:
+        if not setting.divides or setting.name not in settings:
+            continue
+        whole = numenv if setting.divides == "numenv" else settings[setting.divides]
+        if int(whole) % int(settings[setting.name]):
+            raise UsageError(
+                f"{backend.name}: {setting.divides} ({shown(whole)}) has to be a multiple of "
+                f"{setting.name} ({shown(settings[setting.name])})."
+            )
 
 
 def preset_settings(name: str, backend: Backend, family: str) -> dict[str, str]:

@@ -171,7 +171,8 @@ class Summary:
 
     ``fps`` and ``steps_per_second`` are None exactly where ``failure`` is not. ``interval`` is in
     frames per second. ``runs`` are ids of the runs that count, or of all where the cell failed;
-    ``speeds`` the frames per second of each that counts.
+    ``speeds`` the frames per second of each that counts. ``frames_per_cpu_s``: frames over the CPU
+    seconds of the worker's processes in the same windows.
     """
 
     cell: Cell
@@ -183,6 +184,7 @@ class Summary:
     failure: Failure | None
     costs: Costs | None = None
     speeds: tuple[float, ...] = ()
+    frames_per_cpu_s: float | None = None
 
 
 def summarise(runs: Sequence[Run], *, cpus: int = 1, alone: bool = False) -> Summary:
@@ -221,7 +223,17 @@ def summarise(runs: Sequence[Run], *, cpus: int = 1, alone: bool = False) -> Sum
         failure=None,
         costs=costs(finished),
         speeds=tuple(speeds),
+        frames_per_cpu_s=_frames_per_cpu_s(finished),
     )
+
+
+def _frames_per_cpu_s(runs: Sequence[Run]) -> float | None:
+    """Of all measured windows, as the sensor counts them; None where a run has no sensor."""
+    cpu_s = [run.load.cpu_s for run in runs if run.load.cpu_s]
+    if len(cpu_s) < len(runs):
+        return None
+    frames = math.fsum(sum(run.measured.steps) * run.cell.frame_skip for run in runs)
+    return frames / math.fsum(cpu_s)
 
 
 def _failure(runs: Sequence[Run], rates: Sequence[Rate]) -> Failure | None:

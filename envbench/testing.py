@@ -14,9 +14,6 @@ ten lines, after ``pip install envbench`` and ``pip install -e .``::
         task = "CartPole-v1"
         sees_resets = True  # its episodes end within half a second
 
-        def audit(self, reply):  # optional: count the work a second way
-            assert reply.facts["elapsed_steps"] >= sum(reply.measured.steps)
-
 Each test runs the real worker in a fresh process, in the interpreter in which ``envbench run``
 would run it; the plugin has to be installed there, because the worker sees neither the current
 folder nor PYTHONPATH. The built-in backends pass the same contract (``tests/test_contract.py``).
@@ -33,7 +30,7 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
-from envbench import backends, runtimes
+from envbench import backends, equivalence, runtimes
 from envbench.backends import Backend
 from envbench.model import Cell, Family, Job, Protocol, Verify
 from envbench.plan import make_cell, order
@@ -56,6 +53,7 @@ class BackendContract:
 
     ``settings`` are as ``--set`` gives them; ``overrides`` as ``--python`` does (backend name ->
     interpreter). ``sees_resets``: episodes of random actions end within half a second.
+    ``verifies``: False where nothing can count its steps a second way, or other tests do.
     """
 
     backend: ClassVar[Backend]
@@ -65,8 +63,10 @@ class BackendContract:
     settings: ClassVar[Mapping[str, str]] = {}
     overrides: ClassVar[Mapping[str, str]] = {}
     sees_resets: ClassVar[bool] = False
+    verifies: ClassVar[bool] = True
 
     _measured: ClassVar[dict[tuple[type, int], Reply]] = {}
+    _left: ClassVar[dict[tuple[type, int], list[int]]] = {}
 
     # -------------------------------------------------------- what a subclass may change
 
@@ -125,10 +125,27 @@ class BackendContract:
     def test_agrees_with_its_own_audit(self) -> None:
         self.audit(self.measured())
 
+    def test_makes_the_steps_that_it_claims(self) -> None:
+        if not self.verifies:
+            return
+        reply = verified(
+            self.backend, self.family, self.task,
+            numenv=self.numenv, settings=self.settings, overrides=self.overrides, lock_steps=60,
+        )  # fmt: skip
+        assert reply.audit is not None
+        assert reply.audit.frames is not None, "bring `recount`: the environments' own count"
+        cell = _cell(self.backend, self.family, self.task, self.numenv, self.settings)
+        assert equivalence.counted(reply.audit, cell.frame_skip), reply.audit
+        if reply.trace is not None and self.family != "gym" and not cell.variant:
+            assert equivalence.responds(equivalence.read_trace(reply.trace))
+
     def test_leaves_no_process_behind(self) -> None:
-        mark = uuid.uuid4().hex
-        assert self.run("measure", mark=mark).ok
-        assert not _marked(mark)
+        self.measured()
+        assert not self._left[type(self), 0]
+
+    def test_ends_well_once_it_has_answered(self) -> None:
+        ended = self.measured().facts.get("ended_after_reply")
+        assert ended is None, f"close: {ended}"
 
     # -------------------------------------------------------- how it is run
 
@@ -136,7 +153,9 @@ class BackendContract:
         """The reply of one short measurement, made once a class and seed; it has to be good."""
         key = (type(self), seed)
         if key not in self._measured:
-            self._measured[key] = self.run("measure", seed=seed)
+            mark = uuid.uuid4().hex
+            self._measured[key] = self.run("measure", seed=seed, mark=mark)
+            self._left[key] = _marked(mark)
         reply = self._measured[key]
         assert reply.ok, reply.failure
         return reply

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from envbench import equivalence, ledger
+from envbench import backends, equivalence, ledger
 from envbench.equivalence import STANDARDS
 from envbench.model import Verification
 
@@ -17,7 +17,7 @@ class Verdict:
     """``refused``: its figures cannot be believed. ``unequal``: it does other work, and is told.
 
     ``badge``: ✓ counted twice and equal to the reference; ≠ counted twice, other work or another
-    engine; ✗ refused; – nothing could be found out.
+    engine; ✗ refused; – not counted a second way, or not verified at all.
     """
 
     audit: str
@@ -45,16 +45,21 @@ def judge(found: Verification) -> Verdict:
         differences=differences,
         refused=refused,
         unequal=same is False,
-        badge=_badge(counted, same, refused=refused),
+        badge=_badge(counted, same and _same_work(found), refused=refused),
     )
 
 
 def _badge(counted: bool | None, same: bool | None, *, refused: bool) -> Mark:
     if refused:
         return "✗"
-    if counted is None and same is None:
+    if counted is None:
         return "–"
     return "✓" if same else "≠"
+
+
+def _same_work(found: Verification) -> bool:
+    """Do its settings leave its work as it is? What differs may lie outside what is compared."""
+    return backends.same_work(found.cell.backend, found.cell.shown)
 
 
 def _audit(found: Verification) -> tuple[bool | None, str]:
@@ -75,20 +80,32 @@ def _lock_step(found: Verification) -> tuple[bool | None, str]:
         return False, "its observations do not follow the actions"
     if standard is not None and cell.backend == standard.reference and not cell.variant:
         return True, "the reference"
+    if found.cell.kind == "ceiling":
+        return None, "not applicable: the engine alone"
     if found.agreement is None or standard is None:
         return None, "not applicable: it cannot be led, or is another engine"
     steps = equivalence.agreed(standard, found.agreement)
     total = len(found.agreement.distances)
     apart = max(found.agreement.distances[: max(steps, 1)], default=0.0)
     unit = f" {standard.unit}" if standard.unit else ""
-    if equivalence.equal(standard, found.agreement):
+    same = equivalence.equal(standard, found.agreement)
+    if same is None:
+        return None, f"led for {total} steps only (asked: {standard.steps})"
+    if same:
         exactly = "exactly" if apart == 0 else f"within {apart:.2g}{unit}"
         return True, f"equal {exactly} for {steps} of {total} steps (asked: {standard.steps})"
-    return False, f"parts at step {steps + 1} by {found.agreement.distances[steps]:.2g}{unit}"
+    if found.agreement.first_other_end == steps:
+        return False, f"parts at step {steps + 1}: an episode ends there on one side only"
+    if found.agreement.distances[steps] <= standard.tolerance:
+        by = f"{found.agreement.reward_distances[steps]:.2g} in the reward"
+    else:
+        by = f"{found.agreement.distances[steps]:.2g}{unit}"
+    return False, f"parts at step {steps + 1} by {by}"
 
 
 def _differences(found: Verification) -> list[str]:
-    apart = ledger.differences(found.cell.env, found.cell.kind, found.work)
+    cell = found.cell
+    apart = ledger.differences(cell.env, cell.kind, found.work, task=cell.task)
     return [
         f"{name} {_shown(own)} (reference {_shown(wanted)})"
         for name, (wanted, own) in apart.items()

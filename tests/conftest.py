@@ -17,6 +17,32 @@ settings.load_profile("envbench")
 FAULTY_ENVS = Path(__file__).parent / "fixtures" / "faulty_envs" / "src"
 
 
+# Where compilers and installers take most of the time: they leave one core to the others.
+COMPILES = {
+    "test_brax", "test_genesis", "test_mjx", "test_mujoco_warp", "test_runtimes",
+    "test_sample_factory",
+}  # fmt: skip
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Two processes (pytest-xdist): one for what compiles, one for the slow tests that kill
+    processes and fill disks and may not meet each other; quick files wherever there is room."""
+    groups = {item: _group(item) for item in items}
+    for item, group in groups.items():
+        item.add_marker(pytest.mark.xdist_group(group))
+    order = {"compile": 0, "faults": 1}
+    items.sort(key=lambda item: order.get(groups[item], 2))
+
+
+def _group(item: pytest.Item) -> str:
+    if item.get_closest_marker("compiles"):
+        return "compile"
+    if item.get_closest_marker("slow"):
+        return "compile" if item.path.stem in COMPILES else "faults"
+    # the kernel's count of processes killed for memory is the machine's
+    return "faults" if item.path.stem in ("test_runner", "test_supervisor") else item.path.stem
+
+
 @pytest.fixture(scope="session", autouse=True)
 def signals_that_stop() -> None:
     """Heard again where the tests run in the background (``&``, ``nohup``), which ignores them."""
@@ -24,6 +50,14 @@ def signals_that_stop() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def programs_are_kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """XLA's, between workers, as JAX's own cache does for a person who asks it to."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path_factory.mktemp("programs")))
+        yield
 
 
 @pytest.fixture

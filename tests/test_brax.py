@@ -1,14 +1,13 @@
 """brax: counted over ends of episodes in both modes, by one program, with the field's control step.
 
 XLA takes most of the time: some 10 s of processor for each program and 5 s for a reset. Programs
-are kept between the workers of this file, as JAX's own cache does for a person who asks it to.
+are kept between workers (``conftest.programs_are_kept``).
 """
 
 from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
 
 import pytest
 
@@ -37,13 +36,6 @@ for pipeline in ("generalized", "spring", "positional", "mjx"):
 """
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _programs_are_kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path_factory.mktemp("programs")))
-        yield
-
-
 def verified(numenv: int = 4, calls: int = 300, **given: str) -> Reply:
     """The reply of one verifying worker."""
     return testing.verified(
@@ -53,6 +45,7 @@ def verified(numenv: int = 4, calls: int = 300, **given: str) -> Reply:
 
 
 class TestBrax(BackendContract):
+    verifies = False  # below
     backend = BACKEND
     family = "mujoco"
     task = "Ant-v3"

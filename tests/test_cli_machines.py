@@ -149,3 +149,9 @@ def test_profile_names_complete_in_the_shell() -> None:
     shell = ShellComplete(machines, {}, "machines", "_COMPLETE")
     found = shell.get_completions(["init", "mine", "--like"], "la")
     assert [item.value for item in found] == ["laptop"]
+
+
+def test_the_name_of_a_profile_that_ships_is_not_taken(tmp_path: Path) -> None:
+    with pytest.raises(EnvbenchError, match="ships with envbench"):
+        call("init", "laptop", "--title", "My laptop")
+    assert not (tmp_path / "machines").exists()

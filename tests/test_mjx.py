@@ -1,7 +1,7 @@
 """mjx: MuJoCo's physics until the first contact, counted by simulated time, by one program.
 
 XLA takes most of the time: some 25 s of processor for each of the three programs here, which are
-kept between the workers of this file.
+kept between workers (``conftest.programs_are_kept``).
 
 Seen with mujoco-mjx 3.17.0 beside MuJoCo 4.0.0: the ant falls within 1e-5 of MuJoCo's for three
 control steps; its feet touch the ground in the fourth. There MJX, as it turns the contact frame
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import io
 import subprocess
-from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -35,7 +34,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from envbench_worker.adapters.mjx_physics import Mjx
 from envbench_worker.contract import Job
-adapter = Mjx(Job("measure", "mujoco", "Ant-v3", 2, 2, 5, {"mode": "scan"}, 0))
+adapter = Mjx(Job("measure", "mujoco", "Ant-v3", 4, 4, 5, {"mode": "scan"}, 0))
 adapter.build()
 adapter.compile()
 adapter.prepare()
@@ -47,19 +46,14 @@ except ArithmeticError as error:
 """
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _programs_are_kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path_factory.mktemp("programs")))
-        yield
-
-
 @cache
 def verified(mode: str) -> Reply:
-    """The reply of one verifying worker with two worlds; mode "" is MuJoCo's own rollout."""
+    """The reply of one verifying worker with four worlds; mode "" is MuJoCo's own rollout."""
     backend = BACKEND if mode else backends.get("mujoco-rollout")
     given = {"mode": mode} if mode else {}
-    return testing.verified(backend, "mujoco", "Ant-v3", settings=given, lock_steps=10, calls=60)
+    return testing.verified(
+        backend, "mujoco", "Ant-v3", numenv=4, settings=given, lock_steps=10, calls=60
+    )
 
 
 def observations(mode: str) -> Any:
@@ -70,9 +64,11 @@ def observations(mode: str) -> Any:
 
 
 class TestMjx(BackendContract):
+    verifies = False  # below
     backend = BACKEND
     family = "mujoco"
     task = "Ant-v3"
+    numenv = 4
 
     def test_differs_from_the_reference_in_precision_alone(self) -> None:
         work = self.measured().facts["work"]
@@ -84,7 +80,7 @@ def test_simulated_time_counts_the_frames_that_are_claimed(mode: str) -> None:
     audit = verified(mode).audit  # of calls of 1, 2, 3, 5, 8 and 13 steps
     assert audit is not None
     assert verified(mode).facts["programs_compiled"] == PROGRAMS[mode]
-    assert (audit.steps, audit.resets) == (2 * audit.calls, 0)
+    assert (audit.steps, audit.resets) == (4 * audit.calls, 0)
     assert audit.frames == 5 * audit.steps
 
 
@@ -96,7 +92,7 @@ def test_an_ant_falls_as_mujocos_does(mode: str) -> None:
 
 def test_worlds_differ_by_their_actions() -> None:
     rows = observations("scan")
-    assert rows.shape == (10, 2, 29)
+    assert rows.shape == (10, 4, 29)
     assert np.abs(rows[:, 0] - rows[:, 1]).max(axis=1).min() > 1e-3
 
 

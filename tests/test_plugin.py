@@ -79,4 +79,4 @@ def test_an_installed_plugin_passes_the_contract_as_its_author_runs_it(
     options = ["-q", "-p", "no:cacheprovider", "-W", "error", "--rootdir", tmp_path]
     done = call(python, "-m", "pytest", *options, PLUGIN / "test_example.py", folder=tmp_path)
     assert done.returncode == 0, done.stdout
-    assert "10 passed" in done.stdout
+    assert "12 passed" in done.stdout

@@ -108,7 +108,7 @@ def test_the_results_page_has_the_original_documents_tables_to_the_byte(folder):
 def test_the_results_page_is_written_once_and_a_second_time_not_at_all(folder):
     found = envbench("report", cwd=folder)
     assert (found.returncode, found.stdout) == (0, ""), found.stderr
-    assert found.stderr == "wrote results/README.md (7 figures)\n"
+    assert found.stderr.startswith("wrote results/README.md (7 figures)\nwrote results/plots/")
     page = folder / "results" / "README.md"
     expected = blocks_of((GOLDEN / "results_page.md").read_text())
     written = blocks_of(page.read_text())
@@ -311,7 +311,8 @@ def test_ten_thousand_records_are_reported_within_three_seconds(tmp_path):
     before = _children_cpu_s()  # what other programs do meanwhile does not count
     found = envbench("report", cwd=tmp_path)
     assert _children_cpu_s() - before < 3
-    assert (found.returncode, found.stderr) == (0, "wrote results/README.md (200 figures)\n")
+    assert found.returncode == 0
+    assert "wrote results/README.md (200 figures)\n" in found.stderr
 
 
 def _children_cpu_s() -> float:

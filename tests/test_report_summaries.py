@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
-from made_records import OTHER, make_fact, make_failure, make_plan, make_run, measured_plan
+from made_records import (
+    OTHER,
+    make_fact,
+    make_failure,
+    make_plan,
+    make_run,
+    make_windows,
+    measured_plan,
+)
 
 from envbench.machine import Match, Profile, Table
 from envbench.model import Audit, Run, Times, Verification, digest
@@ -116,7 +125,9 @@ def test_every_row_has_its_command_and_every_machine_its_fingerprint() -> None:
     assert "Laptop is Intel(R) Core(TM) i7-8750H CPU @ 2.20GHz, 12 CPUs, 16 GiB." in text
 
 
-@pytest.mark.parametrize("name", ["overview", "single", "costs", "equal work", "commands"])
+@pytest.mark.parametrize(
+    "name", ["overview", "single", "recommendation", "costs", "equal work", "commands"]
+)
 def test_a_summary_of_nothing_is_an_empty_block_that_a_page_does_not_get(name: str) -> None:
     found = pieces(select([]), {"laptop": LAPTOP})
     marker = f"<!-- envbench: {name} -->"
@@ -145,3 +156,68 @@ def test_an_unknown_block_of_ours_is_told_with_the_nearest() -> None:
     marker = "<!-- envbench: overvew -->"
     outcome = filled(f"{marker}\nx\n{marker}\n", "D.md", found)
     assert any("D.md:1" in told and "'envbench: overview'" in told for told in outcome.warnings)
+
+
+# ---------------------------------------------------------------- recommendation
+
+
+def spread(speeds: dict[tuple[str, int], tuple[int, ...]], **given: Any) -> list[Any]:
+    """A plan whose rounds differ: (backend, numenv) -> steps a window of each round."""
+    records: list[Any] = []
+    for each in measured_plan(dict.fromkeys(speeds, 1), **given):
+        if isinstance(each, Run):
+            steps = speeds[each.cell.backend, each.cell.numenv][each.round]
+            each = msgspec.structs.replace(each, measured=make_windows([steps] * 4))
+        records.append(each)
+    return records
+
+
+FAST, AS_FAST, SLOW = (200, 204, 198, 202, 199), (201, 197, 203, 199, 202), (99, 101, 100, 98, 102)
+
+
+def test_the_best_is_recommended_with_what_cannot_be_told_from_it() -> None:
+    records = spread(
+        {
+            ("for-loop", 1): SLOW,
+            ("envpool-sync", 8): AS_FAST,
+            ("envpool-async", 4): SLOW,
+            ("envpool-async", 8): FAST,
+        }
+    )
+    text = block(records, "recommendation")
+    table = grid(text, "Recommendation - Atari - Laptop")
+    assert table["highest FPS"][:2] == ["**EnvPool (async) at 8**", "3209.60"]
+    assert "Within the noise of the highest: EnvPool (sync) at 8. That is a tie." in text
+    assert "The highest of 4 figures is flattered by chance" in text
+    assert "beyond" not in text
+
+
+def test_where_more_environments_gain_nothing_that_is_said() -> None:
+    records = spread({("envpool-async", 4): AS_FAST, ("envpool-async", 8): FAST})
+    text = block(records, "recommendation")
+    assert (
+        "EnvPool (async) gains nothing that can be told from noise beyond 4 environments." in text
+    )
+    assert "Nothing else is within the noise of it." in text
+
+
+def test_one_process_and_thrift_have_rows_of_their_own() -> None:
+    records = spread({("subprocess", 8): FAST, ("for-loop", 1): SLOW})
+    table = grid(block(records, "recommendation"), "Recommendation - Atari - Laptop")
+    assert table["highest FPS"][0] == "**Subprocess at 8**"
+    assert table["highest FPS in one process"][0] == "**For-loop at 1**"
+    # five runs of a CPU second each: 4 windows of 200 steps and 4 frames a step
+    assert table["most frames a CPU second"][2] == "3210"
+
+
+def test_other_work_and_a_quick_look_are_never_recommended() -> None:
+    cheap = spread(
+        {("envpool-async", 8): (900, 901, 902, 903, 904)},
+        plan_id="cheap",
+        cell={"variant": {"actions": "constant"}, "settings": {"actions": "constant"}},
+    )
+    quick = measured_plan({("ale-vector", 8): 999}, plan_id="quick", repeats=1, quick=True)
+    records = [*spread({("for-loop", 1): SLOW, ("envpool-sync", 8): FAST}), *cheap, *quick]
+    assert "EnvPool (sync) at 8" in block(records, "recommendation")
+    assert "constant" not in block(records, "recommendation")
+    assert "ALE" not in block(records, "recommendation")

@@ -113,8 +113,10 @@ def test_all_lists_what_cannot_run_here_and_exits_0(place: Place, faulty_python:
 
 
 @slow
+@pytest.mark.compiles
 def test_all_gives_a_row_for_every_backend_that_can_run_here(place: Place) -> None:
-    words = ("--env", "mujoco", "--numenv", 2, "--total-step", 5, "--repeats", 1)
+    # Four, as in the tests of brax and mjx: then their programs are there already.
+    words = ("--env", "mujoco", "--numenv", 4, "--total-step", 5, "--repeats", 1)
     started = place.start("run", *words, "--backend", "all", "--json")
     out, err = started.communicate(timeout=560)  # some compile for a minute
     assert started.returncode == 0, err

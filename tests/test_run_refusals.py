@@ -60,6 +60,34 @@ def test_an_unknown_name_is_a_usage_error_with_the_known_ones_and_the_nearest(
         assert name in message
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--env", "atari", "--env", "mujoco"], "given more than once: 'atari' and 'mujoco'"),
+        (["--env", "atari", "--numenv", 2, "--numenv", 2], "names 2 twice"),
+        (["--env", "atari", "--task", ""], "--task is empty"),
+        (["--machine", "Laptop"], "Did you mean 'laptop'?"),
+        (["--env", "atari", "--backend", "envpool-numa", "--numenv", 4, "--numa-node", "0",
+          "--numa-node", "0"], "core 0 is named twice"),
+        (["--env", "atari", "--backend", "sample-factory", "--numenv", 4,
+          "--set", "worker_splits=2"], "has to be a multiple of worker_splits"),
+    ],
+)  # fmt: skip
+def test_what_contradicts_itself_is_a_usage_error(
+    place: Place, words: Sequence[object], says: str
+) -> None:
+    assert says in refused(place, *words)
+
+
+@slow
+def test_a_task_of_another_family_is_told_as_that(place: Place) -> None:
+    done = place.run(
+        "run", "--env", "atari", "--task", "Ant-v3", "--backend", "for-loop", "--numenv", 1
+    )
+    assert done.code == 2
+    assert "It is a mujoco task: --env mujoco" in done.err
+
+
 @slow
 @pytest.mark.parametrize("backend", ["for-loop", "envpool-sync", "all"])
 def test_an_unknown_task_is_found_by_a_probe(place: Place, backend: str) -> None:

@@ -87,6 +87,10 @@ def test_an_interpreter_that_is_none_is_wrong_usage(tmp_path: Path) -> None:
             parse_overrides([text])
     with pytest.raises(UnknownName, match="Did you mean 'for-loop'"):
         parse_overrides([f"forloop={sys.executable}"])
+    with pytest.raises(UnknownName, match="no-backend"):
+        parse_overrides(["no-backend=/no/such/python"])
+    with pytest.raises(UsageError, match=r"is not a Python 3\.8 or newer"):
+        parse_overrides(["for-loop=true"])
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "python").symlink_to(sys.executable)
     with pytest.raises(UsageError) as caught:
@@ -125,7 +129,7 @@ def test_a_folder_that_happens_to_have_the_librarys_name_is_no_library(
 
 def test_a_library_that_no_installer_has_is_told_with_where_to_get_it() -> None:
     found = status(get("isaac-gym"), {})
-    assert (found.state, found.reason) == ("needs-setup", "isaacgym is not installed")
+    assert (found.state, found.reason) == ("unavailable", "isaacgym is not installed")
     assert "https://developer.nvidia.com/isaac-gym" in found.fix
     assert "--python isaac-gym=PATH" in found.fix
 
@@ -301,7 +305,7 @@ def test_setup_goes_on_after_a_backend_that_cannot_be_set_up_and_exits_3() -> No
     assert done.exit_code == 3
     rows = json.loads(done.stdout)["backends"]
     assert [(row["name"], row["status"]) for row in rows] == [
-        ("isaac-gym", "needs-setup"),
+        ("isaac-gym", "unavailable"),
         ("for-loop", "ready"),
     ]
     assert rows[1]["python"] == sys.executable

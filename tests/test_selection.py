@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envbench.cli.selection import Asked, cells
+from envbench.cli.selection import Asked, cells, settings_without
 from envbench.errors import UnknownName, UsageError
 from envbench.machine import Profile, Table
 
@@ -74,11 +75,47 @@ def test_a_ceiling_is_measured_on_request_with_an_environment_a_core() -> None:
         named(family="atari", backends=["ceiling"], numenv=[4])
 
 
-def test_a_cell_with_fewer_environments_than_nodes_is_left_empty() -> None:
+def test_a_cell_with_fewer_environments_than_nodes_is_left_empty(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2}, raising=False)
     nodes = {"family": "atari", "settings": {"nodes": "0/1/2"}}
     assert named(**nodes, backends=["envpool-numa"]) == [("atari", "envpool-numa", 8)]
     with pytest.raises(UsageError, match="envpool-numa has 3 nodes here"):
         named(**nodes, backends=["envpool-numa"], numenv=[1, 2])
+
+
+@pytest.mark.parametrize(
+    ("nodes", "says"), [("0/7", "core 7 may not be used"), ("0-1/1", "core 1 is named twice")]
+)
+def test_nodes_of_cores_that_are_not_there_are_refused_before_anything_runs(
+    monkeypatch: pytest.MonkeyPatch, nodes: str, says: str
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
+    with pytest.raises(UsageError, match=says):
+        named(family="atari", backends=["envpool-numa"], numenv=[4], settings={"nodes": nodes})
+
+
+@pytest.mark.parametrize(
+    ("numenv", "settings", "says"),
+    [
+        (4, {"envs_per_worker": "3"}, r"numenv \(4\) has to be a multiple of envs_per_worker"),
+        (4, {"worker_splits": "2"}, r"envs_per_worker \(1\) has to be a multiple of worker_splits"),
+    ],
+)
+def test_environments_that_cannot_be_shared_out_are_refused_before_anything_runs(
+    numenv: int, settings: dict[str, str], says: str
+) -> None:
+    with pytest.raises(UsageError, match=says):
+        named(family="atari", backends=["sample-factory"], numenv=[numenv], settings=settings)
+
+
+def test_a_setting_that_some_of_the_chosen_lack_is_told() -> None:
+    asked = Asked(
+        family="atari", backends=["for-loop", "envpool-sync"], numenv=[2],
+        settings={"resize": "bilinear"},
+    )  # fmt: skip
+    assert settings_without(asked, cells(asked, PROFILE)) == {"resize": ["for-loop"]}
 
 
 def test_without_a_family_a_named_backend_is_taken_where_it_runs() -> None:

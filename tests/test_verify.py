@@ -84,13 +84,38 @@ def test_contact_forces_are_no_part_of_what_is_compared() -> None:
     assert max(compare("mujoco", "env", "for-loop", led, own).distances) == 0.0
 
 
-def test_of_a_games_stack_the_newest_frame_is_compared_in_grey_levels() -> None:
+def test_of_a_games_stack_the_newest_frame_is_compared_and_all_of_it_once_it_is_full() -> None:
     led, own = trace(shape=(4, 84, 84)), trace(shape=(4, 84, 84))
-    own.observations[:, :, :3] = 0.0
-    own.observations[4, 0, 3] += 1.0
+    own.observations[:3, :, :3] = 0.0  # what stood there before the first frame: the library's own
+    own.observations[4, 0, 3, 7, 7] += 50.0  # one pixel of the newest, as of a ball elsewhere
+    own.observations[6, 1, 0, 7, 7] += 60.0  # and of the oldest
     apart = compare("atari", "env", "for-loop", led, own)
     assert apart.distances[:4] == [0.0] * 4
-    assert apart.distances[4] == pytest.approx(1.0)
+    assert apart.distances[4] == pytest.approx(50.0)
+    assert apart.distances[6] == pytest.approx(60.0)
+    assert agreed(STANDARDS["atari", "env"], apart) == 4
+
+
+def test_an_episode_that_ends_elsewhere_is_other_work() -> None:
+    led, own = trace(), trace()
+    own.ended[1, 0] = True
+    apart = compare("mujoco", "env", "for-loop", led, own)
+    assert (apart.same_ends, apart.first_other_end) == (False, 1)
+    assert equal(STANDARDS["mujoco", "env"], apart) is False
+    own.ended[:] = False
+    own.ended[10, 0] = True  # long after engines may part
+    assert equal(STANDARDS["mujoco", "env"], compare("mujoco", "env", "f", led, own)) is True
+
+
+def test_a_trace_that_is_too_short_proves_nothing_and_a_narrow_or_empty_one_is_none() -> None:
+    brief = Trace(**{name: array[:2] for name, array in vars(trace()).items()})
+    short = compare("atari", "env", "for-loop", trace(), brief)
+    assert equal(STANDARDS["atari", "env"], short) is None
+    with pytest.raises(ValueError, match="no step"):
+        compare("mujoco", "env", "for-loop", trace(), trace(steps=0))
+    narrow = Trace(**{name: array[:, :1] for name, array in vars(trace()).items()})
+    with pytest.raises(ValueError, match="1 of 2 environments"):
+        compare("mujoco", "env", "for-loop", trace(), narrow)
 
 
 def test_what_is_no_number_is_as_far_as_can_be_and_no_crash() -> None:
@@ -153,6 +178,14 @@ def test_the_ledger_lists_what_differs_and_what_is_not_told() -> None:
     }
 
 
+def test_another_task_is_not_held_against_the_default_ones_time_steps() -> None:
+    work = {**ledger.REFERENCE["mujoco", "env"], "timestep_s": 0.002, "observation_shape": [17]}
+    assert ledger.differences("mujoco", "env", work, task="Walker2d-v3") == {}
+    assert set(ledger.differences("mujoco", "env", work, task="Ant-v3")) == {
+        "timestep_s", "observation_shape",
+    }  # fmt: skip
+
+
 # ---------------------------------------------------------------- the verdict
 
 
@@ -161,6 +194,14 @@ def test_equal_work_bears_a_tick() -> None:
     assert (verdict.badge, verdict.refused, verdict.unequal) == ("✓", False, False)
     assert verdict.audit == "80 frames, counted twice"
     assert verdict.lock_step == "equal exactly for 200 of 200 steps (asked: 200)"
+
+
+def test_a_lock_step_that_ended_early_is_told_as_that() -> None:
+    agreement = Agreement(
+        reference="for-loop", distances=[0.0] * 2, reward_distances=[0.0] * 2, same_ends=True
+    )
+    verdict = judge(found(agreement=agreement))
+    assert (verdict.badge, verdict.lock_step) == ("≠", "led for 2 steps only (asked: 200)")
 
 
 def test_a_claim_that_differs_is_refused() -> None:
@@ -227,15 +268,63 @@ def test_a_row_that_parts_from_the_reference_is_never_the_best() -> None:
     assert "**1600.00**" in text
 
 
-def test_the_newest_finding_counts_and_a_failed_one_displaces_none() -> None:
+def test_the_newest_finding_counts_be_it_that_nothing_could_be_found_out() -> None:
     from envbench.model import Failure
 
     old = found(started_utc="2025-11-20T09:00:00Z", responds=False)
     broken = found(
         started_utc="2025-11-21T10:00:00Z", failure=Failure(reason="stalled", message="it hung")
     )
-    (kept,) = select([old, found(), broken]).verified.values()
-    assert kept == found()
+    assert list(select([found(), old]).verified.values()) == [found()]
+    assert list(select([old, broken, found()]).verified.values()) == [broken]
+    assert judge(broken).badge == "–"
+    assert "**3200.00**" in table(broken)  # as if it had never been verified
+
+
+def test_a_figure_of_other_packages_than_were_verified_says_so() -> None:
+    told = "Verified with other packages, or by another envbench"
+    assert told in table(found(runtime="another"))
+    assert told in table(found(worker="another"))
+    assert told not in table(found(runtime="runtime", worker="worker"))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"audit": Audit(calls=10, steps=20, resets=0, frames=None)},
+        {"audit": None},
+        {"agreement": None},
+    ],
+    ids=["uncounted", "no audit", "another engine"],
+)
+def test_what_was_not_counted_twice_and_found_equal_is_never_the_best(given: Any) -> None:
+    verdict = judge(found(**given))
+    assert (verdict.badge, verdict.refused) in (("–", False), ("≠", False))
+    text = table(found(**given))
+    assert "3200.00" in text
+    assert "**3200.00**" not in text
+
+
+def test_settings_that_change_the_work_bear_no_tick() -> None:
+    cell = make_cell("subprocess", variant={"actions": "constant"})
+    assert judge(found(cell)).badge == "≠"
+
+
+def test_of_what_nobody_verified_only_our_own_may_be_the_best() -> None:
+    ours, theirs = make_cell("for-loop", 1), make_cell("their-backend", 1)
+    runs = [
+        make_run(cell, [speed] * 4, round=n)
+        for cell, speed in ((ours, 100), (theirs, 200))
+        for n in range(5)
+    ]
+    (subject,) = (
+        s
+        for s in subjects(select([make_fact(), make_plan([ours, theirs]), *runs]), {}).values()
+        if s.measured
+    )
+    text = render(build(subject))
+    assert "**1600.00**" in text
+    assert "**3200.00**" not in text
 
 
 # ---------------------------------------------------------------- cheats, for real
@@ -324,6 +413,20 @@ def test_a_backend_that_cannot_run_here_is_told_and_the_others_are_verified(plac
     assert done.code == 3
     assert "isaac-gym cannot run mujoco here" in done.err
     assert "✓ For-loop" in done.out
+
+
+@slow
+def test_a_ceiling_is_counted_twice_on_request(place: Place) -> None:
+    done = place.run("verify", "--env", "mujoco", "--backend", "ceiling", "--total-step", 60)
+    assert done.code == 0, done.err
+    assert "counted twice" in done.out
+
+
+@slow
+def test_an_unknown_task_is_wrong_usage(place: Place) -> None:
+    done = place.run("verify", "--env", "mujoco", "--backend", "for-loop", "--task", "Amt-v3")
+    assert done.code == 2
+    assert "Did you mean 'Ant-v3'" in done.err
 
 
 def test_wrong_usage_is_told_before_anything_starts(place: Place) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,13 +54,14 @@ def compare(
 
 
 def _sides(first: str, second: str, results: Path) -> tuple[list[Measured], list[Measured], By]:
-    from envbench import backends
+    from envbench import backends, store
+    from envbench.cli.records import read
     from envbench.report.comparison import by_backend, by_cell, by_machine, rows_of
 
     paths = [Path(first), Path(second)]
     if all(path.exists() for path in paths):
         return _of_path(paths[0]), _of_path(paths[1]), by_cell
-    measured = _measured(results)
+    measured = read(store.files(results)).selection.measured
     names = {found.summary.cell.machine for found in measured}
     if {first, second} <= names:
         return _kept(measured, None, first), _kept(measured, None, second), by_machine
@@ -80,28 +80,10 @@ def _sides(first: str, second: str, results: Path) -> tuple[list[Measured], list
 
 def _of_path(path: Path) -> list[Measured]:
     from envbench import store
+    from envbench.cli.records import read
 
-    if path.is_file():
-        return _select([path])
-    return _select(store.files(path) or sorted(path.glob("*.jsonl")))
-
-
-def _measured(results: Path) -> list[Measured]:
-    from envbench import store
-
-    return _select(store.files(results))
-
-
-def _select(paths: Sequence[Path]) -> list[Measured]:
-    from envbench import store
-    from envbench.cli import tell
-    from envbench.report.selection import select
-
-    readings = [store.read(path) for path in paths]
-    selection = select(record for reading in readings for _, record in reading.records)
-    for warning in [*(w for reading in readings for w in reading.warnings), *selection.warnings]:
-        tell(f"Warning: {warning}")
-    return selection.measured
+    paths = [path] if path.is_file() else store.files(path) or sorted(path.glob("*.jsonl"))
+    return read(paths).selection.measured
 
 
 def _kept(side: list[Measured], family: str | None, machine: str | None) -> list[Measured]:

@@ -30,12 +30,12 @@ import click
 @click.option("--runs", is_flag=True, help="A row a run, of every run on record, not a row a cell.")
 def export(results: Path, output: Path, wanted: str | None, runs: bool) -> None:
     """Write the measurements that a report shows as a flat table: a row a cell."""
-    from envbench.cli.report import recorded
+    from envbench.cli.records import recorded
     from envbench.report.files import write_text
     from envbench.report.frame import neutralised, of_cells, of_runs
 
-    records, selection = recorded(results)
-    frame = of_runs(records) if runs else of_cells(selection.measured)
+    found = recorded(results)
+    frame = of_runs(found.records) if runs else of_cells(found.selection.measured)
     if (wanted or ("jsonl" if output.suffix in (".jsonl", ".json") else "csv")) == "csv":
         text = neutralised(frame).to_csv(index=False)
     else:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from envbench.cli.records import recorded, warn
 from envbench.errors import EnvbenchError, UsageError
 
 if TYPE_CHECKING:
-    from envbench.model import Record
-    from envbench.report.document import Piece
+    from envbench.report.document import Filled, Piece
+    from envbench.report.plots import Kind
     from envbench.report.selection import Measured, Selection
-
-_FIRST_RUN = "envbench run --env atari --backend envpool-async --numenv 8"
 
 
 @click.command()
@@ -38,10 +36,25 @@ _FIRST_RUN = "envbench run --env atari --backend envpool-async --numenv 8"
     type=click.Path(path_type=Path, allow_dash=True),
     help="Write the whole page here, fresh, instead of filling README.md of the results.",
 )
+@click.option(
+    "--format",
+    "wanted",
+    type=click.Choice(["markdown", "html"]),
+    default="markdown",
+    show_default=True,
+    help="html: one file with everything in it, results/report.html unless --output says where.",
+)
+@click.option("--png", is_flag=True, help="Draw the plots as PNG, too.")
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 where a file is out of date.")
 @click.option("--json", "as_json", is_flag=True, help="The cells as one JSON document on stdout.")
 def report(
-    results: Path, into: tuple[Path, ...], output: Path | None, check: bool, as_json: bool
+    results: Path,
+    into: tuple[Path, ...],
+    output: Path | None,
+    wanted: str,
+    png: bool,
+    check: bool,
+    as_json: bool,
 ) -> None:
     """Fill the tables of results/README.md with each cell's newest complete measurement.
 
@@ -50,37 +63,34 @@ def report(
     """
     if as_json and str(output) == "-":
         raise UsageError("--json and --output - would both write to stdout: choose one.")
-    selection = _select(results)
+    if wanted == "html":
+        if into or check or as_json:
+            raise UsageError("--format html goes with --output alone.")
+        return _write_html(results, output or results / "report.html")
+    selection = recorded(results).selection
     files = _files(selection, results, into, output, only_named=as_json)
+    kinds: list[Kind] = ["svg", "png"] if png else ["svg"]
     if check:
-        _compare(files)
+        _compare(files, kinds)
     else:
-        _write(files)
+        _write(files, kinds)
     if as_json:
         _print_cells(selection.measured)
+    return None
 
 
-def _select(results: Path) -> Selection:
-    return recorded(results)[1]
+def _write_html(results: Path, output: Path) -> None:
+    from envbench.machine import catalogue
+    from envbench.report.files import write_text
+    from envbench.report.html_page import archive, html_page
 
-
-def recorded(results: Path) -> tuple[list[Record], Selection]:
-    """What the results hold; what was skipped in them is told on stderr."""
-    from envbench import store
-    from envbench.report.selection import select
-
-    records: list[Record] = []
-    for path in store.files(results):
-        reading = store.read(path)
-        records += [record for _, record in reading.records]
-        _warn(reading.warnings)
-    selection = select(records)
-    _warn(selection.warnings)
-    if not (selection.measured or selection.published):
-        begun = "no finished measurements" if records else "no results"
-        there = "" if str(results) == "results" else f" --results {shlex.quote(str(results))}"
-        raise UsageError(f"there are {begun} in {results}.", hint=f"Make some: {_FIRST_RUN}{there}")
-    return records, selection
+    found = recorded(results)
+    text = html_page(found.selection, catalogue().profiles, archive(found.records, found.origins))
+    if str(output) == "-":
+        click.echo(text, nl=False)
+        return
+    written = write_text(output, text)
+    click.echo(f"{'wrote' if written else 'unchanged:'} {output}", err=True)
 
 
 def _files(
@@ -90,15 +100,15 @@ def _files(
     output: Path | None,
     *,
     only_named: bool,
-) -> dict[Path, tuple[str, int]]:
-    """Each file's new text and number of figures; nothing is written before all are made."""
+) -> dict[Path, Filled]:
+    """Each file as it shall be; nothing is written before all are made."""
     from envbench.machine import catalogue
     from envbench.report.document import fresh
     from envbench.report.files import read_text
     from envbench.report.pieces import pieces
 
     known = catalogue()
-    _warn(known.warnings)
+    warn(known.warnings)
     found = pieces(selection, known.profiles)
     files = {path: _filled(read_text(path), path, found) for path in into}
     if output is not None:
@@ -108,7 +118,7 @@ def _files(
     return files
 
 
-def _results_page(page: Path, found: Mapping[str, Piece]) -> tuple[str, int]:
+def _results_page(page: Path, found: Mapping[str, Piece]) -> Filled:
     from envbench.report.document import extended, fresh
     from envbench.report.files import read_text
 
@@ -116,40 +126,48 @@ def _results_page(page: Path, found: Mapping[str, Piece]) -> tuple[str, int]:
     return _filled(text, page, found)
 
 
-def _filled(text: str, path: Path, found: Mapping[str, Piece]) -> tuple[str, int]:
+def _filled(text: str, path: Path, found: Mapping[str, Piece]) -> Filled:
     from envbench.report.document import filled
 
     outcome = filled(text, str(path), found)
-    _warn(outcome.warnings)
-    return outcome.text, outcome.figures
+    warn(outcome.warnings)
+    return outcome
 
 
-def _compare(files: Mapping[Path, tuple[str, int]]) -> None:
+def _compare(files: Mapping[Path, Filled], kinds: Sequence[Kind]) -> None:
     from envbench.report.files import read_text
+    from envbench.report.picture_files import stale
 
-    stale = [
+    old = [
         str(path)
-        for path, (text, _) in files.items()
-        if not path.exists() or read_text(path) != text
+        for path, filled in files.items()
+        if not path.exists() or read_text(path) != filled.text
     ]
-    if stale:
+    for path, filled in files.items():
+        for picture in filled.pictures:
+            old += [str(drawn) for drawn, _ in stale(path, picture, kinds)]
+    if old:
         raise EnvbenchError(
-            f"out of date: {', '.join(stale)}.", hint="envbench report brings it up to date."
+            f"out of date: {', '.join(old)}.", hint="envbench report brings it up to date."
         )
     for path in files:
         click.echo(f"{path} is up to date.", err=True)
 
 
-def _write(files: Mapping[Path, tuple[str, int]]) -> None:
+def _write(files: Mapping[Path, Filled], kinds: Sequence[Kind]) -> None:
     from envbench.report.files import write_text
+    from envbench.report.picture_files import write
 
-    for path, (text, figures) in files.items():
+    for path, filled in files.items():
         if str(path) == "-":
-            click.echo(text, nl=False)
+            click.echo(filled.text, nl=False)
             continue
-        written = write_text(path, text)
-        count = "1 figure" if figures == 1 else f"{figures} figures"
+        written = write_text(path, filled.text)
+        count = "1 figure" if filled.figures == 1 else f"{filled.figures} figures"
         click.echo(f"{'wrote' if written else 'unchanged:'} {path} ({count})", err=True)
+        for picture in filled.pictures:
+            for drawn in write(path, picture, kinds):
+                click.echo(f"wrote {drawn}", err=True)
 
 
 def _print_cells(measured: Iterable[Measured]) -> None:
@@ -167,10 +185,3 @@ def _print_cells(measured: Iterable[Measured]) -> None:
         for each in measured
     ]
     click.echo(msgspec.json.encode({"schema": SCHEMA, "cells": cells}).decode())
-
-
-def _warn(warnings: Iterable[str]) -> None:
-    from envbench.text import printable
-
-    for warning in warnings:
-        click.echo(f"Warning: {printable(warning)}", err=True)

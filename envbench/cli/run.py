@@ -108,7 +108,7 @@ from envbench.cli.options import (
 )
 @click.option(
     "--seed",
-    type=click.IntRange(0, 2**31 // 1000 - 1),
+    type=click.IntRange(0, 2**31 - 1),
     default=0,
     show_default=True,
     metavar="N",

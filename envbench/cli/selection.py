@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -109,11 +111,28 @@ def _enough(asked: Asked, name: str, numenvs: list[int]) -> list[int]:
     if not any(setting.name == "nodes" for setting in backends.get(name).settings):
         return numenvs
     by_hand = asked.settings.get("nodes", "")
+    _check_cores(by_hand)
     nodes = by_hand.count("/") + 1 if by_hand else numa_nodes()
     enough = [numenv for numenv in numenvs if numenv >= nodes]
     if not enough and asked.backends == [name]:
         raise UsageError(f"{name} has {nodes} nodes here: --numenv takes as many or more.")
     return enough
+
+
+def _check_cores(nodes: str) -> None:
+    """Refuse nodes of cores that may not be used here, or of one core twice."""
+    usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set[int]()
+    seen: set[int] = set()
+    for first, last in re.findall(r"(\d+)(?:-(\d+))?", nodes):
+        cores = set(range(int(first), int(last or first) + 1))
+        if usable and cores - usable:
+            raise UsageError(
+                f"nodes {nodes!r}: core {min(cores - usable)} may not be used here.",
+                hint=f"Cores that may be: {', '.join(map(str, sorted(usable)))}",
+            )
+        if cores & seen:
+            raise UsageError(f"nodes {nodes!r}: core {min(cores & seen)} is named twice.")
+        seen |= cores
 
 
 def _cell(asked: Asked, profile: Profile, family: Family, name: str, numenv: int) -> Cell:
@@ -139,3 +158,23 @@ def _someone_takes(given: dict[str, str], asked: Asked) -> None:
     for key in given:
         if key not in known:
             raise UnknownName("setting", key, known)
+
+
+def settings_without(asked: Asked, wanted: Sequence[Cell]) -> dict[str, list[str]]:
+    """Each setting that was given, and the chosen backends that have no such setting."""
+    missing = {
+        key: list(dict.fromkeys(cell.backend for cell in wanted if key not in cell.settings))
+        for key in asked.settings
+    }
+    return {key: names for key, names in missing.items() if names}
+
+
+def unknown_task(cell: Cell, known: list[str]) -> UnknownName:
+    """The error for a task that the cell's backend does not know."""
+    error = UnknownName(f"{cell.env} task of {cell.backend}", cell.task, known)
+    owner = next((f for f, task in DEFAULT_TASK.items() if task == cell.task), None)
+    if owner is not None:
+        error.hint = f"It is a {owner} task: --env {owner}"
+    elif cell.env == "gym" and ":" not in cell.task:
+        error.hint += ". A task of your own package is written my_package:MyEnv-v0"
+    return error

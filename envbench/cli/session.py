@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envbench.cli import tell
-from envbench.errors import CELL_FAILED, BackendUnavailable, EnvbenchError, Interrupted, UnknownName
+from envbench.errors import CELL_FAILED, BackendUnavailable, EnvbenchError, Interrupted, UsageError
 
 if TYPE_CHECKING:
     from envbench.campaign import Campaign
@@ -37,7 +37,7 @@ class Session:
 
     def carry_out(self) -> None:
         from envbench import lock, store
-        from envbench.cli.selection import cells
+        from envbench.cli.selection import cells, settings_without
         from envbench.machine import choose, fingerprint, valid_name
         from envbench.runtimes import parse_overrides
 
@@ -53,6 +53,8 @@ class Session:
         self._say_other_hardware(profile)
         wanted = cells(asked, profile, self.fingerprint.usable_cpus)
         self.say_plugin_warnings()
+        for name, without in settings_without(asked, wanted).items():
+            tell(f"Note: {name} is no setting of {', '.join(without)}: measured without it.")
         store.check_folder(self.given["results"], profile.name)
         with lock.acquire(wait=self.given["wait"], on_wait=tell):
             self._measure_all(asked, measure, profile, wanted)
@@ -154,11 +156,17 @@ class Session:
         A backend that was named and cannot run stays, as a failure (exit 3); of ``all``, those
         that cannot run are only listed.
         """
+        from envbench.cli.selection import unknown_task
+
         for (family, name), trouble in cannot.items():
             knows = any(c.env == family and (family, c.backend) not in cannot for c in wanted)
             if trouble.known_tasks is not None and not (asked.takes_all and knows):
-                task = next(c.task for c in wanted if (c.env, c.backend) == (family, name))
-                raise _unknown_task(family, name, task, trouble.known_tasks)
+                cell = next(c for c in wanted if (c.env, c.backend) == (family, name))
+                raise unknown_task(cell, trouble.known_tasks)
+            if trouble.own_package and not knows:
+                raise UsageError(
+                    f"--task {trouble.task}: {trouble.failure.message}", hint=trouble.failure.hint
+                )
             tell(f"{name} cannot run {family} here: {trouble.failure.message}")
             nothing_left = len(cannot) == len({(c.env, c.backend) for c in wanted})
             if trouble.failure.hint and (nothing_left or not asked.takes_all):
@@ -248,10 +256,3 @@ class Session:
             other_hardware=self.other_hardware,
         )
         self.exit_code = self.exit_code or (CELL_FAILED if failed else 0)
-
-
-def _unknown_task(family: str, backend: str, task: str, known: list[str]) -> UnknownName:
-    error = UnknownName(f"{family} task of {backend}", task, known)
-    if family == "gym" and ":" not in task:
-        error.hint += ". A task of your own package is written my_package:MyEnv-v0"
-    return error

@@ -23,6 +23,7 @@ from envbench.cli.options import (
     joined,
     only_one,
 )
+from envbench.errors import Interrupted
 
 if TYPE_CHECKING:
     from envbench.model import Cell, Verification
@@ -143,11 +144,12 @@ class _Verifying:
             family=self.given["family"],
             task=self.given["task"],
             backends=self.given["backend_names"],
-            numenv=[self.given["numenv"]],
+            # a ceiling has as many environments as there are cores, and takes no number
+            numenv=None if self.given["backend_names"] == ["ceiling"] else [self.given["numenv"]],
             settings=dict(self.given["given"]),
             frame_skip=self.given["frame_skip"],
         )
-        chosen = [cell for cell in cells(asked, self.profile) if cell.kind != "ceiling"]
+        chosen = cells(asked, self.profile, self.fingerprint.usable_cpus)
         for cell in list(chosen):
             standard = STANDARDS.get((cell.env, cell.kind))
             if standard and not any(_same_group(cell, c, standard.reference) for c in chosen):
@@ -162,6 +164,7 @@ class _Verifying:
         return chosen, asked.takes_all
 
     def _ready(self, cells: list[Cell]) -> tuple[dict[tuple[str, str], Ready], int]:
+        from envbench.cli.selection import unknown_task
         from envbench.errors import UNAVAILABLE, BackendUnavailable
         from envbench.preflight import Ready, check
         from envbench.runtimes import parse_overrides
@@ -174,6 +177,8 @@ class _Verifying:
             if isinstance(found, Ready):
                 ready[cell.env, cell.backend] = found
                 continue
+            if found.known_tasks is not None and not self.takes_all:
+                raise unknown_task(cell, found.known_tasks)
             tell(f"{cell.backend} cannot run {cell.env} here: {found.failure.message}")
             tell(f"  {found.failure.hint}")
             exit_code = exit_code if self.takes_all else UNAVAILABLE
@@ -195,15 +200,20 @@ class _Verifying:
         calls = self.given["total_step"]
         verifier = Verifier(ready, machine.hash, self.given["seed"], calls)
         runtimes: set[str] = set()
-        found = []
-        for cell in in_order(cells):
-            tell(f"verifying {cell.key} …")
-            verification, runtime = verifier.check(cell)
-            if runtime is not None and runtime.hash not in runtimes:
-                store.append(path, runtime)
-                runtimes.add(runtime.hash)
-            store.append(path, verification)
-            found.append(verification)
+        found: list[Verification] = []
+        try:
+            for cell in in_order(cells):
+                tell(f"verifying {cell.key} …")
+                verification, runtime = verifier.check(cell)
+                if runtime is not None and runtime.hash not in runtimes:
+                    store.append(path, runtime)
+                    runtimes.add(runtime.hash)
+                store.append(path, verification)
+                found.append(verification)
+        except Interrupted as stop:
+            self.exit_code = stop.exit_code
+            tell(f"Stopped. {len(found)} of {len(cells)} are in {path}; begin again for the rest.")
+            return found
         tell(f"Recorded in {path}; `envbench report` shows it beside the figures.")
         return found
 
@@ -218,7 +228,7 @@ class _Verifying:
             click.echo(_tables(found))
         wrong = any(verdict.refused or verdict.unequal for verdict in verdicts)
         if wrong or any(each.failure for each in found):
-            self.exit_code = CELL_FAILED
+            self.exit_code = self.exit_code or CELL_FAILED
 
 
 def _same_group(cell: Cell, other: Cell, reference: str) -> bool:

@@ -13,6 +13,7 @@ from difflib import get_close_matches
 
 from envbench.errors import UsageError
 from envbench.report import blocks
+from envbench.report.curves import Picture
 
 _PAGE = """\
 # Results
@@ -20,7 +21,8 @@ _PAGE = """\
 Frames per second of reinforcement-learning environments, by number of environments (across) and
 way of running them (down), measured by envbench. Each entry is total frames over total time of
 several fresh processes; `frame_skip` is multiplied in, and steps per second are in
-`envbench report --json`. The best measured figure of each column is bold.
+`envbench report --json`. The best measured figure of each column is bold, among rows that do the
+same work.
 
 To measure a machine's profile and fill these tables:
 
@@ -43,23 +45,27 @@ class Piece:
     ``chapter`` is the heading under which a results page has it, ``figures`` how many measured or
     published figures it brings, ``write`` makes the block's new text of what stands in it.
     ``live``: it has something to say; one that has not is only written where a block is empty.
-    ``always``: a new page has it even so, as an empty table.
+    ``page``: a new page has it. ``pictures`` are what it links to, in a folder ``plots`` beside the
+    document.
     """
 
     heading: str
     chapter: str
     write: Callable[[str], str]
     live: bool
+    page: bool
     figures: int = 0
-    always: bool = False
+    pictures: tuple[Picture, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Filled:
-    """A document after filling: its text, how many figures went in, what was odd."""
+    """A document after filling: its text, how many figures went in, the pictures that it links
+    to, what was odd."""
 
     text: str
     figures: int = 0
+    pictures: list[Picture] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
 
@@ -68,9 +74,7 @@ def fresh(pieces: Mapping[str, Piece]) -> str:
     parts = [_PAGE]
     for chapter in dict.fromkeys(piece.chapter for piece in pieces.values()):
         headings = [
-            name
-            for name, piece in pieces.items()
-            if piece.chapter == chapter and (piece.live or piece.always)
+            name for name, piece in pieces.items() if piece.chapter == chapter and piece.page
         ]
         if headings:
             parts += [f"### {chapter}\n", *map(_empty_block, headings)]
@@ -90,6 +94,7 @@ def filled(text: str, source: str, pieces: Mapping[str, Piece]) -> Filled:
         )
     contents: dict[str, str] = {}
     warnings, figures, live = misspelt, 0, False
+    pictures: list[Picture] = []
     for block in found:
         piece = pieces.get(block.heading)
         inner = text[block.start : block.end]
@@ -99,9 +104,15 @@ def filled(text: str, source: str, pieces: Mapping[str, Piece]) -> Filled:
             contents[block.heading] = piece.write(inner)
             figures += piece.figures
             live = live or piece.live
+            pictures += piece.pictures
     if not live:
         warnings.append(f"{source}: no result belongs into any of its tables")
-    return Filled(text=blocks.fill(text, found, contents), figures=figures, warnings=warnings)
+    return Filled(
+        text=blocks.fill(text, found, contents),
+        figures=figures,
+        pictures=pictures,
+        warnings=warnings,
+    )
 
 
 def _misspelt(text: str, source: str, pieces: Mapping[str, Piece]) -> list[str]:

@@ -13,7 +13,7 @@ NOTE = (
     "`envbench verify`: the same steps counted a second way (audit), the same start and actions "
     "as the reference (lock-step), and in what a step differs from the reference's. ✓ counted "
     "twice and equal; ≠ counted twice, other work or another engine; ✗ refused, no figure is "
-    "shown; – nothing could be found out."
+    "shown; – not counted a second way."
 )
 
 

@@ -23,12 +23,26 @@ def read_text(path: Path) -> str:
         raise UsageError(f"cannot read {path}: {error.strerror}.") from error
 
 
+def read_bytes(path: Path) -> bytes:
+    """What a file of ours holds; nothing where there is none, or it is too large to be one."""
+    try:
+        if not path.is_file() or path.stat().st_size > MAX_DOCUMENT_BYTES:
+            return b""
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
 def write_text(path: Path, text: str) -> bool:
     """Put the text there atomically, keeping the file's mode; False where it stands already.
 
     A link is followed: the document that it names is replaced, not the link.
     """
-    data = text.encode("utf-8", "surrogateescape")
+    return write_bytes(path, text.encode("utf-8", "surrogateescape"))
+
+
+def write_bytes(path: Path, data: bytes) -> bool:
+    """The same with bytes."""
     try:
         target = Path(os.path.realpath(path))
         if (target.exists() and not target.is_file()) or str(target).startswith("/proc/"):

@@ -33,7 +33,7 @@ MARKS = {
     "✓": "Does the reference's work",
     "≠": "Does other work than the reference",
     "✗": "Refused",
-    "–": "Not verified",
+    "–": "Not counted a second way",
 }
 
 
@@ -47,13 +47,16 @@ def of_entry(found: Measured, profile: Profile | None) -> list[str]:
     return notes
 
 
-def of_verification(found: Verification) -> list[str]:
-    """What is to be known of a row's work beside its badge (``envbench verify``)."""
+def of_verification(found: Verification, *, stale: bool = False) -> list[str]:
+    """What is to be known of a row's work beside its badge (``envbench verify``). ``stale``: it
+    was measured with other packages, or by another envbench, than it was verified with."""
     verdict = judge(found)
     told = [text for text in (verdict.audit, verdict.lock_step) if text]
     sentence = markdown("; ".join(told), 300) + "."
     if verdict.differences:
         sentence += f" Differs in {markdown(', '.join(verdict.differences), 600)}."
+    if stale:
+        sentence += " Verified with other packages, or by another envbench, than it was measured."
     return [f"{MARKS[verdict.badge]}: {sentence}"]
 
 

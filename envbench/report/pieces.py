@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from envbench.machine import Profile
-from envbench.model import Published
-from envbench.report import costs, equal_work, overview, provenance
+from envbench.model import DEFAULT_TASK, Published, digest
+from envbench.report import costs, equal_work, overview, provenance, recommendation
+from envbench.report.curves import FOLDER, Picture, gallery, picture
 from envbench.report.document import Piece
+from envbench.report.escape import comment, markdown
 from envbench.report.existing import parse
 from envbench.report.markdown import render
 from envbench.report.published import by_heading, table
@@ -16,8 +20,8 @@ from envbench.report.selection import Selection
 from envbench.report.subjects import FAMILY_TITLES, Subject, subjects
 from envbench.report.table import Table, build
 
-OVERVIEW, DETAILS, PUBLISHED = "Overview", "Details", "Published by others"
-CHAPTERS = [OVERVIEW, *FAMILY_TITLES.values(), DETAILS, PUBLISHED]
+OVERVIEW, PLOTS, DETAILS, PUBLISHED = "Overview", "Plots", "Details", "Published by others"
+CHAPTERS = [OVERVIEW, PLOTS, *FAMILY_TITLES.values(), DETAILS, PUBLISHED]
 
 _Tables = Callable[[Sequence[Subject]], list[Table]]
 
@@ -25,6 +29,7 @@ _Tables = Callable[[Sequence[Subject]], list[Table]]
 SUMMARIES: dict[str, tuple[str, _Tables]] = {
     "envbench: overview": (OVERVIEW, overview.highest),
     "envbench: single": (OVERVIEW, overview.single),
+    "envbench: recommendation": (OVERVIEW, recommendation.tables),
     "envbench: costs": (DETAILS, costs.tables),
     "envbench: equal work": (DETAILS, equal_work.tables),
     "envbench: commands": (DETAILS, provenance.tables),
@@ -32,12 +37,14 @@ SUMMARIES: dict[str, tuple[str, _Tables]] = {
 
 
 def pieces(selection: Selection, profiles: Mapping[str, Profile]) -> dict[str, Piece]:
-    """Every piece, by chapters: summaries, a table for each machine, family and task, published
-    figures."""
+    """Every piece, by chapters: summaries, plots, a table for each machine, family and task,
+    published figures."""
     found = list(subjects(selection, profiles).values())
     published = by_heading(selection.published, profiles).items()
     made = [
         *(_summary(name, chapter, tables(found)) for name, (chapter, tables) in SUMMARIES.items()),
+        *_galleries(found),
+        *_plots(found, selection.published),
         *map(_table, found),
         *(_published(name, figures) for name, figures in published),
     ]
@@ -45,11 +52,15 @@ def pieces(selection: Selection, profiles: Mapping[str, Profile]) -> dict[str, P
     return {piece.heading: piece for piece in made}
 
 
+# ---------------------------------------------------------------- tables
+
+
 def _summary(name: str, chapter: str, tables: Sequence[Table]) -> Piece:
     return Piece(
         heading=name,
         chapter=chapter,
         live=bool(tables),
+        page=bool(tables),
         write=lambda _: "\n\n".join(map(render, _noted_once(tables))),
     )
 
@@ -69,8 +80,8 @@ def _table(subject: Subject) -> Piece:
         heading=subject.heading,
         chapter=FAMILY_TITLES[subject.env],
         live=bool(subject.measured),
+        page=True,
         figures=len(subject.measured),
-        always=True,
         write=lambda inner: render(build(subject, parse(inner))),
     )
 
@@ -80,6 +91,63 @@ def _published(name: str, figures: Sequence[Published]) -> Piece:
         heading=name,
         chapter=PUBLISHED,
         live=True,
+        page=True,
         figures=len(figures),
         write=lambda inner: render(table(name, figures, parse(inner))),
+    )
+
+
+# ---------------------------------------------------------------- plots
+
+
+def _plots(found: Sequence[Subject], published: Sequence[Published]) -> list[Piece]:
+    """One a machine, family and task that has figures, measured or published."""
+    made = []
+    for subject in found:
+        theirs = [each for each in published if not subject.section and _same(subject, each)]
+        words = [*_words(subject), comment(subject.name) or "?"]
+        drawn = picture(_slug(words), subject, theirs)
+        if drawn.panels[0].curves:
+            made.append(_plot(words, drawn, page=bool(subject.measured)))
+    return made
+
+
+def _galleries(found: Sequence[Subject]) -> list[Piece]:
+    """One a family and task that several machines have been measured for."""
+    groups: dict[tuple[str, ...], list[Subject]] = defaultdict(list)
+    for subject in found:
+        if any(each.summary.fps is not None for each in subject.measured):
+            groups[_words(subject)].append(subject)
+    return [
+        _plot(list(words), gallery(_slug(words), group), page=len(group) > 1)
+        for words, group in groups.items()
+    ]
+
+
+def _same(subject: Subject, figure: Published) -> bool:
+    return (subject.name, subject.env, subject.task) == (figure.machine, figure.env, figure.task)
+
+
+def _words(subject: Subject) -> tuple[str, ...]:
+    """What a marker says of a subject besides its machine: ``atari``, ``mujoco physics``."""
+    task = "" if subject.task == DEFAULT_TASK.get(subject.env) else comment(subject.task) or "?"
+    return tuple(word for word in (subject.env, task, subject.section) if word)
+
+
+def _slug(words: Sequence[str]) -> str:
+    """A file's name; where that takes away from the words, with a few digits that tell it apart."""
+    whole = "-".join(words)
+    plain = re.sub(r"[^a-zA-Z0-9._-]+", "-", whole).strip("-.")[:80] or "plot"
+    return plain if plain == whole else f"{plain}-{digest(whole)[:6]}"
+
+
+def _plot(words: Sequence[str], drawn: Picture, *, page: bool) -> Piece:
+    told = f"{drawn.title}: frames per second by number of environments"
+    return Piece(
+        heading=f"envbench: plot {' '.join(words)}",
+        chapter=PLOTS,
+        live=True,
+        page=page,
+        pictures=(drawn,),
+        write=lambda _: f"![{markdown(told)}]({FOLDER}/{drawn.name}.svg)",
     )

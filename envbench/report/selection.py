@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -49,6 +49,8 @@ class Measured:
     when: str
     quick: bool
     fingerprint: Fingerprint | None
+    runtime: str  # hash of the interpreter and packages of its last run
+    times: int = 1  # complete measurements of this cell on record
     ran: str = ""  # the library's own task, where it is another than the one asked for
 
     @property
@@ -121,7 +123,10 @@ def select(records: Iterable[Record]) -> Selection:
             every[slot].append(found)
         if unfinished:
             warnings.append(_unfinished(plan, unfinished))
-    best = {slot: max(measured, key=lambda m: m.rank) for slot, measured in every.items()}
+    best = {
+        slot: replace(max(measured, key=lambda m: m.rank), times=len(measured))
+        for slot, measured in every.items()
+    }
     if aside := sum(_newer(each, best[slot]) for slot, each in every.items()):
         warnings.append(
             f"{aside} newer measurement{'s' if aside > 1 else ''} set aside: what has no interval "
@@ -136,8 +141,8 @@ def select(records: Iterable[Record]) -> Selection:
 
 
 def _newest(verified: Iterable[Verification]) -> dict[Row, Verification]:
-    """The newest finding about each row's work; one that failed displaces no other."""
-    order = sorted(verified, key=lambda found: (found.failure is None, found.started_utc))
+    """The newest finding about each row's work, be it that it could not be verified."""
+    order = sorted(verified, key=lambda found: found.started_utc)
     return {row_of(found.cell): found for found in order}
 
 
@@ -192,6 +197,7 @@ def _measured(plan: Plan, runs: list[Run], machines: dict[str, Fingerprint]) -> 
         when=max(run.started_utc for run in runs),
         quick=plan.quick or _seconds(runs) < QUICK.measured_s,
         fingerprint=found,
+        runtime=runs[-1].runtime,
         ran=ran(runs[-1]),
     )
 

@@ -21,10 +21,11 @@ FAMILY_TITLES: dict[Family, str] = {"atari": "Atari", "mujoco": "Mujoco", "gym":
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """A table's subject. ``labels`` are its rows, ``ladder`` the profile's columns, ``machine``
-    the title of its machine."""
+    """A table's subject. ``labels`` are its rows, ``ladder`` the profile's columns, ``name`` is its
+    machine's, ``machine`` that one's title."""
 
     heading: str
+    name: str
     machine: str
     env: Family
     task: str
@@ -120,6 +121,7 @@ def _subject(name: str, profile: Profile | None, key: _Key, group: _Group) -> Su
     ceilings = group.get((family, task, "ceiling"), [])
     return Subject(
         heading=heading(key, profile.title if profile else name),
+        name=name,
         machine=profile.title if profile else name,
         env=family,
         task=task,

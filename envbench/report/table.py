@@ -89,7 +89,7 @@ def build(subject: Subject, existing: Existing | None = None) -> Table:
 
 def _values(subject: Subject, extra: extras.Columns) -> dict[tuple[str, str], Entry]:
     """What is known, by the row's label and the column's heading, both as they are written."""
-    best = _best(subject)
+    best = best_figures(subject)
     values = {
         (markdown(label), name): Entry(written=text)
         for name, texts in extra.items()
@@ -97,7 +97,7 @@ def _values(subject: Subject, extra: extras.Columns) -> dict[tuple[str, str], En
     }
     for label in extra.get(extras.EQUAL_WORK, {}):
         verified = subject.verified[label]
-        sentences = tuple(notes.of_verification(verified))
+        sentences = tuple(notes.of_verification(verified, stale=_stale(label, subject)))
         values[markdown(label), extras.EQUAL_WORK] = Entry(
             written=judge(verified).badge, notes=sentences
         )
@@ -107,6 +107,16 @@ def _values(subject: Subject, extra: extras.Columns) -> dict[tuple[str, str], En
         place = markdown(found.label), str(found.summary.cell.numenv)
         values[place] = _entry(found, best, subject)
     return values
+
+
+def _stale(label: str, subject: Subject) -> bool:
+    """Was the row measured in another runtime, or by another worker, than it was verified in?"""
+    verified = subject.verified[label]
+    return any(
+        (found.runtime, found.plan.worker) != (verified.runtime, verified.worker)
+        for found in subject.measured
+        if found.label == label and found.summary.fps is not None
+    )
 
 
 def _entry(found: Measured, best: dict[int, str], subject: Subject) -> Entry:
@@ -132,14 +142,18 @@ def competes(found: Measured, subject: Subject) -> bool:
     """Whether it may be the best of its column: equal work, as far as anybody knows.
 
     A row whose settings change the work (one constant action, say) does not compete, nor one
-    that ``envbench verify`` saw part from the reference.
+    that ``envbench verify`` did not find equal. Of what was not verified only the built-in backends
+    compete: the project's tests do it for them.
     """
     verified = subject.verified.get(found.label)
-    parted = verified is not None and (judge(verified).refused or judge(verified).unequal)
-    return same_work(found.summary.cell) and not parted
+    if verified is None or verified.failure is not None:
+        equal = backends.is_built_in(found.summary.cell.backend)
+    else:
+        equal = judge(verified).badge == "✓"
+    return equal and same_work(found.summary.cell)
 
 
-def _best(subject: Subject) -> dict[int, str]:
+def best_figures(subject: Subject) -> dict[int, str]:
     """The best measured figure of each column as it is printed: equal ones are all best."""
     best: dict[int, float] = {}
     for found in subject.measured:

@@ -1,0 +1,106 @@
+"""The HTML report in a real browser: sort, filter, open a cell; no error, no request."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from interpreters import not_here
+from made_records import make_windows, measured_plan
+
+from envbench import store
+from envbench.cli import envbench
+
+pytestmark = pytest.mark.slow
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    program = next((found for name in NAMES if (found := shutil.which(name))), None)
+    if program is None:
+        not_here("a Chromium (apt install chromium)")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        made = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield made
+        made.close()
+
+
+@pytest.fixture
+def page(browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.chdir(tmp_path)
+    path = store.new_file(Path("results"), "laptop", "2025-11-20T10:00:00Z")
+    spoilt = make_windows([100, 120, 80, 100], invalid={"2": "steal"})
+    for record in [
+        *measured_plan({("for-loop", 1): 50, ("for-loop", 8): 40, ("envpool-async", 8): 90}),
+        *measured_plan({("subprocess", 12): 30}, plan_id="b", run={"measured": spoilt}),
+    ]:
+        store.append(path, record)
+    done = CliRunner().invoke(envbench, ["report", "--format", "html"])
+    assert done.exit_code == 0, done.stderr
+    opened = browser.new_page(viewport={"width": 1200, "height": 900})
+    trouble: list[str] = []
+    opened.on("console", lambda message: trouble.append(message.text))
+    opened.on("pageerror", lambda error: trouble.append(str(error)))
+    opened.on("request", lambda request: trouble.append(request.url))
+    opened.goto(Path("results/report.html").resolve().as_uri())
+    yield opened
+    opened.close()
+    own = Path("results/report.html").resolve().as_uri()
+    assert [each for each in trouble if each != own and not each.startswith("data:")] == []
+
+
+def column(page: Any, number: int) -> list[str]:
+    rows = page.locator("#cells tbody tr:not([hidden])")
+    return [rows.nth(i).locator("td").nth(number).inner_text() for i in range(rows.count())]
+
+
+def test_a_click_on_a_heading_sorts_by_numbers_and_another_the_other_way(page: Any) -> None:
+    fps = page.locator("#cells thead button", has_text="FPS")
+    fps.click()
+    assert column(page, 5) == ["1706.67", "1440.00", "800.00", "640.00"]
+    assert page.locator("#cells th[aria-sort='descending']").inner_text().startswith("FPS")
+    fps.click()
+    assert column(page, 5)[0] == "640.00"
+    page.locator("#cells thead button", has_text="environments").click()
+    assert column(page, 4) == ["12", "8", "8", "1"]
+
+
+def test_words_filter_the_rows(page: Any) -> None:
+    page.locator("input[data-table='cells']").fill("for-loop 640")
+    assert column(page, 3) == ["For-loop"]
+    assert page.locator("#cells-count").inner_text() == "1 of 4"
+    page.locator("input[data-table='cells']").fill("")
+    assert page.locator("#cells-count").inner_text() == "4 of 4"
+
+
+def test_a_figure_opens_to_its_runs_windows_and_record(page: Any) -> None:
+    page.locator("#cells tbody tr", has_text="Subprocess").locator("button").click()
+    dialog = page.locator("dialog#cell")
+    assert dialog.is_visible()
+    text = dialog.inner_text()
+    assert "Subprocess, Pong-v5, 12 environments" in text
+    assert "2025-11-20T10-00-00Z.jsonl:" in text
+    assert dialog.locator("section.run").count() == 5
+    first = dialog.locator("svg.series").first
+    assert first.locator("rect.window").count() == 3
+    assert first.locator("rect.invalid").count() == 1
+    assert first.locator("rect.invalid title").text_content() == (
+        "0.50 s: 1,280 FPS (set aside: steal)"
+    )
+    dialog.locator("button.close").click()
+    assert not dialog.is_visible()
+
+
+def test_dark_and_narrow_it_still_holds_together(page: Any) -> None:
+    page.emulate_media(color_scheme="dark")
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert ground == "rgb(13, 17, 23)"
+    page.set_viewport_size({"width": 390, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390

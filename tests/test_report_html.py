@@ -1,0 +1,166 @@
+"""The HTML report: whole in one file, safe whatever names hold, figures traced to records."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from made_records import make_cell, make_failure, make_plan, make_run, measured_plan
+
+from envbench import store
+from envbench.cli import envbench
+
+CEILING = measured_plan({("ceiling", 12): 200}, plan_id="top", cell={"kind": "ceiling"})
+HERE = measured_plan({("for-loop", 1): 50, ("for-loop", 8): 40, ("envpool-async", 8): 90})
+
+
+class Page(HTMLParser):
+    """The elements of a page with their attributes, and the texts of scripts and styles."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self.texts: dict[str, str] = {}
+        self._inside = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.elements.append((tag, dict(attrs)))
+        kind = dict(attrs).get("type", "")
+        self._inside = tag + kind if tag in ("script", "style") else ""
+
+    def handle_data(self, data: str) -> None:
+        if self._inside:
+            self.texts[self._inside] = self.texts.get(self._inside, "") + data
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = ""
+
+    @property
+    def cells(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(self.texts["scriptapplication/json"])["cells"]
+        return found
+
+    def all(self, tag: str) -> list[dict[str, str]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def put(records: list[Any], machine: str = "laptop") -> Path:
+    path = store.new_file(Path("results"), machine, "2025-11-20T10:00:00Z")
+    for record in records:
+        store.append(path, record)
+    return path
+
+
+def made(*words: str) -> tuple[Result, Page]:
+    done = CliRunner().invoke(envbench, ["report", "--format", "html", *words])
+    assert done.exit_code == 0, done.stderr
+    return done, Page(Path("results/report.html").read_text())
+
+
+def test_a_cell_opens_to_its_runs_and_each_names_file_and_line(place: Path) -> None:
+    path = put([*HERE, *CEILING])
+    done, page = made()
+    assert "wrote results/report.html" in done.stderr
+    (cell,) = [c for c in page.cells if (c["label"], c["numenv"]) == ("For-loop", 1)]
+    assert (cell["fps"], cell["low"], cell["high"]) == (800.0, 800.0, 800.0)
+    assert len(cell["runs"]) == 5
+    lines = path.read_text().splitlines()
+    for run in cell["runs"]:
+        name, _, line = run["where"].rpartition(":")
+        assert name == str(path)
+        assert json.loads(lines[int(line) - 1])["run_id"] == run["id"]
+    assert [window[2] for window in cell["runs"][0]["windows"]] == [800.0] * 4
+    assert {c["label"] for c in page.cells} == {"For-loop", "EnvPool (async)", "Ceiling"}
+    buttons = [a for a in page.all("button") if "data-cell" in a]
+    assert {int(a["data-cell"]) for a in buttons} == set(range(len(page.cells)))
+
+
+def test_only_the_shown_plan_of_a_cell_is_in_it(place: Path) -> None:
+    put([*HERE, *measured_plan({("for-loop", 1): 70}, plan_id="newer",
+                               run={"started_utc": "2026-01-01T00:00:00Z"})])  # fmt: skip
+    _, page = made()
+    (cell,) = [c for c in page.cells if (c["label"], c["numenv"]) == ("For-loop", 1)]
+    assert (cell["plan"], len(cell["runs"])) == ("newer", 5)
+
+
+def test_it_needs_no_network_and_runs_no_script_but_its_own(place: Path) -> None:
+    put(HERE)
+    _, page = made()
+    policy = next(a["content"] for a in page.all("meta") if "http-equiv" in a)
+    assert "default-src 'none'" in policy
+    for name, directive in (("script", "script-src"), ("style", "style-src")):
+        digest = hashlib.sha256(page.texts[name].encode()).digest()
+        assert f"{directive} 'sha256-{base64.b64encode(digest).decode()}'" in policy
+    for tag, attributes in page.elements:
+        assert tag not in ("link", "iframe", "object", "embed", "base", "form")
+        assert not any(name.startswith("on") or name == "style" for name in attributes)
+        for name in ("src", "href"):
+            assert attributes.get(name, "data:").startswith("data:")
+
+
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\u2028&amp;{{7*7}}"
+
+
+def test_hostile_names_stay_text(place: Path) -> None:
+    cell = {"task": HOSTILE, "variant": {HOSTILE: HOSTILE}, "settings": {HOSTILE: HOSTILE}}
+    bad = make_cell("subprocess", 8, **cell)
+    failed = make_run(bad, plan_id="2", failure=make_failure(message=HOSTILE))
+    put([*measured_plan({("for-loop", 1): 5}, cell=cell, command=[HOSTILE]),
+         make_plan([bad], plan_id="2"), failed])  # fmt: skip
+    _, page = made()
+    assert len(page.all("script")) == 2
+    assert not [a for a in page.all("img") if a.get("src") == "x"]
+    assert {c["task"] for c in page.cells} == {HOSTILE.replace("\u2028", " ")}
+    assert "49" not in {c["task"] for c in page.cells}
+
+
+def test_a_failed_cell_says_why_and_a_second_time_changes_nothing(place: Path) -> None:
+    cell = make_cell("subprocess", 8)
+    put(
+        [*HERE, make_plan([cell], plan_id="2"), make_run(cell, plan_id="2", failure=make_failure())]
+    )
+    _, page = made()
+    (failed,) = [c for c in page.cells if c["label"] == "Subprocess"]
+    assert failed["fps"] is None
+    assert "No figure: signal: the worker died" in failed["flags"]
+    done, _ = made()
+    assert "unchanged: results/report.html" in done.stderr
+
+
+def test_a_plots_points_bear_their_values(place: Path) -> None:
+    put(HERE)
+    _, page = made()
+    spots = page.all("area")
+    assert [each["title"] for each in spots] == [
+        "For-loop at 1: 800.00 FPS (800–800)",
+        "For-loop at 8: 640.00 FPS (640–640)",
+        "EnvPool (async) at 8: 1,440.00 FPS (1,440–1,440)",
+    ]
+    (image,) = page.all("img")
+    for each in spots:
+        x, y, _ = map(int, each["coords"].split(","))
+        assert 0 < x < int(image["width"])
+        assert 0 < y < int(image["height"])
+    assert re.fullmatch(r"data:image/svg\+xml;base64,[A-Za-z0-9+/=]+", image["src"])
+
+
+@pytest.mark.parametrize("words", [["--into", "x.md"], ["--check"], ["--json"]])
+def test_html_goes_with_no_document_and_no_check(place: Path, words: list[str]) -> None:
+    put(HERE)
+    Path("x.md").write_text("")
+    done = CliRunner().invoke(envbench, ["report", "--format", "html", *words])
+    assert done.exit_code == 2
