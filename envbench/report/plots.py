@@ -137,7 +137,11 @@ def _panel(axes: Axes, panel: Panel) -> None:
     axes.grid(axis="y", color="#dddddd", linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
     if panel.curves:
-        below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.13), "ncols": LEGEND_COLUMNS}
+        below: dict[str, Any] = {
+            "loc": "upper center",
+            "bbox_to_anchor": (0.5, -0.13),
+            "ncols": LEGEND_COLUMNS,
+        }
         axes.legend(frameon=False, fontsize=8, **below)
 
 
