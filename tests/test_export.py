@@ -56,3 +56,27 @@ def test_no_text_is_a_formula_in_a_spreadsheet(place: Place, task: str) -> None:
 def test_without_results_it_says_how_to_make_some(place: Place) -> None:
     done = place.run("export")
     assert (done.code, "Make some: envbench run" in done.err) == (2, True)
+
+
+@pytest.mark.parametrize("ending", ["csv", "json", "jsonl", "parquet"])
+def test_each_format_loads_in_pandas_in_one_line_and_holds_the_same(
+    place: Place, ending: str
+) -> None:
+    put(place, measured_plan({("for-loop", 1): 100, ("envpool-async", 8): 900}))
+    done = place.run("export", "--output", f"cells.{ending}")
+    assert done.code == 0, done.err
+    path = place.folder / f"cells.{ending}"
+    load = {
+        "csv": pd.read_csv,
+        "json": pd.read_json,
+        "jsonl": lambda name: pd.read_json(name, lines=True),
+        "parquet": pd.read_parquet,
+    }[ending]
+    frame = load(path).set_index("backend")
+    assert dict(frame["fps"]) == pytest.approx({"envpool-async": 14400, "for-loop": 1600})
+
+
+def test_parquet_goes_into_a_file(place: Place) -> None:
+    put(place, measured_plan({("for-loop", 1): 100}))
+    done = place.run("export", "--format", "parquet")
+    assert (done.code, "--output" in done.err) == (2, True)

@@ -22,7 +22,7 @@ COMMANDS = {
     "report": "Fill the tables of results/README.md, or of any document, from the results.",
     "compare": "Two results files, machines or backends: ratio and interval a cell.",
     "import": "Take figures that others have published from a CSV file into the results.",
-    "export": "Write the measurements as CSV or JSON lines, a row a cell or a run.",
+    "export": "Write the measurements as CSV, JSON or Parquet, a row a cell or a run.",
     "backends": "What can run here, what needs setting up, and what cannot run and why.",
     "setup": "Make the isolated runtime of a backend.",
     "machines": "List machine profiles, show what this machine is, or make a profile for it.",

@@ -1,10 +1,16 @@
-"""``envbench export``: the measurements as CSV or JSON lines, for pandas, R or a spreadsheet."""
+"""``envbench export``: the measurements as a flat table, for pandas, R or a spreadsheet."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+FORMATS = ("csv", "json", "jsonl", "parquet")
 
 
 @click.command()
@@ -24,8 +30,8 @@ import click
 @click.option(
     "--format",
     "wanted",
-    type=click.Choice(["csv", "jsonl"]),
-    help="CSV, or one JSON document a line.  [default: by the file's ending, else csv]",
+    type=click.Choice(FORMATS),
+    help="json is one document, jsonl one a line.  [default: by the file's ending, else csv]",
 )
 @click.option("--runs", is_flag=True, help="A row a run, of every run on record, not a row a cell.")
 def export(results: Path, output: Path, wanted: str | None, runs: bool) -> None:
@@ -36,12 +42,37 @@ def export(results: Path, output: Path, wanted: str | None, runs: bool) -> None:
 
     found = recorded(results)
     frame = of_runs(found.records) if runs else of_cells(found.selection.measured)
-    if (wanted or ("jsonl" if output.suffix in (".jsonl", ".json") else "csv")) == "csv":
-        text = neutralised(frame).to_csv(index=False)
+    kind = wanted or (output.suffix[1:] if output.suffix[1:] in FORMATS else "csv")
+    if kind == "parquet":
+        _write_parquet(output, frame)
     else:
-        text = frame.to_json(orient="records", lines=True, force_ascii=False)
-    if str(output) == "-":
-        click.echo(text, nl=False)
-        return
-    write_text(output, text)
+        text = neutralised(frame).to_csv(index=False) if kind == "csv" else _json(frame, kind)
+        if str(output) == "-":
+            click.echo(text, nl=False)
+            return
+        write_text(output, text)
     click.echo(f"wrote {output} ({len(frame)} rows)", err=True)
+
+
+def _json(frame: DataFrame, kind: str) -> str:
+    lines = kind == "jsonl"
+    text = frame.to_json(orient="records", lines=lines, force_ascii=False)
+    return text if lines else f"{text}\n"
+
+
+def _write_parquet(output: Path, frame: DataFrame) -> None:
+    import io
+
+    from envbench.errors import EnvbenchError, UsageError
+    from envbench.report.files import write_bytes
+
+    if str(output) == "-":
+        raise UsageError("parquet goes into a file.", hint="Name one: --output cells.parquet")
+    file = io.BytesIO()
+    try:
+        frame.to_parquet(file, index=False)
+    except ImportError as error:
+        raise EnvbenchError(
+            "parquet needs pyarrow, which is not installed.", hint="pip install pyarrow"
+        ) from error
+    write_bytes(output, file.getvalue())
