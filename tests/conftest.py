@@ -18,12 +18,10 @@ FAULTY_ENVS = Path(__file__).parent / "fixtures" / "faulty_envs" / "src"
 
 
 # Where compilers and installers take most of the time: they leave one core to the others.
-COMPILES = {
-    "test_brax", "test_genesis", "test_mjx", "test_mujoco_warp", "test_runtimes",
-    "test_sample_factory",
-}  # fmt: skip
+COMPILES = {"test_brax", "test_genesis", "test_mjx", "test_mujoco_warp", "test_runtimes"}
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Two processes (pytest-xdist): one for what compiles, one for the slow tests that kill
     processes and fill disks and may not meet each other; quick files wherever there is room."""

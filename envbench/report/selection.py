@@ -16,7 +16,7 @@ the way to finish it. Runs whose plan is not there (a bad line) cannot be judged
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -30,6 +30,7 @@ from envbench.model import (
     Published,
     Record,
     Run,
+    RuntimeFact,
     Verification,
 )
 from envbench.plan import QUICK
@@ -80,6 +81,7 @@ class Selection:
 
     measured: list[Measured] = field(default_factory=list)
     verified: dict[Row, Verification] = field(default_factory=dict)
+    stale: set[Row] = field(default_factory=set)  # measured otherwise than it was verified
     published: list[Published] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -88,6 +90,7 @@ class Selection:
 class _Archive:
     plans: dict[str, Plan] = field(default_factory=dict)
     machines: dict[str, Fingerprint] = field(default_factory=dict)
+    runtimes: dict[str, RuntimeFact] = field(default_factory=dict)
     verified: list[Verification] = field(default_factory=list)
     published: dict[tuple[str, str, str, str, int, str], Published] = field(default_factory=dict)
     # plan -> cell -> run id -> run: a copied file does not double its runs
@@ -132,9 +135,16 @@ def select(records: Iterable[Record]) -> Selection:
             f"{aside} newer measurement{'s' if aside > 1 else ''} set aside: what has no interval "
             "(quick, short, or under five processes) does not displace what has one"
         )
+    verified = _newest(archive.verified)
     return Selection(
         measured=[best[slot] for slot in sorted(best)],
-        verified=_newest(archive.verified),
+        verified=verified,
+        stale={
+            row
+            for found in best.values()
+            if (row := row_of(found.summary.cell)) in verified
+            and _otherwise(found, verified[row], archive.runtimes)
+        },
         published=[archive.published[key] for key in sorted(archive.published)],
         warnings=warnings,
     )
@@ -144,6 +154,23 @@ def _newest(verified: Iterable[Verification]) -> dict[Row, Verification]:
     """The newest finding about each row's work, be it that it could not be verified."""
     order = sorted(verified, key=lambda found: found.started_utc)
     return {row_of(found.cell): found for found in order}
+
+
+def _otherwise(
+    found: Measured, verified: Verification, runtimes: Mapping[str, RuntimeFact]
+) -> bool:
+    """Was it measured by another worker, Python or version of a package than it was verified with?
+
+    A package that only one of the two runtimes has does not count.
+    """
+    if found.plan.worker != verified.worker:
+        return True
+    here, there = runtimes.get(found.runtime), runtimes.get(verified.runtime)
+    if here is None or there is None:
+        return found.runtime != verified.runtime
+    both = here.packages.keys() & there.packages.keys()
+    other = any(here.packages[name] != there.packages[name] for name in both)
+    return here.python != there.python or other
 
 
 def row_of(cell: Cell) -> Row:
@@ -178,6 +205,8 @@ def _sort(records: Iterable[Record]) -> _Archive:
             archive.plans.setdefault(record.plan_id, record)
         elif isinstance(record, MachineFact):
             archive.machines[record.hash] = record.fingerprint
+        elif isinstance(record, RuntimeFact):
+            archive.runtimes[record.hash] = record
         elif isinstance(record, Verification):
             archive.verified.append(record)
         elif isinstance(record, Published):

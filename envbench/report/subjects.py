@@ -36,6 +36,7 @@ class Subject:
     labels: list[str] = field(default_factory=list)
     measured: list[Measured] = field(default_factory=list)
     verified: dict[str, Verification] = field(default_factory=dict)  # by label
+    stale: set[str] = field(default_factory=set)  # labels measured otherwise than verified
     by_hand: list[str] = field(default_factory=list)  # labels of rows that nobody has run yet
 
 
@@ -61,7 +62,8 @@ def subjects(selection: Selection, profiles: Mapping[str, Profile]) -> dict[str,
                 for (machine, *table, label), found in selection.verified.items()
                 if (machine, tuple(table), found.cell.section) == (name, key[:2], key[2])
             }
-            subject = replace(_subject(name, profile, key, group), verified=verified)
+            stale = {row[-1] for row in selection.stale if row[:-1] == (name, *key[:2])}
+            subject = replace(_subject(name, profile, key, group), verified=verified, stale=stale)
             if subject.heading in unique and subject.measured:  # two machines of one title
                 machine = f"{subject.machine} ({name})"
                 subject = replace(subject, heading=heading(key, machine), machine=machine)

@@ -97,7 +97,7 @@ def _values(subject: Subject, extra: extras.Columns) -> dict[tuple[str, str], En
     }
     for label in extra.get(extras.EQUAL_WORK, {}):
         verified = subject.verified[label]
-        sentences = tuple(notes.of_verification(verified, stale=_stale(label, subject)))
+        sentences = tuple(notes.of_verification(verified, stale=label in subject.stale))
         values[markdown(label), extras.EQUAL_WORK] = Entry(
             written=judge(verified).badge, notes=sentences
         )
@@ -107,16 +107,6 @@ def _values(subject: Subject, extra: extras.Columns) -> dict[tuple[str, str], En
         place = markdown(found.label), str(found.summary.cell.numenv)
         values[place] = _entry(found, best, subject)
     return values
-
-
-def _stale(label: str, subject: Subject) -> bool:
-    """Was the row measured in another runtime, or by another worker, than it was verified in?"""
-    verified = subject.verified[label]
-    return any(
-        (found.runtime, found.plan.worker) != (verified.runtime, verified.worker)
-        for found in subject.measured
-        if found.label == label and found.summary.fps is not None
-    )
 
 
 def _entry(found: Measured, best: dict[int, str], subject: Subject) -> Entry:
