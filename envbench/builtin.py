@@ -9,7 +9,7 @@ from typing import Any
 
 from envbench.backends import ACTIONS, Backend
 from envbench.model import Family
-from envbench.settings import Setting
+from envbench.settings import CORES, Setting
 
 MOST_CPUS = 4096  # more threads than that, and the library dies rather than tell
 
@@ -90,12 +90,11 @@ _ENVPOOL = [
     _RESIZE,
     _FIRE_RESET,
 ]
-_CORES = r"\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*"
 _NODES = Setting(
     name="nodes",
     type="str",
     default="",
-    pattern=f"{_CORES}(/{_CORES})*",
+    pattern=f"{CORES}(/{CORES})*",
     example="0-3/4-7",
     help="cores of each node, such as 0-3/4-7; empty: the NUMA nodes that the system has",
 )

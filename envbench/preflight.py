@@ -39,7 +39,6 @@ class Cannot(msgspec.Struct, frozen=True, kw_only=True):
 
     backend: str
     failure: Failure
-    task: str = ""
     known_tasks: list[str] | None = None
     own_package: bool = False
 
@@ -81,7 +80,6 @@ def _probe(backend: Backend, cell: Cell, python: str, fix: str) -> Ready | Canno
         return Cannot(
             backend=backend.name,
             failure=failure,
-            task=cell.task,
             known_tasks=reply.known_tasks,
             own_package=own,
         )

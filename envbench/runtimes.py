@@ -230,16 +230,13 @@ def _make_locked(backend: Backend, folder: Path, on_line: Callable[[str], None])
             return
         shutil.rmtree(folder, ignore_errors=True)  # left by one that was killed
         try:
-            installer.install(backend, folder, _wanted(backend), _version(backend), on_line)
-            _mark_ready(backend, folder)
+            wanted = _wanted(backend)
+            installer.install(backend, folder, wanted, _version(backend), on_line)
+            facts = {"backend": backend.name, "requirements": wanted.requirements}
+            (folder / _MARKER).write_bytes(msgspec.json.encode(facts))
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-
-
-def _mark_ready(backend: Backend, folder: Path) -> None:
-    facts = {"backend": backend.name, "requirements": _wanted(backend).requirements}
-    (folder / _MARKER).write_bytes(msgspec.json.encode(facts))
 
 
 # ---------------------------------------------------------------- the worker's environment

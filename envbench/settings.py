@@ -27,6 +27,7 @@ _TAKES = {
     "float": "a number",
     "str": "text",
 }
+CORES = r"\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*"  # of one node: 0-3, or 0,2,4-7
 LARGEST_INT = 2**31 - 1  # what the measured libraries keep such numbers in
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 from collections.abc import Iterator
@@ -17,28 +18,25 @@ settings.load_profile("envbench")
 FAULTY_ENVS = Path(__file__).parent / "fixtures" / "faulty_envs" / "src"
 
 
-# Where compilers and installers take most of the time: they leave one core to the others.
-COMPILES = {"test_brax", "test_genesis", "test_mjx", "test_mujoco_warp", "test_runtimes"}
+# The longest files, longest first: two processes share the tests file by file.
+LONGEST = (
+    "test_mjx",
+    "test_genesis",
+    "test_brax",
+    "test_run",
+    "test_contract",
+    "test_run_faults",
+    "test_sample_factory",
+    "test_runtimes",
+    "test_run_stopped",
+    "test_ale_vector",
+)
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Two processes (pytest-xdist): one for what compiles, one for the slow tests that kill
-    processes and fill disks and may not meet each other; quick files wherever there is room."""
-    groups = {item: _group(item) for item in items}
-    for item, group in groups.items():
-        item.add_marker(pytest.mark.xdist_group(group))
-    order = {"compile": 0, "faults": 1}
-    items.sort(key=lambda item: order.get(groups[item], 2))
-
-
-def _group(item: pytest.Item) -> str:
-    if item.get_closest_marker("compiles"):
-        return "compile"
-    if item.get_closest_marker("slow"):
-        return "compile" if item.path.stem in COMPILES else "faults"
-    # the kernel's count of processes killed for memory is the machine's
-    return "faults" if item.path.stem in ("test_runner", "test_supervisor") else item.path.stem
+    """A long file that begins last would leave one of the two processes idle beside it."""
+    place = {name: index for index, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path.stem, len(LONGEST)))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -53,8 +51,10 @@ def signals_that_stop() -> None:
 @pytest.fixture(scope="session", autouse=True)
 def programs_are_kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """XLA's, between workers, as JAX's own cache does for a person who asks it to."""
+    folder = tmp_path_factory.getbasetemp()
+    shared = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path_factory.mktemp("programs")))
+        patch.setenv("JAX_COMPILATION_CACHE_DIR", str(shared / "programs"))
         yield
 
 

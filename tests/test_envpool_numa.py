@@ -17,37 +17,31 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+from interpreters import not_here
 
 from envbench import backends
 from envbench.campaign import WORKER_PATH
 from envbench.errors import UsageError
 from envbench.frames import frames_per_step
-from envbench.model import DEFAULT_TASK, Family, Job, Protocol, Verify
+from envbench.model import DEFAULT_TASK, Family, Job, Verify
+from envbench.plan import make_cell, order
 from envbench.runner import Reply, execute
 from envbench.testing import BackendContract
 
 CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 TWO_NODES = "/".join(str(core) for core in CORES[:2])
-pytestmark = pytest.mark.skipif(len(CORES) < 2, reason="two nodes made by hand take two cores")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def two_cores() -> None:
+    if len(CORES) < 2:
+        not_here("two cores, for two nodes made by hand")
 
 
 def job(name: str, family: Family, mode: Any = "measure", numenv: int = 4, **given: str) -> Job:
-    backend = backends.get(name)
-    settings, _ = backends.resolve_settings(backend, family, given)
-    return Job(
-        mode=mode,
-        run_id=f"test-{uuid.uuid4().hex[:8]}",
-        adapter=str(backend.adapter),
-        family=family,
-        task=DEFAULT_TASK[family],
-        numenv=numenv,
-        env_instances=backends.env_instances(backend, numenv, settings),
-        frame_skip=frames_per_step(family, DEFAULT_TASK[family]),
-        settings=settings,
-        seed=3,
-        protocol=Protocol(),
-        verify=Verify(lock_steps=30, audit_calls=400),
-    )
+    cell = make_cell("test", family, DEFAULT_TASK[family], backends.get(name), numenv, given)
+    amount = Verify(lock_steps=30, audit_calls=400)
+    return order(cell, mode=mode, run_id=f"test-{uuid.uuid4().hex[:8]}", seed=3, verify=amount)
 
 
 @pytest.mark.parametrize("nodes", ["0-", "0//1", "zero", "0-3;4-7", "/", "0-3/"])
@@ -63,9 +57,9 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     contract = import_module("envbench_worker.contract")
     adapters = []
 
-    def make(order: Job) -> Any:
-        module, _, attribute = order.adapter.partition(":")
-        seen = contract.Job(**{name: getattr(order, name) for name in contract.Job._fields})
+    def make(asked: Job) -> Any:
+        module, _, attribute = asked.adapter.partition(":")
+        seen = contract.Job(**{name: getattr(asked, name) for name in contract.Job._fields})
         adapters.append(getattr(import_module(module), attribute)(seen))
         return adapters[-1]
 
@@ -130,9 +124,9 @@ def test_environments_are_split_as_evenly_as_it_goes(made: Any) -> None:
 
 
 def test_what_is_in_flight_is_split_as_the_batch_is_and_none_is_lost(made: Any) -> None:
-    order = job("envpool-numa", "mujoco", numenv=3, nodes=TWO_NODES, overcommit="1.5")
-    shares = made(order).shares()
-    assert order.env_instances == 4
+    three = job("envpool-numa", "mujoco", numenv=3, nodes=TWO_NODES, overcommit="1.5")
+    shares = made(three).shares()
+    assert three.env_instances == 4
     assert [(share.numenv, share.env_instances) for share in shares] == [(2, 2), (1, 2)]
 
 
@@ -309,8 +303,7 @@ def test_environments_get_the_actions_that_one_pool_would_give_them() -> None:
 
 
 def verified(name: str, family: Family, **given: str) -> Reply:
-    order = job(name, family, "verify", **given)
-    reply = execute(order, python=sys.executable, environment={})
+    reply = execute(job(name, family, "verify", **given), python=sys.executable, environment={})
     assert reply.ok, reply.failure
     return reply
 

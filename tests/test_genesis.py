@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from envbench import backends, runtimes
+from envbench import backends, testing
 from envbench.campaign import WORKER_PATH
 from envbench.ledger import differences
 from envbench.testing import BackendContract
@@ -72,17 +72,17 @@ print(json.dumps({"led": trace is not None, "apart": apart, "moved": moved, "aud
 
 @cache
 def scripted() -> Any:
-    runtime = runtimes.find(BACKEND, {})
-    python = (runtime if runtime.ready else runtimes.make(BACKEND, lambda line: None)).python
     called = subprocess.run(
-        [python, "-c", SCRIPT, str(WORKER_PATH)], capture_output=True, text=True, timeout=1800
+        [testing.interpreter(BACKEND), "-c", SCRIPT, str(WORKER_PATH)],
+        capture_output=True,
+        text=True,
+        timeout=1800,
     )
     assert called.returncode == 0, called.stderr
     return json.loads(called.stdout.splitlines()[-1])
 
 
 class TestGenesis(BackendContract):
-    verifies = False  # below
     backend = BACKEND
     family = "mujoco"
     task = "Ant-v3"

@@ -36,7 +36,6 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class TestIsaacGym(BackendContract):
-    verifies = False  # below
     backend = BACKEND
     family = "mujoco"
     task = "Ant-v3"
@@ -59,7 +58,6 @@ class Isaac(BackendContract):
     """Asks for what the contract does not: to be run by hand."""
 
     __test__ = False
-    verifies = False  # below
     backend = BACKEND
     family = "mujoco"
     task = "Ant-v3"

@@ -64,11 +64,13 @@ def observations(mode: str) -> Any:
 
 
 class TestMjx(BackendContract):
-    verifies = False  # below
     backend = BACKEND
     family = "mujoco"
     task = "Ant-v3"
     numenv = 4
+
+    def verification(self) -> Reply:
+        return verified("scan")
 
     def test_differs_from_the_reference_in_precision_alone(self) -> None:
         work = self.measured().facts["work"]

@@ -88,10 +88,12 @@ def scripted() -> str:
 
 
 class TestMujocoWarp(BackendContract):
-    verifies = False  # below
     backend = BACKEND
     family = "mujoco"
     task = "Ant-v3"
+
+    def verification(self) -> Reply:
+        return verified("mujoco-warp")
 
     def test_differs_from_the_reference_in_precision_alone(self) -> None:
         work = self.measured().facts["work"]

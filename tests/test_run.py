@@ -113,7 +113,6 @@ def test_all_lists_what_cannot_run_here_and_exits_0(place: Place, faulty_python:
 
 
 @slow
-@pytest.mark.compiles
 def test_all_gives_a_row_for_every_backend_that_can_run_here(place: Place) -> None:
     # Four, as in the tests of brax and mjx: then their programs are there already.
     words = ("--env", "mujoco", "--numenv", 4, "--total-step", 5, "--repeats", 1)

@@ -24,14 +24,12 @@ TASKS = {"atari": "Pong-v5", "mujoco": "Ant-v3"}
 
 
 class TestSampleFactoryAtari(BackendContract):
-    verifies = False  # below
     backend = BACKEND
     family = "atari"
     task = TASKS["atari"]
 
 
 class TestSampleFactoryMujocoDoubleBuffered(BackendContract):
-    verifies = False  # below
     backend = BACKEND
     family = "mujoco"
     task = TASKS["mujoco"]

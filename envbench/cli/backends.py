@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from envbench.backends import Backend, get, plugin_warnings, registry
-from envbench.cli.options import complete_backends
+from envbench.cli.options import AS_JSON, complete_backends
 from envbench.runtimes import Status, parse_overrides, status
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def complete(context: click.Context, parameter: click.Parameter, typed: str) -> 
     multiple=True,
     help="Look at a backend in an interpreter of your own (repeatable).",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@AS_JSON
 def backends(
     names: tuple[str, ...], settings: bool, overrides: tuple[str, ...], as_json: bool
 ) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from envbench.cli.options import AS_JSON, RESULTS
 from envbench.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
@@ -17,16 +18,10 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("first", metavar="A")
 @click.argument("second", metavar="B")
-@click.option(
-    "--results",
-    type=click.Path(path_type=Path),
-    default=Path("results"),
-    show_default=True,
-    help="Folder that holds the results, where A and B are machines or backends.",
-)
+@RESULTS
 @click.option("--env", "family", metavar="NAME", help="This family only: atari, mujoco or gym.")
 @click.option("--machine", metavar="NAME", help="This machine only.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@AS_JSON
 def compare(
     first: str, second: str, results: Path, family: str | None, machine: str | None, as_json: bool
 ) -> None:

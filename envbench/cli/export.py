@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from envbench.cli.options import RESULTS
+
 if TYPE_CHECKING:
     from pandas import DataFrame
 
@@ -14,13 +16,7 @@ FORMATS = ("csv", "json", "jsonl", "parquet")
 
 
 @click.command()
-@click.option(
-    "--results",
-    type=click.Path(path_type=Path),
-    default=Path("results"),
-    show_default=True,
-    help="Folder that holds the results.",
-)
+@RESULTS
 @click.option(
     "--output",
     type=click.Path(path_type=Path, allow_dash=True, dir_okay=False),

@@ -7,18 +7,14 @@ from pathlib import Path
 
 import click
 
+from envbench.cli.options import RESULTS
+
 FOLDER = "published"
 
 
 @click.command("import")
 @click.argument("files", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FILE…")
-@click.option(
-    "--results",
-    type=click.Path(path_type=Path),
-    default=Path("results"),
-    show_default=True,
-    help="Folder that holds the results.",
-)
+@RESULTS
 def import_csv(files: tuple[Path, ...], results: Path) -> None:
     """Take published figures from CSV files into the results.
 

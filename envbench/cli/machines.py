@@ -6,18 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envbench.cli.options import complete_machines
+from envbench.cli.options import AS_JSON, complete_machines
 
 if TYPE_CHECKING:
     from envbench.machine import Entry, Profile, Table
     from envbench.model import Fingerprint
 
 
-_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
-
-
 @click.group(invoke_without_command=True)
-@_JSON
+@AS_JSON
 @click.pass_context
 def machines(context: click.Context, as_json: bool) -> None:
     """Machine profiles: what to measure on which machine.
@@ -30,7 +27,7 @@ def machines(context: click.Context, as_json: bool) -> None:
 
 
 @machines.command()
-@_JSON
+@AS_JSON
 @click.pass_context
 def detect(context: click.Context, as_json: bool) -> None:
     """Print this machine's fingerprint and the profile that fits it."""

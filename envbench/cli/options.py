@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import click
@@ -86,7 +87,9 @@ class Cores(click.ParamType["str"]):
     name = "CORES"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> str:
-        if not re.fullmatch(r"\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*", str(value)):
+        from envbench.settings import CORES
+
+        if not re.fullmatch(CORES, str(value)):
             self.fail(f"{str(value)[:60]!r} is not a list of cores, such as 0-3.", param, ctx)
         return str(value)
 
@@ -137,3 +140,72 @@ def complete_families(ctx: click.Context, param: click.Parameter, incomplete: st
     from envbench.model import FAMILIES
 
     return [name for name in FAMILIES if name.startswith(incomplete)]
+
+
+# ---------------------------------------------------------------- options of several commands
+
+FAMILY = click.option(
+    "--env",
+    "family",
+    multiple=True,
+    callback=only_one,
+    metavar="FAMILY",
+    shell_complete=complete_families,
+    help="atari, mujoco, or gym (a task of your own).  [default: atari and mujoco]",
+)
+BACKENDS = click.option(
+    "--backend",
+    "backend_names",
+    type=Names(),
+    multiple=True,
+    callback=joined,
+    shell_complete=complete_backends,
+    help="Backends by name, or all.  [default: all that can run here]",
+)
+TASK = click.option("--task", metavar="ID", help="Task id.  [default: Pong-v5, Ant-v3]")
+MACHINE = click.option(
+    "--machine",
+    metavar="NAME",
+    shell_complete=complete_machines,
+    help="Machine profile.  [default: the one that fits this machine]",
+)
+SETTINGS = click.option(
+    "--set",
+    "given",
+    type=KeyValue(),
+    multiple=True,
+    help="A backend's setting; see `envbench backends --settings`. Repeatable.",
+)
+FRAME_SKIP = click.option(
+    "--frame-skip",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="N",
+    help="Frames a step, for --env gym.  [default: 1]",
+)
+SEED = click.option(
+    "--seed",
+    type=click.IntRange(0, 2**31 - 1),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Of environments, actions and the order of runs.",
+)
+PYTHONS = click.option(
+    "--python",
+    "pythons",
+    multiple=True,
+    metavar="BACKEND=PATH",
+    help="The interpreter of a backend. Repeatable.",
+)
+NO_SETUP = click.option(
+    "--no-setup", is_flag=True, help="Do not make isolated runtimes on first use."
+)
+RESULTS = click.option(
+    "--results",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("results"),
+    show_default=True,
+    help="Where results are kept.",
+)
+WAIT = click.option("--wait", is_flag=True, help="Wait while another envbench measures here.")
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")

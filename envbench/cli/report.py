@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from envbench.cli.options import RESULTS
 from envbench.cli.records import recorded, warn
 from envbench.errors import EnvbenchError, UsageError
 
@@ -18,13 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option(
-    "--results",
-    type=click.Path(path_type=Path),
-    default=Path("results"),
-    show_default=True,
-    help="Folder that holds the results.",
-)
+@RESULTS
 @click.option(
     "--into",
     type=click.Path(path_type=Path),

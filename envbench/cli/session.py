@@ -160,12 +160,12 @@ class Session:
 
         for (family, name), trouble in cannot.items():
             knows = any(c.env == family and (family, c.backend) not in cannot for c in wanted)
+            cell = next(c for c in wanted if (c.env, c.backend) == (family, name))
             if trouble.known_tasks is not None and not (asked.takes_all and knows):
-                cell = next(c for c in wanted if (c.env, c.backend) == (family, name))
                 raise unknown_task(cell, trouble.known_tasks)
             if trouble.own_package and not knows:
                 raise UsageError(
-                    f"--task {trouble.task}: {trouble.failure.message}", hint=trouble.failure.hint
+                    f"--task {cell.task}: {trouble.failure.message}", hint=trouble.failure.hint
                 )
             tell(f"{name} cannot run {family} here: {trouble.failure.message}")
             nothing_left = len(cannot) == len({(c.env, c.backend) for c in wanted})

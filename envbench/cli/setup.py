@@ -12,6 +12,7 @@ import click
 
 from envbench.backends import Backend, get, plugin_warnings, registry
 from envbench.cli.backends import complete
+from envbench.cli.options import AS_JSON
 from envbench.errors import UNAVAILABLE, SetupFailed, UsageError
 from envbench.runtimes import make, status
 from envbench.text import printable
@@ -20,7 +21,7 @@ from envbench.text import printable
 @click.command()
 @click.argument("names", metavar="[BACKEND]...", nargs=-1, shell_complete=complete)
 @click.option("--all", "everything", is_flag=True, help="Every backend that can be set up here.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@AS_JSON
 @click.pass_context
 def setup(context: click.Context, names: tuple[str, ...], everything: bool, as_json: bool) -> None:
     """Make the isolated runtime of each BACKEND that needs one.

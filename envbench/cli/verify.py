@@ -8,20 +8,24 @@ not follow its actions), or where it parts from the reference too early.
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from envbench.cli import tell
 from envbench.cli.options import (
-    KeyValue,
-    Names,
-    complete_backends,
-    complete_families,
-    complete_machines,
-    joined,
-    only_one,
+    AS_JSON,
+    BACKENDS,
+    FAMILY,
+    FRAME_SKIP,
+    MACHINE,
+    NO_SETUP,
+    PYTHONS,
+    RESULTS,
+    SEED,
+    SETTINGS,
+    TASK,
+    WAIT,
 )
 from envbench.errors import Interrupted
 
@@ -31,31 +35,10 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option(
-    "--env",
-    "family",
-    multiple=True,
-    callback=only_one,
-    metavar="FAMILY",
-    shell_complete=complete_families,
-    help="atari, mujoco, or gym (a task of your own).  [default: atari and mujoco]",
-)
-@click.option(
-    "--backend",
-    "backend_names",
-    type=Names(),
-    multiple=True,
-    callback=joined,
-    shell_complete=complete_backends,
-    help="Backends by name, or all.  [default: all that can run here]",
-)
-@click.option("--task", metavar="ID", help="Task id.  [default: Pong-v5, Ant-v3]")
-@click.option(
-    "--machine",
-    metavar="NAME",
-    shell_complete=complete_machines,
-    help="Machine profile.  [default: the one that fits this machine]",
-)
+@FAMILY
+@BACKENDS
+@TASK
+@MACHINE
 @click.option(
     "--numenv",
     type=click.IntRange(2, 1024),
@@ -70,40 +53,14 @@ if TYPE_CHECKING:
     show_default=True,
     help="Vector steps that are counted twice.",
 )
-@click.option(
-    "--set", "given", type=KeyValue(), multiple=True, help="A backend's setting. Repeatable."
-)
-@click.option(
-    "--frame-skip",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="N",
-    help="Frames a step, for --env gym.  [default: 1]",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(0, 2**31 - 1),
-    default=0,
-    metavar="N",
-    show_default=True,
-    help="Of environments and actions.",
-)
-@click.option(
-    "--python",
-    "pythons",
-    multiple=True,
-    metavar="BACKEND=PATH",
-    help="The interpreter of a backend. Repeatable.",
-)
-@click.option("--no-setup", is_flag=True, help="Do not make isolated runtimes on first use.")
-@click.option(
-    "--results",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("results"),
-    show_default=True,
-    help="Where findings are kept, beside the results.",
-)
-@click.option("--wait", is_flag=True, help="Wait while another envbench measures here.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@SETTINGS
+@FRAME_SKIP
+@SEED
+@PYTHONS
+@NO_SETUP
+@RESULTS
+@WAIT
+@AS_JSON
 def verify(**given: Any) -> None:
     """Find out whether backends do the same work, and claim what they do.
 

@@ -22,10 +22,13 @@ from envbench.machine import Profile
 from envbench.model import Plan, Record, Run, RuntimeFact
 from envbench.report.curves import picture
 from envbench.report.escape import plain
+from envbench.report.existing import parse
+from envbench.report.markdown import render, render_all
 from envbench.report.notes import FLAGS, elsewhere, hardware
 from envbench.report.pieces import DETAILS, OVERVIEW, SUMMARIES
-from envbench.report.pieces import pieces as all_pieces
 from envbench.report.plots import draw, spots
+from envbench.report.published import by_heading
+from envbench.report.published import table as published_table
 from envbench.report.selection import Measured, Selection
 from envbench.report.subjects import Subject, subjects
 from envbench.report.table import best_figures, competes
@@ -38,18 +41,18 @@ _SUPERSCRIPT = re.compile(r"&lt;sup&gt;([a-z,]{1,20})&lt;/sup&gt;")
 
 @dataclass(frozen=True, kw_only=True)
 class Archive:
-    """What the records hold besides the cells: runs by id, packages by a runtime's hash, and the
-    file and line where each run stands."""
+    """What the records hold besides the cells: runs by id, runtimes by their hash, and the file
+    and line where each run stands."""
 
     runs: Mapping[str, Run]
-    packages: Mapping[str, Mapping[str, str]]
+    runtimes: Mapping[str, RuntimeFact]
     origins: Mapping[str, str]
 
 
 def archive(records: Sequence[Record], origins: Mapping[str, str]) -> Archive:
     return Archive(
         runs={each.run_id: each for each in records if isinstance(each, Run)},
-        packages={each.hash: each.packages for each in records if isinstance(each, RuntimeFact)},
+        runtimes={each.hash: each for each in records if isinstance(each, RuntimeFact)},
         origins=origins,
     )
 
@@ -59,7 +62,8 @@ def html_page(selection: Selection, profiles: Mapping[str, Profile], held: Archi
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
-    found = [each for each in subjects(selection, profiles).values() if each.measured]
+    every = list(subjects(selection, profiles).values())
+    found = [each for each in every if each.measured]
     numbers: dict[int, int] = {}
     cells: list[dict[str, Any]] = []
     for subject in found:
@@ -70,7 +74,6 @@ def html_page(selection: Selection, profiles: Mapping[str, Profile], held: Archi
     template = Environment(autoescape=True, undefined=StrictUndefined).from_string(
         _asset("page.html.jinja")
     )
-    summaries = all_pieces(selection, profiles)
     return template.render(
         title="envbench: results",
         version=__version__,
@@ -78,8 +81,12 @@ def html_page(selection: Selection, profiles: Mapping[str, Profile], held: Archi
         script=Markup(script),
         style_hash=_hash(style),
         script_hash=_hash(script),
-        overview=_summaries(summaries, OVERVIEW),
-        details=_summaries(summaries, DETAILS),
+        overview=_summaries(every, OVERVIEW),
+        details=_summaries(every, DETAILS),
+        published=[
+            _html(render(published_table(name, figures, parse(""))))
+            for name, figures in by_heading(selection.published, profiles).items()
+        ],
         tables=[_table(subject, number, numbers) for number, subject in enumerate(found)],
         cells=cells,
         data=Markup(_embedded({"cells": cells})),
@@ -100,18 +107,26 @@ def _embedded(value: object) -> str:
     return msgspec.json.encode(value).decode().replace("<", "\\u003c").replace("&", "\\u0026")
 
 
-def _summaries(found: Mapping[str, Any], chapter: str) -> list[dict[str, Any]]:
+def _summaries(every: Sequence[Subject], chapter: str) -> list[dict[str, Any]]:
+    made = {
+        name.partition(": ")[2]: tables(every)
+        for name, (its, tables) in SUMMARIES.items()
+        if its == chapter
+    }
+    return [
+        {"id": name.replace(" ", "-"), "html": _html(render_all(tables))}
+        for name, tables in made.items()
+        if tables
+    ]
+
+
+def _html(markdown: str) -> str:
+    """Our Markdown as markup: of what looks like HTML in it, superscripts of footnotes alone."""
     from markdown_it import MarkdownIt
     from markupsafe import Markup
 
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
-    parts = []
-    for name, (its, _) in SUMMARIES.items():
-        piece = found[name]
-        if its == chapter and piece.live:
-            html = _SUPERSCRIPT.sub(r"<sup>\1</sup>", parser.render(piece.write("")))
-            parts.append({"id": name.partition(": ")[2].replace(" ", "-"), "html": Markup(html)})
-    return parts
+    return Markup(_SUPERSCRIPT.sub(r"<sup>\1</sup>", parser.render(markdown)))
 
 
 # ---------------------------------------------------------------- tables and plots
@@ -228,7 +243,7 @@ def _cell(found: Measured, subject: Subject, held: Archive) -> dict[str, Any]:
         "command": plain(" ".join(plan.command), 500),
         "envbench": plain(_version(plan)),
         "plan": plain(plan.plan_id),
-        "packages": {plain(k): plain(v) for k, v in held.packages.get(found.runtime, {}).items()},
+        **_runtime(held.runtimes.get(found.runtime)),
         "runs": [_run(run, held.origins) for run in runs],
     }
 
@@ -247,6 +262,15 @@ def _flags(found: Measured, subject: Subject) -> list[str]:
     return told
 
 
+def _runtime(fact: RuntimeFact | None) -> dict[str, Any]:
+    if fact is None:
+        return {"python": "unknown", "packages": {}}
+    return {
+        "python": plain(f"{fact.implementation} {fact.python}"),
+        "packages": {plain(name): plain(version) for name, version in fact.packages.items()},
+    }
+
+
 def _version(plan: Plan) -> str:
     return f"{plan.envbench_version}, commit {plan.git_commit or 'unknown'}"
 
@@ -262,7 +286,6 @@ def _run(run: Run, origins: Mapping[str, str]) -> dict[str, Any]:
         "round": run.round,
         "seed": run.seed,
         "started": plain(run.started_utc),
-        "python": "",
         "steady": run.steady,
         "start_s": (times.import_ns + times.build_ns) / 1e9 if times else None,
         "first_step_s": times.first_step_ns / 1e9 if times else None,

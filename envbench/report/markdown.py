@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import count, product
 from string import ascii_lowercase
 
@@ -30,6 +31,16 @@ def render(table: Table) -> str:
     foot = [f"<sup>{mark}</sup> {footnotes[mark]}" for mark in sorted(footnotes, key=_order)]
     parts = ["\n".join(table.before), body, table.note, *foot, "\n".join(table.after)]
     return "\n\n".join(part for part in parts if part)
+
+
+def render_all(tables: Sequence[Table]) -> str:
+    """Tables one below the other; a note that they share stands under the last of them."""
+    alike = [table.note == tables[-1].note for table in tables[:-1]]
+    parts = [
+        replace(table, note="") if same else table
+        for table, same in zip(tables, [*alike, False], strict=False)
+    ]
+    return "\n\n".join(map(render, parts))
 
 
 def _text(entry: Entry, letters: dict[str, str]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 from envbench.machine import Profile
 from envbench.model import DEFAULT_TASK, Published, digest
@@ -14,7 +13,7 @@ from envbench.report.curves import FOLDER, Picture, gallery, picture
 from envbench.report.document import Piece
 from envbench.report.escape import comment, markdown
 from envbench.report.existing import parse
-from envbench.report.markdown import render
+from envbench.report.markdown import render, render_all
 from envbench.report.published import by_heading, table
 from envbench.report.selection import Selection
 from envbench.report.subjects import FAMILY_TITLES, Subject, subjects
@@ -61,18 +60,8 @@ def _summary(name: str, chapter: str, tables: Sequence[Table]) -> Piece:
         chapter=chapter,
         live=bool(tables),
         page=bool(tables),
-        write=lambda _: "\n\n".join(map(render, _noted_once(tables))),
+        write=lambda _: render_all(tables),
     )
-
-
-def _noted_once(tables: Sequence[Table]) -> list[Table]:
-    """What is said of all tables stands under the last of them."""
-    last = tables[-1] if tables else None
-    return [
-        replace(table, note="") if table is not last and table.note == last.note else table
-        for table in tables
-        if last is not None
-    ]
 
 
 def _table(subject: Subject) -> Piece:
