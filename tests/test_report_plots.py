@@ -14,6 +14,7 @@ from envbench import store
 from envbench.cli import envbench
 from envbench.machine import Match, Profile, Table
 from envbench.model import Published, digest
+from envbench.report import plots
 from envbench.report.curves import Picture
 from envbench.report.document import filled, fresh
 from envbench.report.pieces import pieces
@@ -69,6 +70,21 @@ def test_a_backend_has_its_colour_on_every_machine() -> None:
     assert [panel.title for panel in drawn.panels] == ["Atari - Laptop", "Atari - server"]
     places = {c.label: c.place for c in picture([*HERE, THEIRS], "atari laptop").panels[0].curves}
     assert drawn.panels[1].curves[0].place == places["EnvPool (sync), published"]
+
+
+def test_rows_of_one_backend_are_told_apart_by_more_than_colour() -> None:
+    variants = [
+        measured_plan(
+            {("envpool-async", 1): 50, ("envpool-async", 8): 60 + k}, plan_id=f"v{k}",
+            cell={"variant": {"threads": k}} if k else {},
+        )
+        for k in range(3)
+    ]  # fmt: skip
+    drawn = picture([record for plan in variants for record in plan], "atari laptop")
+    assert len({curve.place for curve in drawn.panels[0].curves}) == 1
+    with plots._figure(drawn) as figure:
+        assert len({line.get_marker() for line in figure.axes[0].lines}) == 3
+        assert len({line.get_color() for line in figure.axes[0].lines}) == 1
 
 
 @pytest.mark.parametrize("kind", ["svg", "png"])

@@ -201,6 +201,18 @@ def test_where_more_environments_gain_nothing_that_is_said() -> None:
     assert "Nothing else is within the noise of it." in text
 
 
+def test_what_was_measured_at_another_time_is_a_tie_within_the_machines_drift() -> None:
+    once = spread({("envpool-sync", 8): FAST})
+    later = spread({("envpool-async", 8): tuple(each * 107 // 100 for each in FAST)}, plan_id="2")
+    text = block([*once, *later], "recommendation")
+    assert "Within the noise of the highest: EnvPool (sync) at 8." in text
+    faster = spread({("envpool-async", 8): tuple(each * 120 // 100 for each in FAST)}, plan_id="2")
+    assert "Nothing else is within the noise" in block([*once, *faster], "recommendation")
+    told = "Not all rows of a machine were measured at one time"
+    assert told in block([*once, *later], "overview")
+    assert told not in block(once, "overview")
+
+
 def test_one_process_and_thrift_have_rows_of_their_own() -> None:
     records = spread({("subprocess", 8): FAST, ("for-loop", 1): SLOW})
     table = grid(block(records, "recommendation"), "Recommendation - Atari - Laptop")

@@ -226,11 +226,11 @@ def test_work_that_parts_from_the_reference_is_unequal() -> None:
 # ---------------------------------------------------------------- the report
 
 
-def table(verification: Verification, existing: str = "") -> str:
+def table(*verified: Verification, existing: str = "") -> str:
     fast, slow = make_cell("subprocess", 1), make_cell("for-loop", 1)
     runs = [make_run(cell, [speed] * 4, round=n) for cell, speed in ((fast, 200), (slow, 100))
             for n in range(5)]  # fmt: skip
-    records = [make_fact(), make_plan([fast, slow]), *runs, verification]
+    records = [make_fact(), make_plan([fast, slow]), *runs, *verified]
     (subject,) = (s for s in subjects(select(records), {}).values() if s.measured)
     return render(build(subject, parse(existing)))
 
@@ -253,10 +253,10 @@ def test_a_refused_row_has_no_figures_and_another_is_the_best() -> None:
 def test_a_figure_that_an_earlier_report_wrote_goes_when_it_is_refused() -> None:
     before = table(found())
     refused = found(audit=Audit(calls=10, steps=40, resets=0, frames=80.0))
-    text = table(refused, before)
+    text = table(refused, existing=before)
     assert "3200" not in text
-    assert text == table(refused, text)
-    own = table(refused, before.replace("**3200.00**", "3111.00"))
+    assert text == table(refused, existing=text)
+    own = table(refused, existing=before.replace("**3200.00**", "3111.00"))
     assert "3111.00" in own  # a person's, which no result stands behind
 
 
@@ -285,7 +285,13 @@ def test_a_figure_of_other_packages_than_were_verified_says_so() -> None:
     told = "Verified with other packages, or by another envbench"
     assert told in table(found(runtime="another"))
     assert told in table(found(worker="another"))
-    assert told not in table(found(runtime="runtime", worker="worker"))
+    same = found(runtime="runtime", worker="worker")
+    assert told not in table(same)
+    # What was found out about just these packages counts, whatever other ones do later.
+    later = found(runtime="another", started_utc="2025-11-22T10:00:00Z", responds=False)
+    for order in ([same, later], [later, same]):
+        assert told not in table(*order)
+        assert "✓" in table(*order)
 
 
 @pytest.mark.parametrize(

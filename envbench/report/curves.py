@@ -17,7 +17,7 @@ from envbench.report.subjects import FAMILY_TITLES, Subject, titled
 from envbench.verdict import judge
 
 FOLDER = "plots"  # beside the document that links to them
-STYLE = 1  # counted up when drawing changes: files of an older style are drawn anew
+STYLE = 2  # counted up when drawing changes: files of an older style are drawn anew
 
 
 class Point(msgspec.Struct, frozen=True):

@@ -16,6 +16,7 @@ from envbench.verdict import judge
 
 # How the line of notes begins: by it, a later report knows its own line from a person's.
 OPENING = "FPS is frames per second"
+DRIFTS = "between two times a shared machine drifts by 5 to 10 %, of which no interval knows"
 
 FLAGS = {
     "quick": "Measured quickly (`--quick`): one short process, no interval.",
@@ -116,6 +117,7 @@ def of_table(
     sentences.append(_intervals(with_figures))
     sentences += _ceiling(ceiling) if ceiling else []
     sentences += _machines(with_figures)
+    sentences += _times(with_figures)
     if others:
         sentences.append("The other figures are the document's own.")
     return " ".join(sentences)
@@ -181,3 +183,18 @@ def _machines(measured: Sequence[Measured]) -> list[str]:
     days = sorted({markdown(each.when[:10]) for each in measured})
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     return [f"Measured on {'; '.join(dict.fromkeys(found)) or 'unknown hardware'}, {when}."]
+
+
+def _times(measured: Sequence[Measured]) -> list[str]:
+    """Where not all was measured in one plan, which rows were, for hours differ."""
+    rows: dict[str, dict[str, None]] = defaultdict(dict)
+    days: dict[str, str] = {}
+    for found in measured:
+        rows[found.plan_id][markdown(found.label)] = None
+        days[found.plan_id] = max(markdown(found.when[:10]), days.get(found.plan_id, ""))
+    if len(rows) < 2:
+        return []
+    listed = "; ".join(
+        f"{', '.join(rows[plan])} on {days[plan]}" for plan in sorted(rows, key=lambda p: days[p])
+    )
+    return [f"Not all at one time ({listed}): {DRIFTS}."]

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from envbench.intervals import ratio_interval
 from envbench.report.escape import markdown
-from envbench.report.notes import OPENING
+from envbench.report.notes import DRIFTS, OPENING
 from envbench.report.selection import Measured
 from envbench.report.subjects import FAMILY_TITLES, Subject, titled
 from envbench.report.table import Entry, Table, competes
+from envbench.report.ties import within_noise
 from envbench.verdict import judge
 
 BASE = "for-loop"  # what a single environment's speed-up is over
@@ -73,6 +73,8 @@ def _highest(group: Sequence[Subject]) -> Table:
         "measured, and that number. The highest of several is a little more than it would be "
         "measured again."
     )
+    if any(len({m.plan_id for m in subject.measured}) > 1 for subject in group):
+        note += f" Not all rows of a machine were measured at one time: {DRIFTS}."
     return _table("Highest FPS", group, entries, note)
 
 
@@ -115,8 +117,7 @@ def _speed_up(found: Measured, base: Measured | None) -> str:
     if base is None or found is base or not found.summary.fps or not base.summary.fps:
         return ""
     ratio = found.summary.fps / base.summary.fps
-    span = ratio_interval(found.summary.speeds, base.summary.speeds)
-    near = "≈ " if span is not None and span[0] <= 1 <= span[1] else ""
+    near = "≈ " if within_noise(found, base) else ""
     return f" ({near}{ratio:.2f}×)"
 
 

@@ -1,14 +1,15 @@
 """A ``Picture`` drawn by matplotlib, as SVG or PNG bytes: the same bytes for the same picture.
 
-Colours are Okabe and Ito's (jfly.uni-koeln.de/color), told apart by colour-blind readers, with a
-marker of its own for each row; a white ground, so that print and dark pages show the same.
+Colours are Okabe and Ito's (jfly.uni-koeln.de/color), told apart by colour-blind readers, one a
+backend, with a marker and a line of its own for each of its rows; a white ground, so that print and
+dark pages show the same.
 """
 
 from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 COLOURS = ("#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+LINES: tuple[Any, ...] = ("-", (0, (7, 1.5)), (0, (5, 1, 1, 1)))  # of rows of one backend
 Kind = Literal["svg", "png"]
 ABREAST = 2  # panels
 MOST_TICKS = 12
@@ -112,8 +114,8 @@ def _shown(text: str) -> str:
 
 def _panel(axes: Axes, panel: Panel) -> None:
     numenvs = sorted({point.numenv for curve in panel.curves for point in curve.points})
-    for curve in panel.curves:
-        _curve(axes, curve)
+    for index, curve in enumerate(panel.curves):
+        _curve(axes, curve, _before(panel.curves[:index], curve))
     if panel.ceiling:
         axes.axhline(panel.ceiling, color="#555555", linewidth=1, linestyle=(0, (1, 2)))
         axes.annotate(
@@ -145,7 +147,12 @@ def _panel(axes: Axes, panel: Panel) -> None:
         axes.legend(frameon=False, fontsize=8, **below)
 
 
-def _curve(axes: Axes, curve: Curve) -> None:
+def _before(earlier: Sequence[Curve], curve: Curve) -> int:
+    """How many rows of its backend come before it: each has a line and a marker of its own."""
+    return sum((e.place, e.published) == (curve.place, curve.published) for e in earlier)
+
+
+def _curve(axes: Axes, curve: Curve, nth: int) -> None:
     colour = COLOURS[curve.place % len(COLOURS)]
     numenvs = [point.numenv for point in curve.points]
     axes.plot(
@@ -153,11 +160,11 @@ def _curve(axes: Axes, curve: Curve) -> None:
         [point.fps for point in curve.points],
         label=_shown(curve.label),
         color=colour,
-        marker=MARKERS[curve.place % len(MARKERS)],
+        marker=MARKERS[(curve.place + 3 * nth) % len(MARKERS)],
         markersize=4.5,
         markerfacecolor="white" if curve.published else colour,
         linewidth=1.0 if curve.published else 1.6,
-        linestyle="--" if curve.published else "-",
+        linestyle="--" if curve.published else LINES[nth % len(LINES)],
     )
     known = [point for point in curve.points if point.low is not None and point.high is not None]
     if known:

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from envbench import backends
-from envbench.intervals import ratio_interval
 from envbench.report.escape import markdown
 from envbench.report.selection import Measured
 from envbench.report.subjects import Subject
 from envbench.report.table import Entry, Table, competes
+from envbench.report.ties import within_noise
 
 NEAR = 0.95  # of the highest, where there is no interval to judge by
 
@@ -84,10 +84,8 @@ def _named(found: Measured) -> str:
 
 def _tied(found: Measured, best: Measured) -> bool:
     """Can it not be told from the best?"""
-    span = ratio_interval(best.summary.speeds, found.summary.speeds)
-    if span is None:
-        return _fps(found) >= NEAR * _fps(best)
-    return span[0] <= 1 <= span[1]
+    tie = within_noise(best, found)
+    return _fps(found) >= NEAR * _fps(best) if tie is None else tie
 
 
 def _scaling(best: Measured, able: Sequence[Measured]) -> list[str]:

@@ -135,25 +135,34 @@ def select(records: Iterable[Record]) -> Selection:
             f"{aside} newer measurement{'s' if aside > 1 else ''} set aside: what has no interval "
             "(quick, short, or under five processes) does not displace what has one"
         )
-    verified = _newest(archive.verified)
+    verified, stale = _findings(archive, best.values())
     return Selection(
         measured=[best[slot] for slot in sorted(best)],
         verified=verified,
-        stale={
-            row
-            for found in best.values()
-            if (row := row_of(found.summary.cell)) in verified
-            and _otherwise(found, verified[row], archive.runtimes)
-        },
+        stale=stale,
         published=[archive.published[key] for key in sorted(archive.published)],
         warnings=warnings,
     )
 
 
-def _newest(verified: Iterable[Verification]) -> dict[Row, Verification]:
-    """The newest finding about each row's work, be it that it could not be verified."""
-    order = sorted(verified, key=lambda found: found.started_utc)
-    return {row_of(found.cell): found for found in order}
+def _findings(
+    archive: _Archive, shown: Iterable[Measured]
+) -> tuple[dict[Row, Verification], set[Row]]:
+    """About each row's work the newest finding that was made as the row was measured, else the
+    newest of all, be it that it could not be verified; and the rows where it is such another."""
+    measured: dict[Row, list[Measured]] = defaultdict(list)
+    for each in shown:
+        measured[row_of(each.summary.cell)].append(each)
+    verified: dict[Row, Verification] = {}
+    stale: set[Row] = set()
+    for found in sorted(archive.verified, key=lambda found: found.started_utc):
+        row = row_of(found.cell)
+        other = any(_otherwise(each, found, archive.runtimes) for each in measured[row])
+        if row in verified and other and row not in stale:
+            continue
+        verified[row] = found
+        stale = stale | {row} if other else stale - {row}
+    return verified, stale
 
 
 def _otherwise(
