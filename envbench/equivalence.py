@@ -58,6 +58,9 @@ STANDARDS: dict[tuple[Family, Kind], Standard] = {
     ),
 }
 STACK = 4  # frames
+MOVES_LATE = 50  # steps of a half trace, before which an ant that is left alone still moves
+LEAST_MOVEMENT = 1 / 3
+MOST_REPEATED = {"f": 0.02, "u": 0.5}  # of an environment's steps, by kind of number
 ANT_STATE = 27  # of Ant's observation: 13 positions and 14 velocities, before contact forces
 
 
@@ -112,7 +115,29 @@ def compare(family: Family, kind: Kind, reference: str, led: Trace, own: Trace) 
         reward_distances=[_finite(x) for x in rewards],
         same_ends=not len(other_ends),
         first_other_end=int(other_ends[0]) if len(other_ends) else None,
+        late_movement=_late_movement(a, b),
     )
+
+
+def _late_movement(led: Array, own: Array) -> float | None:
+    """How much ``own`` moves from step to step in the second half of the steps, over ``led``."""
+    import numpy as np
+
+    half = len(led) // 2
+    if half < MOVES_LATE:
+        return None
+    ours, theirs = (
+        np.abs(np.diff(each[half:].astype(np.float64), axis=0)).mean() for each in (own, led)
+    )
+    return _finite(ours / theirs) if theirs > 0 else None
+
+
+def moves_on(found: Agreement) -> bool:
+    """Does it still move at the end as the reference does, which random actions drive?
+
+    An ant that is left alone lies still after some seconds.
+    """
+    return found.late_movement is None or found.late_movement > LEAST_MOVEMENT
 
 
 def agreed(standard: Standard, found: Agreement) -> int:
@@ -137,18 +162,25 @@ def responds(trace: Trace) -> bool:
     """Do observations change from step to step, and do different actions make them different?
 
     What a backend must do even where there is no reference to follow. It needs two environments.
+    No simulated robot stands exactly where it stood; a game's screen sometimes does.
     """
     flat = trace.observations.reshape(*trace.observations.shape[:2], -1)
-    moves = bool((flat[1:] != flat[:-1]).any(axis=(1, 2)).mean() > 0.5)
+    repeated = (flat[1:] == flat[:-1]).all(axis=2).mean(axis=0)  # of each environment
+    moves = bool(repeated.max(initial=0.0) <= MOST_REPEATED.get(flat.dtype.kind, 0.5))
     differ = flat.shape[1] < 2 or bool((flat[:, 0] != flat[:, 1]).any())
     return moves and differ
 
 
 def counted(audit: Audit, frame_skip: float) -> bool | None:
-    """Is what the backend claims what its environments made? None: nothing else counts it."""
+    """Is what the backend claims what its environments made? None: nothing else counts it.
+
+    No step at all was made by nobody: that proves nothing, and no environment ends in every step.
+    """
     if audit.frames is None:
         return None
     claimed = audit.steps * frame_skip
+    if audit.steps < 1 or audit.steps + audit.resets < audit.calls:
+        return False
     return abs(claimed - audit.frames) < min(0.5, frame_skip / 2)
 
 

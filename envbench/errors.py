@@ -71,6 +71,6 @@ class Interrupted(EnvbenchError):
     def __init__(self, exit_code: int) -> None:
         super().__init__(
             "interrupted",
-            hint="What was finished is kept; `envbench run` goes on with a plan when given again.",
+            hint="What was finished is kept; the same command goes on from there, or begins again.",
         )
         self.exit_code = exit_code

@@ -302,6 +302,7 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     reward_distances: list[float]
     same_ends: bool  # episodes ended in the same steps
     first_other_end: Int | None = None  # the first step, from 0, in which they did not
+    late_movement: float | None = None  # from step to step in the second half, over the reference's
 
 
 class Verification(

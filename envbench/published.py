@@ -92,6 +92,8 @@ def _figure(row: dict[str, str]) -> Published:
     family = next((each for each in FAMILIES if each == row["env"]), None)
     if family is None:
         raise UnknownName("env", one_line(row["env"], 80), list(FAMILIES))
+    if backends.get(row["backend"]).kind != "env":
+        raise UsageError(f"{row['backend']} is no way of running environments: no such table.")
     if family not in backends.get(row["backend"]).families:
         runs = " and ".join(backends.get(row["backend"]).families)
         raise UsageError(f"{row['backend']} does not run {family}: it runs {runs}.")

@@ -27,7 +27,8 @@ _TAKES = {
     "float": "a number",
     "str": "text",
 }
-CORES = r"\d{1,4}(-\d{1,4})?(,\d{1,4}(-\d{1,4})?)*"  # of one node: 0-3, or 0,2,4-7
+_CORE = "(0|[1-9][0-9]{0,3})"
+CORES = f"{_CORE}(-{_CORE})?(,{_CORE}(-{_CORE})?)*"  # of one node: 0-3, or 0,2,4-7
 LARGEST_INT = 2**31 - 1  # what the measured libraries keep such numbers in
 
 

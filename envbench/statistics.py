@@ -141,11 +141,13 @@ def _time(run: Run, windows: Iterable[int]) -> int:
 class Costs:
     """What a run costs before and besides its steps: medians of seconds, the most of bytes.
 
-    ``start_s`` is import and build, ``first_step_s`` the first step with any compile.
+    ``start_s`` is import and build, ``first_step_s`` the first step with any compile, and
+    ``first_steps_s`` the shortest and the longest: libraries keep what they compiled on disk.
     """
 
     start_s: float | None
     first_step_s: float | None
+    first_steps_s: tuple[float, float] | None
     memory_bytes: int | None
     gpu_memory_bytes: int | None
 
@@ -153,9 +155,11 @@ class Costs:
 def costs(runs: Sequence[Run]) -> Costs:
     """The costs of one cell's finished runs; None where no run tells."""
     times = [run.times for run in runs if run.times is not None]
+    first = [each.first_step_ns / 1e9 for each in times]
     return Costs(
         start_s=_median([(each.import_ns + each.build_ns) / 1e9 for each in times]),
-        first_step_s=_median([each.first_step_ns / 1e9 for each in times]),
+        first_step_s=_median(first),
+        first_steps_s=(min(first), max(first)) if first else None,
         memory_bytes=max((run.peak_memory_bytes or 0 for run in runs), default=0) or None,
         gpu_memory_bytes=max((run.peak_gpu_memory_bytes or 0 for run in runs), default=0) or None,
     )

@@ -136,6 +136,8 @@ class BackendContract:
         assert reply.audit.frames is not None, "bring `recount`: the environments' own count"
         cell = _cell(self.backend, self.family, self.task, self.numenv, self.settings)
         assert equivalence.counted(reply.audit, cell.frame_skip), reply.audit
+        results = reply.audit.steps + reply.audit.resets
+        assert results >= reply.audit.calls * self.numenv, "it received less than it was asked for"
         if reply.trace is not None and self.family != "gym" and not cell.variant:
             assert equivalence.responds(equivalence.read_trace(reply.trace))
 

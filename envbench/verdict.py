@@ -26,6 +26,7 @@ class Verdict:
     refused: bool
     unequal: bool
     badge: Mark
+    follows: bool = True  # do its observations follow its actions?
 
 
 def judge(found: Verification) -> Verdict:
@@ -37,7 +38,7 @@ def judge(found: Verification) -> Verdict:
         )
     counted, audit = _audit(found)
     same, lock_step = _lock_step(found)
-    refused = counted is False or found.responds is False
+    refused = counted is False or not _follows(found)
     differences = _differences(found)
     return Verdict(
         audit=audit,
@@ -46,6 +47,7 @@ def judge(found: Verification) -> Verdict:
         refused=refused,
         unequal=same is False,
         badge=_badge(counted, same and _same_work(found), refused=refused),
+        follows=_follows(found),
     )
 
 
@@ -73,10 +75,16 @@ def _audit(found: Verification) -> tuple[bool | None, str]:
     return False, f"claims {claimed} frames, its environments made {audit.frames:,.10g}"
 
 
+def _follows(found: Verification) -> bool:
+    """Do its observations follow its actions, to the end?"""
+    agreement = found.agreement
+    return found.responds is not False and (agreement is None or equivalence.moves_on(agreement))
+
+
 def _lock_step(found: Verification) -> tuple[bool | None, str]:
     cell = found.cell
     standard = STANDARDS.get((cell.env, cell.kind))
-    if found.responds is False:
+    if not _follows(found):
         return False, "its observations do not follow the actions"
     if standard is not None and cell.backend == standard.reference and not cell.variant:
         return True, "the reference"

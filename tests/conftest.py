@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from hypothesis import settings
 from interpreters import lent_packages, make_interpreter
 from place import ROOT, Place
@@ -55,6 +56,16 @@ def programs_are_kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
     shared = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JAX_COMPILATION_CACHE_DIR", str(shared / "programs"))
+        yield
+
+
+@pytest.fixture
+def kernels_counts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Held by tests whose processes are killed for memory, and by those that are told apart from
+    it: the kernel's counts of such kills are of a whole control group, or of the machine."""
+    folder = tmp_path_factory.getbasetemp()
+    shared = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+    with FileLock(shared / "kernels_counts.lock"):
         yield
 
 

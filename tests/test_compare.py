@@ -11,8 +11,8 @@ from made_records import OTHER, make_cell, make_failure, make_plan, make_run, me
 from place import Place
 
 from envbench import store
-from envbench.model import Plan, Run, digest
-from envbench.report.comparison import by_backend, by_cell, by_machine, compare
+from envbench.model import Audit, Plan, Run, Verification, digest
+from envbench.report.comparison import by_backend, by_cell, by_machine, compare, rows_of
 from envbench.report.selection import select
 
 
@@ -52,6 +52,41 @@ def test_a_clear_difference_has_its_ratio_and_interval() -> None:
     assert found.geometric_mean == pytest.approx(pair.ratio)
     back = compare(select(plan("b", FAST)).measured, select(plan("a", SLOW)).measured, by_cell)
     assert back.pairs[0].verdict == "slower"
+
+
+@pytest.mark.parametrize(
+    ("audit", "told"),
+    [
+        ({"steps": 40, "frames": 80.0}, "refused the figures of one"),
+        ({"steps": 20, "frames": 80.0}, "did not find that they do the same work (not verified"),
+    ],
+    ids=["refused", "unequal"],
+)
+def test_what_verify_refused_or_found_unequal_is_in_no_mean(
+    audit: dict[str, Any], told: str
+) -> None:
+    finding = Verification(
+        verification_id="v", cell=make_cell("envpool-sync", 8), started_utc="2025-11-21T00:00:00Z",
+        fingerprint="f", runtime="runtime", worker="worker", seed=0,
+        audit=Audit(calls=10, resets=0, **audit), responds=True,
+    )  # fmt: skip
+    records = [*plan("a", SLOW), *plan("b", FAST, "envpool-sync"), finding]
+    measured = select(records).measured
+    found = compare(rows_of(measured, "for-loop"), rows_of(measured, "envpool-sync"), by_backend)
+    (pair,) = found.pairs
+    assert (pair.verdict, found.geometric_mean) == ("?", None)
+    assert told in " ".join(pair.unlike.values())
+
+
+@pytest.mark.parametrize("words", [["--env", "nope"], ["--machine", "nope"]])
+def test_an_unknown_family_or_machine_is_told(place: Place, words: list[str]) -> None:
+    path = store.new_file(place.results, "laptop", "2025-11-20T10:00:00Z")
+    for record in [*plan("a", SLOW), *plan("b", FAST, "envpool-sync")]:
+        store.append(path, record)
+    done = place.run("compare", "for-loop", "envpool-sync", *words)
+    assert done.code == 2
+    assert "nope" in done.err
+    assert "Known: " in done.err
 
 
 def test_what_is_within_the_noise_is_neither() -> None:

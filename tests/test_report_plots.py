@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 from made_records import OTHER, measured_plan
@@ -143,3 +144,42 @@ def test_only_what_was_measured_is_drawn_on_a_new_page() -> None:
     marker = "<!-- envbench: plot atari laptop -->"
     outcome = filled(f"{marker}\n{marker}\n", "D", only)
     assert [drawn.name for drawn in outcome.pictures] == ["atari-laptop"]
+
+
+def test_no_picture_loses_its_legend_however_long_its_names() -> None:
+    records = [
+        record
+        for k in range(9)
+        for record in measured_plan(
+            {("envpool-async", 1): 50, ("envpool-async", 8): 60 + k}, plan_id=f"v{k}",
+            cell={"variant": {"actions": "constant", "resize": "bilinear", "threads": k}},
+        )
+    ]  # fmt: skip
+    drawn = picture(records, "atari laptop")
+    with plots._figure(drawn) as figure:
+        figure.canvas.draw()
+        (axes,) = figure.axes
+        legend = axes.get_legend()
+        assert legend is not None
+        assert len(legend.get_texts()) == 9
+        whole, inside = figure.bbox, legend.get_window_extent()
+        assert whole.x0 <= inside.x0 < inside.x1 <= whole.x1
+        assert whole.y0 <= inside.y0 < inside.y1 <= whole.y1
+        assert axes.bbox.height > 0.4 * plots.HEIGHT * figure.dpi
+        label = axes.yaxis.label.get_window_extent()
+        assert whole.y0 <= label.y0 < label.y1 <= whole.y1
+
+
+def test_numbers_under_the_axis_do_not_run_into_each_other() -> None:
+    ladder = [1, 2, 4, 8, 16, 32, 64, 96, 128, 160, 192, 224, 256]  # DGX-A100's
+    assert plots._apart(ladder)[-3:] == [96, 160, 256]
+    assert plots._apart([1, 2, 3, 4, 6, 8, 10, 12])[0] == 1
+    assert plots._apart([8]) == [8]
+    assert plots._apart([]) == []
+
+
+def test_two_sources_are_two_curves() -> None:
+    others = [msgspec.structs.replace(THEIRS, source="Other", numenv=n) for n in (1, 8)]
+    drawn = picture([*HERE, THEIRS, *others], "atari laptop")
+    labels = [curve.label for curve in drawn.panels[0].curves if curve.published]
+    assert sorted(labels) == ["EnvPool (sync), Other", "EnvPool (sync), them"]

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from made_records import (
     OTHER,
+    make_cell,
     make_fact,
     make_failure,
     make_plan,
@@ -19,6 +20,7 @@ from made_records import (
 from envbench.machine import Match, Profile, Table
 from envbench.model import Audit, Run, Times, Verification, digest
 from envbench.report.document import extended, filled, fresh
+from envbench.report.escape import code
 from envbench.report.existing import split_row
 from envbench.report.pieces import pieces
 from envbench.report.selection import select
@@ -114,12 +116,14 @@ def test_costs_are_those_of_the_most_environments() -> None:
 
 def test_every_row_has_its_command_and_every_machine_its_fingerprint() -> None:
     text = block(
-        [*measured_plan({("for-loop", 1): 5}, command=["envbench", "run", "--env", "a|b"],
+        [*measured_plan({("for-loop", 1): 5},
+                        command=["envbench", "run", "--env", "a|b", "--task", "me@lab//x:E-v0"],
                         git_commit="0123456789abcdef", git_dirty=True), make_fact()],
         "commands",
     )  # fmt: skip
     table = grid(text, "Commands - Laptop")
-    assert table["envbench run --env 'a&#124;b'"] == [
+    # A code span: what is copied is the command.
+    assert table["`envbench run --env 'a\\|b' --task me@lab//x:E-v0`"] == [
         "Atari: For-loop", "2025-11-20T10:00:00Z", "0, commit 0123456789ab with changes",
     ]  # fmt: skip
     assert "Laptop is Intel(R) Core(TM) i7-8750H CPU @ 2.20GHz, 12 CPUs, 16 GiB." in text
@@ -198,7 +202,7 @@ def test_where_more_environments_gain_nothing_that_is_said() -> None:
     assert (
         "EnvPool (async) gains nothing that can be told from noise beyond 4 environments." in text
     )
-    assert "Nothing else is within the noise of it." in text
+    assert "Nothing else is within the noise of the highest." in text
 
 
 def test_what_was_measured_at_another_time_is_a_tie_within_the_machines_drift() -> None:
@@ -233,3 +237,25 @@ def test_other_work_and_a_quick_look_are_never_recommended() -> None:
     assert "EnvPool (sync) at 8" in block(records, "recommendation")
     assert "constant" not in block(records, "recommendation")
     assert "ALE" not in block(records, "recommendation")
+
+
+def test_a_quick_look_is_no_second_measurement() -> None:
+    once = spread({("envpool-async", 4): SLOW, ("envpool-async", 8): FAST})
+    quick = measured_plan({("envpool-async", 8): 10}, plan_id="q", quick=True, run={"quick": True})
+    cell = make_cell("envpool-async", 8)
+    failed = [make_plan([cell], plan_id="f"), make_run(cell, plan_id="f", failure=make_failure())]
+    text = block([*once, *quick, *failed], "recommendation")
+    assert "flattered by chance" in text
+
+
+def test_every_recommended_row_tells_its_ties() -> None:
+    records = spread({("subprocess", 8): FAST, ("for-loop", 1): SLOW, ("envpool-sync", 1): SLOW})
+    text = block(records, "recommendation")
+    assert "Within the noise of the highest in one process:" in text
+    assert "As many frames a CPU second, as far as can be told" not in text
+
+
+def test_a_command_with_backticks_stays_in_its_code_span() -> None:
+    assert code("a `b` ``c`` d") == "```a `b` ``c`` d```"
+    assert code("`x`") == "`` `x` ``"
+    assert code("") == ""

@@ -15,6 +15,8 @@ from place import NORMAL, ROOT, SHORT, Done, Place, loop, wait_until
 
 from envbench.model import Failure, Run
 
+pytestmark = pytest.mark.usefixtures("kernels_counts")
+
 slow = pytest.mark.slow
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 

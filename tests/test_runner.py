@@ -24,6 +24,8 @@ from envbench.model import Failure
 from envbench.runner import REPLY_BYTES, Reply
 from envbench.store import MAX_LINE_BYTES
 
+pytestmark = pytest.mark.usefixtures("kernels_counts")
+
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 ROOT = Path(__file__).parents[1]
 MEMORY_LIMIT = 64 << 20

@@ -351,6 +351,10 @@ def cheats(monkeypatch: pytest.MonkeyPatch) -> dict[str, backends.Backend]:
         "ignores-actions": "IgnoresActions",
         "repeats-observations": "RepeatsObservations",
         "raises": "Raises",
+        "ignores-late": "IgnoresLate",
+        "stale": "Stale",
+        "halves-long-runs": "HalvesLongRuns",
+        "makes-none": "MakesNone",
     }
     made = {
         name: msgspec.structs.replace(honest, name=name, adapter=f"cheats:{attribute}")
@@ -367,6 +371,16 @@ CAUGHT = {
     "ignores-actions": ("✗", "do not follow the actions"),
     "repeats-observations": ("✗", "do not follow the actions"),
     "raises": ("–", "it will not be led"),
+    "halves-long-runs": ("✗", "its environments made"),
+    "makes-none": ("✗", "claims 0 frames"),
+}
+# A game's screen may stand still: there it is the reference that tells them.
+BY_FAMILY = {
+    "atari": {"ignores-late": ("≠", "parts at step"), "stale": ("≠", "parts at step")},
+    "mujoco": {
+        "ignores-late": ("✗", "do not follow the actions"),
+        "stale": ("✗", "do not follow the actions"),
+    },
 }
 
 
@@ -386,7 +400,7 @@ def test_each_cheat_is_caught_and_the_honest_one_is_not(
     verifier = Verifier(ready, "f", seed=0, calls=60)
     verdicts = {cell.backend: judge(verifier.check(cell)[0]) for cell in in_order(cells)}
     assert verdicts.pop("for-loop").badge == "✓"
-    for name, (badge, says) in CAUGHT.items():
+    for name, (badge, says) in {**CAUGHT, **BY_FAMILY[family]}.items():
         verdict = verdicts[name]
         assert (name, verdict.badge) == (name, badge)
         assert says in verdict.audit + verdict.lock_step

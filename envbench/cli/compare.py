@@ -9,6 +9,7 @@ import click
 
 from envbench.cli.options import AS_JSON, RESULTS
 from envbench.errors import UnknownName, UsageError
+from envbench.model import FAMILIES
 
 if TYPE_CHECKING:
     from envbench.report.comparison import By, Comparison, Pair
@@ -33,7 +34,12 @@ def compare(
     """
     from envbench.report.comparison import compare as paired
 
+    if family is not None and family not in FAMILIES:
+        raise UnknownName("env family", family, list(FAMILIES))
     ours, theirs, by = _sides(first, second, results)
+    machines = sorted({found.summary.cell.machine for found in [*ours, *theirs]})
+    if machine is not None and machine not in machines:
+        raise UnknownName("machine among these measurements:", machine, machines)
     ours, theirs = _kept(ours, family, machine), _kept(theirs, family, machine)
     found = paired(ours, theirs, by)
     if not found.pairs:

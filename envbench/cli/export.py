@@ -33,11 +33,17 @@ FORMATS = ("csv", "json", "jsonl", "parquet")
 def export(results: Path, output: Path, wanted: str | None, runs: bool) -> None:
     """Write the measurements that a report shows as a flat table: a row a cell."""
     from envbench.cli.records import recorded
+    from envbench.errors import UsageError
     from envbench.report.files import write_text
     from envbench.report.frame import neutralised, of_cells, of_runs
 
     found = recorded(results)
     frame = of_runs(found.records) if runs else of_cells(found.selection.measured)
+    if frame.empty:
+        raise UsageError(
+            f"nothing was measured in {results}: there is nothing to export.",
+            hint="Published figures stay as they were imported.",
+        )
     kind = wanted or (output.suffix[1:] if output.suffix[1:] in FORMATS else "csv")
     if kind == "parquet":
         _write_parquet(output, frame)

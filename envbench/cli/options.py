@@ -103,6 +103,29 @@ def only_one(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
     return values[0] if values else None
 
 
+def results_folder(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> Path | None:
+    """``results`` where it was left out; it may be made, and is not what has another use."""
+    given = only_one(ctx, param, values)
+    if given is None:
+        return Path("results")
+    if not given.strip():
+        raise click.BadParameter("it is empty: leave it out for results.", ctx, param)
+    return Path(given)
+
+
+def no_key_twice(
+    ctx: click.Context, param: click.Parameter, values: tuple[tuple[str, str], ...]
+) -> tuple[tuple[str, str], ...]:
+    """Of settings: a second value would silently replace the first."""
+    keys = [key for key, _ in values]
+    for key in keys:
+        if keys.count(key) > 1:
+            raise click.BadParameter(f"the setting {key!r} is given twice.", ctx, param)
+    return values
+
+
 def joined(ctx: click.Context, param: click.Parameter, values: tuple[list[Any], ...]) -> Any:
     """An option that takes a list takes it in parts, too; None where it was left out."""
     every = [each for part in values for each in part]
@@ -162,9 +185,17 @@ BACKENDS = click.option(
     shell_complete=complete_backends,
     help="Backends by name, or all.  [default: all that can run here]",
 )
-TASK = click.option("--task", metavar="ID", help="Task id.  [default: Pong-v5, Ant-v3]")
+TASK = click.option(
+    "--task",
+    multiple=True,
+    callback=only_one,
+    metavar="ID",
+    help="Task id.  [default: Pong-v5, Ant-v3]",
+)
 MACHINE = click.option(
     "--machine",
+    multiple=True,
+    callback=only_one,
     metavar="NAME",
     shell_complete=complete_machines,
     help="Machine profile.  [default: the one that fits this machine]",
@@ -174,6 +205,7 @@ SETTINGS = click.option(
     "given",
     type=KeyValue(),
     multiple=True,
+    callback=no_key_twice,
     help="A backend's setting; see `envbench backends --settings`. Repeatable.",
 )
 FRAME_SKIP = click.option(
@@ -188,7 +220,7 @@ SEED = click.option(
     default=0,
     show_default=True,
     metavar="N",
-    help="Of environments, actions and the order of runs.",
+    help="Of environments and actions, and of a plan's order.",
 )
 PYTHONS = click.option(
     "--python",
@@ -202,10 +234,10 @@ NO_SETUP = click.option(
 )
 RESULTS = click.option(
     "--results",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("results"),
-    show_default=True,
-    help="Where results are kept.",
+    type=click.Path(file_okay=False),
+    multiple=True,
+    callback=results_folder,
+    help="Where results are kept.  [default: results]",
 )
 WAIT = click.option("--wait", is_flag=True, help="Wait while another envbench measures here.")
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")

@@ -157,12 +157,12 @@ def _write(files: Mapping[Path, Filled], kinds: Sequence[Kind]) -> None:
         if str(path) == "-":
             click.echo(filled.text, nl=False)
             continue
+        for picture in filled.pictures:  # first: a document never links to what is not there
+            for drawn in write(path, picture, kinds):
+                click.echo(f"wrote {drawn}", err=True)
         written = write_text(path, filled.text)
         count = "1 figure" if filled.figures == 1 else f"{filled.figures} figures"
         click.echo(f"{'wrote' if written else 'unchanged:'} {path} ({count})", err=True)
-        for picture in filled.pictures:
-            for drawn in write(path, picture, kinds):
-                click.echo(f"wrote {drawn}", err=True)
 
 
 def _print_cells(measured: Iterable[Measured]) -> None:

@@ -125,6 +125,8 @@ def _check_cores(nodes: str) -> None:
     seen: set[int] = set()
     for first, last in re.findall(r"(\d+)(?:-(\d+))?", nodes):
         cores = set(range(int(first), int(last or first) + 1))
+        if not cores:
+            raise UsageError(f"nodes {nodes!r}: {first}-{last} ends before it begins.")
         if usable and cores - usable:
             raise UsageError(
                 f"nodes {nodes!r}: core {min(cores - usable)} may not be used here.",

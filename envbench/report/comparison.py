@@ -25,6 +25,8 @@ UNLIKE = {
     "kind": "one is raw physics or a ceiling, the other an environment",
     "task": "the libraries ran other tasks: {}",
     "work": "the settings of one change its work",
+    "refused": "`envbench verify` refused the figures of one: they are not believed",
+    "unequal": "`envbench verify` did not find that they do the same work ({})",
 }
 NOTES = {
     "hardware": "measured on different hardware",
@@ -143,6 +145,11 @@ def _unlike(first: Measured, second: Measured, by: By) -> dict[str, str]:
     same = [backends.same_work(cell.backend, cell.shown) for cell in (one, other)]
     if same[0] != same[1]:
         found["work"] = ""
+    badges = [each.badge for each in (first, second)]
+    if "✗" in badges:
+        found["refused"] = ""
+    elif by is by_backend and "≠" in badges:
+        found["unequal"] = " and ".join(badge or "not verified" for badge in badges)
     return {name: UNLIKE[name].format(told) for name, told in found.items()}
 
 

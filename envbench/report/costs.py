@@ -16,8 +16,9 @@ from envbench.report.table import Entry, Table
 NAMES = {"Compile": "First step"}  # of what compiles nothing
 NOTE = (
     "Of each row's largest number of environments: start-up is import and build, the first step "
-    "holds any compile, both medians of its processes; memory is the most of any of them, "
-    "with its children."
+    "holds any compile, both medians of its processes (from the shortest to the longest where a "
+    "library found on disk what it had compiled before); memory is the most of any of them, with "
+    "its children."
 )
 
 

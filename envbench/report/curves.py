@@ -17,7 +17,7 @@ from envbench.report.subjects import FAMILY_TITLES, Subject, titled
 from envbench.verdict import judge
 
 FOLDER = "plots"  # beside the document that links to them
-STYLE = 2  # counted up when drawing changes: files of an older style are drawn anew
+STYLE = 3  # counted up when drawing changes: files of an older style are drawn anew
 
 
 class Point(msgspec.Struct, frozen=True):
@@ -103,17 +103,18 @@ def _point(found: Measured) -> Point | None:
 
 
 def _published(figures: Iterable[Published]) -> list[Curve]:
-    rows: dict[str, list[Published]] = {}
+    rows: dict[tuple[str, str], list[Published]] = {}
     for figure in figures:
-        rows.setdefault(figure.backend, []).append(figure)
+        rows.setdefault((figure.backend, figure.source), []).append(figure)
+    sources = {source for _, source in rows}
     return [
         Curve(
-            label=f"{backends.row_label(name, {})}, published",
+            label=f"{backends.row_label(name, {})}, {'published' if len(sources) == 1 else source}",
             place=_place(name),
             points=[Point(f.numenv, f.fps) for f in sorted(row, key=lambda f: f.numenv)],
             published=True,
         )
-        for name, row in sorted(rows.items(), key=lambda item: _place(item[0]))
+        for (name, source), row in sorted(rows.items(), key=lambda item: _place(item[0][0]))
     ]
 
 

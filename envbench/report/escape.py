@@ -42,6 +42,15 @@ def _harmless(found: re.Match[str]) -> str:
     return _ENTITIES.get(char, f"\\{char}")
 
 
+def code(text: str, limit: int = 4000) -> str:
+    """Text that can be copied as it is: a code span, in a table's cell."""
+    shown = plain(text, limit).replace("|", "\\|")
+    longest = max((len(run) for run in re.findall("`+", shown)), default=0)
+    fence = "`" * (longest + 1)
+    space = " " if shown.startswith("`") or shown.endswith("`") else ""
+    return f"{fence}{space}{shown}{space}{fence}" if shown else ""
+
+
 def comment(text: str) -> str:
     """Text for an HTML comment's inside: a marker's."""
     return re.sub(r"-{2,}", "-", re.sub(r"[<>|`]", "", plain(text, 200))).strip(" -")

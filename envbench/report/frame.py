@@ -16,7 +16,18 @@ from envbench.statistics import rate
 if TYPE_CHECKING:
     import pandas as pd
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = (
+    "=",
+    "+",
+    "-",
+    "@",
+    "\t",
+    "\r",
+    "\uff1d",
+    "\uff0b",
+    "\uff0d",
+    "\uff20",
+)  # full width, too
 
 
 def of_cells(measured: Iterable[Measured]) -> pd.DataFrame:
@@ -37,7 +48,7 @@ def neutralised(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _is_formula(value: object) -> bool:
-    return isinstance(value, str) and value.startswith(_FORMULA)
+    return isinstance(value, str) and (value + " ").lstrip(" \n\v\f").startswith(_FORMULA)
 
 
 def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
@@ -61,6 +72,7 @@ def _cell_row(found: Measured) -> dict[str, Any]:
         "peak_gpu_memory_bytes": costs.gpu_memory_bytes if costs else None,
         "runs": len(summary.runs),
         "flags": " ".join(summary.flags),
+        "equal_work": found.badge,
         "failure": summary.failure.reason if summary.failure else "",
         "when_utc": found.when,
         "plan": found.plan_id,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -240,7 +241,7 @@ def _cell(found: Measured, subject: Subject, held: Archive) -> dict[str, Any]:
         "settings": {plain(k): plain(str(v)) for k, v in cell.settings.items()},
         "flag_names": ", ".join(summary.flags),
         "flags": _flags(found, subject),
-        "command": plain(" ".join(plan.command), 500),
+        "command": plain(shlex.join(plan.command), 4000),
         "envbench": plain(_version(plan)),
         "plan": plain(plan.plan_id),
         **_runtime(held.runtimes.get(found.runtime)),

@@ -6,7 +6,7 @@ Everything here is Markdown text, one line each, safe to print: records' text is
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from envbench.machine import Profile
 from envbench.model import Failure, Fingerprint, Verification
@@ -64,7 +64,7 @@ def of_verification(found: Verification, *, stale: bool = False) -> list[str]:
 def of_refusal(found: Verification) -> str:
     """Why figures are not shown though there are some."""
     verdict = judge(found)
-    cause = verdict.audit if found.responds is not False else verdict.lock_step
+    cause = verdict.lock_step if not verdict.follows else verdict.audit
     return f"No figure (accounting audit): {markdown(cause, 300)}."
 
 
@@ -115,7 +115,7 @@ def of_table(
     opening = f"{OPENING}: steps per second × frame_skip ({', '.join(f'{s:g}' for s in skips)})."
     sentences = [opening, *_in_flight(with_figures), *_stand_ins(with_figures)]
     sentences.append(_intervals(with_figures))
-    sentences += _ceiling(ceiling) if ceiling else []
+    sentences += _ceiling(ceiling, with_figures) if ceiling else []
     sentences += _machines(with_figures)
     sentences += _times(with_figures)
     if others:
@@ -168,14 +168,21 @@ def _intervals(measured: Sequence[Measured]) -> str:
     return f"95 % intervals: {reach}{f'; {without} without' if without else ''}."
 
 
-def _ceiling(ceiling: Measured) -> list[str]:
+def _ceiling(ceiling: Measured, measured: Sequence[Measured]) -> list[str]:
     cell, fps = ceiling.summary.cell, ceiling.summary.fps
     if fps is None:
         return []
     alone = {"atari": "ALE", "mujoco": "mj\\_step"}.get(cell.env, "the engine")
     cores = "1 core" if cell.numenv == 1 else f"{cell.numenv} cores"
     flags = "".join(f" {FLAGS[flag]}" for flag in ceiling.summary.flags if flag != "one-go")
-    return [f"Ceiling: {alone} alone on {cores} makes {fps:.2f} FPS.{flags}"]
+    when = markdown(ceiling.when[:10])
+    over = [found for found in measured if (found.summary.fps or 0.0) > fps]
+    beyond = (
+        " A share over 100 % is of another engine, of less exact numbers, or of another hour."
+        if over
+        else ""
+    )
+    return [f"Ceiling: {alone} alone on {cores} makes {fps:.2f} FPS ({when}).{beyond}{flags}"]
 
 
 def _machines(measured: Sequence[Measured]) -> list[str]:
@@ -186,15 +193,30 @@ def _machines(measured: Sequence[Measured]) -> list[str]:
 
 
 def _times(measured: Sequence[Measured]) -> list[str]:
-    """Where not all was measured in one plan, which rows were, for hours differ."""
-    rows: dict[str, dict[str, None]] = defaultdict(dict)
+    """Where not all was measured in one plan, what was in which, for hours differ."""
     days: dict[str, str] = {}
+    places: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for found in measured:
-        rows[found.plan_id][markdown(found.label)] = None
-        days[found.plan_id] = max(markdown(found.when[:10]), days.get(found.plan_id, ""))
-    if len(rows) < 2:
+        plan = found.plan_id
+        days[plan] = max(markdown(found.when[:10]), days.get(plan, ""))
+        places[plan][markdown(found.label)].append(found.summary.cell.numenv)
+    if len(places) < 2:
         return []
+    often = {
+        label
+        for label in {label for rows in places.values() for label in rows}
+        if sum(label in rows for rows in places.values()) > 1
+    }
     listed = "; ".join(
-        f"{', '.join(rows[plan])} on {days[plan]}" for plan in sorted(rows, key=lambda p: days[p])
+        f"{_rows_of(places[plan], often)} on {days[plan]}"
+        for plan in sorted(places, key=lambda plan: days[plan])
     )
     return [f"Not all at one time ({listed}): {DRIFTS}."]
+
+
+def _rows_of(rows: Mapping[str, Sequence[int]], often: Collection[str]) -> str:
+    """A plan's rows; of a row that is another plan's, too, at which numbers of environments."""
+    return ", ".join(
+        f"{label} at {', '.join(map(str, sorted(numenvs)))}" if label in often else label
+        for label, numenvs in rows.items()
+    )

@@ -12,7 +12,9 @@ from envbench.report.plots import Kind, digest_in, draw
 
 def stale(document: Path, picture: Picture, kinds: Sequence[Kind]) -> list[tuple[Path, Kind]]:
     """The files beside a document that do not show the picture as it is now."""
-    paths = [(document.parent / FOLDER / f"{picture.name}.{kind}", kind) for kind in kinds]
+    # where a link leads, there the document is
+    beside = document.resolve().parent if document.is_symlink() else document.parent
+    paths = [(beside / FOLDER / f"{picture.name}.{kind}", kind) for kind in kinds]
     return [(path, kind) for path, kind in paths if digest_in(read_bytes(path)) != picture.digest]
 
 

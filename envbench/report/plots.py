@@ -8,6 +8,7 @@ dark pages show the same.
 from __future__ import annotations
 
 import io
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -26,8 +27,10 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES: tuple[Any, ...] = ("-", (0, (7, 1.5)), (0, (5, 1, 1, 1)))  # of rows of one backend
 Kind = Literal["svg", "png"]
 ABREAST = 2  # panels
-MOST_TICKS = 12
-LEGEND_COLUMNS = 3
+MOST_TICKS = 14
+LONGEST = 60  # characters of a name
+WIDTH, HEIGHT, LINE = 6.4, 3.7, 0.18  # inches of a panel without its legend, and of its lines
+LEGEND_COLUMNS, LEGEND_CHARACTERS = 3, 90
 LOG_SPAN = 30  # FPS that differ by more than this are drawn on a logarithmic axis
 
 
@@ -83,7 +86,9 @@ def _figure(picture: Picture) -> Iterator[Figure]:
     fixed: Any = {"svg.hashsalt": "envbench", "svg.fonttype": "path", "font.size": 9}
     with matplotlib.rc_context(fixed), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a stranger's name in a script without glyphs
-        figure = Figure(figsize=(6.4 * across, 4.2 * down), layout="constrained")
+        below = max(map(_legend_lines, picture.panels), default=0)
+        size = (WIDTH * across, (HEIGHT + LINE * below) * down)
+        figure = Figure(figsize=size, layout="constrained")
         FigureCanvasAgg(figure)
         grid = figure.subplots(down, across, squeeze=False)
         for axes, panel in zip(grid.flat, picture.panels, strict=False):
@@ -109,7 +114,10 @@ def _metadata(picture: Picture, kind: Kind) -> dict[str, Any]:
 
 def _shown(text: str) -> str:
     """A name as it is: one line, and no formula."""
-    return plain(text, 60).replace("$", r"\$")
+    whole = plain(text)
+    if len(whole) > LONGEST:  # a machine's name is at the end
+        whole = f"{whole[: LONGEST // 2 - 1]}…{whole[-LONGEST // 2 :]}"
+    return whole.replace("$", r"\$")
 
 
 def _panel(axes: Axes, panel: Panel) -> None:
@@ -127,14 +135,15 @@ def _panel(axes: Axes, panel: Panel) -> None:
     axes.set_ylabel("frames per second")
     if len(numenvs) > 1 and numenvs[-1] >= 4 * numenvs[0]:
         axes.set_xscale("log", base=2)
-    ticks = numenvs[:: -(-len(numenvs) // MOST_TICKS) or 1]
+    ticks = _apart(numenvs)
     axes.set_xticks(ticks, [f"{numenv:,}" for numenv in ticks])
     axes.minorticks_off()
     speeds = [point.fps for curve in panel.curves for point in curve.points]
     if speeds and max(speeds) > LOG_SPAN * min(speeds):
         axes.set_yscale("log")
     else:
-        axes.set_ylim(bottom=0)
+        highs = [point.high or point.fps for curve in panel.curves for point in curve.points]
+        axes.set_ylim(0, 1.08 * max([*highs, panel.ceiling or 0.0], default=1.0))
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.grid(axis="y", color="#dddddd", linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
@@ -142,9 +151,33 @@ def _panel(axes: Axes, panel: Panel) -> None:
         below: dict[str, Any] = {
             "loc": "upper center",
             "bbox_to_anchor": (0.5, -0.13),
-            "ncols": LEGEND_COLUMNS,
+            "ncols": _legend_columns(panel),
         }
         axes.legend(frameon=False, fontsize=8, **below)
+
+
+def _apart(numenvs: Sequence[int]) -> list[int]:
+    """Those whose numbers do not run into each other on the axis; the last for sure."""
+    if not numenvs:
+        return []
+    log = numenvs[-1] >= 4 * numenvs[0]
+    place = {n: math.log2(n) if log else float(n) for n in numenvs}
+    least = (place[numenvs[-1]] - place[numenvs[0]]) / MOST_TICKS
+    kept = [numenvs[-1]]
+    for numenv in reversed(numenvs[:-1]):
+        if place[kept[-1]] - place[numenv] >= least:
+            kept.append(numenv)
+    return kept[::-1]
+
+
+def _legend_columns(panel: Panel) -> int:
+    """As many as fit beside each other."""
+    longest = max((len(_shown(curve.label)) for curve in panel.curves), default=0)
+    return min(LEGEND_COLUMNS, max(1, LEGEND_CHARACTERS // (longest + 8)))
+
+
+def _legend_lines(panel: Panel) -> int:
+    return -(-len(panel.curves) // _legend_columns(panel))
 
 
 def _before(earlier: Sequence[Curve], curve: Curve) -> int:
@@ -167,6 +200,9 @@ def _curve(axes: Axes, curve: Curve, nth: int) -> None:
         linestyle="--" if curve.published else LINES[nth % len(LINES)],
     )
     known = [point for point in curve.points if point.low is not None and point.high is not None]
+    if len(known) == 1:  # a band has no width there
+        (only,) = known
+        axes.vlines(only.numenv, only.low or 0.0, only.high or 0.0, color=colour, alpha=0.6)
     if known:
         axes.fill_between(
             [point.numenv for point in known],

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from envbench.model import Fingerprint, Plan
-from envbench.report.escape import markdown
+from envbench.report.escape import code, markdown
 from envbench.report.notes import hardware
 from envbench.report.subjects import Subject
 from envbench.report.table import Entry, Table
@@ -41,7 +41,7 @@ def _table(machine: str, group: Sequence[Subject]) -> Table:
         columns=["Rows", "Begun", "envbench"],
         rows=[
             (
-                markdown(shlex.join(plans[plan_id].command), 500),
+                code(shlex.join(plans[plan_id].command)),
                 [
                     Entry(written=_told(rows[plan_id])),
                     Entry(written=markdown(plans[plan_id].started_utc, 40)),

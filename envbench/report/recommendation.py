@@ -15,7 +15,7 @@ from envbench.report.escape import markdown
 from envbench.report.selection import Measured
 from envbench.report.subjects import Subject
 from envbench.report.table import Entry, Table, competes
-from envbench.report.ties import within_noise
+from envbench.report.ties import DRIFT, within_noise
 
 NEAR = 0.95  # of the highest, where there is no interval to judge by
 
@@ -38,15 +38,20 @@ def _table(subject: Subject) -> Table | None:
     alone = [each for each in able if not backends.many_processes(each.summary.cell.backend)]
     thrifty = [each for each in able if each.summary.frames_per_cpu_s is not None]
     rows = [("highest FPS", best)]
+    notes = [*_scaling(best, able), *_ties(best, able)]
     if alone:
-        rows.append(("highest FPS in one process", max(alone, key=_fps)))
+        single = max(alone, key=_fps)
+        rows.append(("highest FPS in one process", single))
+        notes += _ties(single, alone, "the highest in one process") if single is not best else []
     if thrifty:
-        rows.append(("most frames a CPU second", max(thrifty, key=_per_cpu_s)))
+        thriftiest = max(thrifty, key=_per_cpu_s)
+        rows.append(("most frames a CPU second", thriftiest))
+        notes += _as_thrifty(thriftiest, thrifty)
     return Table(
         heading=markdown(f"Recommendation - {subject.heading}"),
         columns=["Take", "FPS", "Frames a CPU second", *(["Of ceiling"] if _top(subject) else [])],
         rows=[(name, _entries(found, subject)) for name, found in rows],
-        note=" ".join([*_scaling(best, able), *_ties(best, able), *_bias(able)]),
+        note=" ".join([*notes, *_bias(able)]),
     )
 
 
@@ -85,7 +90,7 @@ def _named(found: Measured) -> str:
 def _tied(found: Measured, best: Measured) -> bool:
     """Can it not be told from the best?"""
     tie = within_noise(best, found)
-    return _fps(found) >= NEAR * _fps(best) if tie is None else tie
+    return _fps(found) >= _near(found, best) * _fps(best) if tie is None else tie
 
 
 def _scaling(best: Measured, able: Sequence[Measured]) -> list[str]:
@@ -103,15 +108,35 @@ def _numenv(found: Measured) -> int:
     return found.summary.cell.numenv
 
 
-def _ties(best: Measured, able: Sequence[Measured]) -> list[str]:
+def _ties(best: Measured, able: Sequence[Measured], what: str = "the highest") -> list[str]:
     """The other rows' that are as good, at the number where each is best."""
-    order: Callable[[Measured], float] = _fps
-    rows = {each.label: each for each in sorted(able, key=order)}
-    tied = [each for label, each in rows.items() if label != best.label and _tied(each, best)]
+    tied = [each for each in _others(best, able, _fps) if _tied(each, best)]
     if not tied:
-        return ["Nothing else is within the noise of it."]
+        return [f"Nothing else is within the noise of {what}."]
     listed = " and ".join(_named(each) for each in tied)
-    return [f"Within the noise of the highest: {listed}. That is a tie."]
+    return [f"Within the noise of {what}: {listed}. That is a tie."]
+
+
+def _as_thrifty(best: Measured, able: Sequence[Measured]) -> list[str]:
+    """CPU seconds have no interval: what is near is told."""
+    rows = _others(best, able, _per_cpu_s)
+    near = [each for each in rows if _per_cpu_s(each) >= _near(each, best) * _per_cpu_s(best)]
+    if not near:
+        return []
+    listed = " and ".join(f"{_named(each)} ({_per_cpu_s(each):.0f})" for each in near)
+    return [f"As many frames a CPU second, as far as can be told without an interval: {listed}."]
+
+
+def _others(
+    best: Measured, able: Sequence[Measured], order: Callable[[Measured], float]
+) -> list[Measured]:
+    """Of each other row its best."""
+    rows = {each.label: each for each in sorted(able, key=order)}
+    return [each for label, each in rows.items() if label != best.label]
+
+
+def _near(found: Measured, best: Measured) -> float:
+    return NEAR if found.plan_id == best.plan_id else NEAR / DRIFT
 
 
 def _bias(able: Sequence[Measured]) -> list[str]:

@@ -36,7 +36,35 @@ from envbench.model import (
 from envbench.plan import QUICK
 from envbench.report.escape import plain
 from envbench.statistics import Summary, summarise
+from envbench.verdict import judge
 
+# What only envbench's controller loads, or its tests: another version of it measures the same.
+NOT_MEASURING = frozenset(
+    {
+        "click",
+        "filelock",
+        "jinja2",
+        "markdown-it-py",
+        "matplotlib",
+        "msgspec",
+        "pandas",
+        "pip",
+        "platformdirs",
+        "psutil",
+        "rich",
+        "setuptools",
+        "tabulate",
+        "uv",
+        "hypothesis",
+        "mypy",
+        "playwright",
+        "pyarrow",
+        "pytest",
+        "pytest-timeout",
+        "pytest-xdist",
+        "ruff",
+    }
+)
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
@@ -51,8 +79,9 @@ class Measured:
     quick: bool
     fingerprint: Fingerprint | None
     runtime: str  # hash of the interpreter and packages of its last run
-    times: int = 1  # complete measurements of this cell on record
+    times: int = 1  # complete measurements of this cell on record, quick ones aside
     ran: str = ""  # the library's own task, where it is another than the one asked for
+    badge: str = ""  # of its row, by ``envbench verify``: ✓ ≠ ✗ –; "" where nobody has
 
     @property
     def plan_id(self) -> str:
@@ -127,7 +156,7 @@ def select(records: Iterable[Record]) -> Selection:
         if unfinished:
             warnings.append(_unfinished(plan, unfinished))
     best = {
-        slot: replace(max(measured, key=lambda m: m.rank), times=len(measured))
+        slot: replace(max(measured, key=lambda m: m.rank), times=sum(map(_is_whole, measured)))
         for slot, measured in every.items()
     }
     if aside := sum(_newer(each, best[slot]) for slot, each in every.items()):
@@ -137,12 +166,22 @@ def select(records: Iterable[Record]) -> Selection:
         )
     verified, stale = _findings(archive, best.values())
     return Selection(
-        measured=[best[slot] for slot in sorted(best)],
+        measured=[_with_badge(best[slot], verified) for slot in sorted(best)],
         verified=verified,
         stale=stale,
         published=[archive.published[key] for key in sorted(archive.published)],
         warnings=warnings,
     )
+
+
+def _is_whole(found: Measured) -> bool:
+    """Is it a measurement that counts as one more: with a figure, and no quick look?"""
+    return found.summary.fps is not None and not found.quick
+
+
+def _with_badge(found: Measured, verified: Mapping[Row, Verification]) -> Measured:
+    finding = verified.get(row_of(found.summary.cell))
+    return found if finding is None else replace(found, badge=judge(finding).badge)
 
 
 def _findings(
@@ -170,14 +209,15 @@ def _otherwise(
 ) -> bool:
     """Was it measured by another worker, Python or version of a package than it was verified with?
 
-    A package that only one of the two runtimes has does not count.
+    A package that only one of the two runtimes has does not count, nor one that nobody measures
+    with.
     """
     if found.plan.worker != verified.worker:
         return True
     here, there = runtimes.get(found.runtime), runtimes.get(verified.runtime)
     if here is None or there is None:
         return found.runtime != verified.runtime
-    both = here.packages.keys() & there.packages.keys()
+    both = (here.packages.keys() & there.packages.keys()) - NOT_MEASURING
     other = any(here.packages[name] != there.packages[name] for name in both)
     return here.python != there.python or other
 

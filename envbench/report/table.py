@@ -132,14 +132,15 @@ def competes(found: Measured, subject: Subject) -> bool:
     """Whether it may be the best of its column: equal work, as far as anybody knows.
 
     A row whose settings change the work (one constant action, say) does not compete, nor one
-    that ``envbench verify`` did not find equal. Of what was not verified only the built-in backends
-    compete: the project's tests do it for them.
+    that ``envbench verify`` did not find equal. Of what was not verified as it was measured only
+    the built-in backends compete: the project's tests do it for them.
     """
     verified = subject.verified.get(found.label)
+    ours = backends.is_built_in(found.summary.cell.backend)
     if verified is None or verified.failure is not None:
-        equal = backends.is_built_in(found.summary.cell.backend)
+        equal = ours
     else:
-        equal = judge(verified).badge == "✓"
+        equal = judge(verified).badge == "✓" and (ours or found.label not in subject.stale)
     return equal and same_work(found.summary.cell)
 
 
