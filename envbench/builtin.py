@@ -143,7 +143,7 @@ _UNIX = ["linux", "darwin"]
 
 
 def _gymnasium(
-    name: str, label: str, adapter: str, settings: list[Setting], *, many_processes: bool = False
+    name: str, label: str, adapter: str, settings: list[Setting], **steps_in: Any
 ) -> Backend:
     return Backend(
         name=name,
@@ -152,7 +152,7 @@ def _gymnasium(
         adapter=_ADAPTERS + adapter,
         library="gymnasium",
         settings=[ACTIONS, _CONTACT_FORCES, *settings],
-        many_processes=many_processes,
+        **steps_in,
     )
 
 
@@ -184,7 +184,7 @@ def _on_device(name: str, label: str, adapter: str, library: str, **more: Any) -
 
 
 BUILT_IN = [
-    _gymnasium("for-loop", "For-loop", "for_loop:ForLoop", []),
+    _gymnasium("for-loop", "For-loop", "for_loop:ForLoop", [], one_thread=True),
     _gymnasium(
         "subprocess",
         "Subprocess",

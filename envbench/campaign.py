@@ -122,11 +122,11 @@ def order_of(plan: Plan) -> list[tuple[int, Cell]]:
 # ---------------------------------------------------------------- identity of a new plan
 
 
-def worker_hash() -> str:
+def worker_hash(root: Path = WORKER_PATH) -> str:
     """A hash of the worker's source: what ran inside the measured process."""
     seen = hashlib.sha256()
-    for path in sorted(WORKER_PATH.rglob("*.py")):
-        seen.update(path.relative_to(WORKER_PATH).as_posix().encode() + b"\0" + path.read_bytes())
+    for path in sorted(root.rglob("*.py")):
+        seen.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
     return seen.hexdigest()[:12]
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 CELL_FAILED = 1
 USAGE = 2
 UNAVAILABLE = 3
+INCONCLUSIVE = 4
 INTERRUPTED = 130
 TERMINATED = 143
 

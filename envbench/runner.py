@@ -45,6 +45,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     times: Times | None = None
     warmup: Windows = Windows()
     measured: Windows = Windows()
+    resets: Windows = Windows()  # where turns are taken: of all environments at once
     steady: bool | None = None
     peak_memory_bytes: int | None = None
     peak_gpu_memory_bytes: int | None = None

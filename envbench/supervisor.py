@@ -175,6 +175,7 @@ class _Watch:
         for line in self._report.feed(data or b""):
             if isinstance(line, _Started):
                 self._guarded.worker = line.pid
+                self._tell(line)
             elif isinstance(line, _Failed):
                 self._unstartable = line.message
             elif isinstance(line, _Ended):
@@ -187,8 +188,14 @@ class _Watch:
         for event in self._events.feed(data or b""):
             if isinstance(event, _Phase | _Window):
                 self._note_progress(event)
-                self._on_event(msgspec.to_builtins(event))
+                self._tell(event)
         return data != b""
+
+    def _tell(self, event: _Started | _Phase | _Window) -> None:
+        """The time that the listener takes (to let another worker go first) is not the worker's."""
+        began = time.monotonic()
+        self._on_event(msgspec.to_builtins(event))
+        self._deadline += time.monotonic() - began
 
     def _note_progress(self, event: _Phase | _Window) -> None:
         if isinstance(event, _Window):

@@ -19,6 +19,9 @@ from envbench.text import printable
 COMMANDS = {
     "run": "Measure environments on this machine: one cell, a plan, or a whole profile.",
     "verify": "Find out whether the backends do the same work, and claim what they do.",
+    "check": "Did it get slower? A baseline and a candidate, stepping in turn.",
+    "baseline": "Save what `check --against` compares with, where no A/B can be run.",
+    "doctor": "What makes this machine noisy, and how small a change can be seen here.",
     "report": "Fill the tables of results/README.md, or of any document, from the results.",
     "compare": "Two results files, machines or backends: ratio and interval a cell.",
     "import": "Take figures that others have published from a CSV file into the results.",

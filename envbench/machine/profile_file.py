@@ -2,6 +2,7 @@
 
     title = "Laptop"                     # the table's heading
     hardware = "12 core Intel(R) …"      # text for people
+    check = ["atari/envpool-sync/4"]     # what `envbench check` compares: at most 12 cells
     [match]                              # the hardware that the profile is for
     cpu = "i7-8750H"                     # the CPU's name, or a part of it
     cores = 12                           # logical CPUs
@@ -48,6 +49,10 @@ _Part = Annotated[str, Meta(min_length=1, max_length=200)]
 _Count = Annotated[int, Meta(ge=1, le=1_000_000)]
 _Ladder = Annotated[list[_Count], Meta(min_length=1, max_length=64)]
 _Rows = Annotated[list[str], Meta(min_length=1, max_length=64)]
+_CheckedCell = Annotated[
+    str, Meta(pattern=r"^(atari|mujoco)/[A-Za-z0-9][A-Za-z0-9._-]{0,63}/[1-9][0-9]{0,5}$")
+]
+_Checked = Annotated[list[_CheckedCell], Meta(max_length=12)]
 
 
 # ---------------------------------------------------------------- text
@@ -123,6 +128,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     name: str
     title: _Title
     hardware: _Hardware = ""
+    check: _Checked = []
     match: Match = Match()
     atari: Table | None = None
     mujoco: Table | None = None
@@ -135,6 +141,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         if any(mark in self.title for mark in ("<", ">", "|", "--")):
             raise ValueError("`title` heads a marked table: it cannot hold < > | or --")
         _check_text("hardware", self.hardware or "-")
+        if len(set(self.check)) < len(self.check):
+            raise ValueError("`check` names a cell twice")
         if not self.tables:
             raise ValueError("a profile needs a table: [atari], [mujoco] or [gym]")
 
@@ -235,7 +243,8 @@ def _refused(source: str, key: str, what: str) -> UsageError:
     shown = f" `{spelt_out(key)[:100]}`:" if key else ""
     return UsageError(
         f"{source}:{shown} {spelt_out(what)}",
-        hint="A profile has title, hardware, [match] (cpu, cores, usable, gpu), and tables "
+        hint="A profile has title, hardware, check (cells such as atari/for-loop/4), "
+        "[match] (cpu, cores, usable, gpu), and tables "
         "[atari], [mujoco], [gym], [accelerators], [physics] with numenv and rows.",
     )
 
@@ -246,6 +255,8 @@ def _refused(source: str, key: str, what: str) -> UsageError:
 def profile_toml(profile: Profile) -> str:
     """The profile as a TOML document that reads back as the same profile."""
     lines = [f"title = {_toml(profile.title)}", f"hardware = {_toml(profile.hardware)}"]
+    if profile.check:
+        lines.append(f"check = {_toml(profile.check)}")
     for heading in ("match", *TABLES):
         section = getattr(profile, heading)
         given = {} if section is None else msgspec.structs.asdict(section)

@@ -15,7 +15,7 @@ import sys
 import time
 import traceback
 from importlib import import_module
-from typing import Any, Dict
+from typing import Any, Dict, Iterator, Tuple
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -72,7 +72,10 @@ class Worker:
         self.enter("warmup")
         steady = meter.warm_up()
         self.enter("measure")
-        meter.measure()
+        if self.job["turns"]:
+            meter.take_turns(turns(self.job["turns"]))
+        else:
+            meter.measure()
         load = dict(meter.sensors.load(), load_before=load_before)
         times["warmup_ns"] = sum(meter.warmup.ns)
         times["measured_ns"] = sum(meter.measured.ns)
@@ -80,6 +83,7 @@ class Worker:
             "times": times,
             "warmup": meter.warmup.as_dict(),
             "measured": meter.measured.as_dict(),
+            "resets": meter.resets.as_dict(),
             "steady": steady,
             "peak_memory_bytes": sensors.tree_peak_memory(os.getpid()),
             "peak_gpu_memory_bytes": adapter.gpu_memory(),
@@ -131,6 +135,17 @@ class Worker:
             return {"ok": False, "failure": self.failure(error), "known_tasks": error.known}
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever is raised is the answer
             return {"ok": False, "failure": self.failure(error)}
+
+
+def turns(pipe: str) -> Iterator[Tuple[str, int]]:
+    """What the next slice is, as the controller says slice by slice (it may have stopped us in
+    between): so many vector steps, or resets of all environments. Ends at an empty line."""
+    with open(pipe, "rb", buffering=0) as orders:
+        while True:
+            words = orders.readline().split()
+            if not words:
+                return
+            yield words[0].decode(), int(words[1])
 
 
 def describe(error: BaseException) -> str:
@@ -191,6 +206,8 @@ def main(folder: str, event_fd: int) -> None:
         job = json.load(file)
     if job["family"] != "gym":  # libraries leave logs where they stand; a user's own task may read
         os.chdir(folder)
+    if job["cpus"]:
+        os.sched_setaffinity(0, job["cpus"])
     worker = Worker(job, folder, event_fd)
     header = runtime()
     reply = worker.reply()

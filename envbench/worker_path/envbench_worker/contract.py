@@ -78,6 +78,11 @@ class Adapter(ABC):
     def run(self, calls: int) -> Counts:
         """Make ``calls`` vector steps in a loop that does only what a learner would do."""
 
+    def reset(self) -> Optional[int]:
+        """Reset all environments at once, as a learner may; how many they are. Nothing is stepped
+        afterwards. None where the library resets them only one by one, in their steps."""
+        return None
+
     def unfinished(self) -> int:
         """Transitions of a ``run`` that an exception ended; asked for only then."""
         return 0

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import time
 from statistics import median
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 
-from envbench_worker.contract import Adapter
+from envbench_worker.contract import Adapter, Counts
 from envbench_worker.sensors import Sensors
 
 STEADY_WINDOWS = 8
@@ -56,6 +56,7 @@ class Meter:
         self.sensors = Sensors()
         self.warmup = Windows()
         self.measured = Windows()
+        self.resets = Windows()  # where resets are measured apart
         self.total_steps = 0
         self._origin = self._last = self._ramp = 0
 
@@ -101,6 +102,31 @@ class Meter:
         while self._last < end:
             self._window("measure", self.measured, calls)
 
+    def take_turns(self, orders: Iterable[Tuple[str, int]]) -> None:
+        """A window for each order; what happens in between is another's.
+
+        ``step``: so many vector steps. ``reset``: so many times all environments are reset.
+        """
+        self.sensors.begin()
+        self._origin = clock()
+        for what, calls in orders:
+            self.sensors.window()
+            self._last = clock()
+            if what == "step":
+                self._window("measure", self.measured, calls)
+            else:
+                self._reset_window(calls)
+
+    def _reset_window(self, calls: int) -> None:
+        """Nothing is kept where the library cannot be told to reset."""
+        start = self._last
+        made = [self.adapter.reset() for _ in range(calls)]
+        self._last = clock()
+        known = [each for each in made if each is not None]
+        if known:
+            self._keep(self.resets, start, calls, Counts(0, sum(known)))
+        self._tell("measure", self._last - start, calls, Counts(0, sum(known)))
+
     def _calibrate(self) -> int:
         """Double the calls a window until one is long enough to extrapolate; how many it took."""
         calls = 1
@@ -129,6 +155,11 @@ class Meter:
         start = self._last
         counts = self.adapter.run(calls)
         self._last = clock()
+        self._keep(windows, start, calls, counts)
+        self.total_steps += counts.steps
+        self._tell(phase, self._last - start, calls, counts)
+
+    def _keep(self, windows: Windows, start: int, calls: int, counts: Counts) -> None:
         ns = self._last - start
         reason = invalidity(self.sensors.window(), ns)
         if reason:
@@ -138,7 +169,8 @@ class Meter:
         windows.calls.append(calls)
         windows.steps.append(counts.steps)
         windows.resets.append(counts.resets)
-        self.total_steps += counts.steps
+
+    def _tell(self, phase: str, ns: int, calls: int, counts: Counts) -> None:
         self.emit(
             {
                 "event": "window",

@@ -26,6 +26,10 @@ class EnvPoolSync(EnvPool):
             hold(result[4]["elapsed_step"])
         return self._count(elapsed, calls)
 
+    def reset(self) -> int:
+        self.pool.reset()
+        return self.job.numenv
+
     def follow(self, calls: int) -> Optional[Trace]:
         if not self._fixed_start():
             return None

@@ -62,6 +62,10 @@ class GymnasiumVector(Adapter):
             hold(result[3])
         return self._count(ends, calls)
 
+    def reset(self) -> int:
+        self.envs.reset()
+        return self.job.numenv
+
     def _count(self, ends: Any, calls: int) -> Counts:
         numenv = self.job.numenv
         flags = np.frombuffer(b"".join(ends), dtype=np.bool_).reshape(calls, 2, numenv)

@@ -1,0 +1,77 @@
+"""How many pairs a check makes, how long that takes, and what it can see. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from envbench.backends import get
+from envbench.errors import UsageError
+from envbench.model import Cell, Protocol
+from envbench.regression import FEWEST_PAIRS, Rule, detectable, pairs_for
+
+DEFAULT_PAIRS = 10
+BLOCKS = 5  # of four slices a pair
+SLICE_S = 0.25
+WARM_UP = (1.0, 4.0)  # seconds, at the least and at the most
+PRECISE = 0.02
+MOST_PRECISE_PAIRS = 100
+# Standard deviations of a pair as measured on a shared machine of two cores, before anything is
+# known of the machine at hand: docs/check.md.
+ONE_THREAD_SPREAD, POOL_SPREAD, PROCESSES_SPREAD = 0.012, 0.015, 0.05
+START_S, TYPICAL_WARM_UP_S = 2.5, 1.5  # of one process
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """What was decided before anything ran: pairs of a stage, and seconds of stage one in all."""
+
+    pairs: int
+    seconds: float
+    cells: int
+    detectable: dict[str, float]  # by a cell's key: the slowdown that would be found
+
+
+def sizes(
+    cells: Sequence[Cell], rule: Rule, *, pairs: int | None, budget: float | None, precise: bool
+) -> Sizes:
+    """As many pairs as were asked for, fit the budget, or see what ``precise`` promises."""
+    spreads = {cell.key: expected_spread(cell.backend) for cell in cells}
+    chosen = pairs or DEFAULT_PAIRS
+    if precise:
+        most = max(spreads.values())
+        chosen = pairs or pairs_for(PRECISE, most, rule, MOST_PRECISE_PAIRS)
+    elif budget is not None and pairs is None:
+        chosen = int(budget / (len(cells) * pair_seconds()))
+        if chosen < FEWEST_PAIRS:
+            least = FEWEST_PAIRS * len(cells) * pair_seconds()
+            raise UsageError(
+                f"--budget {budget:.0f}: {FEWEST_PAIRS} pairs of {len(cells)} cells take "
+                f"about {least:.0f} s.",
+                hint="Give it that, or name fewer cells.",
+            )
+    return Sizes(
+        pairs=chosen,
+        seconds=chosen * len(cells) * pair_seconds(),
+        cells=len(cells),
+        detectable={key: detectable(spread, chosen, rule) for key, spread in spreads.items()},
+    )
+
+
+def pair_seconds() -> float:
+    """About what a pair takes, with resets."""
+    return 2 * (START_S + TYPICAL_WARM_UP_S) + 4 * (BLOCKS + 1) * SLICE_S
+
+
+def protocol(slice_s: float) -> Protocol:
+    """Of either process of a pair."""
+    least, most = WARM_UP
+    return Protocol(window_s=slice_s, warmup_min_s=least, warmup_max_s=most)
+
+
+def expected_spread(backend: str) -> float:
+    """The standard deviation between pairs to expect, before any was made."""
+    found = get(backend)
+    if found.one_thread:
+        return ONE_THREAD_SPREAD
+    return PROCESSES_SPREAD if found.many_processes else POOL_SPREAD

@@ -1,0 +1,236 @@
+"""Carries a check out: pairs of processes in rounds, every cell a pair a round; then verdicts.
+
+Each pair is flushed to the results when it ends. A cell that raised an alarm is tried again by as
+many fresh pairs with the arms exchanged, and their verdict is the cell's.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol as Interface
+
+import msgspec
+
+from envbench import arms, check_plan, regression, store
+from envbench.backends import get
+from envbench.campaign import new_id
+from envbench.model import Cell, Check, Failure, Job, Pair, Side
+from envbench.pairing import Arm, side_of, step_in_turn
+from envbench.plan import order, seed_of_round
+from envbench.preflight import runtime_fact
+from envbench.regression import Rule, Stage, Verdict
+from envbench.runner import Reply
+
+FIRST, SECOND = 1, 2
+# Of each quantity besides the steps: what a pair has to differ by, at the least, to matter at all.
+FLOORS = {"start-up": 0.1e9, "first step": 0.1e9, "reset": 1e3, "memory": 16 * 2**20}
+WORSE: tuple[Verdict, ...] = ("BROKEN", "REGRESSION", "INCONCLUSIVE", "IMPROVEMENT", "PASS")
+
+
+class Listener(Interface):
+    """Who wants to know how a check goes."""
+
+    def started(self, pairs: int) -> None: ...
+    def pair_ended(self, pair: Pair) -> None: ...
+    def alarm(self, cell: Cell, pairs: int) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellVerdict:
+    """What came of one cell. ``stages`` hold each quantity's findings, stage by stage; the steps'
+    come first, the costs' (start-up, first step, reset, memory) follow."""
+
+    cell: Cell
+    verdict: Verdict
+    stages: list[dict[str, Stage]] = field(default_factory=list)
+    slower: list[str] = field(default_factory=list)  # quantities that decided a REGRESSION
+    failures: dict[str, Failure] = field(default_factory=dict)  # by arm
+
+
+class Checker:
+    """One check, from its first pair to its verdicts."""
+
+    def __init__(
+        self,
+        check: Check,
+        sides: Mapping[str, tuple[Arm, Arm]],
+        path: Path,
+        listener: Listener,
+    ) -> None:
+        """``sides``: the arms of each backend."""
+        self.check = check
+        self.sides = sides
+        self.path = path
+        self.listener = listener
+        self.pairs: list[Pair] = []
+        self._known: set[str] = set()  # runtimes on record
+
+    def carry_out(self) -> list[CellVerdict]:
+        """A verdict a cell, in the check's order."""
+        check = self.check
+        self.listener.started(check.pairs * len(check.cells))
+        self._stage(FIRST, check.cells)
+        alarmed = [cell for cell in check.cells if _alarms(self._found(cell, FIRST))]
+        for cell in alarmed:
+            self.listener.alarm(cell, check.pairs)
+        self._stage(SECOND, alarmed)
+        return [verdict(check, self.pairs, cell) for cell in check.cells]
+
+    def _stage(self, stage: int, cells: Sequence[Cell]) -> None:
+        chance = random.Random(f"{self.check.seed} {stage}")
+        broken: set[str] = set()
+        for number in range(self.check.pairs):
+            shuffled = [cell for cell in cells if cell.key not in broken]
+            chance.shuffle(shuffled)
+            for cell in shuffled:
+                pair = self._pair(stage, number, cell)
+                if pair.baseline.failure or pair.candidate.failure:
+                    broken.add(cell.key)
+
+    def _found(self, cell: Cell, stage: int) -> dict[str, Stage]:
+        return findings(self.check, [p for p in self.pairs if p.cell == cell and p.stage == stage])
+
+    def _pair(self, stage: int, number: int, cell: Cell) -> Pair:
+        now = datetime.now(UTC)
+        seed = seed_of_round(self.check.seed, number + (stage - 1) * self.check.pairs)
+        turns = regression.turns(self.check.blocks, seed)
+        cpus = cores_of(cell, number)
+        job = order(
+            cell,
+            run_id=new_id(now),
+            seed=seed,
+            protocol=check_plan.protocol(self.check.slice_s),
+            cpus=cpus,
+        )
+        replies = self._exchanged(job, cell, turns, exchanged=stage == SECOND)
+        pair = Pair(
+            pair_id=job.run_id,
+            check_id=self.check.check_id,
+            stage=stage,
+            number=number,
+            cell=cell,
+            seed=seed,
+            turns=turns,
+            cpus=cpus,
+            started_utc=now.isoformat(timespec="milliseconds"),
+            baseline=self._side(replies[0]),
+            candidate=self._side(replies[1]),
+        )
+        store.append(self.path, pair)
+        self.pairs.append(pair)
+        self.listener.pair_ended(pair)
+        return pair
+
+    def _exchanged(
+        self, job: Job, cell: Cell, turns: Sequence[int], *, exchanged: bool
+    ) -> tuple[Reply, Reply]:
+        """The replies of baseline and candidate; in stage two the candidate sets the pace."""
+        backend = get(cell.backend)
+        baseline, candidate = (
+            arms.with_settings(arm, backend, cell.settings) for arm in self.sides[cell.backend]
+        )
+        if not exchanged:
+            return step_in_turn((job, job), (baseline, candidate), turns)
+        exchanged_turns = [1 - side for side in turns]
+        theirs, ours = step_in_turn((job, job), (candidate, baseline), exchanged_turns)
+        return ours, theirs
+
+    def _side(self, reply: Reply) -> Side:
+        fact = runtime_fact(reply) if reply.python else None
+        if fact is not None and fact.hash not in self._known:
+            store.append(self.path, fact)
+            self._known.add(fact.hash)
+        return side_of(reply)
+
+
+def cores_of(cell: Cell, number: int) -> list[int]:
+    """The core that both processes of a pair keep to, another for the next pair; empty, for all,
+    where the backend steps in more threads than one."""
+    if not get(cell.backend).one_thread or not hasattr(os, "sched_getaffinity"):
+        return []
+    cores = sorted(os.sched_getaffinity(0))
+    return [cores[number % len(cores)]]
+
+
+# ---------------------------------------------------------------- verdicts (pure)
+
+
+def verdict(check: Check, pairs: Sequence[Pair], cell: Cell) -> CellVerdict:
+    """What all pairs of a cell come to."""
+    own = [pair for pair in pairs if pair.cell == cell]
+    failures = {
+        arm: side.failure
+        for pair in own
+        for arm, side in (("baseline", pair.baseline), ("candidate", pair.candidate))
+        if side.failure
+    }
+    if failures:
+        return CellVerdict(cell=cell, verdict="BROKEN", failures=failures)
+    first = findings(check, [pair for pair in own if pair.stage == FIRST])
+    second = findings(check, [pair for pair in own if pair.stage == SECOND])
+    decided = {name: regression.decided(found, second.get(name)) for name, found in first.items()}
+    slower = [name for name, found in decided.items() if found == "REGRESSION"]
+    return CellVerdict(
+        cell=cell,
+        verdict="REGRESSION" if slower else decided["steps"],
+        stages=[first, second] if second else [first],
+        slower=slower,
+    )
+
+
+def overall(verdicts: Sequence[CellVerdict]) -> Verdict:
+    """The gravest of all cells."""
+    return min((each.verdict for each in verdicts), key=WORSE.index)
+
+
+def findings(check: Check, pairs: Sequence[Pair]) -> dict[str, Stage]:
+    """What a stage's pairs say of each quantity: ``steps``, and what costs there are."""
+    if len(pairs) < 2 or any(pair.baseline.failure or pair.candidate.failure for pair in pairs):
+        return {}
+    rule = Rule(margin=check.margin, tolerance=check.tolerance, false_alarm=check.false_alarm)
+    steps = [effect for pair in pairs if (effect := _steps_effect(pair)) is not None]
+    found = {"steps": regression.stage(steps, rule)}
+    for name, floor in FLOORS.items():
+        costs = [(_cost(pair.baseline, name), _cost(pair.candidate, name)) for pair in pairs]
+        known = [(a, b) for a, b in costs if a and b]
+        if len(known) == len(pairs):
+            found[name] = regression.cost_stage(
+                known, floor, check.cost_tolerance, check.false_alarm
+            )
+    return found
+
+
+def _alarms(found: Mapping[str, Stage]) -> bool:
+    return any(stage.verdict == "REGRESSION" for stage in found.values())
+
+
+def _steps_effect(pair: Pair) -> float | None:
+    a, b = pair.baseline.measured, pair.candidate.measured
+    spoilt = [str(k) in a.invalid or str(k) in b.invalid for k in range(len(a.ns))]
+    return regression.effect(
+        [ns / max(1, steps) for ns, steps in zip(a.ns, a.steps, strict=True)],
+        [ns / max(1, steps) for ns, steps in zip(b.ns, b.steps, strict=True)],
+        spoilt,
+    )
+
+
+def _cost(side: Side, name: str) -> float | None:
+    """Nanoseconds, or bytes of memory."""
+    times, resets = side.times, side.resets
+    if name == "memory":
+        return side.peak_memory_bytes
+    if name == "reset":
+        return sum(resets.ns) / sum(resets.resets) if sum(resets.resets) else None
+    if times is None:
+        return None
+    return times.import_ns + times.build_ns if name == "start-up" else times.first_step_ns
+
+
+def structured(found: Stage) -> dict[str, object]:
+    """A stage as ``--json`` has it."""
+    return msgspec.to_builtins(found)  # type: ignore[no-any-return]

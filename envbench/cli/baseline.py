@@ -1,0 +1,48 @@
+"""``envbench baseline save``: cells measured against the reference kernel, for another day."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from envbench.cli.options import (
+    BACKENDS,
+    FAMILY,
+    MACHINE,
+    SEED,
+    SETTINGS,
+    TASK,
+    WAIT,
+    NumEnvs,
+    joined,
+)
+
+
+@click.group()
+def baseline() -> None:
+    """A stored baseline for `envbench check --against FILE`: advice, where an A/B cannot be run."""
+
+
+@baseline.command()
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    help="The file to write; it must not exist.",
+)
+@FAMILY
+@BACKENDS
+@click.option("--numenv", "--num-envs", type=NumEnvs(), multiple=True, callback=joined)
+@TASK
+@MACHINE
+@SETTINGS
+@click.option("--pairs", type=click.IntRange(5, 1000), help="Of kernel and cell.  [default: 10]")
+@SEED
+@WAIT
+def save(**given: Any) -> None:
+    """Measure cells beside the reference kernel, by turns, and keep the raw records in a file."""
+    from envbench.cli.gauges import Gauging
+
+    Gauging(given).save(given["output"])

@@ -1,0 +1,259 @@
+"""Two workers that step in turn: what noise there is, both meet it.
+
+``step_in_turn`` starts one worker after the other, lets each warm up alone, and then has them make
+slices of equally many vector steps by turns, and in the end resets. The one whose turn it is not is
+stopped with every process it has (SIGSTOP), between slices only, so that neither takes time from
+the other: not by threads that run ahead, not by processes that spin.
+
+Each worker is executed by ``envbench.runner`` in a thread of its own, which sleeps while it is
+another's turn. Like ``execute`` this never raises for a worker's trouble, and leaves nothing
+behind when it returns or when ``Interrupted`` passes through it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import msgspec
+import psutil
+
+from envbench import runner
+from envbench.model import Job, Side
+from envbench.preflight import runtime_fact
+from envbench.runner import WORKER, Reply
+
+LATEST = 5  # warm-up windows whose median says how many calls fill a slice
+RESET_TURNS = [0, 1, 1, 0]
+MOST_RESETS = 100  # a slice
+POLL_S = 0.2
+
+
+class Arm(msgspec.Struct, frozen=True, kw_only=True):
+    """One side: the interpreter, the variables it sees, and the worker's code."""
+
+    name: str
+    python: str
+    environment: Mapping[str, str]
+    worker: Path = WORKER
+
+
+def step_in_turn(
+    jobs: tuple[Job, Job], arms: tuple[Arm, Arm], turns: Sequence[int]
+) -> tuple[Reply, Reply]:
+    """Each arm's reply to its job. ``turns``: whose slice it is, 0 or 1, in order; the arm that
+    has the first one starts first. A slice lasts about ``protocol.window_s`` of job 0: as many
+    calls as arm 0 makes in it, for both where both do the same, else as many as each makes."""
+    with (
+        tempfile.TemporaryDirectory(prefix="envbench-turns-") as folder,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        table = _Table(turns, jobs[0].protocol.window_s * 1e9, alike=jobs[0] == jobs[1])
+        players = [_Player(table, side, jobs[side], arms[side], Path(folder)) for side in (0, 1)]
+        try:
+            for player in (players[turns[0]], players[1 - turns[0]]):
+                player.start(pool)
+                player.wait_until_ready()
+            for player in players:
+                player.wait()
+        except BaseException:
+            table.leave(-1)
+            for player in players:
+                player.kill()
+            raise
+        finally:
+            for player in players:
+                player.close()
+    return players[0].outcome(), players[1].outcome()
+
+
+def side_of(reply: Reply) -> Side:
+    """What a record keeps of one process of a pair."""
+    return Side(
+        runtime=runtime_fact(reply).hash if reply.python else "",
+        times=reply.times,
+        measured=reply.measured,
+        resets=reply.resets,
+        peak_memory_bytes=reply.peak_memory_bytes,
+        load=reply.load,
+        failure=reply.failure,
+    )
+
+
+class _Table:
+    """Whose turn it is, to do what and how often. Shared by the threads."""
+
+    def __init__(self, turns: Sequence[int], slice_ns: float, *, alike: bool) -> None:
+        resets = RESET_TURNS if alike else []
+        self.turns = [*(("step", side) for side in turns), *(("reset", s) for s in resets)]
+        self.slice_ns = slice_ns
+        self.alike = alike
+        self.next = 0
+        self.calls = [0, 0]  # of a side's slice
+        self.resets = 1
+        self.ready: set[int] = set()
+        self.gone: set[int] = set()
+        self.changed = threading.Condition()
+
+    def await_turn(self, side: int) -> bytes:
+        """The order of the slice that is now this side's; an empty line: there is none left."""
+        with self.changed:
+            self.changed.wait_for(lambda: self._may_go(side))
+            if self._over():
+                return b"\n"
+            what, _ = self.turns[self.next]
+            amount = self.calls[side] if what == "step" else self.resets
+            return f"{what} {amount}\n".encode()
+
+    def _may_go(self, side: int) -> bool:
+        return self._over() or (len(self.ready) == 2 and self.turns[self.next][1] == side)
+
+    @property
+    def finished(self) -> bool:
+        """Were all slices made?"""
+        return self.next >= len(self.turns)
+
+    def _over(self) -> bool:
+        return bool(self.gone) or self.finished
+
+    def done(self, event: Mapping[str, Any]) -> None:
+        """This turn's slice was made; how long it took says how many resets fill one."""
+        with self.changed:
+            what, side = self.turns[self.next]
+            self.next += 1
+            if what == "reset" and not event["resets"]:  # not to be had, from either
+                self.next = len(self.turns)
+            elif what == "reset" and side == 0 and self.resets == 1:
+                fitting = round(self.slice_ns / max(1, event["ns"]))
+                self.resets = min(max(1, fitting), MOST_RESETS)
+            self.changed.notify_all()
+
+    def sit_down(self, side: int, ns_a_call: float) -> None:
+        """This side is warm, and says how many calls its slices have; arm 0 says it for both
+        where they do the same."""
+        with self.changed:
+            fitting = max(1, round(self.slice_ns / ns_a_call))
+            if not self.alike:
+                self.calls[side] = fitting
+            elif side == 0:
+                self.calls = [fitting, fitting]
+            self.ready.add(side)
+            self.changed.notify_all()
+
+    def leave(self, side: int) -> None:
+        """It has ended, well or not: then it is over for the other, too."""
+        with self.changed:
+            self.gone.add(side)
+            self.changed.notify_all()
+
+
+class _Player:
+    """One worker at the table."""
+
+    def __init__(self, table: _Table, side: int, job: Job, arm: Arm, folder: Path) -> None:
+        self.table = table
+        self.side = side
+        self.arm = arm
+        pipe = folder / f"turns-{side}"
+        os.mkfifo(pipe)
+        self.job = msgspec.structs.replace(job, turns=str(pipe), run_id=f"{job.run_id}-{side}")
+        self._orders = os.open(pipe, os.O_RDWR)  # ours to read, too: else the open would wait
+        self._future: Future[Reply] | None = None
+        self._dismissed = False  # sent home before all slices were made
+        self._pid = 0
+        self._tree: list[psutil.Process] = []
+        self._warm: list[float] = []  # nanoseconds a call of the warm-up's windows
+
+    # ------------------------------------------------------------ the main thread's
+
+    def start(self, pool: ThreadPoolExecutor) -> None:
+        self._future = pool.submit(self._execute)
+
+    def wait_until_ready(self) -> None:
+        """Until it is warm and stopped, or has ended."""
+        while self.side not in self.table.ready | self.table.gone:
+            self._look()
+
+    def wait(self) -> None:
+        while not self._look():
+            pass
+
+    def _look(self) -> bool:
+        """Has it ended? A short wait at a time: a signal is handled in between."""
+        return self._future is None or bool(wait([self._future], POLL_S).done)
+
+    def kill(self) -> None:
+        """End the worker; its guardian ends what it leaves."""
+        while not self._look():
+            if self._pid:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self._pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        os.close(self._orders)
+
+    def outcome(self) -> Reply:
+        """Its reply. One that was sent home because the other failed has not failed itself."""
+        assert self._future is not None
+        reply = self._future.result()
+        failure = reply.failure
+        if self._dismissed and failure is not None and failure.reason == "invalid-figure":
+            return msgspec.structs.replace(reply, ok=True, failure=None)
+        return reply
+
+    # ------------------------------------------------------------ its own thread's
+
+    def _execute(self) -> Reply:
+        try:
+            return runner.execute(
+                self.job,
+                python=self.arm.python,
+                environment=self.arm.environment,
+                on_event=self._on_event,
+                worker=self.arm.worker,
+            )
+        finally:
+            self.table.leave(self.side)
+
+    def _on_event(self, event: dict[str, Any]) -> None:
+        kind, phase = event["event"], event.get("phase")
+        if kind == "started":
+            self._pid = event["pid"]
+        elif kind == "window" and phase == "warmup":
+            self._warm.append(event["ns"] / event["calls"])
+        elif phase == "measure":
+            self._between_slices(event)
+
+    def _between_slices(self, event: dict[str, Any]) -> None:
+        """Stopped until the next slice is ours; then order it."""
+        if event["event"] == "phase":
+            self._tree = self._processes()
+            self._send(signal.SIGSTOP)
+            self.table.sit_down(self.side, median(self._warm[-LATEST:]))
+        else:
+            self._send(signal.SIGSTOP)
+            self.table.done(event)
+        order = self.table.await_turn(self.side)
+        self._dismissed = not order.strip() and not self.table.finished
+        self._send(signal.SIGCONT)
+        os.write(self._orders, order)
+
+    def _processes(self) -> list[psutil.Process]:
+        try:
+            worker = psutil.Process(self._pid)
+            return [worker, *worker.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            return []
+
+    def _send(self, number: signal.Signals) -> None:
+        for process in self._tree:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.send_signal(number)

@@ -1,0 +1,208 @@
+"""Is the candidate slower than the baseline? The rule of ``envbench check``. Pure.
+
+A *pair* is two fresh processes, one an arm, that made equal slices by turns. Its effect is
+log(candidate's rate / baseline's rate) over the slices that count; a block of slices in which an
+outside signal spoilt one is left out for both. Pairs are independent of each other, whatever the
+noise within one is (autocorrelated, periodic, drifting): so everything is decided by a t-test on
+the pairs' effects, and nothing is assumed of slices.
+
+A stage of n pairs with mean effect θ and standard deviation s has the bounds θ ∓ t·s/√n, where t is
+Student's quantile at 1 − ``false_alarm`` with n − 1 degrees of freedom:
+
+* the upper bound under log(1 − margin): an alarm, the candidate is slower by more than the margin;
+* the lower bound over log(1 + margin): it is faster by more than that;
+* else the lower bound over log(1 − tolerance): a slowdown of the tolerance is ruled out, PASS;
+* else INCONCLUSIVE.
+
+An alarm of stage one is tried again by as many fresh pairs with the arms exchanged, and stage two
+alone decides then. Sizes are fixed beforehand: nobody looks while it runs.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from statistics import fmean, stdev
+from typing import Literal
+
+Verdict = Literal["PASS", "REGRESSION", "IMPROVEMENT", "INCONCLUSIVE", "BROKEN"]
+CONFIDENCE = 0.95  # of the interval that is shown; two-sided
+POWER = 0.975  # a stage; two of them find a slowdown in 0.95
+FEWEST_PAIRS = 5
+BLOCK = 4  # slices: ABBA or BAAB, so that what drifts in one direction cancels out
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """What counts as slower. ``margin`` and ``tolerance`` are shares of the baseline's rate;
+    ``false_alarm`` is one-sided, a stage."""
+
+    margin: float = 0.01
+    tolerance: float = 0.05
+    false_alarm: float = 0.001
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """What one stage's pairs say of a quantity that is better when greater.
+
+    ``ratio`` is the candidate's over the baseline's, ``interval`` its 95 % t-interval, ``low`` and
+    ``high`` the bounds that decide; ``detectable`` is the smallest slowdown that a stage of this
+    size and spread finds in 97.5 % of cases.
+    """
+
+    pairs: int
+    spread: float
+    ratio: float
+    interval: tuple[float, float]
+    low: float
+    high: float
+    detectable: float
+    verdict: Verdict
+
+
+def turns(blocks: int, seed: int) -> list[int]:
+    """Whose slice it is, 0 or 1, in blocks of ABBA or BAAB by chance."""
+    chance = random.Random(seed)
+    order = []
+    for _ in range(blocks):
+        first = chance.randrange(2)
+        order += [first, 1 - first, 1 - first, first]
+    return order
+
+
+def stage(effects: Sequence[float], rule: Rule) -> Stage:
+    """The verdict of pairs' effects (logarithms of ratios; at least two of them)."""
+    count, mean = len(effects), fmean(effects)
+    spread = stdev(effects)
+    error = spread / math.sqrt(count)
+    shown = quantile(0.5 + CONFIDENCE / 2, count - 1) * error
+    bound = quantile(1 - rule.false_alarm, count - 1) * error
+    low, high = mean - bound, mean + bound
+    return Stage(
+        pairs=count,
+        spread=spread,
+        ratio=math.exp(mean),
+        interval=(math.exp(mean - shown), math.exp(mean + shown)),
+        low=math.exp(low),
+        high=math.exp(high),
+        detectable=detectable(spread, count, rule),
+        verdict=_verdict(low, high, rule),
+    )
+
+
+def against(now: Sequence[float], then: Sequence[float], rule: Rule) -> Stage:
+    """The verdict of logarithms of rates now and then, each relative to the reference kernel.
+
+    Welch's two-sample t-interval. It knows of the noise within each of the two hours, and nothing
+    of what the kernel does not follow between them: advice, not proof.
+    """
+    parts = [stdev(each) ** 2 / len(each) for each in (now, then)]
+    variance = sum(parts)
+    weights = [part**2 / (len(each) - 1) for part, each in zip(parts, (now, then), strict=True)]
+    degrees = variance**2 / sum(weights) if variance else float(len(now) + len(then) - 2)
+    error, mean = math.sqrt(variance), fmean(now) - fmean(then)
+    shown = quantile(0.5 + CONFIDENCE / 2, degrees) * error
+    bound = quantile(1 - rule.false_alarm, degrees) * error
+    needed = _noncentrality(rule.false_alarm, degrees) * error
+    return Stage(
+        pairs=len(now),
+        spread=error * math.sqrt(len(now)),
+        ratio=math.exp(mean),
+        interval=(math.exp(mean - shown), math.exp(mean + shown)),
+        low=math.exp(mean - bound),
+        high=math.exp(mean + bound),
+        detectable=1 - math.exp(math.log1p(-rule.margin) - needed),
+        verdict=_verdict(mean - bound, mean + bound, rule),
+    )
+
+
+def _verdict(low: float, high: float, rule: Rule) -> Verdict:
+    if high < math.log1p(-rule.margin):
+        return "REGRESSION"
+    if low > math.log1p(rule.margin):
+        return "IMPROVEMENT"
+    return "PASS" if low > math.log1p(-rule.tolerance) else "INCONCLUSIVE"
+
+
+def decided(first: Stage, second: Stage | None) -> Verdict:
+    """Of one quantity: an alarm counts where the second stage, if there was one, confirms it."""
+    return first.verdict if second is None else second.verdict
+
+
+def detectable(spread: float, pairs: int, rule: Rule) -> float:
+    """The smallest slowdown, as a share, that a stage finds in 97.5 % of cases.
+
+    By the noncentral t distribution (e.g. Montgomery, Applied Statistics, section 9-2.3).
+    """
+    needed = _noncentrality(rule.false_alarm, pairs - 1) * spread / math.sqrt(pairs)
+    return 1 - math.exp(math.log1p(-rule.margin) - needed)
+
+
+def pairs_for(slowdown: float, spread: float, rule: Rule, most: int = 200) -> int:
+    """The fewest pairs a stage that find such a slowdown; ``most`` where even that many do not."""
+    for pairs in range(FEWEST_PAIRS, most):
+        if detectable(spread, pairs, rule) <= slowdown:
+            return pairs
+    return most
+
+
+# ---------------------------------------------------------------- one pair
+
+
+def effect(
+    baseline: Sequence[float], candidate: Sequence[float], spoilt: Sequence[bool] = ()
+) -> float | None:
+    """The pair's effect: log of total baseline time / total candidate time, of equal slices.
+
+    ``baseline`` and ``candidate`` are times a unit of work (a step, a reset) of each one's k-th
+    slice; ``spoilt``: did an outside signal spoil either k-th slice? Such slices leave the total,
+    unless fewer than half are left: then all of them count. None without any slice.
+    """
+    flags = list(spoilt) or [False] * len(baseline)
+    kept = [k for k, bad in enumerate(flags) if not bad]
+    if 2 * len(kept) < len(flags):
+        kept = list(range(len(flags)))
+    if not kept:
+        return None
+    return math.log(sum(baseline[k] for k in kept) / sum(candidate[k] for k in kept))
+
+
+@cache
+def _noncentrality(false_alarm: float, degrees: float) -> float:
+    """How many standard errors beyond the margin a stage finds in 97.5 % of cases."""
+    from scipy.special import nctdtrinc
+
+    return float(nctdtrinc(degrees, 1 - POWER, quantile(1 - false_alarm, degrees)))
+
+
+@cache
+def quantile(share: float, degrees: float) -> float:
+    """Student's t; of 0.999 with 7 degrees of freedom 4.785."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(degrees, share))
+
+
+# ---------------------------------------------------------------- costs
+
+
+def cost_stage(
+    pairs: Sequence[tuple[float, float]], floor: float, tolerance: float, false_alarm: float
+) -> Stage:
+    """The verdict on a cost that is better when smaller: start-up, compile, reset, memory.
+
+    ``pairs`` are (baseline, candidate). REGRESSION where the candidate surely costs more than the
+    baseline by over ``tolerance`` (0.25: a quarter more), and on average by ``floor`` or more: what
+    is next to nothing may double. Else PASS: nothing is claimed of changes within the tolerance.
+    """
+    margin = 1 - 1 / (1 + tolerance)  # log1p(-margin) = -log(1 + tolerance)
+    rule = Rule(margin=margin, tolerance=1 - 1e-12, false_alarm=false_alarm)
+    found = stage([math.log(ours / theirs) for ours, theirs in pairs], rule)
+    more = fmean(theirs - ours for ours, theirs in pairs)
+    if found.verdict == "REGRESSION" and more >= floor:
+        return found
+    return replace(found, verdict="PASS")

@@ -1,0 +1,175 @@
+"""How often the rule of ``envbench check`` cries wolf, and how often it sleeps: simulated noise.
+
+    python tests/studies/check_simulated.py [--checks 20000]
+
+Each line is a kind of noise. Slices of a pair follow one another in time, by turns as the rule
+orders them; what is simulated is the logarithm of a slice's time a step. Noise is scaled so that
+pairs of processes differ by the spread that for-loop and EnvPool show on a shared machine (1.5 %).
+Bounds are exact (Clopper-Pearson, 95 %).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import click
+import numpy as np
+from scipy.stats import beta
+from tabulate import tabulate
+
+from envbench.check_plan import BLOCKS, DEFAULT_PAIRS, PRECISE
+from envbench.regression import Rule, decided, pairs_for, stage
+
+SPREAD = 0.015
+SLICES = 4 * BLOCKS
+Noise = Callable[[Any, int, int], Any]  # (generator, processes' pairs, slices) -> log times
+
+
+def iid(rng: Any, pairs: int, slices: int) -> Any:
+    return rng.normal(size=(pairs, slices))
+
+
+def autocorrelated(rho: float) -> Noise:
+    def noise(rng: Any, pairs: int, slices: int) -> Any:
+        made = np.empty((pairs, slices))
+        made[:, 0] = rng.normal(size=pairs)
+        for k in range(1, slices):
+            fresh = rng.normal(size=pairs)
+            made[:, k] = rho * made[:, k - 1] + math.sqrt(1 - rho**2) * fresh
+        return made
+
+    return noise
+
+
+def heavy_tails(rng: Any, pairs: int, slices: int) -> Any:
+    return rng.standard_t(2.5, size=(pairs, slices))
+
+
+def drift(rng: Any, pairs: int, slices: int) -> Any:
+    slope = rng.normal(scale=0.5, size=(pairs, 1))
+    return slope * np.arange(slices) + iid(rng, pairs, slices)
+
+
+def steps(rng: Any, pairs: int, slices: int) -> Any:
+    """The machine changes its speed once, anywhere in the pair."""
+    at = rng.integers(0, slices, size=(pairs, 1))
+    height = rng.normal(scale=5.0, size=(pairs, 1))
+    return height * (np.arange(slices) >= at) + iid(rng, pairs, slices)
+
+
+def periodic(rng: Any, pairs: int, slices: int) -> Any:
+    """A neighbour whose period is close to two slices: the worst for what alternates."""
+    phase = rng.uniform(0, 2 * math.pi, size=(pairs, 1))
+    period = rng.uniform(1.8, 2.2, size=(pairs, 1))
+    wave = np.sin(2 * math.pi * np.arange(slices) / period + phase)
+    return 2 * wave + iid(rng, pairs, slices)
+
+
+KINDS: dict[str, Noise] = {
+    "independent": iid,
+    "AR(1) 0.6": autocorrelated(0.6),
+    "AR(1) 0.9": autocorrelated(0.9),
+    "heavy tails (t, 2.5)": heavy_tails,
+    "drift": drift,
+    "a step": steps,
+    "periodic, near two slices": periodic,
+}
+OFFSETS = "process offsets"  # every process is faster or slower for its whole life
+CORES = "asymmetric cores"  # every other pair's core is 10 % slower, for both of its processes
+
+
+def effects(rng: Any, kind: str, pairs: int, slowdown: float, checks: int) -> Any:
+    """(checks, pairs) effects, scaled to the spread."""
+    count = checks * pairs
+    blocks = rng.integers(0, 2, size=(count, BLOCKS))
+    turns = np.concatenate([np.stack([b, 1 - b, 1 - b, b], axis=1) for b in blocks.T], axis=1)
+    if kind == OFFSETS:
+        noise = 0.3 * iid(rng, count, SLICES)
+        noise = noise + np.where(turns == 1, rng.normal(size=(count, 1)), 0)
+    elif kind == CORES:
+        noise = iid(rng, count, SLICES)
+    else:
+        noise = KINDS[kind](rng, count, SLICES)
+    small = 1e-3  # so small that logarithms add up
+    scale = small * SPREAD / _robust_spread(_effect(small * noise, turns, 0.0))
+    core = np.where(np.arange(count) % 2, 0.1, 0.0)[:, None] if kind == CORES else 0.0
+    return _effect(scale * noise + core, turns, slowdown).reshape(checks, pairs)
+
+
+def _effect(noise: Any, turns: Any, slowdown: float) -> Any:
+    """log of total baseline time / total candidate time, as ``regression.effect``."""
+    times = np.exp(noise) / np.where(turns == 1, 1 - slowdown, 1.0)
+    ours = np.where(turns == 0, times, 0).sum(axis=1)
+    theirs = np.where(turns == 1, times, 0).sum(axis=1)
+    return np.log(ours / theirs)
+
+
+def _robust_spread(values: Any) -> float:
+    low, high = np.quantile(values, [0.1587, 0.8413])
+    return float(high - low) / 2
+
+
+def outcomes(rng: Any, kind: str, pairs: int, slowdown: float, checks: int, rule: Rule) -> Any:
+    """How many of the checks ended in each verdict, and how many intervals held the truth."""
+    first = effects(rng, kind, pairs, slowdown, checks)
+    second = effects(rng, kind, pairs, slowdown, checks)
+    found = {"PASS": 0, "REGRESSION": 0, "IMPROVEMENT": 0, "INCONCLUSIVE": 0}
+    covered = 0
+    for one, two in zip(first, second, strict=True):
+        early = stage(one.tolist(), rule)
+        covered += early.interval[0] <= 1 - slowdown <= early.interval[1]
+        again = stage(two.tolist(), rule) if early.verdict == "REGRESSION" else None
+        found[decided(early, again)] += 1
+    return found, covered
+
+
+def bounds(hits: int, of: int) -> tuple[float, float]:
+    """Clopper and Pearson's exact 95 % interval."""
+    low = 0.0 if hits == 0 else float(beta.ppf(0.025, hits, of - hits + 1))
+    high = 1.0 if hits == of else float(beta.ppf(0.975, hits + 1, of - hits))
+    return low, high
+
+
+def _shown(hits: int, of: int) -> str:
+    low, high = bounds(hits, of)
+    return f"{100 * hits / of:.2f} % ({100 * low:.2f}–{100 * high:.2f})"
+
+
+@click.command()
+@click.option("--checks", default=20_000, show_default=True)
+@click.option("--seed", default=1, show_default=True)
+def main(checks: int, seed: int) -> None:
+    """Prints the table of docs/check.md."""
+    rule = Rule()
+    precise = pairs_for(PRECISE, SPREAD, rule, 200)
+    rows = []
+    for number, kind in enumerate([*KINDS, OFFSETS, CORES]):
+        rng = np.random.default_rng([seed, number])
+        same, covered = outcomes(rng, kind, DEFAULT_PAIRS, 0.0, checks, rule)
+        slower, _ = outcomes(rng, kind, DEFAULT_PAIRS, 0.05, checks // 4, rule)
+        little, _ = outcomes(rng, kind, precise, 0.02, checks // 4, rule)
+        rows.append(
+            [
+                kind,
+                _shown(same["REGRESSION"], checks),
+                _shown(same["INCONCLUSIVE"], checks),
+                _shown(covered, checks),
+                _shown(slower["REGRESSION"], checks // 4),
+                _shown(little["REGRESSION"], checks // 4),
+            ]
+        )
+    heads = [
+        "noise",
+        "false alarms",
+        "inconclusive",
+        "interval covers",
+        f"5 % found, {DEFAULT_PAIRS} pairs",
+        f"2 % found, {precise} pairs",
+    ]
+    click.echo(tabulate(rows, heads, tablefmt="github", disable_numparse=True))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""The rule of ``envbench check``: verdicts at their bounds, pairs, blocks and costs."""
+
+from __future__ import annotations
+
+import math
+from statistics import stdev
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import ttest_1samp
+
+from envbench.regression import (
+    Rule,
+    cost_stage,
+    decided,
+    detectable,
+    effect,
+    pairs_for,
+    quantile,
+    stage,
+    turns,
+)
+
+RULE = Rule()
+TIGHT = [-0.0005, 0.0005] * 4  # a quiet machine's pairs
+
+
+def shifted(by: float) -> list[float]:
+    return [by + each for each in TIGHT]
+
+
+@pytest.mark.parametrize(
+    ("slower_by", "verdict"),
+    [(0.0, "PASS"), (0.008, "PASS"), (0.03, "REGRESSION"), (0.2, "REGRESSION"),
+     (-0.03, "IMPROVEMENT")],
+)  # fmt: skip
+def test_a_quiet_machine_tells_what_is_over_the_margin(slower_by: float, verdict: str) -> None:
+    found = stage(shifted(math.log(1 - slower_by)), RULE)
+    assert found.verdict == verdict
+    assert found.ratio == pytest.approx(1 - slower_by)
+
+
+def test_a_noisy_machine_says_that_it_cannot_tell() -> None:
+    found = stage([0.1, -0.1] * 4, RULE)
+    assert found.verdict == "INCONCLUSIVE"
+    assert found.detectable > 0.2
+
+
+def test_the_bounds_are_those_of_a_t_test() -> None:
+    values = [0.010, -0.004, 0.007, 0.001, -0.009, 0.003, 0.012, -0.002]
+    found = stage(values, RULE)
+    shown = ttest_1samp(values, 0).confidence_interval(0.95)
+    assert found.interval == pytest.approx((math.exp(shown.low), math.exp(shown.high)))
+    bound = ttest_1samp(values, 0).confidence_interval(0.998)  # 0.1 % on each side
+    assert (found.low, found.high) == pytest.approx((math.exp(bound.low), math.exp(bound.high)))
+    assert found.spread == stdev(values)
+
+
+def test_a_slowdown_as_large_as_the_one_that_is_promised_is_found_as_often_as_promised() -> None:
+    chance = np.random.default_rng(7)
+    slowdown = detectable(0.015, 8, RULE)
+    made = math.log1p(-slowdown) + 0.015 * chance.standard_normal((4000, 8))
+    found = sum(stage(row.tolist(), RULE).verdict == "REGRESSION" for row in made)
+    assert 0.96 < found / 4000 < 1.0
+
+
+def test_a_false_alarm_at_the_margin_itself_is_as_rare_as_asked() -> None:
+    chance = np.random.default_rng(7)
+    rule = Rule(false_alarm=0.02)
+    made = math.log1p(-rule.margin) + 0.015 * chance.standard_normal((10_000, 8))
+    found = sum(stage(row.tolist(), rule).verdict == "REGRESSION" for row in made)
+    assert 140 < found < 260
+
+
+def test_only_the_second_stage_decides() -> None:
+    alarm, quiet = stage(shifted(-0.1), RULE), stage(TIGHT, RULE)
+    assert decided(alarm, None) == "REGRESSION"
+    assert decided(alarm, quiet) == "PASS"
+    assert decided(alarm, alarm) == "REGRESSION"
+
+
+@pytest.mark.parametrize("spread", [0.005, 0.012, 0.03])
+def test_as_many_pairs_as_a_slowdown_takes(spread: float) -> None:
+    pairs = pairs_for(0.05, spread, RULE)
+    assert detectable(spread, pairs, RULE) <= 0.05
+    assert pairs == 5 or detectable(spread, pairs - 1, RULE) > 0.05
+
+
+@given(blocks=st.integers(1, 40), seed=st.integers(0, 2**31))
+def test_turns_are_balanced_against_drift(blocks: int, seed: int) -> None:
+    order = turns(blocks, seed)
+    assert len(order) == 4 * blocks
+    for k in range(0, len(order), 4):
+        first, second, third, fourth = order[k : k + 4]
+        assert first == fourth != second == third
+    assert order == turns(blocks, seed)
+
+
+def test_an_effect_is_of_totals_and_positive_where_the_candidate_is_faster() -> None:
+    assert effect([10, 10], [5, 5]) == pytest.approx(math.log(2))
+    # One slow slice counts: a reset every thousand steps is work, too.
+    assert effect([10, 10], [10, 30]) == pytest.approx(-math.log(2))
+
+
+def test_what_an_outside_signal_spoilt_counts_for_neither_arm() -> None:
+    ours, theirs = [10, 10, 10, 10], [10, 10, 10, 90]
+    assert effect(ours, theirs, [False, False, False, True]) == 0
+    # A machine that is always disturbed has no better half to look at.
+    assert effect(ours, theirs, [True, True, True, False]) == pytest.approx(math.log(40 / 120))
+    assert effect([], []) is None
+
+
+@pytest.mark.parametrize(
+    ("factor", "floor", "verdict"),
+    [(1.0, 0, "PASS"), (1.2, 0, "PASS"), (1.5, 0, "REGRESSION"), (0.5, 0, "PASS"),
+     (1.5, 10.0, "PASS")],
+)  # fmt: skip
+def test_a_cost_may_grow_by_its_tolerance(factor: float, floor: float, verdict: str) -> None:
+    pairs = [(1 + noise, factor * (1 - noise)) for noise in TIGHT]
+    assert cost_stage(pairs, floor, 0.25, 0.001).verdict == verdict
+
+
+def test_students_quantiles() -> None:
+    assert quantile(0.999, 7) == pytest.approx(4.785, abs=5e-4)  # a table's
