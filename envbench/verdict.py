@@ -87,7 +87,7 @@ def _lock_step(found: Verification) -> tuple[bool | None, str]:
     if not _follows(found):
         return False, "its observations do not follow the actions"
     if standard is not None and cell.backend == standard.reference and not cell.variant:
-        return True, "the reference"
+        return True, "the others are compared with it"
     if found.cell.kind == "ceiling":
         return None, "not applicable: the engine alone"
     if found.agreement is None or standard is None:
@@ -98,7 +98,7 @@ def _lock_step(found: Verification) -> tuple[bool | None, str]:
     unit = f" {standard.unit}" if standard.unit else ""
     same = equivalence.equal(standard, found.agreement)
     if same is None:
-        return None, f"led for {total} steps only (asked: {standard.steps})"
+        return None, f"led for {total} steps only (asked: {equivalence.asked(standard)})"
     if same:
         exactly = "exactly" if apart == 0 else f"within {apart:.2g}{unit}"
         return True, f"equal {exactly} for {steps} of {total} steps (asked: {standard.steps})"

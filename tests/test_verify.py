@@ -16,7 +16,16 @@ from made_records import make_cell, make_fact, make_plan, make_run
 from place import Place
 
 from envbench import backends, equivalence, ledger
-from envbench.equivalence import STANDARDS, Trace, agreed, compare, equal, read_trace, responds
+from envbench.equivalence import (
+    STANDARDS,
+    Trace,
+    agreed,
+    compare,
+    equal,
+    moves_on,
+    read_trace,
+    responds,
+)
 from envbench.model import Agreement, Audit, Cell, RuntimeFact, Verification
 from envbench.plan import make_cell as cell_of
 from envbench.preflight import Ready
@@ -32,7 +41,7 @@ slow = pytest.mark.slow
 CHEATS = Path(__file__).parent / "fixtures" / "cheats"
 
 
-def trace(seed: int = 0, steps: int = 20, shape: tuple[int, ...] = (27,)) -> Trace:
+def trace(seed: int = 0, steps: int = 100, shape: tuple[int, ...] = (27,)) -> Trace:
     rng = np.random.default_rng(seed)
     return Trace(
         observations=rng.normal(size=(steps, 2, *shape)),
@@ -111,11 +120,21 @@ def test_a_trace_that_is_too_short_proves_nothing_and_a_narrow_or_empty_one_is_n
     brief = Trace(**{name: array[:2] for name, array in vars(trace()).items()})
     short = compare("atari", "env", "for-loop", trace(), brief)
     assert equal(STANDARDS["atari", "env"], short) is None
+    for steps, answer in ((5, None), (99, None), (100, True)):
+        led = compare("mujoco", "env", "for-loop", trace(steps=steps), trace(steps=steps))
+        assert equal(STANDARDS["mujoco", "env"], led) is answer
     with pytest.raises(ValueError, match="no step"):
         compare("mujoco", "env", "for-loop", trace(), trace(steps=0))
     narrow = Trace(**{name: array[:, :1] for name, array in vars(trace()).items()})
     with pytest.raises(ValueError, match="1 of 2 environments"):
         compare("mujoco", "env", "for-loop", trace(), narrow)
+
+
+def test_every_environment_has_to_move_on_as_the_references_do() -> None:
+    led, own = trace(), trace()
+    assert moves_on(compare("mujoco", "env", "for-loop", led, own))
+    own.observations[3:, 1] *= 0.5
+    assert not moves_on(compare("mujoco", "env", "for-loop", led, own))
 
 
 def test_what_is_no_number_is_as_far_as_can_be_and_no_crash() -> None:
@@ -148,10 +167,14 @@ def test_a_trace_is_never_a_pickle() -> None:
 def test_an_environment_that_stands_still_or_is_deaf_does_not_respond() -> None:
     moving = trace()
     assert responds(moving)
-    still = replace(moving, observations=np.zeros((20, 2, 5)))
+    still = replace(moving, observations=np.zeros((100, 2, 5)))
     assert not responds(still)
     deaf = replace(moving, observations=np.repeat(moving.observations[:, :1], 2, axis=1))
     assert not responds(deaf)
+    lost = moving.observations.copy()
+    lost[5:] = np.nan
+    for none in (lost, moving.observations[:1], moving.observations[:0], lost[:, :, :0]):
+        assert not responds(replace(moving, observations=none))
 
 
 @pytest.mark.parametrize(
@@ -352,8 +375,13 @@ def cheats(monkeypatch: pytest.MonkeyPatch) -> dict[str, backends.Backend]:
         "repeats-observations": "RepeatsObservations",
         "raises": "Raises",
         "ignores-late": "IgnoresLate",
+        "ignores-late-in-all-but-one": "IgnoresLateInAllButOne",
+        "ignores-most": "IgnoresMost",
+        "led-for-a-few-steps": "LedForAFewSteps",
+        "loses-numbers": "LosesNumbers",
         "stale": "Stale",
         "halves-long-runs": "HalvesLongRuns",
+        "halves-windows": "HalvesWindows",
         "makes-none": "MakesNone",
     }
     made = {
@@ -372,13 +400,23 @@ CAUGHT = {
     "repeats-observations": ("✗", "do not follow the actions"),
     "raises": ("–", "it will not be led"),
     "halves-long-runs": ("✗", "its environments made"),
+    "halves-windows": ("✗", "its environments made"),
+    "loses-numbers": ("✗", "do not follow the actions"),
+    "led-for-a-few-steps": ("≠", "led for 5 steps only"),
     "makes-none": ("✗", "claims 0 frames"),
 }
 # A game's screen may stand still: there it is the reference that tells them.
 BY_FAMILY = {
-    "atari": {"ignores-late": ("≠", "parts at step"), "stale": ("≠", "parts at step")},
+    "atari": {
+        "ignores-late": ("≠", "parts at step"),
+        "ignores-late-in-all-but-one": ("≠", "parts at step"),
+        "ignores-most": ("≠", "parts at step"),
+        "stale": ("≠", "parts at step"),
+    },
     "mujoco": {
         "ignores-late": ("✗", "do not follow the actions"),
+        "ignores-late-in-all-but-one": ("✗", "do not follow the actions"),
+        "ignores-most": ("✗", "do not follow the actions"),
         "stale": ("✗", "do not follow the actions"),
     },
 }

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from envbench import backends, plan
+from envbench.cli import tell
 from envbench.errors import UnknownName, UsageError
 from envbench.machine import Profile, numa_nodes
 from envbench.model import DEFAULT_TASK, FAMILIES, Cell, Family, section
@@ -116,6 +117,9 @@ def _enough(asked: Asked, name: str, numenvs: list[int]) -> list[int]:
     enough = [numenv for numenv in numenvs if numenv >= nodes]
     if not enough and asked.backends == [name]:
         raise UsageError(f"{name} has {nodes} nodes here: --numenv takes as many or more.")
+    if asked.numenv and len(enough) < len(numenvs):
+        few = ", ".join(str(numenv) for numenv in numenvs if numenv < nodes)
+        tell(f"{name} has {nodes} nodes here: no cell of it with numenv {few}.")
     return enough
 
 

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     type=click.IntRange(10, 10**6),
     default=1000,
     show_default=True,
-    help="Vector steps that are counted twice.",
+    help="Vector steps that are counted twice, at least.",
 )
 @SETTINGS
 @FRAME_SKIP

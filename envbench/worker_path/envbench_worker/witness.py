@@ -12,16 +12,12 @@ from envbench_worker.contract import Adapter, Trace
 
 TRACE = "trace.npz"
 STRIDES = (1, 2, 3, 5, 8, 13)  # vector steps of one ``run``: counting must hold at any number
-PATIENCE_S = 20.0  # for the second half, which is one ``run``
+AT_ONCE_S = 0.5  # twice a window: one that is measured with one environment has more steps
+PATIENCE_S = 20.0  # the longest single ``run``, at the speed so far
 
 
-def audit(
-    adapter: Adapter, calls: int, emit: Callable[[Dict[str, Any]], None]
-) -> Optional[Dict[str, Any]]:
-    """``calls`` vector steps: what the adapter counts, and what the environments count.
-
-    The first half by a few at a time, the second at once, as many as a window has; where that
-    would take too long, by a few as well.
+def audit(adapter: Adapter, calls: int, emit: Callable[[Dict[str, Any]], None]) -> Dict[str, Any]:
+    """``calls`` vector steps or more: what the adapter counts, and what the environments count.
 
     Returns ``{"calls", "steps", "resets", "frames"}``, ``frames`` (float, by the environments) None
     where nothing counts them a second way.
@@ -30,9 +26,7 @@ def audit(
     frames: Optional[float] = 0.0
     began = time.perf_counter()
     while made < calls:
-        stride = STRIDES[made % len(STRIDES)]
-        if 2 * made >= calls and time.perf_counter() - began < PATIENCE_S:
-            stride = calls - made
+        stride = next_stride(made, calls, time.perf_counter() - began)
         counts = adapter.run(stride)
         again = adapter.recount()
         frames = None if again is None or frames is None else frames + again
@@ -48,6 +42,20 @@ def audit(
             }
         )
     return {"calls": made, "steps": steps, "resets": resets, "frames": frames}
+
+
+def next_stride(made: int, calls: int, seconds: float) -> int:
+    """The vector steps of the next ``run``, where ``made`` of ``calls`` took so long.
+
+    A few at a time until half of them are made; then what is left at once, and no fewer than a
+    window has, be they more than were asked for. Only what would take too long is shared out.
+    """
+    few = STRIDES[made % len(STRIDES)]
+    if 2 * made < calls:
+        return few
+    speed = made / seconds
+    longest = max(int(speed * PATIENCE_S), sum(STRIDES))
+    return min(max(calls - made, int(speed * AT_ONCE_S)), longest)
 
 
 def save(trace: Trace, folder: str) -> None:

@@ -125,7 +125,9 @@ class SampleFactory(Adapter):
         missing = calls * job.numenv
         while missing:
             missing -= _write(trace, self._receive(), calls)
-        return _before_an_end(trace)
+        # At an end the next episode's first observation takes the place of the last one: games,
+        # which have to agree throughout, are led until then.
+        return _before_an_end(trace) if job.family == "atari" else trace
 
     def recount(self) -> Optional[float]:
         return float(self.frames[: self.credited].sum())
@@ -220,7 +222,6 @@ def _write(trace: Trace, trajectory: Any, calls: int) -> int:
 
 
 def _before_an_end(trace: Trace) -> Trace:
-    """At an end the next episode's first observation takes the place of the last one."""
     ended = trace.ended.any(axis=1)
     steps = int(ended.argmax()) if ended.any() else len(ended)
     return Trace(*(each[:steps] for each in trace))
