@@ -6,6 +6,7 @@ from itertools import count
 from typing import Any
 
 from envbench.model import (
+    Audit,
     Cell,
     Failure,
     Fingerprint,
@@ -15,6 +16,7 @@ from envbench.model import (
     Protocol,
     Run,
     Times,
+    Verification,
     Windows,
     digest,
 )
@@ -92,6 +94,14 @@ def make_plan(cells: list[Cell], repeats: int = 5, **given: Any) -> Plan:
         "envbench_version": "0",
     }
     return Plan(cells=cells, **{**values, **given})
+
+
+def make_refusal(cell: Cell) -> Verification:
+    """A row that claims more frames than its environments made."""
+    return Verification(
+        verification_id="refusal", cell=cell, started_utc="2026", fingerprint="", runtime="",
+        worker="", seed=0, audit=Audit(calls=1, steps=100, resets=0, frames=4.0),
+    )  # fmt: skip
 
 
 def make_fact(fingerprint: Fingerprint = LAPTOP) -> MachineFact:

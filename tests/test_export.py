@@ -7,7 +7,15 @@ import json
 
 import pandas as pd
 import pytest
-from made_records import make_cell, make_fact, make_failure, make_plan, make_run, measured_plan
+from made_records import (
+    make_cell,
+    make_fact,
+    make_failure,
+    make_plan,
+    make_refusal,
+    make_run,
+    measured_plan,
+)
 from place import Place
 
 from envbench import store
@@ -51,6 +59,39 @@ def test_no_text_is_a_formula_in_a_spreadsheet(place: Place, task: str) -> None:
     assert "wrote cells.csv (1 rows)" in done.err
     frame = pd.read_csv(place.folder / "cells.csv")
     assert frame.loc[0, "task"] == "'" + task
+
+
+def line_of(place: Place, file: str, line: int) -> dict:
+    return json.loads((place.results / file).read_text().splitlines()[line - 1])
+
+
+def test_a_run_and_a_cell_name_file_and_line_of_their_records(place: Place) -> None:
+    put(place, measured_plan({("for-loop", 1): 100, ("envpool-async", 8): 900}))
+    runs = pd.read_csv(io.StringIO(place.run("export", "--runs").out))
+    assert len(runs) == 10
+    for run, file, line in zip(runs["run"], runs["file"], runs["line"], strict=True):
+        assert line_of(place, file, line)["run_id"] == run
+    cells = pd.read_csv(io.StringIO(place.run("export").out)).set_index("backend")
+    (file, lines) = cells.loc["for-loop", "records"].split(":")
+    found = [line_of(place, file, int(line)) for line in lines.split(",")]
+    assert [run["run_id"] for run in found] == cells.loc["for-loop", "run_ids"].split()
+    assert {run["cell"]["backend"] for run in found} == {"for-loop"}
+
+
+def test_what_verify_refused_has_no_figure(place: Place) -> None:
+    records = measured_plan({("for-loop", 1): 100, ("subprocess", 8): 900})
+    put(place, [*records, make_refusal(make_cell("subprocess", 8))])
+    frame = pd.read_csv(io.StringIO(place.run("export").out)).set_index("backend")
+    refused = frame.loc["subprocess"]
+    assert (refused["equal_work"], refused["failure"]) == ("✗", "invalid-figure")
+    assert refused[["fps", "fps_low", "steps_per_second", "peak_memory_bytes"]].isna().all()
+    assert frame.loc["for-loop", "fps"] == 1600
+    (cell,) = [
+        cell
+        for cell in json.loads(place.run("report", "--json").out)["cells"]
+        if cell["backend"] == "subprocess"
+    ]
+    assert (cell["fps"], cell["failure"]["reason"]) == (None, "invalid-figure")
 
 
 def test_without_results_it_says_how_to_make_some(place: Place) -> None:

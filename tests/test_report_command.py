@@ -23,12 +23,12 @@ from made_records import (
 )
 
 from envbench import store
+from envbench.cli.records import recorded
 from envbench.machine import read_profile
 from envbench.model import digest
 from envbench.report.blocks import find
 from envbench.report.document import filled, fresh
 from envbench.report.pieces import pieces
-from envbench.report.selection import select
 
 REPOSITORY = Path(__file__).parents[1]
 GOLDEN = Path(__file__).parent / "golden"
@@ -99,9 +99,7 @@ def test_the_results_page_has_the_original_documents_tables_to_the_byte(folder):
     # The four original profiles only: others come and go in machines/.
     names = ("laptop", "tpu-vm", "as4124", "dgx-a100")
     shelf = {name: read_profile(REPOSITORY / "machines" / f"{name}.toml") for name in names}
-    paths = store.files(folder / "results")
-    records = [record for path in paths for _, record in store.read(path).records]
-    found = pieces(select(records), shelf)
+    found = pieces(recorded(folder / "results").selection, shelf)
     golden("results_page.md", filled(fresh(found), "README.md", found).text)
 
 
@@ -270,12 +268,16 @@ def test_json_is_one_document_of_cells_and_writes_no_file(folder):
     assert len(document["cells"]) == 7
     keys = "machine env task backend numenv env_instances settings fps steps_per_second frame_skip"
     assert all(
-        set(cell) == {*keys.split(), "interval", "runs", "flags", "failure"}
+        set(cell) == {*keys.split(), "interval", "runs", "flags", "failure", "records"}
         for cell in document["cells"]
     )
     (cell,) = [cell for cell in document["cells"] if cell["env"] == "mujoco"]
     assert (cell["fps"], cell["steps_per_second"]) == (2460.0, 492.0)
     assert cell["interval"] == [2460.0, 2460.0]
+    assert [each["run"] for each in cell["records"]] == cell["runs"]
+    for each in cell["records"]:
+        line = (folder / "results" / each["file"]).read_text().splitlines()[each["line"] - 1]
+        assert json.loads(line)["run_id"] == each["run"]
     assert not (folder / "results" / "README.md").exists()
 
 

@@ -12,16 +12,18 @@ from made_records import (
     make_fact,
     make_failure,
     make_plan,
+    make_refusal,
     make_run,
     make_windows,
     measured_plan,
 )
 
 from envbench.machine import Match, Profile, Table
-from envbench.model import Audit, Run, Times, Verification, digest
+from envbench.model import Run, Times, digest
 from envbench.report.document import extended, filled, fresh
 from envbench.report.escape import code
 from envbench.report.existing import split_row
+from envbench.report.origin import Origin
 from envbench.report.pieces import pieces
 from envbench.report.selection import select
 
@@ -75,14 +77,31 @@ def test_what_does_other_work_is_shown_and_never_bold() -> None:
 
 def test_what_was_refused_and_what_failed_has_no_place() -> None:
     cell = next(each.cell for each in HERE if isinstance(each, Run) and each.cell.numenv == 1)
-    cheat = Verification(
-        verification_id="v", cell=cell, started_utc="2026", fingerprint="", runtime="",
-        worker="", seed=0, audit=Audit(calls=1, steps=100, resets=0, frames=4.0),
-    )  # fmt: skip
+    cheat = make_refusal(cell)
     failed = make_run(cell, plan_id="failed", failure=make_failure())
     records = [*HERE, cheat, make_plan([cell], plan_id="failed"), failed]
     table = grid(block(records, "overview"), "Highest FPS - Atari")
     assert list(table) == ["Highest FPS - Atari", "EnvPool (async)"]
+
+
+def test_what_was_refused_has_neither_costs_nor_a_share_of_the_ceiling() -> None:
+    cheat = make_refusal(make_cell("envpool-async", 8))
+    top = measured_plan({("ceiling", 12): 200}, plan_id="top", cell={"kind": "ceiling"})
+    assert "EnvPool (async)" in grid(block(HERE, "costs"), "Costs - Atari - Laptop")
+    assert "EnvPool (async)" not in block([*HERE, cheat], "costs")
+    page = pieces(select([*HERE, *top, cheat]), {"laptop": LAPTOP})["Atari - Laptop"].write("")
+    table = grid(page, "Atari - Laptop")
+    assert table["For-loop"][-2:] == ["25 %", ""]
+    assert table["EnvPool (async)"][-2:] == ["", "✗<sup>b</sup>"]
+
+
+def test_figures_are_traced_to_the_lines_of_their_records() -> None:
+    runs = [each for each in HERE if isinstance(each, Run)]
+    origins = {run.run_id: Origin(run.run_id, "laptop/x.jsonl", n) for n, run in enumerate(runs, 4)}
+    found = pieces(select(HERE, origins), {"laptop": LAPTOP})["envbench: commands"].write("")
+    table = grid(found, "Records - Atari - Laptop")
+    assert table["Records - Atari - Laptop"][0] == "File"
+    assert table["For-loop"][:2] == ["`laptop/x.jsonl`", "4, 5, 6, 7, 8"]
 
 
 def test_one_environment_alone_is_told_beside_the_python_loop() -> None:

@@ -169,14 +169,12 @@ def _print_cells(measured: Iterable[Measured]) -> None:
     import msgspec
 
     from envbench.machine import catalogue
-    from envbench.report.cells import SCHEMA, cell_json
+    from envbench.report.cells import SCHEMA, measured_json
     from envbench.report.notes import elsewhere
 
     profiles = catalogue().profiles
     cells = [
-        cell_json(
-            each.summary, other_hardware=elsewhere(each, profiles.get(each.summary.cell.machine))
-        )
+        measured_json(each, other_hardware=elsewhere(each, profiles.get(each.summary.cell.machine)))
         for each in measured
     ]
     click.echo(msgspec.json.encode({"schema": SCHEMA, "cells": cells}).decode())

@@ -3,7 +3,8 @@
 ``{"machine", "env", "task", "backend", "numenv", "env_instances", "settings", "fps",
 "steps_per_second", "frame_skip", "interval": [low, high] | null, "runs": [run ids], "flags": [],
 "failure": null | {…}}``; ``fps`` and ``steps_per_second`` are null exactly where ``failure`` is
-not. ``failure`` has the fields of ``envbench.model.Failure``.
+not. ``failure`` has the fields of ``envbench.model.Failure``. ``report --json`` adds ``"records"``:
+where each of the runs stands.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from envbench.report.selection import Measured
 from envbench.statistics import Summary
 
 SCHEMA = 1
@@ -36,3 +38,11 @@ def cell_json(summary: Summary, *, other_hardware: bool = False) -> dict[str, An
         "flags": [*summary.flags, *(["other-hardware"] if other_hardware else [])],
         "failure": None if failure is None else msgspec.to_builtins(failure),
     }
+
+
+def measured_json(found: Measured, *, other_hardware: bool) -> dict[str, Any]:
+    """A cell of a report: without its figure where that was refused, with its runs' records."""
+    records = [
+        {"run": origin.record, "file": origin.file, "line": origin.line} for origin in found.origins
+    ]
+    return {**cell_json(found.shown, other_hardware=other_hardware), "records": records}

@@ -45,7 +45,7 @@ def _table(subject: Subject) -> Table | None:
                 markdown(label),
                 [
                     Entry(written=str(found[label].summary.cell.numenv)),
-                    *(Entry(written=texts[label][i]) for i in kept),
+                    *(Entry(written=texts[label][i], of=found[label]) for i in kept),
                 ],
             )
             for label in subject.labels

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from envbench.report.escape import markdown
+from envbench.report.escape import code, markdown
 from envbench.report.subjects import Subject
 from envbench.report.table import Entry, Table
 from envbench.verdict import judge
@@ -28,10 +28,16 @@ def _table(subject: Subject) -> Table:
         verdict = judge(found)
         apart = ", ".join(verdict.differences) or "nothing"
         texts = [verdict.badge, verdict.audit, verdict.lock_step, apart]
-        rows.append((markdown(label), [Entry(written=markdown(text, 900)) for text in texts]))
+        at = subject.verified_at.get(label)
+        places = [code(at.place) if at else ""] if subject.verified_at else []
+        written = [*(markdown(text, 900) for text in texts), *places]
+        rows.append((markdown(label), [Entry(written=text) for text in written]))
     return Table(
         heading=markdown(f"Equal work - {subject.heading}"),
-        columns=["", "Audit", "Lock-step", "Differs in"],
+        columns=[
+            *("", "Audit", "Lock-step", "Differs in"),
+            *(["Record"] if subject.verified_at else []),
+        ],
         rows=rows,
         note=NOTE,
     )

@@ -53,7 +53,7 @@ def largest(measured: Iterable[Measured]) -> dict[str, Measured]:
 def _rows(measured: Iterable[Measured]) -> dict[str, list[Measured]]:
     rows: dict[str, list[Measured]] = {}
     for found in measured:
-        if found.summary.fps is not None:
+        if found.shown.fps is not None:
             rows.setdefault(found.label, []).append(found)
     return rows
 

@@ -5,10 +5,11 @@ Text that a spreadsheet would run as a formula is made text by an apostrophe (``
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from envbench.model import Cell, Plan, Record, Run
+from envbench.report.origin import Origin, lines_by_file
 from envbench.report.selection import Measured
 from envbench.settings import shown
 from envbench.statistics import rate
@@ -35,11 +36,11 @@ def of_cells(measured: Iterable[Measured]) -> pd.DataFrame:
     return _frame([_cell_row(found) for found in measured])
 
 
-def of_runs(records: Sequence[Record]) -> pd.DataFrame:
+def of_runs(records: Sequence[Record], origins: Mapping[str, Origin]) -> pd.DataFrame:
     """Every run on record, failed ones with their reason in place of a figure."""
     quick = {record.plan_id: record.quick for record in records if isinstance(record, Plan)}
     runs = [record for record in records if isinstance(record, Run)]
-    return _frame([_run_row(run, quick.get(run.plan_id)) for run in runs])
+    return _frame([_run_row(run, quick.get(run.plan_id), origins.get(run.run_id)) for run in runs])
 
 
 def neutralised(frame: pd.DataFrame) -> pd.DataFrame:
@@ -58,7 +59,7 @@ def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
 
 
 def _cell_row(found: Measured) -> dict[str, Any]:
-    summary, costs = found.summary, found.summary.costs
+    summary, costs = found.shown, found.shown.costs
     low, high = summary.interval or (None, None)
     return {
         **_what(summary.cell),
@@ -76,10 +77,18 @@ def _cell_row(found: Measured) -> dict[str, Any]:
         "failure": summary.failure.reason if summary.failure else "",
         "when_utc": found.when,
         "plan": found.plan_id,
+        "run_ids": " ".join(summary.runs),
+        "records": _records(found.origins),
     }
 
 
-def _run_row(run: Run, quick: bool | None) -> dict[str, Any]:
+def _records(origins: Iterable[Origin]) -> str:
+    """``epyc-vm/2026-11-20T12-41-47Z.jsonl:7,31,52``"""
+    files = lines_by_file(origins).items()
+    return " ".join(f"{file}:{','.join(map(str, lines))}" for file, lines in files)
+
+
+def _run_row(run: Run, quick: bool | None, origin: Origin | None) -> dict[str, Any]:
     figure = None if run.failure else rate(run)
     return {
         **_what(run.cell),
@@ -98,6 +107,8 @@ def _run_row(run: Run, quick: bool | None) -> dict[str, Any]:
         "started_utc": run.started_utc,
         "plan": run.plan_id,
         "run": run.run_id,
+        "file": origin.file if origin else "",
+        "line": origin.line if origin else None,
     }
 
 

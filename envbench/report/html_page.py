@@ -26,6 +26,7 @@ from envbench.report.escape import plain
 from envbench.report.existing import parse
 from envbench.report.markdown import render, render_all
 from envbench.report.notes import FLAGS, elsewhere, hardware
+from envbench.report.origin import Origin
 from envbench.report.pieces import DETAILS, OVERVIEW, SUMMARIES
 from envbench.report.plots import draw, spots
 from envbench.report.published import by_heading
@@ -47,10 +48,10 @@ class Archive:
 
     runs: Mapping[str, Run]
     runtimes: Mapping[str, RuntimeFact]
-    origins: Mapping[str, str]
+    origins: Mapping[str, Origin]
 
 
-def archive(records: Sequence[Record], origins: Mapping[str, str]) -> Archive:
+def archive(records: Sequence[Record], origins: Mapping[str, Origin]) -> Archive:
     return Archive(
         runs={each.run_id: each for each in records if isinstance(each, Run)},
         runtimes={each.hash: each for each in records if isinstance(each, RuntimeFact)},
@@ -276,12 +277,12 @@ def _version(plan: Plan) -> str:
     return f"{plan.envbench_version}, commit {plan.git_commit or 'unknown'}"
 
 
-def _run(run: Run, origins: Mapping[str, str]) -> dict[str, Any]:
+def _run(run: Run, origins: Mapping[str, Origin]) -> dict[str, Any]:
     figure = None if run.failure else rate(run).fps
     times, memory = run.times, run.peak_memory_bytes
     return {
         "id": plain(run.run_id),
-        "where": plain(origins.get(run.run_id, "")),
+        "where": plain(origins[run.run_id].place) if run.run_id in origins else "",
         "fps": figure,
         "failure": f"{run.failure.reason}: {plain(run.failure.message)}" if run.failure else "",
         "round": run.round,

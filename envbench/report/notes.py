@@ -108,7 +108,7 @@ def of_table(
     ``ceiling``: what its rows' shares are of. ``others``: figures that no result stands behind
     are in it too.
     """
-    with_figures = [found for found in measured if found.summary.fps is not None]
+    with_figures = [found for found in measured if found.shown.fps is not None]
     if not with_figures:
         return ""
     skips = sorted({float(found.summary.cell.frame_skip) for found in with_figures})

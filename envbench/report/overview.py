@@ -16,7 +16,6 @@ from envbench.report.selection import Measured
 from envbench.report.subjects import FAMILY_TITLES, Subject, titled
 from envbench.report.table import Entry, Table, competes
 from envbench.report.ties import within_noise
-from envbench.verdict import judge
 
 BASE = "for-loop"  # what a single environment's speed-up is over
 
@@ -37,26 +36,20 @@ def _grouped(subjects: Iterable[Subject]) -> list[list[Subject]]:
     """The subjects with figures of each family and task: one table's machines."""
     groups: dict[tuple[str, str], list[Subject]] = defaultdict(list)
     for subject in subjects:
-        if subject.section in ("", "accelerators") and any(map(_shown, _figures(subject))):
+        if subject.section in ("", "accelerators") and any(map(_shown, subject.measured)):
             groups[subject.env, subject.task].append(subject)
     return list(groups.values())
 
 
-def _figures(subject: Subject) -> list[Measured]:
-    """What may be shown of a subject: not what was refused."""
-    refused = {label for label, found in subject.verified.items() if judge(found).refused}
-    return [found for found in subject.measured if found.label not in refused]
-
-
 def _shown(found: Measured) -> bool:
-    return found.summary.fps is not None
+    return found.shown.fps is not None
 
 
 def _highest(group: Sequence[Subject]) -> Table:
     best: dict[_Place, Measured] = {}
     able: dict[str, float] = defaultdict(float)
     for subject in group:
-        for found in filter(_shown, _figures(subject)):
+        for found in filter(_shown, subject.measured):
             place, fps = (found.label, subject.machine), found.summary.fps or 0.0
             if place not in best or fps > (best[place].summary.fps or 0.0):
                 best[place] = found
@@ -67,7 +60,8 @@ def _highest(group: Sequence[Subject]) -> Table:
         fps = found.summary.fps or 0.0
         figure = f"{fps:.2f}"
         figure = f"**{figure}**" if fps == able[machine] else figure
-        entries[label, machine] = Entry(written=f"{figure} at {found.summary.cell.numenv}")
+        written = f"{figure} at {found.summary.cell.numenv}"
+        entries[label, machine] = Entry(written=written, of=found)
     note = (
         f"{OPENING}, frame_skip multiplied in: each row's highest of all numbers of environments "
         "measured, and that number. The highest of several is a little more than it would be "
@@ -85,7 +79,7 @@ def _single(group: Sequence[Subject]) -> Table | None:
     alone = {
         (found.label, subject.machine): found
         for subject in group
-        for found in filter(_shown, _figures(subject))
+        for found in filter(_shown, subject.measured)
         if found.summary.cell.numenv == 1
     }
     if not alone:
@@ -99,6 +93,7 @@ def _single(group: Sequence[Subject]) -> Table | None:
         place: Entry(
             written=f"{found.summary.fps:.2f}{_speed_up(found, bases.get(place[1]))}",
             notes=_in_flight(found),
+            of=found,
         )
         for place, found in alone.items()
     }

@@ -1,4 +1,5 @@
-"""Where figures come from: each machine's fingerprint, and the command behind every row. PURE."""
+"""Where figures come from: each machine's fingerprint, the command behind every row, and the file
+and lines of the records behind every figure. PURE."""
 
 from __future__ import annotations
 
@@ -9,19 +10,48 @@ from collections.abc import Iterable, Sequence
 from envbench.model import Fingerprint, Plan
 from envbench.report.escape import code, markdown
 from envbench.report.notes import hardware
-from envbench.report.subjects import Subject
+from envbench.report.origin import lines_by_file
+from envbench.report.subjects import Subject, in_order
 from envbench.report.table import Entry, Table
+
+RECORDS = "Each figure's runs: their lines in a file of the results, one record a line."
 
 _Rows = dict[str, dict[str, None]]  # subject's heading -> labels, in order
 
 
 def tables(subjects: Iterable[Subject]) -> list[Table]:
-    """One a machine: its commands, the rows that each gave, when, and by which envbench."""
+    """One a machine: its commands, the rows that each gave, when, and by which envbench; then
+    one a subject: where its runs stand."""
     groups: dict[str, list[Subject]] = defaultdict(list)
     for subject in subjects:
         if subject.measured or subject.ceiling:
             groups[subject.machine].append(subject)
-    return [_table(machine, group) for machine, group in groups.items()]
+    commands = [_table(machine, group) for machine, group in groups.items()]
+    records = [_records(subject) for group in groups.values() for subject in group]
+    return [*commands, *(each for each in records if each.rows)]
+
+
+def _records(subject: Subject) -> Table:
+    """The shape of the subject's table, a row for each file: the lines of each figure's runs."""
+    found = in_order(subject)
+    numenvs = sorted({each.summary.cell.numenv for each in found})
+    rows: dict[tuple[str, str], dict[int, Entry]] = defaultdict(dict)
+    for each in found:
+        for file, lines in lines_by_file(each.origins).items():
+            entry = Entry(written=", ".join(map(str, lines)), of=each)
+            rows[each.label, file][each.summary.cell.numenv] = entry
+    return Table(
+        heading=markdown(f"Records - {subject.heading}"),
+        columns=["File", *map(str, numenvs)],
+        rows=[
+            (
+                markdown(label),
+                [Entry(written=code(file)), *(entries.get(n, Entry()) for n in numenvs)],
+            )
+            for (label, file), entries in rows.items()
+        ],
+        note=RECORDS,
+    )
 
 
 def _table(machine: str, group: Sequence[Subject]) -> Table:
@@ -29,8 +59,7 @@ def _table(machine: str, group: Sequence[Subject]) -> Table:
     rows: dict[str, _Rows] = defaultdict(lambda: defaultdict(dict))
     machines: dict[str, None] = {}
     for subject in group:
-        ceiling = [subject.ceiling] if subject.ceiling else []
-        for each in [*subject.measured, *ceiling]:
+        for each in in_order(subject):
             plans[each.plan_id] = each.plan
             rows[each.plan_id][subject.heading.partition(" - ")[0]][each.label] = None
             if each.fingerprint is not None:

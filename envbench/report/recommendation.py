@@ -80,7 +80,7 @@ def _entries(found: Measured, subject: Subject) -> list[Entry]:
     ]
     if top := _top(subject):
         texts.append(f"{100 * _fps(found) / top:.0f} %")
-    return [Entry(written=text) for text in texts]
+    return [Entry(written=text, of=found) for text in texts]
 
 
 def _named(found: Measured) -> str:

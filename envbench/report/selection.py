@@ -24,6 +24,7 @@ import msgspec
 from envbench import backends
 from envbench.model import (
     Cell,
+    Failure,
     Fingerprint,
     MachineFact,
     Plan,
@@ -35,6 +36,7 @@ from envbench.model import (
 )
 from envbench.plan import QUICK
 from envbench.report.escape import plain
+from envbench.report.origin import Origin
 from envbench.statistics import Summary, summarise
 from envbench.verdict import judge
 
@@ -65,6 +67,7 @@ NOT_MEASURING = frozenset(
         "ruff",
     }
 )
+REFUSED = Failure(reason="invalid-figure", message="`envbench verify` refused this row's figures")
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
@@ -82,10 +85,32 @@ class Measured:
     times: int = 1  # complete measurements of this cell on record, quick ones aside
     ran: str = ""  # the library's own task, where it is another than the one asked for
     badge: str = ""  # of its row, by ``envbench verify``: ✓ ≠ ✗ –; "" where nobody has
+    origins: tuple[Origin, ...] = ()  # where its runs stand, as far as that was told
 
     @property
     def plan_id(self) -> str:
         return self.plan.plan_id
+
+    @property
+    def refused(self) -> bool:
+        """Did ``envbench verify`` refuse its row? Then no figure of it is shown anywhere."""
+        return self.badge == "✗"
+
+    @property
+    def shown(self) -> Summary:
+        """Its summary as it may be told: of what was refused, no figure."""
+        if not self.refused or self.summary.failure is not None:
+            return self.summary
+        return replace(
+            self.summary,
+            fps=None,
+            steps_per_second=None,
+            interval=None,
+            failure=REFUSED,
+            costs=None,
+            speeds=(),
+            frames_per_cpu_s=None,
+        )
 
     @property
     def rank(self) -> tuple[int, str, str]:
@@ -111,6 +136,7 @@ class Selection:
     measured: list[Measured] = field(default_factory=list)
     verified: dict[Row, Verification] = field(default_factory=dict)
     stale: set[Row] = field(default_factory=set)  # measured otherwise than it was verified
+    verified_at: dict[Row, Origin] = field(default_factory=dict)  # the finding's record
     published: list[Published] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -128,8 +154,9 @@ class _Archive:
     )
 
 
-def select(records: Iterable[Record]) -> Selection:
-    """The measurements to show, of all records of all files."""
+def select(records: Iterable[Record], origins: Mapping[str, Origin] | None = None) -> Selection:
+    """The measurements to show, of all records of all files; ``origins``: where they stand."""
+    origins = origins or {}
     archive = _sort(records)
     every: dict[tuple[str, ...], list[Measured]] = defaultdict(list)
     warnings: list[str] = []
@@ -149,7 +176,7 @@ def select(records: Iterable[Record]) -> Selection:
             if not is_complete(plan, ordered):
                 unfinished += 1
                 continue
-            found = _measured(plan, ordered, archive.machines)
+            found = _measured(plan, ordered, archive.machines, origins)
             cell = found.summary.cell
             slot = (cell.machine, cell.env, cell.task, found.label, str(cell.numenv))
             every[slot].append(found)
@@ -169,6 +196,11 @@ def select(records: Iterable[Record]) -> Selection:
         measured=[_with_badge(best[slot], verified) for slot in sorted(best)],
         verified=verified,
         stale=stale,
+        verified_at={
+            row: origins[found.verification_id]
+            for row, found in verified.items()
+            if found.verification_id in origins
+        },
         published=[archive.published[key] for key in sorted(archive.published)],
         warnings=warnings,
     )
@@ -264,12 +296,18 @@ def _sort(records: Iterable[Record]) -> _Archive:
     return archive
 
 
-def _measured(plan: Plan, runs: list[Run], machines: dict[str, Fingerprint]) -> Measured:
+def _measured(
+    plan: Plan,
+    runs: list[Run],
+    machines: Mapping[str, Fingerprint],
+    origins: Mapping[str, Origin],
+) -> Measured:
     found = machines.get(runs[-1].fingerprint)
     cpus = found.logical_cpus if found else 1
     cell = runs[0].cell
+    summary = summarise(runs, cpus=cpus, alone=len(plan.cells) == 1)
     return Measured(
-        summary=summarise(runs, cpus=cpus, alone=len(plan.cells) == 1),
+        summary=summary,
         label=backends.row_label(cell.backend, cell.shown),
         plan=plan,
         when=max(run.started_utc for run in runs),
@@ -277,6 +315,7 @@ def _measured(plan: Plan, runs: list[Run], machines: dict[str, Fingerprint]) -> 
         fingerprint=found,
         runtime=runs[-1].runtime,
         ran=ran(runs[-1]),
+        origins=tuple(origins[name] for name in summary.runs if name in origins),
     )
 
 

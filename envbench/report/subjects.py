@@ -14,6 +14,7 @@ from envbench import backends
 from envbench.machine import Profile, profile_for_host
 from envbench.model import DEFAULT_TASK, FAMILIES, Family, Section, Verification
 from envbench.report.escape import comment
+from envbench.report.origin import Origin
 from envbench.report.selection import Measured, Selection
 
 FAMILY_TITLES: dict[Family, str] = {"atari": "Atari", "mujoco": "Mujoco", "gym": "Gym"}
@@ -36,6 +37,7 @@ class Subject:
     labels: list[str] = field(default_factory=list)
     measured: list[Measured] = field(default_factory=list)
     verified: dict[str, Verification] = field(default_factory=dict)  # by label
+    verified_at: dict[str, Origin] = field(default_factory=dict)  # the finding's record, by label
     stale: set[str] = field(default_factory=set)  # labels measured otherwise than verified
     by_hand: list[str] = field(default_factory=list)  # labels of rows that nobody has run yet
 
@@ -55,15 +57,23 @@ def subjects(selection: Selection, profiles: Mapping[str, Profile]) -> dict[str,
         tables = cells.setdefault(cell.machine, defaultdict(list))
         tables[cell.env, cell.task, cell.section].append(found)
     unique: dict[str, Subject] = {}
+    places = selection.verified_at
     for name, profile, group in _machines(cells, profiles):
         for key in _tables(profile, group):
+            table = (name, *key[:2])
             verified = {
-                label: found
-                for (machine, *table, label), found in selection.verified.items()
-                if (machine, tuple(table), found.cell.section) == (name, key[:2], key[2])
+                row[-1]: found
+                for row, found in selection.verified.items()
+                if (row[:-1], found.cell.section) == (table, key[2])
             }
-            stale = {row[-1] for row in selection.stale if row[:-1] == (name, *key[:2])}
-            subject = replace(_subject(name, profile, key, group), verified=verified, stale=stale)
+            subject = replace(
+                _subject(name, profile, key, group),
+                verified=verified,
+                verified_at={
+                    label: at for label in verified if (at := places.get((*table, label)))
+                },
+                stale={row[-1] for row in selection.stale if row[:-1] == table},
+            )
             if subject.heading in unique and subject.measured:  # two machines of one title
                 machine = f"{subject.machine} ({name})"
                 subject = replace(subject, heading=heading(key, machine), machine=machine)
@@ -120,7 +130,7 @@ def _subject(name: str, profile: Profile | None, key: _Key, group: _Group) -> Su
     family, task, section = key
     measured = group.get(key, [])
     table = profile.table(family, section) if profile else None
-    ceilings = group.get((family, task, "ceiling"), [])
+    ceilings = [found for found in group.get((family, task, "ceiling"), []) if not found.refused]
     return Subject(
         heading=heading(key, profile.title if profile else name),
         name=name,
@@ -134,6 +144,16 @@ def _subject(name: str, profile: Profile | None, key: _Key, group: _Group) -> Su
         labels=_labels(table.rows if table else [], measured),
         measured=measured,
         by_hand=_not_run(table.rows if table else [], measured),
+    )
+
+
+def in_order(subject: Subject) -> list[Measured]:
+    """What was measured by rows and numbers of environments, the ceiling last."""
+    ceiling = [subject.ceiling] if subject.ceiling else []
+    place = {label: index for index, label in enumerate(subject.labels)}
+    return sorted(
+        [*subject.measured, *ceiling],
+        key=lambda each: (place.get(each.label, len(place)), each.summary.cell.numenv),
     )
 
 

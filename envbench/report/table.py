@@ -28,6 +28,7 @@ class Entry:
 
     ``fps`` and ``written`` exclude each other. ``notes`` are footnotes of what was measured.
     ``refused`` is a measured figure as it would be printed, which may stand there from earlier.
+    ``of`` is the measurement that it tells of, where a page can lead to that.
     """
 
     fps: float | None = None
@@ -35,6 +36,7 @@ class Entry:
     written: str = ""
     notes: tuple[str, ...] = ()
     refused: str = ""
+    of: Measured | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,14 +115,14 @@ def _entry(found: Measured, best: dict[int, str], subject: Subject) -> Entry:
     verified = subject.verified.get(found.label)
     if verified is not None and judge(verified).refused:
         figure = "" if found.summary.fps is None else f"{found.summary.fps:.2f}"
-        return Entry(notes=(notes.of_refusal(verified),), refused=figure)
+        return Entry(notes=(notes.of_refusal(verified),), refused=figure, of=found)
     sentences = tuple(notes.of_entry(found, subject.profile))
     fps = found.summary.fps
     if fps is None:
-        return Entry(notes=sentences)
+        return Entry(notes=sentences, of=found)
     numenv = found.summary.cell.numenv
     best_here = competes(found, subject) and best.get(numenv) == f"{fps:.2f}"
-    return Entry(fps=fps, best=best_here, notes=sentences)
+    return Entry(fps=fps, best=best_here, notes=sentences, of=found)
 
 
 def same_work(cell: Cell) -> bool:
