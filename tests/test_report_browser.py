@@ -64,20 +64,71 @@ def column(page: Any, number: int) -> list[str]:
 def test_a_click_on_a_heading_sorts_by_numbers_and_another_the_other_way(page: Any) -> None:
     fps = page.locator("#cells thead button", has_text="FPS")
     fps.click()
-    assert column(page, 5) == ["1706.67", "1440.00", "800.00", "640.00"]
+    assert column(page, 4) == ["1706.67", "1440.00", "800.00", "640.00"]
     assert page.locator("#cells th[aria-sort='descending']").inner_text().startswith("FPS")
     fps.click()
-    assert column(page, 5)[0] == "640.00"
+    assert column(page, 4)[0] == "640.00"
     page.locator("#cells thead button", has_text="environments").click()
-    assert column(page, 4) == ["12", "8", "8", "1"]
+    assert column(page, 3) == ["12", "8", "8", "1"]
 
 
 def test_words_filter_the_rows(page: Any) -> None:
     page.locator("input[data-table='cells']").fill("for-loop 640")
-    assert column(page, 3) == ["For-loop"]
+    assert column(page, 2) == ["For-loop"]
     assert page.locator("#cells-count").inner_text() == "1 of 4"
     page.locator("input[data-table='cells']").fill("")
-    assert page.locator("#cells-count").inner_text() == "4 of 4"
+    assert page.locator("#cells-count").inner_text() == ""
+    assert len(column(page, 2)) == 4
+
+
+def summary(page: Any, heading: str) -> Any:
+    head = page.locator(".head", has=page.locator("h3", has_text=heading))
+    return head, page.locator(f"table#{head.locator('input').get_attribute('data-table')}")
+
+
+def test_a_summary_sorts_and_filters_and_its_figures_lead_to_the_cells(page: Any) -> None:
+    head, table = summary(page, "Highest FPS - Atari")
+    rows = table.locator("tbody tr:not([hidden]) th")
+    table.locator("thead button", has_text="Laptop").click()
+    assert rows.all_inner_texts() == ["Subprocess", "EnvPool (async)", "For-loop"]
+    head.locator("input").fill("envpool")
+    assert rows.all_inner_texts() == ["EnvPool (async)"]
+    assert head.locator("span").inner_text() == "1 of 3"
+    table.locator("a", has_text="1440.00").click()
+    cell = page.locator("td:target")
+    assert cell.is_visible()
+    cell.locator("button").click()
+    assert "EnvPool (async), Pong-v5, 8 environments" in page.locator("dialog#cell").inner_text()
+
+
+def test_a_link_shows_its_cell_though_a_filter_hides_it(page: Any) -> None:
+    head = page.locator(".head", has=page.get_by_role("heading", name="Atari - Laptop", exact=True))
+    ladder = head.locator("input")
+    ladder.fill("subprocess")
+    _, table = summary(page, "Highest FPS - Atari")
+    table.locator("a", has_text="1440.00").click()
+    page.locator("td:target").wait_for(state="visible")
+    assert ladder.input_value() == ""
+
+
+def test_the_keyboard_reaches_each_point_of_a_plot_and_its_value_shows(page: Any) -> None:
+    points = page.locator("svg.plot").first.locator("a")
+    points.first.focus()
+    told = points.nth(1).locator("text")
+    assert not told.is_visible()
+    page.keyboard.press("Tab")
+    name = page.evaluate("document.activeElement.getAttribute('aria-label')")
+    assert name == told.text_content() == "For-loop at 8: 640.00 FPS (640–640)"
+    assert told.is_visible()
+    page.keyboard.press("Enter")
+    assert page.locator("td:target").inner_text().startswith("640.00")
+
+
+def test_one_environment_is_told_in_the_singular(page: Any) -> None:
+    page.locator("#cells tbody tr", has_text="800.00").locator("button").click()
+    assert (
+        "For-loop, Pong-v5, 1 environment\n" in page.locator("dialog#cell h2").inner_text() + "\n"
+    )
 
 
 def test_a_figure_opens_to_its_runs_windows_and_record(page: Any) -> None:

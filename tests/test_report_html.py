@@ -12,7 +12,14 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from made_records import make_cell, make_failure, make_plan, make_run, measured_plan
+from made_records import (
+    make_cell,
+    make_failure,
+    make_plan,
+    make_refusal,
+    make_run,
+    measured_plan,
+)
 
 from envbench import store
 from envbench.cli import envbench
@@ -48,6 +55,11 @@ class Page(HTMLParser):
     def cells(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = json.loads(self.texts["scriptapplication/json"])["cells"]
         return found
+
+    @property
+    def points(self) -> list[dict[str, str]]:
+        """Of plots."""
+        return [a for a in self.all("a") if "aria-label" in a]
 
     def all(self, tag: str) -> list[dict[str, str]]:
         return [attributes for name, attributes in self.elements if name == tag]
@@ -106,12 +118,16 @@ def test_figures_of_others_stand_in_tables_of_their_own(place: Path) -> None:
         fps=4893, frame_skip=4, source="A. N. Author, 2022",
     )  # fmt: skip
     put([*HERE, figure])
-    made()
+    _, page = made()
     text = Path("results/report.html").read_text()
-    theirs = text[text.index("<h2>Published by others</h2>") :]
-    assert "Published, not measured by envbench: A. N. Author, 2022." in theirs
-    assert "<strong>4893.00</strong>" in theirs
-    assert "4893" not in text[: text.index("<h2>Published by others</h2>")]
+    start = text.index(">Published by others</h2>")
+    assert "Published, not measured by envbench: A. N. Author, 2022." in text[start:]
+    assert '<td data-value="4893.0" class="best">4893.00</td>' in text[start:]
+    assert "4893" not in text[:start]
+    # Where its machine was measured, its curve is drawn beside those, and only there.
+    told = "For-loop, published at 8: 4,893.00 FPS"
+    (point,) = [a for a in page.points if a["aria-label"] == told]
+    assert "href" not in point
 
 
 def test_only_the_shown_plan_of_a_cell_is_in_it(place: Path) -> None:
@@ -134,7 +150,7 @@ def test_it_needs_no_network_and_runs_no_script_but_its_own(place: Path) -> None
         assert tag not in ("link", "iframe", "object", "embed", "base", "form")
         assert not any(name.startswith("on") or name == "style" for name in attributes)
         for name in ("src", "href"):
-            assert attributes.get(name, "data:").startswith("data:")
+            assert attributes.get(name, "data:").startswith(("data:", "#"))
 
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\u2028&amp;{{7*7}}"
@@ -171,22 +187,99 @@ def test_a_failed_cell_says_why_and_a_second_time_changes_nothing(place: Path) -
 def test_a_plots_points_bear_their_values(place: Path) -> None:
     put(HERE)
     _, page = made()
-    spots = page.all("area")
-    assert [each["title"] for each in spots] == [
+    assert [each["aria-label"] for each in page.points] == [
         "For-loop at 1: 800.00 FPS (800–800)",
         "For-loop at 8: 640.00 FPS (640–640)",
         "EnvPool (async) at 8: 1,440.00 FPS (1,440–1,440)",
     ]
-    (image,) = page.all("img")
-    for each in spots:
-        x, y, _ = map(int, each["coords"].split(","))
-        assert 0 < x < int(image["width"])
-        assert 0 < y < int(image["height"])
-    assert re.fullmatch(r"data:image/svg\+xml;base64,[A-Za-z0-9+/=]+", image["src"])
+    (image,) = page.all("image")
+    for each in page.all("circle"):
+        assert 0 < int(each["cx"]) < int(image["width"])
+        assert 0 < int(each["cy"]) < int(image["height"])
+    assert re.fullmatch(r"data:image/svg\+xml;base64,[A-Za-z0-9+/=]+", image["href"])
 
 
-@pytest.mark.parametrize("words", [["--into", "x.md"], ["--check"], ["--json"]])
-def test_html_goes_with_no_document_and_no_check(place: Path, words: list[str]) -> None:
+def test_figures_of_summaries_and_plots_lead_to_the_cell_that_opens(place: Path) -> None:
+    put([*HERE, *CEILING])
+    _, page = made()
+    anchors = {a["id"].removeprefix("cell-") for a in page.all("td") if "id" in a}
+    assert anchors == {str(number) for number in range(len(page.cells))}
+    links = [a["href"] for a in page.all("a") if a.get("href", "").startswith("#cell-")]
+    assert {link.removeprefix("#cell-") for link in links} <= anchors
+    text = Path("results/report.html").read_text()
+    (number,) = re.findall(r'<a href="#cell-(\d+)"><strong>1440.00</strong> at 8</a>', text)
+    cell = page.cells[int(number)]
+    assert (cell["label"], cell["numenv"], cell["fps"]) == ("EnvPool (async)", 8, 1440.0)
+    drawn = {a["aria-label"]: a["href"] for a in page.points}
+    assert drawn["EnvPool (async) at 8: 1,440.00 FPS (1,440–1,440)"] == f"#cell-{number}"
+
+
+def test_every_table_sorts_and_filters(place: Path) -> None:
+    put([*HERE, *CEILING, make_refusal(make_cell("subprocess", 8))])
+    _, page = made()
+    tables = [a["id"] for a in page.all("table")]
+    assert len(tables) == len(set(tables)) > 8
+    assert [a["data-table"] for a in page.all("input")] == tables
+    heads = page.all("th")
+    assert sum(a.get("class") == "sort" for a in page.all("button")) == sum(
+        a["scope"] == "col" for a in heads
+    )
+
+
+def test_a_table_has_its_badges_shares_and_footnotes(place: Path) -> None:
+    few = measured_plan({("subprocess", 8): 30}, plan_id="few", repeats=1)
+    put([*HERE, *CEILING, *few, make_refusal(make_cell("envpool-async", 8))])
+    made()
+    text = Path("results/report.html").read_text()
+    table = text[text.index("<h3>Atari - Laptop</h3>") : text.index("<svg")]
+    assert ">Of ceiling</button>" in table
+    assert '<td data-value="25">25 %</td>' in table
+    told = "Refused: claims 400 frames, its environments made 4; not applicable"
+    assert re.search(rf'<td>✗<sup><a href="#table-\d+-c" title="{told}', table)
+    assert re.search(r'id="table-\d+-a"><sup>a</sup> Fewer than five processes', table)
+
+
+def test_what_verify_refused_has_no_figure_anywhere(place: Path) -> None:
+    put([*HERE, *CEILING, make_refusal(make_cell("envpool-async", 8))])
+    _, page = made()
+    (cell,) = [c for c in page.cells if c["label"] == "EnvPool (async)"]
+    assert (cell["fps"], cell["low"], cell["steps_per_second"]) == (None, None, None)
+    assert len(cell["runs"]) == 5
+    assert not any("fps" in run or run["windows"] for run in cell["runs"])
+    text = Path("results/report.html").read_text()
+    assert "1440" not in text
+    assert "1,440" not in text
+    assert text.count(">refused</button>") == 2
+
+
+def test_a_gallery_stands_in_the_overview_where_two_machines_were_measured(place: Path) -> None:
+    put(HERE)
+    there = measured_plan({("for-loop", 1): 70}, plan_id="there", cell={"machine": "server"})
+    put(there, "server")
+    _, page = made()
+    labels = [a["aria-label"] for a in page.all("svg")]
+    assert labels[0] == "Atari: frames per second by number of environments"
+    assert len(labels) == 3
+    assert page.points[0]["aria-label"].startswith("Atari - server, For-loop at 1")
+
+
+def test_check_says_whether_the_page_is_up_to_date_and_writes_nothing(place: Path) -> None:
+    path = put(HERE)
+    words = ["report", "--format", "html", "--check"]
+    missing = CliRunner().invoke(envbench, words)
+    assert (missing.exit_code, Path("results/report.html").exists()) == (1, False)
+    made()
+    assert CliRunner().invoke(envbench, words).exit_code == 0
+    for record in measured_plan({("subprocess", 8): 30}, plan_id="more"):
+        store.append(path, record)
+    stale = CliRunner().invoke(envbench, words)
+    assert stale.exit_code == 1
+    assert "envbench report --format html" in stale.stderr
+    assert "out of date: results/report.html" in stale.stderr
+
+
+@pytest.mark.parametrize("words", [["--into", "x.md"], ["--json"]])
+def test_html_goes_with_no_document_and_no_json(place: Path, words: list[str]) -> None:
     put(HERE)
     Path("x.md").write_text("")
     done = CliRunner().invoke(envbench, ["report", "--format", "html", *words])

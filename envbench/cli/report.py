@@ -59,9 +59,9 @@ def report(
     if as_json and str(output) == "-":
         raise UsageError("--json and --output - would both write to stdout: choose one.")
     if wanted == "html":
-        if into or check or as_json:
-            raise UsageError("--format html goes with --output alone.")
-        return _write_html(results, output or results / "report.html")
+        if into or as_json:
+            raise UsageError("--format html goes with --output and --check alone.")
+        return _html(results, output or results / "report.html", check=check)
     selection = recorded(results).selection
     files = _files(selection, results, into, output, only_named=as_json)
     kinds: list[Kind] = ["svg", "png"] if png else ["svg"]
@@ -74,18 +74,22 @@ def report(
     return None
 
 
-def _write_html(results: Path, output: Path) -> None:
+def _html(results: Path, output: Path, *, check: bool) -> None:
     from envbench.machine import catalogue
     from envbench.report.files import write_text
-    from envbench.report.html_page import archive, html_page
+    from envbench.report.html_cells import archive
+    from envbench.report.html_page import html_page
 
     found = recorded(results)
     text = html_page(found.selection, catalogue().profiles, archive(found.records, found.origins))
+    if check:
+        return _tell(
+            [output] if _differs(output, text) else [], [output], "envbench report --format html"
+        )
     if str(output) == "-":
-        click.echo(text, nl=False)
-        return
+        return click.echo(text, nl=False)
     written = write_text(output, text)
-    click.echo(f"{'wrote' if written else 'unchanged:'} {output}", err=True)
+    return click.echo(f"{'wrote' if written else 'unchanged:'} {output}", err=True)
 
 
 def _files(
@@ -130,22 +134,28 @@ def _filled(text: str, path: Path, found: Mapping[str, Piece]) -> Filled:
 
 
 def _compare(files: Mapping[Path, Filled], kinds: Sequence[Kind]) -> None:
-    from envbench.report.files import read_text
     from envbench.report.picture_files import stale
 
-    old = [
-        str(path)
-        for path, filled in files.items()
-        if not path.exists() or read_text(path) != filled.text
-    ]
+    old = [path for path, filled in files.items() if _differs(path, filled.text)]
     for path, filled in files.items():
         for picture in filled.pictures:
-            old += [str(drawn) for drawn, _ in stale(path, picture, kinds)]
+            old += [drawn for drawn, _ in stale(path, picture, kinds)]
+    _tell(old, files, "envbench report")
+
+
+def _differs(path: Path, text: str) -> bool:
+    from envbench.report.files import read_text
+
+    return not path.exists() or read_text(path) != text
+
+
+def _tell(old: Sequence[Path], checked: Iterable[Path], command: str) -> None:
     if old:
         raise EnvbenchError(
-            f"out of date: {', '.join(old)}.", hint="envbench report brings it up to date."
+            f"out of date: {', '.join(map(str, old))}.",
+            hint=f"{command} brings it up to date.",
         )
-    for path in files:
+    for path in checked:
         click.echo(f"{path} is up to date.", err=True)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import count, product
 from string import ascii_lowercase
@@ -17,8 +17,8 @@ def render(table: Table) -> str:
 
     written = [entry.written for _, row in table.rows for entry in row]
     taken = {mark for text in [*written, *table.before, *table.after] for mark in marks(text)}
-    letters = _letters(table, taken)
-    grid = [[label, *(_text(entry, letters) for entry in row)] for label, row in table.rows]
+    marked = letters(table, taken)
+    grid = [[label, *(_text(entry, marked) for entry in row)] for label, row in table.rows]
     body = tabulate(
         grid,
         headers=[table.heading, *table.columns],
@@ -27,24 +27,28 @@ def render(table: Table) -> str:
         stralign="left",
     )
     kept = {mark: text for mark, text in table.footnotes.items() if mark in taken}
-    footnotes = kept | {mark: sentence for sentence, mark in letters.items()}
+    footnotes = kept | {mark: sentence for sentence, mark in marked.items()}
     foot = [f"<sup>{mark}</sup> {footnotes[mark]}" for mark in sorted(footnotes, key=_order)]
     parts = ["\n".join(table.before), body, table.note, *foot, "\n".join(table.after)]
     return "\n\n".join(part for part in parts if part)
 
 
 def render_all(tables: Sequence[Table]) -> str:
-    """Tables one below the other; a note that they share stands under the last of them."""
+    """Tables one below the other."""
+    return "\n\n".join(map(render, note_once(tables)))
+
+
+def note_once(tables: Sequence[Table]) -> list[Table]:
+    """The tables; a note that they share stands under the last of them alone."""
     alike = [table.note == tables[-1].note for table in tables[:-1]]
-    parts = [
+    return [
         replace(table, note="") if same else table
         for table, same in zip(tables, [*alike, False], strict=False)
     ]
-    return "\n\n".join(map(render, parts))
 
 
-def _text(entry: Entry, letters: dict[str, str]) -> str:
-    superscript = ",".join(sorted((letters[note] for note in entry.notes), key=_order))
+def _text(entry: Entry, marked: dict[str, str]) -> str:
+    superscript = ",".join(sorted((marked[note] for note in entry.notes), key=_order))
     superscript = f"<sup>{superscript}</sup>" if superscript else ""
     if entry.fps is None:
         return entry.written + superscript
@@ -52,16 +56,16 @@ def _text(entry: Entry, letters: dict[str, str]) -> str:
     return f"**{figure}**{superscript}" if entry.best else figure + superscript
 
 
-def _letters(table: Table, taken: set[str]) -> dict[str, str]:
+def letters(table: Table, taken: Collection[str] = ()) -> dict[str, str]:
     """A letter for every footnote, in reading order; none that the document uses itself."""
     free = (mark for mark in _alphabet() if mark not in taken)
-    letters: dict[str, str] = {}
+    found: dict[str, str] = {}
     for _, row in table.rows:
         for entry in row:
             for note in entry.notes:
-                if note not in letters:
-                    letters[note] = next(free)
-    return letters
+                if note not in found:
+                    found[note] = next(free)
+    return found
 
 
 def _alphabet() -> Iterator[str]:

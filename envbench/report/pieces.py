@@ -89,6 +89,17 @@ def _published(name: str, figures: Sequence[Published]) -> Piece:
 # ---------------------------------------------------------------- plots
 
 
+def pictures(found: Sequence[Subject], published: Sequence[Published]) -> dict[str, Picture]:
+    """Each machine's pictures, by the subject's heading."""
+    made = [drawn for piece in _plots(found, published) for drawn in piece.pictures]
+    return {drawn.title: drawn for drawn in made}
+
+
+def galleries(found: Sequence[Subject]) -> list[Picture]:
+    """The pictures of several machines side by side."""
+    return [drawn for piece in _galleries(found) if piece.page for drawn in piece.pictures]
+
+
 def _plots(found: Sequence[Subject], published: Sequence[Published]) -> list[Piece]:
     """One a machine, family and task that has figures, measured or published."""
     made = []

@@ -67,6 +67,7 @@ def _table(machine: str, group: Sequence[Subject]) -> Table:
     order = sorted(plans, key=lambda plan_id: (plans[plan_id].started_utc, plan_id))
     return Table(
         heading=markdown(f"Commands - {machine}"),
+        first="command",
         columns=["Rows", "Begun", "envbench"],
         rows=[
             (

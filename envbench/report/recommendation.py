@@ -49,6 +49,7 @@ def _table(subject: Subject) -> Table | None:
         notes += _as_thrifty(thriftiest, thrifty)
     return Table(
         heading=markdown(f"Recommendation - {subject.heading}"),
+        first="what counts",
         columns=["Take", "FPS", "Frames a CPU second", *(["Of ceiling"] if _top(subject) else [])],
         rows=[(name, _entries(found, subject)) for name, found in rows],
         note=" ".join([*notes, *_bias(able)]),
@@ -100,7 +101,7 @@ def _scaling(best: Measured, able: Sequence[Measured]) -> list[str]:
         return []
     return [
         f"{markdown(best.label)} gains nothing that can be told from noise beyond "
-        f"{enough.summary.cell.numenv} environments."
+        f"{enough.summary.cell.numenv} environment{'s' if _numenv(enough) > 1 else ''}."
     ]
 
 

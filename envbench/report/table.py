@@ -41,11 +41,15 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A table to be written down. ``rows`` are a label and an entry per column."""
+    """A table to be written down. ``rows`` are a label and an entry per column.
+
+    ``first`` says what the labels are, where the heading does not stand above them.
+    """
 
     heading: str
     columns: list[str]
     rows: list[tuple[str, list[Entry]]]
+    first: str = "backend"
     note: str = ""
     footnotes: dict[str, str] = field(default_factory=dict)  # the document's own
     before: list[str] = field(default_factory=list)

@@ -54,8 +54,18 @@ function filter(input) {
     row.hidden = !words.every((word) => text.includes(word));
     shown += !row.hidden;
   }
-  document.getElementById(`${input.dataset.table}-count`).textContent =
-    `${shown} of ${table.tBodies[0].rows.length}`;
+  document.getElementById(`${input.dataset.table}-count`).textContent = words.length
+    ? `${shown} of ${table.tBodies[0].rows.length}`
+    : "";
+}
+
+function reveal() {
+  const row = document.getElementById(location.hash.slice(1))?.closest("tr");
+  if (!row?.hidden) return;
+  const input = document.querySelector(`input[data-table="${row.closest("table").id}"]`);
+  input.value = "";
+  filter(input);
+  row.scrollIntoView();
 }
 
 // ---------------------------------------------------------------- a cell and its runs
@@ -114,9 +124,9 @@ function runOf(run, most) {
       ["failure", run.failure],
       ["round, seed", `${run.round}, ${run.seed}`],
       ["started (UTC)", run.started],
-      ["steady", run.steady === null ? "" : run.steady ? "yes" : "no"],
-      ["start-up, first step", run.start_s === null ? "" : `${number(run.start_s, 2)} s, ${number(run.first_step_s, 2)} s`],
-      ["peak memory", run.memory_mib === null ? "" : `${number(run.memory_mib)} MiB`],
+      ["steady", (run.steady ?? null) === null ? "" : run.steady ? "yes" : "no"],
+      ["start-up, first step", (run.start_s ?? null) === null ? "" : `${number(run.start_s, 2)} s, ${number(run.first_step_s, 2)} s`],
+      ["peak memory", (run.memory_mib ?? null) === null ? "" : `${number(run.memory_mib)} MiB`],
       ["CPU, others, steal", run.load],
     ]),
   );
@@ -129,7 +139,7 @@ function open(id) {
   const packages = Object.entries(cell.packages).map(([name, version]) => `${name} ${version}`);
   dialog.replaceChildren(
     element("button", { class: "close", type: "button", "aria-label": "close" }, "×"),
-    element("h2", {}, `${cell.label}, ${cell.task}, ${cell.numenv} environments`),
+    element("h2", {}, `${cell.label}, ${cell.task}, ${cell.numenv} environment${cell.numenv === 1 ? "" : "s"}`),
     pairs([
       ["machine", cell.machine],
       ["FPS", number(cell.fps, 2)],
@@ -160,5 +170,6 @@ document.addEventListener("click", (event) => {
 });
 for (const input of document.querySelectorAll("input[data-table]")) {
   input.addEventListener("input", () => filter(input));
-  filter(input);
+  filter(input); // what a browser kept of an earlier visit
 }
+addEventListener("hashchange", reveal);

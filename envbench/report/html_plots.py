@@ -1,0 +1,45 @@
+"""A picture for the HTML page: drawn, each of its points told under pointer and keyboard."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from envbench.report.curves import Picture
+from envbench.report.plots import draw, spots
+
+SCALE = 1.25  # CSS pixels a point of a plot
+Place = tuple[str, str, int]  # a panel's title, a curve's label, numenv
+
+
+def plot(picture: Picture, cells: Mapping[Place, int]) -> dict[str, Any]:
+    """The picture, and its points in their order; a measured one leads to its cell's number."""
+    (width, height), found = spots(picture)
+    data = base64.b64encode(draw(picture, "svg")).decode()
+    return {
+        "source": f"data:image/svg+xml;base64,{data}",
+        "title": f"{picture.title}: frames per second by number of environments",
+        "width": round(width * SCALE),
+        "height": round(height * SCALE),
+        "points": [
+            {
+                "x": round(spot.x * SCALE),
+                "y": round(spot.y * SCALE),
+                "text": f"{machine}{spot.text}",
+                "cell": cells.get(place) if place else None,
+            }
+            for spot, (machine, place) in zip(found, _places(picture), strict=True)
+        ],
+    }
+
+
+def _places(picture: Picture) -> Iterable[tuple[str, Place | None]]:
+    """Of each point, in the order of ``spots``: its machine where there are several, and where it
+    was measured; None of what others published."""
+    for panel in picture.panels:
+        machine = f"{panel.title}, " if len(picture.panels) > 1 else ""
+        for curve in panel.curves:
+            for point in curve.points:
+                place = (panel.title, curve.label, point.numenv)
+                yield machine, None if curve.published else place
