@@ -9,7 +9,7 @@ from made_records import OTHER, make_cell, make_failure, make_plan, make_run, me
 
 from envbench.machine import Match, Profile, Table
 from envbench.model import digest
-from envbench.report import escape
+from envbench.report import escape, notes
 from envbench.report.blocks import find
 from envbench.report.document import extended, filled, fresh
 from envbench.report.existing import split_row
@@ -198,12 +198,75 @@ def test_filling_twice_changes_nothing_more():
     assert once.endswith(f"{MARK}\nno end")
 
 
-def test_a_result_that_is_gone_leaves_its_figure_and_footnote_standing():
+GONE = "No record in the results stands behind this figure."
+
+
+def test_a_figure_whose_record_is_gone_is_not_bold_and_says_so():
     text = f"{MARK}\n{MARK}\n"
     both = into(text, measured_plan({("for-loop", 8): 10, ("for-loop", 1): 5}, repeats=1))
     left = into(both, measured_plan({("for-loop", 1): 6}))
-    assert grid(left)["For-loop"] == ["**96.00**", "**160.00**<sup>a</sup>"]
+    assert grid(left)["For-loop"] == ["**96.00**", "160.00<sup>a,b</sup>"]
     assert "<sup>a</sup> Fewer than five" in left
+    assert f"<sup>b</sup> {GONE}" in left
+    assert notes.OTHERS not in left
+    assert into(left, measured_plan({("for-loop", 1): 6})) == left
+    again = into(left, measured_plan({("for-loop", 8): 10, ("for-loop", 1): 6}))
+    assert grid(again)["For-loop"] == ["**96.00**", "**160.00**"]
+    assert GONE not in again
+
+
+def test_beside_a_persons_figures_nobody_can_tell_and_all_stay():
+    both = into(f"{MARK}\n{OWN}{MARK}\n", measured_plan({("for-loop", 8): 10, ("brax", 2): 3}))
+    left = into(both, measured_plan({("brax", 2): 3}))
+    assert grid(left)["For-loop"][:4] == grid(both)["For-loop"][:4]
+    assert GONE not in left
+
+
+def test_a_share_and_a_badge_go_with_the_figures_they_were_of():
+    ceiling = measured_plan({("ceiling", 2): 20}, plan_id="top", cell={"kind": "ceiling"})
+    both = into(
+        f"{MARK}\n{MARK}\n", [*measured_plan({("for-loop", 8): 10, ("brax", 2): 3}), *ceiling]
+    )
+    assert grid(both)["For-loop"][-1] == "50 %"
+    left = into(both, [*measured_plan({("brax", 2): 3}), *ceiling])
+    assert grid(left)["For-loop"] == ["", "", "160.00<sup>a</sup>", ""]
+
+
+def test_a_figure_whose_record_is_gone_tells_of_the_failure_in_its_place_too():
+    both = into(f"{MARK}\n{MARK}\n", measured_plan({("for-loop", 8): 10, ("for-loop", 1): 5}))
+    cell = make_cell("for-loop", 8)
+    failed = [make_plan([cell], plan_id="f"), make_run(cell, plan_id="f", failure=make_failure())]
+    left = into(both, [*measured_plan({("for-loop", 1): 5}), *failed])
+    assert grid(left)["For-loop"] == ["**80.00**", "160.00<sup>a,b</sup>"]
+    assert "<sup>a</sup> No figure (signal): the worker died" in left
+    assert f"<sup>b</sup> {GONE}" in left
+    assert into(left, [*measured_plan({("for-loop", 1): 5}), *failed]) == left
+
+
+def test_on_the_results_page_a_table_without_any_record_says_so_and_a_persons_stays():
+    full = tables(measured_plan({("for-loop", 8): 10}))
+    page = filled(f"{MARK}\n{MARK}\n", "R", full, own=True).text
+    for known in (tables([]), {}):
+        left = filled(page, "R", known, own=True).text
+        assert grid(left)["For-loop"] == ["", "160.00<sup>a</sup>"]
+        assert GONE in left
+        assert filled(left, "R", known, own=True).text == left
+        assert filled(page, "R", known).text == page  # another document has other results, maybe
+    mine = f"{MARK}\n{OWN}{MARK}\n"
+    assert filled(mine, "R", {}, own=True).text == mine
+
+
+def test_on_the_results_page_a_summary_of_nothing_is_emptied():
+    mark = "<!-- envbench: overview -->\n"
+    full, none = (
+        pieces(select(records), {PROFILE.name: PROFILE})
+        for records in (measured_plan({("for-loop", 8): 10}), [])
+    )
+    page = filled(mark + mark, "R", full, own=True).text
+    assert "160.00" in page
+    left = filled(page, "R", none, own=True).text
+    assert "160.00" not in left
+    assert filled(left, "R", none, own=True).text == left
 
 
 def test_a_block_without_results_is_untouched_unless_it_is_empty():

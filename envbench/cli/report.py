@@ -122,13 +122,13 @@ def _results_page(page: Path, found: Mapping[str, Piece]) -> Filled:
     from envbench.report.files import read_text
 
     text = extended(read_text(page), str(page), found) if page.exists() else fresh(found)
-    return _filled(text, page, found)
+    return _filled(text, page, found, own=True)
 
 
-def _filled(text: str, path: Path, found: Mapping[str, Piece]) -> Filled:
+def _filled(text: str, path: Path, found: Mapping[str, Piece], *, own: bool = False) -> Filled:
     from envbench.report.document import filled
 
-    outcome = filled(text, str(path), found)
+    outcome = filled(text, str(path), found, own=own)
     warn(outcome.warnings)
     return outcome
 

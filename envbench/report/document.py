@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from envbench.errors import UsageError
 from envbench.report import blocks
 from envbench.report.curves import Picture
+from envbench.report.gone import without_records
 
 _PAGE = """\
 # Results
@@ -45,8 +46,8 @@ class Piece:
     ``chapter`` is the heading under which a results page has it, ``figures`` how many measured or
     published figures it brings, ``write`` makes the block's new text of what stands in it.
     ``live``: it has something to say; one that has not is only written where a block is empty.
-    ``page``: a new page has it. ``pictures`` are what it links to, in a folder ``plots`` beside the
-    document.
+    ``page``: a new page has it. ``whole``: nothing of what stands there is kept. ``pictures`` are
+    what it links to, in a folder ``plots`` beside the document.
     """
 
     heading: str
@@ -54,6 +55,7 @@ class Piece:
     write: Callable[[str], str]
     live: bool
     page: bool
+    whole: bool = False
     figures: int = 0
     pictures: tuple[Picture, ...] = ()
 
@@ -81,8 +83,12 @@ def fresh(pieces: Mapping[str, Piece]) -> str:
     return "\n".join(parts)
 
 
-def filled(text: str, source: str, pieces: Mapping[str, Piece]) -> Filled:
-    """The document with its blocks filled. ``source`` names it in errors and warnings."""
+def filled(text: str, source: str, pieces: Mapping[str, Piece], *, own: bool = False) -> Filled:
+    """The document with its blocks filled. ``source`` names it in errors and warnings.
+
+    ``own``: it is the page of these results, and of no others; what it shows that they do not
+    hold any more is told as that (``envbench.report.gone``), summaries of nothing are emptied.
+    """
     found = blocks.find(text, source)
     misspelt = _misspelt(text, source, pieces)
     if not found:
@@ -100,11 +106,13 @@ def filled(text: str, source: str, pieces: Mapping[str, Piece]) -> Filled:
         inner = text[block.start : block.end]
         if piece is None:
             warnings.append(f"{source}:{block.line}: {_unknown(block.heading, pieces)}")
-        elif piece.live or not inner.strip():
+        if piece is not None and (piece.live or (piece.whole and own) or not inner.strip()):
             contents[block.heading] = piece.write(inner)
             figures += piece.figures
             live = live or piece.live
             pictures += piece.pictures
+        elif own and (text_left := without_records(inner)) is not None:
+            contents[block.heading] = text_left
     if not live:
         warnings.append(f"{source}: no result belongs into any of its tables")
     return Filled(

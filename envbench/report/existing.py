@@ -10,22 +10,37 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from envbench.report.notes import OPENING
+from envbench.report.notes import GONE, OPENING, OTHERS
 
 _DELIMITER = re.compile(r"\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*")
 _FOOTNOTE = re.compile(r"\s{0,3}<sup>([a-z]{1,3})</sup> (.*\S)\s*")
+_FIGURE = re.compile(r"(\*\*)?\d+\.\d\d(\*\*)?")
 _MARKS = re.compile(r"<sup>([a-z]{1,3}(?:,[a-z]{1,3})*)</sup>")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Existing:
-    """A block's content. ``rows`` are padded to the header's length."""
+    """A block's content. ``rows`` are padded to the header's length.
+
+    ``measured``: a report's note says of its figures that all were measured; none is a person's.
+    """
 
     header: list[str] = field(default_factory=list)
     rows: list[list[str]] = field(default_factory=list)
     footnotes: dict[str, str] = field(default_factory=dict)
     before: list[str] = field(default_factory=list)  # lines above the table
     after: list[str] = field(default_factory=list)  # lines below it
+    measured: bool = False
+
+    def is_left(self, text: str) -> bool:
+        """Did a report write this figure, of a record that may be gone by now?"""
+        if GONE in self.told(text):
+            return True
+        return self.measured and _FIGURE.fullmatch(_MARKS.sub("", text).strip()) is not None
+
+    def told(self, text: str) -> list[str]:
+        """The footnotes of an entry."""
+        return [self.footnotes[mark] for mark in marks(text) if mark in self.footnotes]
 
 
 def parse(text: str) -> Existing:
@@ -41,12 +56,14 @@ def parse(text: str) -> Existing:
     width = max(map(len, grid))
     grid = [row + [""] * (width - len(row)) for row in grid]
     footnotes, after = _foot(lines[end:])
+    own = [line for line in lines[end:] if line.startswith(OPENING)]
     return Existing(
         header=grid[0],
         rows=grid[1:],
         footnotes=footnotes,
         before=_trimmed(lines[:start]),
         after=_trimmed(after),
+        measured=bool(own) and not any(OTHERS in line for line in own),
     )
 
 

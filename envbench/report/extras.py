@@ -23,6 +23,8 @@ COSTS: dict[str, Callable[[Costs], str]] = {
     "GPU memory": lambda costs: _memory(costs.gpu_memory_bytes),
 }
 
+NAMES = frozenset({CEILING, EQUAL_WORK, *COSTS})
+
 Columns = dict[str, dict[str, str]]  # heading -> row label -> text
 
 

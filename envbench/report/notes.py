@@ -16,6 +16,9 @@ from envbench.verdict import judge
 
 # How the line of notes begins: by it, a later report knows its own line from a person's.
 OPENING = "FPS is frames per second"
+# Told of figures that are a person's, and of those that are nobody's any more.
+OTHERS = "The other figures are the document's own."
+GONE = "No record in the results stands behind this figure."
 DRIFTS = "between two times a shared machine drifts by 5 to 10 %, of which no interval knows"
 
 FLAGS = {
@@ -119,7 +122,7 @@ def of_table(
     sentences += _machines(with_figures)
     sentences += _times(with_figures)
     if others:
-        sentences.append("The other figures are the document's own.")
+        sentences.append(OTHERS)
     return " ".join(sentences)
 
 

@@ -59,6 +59,7 @@ def _summary(name: str, chapter: str, tables: Sequence[Table]) -> Piece:
         heading=name,
         chapter=chapter,
         live=bool(tables),
+        whole=True,
         page=bool(tables),
         write=lambda _: render_all(tables),
     )

@@ -75,11 +75,12 @@ def build(subject: Subject, existing: Existing | None = None) -> Table:
             if written == NOT_RUN and label in by_hand:
                 written = ""
             # Of two rows or columns of one name only the first is filled.
-            found = values.pop((label, name), None) or Entry(written=written)
-            own = found.fps is not None or name in extra or found.refused == bare(written)
-            if is_figure(written) and not own:
-                found = Entry(written=written)  # failed: what a person wrote there stays
-                others = True
+            found = values.pop((label, name), None)
+            own = found is not None and (found.fps is not None or name in extra)
+            if found is None or not (own or _says_it_all(found, written)):
+                found = kept(written, existing, name, found.notes if found else ())
+                person = is_figure(found.written) and not found.notes
+                others = others or (person and name not in extra)
             entries.append(found)
         lines.append((label, entries))
     return Table(
@@ -91,6 +92,25 @@ def build(subject: Subject, existing: Existing | None = None) -> Table:
         before=existing.before,
         after=existing.after,
     )
+
+
+def kept(written: str, existing: Existing, column: str, known: Sequence[str] = ()) -> Entry:
+    """What stands in a document where nothing was measured: a person's own text as it is.
+
+    A figure of a report without a record is not bold, and says so, with what is ``known`` in its
+    place; what was computed of such ones (a share, costs, a badge) goes.
+    """
+    if existing.measured and column in extras.NAMES:
+        return Entry()
+    if not existing.is_left(written):
+        return Entry(written=written)
+    told = [*known, *existing.told(written), notes.GONE]
+    return Entry(written=bare(written), notes=tuple(dict.fromkeys(told)))
+
+
+def _says_it_all(found: Entry, written: str) -> bool:
+    """Does what is known, though no figure, take the place of what is written?"""
+    return not is_figure(written) or found.refused == bare(written)
 
 
 def _values(subject: Subject, extra: extras.Columns) -> dict[tuple[str, str], Entry]:
