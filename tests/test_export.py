@@ -86,6 +86,10 @@ def test_what_verify_refused_has_no_figure(place: Place) -> None:
     assert (refused["equal_work"], refused["failure"]) == ("✗", "invalid-figure")
     assert refused[["fps", "fps_low", "steps_per_second", "peak_memory_bytes"]].isna().all()
     assert frame.loc["for-loop", "fps"] == 1600
+    runs = pd.read_csv(io.StringIO(place.run("export", "--runs").out)).set_index("backend")
+    assert runs.loc["subprocess", "fps"].isna().all()
+    assert set(runs.loc["subprocess", "equal_work"]) == {"✗"}
+    assert (runs.loc["for-loop", "fps"] == 1600).all()
     (cell,) = [
         cell
         for cell in json.loads(place.run("report", "--json").out)["cells"]

@@ -166,6 +166,9 @@ def test_hostile_names_stay_text(place: Path) -> None:
     assert len(page.all("script")) == 2
     assert not [a for a in page.all("img") if a.get("src") == "x"]
     assert {c["task"] for c in page.cells} == {HOSTILE.replace("\u2028", " ")}
+    text = Path("results/report.html").read_text()
+    for table in re.findall(r"<table.*?</table>", text, re.DOTALL):
+        assert len({len(re.findall("<t[hd][ >]", row)) for row in table.split("<tr>")[1:]}) == 1
     assert {c["settings"][HOSTILE.replace("\u2028", " ")] for c in page.cells} == {
         HOSTILE.replace("\u2028", " ")
     }

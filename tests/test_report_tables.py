@@ -256,6 +256,14 @@ def test_on_the_results_page_a_table_without_any_record_says_so_and_a_persons_st
     assert filled(mine, "R", {}, own=True).text == mine
 
 
+def test_on_the_results_page_a_picture_of_nothing_goes_and_a_persons_words_stay():
+    mark = "<!-- envbench: plot atari laptop -->\n"
+    page = f"{mark}\n![Atari](plots/atari-laptop.svg)\n\n{mark}"
+    assert "plots/" not in filled(page, "R", {}, own=True).text
+    mine = f"{mark}\nMy ![Atari](plots/atari-laptop.svg)\n\n{mark}"
+    assert filled(mine, "R", {}, own=True).text == mine
+
+
 def test_on_the_results_page_a_summary_of_nothing_is_emptied():
     mark = "<!-- envbench: overview -->\n"
     full, none = (

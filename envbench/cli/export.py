@@ -38,7 +38,10 @@ def export(results: Path, output: Path, wanted: str | None, runs: bool) -> None:
     from envbench.report.frame import neutralised, of_cells, of_runs
 
     found = recorded(results)
-    frame = of_runs(found.records, found.origins) if runs else of_cells(found.selection.measured)
+    if runs:
+        frame = of_runs(found.records, found.origins, found.selection)
+    else:
+        frame = of_cells(found.selection.measured)
     if frame.empty:
         raise UsageError(
             f"nothing was measured in {results}: there is nothing to export.",

@@ -9,10 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from envbench.model import Cell, Plan, Record, Run
+from envbench.report.findings import row_of
 from envbench.report.origin import Origin, lines_by_file
-from envbench.report.selection import Measured
+from envbench.report.selection import Measured, Selection
 from envbench.settings import shown
 from envbench.statistics import rate
+from envbench.verdict import judge
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,11 +38,20 @@ def of_cells(measured: Iterable[Measured]) -> pd.DataFrame:
     return _frame([_cell_row(found) for found in measured])
 
 
-def of_runs(records: Sequence[Record], origins: Mapping[str, Origin]) -> pd.DataFrame:
-    """Every run on record, failed ones with their reason in place of a figure."""
+def of_runs(
+    records: Sequence[Record], origins: Mapping[str, Origin], selection: Selection
+) -> pd.DataFrame:
+    """Every run on record; failed ones, and those of rows that were refused, without a figure."""
     quick = {record.plan_id: record.quick for record in records if isinstance(record, Plan)}
     runs = [record for record in records if isinstance(record, Run)]
-    return _frame([_run_row(run, quick.get(run.plan_id), origins.get(run.run_id)) for run in runs])
+    badges = {row: judge(found).badge for row, found in selection.verified.items()}
+    return _frame(
+        [
+            _run_row(run, quick.get(run.plan_id), badges.get(row_of(run.cell), ""))
+            | _place(origins.get(run.run_id))
+            for run in runs
+        ]
+    )
 
 
 def neutralised(frame: pd.DataFrame) -> pd.DataFrame:
@@ -88,8 +99,12 @@ def _records(origins: Iterable[Origin]) -> str:
     return " ".join(f"{file}:{','.join(map(str, lines))}" for file, lines in files)
 
 
-def _run_row(run: Run, quick: bool | None, origin: Origin | None) -> dict[str, Any]:
-    figure = None if run.failure else rate(run)
+def _place(origin: Origin | None) -> dict[str, Any]:
+    return {"file": origin.file if origin else "", "line": origin.line if origin else None}
+
+
+def _run_row(run: Run, quick: bool | None, badge: str) -> dict[str, Any]:
+    figure = None if run.failure or badge == "✗" else rate(run)
     return {
         **_what(run.cell),
         "fps": figure.fps if figure else None,
@@ -99,6 +114,7 @@ def _run_row(run: Run, quick: bool | None, origin: Origin | None) -> dict[str, A
         "windows": len(run.measured.ns),
         "invalid_windows": len(run.measured.invalid),
         "steady": run.steady,
+        "equal_work": badge,
         "peak_memory_bytes": run.peak_memory_bytes,
         "failure": run.failure.reason if run.failure else "",
         "quick": quick,
@@ -107,8 +123,6 @@ def _run_row(run: Run, quick: bool | None, origin: Origin | None) -> dict[str, A
         "started_utc": run.started_utc,
         "plan": run.plan_id,
         "run": run.run_id,
-        "file": origin.file if origin else "",
-        "line": origin.line if origin else None,
     }
 
 

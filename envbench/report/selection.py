@@ -23,7 +23,6 @@ import msgspec
 
 from envbench import backends
 from envbench.model import (
-    Cell,
     Failure,
     Fingerprint,
     MachineFact,
@@ -36,37 +35,11 @@ from envbench.model import (
 )
 from envbench.plan import QUICK
 from envbench.report.escape import plain
+from envbench.report.findings import Row, newest, row_of
 from envbench.report.origin import Origin
 from envbench.statistics import Summary, summarise
 from envbench.verdict import judge
 
-# What only envbench's controller loads, or its tests: another version of it measures the same.
-NOT_MEASURING = frozenset(
-    {
-        "click",
-        "filelock",
-        "jinja2",
-        "markdown-it-py",
-        "matplotlib",
-        "msgspec",
-        "pandas",
-        "pip",
-        "platformdirs",
-        "psutil",
-        "rich",
-        "setuptools",
-        "tabulate",
-        "uv",
-        "hypothesis",
-        "mypy",
-        "playwright",
-        "pyarrow",
-        "pytest",
-        "pytest-timeout",
-        "pytest-xdist",
-        "ruff",
-    }
-)
 REFUSED = Failure(reason="invalid-figure", message="`envbench verify` refused this row's figures")
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 
@@ -123,9 +96,6 @@ class Measured:
         if self.quick:
             return 1
         return 2 if self.summary.interval is None else 3
-
-
-Row = tuple[str, str, str, str]  # machine, family, task, label
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,7 +161,7 @@ def select(records: Iterable[Record], origins: Mapping[str, Origin] | None = Non
             f"{aside} newer measurement{'s' if aside > 1 else ''} set aside: what has no interval "
             "(quick, short, or under five processes) does not displace what has one"
         )
-    verified, stale = _findings(archive, best.values())
+    verified, stale = newest(archive.verified, best.values(), archive.runtimes)
     return Selection(
         measured=[_with_badge(best[slot], verified) for slot in sorted(best)],
         verified=verified,
@@ -214,49 +184,6 @@ def _is_whole(found: Measured) -> bool:
 def _with_badge(found: Measured, verified: Mapping[Row, Verification]) -> Measured:
     finding = verified.get(row_of(found.summary.cell))
     return found if finding is None else replace(found, badge=judge(finding).badge)
-
-
-def _findings(
-    archive: _Archive, shown: Iterable[Measured]
-) -> tuple[dict[Row, Verification], set[Row]]:
-    """About each row's work the newest finding that was made as the row was measured, else the
-    newest of all, be it that it could not be verified; and the rows where it is such another."""
-    measured: dict[Row, list[Measured]] = defaultdict(list)
-    for each in shown:
-        measured[row_of(each.summary.cell)].append(each)
-    verified: dict[Row, Verification] = {}
-    stale: set[Row] = set()
-    for found in sorted(archive.verified, key=lambda found: found.started_utc):
-        row = row_of(found.cell)
-        other = any(_otherwise(each, found, archive.runtimes) for each in measured[row])
-        if row in verified and other and row not in stale:
-            continue
-        verified[row] = found
-        stale = stale | {row} if other else stale - {row}
-    return verified, stale
-
-
-def _otherwise(
-    found: Measured, verified: Verification, runtimes: Mapping[str, RuntimeFact]
-) -> bool:
-    """Was it measured by another worker, Python or version of a package than it was verified with?
-
-    A package that only one of the two runtimes has does not count, nor one that nobody measures
-    with.
-    """
-    if found.plan.worker != verified.worker:
-        return True
-    here, there = runtimes.get(found.runtime), runtimes.get(verified.runtime)
-    if here is None or there is None:
-        return found.runtime != verified.runtime
-    both = (here.packages.keys() & there.packages.keys()) - NOT_MEASURING
-    other = any(here.packages[name] != there.packages[name] for name in both)
-    return here.python != there.python or other
-
-
-def row_of(cell: Cell) -> Row:
-    """Where a cell stands, whatever its numenv."""
-    return cell.machine, cell.env, cell.task, backends.row_label(cell.backend, cell.shown)
 
 
 def _newer(measured: Iterable[Measured], shown: Measured) -> int:

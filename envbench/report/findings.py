@@ -1,0 +1,89 @@
+"""Which finding of ``envbench verify`` a report tells of each row. PURE."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from envbench import backends
+from envbench.model import Cell, RuntimeFact, Verification
+
+if TYPE_CHECKING:
+    from envbench.report.selection import Measured
+
+Row = tuple[str, str, str, str]  # machine, family, task, label
+
+
+# What only envbench's controller loads, or its tests: another version of it measures the same.
+NOT_MEASURING = frozenset(
+    {
+        "click",
+        "filelock",
+        "jinja2",
+        "markdown-it-py",
+        "matplotlib",
+        "msgspec",
+        "pandas",
+        "pip",
+        "platformdirs",
+        "psutil",
+        "rich",
+        "setuptools",
+        "tabulate",
+        "uv",
+        "hypothesis",
+        "mypy",
+        "playwright",
+        "pyarrow",
+        "pytest",
+        "pytest-timeout",
+        "pytest-xdist",
+        "ruff",
+    }
+)
+
+
+def newest(
+    findings: Iterable[Verification],
+    shown: Iterable[Measured],
+    runtimes: Mapping[str, RuntimeFact],
+) -> tuple[dict[Row, Verification], set[Row]]:
+    """About each row's work the newest finding that was made as the row was measured, else the
+    newest of all, be it that it could not be verified; and the rows where it is such another."""
+    measured: dict[Row, list[Measured]] = defaultdict(list)
+    for each in shown:
+        measured[row_of(each.summary.cell)].append(each)
+    verified: dict[Row, Verification] = {}
+    stale: set[Row] = set()
+    for found in sorted(findings, key=lambda found: found.started_utc):
+        row = row_of(found.cell)
+        other = any(_otherwise(each, found, runtimes) for each in measured[row])
+        if row in verified and other and row not in stale:
+            continue
+        verified[row] = found
+        stale = stale | {row} if other else stale - {row}
+    return verified, stale
+
+
+def _otherwise(
+    found: Measured, verified: Verification, runtimes: Mapping[str, RuntimeFact]
+) -> bool:
+    """Was it measured by another worker, Python or version of a package than it was verified with?
+
+    A package that only one of the two runtimes has does not count, nor one that nobody measures
+    with.
+    """
+    if found.plan.worker != verified.worker:
+        return True
+    here, there = runtimes.get(found.runtime), runtimes.get(verified.runtime)
+    if here is None or there is None:
+        return found.runtime != verified.runtime
+    both = (here.packages.keys() & there.packages.keys()) - NOT_MEASURING
+    other = any(here.packages[name] != there.packages[name] for name in both)
+    return here.python != there.python or other
+
+
+def row_of(cell: Cell) -> Row:
+    """Where a cell stands, whatever its numenv."""
+    return cell.machine, cell.env, cell.task, backends.row_label(cell.backend, cell.shown)
