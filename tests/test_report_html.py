@@ -203,7 +203,8 @@ def test_a_plots_points_bear_their_values(place: Path) -> None:
 
 
 def test_figures_of_summaries_and_plots_lead_to_the_cell_that_opens(place: Path) -> None:
-    put([*HERE, *CEILING])
+    physics = measured_plan({("mjx", 64): 90}, plan_id="physics", cell={"kind": "physics"})
+    put([*HERE, *CEILING, *physics])  # environments and physics share the ceiling
     _, page = made()
     anchors = {a["id"].removeprefix("cell-") for a in page.all("td") if "id" in a}
     assert anchors == {str(number) for number in range(len(page.cells))}

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from envbench.report.escape import markdown
 from envbench.report.selection import Measured
-from envbench.report.subjects import Subject, in_order
+from envbench.report.subjects import Subject
 from envbench.report.table import Entry, Table
 
 
-def table(found: Sequence[Subject]) -> Table:
-    """A row a cell, of all these subjects."""
+def table(measured: Sequence[tuple[Measured, Subject]]) -> Table:
+    """A row a cell, with the subject of its machine."""
     return Table(
         heading="All measured cells",
         first="machine",
@@ -19,11 +19,7 @@ def table(found: Sequence[Subject]) -> Table:
             *("family", "task", "backend", "environments", "FPS", "95 % interval", "steps/s"),
             *("equal work", "flags"),
         ],
-        rows=[
-            (markdown(subject.machine), _row(each))
-            for subject in found
-            for each in in_order(subject)
-        ],
+        rows=[(markdown(subject.machine), _row(each)) for each, subject in measured],
     )
 
 

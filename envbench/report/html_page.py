@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -20,12 +20,12 @@ from envbench.model import Family, Published
 from envbench.report import all_cells
 from envbench.report.existing import Existing
 from envbench.report.html_cells import Archive, opened
-from envbench.report.html_plots import Place, plot
+from envbench.report.html_plots import Place, plots
 from envbench.report.html_tables import Tables
 from envbench.report.pieces import DETAILS, OVERVIEW, SUMMARIES, galleries, pictures
 from envbench.report.published import by_heading
 from envbench.report.published import table as published_table
-from envbench.report.selection import Selection
+from envbench.report.selection import Measured, Selection
 from envbench.report.subjects import FAMILY_TITLES, Subject, in_order, subjects
 from envbench.report.table import build
 
@@ -56,22 +56,24 @@ class _Page:
         self._published = by_heading(selection.published, profiles)
         self._every = list(subjects(selection, profiles).values())
         self._found = [each for each in self._every if each.measured]
-        measured = [(each, subject) for subject in self._found for each in in_order(subject)]
-        self.cells = [opened(each, subject, held) for each, subject in measured]
-        self._tables = Tables({id(each): number for number, (each, _) in enumerate(measured)})
-        self._places: dict[Place, int] = {
+        self._measured = _once(self._found)
+        self.cells = [opened(each, subject, held) for each, subject in self._measured]
+        self._tables = Tables({id(each): n for n, (each, _) in enumerate(self._measured)})
+        places: dict[Place, int] = {
             (subject.heading, each.label, each.summary.cell.numenv): number
-            for number, (each, subject) in enumerate(measured)
+            for number, (each, subject) in enumerate(self._measured)
         }
         self._pictures = pictures(self._every, selection.published)
+        self._shared = galleries(self._found)
+        self._plots = plots([*self._shared, *self._pictures.values()], places)
 
     def chapters(self) -> list[dict[str, Any]]:
         shown = [(FAMILY_TITLES[family], self._machines(family)) for family in FAMILY_TITLES]
-        every = self._tables.opening(all_cells.table(self._found), "cells")
+        every = self._tables.opening(all_cells.table(self._measured), "cells")
         parts = [
             (OVERVIEW, [*self._summaries(OVERVIEW), *self._galleries()]),
             *shown,
-            ("All measured cells", [{"table": every}] if self._found else []),
+            ("All measured cells", [{"table": every}] if self._measured else []),
             (DETAILS, self._summaries(DETAILS)),
             ("Published by others", self._others()),
         ]
@@ -82,7 +84,7 @@ class _Page:
         return [{"table": each} for tables in made for each in self._tables.summaries(tables)]
 
     def _galleries(self) -> list[dict[str, Any]]:
-        return [{"plot": plot(each, self._places)} for each in galleries(self._found)]
+        return [{"plot": self._plots[each.name]} for each in self._shared]
 
     def _machines(self, family: Family) -> list[dict[str, Any]]:
         return [
@@ -104,7 +106,16 @@ class _Page:
 
     def _plot(self, subject: Subject | None) -> dict[str, Any]:
         drawn = self._pictures.get(subject.heading) if subject else None
-        return {"plot": plot(drawn, self._places)} if drawn else {}
+        return {"plot": self._plots[drawn.name]} if drawn else {}
+
+
+def _once(found: Sequence[Subject]) -> list[tuple[Measured, Subject]]:
+    """Each measurement with its first subject: of two tables that share a ceiling, one has it."""
+    first: dict[int, tuple[Measured, Subject]] = {}
+    for subject in found:
+        for each in in_order(subject):
+            first.setdefault(id(each), (each, subject))
+    return list(first.values())
 
 
 def _about(figure: Published) -> tuple[str, Family, str]:

@@ -13,8 +13,12 @@ SCALE = 1.25  # CSS pixels a point of a plot
 Place = tuple[str, str, int]  # a panel's title, a curve's label, numenv
 
 
-def plot(picture: Picture, cells: Mapping[Place, int]) -> dict[str, Any]:
-    """The picture, and its points in their order; a measured one leads to its cell's number."""
+def plots(pictures: Iterable[Picture], cells: Mapping[Place, int]) -> dict[str, dict[str, Any]]:
+    """Each picture, by its name, with its points; a measured one leads to its cell's number."""
+    return {picture.name: _plot(picture, cells) for picture in pictures}
+
+
+def _plot(picture: Picture, cells: Mapping[Place, int]) -> dict[str, Any]:
     (width, height), found = spots(picture)
     data = base64.b64encode(draw(picture, "svg")).decode()
     return {
