@@ -10,6 +10,7 @@ from envbench.report.curves import Picture
 from envbench.report.plots import draw, spots
 
 SCALE = 1.25  # CSS pixels a point of a plot
+CHARACTER = 7.2  # CSS pixels of a point's text
 Place = tuple[str, str, int]  # a panel's title, a curve's label, numenv
 
 
@@ -21,21 +22,29 @@ def plots(pictures: Iterable[Picture], cells: Mapping[Place, int]) -> dict[str, 
 def _plot(picture: Picture, cells: Mapping[Place, int]) -> dict[str, Any]:
     (width, height), found = spots(picture)
     data = base64.b64encode(draw(picture, "svg")).decode()
+    wide = round(width * SCALE)
     return {
         "source": f"data:image/svg+xml;base64,{data}",
         "title": f"{picture.title}: frames per second by number of environments",
-        "width": round(width * SCALE),
+        "width": wide,
         "height": round(height * SCALE),
         "points": [
             {
-                "x": round(spot.x * SCALE),
-                "y": round(spot.y * SCALE),
-                "text": f"{machine}{spot.text}",
+                **_point(
+                    round(spot.x * SCALE), round(spot.y * SCALE), f"{machine}{spot.text}", wide
+                ),
                 "cell": cells.get(place) if place else None,
             }
             for spot, (machine, place) in zip(found, _places(picture), strict=True)
         ],
     }
+
+
+def _point(x: int, y: int, text: str, wide: int) -> dict[str, Any]:
+    """Where it is, and where the middle of its text stands: above it, within the picture."""
+    half = min(wide // 2, round(len(text) * CHARACTER / 2))
+    above = y - 14 if y > 40 else y + 24
+    return {"x": x, "y": y, "text": text, "left": min(max(x, half), wide - half), "top": above}
 
 
 def _places(picture: Picture) -> Iterable[tuple[str, Place | None]]:
