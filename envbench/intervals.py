@@ -37,21 +37,39 @@ def ratio_interval(rates: Sequence[float], base: Sequence[float]) -> Interval | 
     """A 95 % interval of the ratio of two geometric means, ``rates`` over ``base``.
 
     Welch's t-interval on the logarithms (Montgomery, section 10-2.2): the two spreads may differ.
-    None where either has under five runs, or neither has any spread: then nothing is known of it.
+    None where either has under five runs or one of no speed at all, or where neither has any
+    spread: then nothing is known of it.
     It holds for independent runs of one time and machine; it knows nothing of a drift between.
     """
-    if min(len(rates), len(base)) < RUNS_FOR_INTERVAL:
+    return mean_ratio_interval([(rates, base)])
+
+
+def mean_ratio_interval(
+    pairs: Sequence[tuple[Sequence[float], Sequence[float]]],
+) -> Interval | None:
+    """A 95 % interval of the geometric mean of several such ratios, each of ``rates, base``.
+
+    The logarithm of that mean is the mean of differences of independent means: its variance is the
+    sum of theirs over the count squared, with Welch and Satterthwaite's degrees of freedom. It is
+    of these ratios, as they would be measured again; it says nothing of other cells. None where
+    one of them has no interval.
+    """
+    if not pairs or not all(map(_enough, (rates for pair in pairs for rates in pair))):
         return None
-    above, below = _spread(rates), _spread(base)
-    variance = above.variance + below.variance
-    if not variance > 0:
+    spreads = [(_spread(rates), _spread(base)) for rates, base in pairs]
+    parts = [(each.variance, each.count) for pair in spreads for each in pair]
+    total = math.fsum(variance for variance, _ in parts)
+    if not total > 0:
         return None
-    degrees = variance**2 / (
-        above.variance**2 / (above.count - 1) + below.variance**2 / (below.count - 1)
-    )
-    half = _t_quantile(degrees) * math.sqrt(variance)
-    middle = above.mean - below.mean
+    degrees = total**2 / math.fsum(variance**2 / (count - 1) for variance, count in parts)
+    half = _t_quantile(degrees) * math.sqrt(total) / len(pairs)
+    middle = math.fsum(above.mean - below.mean for above, below in spreads) / len(pairs)
     return _exp(middle - half), _exp(middle + half)
+
+
+def _enough(rates: Sequence[float]) -> bool:
+    """May there be an interval? Of a rate of zero there is no logarithm."""
+    return len(rates) >= RUNS_FOR_INTERVAL and min(rates) > 0
 
 
 def geometric_mean(values: Sequence[float]) -> float | None:

@@ -331,6 +331,9 @@ class Verification(
     failure: Failure | None = None
 
 
+LARGEST_FPS, LARGEST_SKIP = 1e12, 1000  # of what may be believed of anybody
+
+
 class Published(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="published"
 ):

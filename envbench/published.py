@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from envbench import backends
 from envbench.errors import UnknownName, UsageError
-from envbench.model import FAMILIES, Published
+from envbench.model import FAMILIES, LARGEST_FPS, LARGEST_SKIP, Published
 from envbench.text import one_line
 
 COLUMNS = ("machine", "env", "task", "backend", "numenv", "fps", "frame_skip", "source")
@@ -103,8 +103,8 @@ def _figure(row: dict[str, str]) -> Published:
         task=_text(row, "task"),
         backend=row["backend"],
         numenv=_numenv(row["numenv"]),
-        fps=_positive(row, "fps"),
-        frame_skip=_whole(_positive(row, "frame_skip")),
+        fps=_positive(row, "fps", LARGEST_FPS),
+        frame_skip=_whole(_positive(row, "frame_skip", LARGEST_SKIP)),
         source=_text(row, "source"),
     )
 
@@ -121,13 +121,15 @@ def _numenv(text: str) -> int:
     return int(text)
 
 
-def _positive(row: dict[str, str], column: str) -> float:
+def _positive(row: dict[str, str], column: str, largest: float) -> float:
     text = row[column]
     number = float(text) if re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,15})?", text) else math.nan
     if not number > 0:
         raise UsageError(
             f"{column} is a number over 0 such as 4745.54, not {one_line(text, 40)!r}."
         )
+    if number > largest:
+        raise UsageError(f"{column} of {one_line(text, 40)} is absurd: {largest:,.0f} is the most.")
     return number
 
 

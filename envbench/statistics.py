@@ -103,10 +103,10 @@ def rate(run: Run) -> Rate:
             frames=steps * run.cell.frame_skip,
             disturbed=disturbed,
         )
-        finite = math.isfinite(totals.frames / totals.seconds)
+        sane = 0 < totals.frames / totals.seconds < math.inf
     except OverflowError:
-        finite = False
-    return totals if finite else Rate(invalid="its figure is not a finite number")
+        sane = False
+    return totals if sane else Rate(invalid="its figure is zero, or no finite number")
 
 
 def _impossible(run: Run) -> str:

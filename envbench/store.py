@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import math
 import os
 import re
 import stat
@@ -29,7 +28,7 @@ from typing import BinaryIO
 import msgspec
 
 from envbench.errors import StorageError, UsageError
-from envbench.model import SCHEMA, Plan, Published, Record, Run, bounded
+from envbench.model import LARGEST_FPS, LARGEST_SKIP, SCHEMA, Plan, Published, Record, Run, bounded
 from envbench.text import one_line
 
 MAX_LINE_BYTES = 8 * 2**20
@@ -283,9 +282,11 @@ def _nonsense(record: Record) -> str:
         if min(cell.numenv, cell.env_instances) < 1 or not cell.frame_skip > 0:
             return "numenv and env_instances are at least 1, frame_skip is over 0"
     if isinstance(record, Published) and not (
-        record.numenv >= 1 and 0 < record.fps < math.inf and 0 < record.frame_skip < math.inf
+        record.numenv >= 1
+        and 0 < record.fps <= LARGEST_FPS
+        and 0 < record.frame_skip <= LARGEST_SKIP
     ):
-        return "numenv is at least 1, fps and frame_skip are over 0"
+        return "numenv is at least 1, fps and frame_skip are over 0, and not absurd"
     if isinstance(record, Plan):
         used = {cell.backend for cell in record.cells}
         if not used <= record.repeats.keys() & record.protocol.keys():

@@ -6,6 +6,8 @@ steer a terminal. (What Markdown needs besides is ``envbench.report.escape``'s.)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 REPLACEMENT = "\ufffd"
 
 
@@ -22,3 +24,10 @@ def one_line(text: str, limit: int) -> str:
 def spelt_out(text: str) -> str:
     r"""The text with what a terminal might obey written as an escape (``\x1b``)."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def listed(words: Sequence[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} and {words[-1]}"

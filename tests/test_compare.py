@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -78,20 +79,65 @@ def test_what_verify_refused_or_found_unequal_is_in_no_mean(
     assert told in " ".join(pair.unlike.values())
 
 
-@pytest.mark.parametrize("words", [["--env", "nope"], ["--machine", "nope"]])
-def test_an_unknown_family_or_machine_is_told(place: Place, words: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--env", "nope"], "Known: atari"),
+        (["--machine", "nope"], "for-loop has no results on nope"),
+        (["--machine", "nope"], "Machines with results: laptop."),
+        (["--env", "gym"], "for-loop has no results of gym: there is nothing to compare"),
+        (["--env", "gym", "--machine", "laptop"], "no results of gym on laptop"),
+        (["--env", "atari", "--env", "gym"], "given more than once: 'atari' and 'gym'"),
+        (["--machine", "a", "--machine", "b"], "given more than once: 'a' and 'b'"),
+    ],
+)
+def test_what_has_no_results_is_told_and_no_empty_table_printed(
+    place: Place, words: list[str], says: str
+) -> None:
     path = store.new_file(place.results, "laptop", "2025-11-20T10:00:00Z")
     for record in [*plan("a", SLOW), *plan("b", FAST, "envpool-sync")]:
         store.append(path, record)
     done = place.run("compare", "for-loop", "envpool-sync", *words)
-    assert done.code == 2
-    assert "nope" in done.err
-    assert "Known: " in done.err
+    assert (done.code, done.out) == (2, "")
+    assert says in done.err
 
 
 def test_what_is_within_the_noise_is_neither() -> None:
     found = compare(select(plan("a", SLOW)).measured, select(plan("b", NOISY)).measured, by_cell)
     assert found.pairs[0].verdict == "~"
+
+
+def test_a_difference_within_a_machines_drift_is_a_tie_between_two_times_only() -> None:
+    """8 % apart, and hardly any noise: measured by turns that is a difference."""
+    ours = select(plan("a", [100 * speed for speed in SLOW])).measured
+    theirs = select(plan("b", [108 * speed for speed in SLOW])).measured
+    found = compare(ours, theirs, by_cell)
+    (pair,) = found.pairs
+    assert pair.interval is not None
+    assert 1 < pair.interval[0] < pair.interval[1] < 1.2
+    assert (pair.verdict, pair.notes) == ("~", ["session"])
+    at_once = compare(ours, [replace(theirs[0], plan=ours[0].plan)], by_cell)
+    assert at_once.pairs[0].verdict == "faster"
+
+
+def test_the_mean_has_an_interval_that_narrows_with_every_ratio_and_needs_all_of_them() -> None:
+    def both(count: int) -> list[Any]:
+        return [
+            record for k in range(count) for record in plan(f"{k}", NOISY, cell={"task": f"T{k}"})
+        ]
+
+    widths = []
+    for count in (1, 4):
+        found = compare(select(both(count)).measured, select(both(count)).measured, by_cell)
+        assert found.geometric_mean == pytest.approx(1.0)
+        assert found.mean_interval is not None
+        low, high = found.mean_interval
+        assert low < 1 < high
+        widths.append(high / low)
+    assert widths[1] ** 1.5 < widths[0]
+    few = measured_plan({("for-loop", 8): 300}, plan_id="few", repeats=3, cell={"task": "few"})
+    mixed = select([*both(2), *few]).measured
+    assert compare(mixed, mixed, by_cell).mean_interval is None
 
 
 def test_without_an_interval_nothing_is_said() -> None:
@@ -171,7 +217,7 @@ def test_two_files_two_machines_two_backends_and_two_rows(place: Place) -> None:
     [
         (("for-lop", "envpool-async"), "Did you mean 'for-loop'"),
         (("laptop", "for-loop"), "not of one kind"),
-        (("brax", "for-loop"), "no cell in common"),
+        (("brax", "for-loop"), "brax has no results: there is nothing to compare"),
     ],
 )
 def test_what_cannot_be_compared_is_bad_usage(

@@ -125,3 +125,20 @@ def test_parquet_goes_into_a_file(place: Place) -> None:
     put(place, measured_plan({("for-loop", 1): 100}))
     done = place.run("export", "--format", "parquet")
     assert (done.code, "--output" in done.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--output", "cells.xlsx"],
+        ["--output", "cells.csv.gz"],
+        ["--output", "cells.json", "--format", "csv"],
+        ["--output", "cells.xlsx", "--format", "csv"],
+        ["--output", "cells.csv", "--format", "parquet"],
+    ],
+)
+def test_an_ending_that_contradicts_the_format_is_refused(place: Place, words: list[str]) -> None:
+    done = place.run("export", *words)
+    assert done.code == 2
+    assert "which its ending contradicts" in done.err
+    assert not list(place.folder.glob("cells.*"))

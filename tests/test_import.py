@@ -181,3 +181,32 @@ def test_a_figure_holds_what_its_line_says(place: Path) -> None:
     (figure,) = parse(Path("theirs.csv").read_text(), "theirs.csv")
     (row,) = csv.DictReader(Path("theirs.csv").read_text().splitlines())
     assert {name: str(getattr(figure, name)) for name in COLUMNS} == row
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        (ROW.replace("4745.54", "1000000000001"), "fps of 1000000000001 is absurd"),
+        (ROW.replace("4745.54", "1e300"), "fps is a number over 0 such as 4745.54, not '1e300'"),
+        (ROW.replace("4745.54", "9" * 400), "fps is a number over 0"),
+        (ROW.replace(",4,", ",1001,"), "frame_skip of 1001 is absurd: 1,000 is the most"),
+    ],
+)
+def test_an_absurd_figure_is_refused_with_its_line(place: Path, row: str, says: str) -> None:
+    Path("theirs.csv").write_text(f"{HEAD}\n{ROW}\n{row}\n")
+    done = call("import", "theirs.csv")
+    assert done.exit_code == 2
+    assert "theirs.csv:3: " in done.stderr
+    assert says in done.stderr
+    assert "Nothing was imported." in done.stderr
+    assert not Path("results").exists() or not store.files(Path("results"))
+
+
+def test_an_absurd_figure_in_the_results_is_skipped_with_its_line(place: Path) -> None:
+    Path("theirs.csv").write_text(f"{HEAD}\n{ROW}\n")
+    call("import", "theirs.csv")
+    (path,) = store.files(Path("results"))
+    path.write_text(path.read_text() + path.read_text().replace("4745.54", "1e300"))
+    reading = store.read(path)
+    assert len(reading.records) == 1
+    assert "not absurd" in reading.warnings[0]

@@ -176,6 +176,36 @@ def test_a_misspelt_marker_is_told_with_the_right_one(folder):
     )
 
 
+@pytest.mark.parametrize("extra", [[], ["--check"]])
+def test_a_misspelt_summary_is_an_error_with_the_line_and_the_right_one(folder, extra):
+    wrong = "<!-- envbench: overveiw -->"
+    text = f"{MARK}\n{MARK}\n\n{wrong}\n{wrong}\n"
+    (folder / "x.md").write_text(text)
+    found = envbench("report", "--into", "x.md", *extra, cwd=folder)
+    assert found.returncode == 2
+    assert (
+        "x.md:4: nothing stands behind the marker 'envbench: overveiw'; "
+        "did you mean 'envbench: overview'? The file was not touched." in found.stderr
+    )
+    assert (folder / "x.md").read_text() == text
+
+
+def test_a_plot_of_what_nobody_has_measured_yet_is_no_error_but_another_family_is(folder):
+    for marker, code in (("plot atari Breakout-v5 moon", 0), ("plot atri laptop", 2)):
+        (folder / "x.md").write_text(f"{MARK}\n{MARK}\n" + f"<!-- envbench: {marker} -->\n" * 2)
+        assert envbench("report", "--into", "x.md", cwd=folder).returncode == code, marker
+
+
+@pytest.mark.parametrize("wrong", ["<!-- atari - laptop -->", "<!-- Atari - Laptpo -->"])
+def test_check_lets_no_misspelt_marker_pass(folder, wrong):
+    (folder / "x.md").write_text(f"{MARK}\n{MARK}\n{wrong}\n{wrong}\n")
+    assert envbench("report", "--into", "x.md", cwd=folder).returncode == 0
+    found = envbench("report", "--into", "x.md", "--check", cwd=folder)
+    assert found.returncode == 1
+    assert "x.md:" in found.stderr
+    assert "misspelt: the warnings above name the lines" in found.stderr
+
+
 def test_windows_line_ends_odd_bytes_and_a_missing_final_newline_stay(folder):
     head, tail = b"\xff\xfe title\r\n\x0c\r\n", b"the end\xe9"
     marks = f"{MARK}\r\n{MARK}\r\n".encode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,13 @@ from envbench import store
 from envbench.cli import envbench
 from envbench.machine import Match, Profile, Table
 from envbench.model import Published, digest
-from envbench.report import plots
-from envbench.report.curves import Picture
+from envbench.report import drawing, panels, plots
+from envbench.report.curves import Curve, Panel, Picture, Point
 from envbench.report.document import filled, fresh
 from envbench.report.pieces import pieces
-from envbench.report.plots import digest_in, draw
+from envbench.report.plots import Kind, draw
 from envbench.report.selection import select
+from envbench.report.stamp import shows, stamped
 
 LAPTOP = Profile(
     name="laptop",
@@ -86,15 +88,38 @@ def test_rows_of_one_backend_are_told_apart_by_more_than_colour() -> None:
     with plots._figure(drawn) as figure:
         assert len({line.get_marker() for line in figure.axes[0].lines}) == 3
         assert len({line.get_color() for line in figure.axes[0].lines}) == 1
+    looks = panels.styles(drawn).values()
+    assert len({str(look["linestyle"]) for look in looks}) == 3
 
 
 @pytest.mark.parametrize("kind", ["svg", "png"])
 def test_the_same_picture_is_the_same_file_and_tells_which_it_is(kind: Any) -> None:
     drawn = picture([*HERE, *CEILING, THEIRS], "atari laptop")
-    data = draw(drawn, kind)
-    assert data == draw(drawn, kind)
-    assert digest_in(data) == drawn.digest
-    assert digest_in(data) != picture(HERE, "atari laptop").digest
+    data = stamped(draw(drawn, kind).data, drawn.digest)
+    assert data == stamped(draw(drawn, kind).data, drawn.digest)
+    assert shows(data, drawn.digest)
+    assert not shows(data, picture(HERE, "atari laptop").digest)
+
+
+@pytest.mark.parametrize("kind", ["svg", "png"])
+def test_a_picture_that_was_touched_anywhere_is_not_what_was_drawn(kind: Any) -> None:
+    drawn = picture(HERE, "atari laptop")
+    data = stamped(draw(drawn, kind).data, drawn.digest)
+    middle = len(data) // 2
+    for at in (9, middle, len(data) - 40, len(data) - 2):
+        other = bytes([data[at] ^ 1])
+        assert not shows(data[:at] + other + data[at + 1 :], drawn.digest), at
+    for torn in (b"", data[:3], data[:middle], data[:-1], data[middle:], data + b"\n"):
+        assert not shows(torn, drawn.digest)
+
+
+def test_a_stamped_png_is_sound() -> None:
+    from PIL import Image
+
+    drawn = picture(HERE, "atari laptop")
+    image = Image.open(io.BytesIO(stamped(draw(drawn, "png").data, drawn.digest)))
+    image.load()
+    assert f"envbench picture {drawn.digest}" in str(image.text)  # type: ignore[attr-defined]
 
 
 def test_an_svg_is_well_formed_and_fetches_and_runs_nothing() -> None:
@@ -104,7 +129,7 @@ def test_an_svg_is_well_formed_and_fetches_and_runs_nothing() -> None:
         1:
     ]
     (drawn,) = pieces(select(records), {})[name].pictures
-    text = draw(drawn, "svg").decode()
+    text = stamped(draw(drawn, "svg").data, drawn.digest).decode()
     root = ElementTree.fromstring(text)
     names = {element.tag.rpartition("}")[2] for element in root.iter()}
     assert not names & {"script", "image", "foreignObject", "a"}
@@ -159,8 +184,7 @@ def test_no_picture_loses_its_legend_however_long_its_names() -> None:
     with plots._figure(drawn) as figure:
         figure.canvas.draw()
         (axes,) = figure.axes
-        legend = axes.get_legend()
-        assert legend is not None
+        (legend,) = figure.legends
         assert len(legend.get_texts()) == 9
         whole, inside = figure.bbox, legend.get_window_extent()
         assert whole.x0 <= inside.x0 < inside.x1 <= whole.x1
@@ -172,10 +196,10 @@ def test_no_picture_loses_its_legend_however_long_its_names() -> None:
 
 def test_numbers_under_the_axis_do_not_run_into_each_other() -> None:
     ladder = [1, 2, 4, 8, 16, 32, 64, 96, 128, 160, 192, 224, 256]  # DGX-A100's
-    assert plots._apart(ladder)[-3:] == [96, 160, 256]
-    assert plots._apart([1, 2, 3, 4, 6, 8, 10, 12])[0] == 1
-    assert plots._apart([8]) == [8]
-    assert plots._apart([]) == []
+    assert panels.apart(ladder)[-3:] == [96, 160, 256]
+    assert panels.apart([1, 2, 3, 4, 6, 8, 10, 12])[0] == 1
+    assert panels.apart([8]) == [8]
+    assert panels.apart([]) == []
 
 
 def test_two_sources_are_two_curves() -> None:
@@ -183,3 +207,121 @@ def test_two_sources_are_two_curves() -> None:
     drawn = picture([*HERE, THEIRS, *others], "atari laptop")
     labels = [curve.label for curve in drawn.panels[0].curves if curve.published]
     assert sorted(labels) == ["EnvPool (sync), Other", "EnvPool (sync), them"]
+
+
+def test_panels_share_one_legend_and_a_row_looks_the_same_in_each() -> None:
+    drawn = picture([*HERE, *THERE, *CEILING], "atari")
+    with plots._figure(drawn) as figure:
+        (legend,) = figure.legends
+        told = [text.get_text() for text in legend.get_texts()]
+        assert told == [
+            "For-loop", "EnvPool (async)", "EnvPool (sync)", "ceiling (engine alone)"
+        ]  # fmt: skip
+        assert all(axes.get_legend() is None for axes in figure.axes)
+    looks = panels.styles(drawn)
+    assert len({look["marker"] for look in looks.values()}) == len(looks) == 3
+
+
+def test_no_two_backends_share_colour_and_marker() -> None:
+    curves = [Curve(label=str(k), place=k, points=[Point(1, 1.0)]) for k in range(56)]
+    drawn = Picture(name="p", title="P", panels=[Panel(title="P", curves=curves)])
+    looks = panels.styles(drawn).values()
+    assert len({(look["color"], look["marker"]) for look in looks}) == 56
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        [Point(1, 1.0, 1e-300, float("inf")), Point(2, 2.0, 1.0, 3.0)],
+        [Point(1, 1e-3), Point(1024, 1e12)],
+        [Point(7, 0.25, 0.2, 0.3)],
+        [Point(1, 1e300)],
+    ],
+)
+def test_any_figures_have_a_picture_and_places_within_it(points: list[Point]) -> None:
+    curve = Curve(label="x", place=0, points=points)
+    drawn = draw(Picture(name="p", title="P", panels=[Panel(title="P", curves=[curve])]), "svg")
+    assert len(drawn.spots) == len(points)
+    assert all(0 < s.x < drawn.size[0] and 0 < s.y < drawn.size[1] for s in drawn.spots)
+
+
+def test_a_figure_of_hundreds_of_machines_is_drawn_as_png() -> None:
+    panel = Panel(title="P", curves=[Curve(label="x", place=0, points=[Point(1, 1.0)])])
+    drawn = draw(Picture(name="p", title="P", panels=[panel] * 60), "png")
+    assert drawn.data.startswith(b"\x89PNG")
+    assert plots.LARGEST < 2**16  # the most that an image may have
+
+
+def test_several_processes_draw_what_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    records = [
+        record
+        for k in range(12)
+        for record in measured_plan(
+            {("for-loop", 1): 50 + k}, plan_id=f"p{k}", cell={"machine": f"m{k:02}"}
+        )
+    ]
+    found = pieces(select(records), {}).values()
+    pictures = [each for piece in found for each in piece.pictures]
+    wanted: list[tuple[Picture, Kind]] = [(each, "svg") for each in pictures]
+    monkeypatch.setattr(drawing, "_cpus", lambda: 1)
+    alone = list(drawing.drawn(wanted))
+    monkeypatch.setattr(drawing, "_cpus", lambda: 2)
+    assert list(drawing.drawn(wanted)) == alone
+
+
+def test_what_is_published_of_a_machine_without_a_profile_has_a_plot_too() -> None:
+    other = msgspec.structs.replace(THEIRS, machine="mainframe")
+    found = pieces(select([*HERE, other]), {"laptop": LAPTOP})
+    (drawn,) = found["envbench: plot atari mainframe"].pictures
+    assert drawn.title == "Atari - mainframe"
+    assert [(c.label, c.published) for c in drawn.panels[0].curves] == [
+        ("EnvPool (sync), published", True)
+    ]
+    assert "envbench: plot atari mainframe" not in fresh(found)
+
+
+def test_a_page_has_the_figure_of_all_machines_while_they_are_few() -> None:
+    records = [
+        record
+        for k in range(13)
+        for record in measured_plan(
+            {("for-loop", 1): 50}, plan_id=f"p{k}", cell={"machine": f"m{k:02}"}
+        )
+    ]
+    few, many = pieces(select(records[: len(records) * 12 // 13]), {}), pieces(select(records), {})
+    assert "envbench: plot atari -->" in fresh(few)
+    assert "envbench: plot atari -->" not in fresh(many)
+    assert len(many["envbench: plot atari"].pictures[0].panels) == 13
+
+
+def test_a_png_that_was_once_drawn_is_kept_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = store.new_file(Path("results"), "laptop", "2025-11-20T10:00:00Z")
+    for record in HERE:
+        store.append(path, record)
+    run = CliRunner().invoke
+    assert run(envbench, ["report"]).exit_code == 0
+    assert run(envbench, ["report", "--check", "--png"]).exit_code == 1  # there is none yet
+    assert run(envbench, ["report", "--png"]).exit_code == 0
+    plot = Path("results/plots/atari-laptop.png")
+    plot.write_bytes(plot.read_bytes()[:-100])
+    checked = run(envbench, ["report", "--check"])
+    assert (checked.exit_code, str(plot) in checked.stderr) == (1, True)
+    assert run(envbench, ["report"]).exit_code == 0
+    assert run(envbench, ["report", "--check"]).exit_code == 0
+
+
+def test_spots_lie_where_the_markers_are_drawn() -> None:
+    drawn = draw(picture([*HERE, *CEILING, *THERE], "atari"), "svg")
+    root = ElementTree.fromstring(drawn.data.decode())
+    found = [
+        (float(each.attrib["x"]), float(each.attrib["y"]))
+        for each in root.iter("{http://www.w3.org/2000/svg}use")
+        if "x" in each.attrib
+    ]
+    for spot in drawn.spots:
+        assert any(abs(spot.x - x) < 0.01 and abs(spot.y - y) < 0.01 for x, y in found), spot
+    _, _, width, height = map(float, root.attrib["viewBox"].split())
+    assert (width, height) == pytest.approx(drawn.size, abs=0.01)

@@ -18,14 +18,16 @@ from made_records import (
     measured_plan,
 )
 
+from envbench.errors import UsageError
 from envbench.machine import Match, Profile, Table
-from envbench.model import Run, Times, digest
+from envbench.model import Audit, Load, Run, Times, Verification, digest
 from envbench.report.document import extended, filled, fresh
 from envbench.report.escape import code
 from envbench.report.existing import split_row
 from envbench.report.origin import Origin
 from envbench.report.pieces import pieces
 from envbench.report.selection import select
+from envbench.text import listed
 
 LAPTOP = Profile(
     name="laptop",
@@ -71,8 +73,22 @@ def test_what_does_other_work_is_shown_and_never_bold() -> None:
     constant = {"variant": {"actions": "constant"}, "settings": {"actions": "constant"}}
     cheap = measured_plan({("for-loop", 8): 999}, plan_id="cheap", cell=constant)
     table = grid(block([*HERE, *cheap], "overview"), "Highest FPS - Atari")
-    assert table["For-loop, actions=constant"] == ["15984.00 at 8"]
+    assert table["For-loop, actions=constant"] == ["≠ 15984.00 at 8<sup>a</sup>"]
     assert table["EnvPool (async)"] == ["**1440.00** at 8"]
+    told = "<sup>a</sup> ≠: other work than the reference's: another engine, or settings"
+    assert told in block([*HERE, *cheap], "overview")
+    assert "≠" not in block(HERE, "overview")
+
+
+def test_another_engine_bears_its_mark_beside_the_figure() -> None:
+    finding = Verification(
+        verification_id="v", cell=make_cell("envpool-async", 8), started_utc="2026",
+        fingerprint="", runtime="runtime", worker="worker", seed=0, responds=True,
+        audit=Audit(calls=1, steps=20, resets=0, frames=80.0),
+    )  # fmt: skip
+    table = grid(block([*HERE, finding], "overview"), "Highest FPS - Atari")
+    assert table["EnvPool (async)"] == ["≠ 1440.00 at 8<sup>a</sup>"]
+    assert table["For-loop"] == ["**800.00** at 1"]
 
 
 def test_what_was_refused_and_what_failed_has_no_place() -> None:
@@ -177,8 +193,8 @@ def test_a_page_that_its_owner_has_cleared_of_a_summary_does_not_get_it_back() -
 def test_an_unknown_block_of_ours_is_told_with_the_nearest() -> None:
     found = pieces(select(HERE), {"laptop": LAPTOP})
     marker = "<!-- envbench: overvew -->"
-    outcome = filled(f"{marker}\nx\n{marker}\n", "D.md", found)
-    assert any("D.md:1" in told and "'envbench: overview'" in told for told in outcome.warnings)
+    with pytest.raises(UsageError, match=r"D.md:1: .*did you mean 'envbench: overview'"):
+        filled(f"{marker}\nx\n{marker}\n", "D.md", found)
 
 
 # ---------------------------------------------------------------- recommendation
@@ -209,8 +225,9 @@ def test_the_best_is_recommended_with_what_cannot_be_told_from_it() -> None:
     )
     text = block(records, "recommendation")
     table = grid(text, "Recommendation - Atari - Laptop")
-    assert table["highest FPS"][:2] == ["**EnvPool (async) at 8**", "3209.60"]
-    assert "Within the noise of the highest: EnvPool (sync) at 8. That is a tie." in text
+    assert table["highest FPS"][:2] == ["**EnvPool (async) at 8**<sup>a</sup>", "3209.60"]
+    assert "<sup>a</sup> Measured once only." in text
+    assert "Within the noise of the highest: EnvPool (sync) at 8 (3206.40). That is a tie." in text
     assert "The highest of 4 figures is flattered by chance" in text
     assert "beyond" not in text
 
@@ -228,7 +245,7 @@ def test_what_was_measured_at_another_time_is_a_tie_within_the_machines_drift() 
     once = spread({("envpool-sync", 8): FAST})
     later = spread({("envpool-async", 8): tuple(each * 107 // 100 for each in FAST)}, plan_id="2")
     text = block([*once, *later], "recommendation")
-    assert "Within the noise of the highest: EnvPool (sync) at 8." in text
+    assert "Within the noise of the highest: EnvPool (sync) at 8 (" in text
     faster = spread({("envpool-async", 8): tuple(each * 120 // 100 for each in FAST)}, plan_id="2")
     assert "Nothing else is within the noise" in block([*once, *faster], "recommendation")
     told = "Not all rows of a machine were measured at one time"
@@ -239,8 +256,8 @@ def test_what_was_measured_at_another_time_is_a_tie_within_the_machines_drift() 
 def test_one_process_and_thrift_have_rows_of_their_own() -> None:
     records = spread({("subprocess", 8): FAST, ("for-loop", 1): SLOW})
     table = grid(block(records, "recommendation"), "Recommendation - Atari - Laptop")
-    assert table["highest FPS"][0] == "**Subprocess at 8**"
-    assert table["highest FPS in one process"][0] == "**For-loop at 1**"
+    assert table["highest FPS"][0].startswith("**Subprocess at 8**")
+    assert table["highest FPS in one process"][0].startswith("**For-loop at 1**")
     # five runs of a CPU second each: 4 windows of 200 steps and 4 frames a step
     assert table["most frames a CPU second"][2] == "3210"
 
@@ -264,7 +281,33 @@ def test_a_quick_look_is_no_second_measurement() -> None:
     cell = make_cell("envpool-async", 8)
     failed = [make_plan([cell], plan_id="f"), make_run(cell, plan_id="f", failure=make_failure())]
     text = block([*once, *quick, *failed], "recommendation")
-    assert "flattered by chance" in text
+    assert "Measured once only." in text
+    again = spread({("envpool-async", 4): SLOW, ("envpool-async", 8): FAST}, plan_id="again")
+    assert "Measured once only." not in block([*once, *again], "recommendation")
+
+
+def test_a_recommended_cells_flags_are_told_beside_it() -> None:
+    load = Load(cpu_s=1.0, other_cpu_s=900.0)
+    records = spread({("for-loop", 1): SLOW, ("envpool-async", 8): FAST}, run={"load": load})
+    text = block(records, "recommendation")
+    table = grid(text, "Recommendation - Atari - Laptop")
+    assert table["highest FPS"][0] == "**EnvPool (async) at 8**<sup>a,b</sup>"
+    assert "<sup>b</sup> Other programs used over a tenth" in text
+
+
+def test_ties_are_listed_from_the_highest_with_their_figures_and_flags() -> None:
+    speeds = {"envpool-async": FAST, "ale-vector": (199, 203, 197, 201, 198), "for-loop": SLOW}
+    speeds["envpool-sync"] = AS_FAST
+    records = spread({(name, 8): found for name, found in speeds.items()})
+    text = block(records, "recommendation")
+    assert (
+        "Within the noise of the highest: EnvPool (sync) at 8 (3206.40) and "
+        "ALE (vector) at 8 (3193.60). That is a tie." in text
+    )
+
+
+def test_a_list_of_words_reads_as_one() -> None:
+    assert [listed(list("abc"[:n])) for n in range(4)] == ["", "a", "a and b", "a, b and c"]
 
 
 def test_every_recommended_row_tells_its_ties() -> None:

@@ -9,13 +9,14 @@ from made_records import OTHER, make_cell, make_failure, make_plan, make_run, me
 
 from envbench.machine import Match, Profile, Table
 from envbench.model import digest
-from envbench.report import escape, notes
+from envbench.report import escape, extras, notes
 from envbench.report.blocks import find
 from envbench.report.document import extended, filled, fresh
 from envbench.report.existing import split_row
 from envbench.report.pieces import pieces
 from envbench.report.selection import select
 from envbench.report.subjects import subjects
+from envbench.statistics import Costs
 
 PROFILE = Profile(
     name="laptop",
@@ -388,12 +389,36 @@ def test_accelerators_and_physics_have_tables_of_their_own_with_what_a_start_cos
     ]
     table = grid(found["Mujoco (accelerators) - Laptop"].write(""))
     assert table["Mujoco (accelerators) - Laptop"] == [
-        "64", "256", "Start-up", "Compile", "Host memory",
+        "64", "256", "Start-up", "First step", "Host memory",
     ]  # fmt: skip
-    assert table["Brax"] == ["**200.00**", "**400.00**", "0.0 s", "0.0 s", "800 MiB"]
+    assert table["Brax"] == ["**200.00**", "**400.00**", "under 0.1 ms", "under 0.1 ms", "800 MiB"]
     assert table["Isaac Gym"][:2] == ["not run", ""]
     assert "For-loop" not in table
     assert grid(found["Mujoco - Laptop"].write(""))["For-loop"] == ["", "**100.00**"]
+
+
+def test_a_column_that_an_older_report_called_compile_is_not_left_behind():
+    brax = measured_plan({("brax", 64): 10}, cell={**ANT, "accelerator": True})
+    heading = "Mujoco (accelerators) - Laptop"
+    now = rendered(brax, heading=heading, profile=DEVICES)
+    before = now.replace("First step", "Compile   ")
+    assert before != now
+    assert rendered(brax, before, heading, DEVICES) == now
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (1e-9, "under 0.1 ms"), (0.00041, "0.4 ms"), (0.00994, "9.9 ms"), (0.00996, "10 ms"),
+        (0.0994, "99 ms"), (0.0996, "0.1 s"), (81.04, "81.0 s"),
+    ],
+)  # fmt: skip
+def test_what_takes_under_a_tenth_of_a_second_is_told_in_milliseconds(seconds, shown):
+    costs = Costs(
+        start_s=seconds, first_step_s=seconds, first_steps_s=None, memory_bytes=None,
+        gpu_memory_bytes=None,
+    )  # fmt: skip
+    assert extras.COSTS["Start-up"](costs) == extras.COSTS["First step"](costs) == shown
 
 
 def test_a_row_that_nobody_could_run_says_so_until_somebody_does():

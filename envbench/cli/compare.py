@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envbench.cli.options import AS_JSON, RESULTS
+from envbench.cli.options import AS_JSON, RESULTS, complete_families, only_one
 from envbench.errors import UnknownName, UsageError
 from envbench.model import FAMILIES
 
 if TYPE_CHECKING:
+    from envbench.intervals import Interval
     from envbench.report.comparison import By, Comparison, Pair
     from envbench.report.selection import Measured
 
@@ -20,8 +21,18 @@ if TYPE_CHECKING:
 @click.argument("first", metavar="A")
 @click.argument("second", metavar="B")
 @RESULTS
-@click.option("--env", "family", metavar="NAME", help="This family only: atari, mujoco or gym.")
-@click.option("--machine", metavar="NAME", help="This machine only.")
+@click.option(
+    "--env",
+    "family",
+    multiple=True,
+    callback=only_one,
+    metavar="FAMILY",
+    shell_complete=complete_families,
+    help="This family only: atari, mujoco or gym.",
+)
+@click.option(
+    "--machine", multiple=True, callback=only_one, metavar="NAME", help="This machine only."
+)
 @AS_JSON
 def compare(
     first: str, second: str, results: Path, family: str | None, machine: str | None, as_json: bool
@@ -29,8 +40,9 @@ def compare(
     """B over A, cell by cell: the ratio of frames per second and its 95 % interval.
 
     A and B are both results files (or folders of them), both machines, or both backends (or rows,
-    by the label that the tables give them). `~` marks what is within the noise. To find out
-    whether a change made something slower, use two arms in one run, not two files.
+    by the label that the tables give them). `~` marks what is within the noise: between two times
+    of measuring the machine's drift of 10 % is in it. To find out whether a change made something
+    slower, use `envbench check`, not two files.
     """
     from envbench.report.comparison import compare as paired
 
@@ -38,14 +50,19 @@ def compare(
         raise UnknownName("env family", family, list(FAMILIES))
     ours, theirs, by = _sides(first, second, results)
     machines = sorted({found.summary.cell.machine for found in [*ours, *theirs]})
-    if machine is not None and machine not in machines:
-        raise UnknownName("machine among these measurements:", machine, machines)
     ours, theirs = _kept(ours, family, machine), _kept(theirs, family, machine)
+    asked = (f" of {family}" if family else "") + (f" on {machine}" if machine else "")
+    for name, side in ((first, ours), (second, theirs)):
+        if not side:
+            raise UsageError(
+                f"{name} has no results{asked}: there is nothing to compare.",
+                hint=f"Machines with results: {', '.join(machines) or 'none'}.",
+            )
     found = paired(ours, theirs, by)
     if not found.pairs:
         raise UsageError(
-            f"{first} and {second} have no cell in common: {len(ours)} and {len(theirs)} cells "
-            "were measured.",
+            f"{first} and {second} have no cell in common: they have {len(ours)} and "
+            f"{len(theirs)} cells.",
             hint="`envbench export` lists them.",
         )
     if as_json:
@@ -112,7 +129,10 @@ def _print_table(found: Comparison, first: str, second: str) -> None:
     click.echo(printable(tabulate(rows, heads, disable_numparse=True, colalign=["left"] * 6)))
     mean, count = found.geometric_mean, len(found.counted)
     if mean is not None:
-        click.echo(f"geometric mean of {count} ratio{'s' if count > 1 else ''}: {mean:.3f}")
+        span = found.mean_interval
+        reach = "no interval" if span is None else f"95 % interval {_span(span)}"
+        ratios = "1 ratio" if count == 1 else f"{count} ratios"
+        click.echo(f"geometric mean of {ratios}: {mean:.3f} ({reach})")
     for pair in found.pairs:
         for told in pair.unlike.values():
             tell(f"not comparable: {pair.second.summary.cell.key}: {told}.")
@@ -131,21 +151,28 @@ def _row(pair: Pair) -> list[str]:
     name = cells[0].key
     if cells[0].backend != cells[1].backend or cells[0].shown != cells[1].shown:
         name = f"{cells[0].machine} {cells[0].env}/{cells[0].task}/{cells[0].numenv}"
-    figures = [f"{f.summary.fps:.2f}" if f.summary.fps else "-" for f in (pair.first, pair.second)]
+    speeds = [pair.first.summary.fps, pair.second.summary.fps]
+    figures = ["-" if fps is None else f"{fps:.2f}" for fps in speeds]
     ratio = "" if pair.ratio is None else f"{pair.ratio:.3f}"
-    span = "" if pair.interval is None else "{:.3f} - {:.3f}".format(*pair.interval)
+    span = "" if pair.interval is None else _span(pair.interval)
     return [name, *figures, ratio, span, "not comparable" if pair.unlike else pair.verdict]
+
+
+def _span(interval: Interval) -> str:
+    return "{:.3f} - {:.3f}".format(*interval)
 
 
 def _print_json(found: Comparison, first: str, second: str) -> None:
     import msgspec
 
+    span = found.mean_interval
     whole = {
         "schema": 1,
         "a": first,
         "b": second,
         "cells": [_pair_json(pair) for pair in found.pairs],
         "geometric_mean": found.geometric_mean,
+        "geometric_mean_interval": None if span is None else list(span),
         "counted": len(found.counted),
         "only_in_a": len(found.only_first),
         "only_in_b": len(found.only_second),

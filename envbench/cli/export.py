@@ -37,6 +37,7 @@ def export(results: Path, output: Path, wanted: str | None, runs: bool) -> None:
     from envbench.report.files import write_text
     from envbench.report.frame import neutralised, of_cells, of_runs
 
+    kind = _kind(output, wanted)
     found = recorded(results)
     if runs:
         frame = of_runs(found.records, found.origins, found.selection)
@@ -47,7 +48,6 @@ def export(results: Path, output: Path, wanted: str | None, runs: bool) -> None:
             f"nothing was measured in {results}: there is nothing to export.",
             hint="Published figures stay as they were imported.",
         )
-    kind = wanted or (output.suffix[1:] if output.suffix[1:] in FORMATS else "csv")
     if kind == "parquet":
         _write_parquet(output, frame)
     else:
@@ -57,6 +57,20 @@ def export(results: Path, output: Path, wanted: str | None, runs: bool) -> None:
             return
         write_text(output, text)
     click.echo(f"wrote {output} ({len(frame)} rows)", err=True)
+
+
+def _kind(output: Path, wanted: str | None) -> str:
+    """The format; a file's ending may not name another."""
+    from envbench.errors import UsageError
+
+    ending = output.suffix[1:].lower()
+    kind = wanted or (ending if ending in FORMATS else "csv")
+    if ending not in ("", "txt", kind):
+        raise UsageError(
+            f"{output} would hold {kind}, which its ending contradicts.",
+            hint=f"End it in {', '.join(f'.{each}' for each in FORMATS)}.",
+        )
+    return kind
 
 
 def _json(frame: DataFrame, kind: str) -> str:

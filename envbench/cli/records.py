@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -42,6 +43,7 @@ def read(paths: Sequence[Path], results: Path | None = None) -> Recorded:
             if known := _id(record):
                 origins.setdefault(known, Origin(known, name, line))
         warn(reading.warnings)
+        gc.freeze()  # records stay to the end: nothing is gained by looking through them again
     selection = select(records, origins)
     warn(selection.warnings)
     return Recorded(records, selection, origins)

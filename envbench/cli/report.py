@@ -138,8 +138,10 @@ def _compare(files: Mapping[Path, Filled], kinds: Sequence[Kind]) -> None:
 
     old = [path for path, filled in files.items() if _differs(path, filled.text)]
     for path, filled in files.items():
-        for picture in filled.pictures:
-            old += [drawn for drawn, _ in stale(path, picture, kinds)]
+        old += [drawn for drawn, _, _ in stale(path, filled.pictures, kinds)]
+    if count := sum(len(filled.misspelt) for filled in files.values()):
+        markers = "a marker is" if count == 1 else f"{count} markers are"
+        raise EnvbenchError(f"{markers} misspelt: the warnings above name the lines.")
     _tell(old, files, "envbench report")
 
 
@@ -167,9 +169,9 @@ def _write(files: Mapping[Path, Filled], kinds: Sequence[Kind]) -> None:
         if str(path) == "-":
             click.echo(filled.text, nl=False)
             continue
-        for picture in filled.pictures:  # first: a document never links to what is not there
-            for drawn in write(path, picture, kinds):
-                click.echo(f"wrote {drawn}", err=True)
+        # first: a document never links to what is not there
+        for drawn in write(path, filled.pictures, kinds):
+            click.echo(f"wrote {drawn}", err=True)
         written = write_text(path, filled.text)
         count = "1 figure" if filled.figures == 1 else f"{filled.figures} figures"
         click.echo(f"{'wrote' if written else 'unchanged:'} {path} ({count})", err=True)

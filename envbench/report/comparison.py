@@ -3,8 +3,10 @@
 Cells are paired by what the two sides do not differ in: two machines by task, row and numenv; two
 backends by machine, task and numenv; two files by all of it. The ratio is the second side's frames
 per second over the first's. Its interval is of independent processes of both (``ratio_interval``);
-``~`` is what holds 1, ``?`` what has no interval. Where a pair does other work on its two sides
-(``Pair.unlike``) the ratio says nothing about speed: it has no verdict and is not in the mean.
+``~`` is what holds 1, widened by what a machine drifts where the two were measured at different
+times (``envbench.report.ties``); ``?`` is what has no interval. Where a pair does other work on its
+two sides (``Pair.unlike``) the ratio says nothing about speed: it has no verdict and is not in the
+mean.
 """
 
 from __future__ import annotations
@@ -13,8 +15,9 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from envbench import backends
-from envbench.intervals import Interval, geometric_mean, ratio_interval
+from envbench.intervals import Interval, geometric_mean, mean_ratio_interval, ratio_interval
 from envbench.report.selection import Measured
+from envbench.report.ties import DRIFT, drift, holds_one
 from envbench.settings import shown
 
 By = Callable[[Measured], Hashable]
@@ -30,8 +33,9 @@ UNLIKE = {
 }
 NOTES = {
     "hardware": "measured on different hardware",
-    "session": "measured at different times: a machine drifts by several percent between "
-    "sessions, and the interval does not hold that",
+    "session": f"measured at different times, between which a machine drifts: there ~ is what "
+    f"its interval and {100 * (DRIFT - 1):.0f} % more cannot tell from 1, and the mean's interval "
+    "does not hold that drift",
 }
 
 
@@ -53,10 +57,9 @@ class Pair:
             return ""
         if self.unlike or self.interval is None:
             return "?"
-        low, high = self.interval
-        if low <= 1 <= high:
+        if holds_one(self.interval, drift(self.first, self.second)):
             return "~"
-        return "faster" if low > 1 else "slower"
+        return "faster" if self.interval[0] > 1 else "slower"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +74,15 @@ class Comparison:
     def geometric_mean(self) -> float | None:
         """Of the ratios of pairs that do the same work; None where there is none."""
         return geometric_mean([pair.ratio for pair in self.counted if pair.ratio is not None])
+
+    @property
+    def mean_interval(self) -> Interval | None:
+        """Of that mean; None where one of its ratios has none. It holds no drift between times."""
+        if not self.counted or any(pair.interval is None for pair in self.counted):
+            return None
+        return mean_ratio_interval(
+            [(pair.second.summary.speeds, pair.first.summary.speeds) for pair in self.counted]
+        )
 
     @property
     def counted(self) -> list[Pair]:

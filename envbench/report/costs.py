@@ -13,7 +13,6 @@ from envbench.report.extras import COSTS, largest
 from envbench.report.subjects import Subject
 from envbench.report.table import Entry, Table
 
-NAMES = {"Compile": "First step"}  # of what compiles nothing
 NOTE = (
     "Of each row's largest number of environments: start-up is import and build, the first step "
     "holds any compile, both medians of its processes (from the shortest to the longest where a "
@@ -36,7 +35,7 @@ def _table(subject: Subject) -> Table | None:
     kept = [i for i in range(len(COSTS)) if any(row[i] for row in texts.values())]
     if not kept:
         return None
-    names = list(COSTS) if subject.section else [NAMES.get(name, name) for name in COSTS]
+    names = list(COSTS)
     return Table(
         heading=markdown(f"Costs - {subject.heading}"),
         columns=["Environments", *(names[i] for i in kept)],

@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from envbench.errors import UsageError
+from envbench.model import FAMILIES
 from envbench.report import blocks
 from envbench.report.curves import Picture
 from envbench.report.gone import without_records
 
+OURS, PLOT = "envbench: ", "envbench: plot"  # how markers of what is no measured table begin
 _PAGE = """\
 # Results
 
@@ -63,12 +65,13 @@ class Piece:
 @dataclass(frozen=True, kw_only=True)
 class Filled:
     """A document after filling: its text, how many figures went in, the pictures that it links
-    to, what was odd."""
+    to, what was odd; of that ``misspelt`` is what was probably meant for a marker."""
 
     text: str
     figures: int = 0
     pictures: list[Picture] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    misspelt: list[str] = field(default_factory=list)
 
 
 def fresh(pieces: Mapping[str, Piece]) -> str:
@@ -88,6 +91,8 @@ def filled(text: str, source: str, pieces: Mapping[str, Piece], *, own: bool = F
 
     ``own``: it is the page of these results, and of no others; what it shows that they do not
     hold any more is told as that (``envbench.report.gone``), summaries of nothing are emptied.
+
+    ``UsageError``: markers out of order, none at all, or one of ours that stands for nothing.
     """
     found = blocks.find(text, source)
     misspelt = _misspelt(text, source, pieces)
@@ -99,13 +104,19 @@ def filled(text: str, source: str, pieces: Mapping[str, Piece], *, own: bool = F
             "(a family, a machine's title).",
         )
     contents: dict[str, str] = {}
-    warnings, figures, live = misspelt, 0, False
+    warnings, figures, live = list[str](), 0, False
     pictures: list[Picture] = []
     for block in found:
         piece = pieces.get(block.heading)
         inner = text[block.start : block.end]
         if piece is None:
-            warnings.append(f"{source}:{block.line}: {_unknown(block.heading, pieces)}")
+            near = _nearest(block.heading, pieces)
+            told = f"{source}:{block.line}: {_unknown(block.heading, near, pieces)}"
+            if not _may_come(block.heading):
+                raise UsageError(
+                    f"{told} The file was not touched.", hint="docs/report.md lists the markers."
+                )
+            (misspelt if near else warnings).append(told)
         if piece is not None and (piece.live or (piece.whole and own) or not inner.strip()):
             contents[block.heading] = piece.write(inner)
             figures += piece.figures
@@ -119,7 +130,15 @@ def filled(text: str, source: str, pieces: Mapping[str, Piece], *, own: bool = F
         text=blocks.fill(text, found, contents),
         figures=figures,
         pictures=pictures,
-        warnings=warnings,
+        warnings=[*misspelt, *warnings],
+        misspelt=misspelt,
+    )
+
+
+def _may_come(heading: str) -> bool:
+    """May results make a piece of that marker one day? Summaries are there from the beginning."""
+    return not heading.startswith(OURS) or any(
+        heading.startswith(f"{PLOT} {family}") for family in FAMILIES
     )
 
 
@@ -143,10 +162,11 @@ def _nearest(name: str, known: Iterable[str]) -> str:
     return near[0] if near else ""
 
 
-def _unknown(heading: str, pieces: Mapping[str, Piece]) -> str:
+def _unknown(heading: str, near: str, pieces: Mapping[str, Piece]) -> str:
     """What to say of a marker that stands for nothing."""
-    near = _nearest(heading, pieces)
-    question = f"; did you mean {near!r}?" if near else f". Known: {', '.join(pieces)}"
+    question = f"; did you mean {near!r}?" if near else f". Known: {', '.join(pieces)}."
+    if heading.startswith(OURS):
+        return f"nothing stands behind the marker {heading!r}{question}"
     return f"no machine or task for {heading!r}{question}"
 
 

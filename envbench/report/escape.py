@@ -17,7 +17,9 @@ _SPECIAL = re.compile(r"[&<>|\\`*_\[\]~#$]|@(?=\w)|:(?=//)|(?<=www)\.")
 
 def plain(text: str, limit: int = 300) -> str:
     """One line of visible characters: fit for a terminal. Longer text is cut, marked by …"""
-    shown = "".join(_visible(char) for char in text[: 4 * limit])
+    shown = text[: 4 * limit]
+    if not shown.isprintable():  # that has no other space than " " in it
+        shown = "".join(map(_visible, shown))
     shown = " ".join(shown.split())
     return shown if len(shown) <= limit else shown[: limit - 1].rstrip() + "…"
 

@@ -1,8 +1,9 @@
 """PURE: the columns of a table that are no number of environments.
 
 With a ceiling: each row's share of it, at its best. For accelerators and physics: what a start
-costs, at the row's largest numenv: start-up (import and build), compile (the first step), peak
-memory of the host's processes and of the GPU. After ``envbench verify``: a badge a row.
+costs, at the row's largest numenv: start-up (import and build), the first step (with any compile:
+not every record tells whether there was one), peak memory of the host's processes and of the GPU.
+After ``envbench verify``: a badge a row.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from envbench.verdict import judge
 
 CEILING = "Of ceiling"
 EQUAL_WORK = "Equal work"
+RENAMED = {"Compile": "First step"}  # as documents have it that were filled before
 COSTS: dict[str, Callable[[Costs], str]] = {
     "Start-up": lambda costs: _seconds(costs.start_s),
-    "Compile": lambda costs: _compile(costs),
+    "First step": lambda costs: _first_step(costs),
     "Host memory": lambda costs: _memory(costs.memory_bytes),
     "GPU memory": lambda costs: _memory(costs.gpu_memory_bytes),
 }
@@ -70,14 +72,22 @@ def _share(row: Sequence[Measured], ceiling_fps: float) -> str:
 
 
 def _seconds(seconds: float | None) -> str:
-    return "" if seconds is None else f"{seconds:.1f} s"
+    """In milliseconds where tenths of a second would say nothing."""
+    if seconds is None:
+        return ""
+    if seconds >= 0.0995:
+        return f"{seconds:.1f} s"
+    milliseconds = 1e3 * seconds
+    if milliseconds >= 9.95:
+        return f"{milliseconds:.0f} ms"
+    return f"{milliseconds:.1f} ms" if milliseconds >= 0.05 else "under 0.1 ms"
 
 
-def _compile(costs: Costs) -> str:
+def _first_step(costs: Costs) -> str:
     """The median; where one process took twice another's (a cache on disk), from and to."""
     low, high = costs.first_steps_s or (0.0, 0.0)
     if high > 2 * low and high >= 1.0:
-        return f"{low:.1f} to {high:.1f} s"
+        return f"{_seconds(low)} to {_seconds(high)}"
     return _seconds(costs.first_step_s)
 
 

@@ -26,7 +26,7 @@ from envbench.report.pieces import DETAILS, OVERVIEW, SUMMARIES, galleries, pict
 from envbench.report.published import by_heading
 from envbench.report.published import table as published_table
 from envbench.report.selection import Measured, Selection
-from envbench.report.subjects import FAMILY_TITLES, Subject, in_order, subjects
+from envbench.report.subjects import FAMILY_TITLES, Subject, heading, in_order, subjects
 from envbench.report.table import build
 
 
@@ -53,6 +53,7 @@ class _Page:
     def __init__(
         self, selection: Selection, profiles: Mapping[str, Profile], held: Archive
     ) -> None:
+        self._profiles = profiles
         self._published = by_heading(selection.published, profiles)
         self._every = list(subjects(selection, profiles).values())
         self._found = [each for each in self._every if each.measured]
@@ -63,7 +64,7 @@ class _Page:
             (subject.heading, each.label, each.summary.cell.numenv): number
             for number, (each, subject) in enumerate(self._measured)
         }
-        self._pictures = pictures(self._every, selection.published)
+        self._pictures = pictures(self._every, selection.published, profiles)
         self._shared = galleries(self._found)
         self._plots = plots([*self._shared, *self._pictures.values()], places)
 
@@ -88,24 +89,33 @@ class _Page:
 
     def _machines(self, family: Family) -> list[dict[str, Any]]:
         return [
-            {"table": self._tables.opening(build(each)), **self._plot(each)}
+            {"table": self._tables.opening(build(each)), **self._plot(each.heading)}
             for each in self._found
             if each.env == family
         ]
 
     def _others(self) -> list[dict[str, Any]]:
         """Published figures; their curves, where no table of measured ones has them already."""
-        about = {(s.name, s.env, s.task): s for s in self._every if not (s.section or s.measured)}
+        measured = {subject.heading for subject in self._found}
         return [
             {
                 "table": self._tables.opening(published_table(name, figures, Existing())),
-                **self._plot(about.get(_about(figures[0]))),
+                **(
+                    {}
+                    if self._about(figures[0]) in measured
+                    else self._plot(self._about(figures[0]))
+                ),
             }
             for name, figures in self._published.items()
         ]
 
-    def _plot(self, subject: Subject | None) -> dict[str, Any]:
-        drawn = self._pictures.get(subject.heading) if subject else None
+    def _about(self, figure: Published) -> str:
+        """The heading of the table that would have such a figure, were it measured."""
+        profile = self._profiles.get(figure.machine)
+        return heading((figure.env, figure.task, ""), profile.title if profile else figure.machine)
+
+    def _plot(self, title: str) -> dict[str, Any]:
+        drawn = self._pictures.get(title)
         return {"plot": self._plots[drawn.name]} if drawn else {}
 
 
@@ -116,10 +126,6 @@ def _once(found: Sequence[Subject]) -> list[tuple[Measured, Subject]]:
         for each in in_order(subject):
             first.setdefault(id(each), (each, subject))
     return list(first.values())
-
-
-def _about(figure: Published) -> tuple[str, Family, str]:
-    return figure.machine, figure.env, figure.task
 
 
 # ---------------------------------------------------------------- the file

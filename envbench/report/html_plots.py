@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from envbench.report.curves import Picture
-from envbench.report.plots import draw, spots
+from envbench.report.drawing import drawn
+from envbench.report.plots import Drawing
 
 SCALE = 1.25  # CSS pixels a point of a plot
 CHARACTER = 7.2  # CSS pixels of a point's text
 Place = tuple[str, str, int]  # a panel's title, a curve's label, numenv
 
 
-def plots(pictures: Iterable[Picture], cells: Mapping[Place, int]) -> dict[str, dict[str, Any]]:
+def plots(pictures: Sequence[Picture], cells: Mapping[Place, int]) -> dict[str, dict[str, Any]]:
     """Each picture, by its name, with its points; a measured one leads to its cell's number."""
-    return {picture.name: _plot(picture, cells) for picture in pictures}
+    drawings = drawn([(picture, "svg") for picture in pictures])
+    return {
+        picture.name: _plot(picture, drawing, cells)
+        for picture, drawing in zip(pictures, drawings, strict=True)
+    }
 
 
-def _plot(picture: Picture, cells: Mapping[Place, int]) -> dict[str, Any]:
-    (width, height), found = spots(picture)
-    data = base64.b64encode(draw(picture, "svg")).decode()
+def _plot(picture: Picture, drawing: Drawing, cells: Mapping[Place, int]) -> dict[str, Any]:
+    (width, height), found = drawing.size, drawing.spots
+    data = base64.b64encode(drawing.data).decode()
     wide = round(width * SCALE)
     return {
         "source": f"data:image/svg+xml;base64,{data}",

@@ -12,6 +12,7 @@ from envbench.machine import Profile
 from envbench.model import Failure, Fingerprint, Verification
 from envbench.report.escape import markdown
 from envbench.report.selection import Measured
+from envbench.text import listed
 from envbench.verdict import judge
 
 # How the line of notes begins: by it, a later report knows its own line from a person's.
@@ -143,7 +144,7 @@ def _stand_ins(measured: Sequence[Measured]) -> list[str]:
         if found.ran and found.label not in rows:
             rows.append(found.label)
     return [
-        f"{' and '.join(map(markdown, rows))} ran {markdown(ran)} in place of {markdown(task)}."
+        f"{listed([*map(markdown, rows)])} ran {markdown(ran)} in place of {markdown(task)}."
         for (ran, task), rows in labels.items()
         if ran
     ]

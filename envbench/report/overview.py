@@ -14,10 +14,12 @@ from envbench.report.escape import markdown
 from envbench.report.notes import DRIFTS, OPENING
 from envbench.report.selection import Measured
 from envbench.report.subjects import FAMILY_TITLES, Subject, titled
-from envbench.report.table import Entry, Table, competes
+from envbench.report.table import Entry, Table, competes, same_work
 from envbench.report.ties import within_noise
 
 BASE = "for-loop"  # what a single environment's speed-up is over
+
+OTHER_WORK = "≠: other work than the reference's: another engine, or settings that change it."
 
 _Place = tuple[str, str]  # row label, machine
 
@@ -60,8 +62,7 @@ def _highest(group: Sequence[Subject]) -> Table:
         fps = found.summary.fps or 0.0
         figure = f"{fps:.2f}"
         figure = f"**{figure}**" if fps == able[machine] else figure
-        written = f"{figure} at {found.summary.cell.numenv}"
-        entries[label, machine] = Entry(written=written, of=found)
+        entries[label, machine] = _entry(found, f"{figure} at {found.summary.cell.numenv}")
     note = (
         f"{OPENING}, frame_skip multiplied in: each row's highest of all numbers of environments "
         "measured, and that number. The highest of several is a little more than it would be "
@@ -90,10 +91,10 @@ def _single(group: Sequence[Subject]) -> Table | None:
         if found.summary.cell.backend == BASE and not found.summary.cell.shown
     }
     entries = {
-        place: Entry(
-            written=f"{found.summary.fps:.2f}{_speed_up(found, bases.get(place[1]))}",
-            notes=_in_flight(found),
-            of=found,
+        place: _entry(
+            found,
+            f"{found.summary.fps:.2f}{_speed_up(found, bases.get(place[1]))}",
+            *_in_flight(found),
         )
         for place, found in alone.items()
     }
@@ -102,6 +103,13 @@ def _single(group: Sequence[Subject]) -> Table | None:
         "Python loop's. ≈: within the noise of it."
     )
     return _table("Single environment", group, entries, note)
+
+
+def _entry(found: Measured, text: str, *notes: str) -> Entry:
+    """With a mark before the figure of what is known to do other work."""
+    if found.badge != "≠" and same_work(found.summary.cell):
+        return Entry(written=text, notes=notes, of=found)
+    return Entry(written=f"≠ {text}", notes=(OTHER_WORK, *notes), of=found)
 
 
 def _in_flight(found: Measured) -> tuple[str, ...]:

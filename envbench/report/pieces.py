@@ -7,18 +7,19 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 from envbench.machine import Profile
-from envbench.model import DEFAULT_TASK, Published, digest
+from envbench.model import DEFAULT_TASK, Family, Published, digest
 from envbench.report import costs, equal_work, overview, provenance, recommendation
 from envbench.report.curves import FOLDER, Picture, gallery, picture
-from envbench.report.document import Piece
+from envbench.report.document import PLOT, Piece
 from envbench.report.escape import comment, markdown
 from envbench.report.existing import parse
 from envbench.report.markdown import render, render_all
 from envbench.report.published import by_heading, table
 from envbench.report.selection import Selection
-from envbench.report.subjects import FAMILY_TITLES, Subject, subjects
+from envbench.report.subjects import FAMILY_TITLES, Subject, heading, subjects
 from envbench.report.table import Table, build
 
+MOST_PANELS = 12  # of a picture that a new page has by itself: more are more than a page
 OVERVIEW, PLOTS, DETAILS, PUBLISHED = "Overview", "Plots", "Details", "Published by others"
 CHAPTERS = [OVERVIEW, PLOTS, *FAMILY_TITLES.values(), DETAILS, PUBLISHED]
 
@@ -43,7 +44,7 @@ def pieces(selection: Selection, profiles: Mapping[str, Profile]) -> dict[str, P
     made = [
         *(_summary(name, chapter, tables(found)) for name, (chapter, tables) in SUMMARIES.items()),
         *_galleries(found),
-        *_plots(found, selection.published),
+        *_plots(found, selection.published, profiles),
         *map(_table, found),
         *(_published(name, figures) for name, figures in published),
     ]
@@ -90,9 +91,11 @@ def _published(name: str, figures: Sequence[Published]) -> Piece:
 # ---------------------------------------------------------------- plots
 
 
-def pictures(found: Sequence[Subject], published: Sequence[Published]) -> dict[str, Picture]:
-    """Each machine's pictures, by the subject's heading."""
-    made = [drawn for piece in _plots(found, published) for drawn in piece.pictures]
+def pictures(
+    found: Sequence[Subject], published: Sequence[Published], profiles: Mapping[str, Profile]
+) -> dict[str, Picture]:
+    """Each machine's pictures, by the heading of what they show."""
+    made = [drawn for piece in _plots(found, published, profiles) for drawn in piece.pictures]
     return {drawn.title: drawn for drawn in made}
 
 
@@ -101,10 +104,12 @@ def galleries(found: Sequence[Subject]) -> list[Picture]:
     return [drawn for piece in _galleries(found) if piece.page for drawn in piece.pictures]
 
 
-def _plots(found: Sequence[Subject], published: Sequence[Published]) -> list[Piece]:
+def _plots(
+    found: Sequence[Subject], published: Sequence[Published], profiles: Mapping[str, Profile]
+) -> list[Piece]:
     """One a machine, family and task that has figures, measured or published."""
     made = []
-    for subject in found:
+    for subject in [*found, *_published_only(found, published, profiles)]:
         theirs = [each for each in published if not subject.section and _same(subject, each)]
         words = [*_words(subject), comment(subject.name) or "?"]
         drawn = picture(_slug(words), subject, theirs)
@@ -113,20 +118,42 @@ def _plots(found: Sequence[Subject], published: Sequence[Published]) -> list[Pie
     return made
 
 
+def _published_only(
+    found: Sequence[Subject], published: Sequence[Published], profiles: Mapping[str, Profile]
+) -> list[Subject]:
+    """What others have published of machines, or tasks of theirs, that no table here is about."""
+    known = {(subject.name, subject.env, subject.task) for subject in found}
+    others = {_about(each): None for each in published if _about(each) not in known}
+    return [_bare(*other, profiles.get(other[0])) for other in others]
+
+
+def _bare(name: str, env: Family, task: str, profile: Profile | None) -> Subject:
+    machine = profile.title if profile else name
+    return Subject(
+        heading=heading((env, task, ""), machine), name=name, machine=machine, env=env, task=task,
+        profile=profile,
+    )  # fmt: skip
+
+
 def _galleries(found: Sequence[Subject]) -> list[Piece]:
-    """One a family and task that several machines have been measured for."""
+    """One a family and task that several machines have been measured for; a page has it by itself
+    while they are few."""
     groups: dict[tuple[str, ...], list[Subject]] = defaultdict(list)
     for subject in found:
         if any(each.summary.fps is not None for each in subject.measured):
             groups[_words(subject)].append(subject)
     return [
-        _plot(list(words), gallery(_slug(words), group), page=len(group) > 1)
+        _plot(list(words), gallery(_slug(words), group), page=1 < len(group) <= MOST_PANELS)
         for words, group in groups.items()
     ]
 
 
 def _same(subject: Subject, figure: Published) -> bool:
-    return (subject.name, subject.env, subject.task) == (figure.machine, figure.env, figure.task)
+    return (subject.name, subject.env, subject.task) == _about(figure)
+
+
+def _about(figure: Published) -> tuple[str, Family, str]:
+    return figure.machine, figure.env, figure.task
 
 
 def _words(subject: Subject) -> tuple[str, ...]:
@@ -145,7 +172,7 @@ def _slug(words: Sequence[str]) -> str:
 def _plot(words: Sequence[str], drawn: Picture, *, page: bool) -> Piece:
     told = f"{drawn.title}: frames per second by number of environments"
     return Piece(
-        heading=f"envbench: plot {' '.join(words)}",
+        heading=f"{PLOT} {' '.join(words)}",
         chapter=PLOTS,
         live=True,
         page=page,

@@ -2,8 +2,9 @@
 
 Only rows that do the same work compete (``envbench.report.table.competes``). What cannot be told
 from the highest (the interval of their ratio holds 1, or there is none) is a tie and not a loser.
-The highest of many measurements is flattered by chance; where each was measured once only, that is
-said. Raw physics and ceilings are never recommended: they are no environments.
+The highest of many measurements is flattered by chance: a cell that was measured once only says
+so, and one with flags tells them. Raw physics and ceilings are never recommended: they are no
+environments.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from collections.abc import Callable, Iterable, Sequence
 
 from envbench import backends
 from envbench.report.escape import markdown
+from envbench.report.notes import of_entry
 from envbench.report.selection import Measured
 from envbench.report.subjects import Subject
 from envbench.report.table import Entry, Table, competes
-from envbench.report.ties import DRIFT, within_noise
+from envbench.report.ties import drift, within_noise
+from envbench.text import listed
 
+ONCE = "Measured once only."
 NEAR = 0.95  # of the highest, where there is no interval to judge by
 
 
@@ -81,7 +85,14 @@ def _entries(found: Measured, subject: Subject) -> list[Entry]:
     ]
     if top := _top(subject):
         texts.append(f"{100 * _fps(found) / top:.0f} %")
-    return [Entry(written=text, of=found) for text in texts]
+    first = Entry(written=texts[0], notes=_caveats(found, subject), of=found)
+    return [first, *(Entry(written=text, of=found) for text in texts[1:])]
+
+
+def _caveats(found: Measured, subject: Subject) -> tuple[str, ...]:
+    """What is to be known of a cell before one relies on it."""
+    once = [] if found.times > 1 else [ONCE]
+    return (*once, *of_entry(found, subject.profile))
 
 
 def _named(found: Measured) -> str:
@@ -114,8 +125,8 @@ def _ties(best: Measured, able: Sequence[Measured], what: str = "the highest") -
     tied = [each for each in _others(best, able, _fps) if _tied(each, best)]
     if not tied:
         return [f"Nothing else is within the noise of {what}."]
-    listed = " and ".join(_named(each) for each in tied)
-    return [f"Within the noise of {what}: {listed}. That is a tie."]
+    names = [_with(each, f"{_fps(each):.2f}") for each in sorted(tied, key=_fps, reverse=True)]
+    return [f"Within the noise of {what}: {listed(names)}. That is a tie."]
 
 
 def _as_thrifty(best: Measured, able: Sequence[Measured]) -> list[str]:
@@ -124,8 +135,17 @@ def _as_thrifty(best: Measured, able: Sequence[Measured]) -> list[str]:
     near = [each for each in rows if _per_cpu_s(each) >= _near(each, best) * _per_cpu_s(best)]
     if not near:
         return []
-    listed = " and ".join(f"{_named(each)} ({_per_cpu_s(each):.0f})" for each in near)
-    return [f"As many frames a CPU second, as far as can be told without an interval: {listed}."]
+    names = [
+        _with(each, f"{_per_cpu_s(each):.0f}")
+        for each in sorted(near, key=_per_cpu_s, reverse=True)
+    ]
+    told = listed(names)
+    return [f"As many frames a CPU second, as far as can be told without an interval: {told}."]
+
+
+def _with(found: Measured, figure: str) -> str:
+    """``EnvPool (sync) at 12 (18283.56; steal)``: its figure, and its flags."""
+    return f"{_named(found)} ({'; '.join([figure, *found.summary.flags])})"
 
 
 def _others(
@@ -137,13 +157,11 @@ def _others(
 
 
 def _near(found: Measured, best: Measured) -> float:
-    return NEAR if found.plan_id == best.plan_id else NEAR / DRIFT
+    return NEAR / drift(found, best)
 
 
 def _bias(able: Sequence[Measured]) -> list[str]:
-    if all(each.times > 1 for each in able):
-        return []
     return [
-        f"The highest of {len(able)} figures is flattered by chance, and not all of them were "
-        "measured more than once: measure the one you choose again."
+        f"The highest of {len(able)} figures is flattered by chance: measure the one you choose "
+        "again."
     ]

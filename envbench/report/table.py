@@ -60,7 +60,8 @@ def build(subject: Subject, existing: Existing | None = None) -> Table:
     """The table of a subject, merged into what stands in the document."""
     existing = existing or Existing()
     extra = extras.columns(subject)
-    columns = _columns(existing.header[1:], subject, extra)
+    written_names = [extras.RENAMED.get(name, name) for name in existing.header[1:]]
+    columns = _columns(written_names, subject, extra)
     rows = _rows([row[0] for row in existing.rows], subject)
     values = _values(subject, extra)
     by_hand = {markdown(each.label) for each in backends.registry().values() if each.by_hand}
