@@ -37,6 +37,7 @@ MEASURING = (  # what the default runtime measures with: requirements.txt
     "imageio",
 )
 WORKING_TREE = "."  # as a ref: the files that git knows, as they are now
+_REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\s*(\[[^]]*\])?\s*($|[=<>!~@;(])")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -53,13 +54,27 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
         return " ".join(part for part in parts if part) or "the current interpreter"
 
 
+def look_at(name: str, source: Source) -> None:
+    """Refuse (``UsageError``) what cannot be an arm, before any time is spent on it."""
+    if source.python:
+        runtimes.interpreter(source.python, f"--{name}-python")
+    if source.ref:
+        _commit(source.ref)
+    for requirement in source.requirements:
+        if _absolute(requirement) == requirement and not _REQUIREMENT.match(requirement):
+            raise UsageError(
+                f"--{name}: {requirement!r} is no requirement.",
+                hint="One is written envpool==1.2.4, or is the path of a wheel or of a project.",
+            )
+
+
 def make(name: str, source: Source, backend: Backend, say: Callable[[str], None]) -> Arm:
     """The arm for a backend; makes its runtime where it has to be made (``SetupFailed``).
 
     ``environment`` of the arm is without the settings' own variables: see ``with_settings``.
     """
     if source.python:
-        python = runtimes.parse_overrides([f"{backend.name}={source.python}"])[backend.name]
+        python = runtimes.interpreter(source.python, f"--{name}-python")
         return Arm(name=name, python=python, environment={})
     tree = checked_out(source.ref) if source.ref else None
     added = [*map(_absolute, source.requirements), *([str(tree)] if tree else [])]

@@ -1,7 +1,8 @@
 """Carries a check out: pairs of processes in rounds, every cell a pair a round; then verdicts.
 
 Each pair is flushed to the results when it ends. A cell that raised an alarm is tried again by as
-many fresh pairs with the arms exchanged, and their verdict is the cell's.
+many fresh pairs with the arms exchanged, and their verdict is the cell's. A check that was stopped
+goes on with the pairs that it still lacks (``envbench.unfinished_check`` finds it).
 """
 
 from __future__ import annotations
@@ -61,39 +62,42 @@ class Checker:
         sides: Mapping[str, tuple[Arm, Arm]],
         path: Path,
         listener: Listener,
+        pairs: Sequence[Pair] = (),
     ) -> None:
-        """``sides``: the arms of each backend."""
+        """``sides``: the arms of each backend. ``pairs``: those that were made before a stop."""
         self.check = check
         self.sides = sides
         self.path = path
         self.listener = listener
-        self.pairs: list[Pair] = []
+        self.pairs = list(pairs)
         self._known: set[str] = set()  # runtimes on record
 
     def carry_out(self) -> list[CellVerdict]:
         """A verdict a cell, in the check's order."""
         check = self.check
-        self.listener.started(check.pairs * len(check.cells))
-        self._stage(FIRST, check.cells)
-        alarmed = [cell for cell in check.cells if _alarms(self._found(cell, FIRST))]
+        self.listener.started(len(self._missing(FIRST, check.cells)))
+        self._make(FIRST, check.cells)
+        alarmed = [cell for cell in check.cells if alarmed_in(check, self.pairs, cell)]
         for cell in alarmed:
-            self.listener.alarm(cell, check.pairs)
-        self._stage(SECOND, alarmed)
+            self.listener.alarm(cell, len(self._missing(SECOND, [cell])))
+        self._make(SECOND, alarmed)
         return [verdict(check, self.pairs, cell) for cell in check.cells]
 
-    def _stage(self, stage: int, cells: Sequence[Cell]) -> None:
-        chance = random.Random(f"{self.check.seed} {stage}")
-        broken: set[str] = set()
-        for number in range(self.check.pairs):
-            shuffled = [cell for cell in cells if cell.key not in broken]
-            chance.shuffle(shuffled)
-            for cell in shuffled:
-                pair = self._pair(stage, number, cell)
-                if pair.baseline.failure or pair.candidate.failure:
-                    broken.add(cell.key)
+    def _make(self, stage: int, cells: Sequence[Cell]) -> None:
+        for number, cell in self._missing(stage, cells):
+            if not is_broken(self.pairs, cell):
+                self._pair(stage, number, cell)
 
-    def _found(self, cell: Cell, stage: int) -> dict[str, Stage]:
-        return findings(self.check, [p for p in self.pairs if p.cell == cell and p.stage == stage])
+    def _missing(self, stage: int, cells: Sequence[Cell]) -> list[tuple[int, Cell]]:
+        """The pairs of a stage that are not made yet: in rounds, each in a random order."""
+        chance = random.Random(f"{self.check.seed} {stage}")
+        order = [
+            (number, cell)
+            for number in range(self.check.pairs)
+            for cell in chance.sample(cells, len(cells))
+        ]
+        made = {(pair.number, pair.cell.key) for pair in self.pairs if pair.stage == stage}
+        return [(number, cell) for number, cell in order if (number, cell.key) not in made]
 
     def _pair(self, stage: int, number: int, cell: Cell) -> Pair:
         now = datetime.now(UTC)
@@ -205,8 +209,29 @@ def findings(check: Check, pairs: Sequence[Pair]) -> dict[str, Stage]:
     return found
 
 
-def _alarms(found: Mapping[str, Stage]) -> bool:
+def alarmed_in(check: Check, pairs: Sequence[Pair], cell: Cell) -> bool:
+    """Did the cell's first stage raise an alarm in any quantity?"""
+    found = findings(check, [pair for pair in pairs if pair.cell == cell and pair.stage == FIRST])
     return any(stage.verdict == "REGRESSION" for stage in found.values())
+
+
+def is_broken(pairs: Sequence[Pair], cell: Cell) -> bool:
+    """Has an arm failed there?"""
+    own = [pair for pair in pairs if pair.cell == cell]
+    return any(pair.baseline.failure or pair.candidate.failure for pair in own)
+
+
+def is_complete(check: Check, pairs: Sequence[Pair]) -> bool:
+    """Has every cell the pairs that its verdict takes?"""
+
+    def has_all(cell: Cell, stage: int) -> bool:
+        made = {pair.number for pair in pairs if pair.cell == cell and pair.stage == stage}
+        return is_broken(pairs, cell) or len(made) == check.pairs
+
+    return all(
+        has_all(cell, FIRST) and (has_all(cell, SECOND) or not alarmed_in(check, pairs, cell))
+        for cell in check.cells
+    )
 
 
 def _steps_effect(pair: Pair) -> float | None:

@@ -1,20 +1,16 @@
 """A cell measured against the reference kernel, which slows down where the machine does.
 
 Stored, such gauges are a baseline for another day (``envbench baseline save``, ``envbench check
---against``). The kernel follows a machine's clock, and less so its caches, its memory and its
-other cores: what is found is advice.
+--against``): see ``envbench.stored_baseline``.
 """
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-
-import msgspec
 
 from envbench import arms, check_plan, regression, store
 from envbench.backends import get
@@ -24,7 +20,6 @@ from envbench.model import Cell, Gauge, Job, Protocol
 from envbench.pairing import Arm, side_of, step_in_turn
 from envbench.plan import order, seed_of_round
 from envbench.preflight import runtime_fact
-from envbench.regression import Rule, Stage
 
 KERNEL = "envbench_worker.adapters.reference:Reference"
 
@@ -87,28 +82,3 @@ def gauge(
     )
     store.append(path, made)
     return made
-
-
-def compared(now: Sequence[Gauge], then: Sequence[Gauge], rule: Rule) -> Stage:
-    """The cell's rate relative to the kernel's, now over then."""
-    return regression.against([_relative(g) for g in now], [_relative(g) for g in then], rule)
-
-
-def _relative(found: Gauge) -> float:
-    """log of the cell's steps a second over the kernel's, of slices that no signal spoilt."""
-    kernel, cell = found.kernel.measured, found.measured.measured
-    kept = [k for k in range(len(cell.ns)) if str(k) not in kernel.invalid | cell.invalid]
-    kept = kept if 2 * len(kept) >= len(cell.ns) else list(range(len(cell.ns)))
-    rates = [
-        sum(each.steps[k] for k in kept) / sum(each.ns[k] for k in kept) for each in (cell, kernel)
-    ]
-    return math.log(rates[0] / rates[1])
-
-
-def same_cells(gauges: Sequence[Gauge]) -> dict[str, list[Gauge]]:
-    """By what was measured, whatever the machine profile is called."""
-    groups: dict[str, list[Gauge]] = {}
-    for each in gauges:
-        cell = msgspec.structs.replace(each.cell, machine="")
-        groups.setdefault(str(msgspec.to_builtins(cell)), []).append(each)
-    return groups

@@ -404,10 +404,14 @@ class Gauge(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class ArmFact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where an arm came from, as it was asked for, and the hash of its worker's code."""
+    """Where an arm came from, as it was asked for, and the hash of its worker's code.
+
+    ``place`` is the hash of its interpreters' paths: another commit or requirement, another place.
+    """
 
     source: str
     worker: str
+    place: str = ""
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="check"):

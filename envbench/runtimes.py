@@ -69,13 +69,18 @@ def parse_overrides(texts: Iterable[str]) -> dict[str, str]:
         name, equals, path = text.partition("=")
         if not equals or not path:
             raise UsageError(f"--python takes BACKEND=PATH, not {text!r}.")
-        backend = backends.get(name)
-        overrides[backend.name] = _interpreter(path)
-        _check_python(overrides[backend.name])
+        overrides[backends.get(name).name] = interpreter(path, "--python")
     return overrides
 
 
-def _check_python(path: str) -> None:
+def interpreter(path: str, option: str) -> str:
+    """The absolute path of a Python that ``option`` named; ``UsageError`` where it is none."""
+    found = _interpreter(path, option)
+    _check_python(found, option)
+    return found
+
+
+def _check_python(path: str, option: str) -> None:
     """Refuse what runs, but is no Python that the worker can run in."""
     import subprocess
 
@@ -86,17 +91,17 @@ def _check_python(path: str) -> None:
         said = b""
     if said.strip() != b"True":
         raise UsageError(
-            f"--python: {path} is not a Python 3.8 or newer.", hint="Give the path of its python."
+            f"{option}: {path} is not a Python 3.8 or newer.", hint="Give the path of its python."
         )
 
 
-def _interpreter(path: str) -> str:
+def _interpreter(path: str, option: str = "--python") -> str:
     """The absolute path of what was given, links kept."""
     found = shutil.which(os.path.expanduser(path))
     if found is None:
         inside = Path(path).expanduser() / "bin" / "python"
         hint = f"Did you mean {inside}?" if inside.exists() else "Give the path of its python."
-        raise UsageError(f"--python: {path!r} is not an interpreter.", hint=hint)
+        raise UsageError(f"{option}: {path!r} is not an interpreter.", hint=hint)
     return os.path.abspath(found)
 
 

@@ -12,6 +12,7 @@ import pytest
 from filelock import FileLock
 from hypothesis import settings
 from interpreters import lent_packages, make_interpreter
+from paced import interpreter, shorten
 from place import ROOT, Place
 
 settings.register_profile("envbench", deadline=None)  # what is slow on a busy machine is no bug
@@ -98,3 +99,18 @@ def faulty_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An interpreter without any package."""
     return make_interpreter(tmp_path_factory.mktemp("bare") / "venv")
+
+
+@pytest.fixture(scope="session")
+def baseline(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An interpreter with ``paced_envs`` at its usual pace: one arm of a check."""
+    return interpreter(tmp_path_factory.mktemp("baseline"))
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, a lock of its own, and a procedure whose pairs take three seconds."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ENVBENCH_LOCK_FILE", str(tmp_path / "lock"))
+    shorten(monkeypatch.setattr)
+    return tmp_path

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from click.testing import CliRunner, Result
-from interpreters import lent_packages, make_interpreter
-from place import Place
+from paced import TASK, interpreter
+from place import ROOT, Place, wait_until
 
-from envbench import arms, check_plan, store
+from envbench import arms, store
 from envbench.arms import Source
 from envbench.backends import get
 from envbench.cli import envbench
@@ -25,60 +28,6 @@ from envbench.pairing import Arm, step_in_turn
 from envbench.plan import make_cell, order
 
 slow = pytest.mark.slow
-PACED = """
-import time
-import gymnasium
-import numpy as np
-from gymnasium.envs.registration import register
-time.sleep({start})
-class Paced(gymnasium.Env):
-    observation_space = gymnasium.spaces.Box(0.0, 1.0, (4,), np.float32)
-    action_space = gymnasium.spaces.Discrete(2)
-    def __init__(self, render_mode=None):
-        self.made = self.whole = 0
-    def spin(self, us):
-        until = time.perf_counter_ns() + int(us * 1000)
-        while time.perf_counter_ns() < until:
-            pass
-        return np.zeros(4, np.float32)
-    def reset(self, seed=None, options=None):
-        self.made = 0
-        return self.spin({reset}), {{}}
-    def step(self, action):
-        self.made += 1
-        self.whole += 1
-        if self.whole == {dies_at}:
-            raise RuntimeError("the robot fell off the edge")
-        return self.spin({step}), 0.0, self.made == 500, False, {{}}
-register(id="Paced-v0", entry_point=Paced)
-"""
-TASK = ("--env", "gym", "--task", "paced_envs:Paced-v0", "--backend", "for-loop", "--numenv", "2")
-
-
-def interpreter(folder: Path, **changes: float) -> str:
-    """One that has ``paced_envs``; ``changes`` are microseconds, seconds of start, a step."""
-    paces = {"step": 100.0, "reset": 100.0, "start": 0.0, "dies_at": -1, **changes}
-    package = folder / "packages" / "paced_envs"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text(PACED.format(**paces))
-    paths = [folder / "packages", *lent_packages()]
-    return str(make_interpreter(folder / "venv", paths=paths))
-
-
-@pytest.fixture(scope="module")
-def baseline(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return interpreter(tmp_path_factory.mktemp("baseline"))
-
-
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, a lock of its own, and a procedure whose pairs take three seconds."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("ENVBENCH_LOCK_FILE", str(tmp_path / "lock"))
-    monkeypatch.setattr(check_plan, "BLOCKS", 2)
-    monkeypatch.setattr(check_plan, "SLICE_S", 0.05)
-    monkeypatch.setattr(check_plan, "WARM_UP", (0.2, 0.4))
-    return tmp_path
 
 
 def check(*words: object) -> Result:
@@ -169,6 +118,23 @@ def test_an_arm_that_fails_is_told_and_breaks_the_check(here: Path, baseline: st
 
 
 @slow
+def test_an_arm_that_does_not_even_import_is_broken_too(
+    here: Path, baseline: str, bare_python: Path
+) -> None:
+    done = check("--baseline-python", baseline, "--candidate-python", bare_python, "--pairs", 5,
+                 "--json")  # fmt: skip
+    assert done.exit_code == 1, done.output
+    (cell,) = json.loads(done.stdout)["cells"]
+    assert (cell["verdict"], list(cell["failures"])) == ("BROKEN", ["candidate"])
+    assert cell["failures"]["candidate"]["reason"] == "import"
+    assert "cannot run paced_envs:Paced-v0 in the candidate" in done.stderr
+    assert len(records(here, Pair)) == 1
+    neither = check("--baseline-python", bare_python, "--candidate-python", bare_python)
+    assert neither.exit_code in (2, 3), neither.output
+    assert len(records(here, Check)) == 1
+
+
+@slow
 def test_an_interrupt_ends_both_workers(place: Place, baseline: str) -> None:
     started = place.start("check", *TASK, "--baseline-python", baseline,
                           "--candidate-python", baseline, "--pairs", 5)  # fmt: skip
@@ -183,6 +149,79 @@ def test_an_interrupt_ends_both_workers(place: Place, baseline: str) -> None:
     assert "no verdict" in err
     assert not out
     assert place.processes() == []
+
+
+SHORT = "from paced import shorten; shorten(); from envbench.__main__ import main; main()"
+
+
+def start(place: Place, *words: object) -> subprocess.Popen[str]:
+    """A check of short pairs in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-c", SHORT, "check", *TASK, *map(str, words)],
+        cwd=place.folder,
+        env=place.environment(PYTHONPATH=f"{ROOT}:{ROOT / 'tests'}"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def until(process: subprocess.Popen[str], mark: str) -> None:
+    assert process.stderr is not None
+    for line in process.stderr:
+        if mark in line:
+            return
+    pytest.fail(f"{mark} was never said")
+
+
+@slow
+def test_a_killed_check_leaves_nothing_and_goes_on(place: Place, baseline: str) -> None:
+    words = ("--baseline-python", baseline, "--candidate-python", baseline, "--pairs", 5)
+    killed = start(place, *words)
+    until(killed, "[2/5]")
+    wait_until(lambda: stopped(place.processes()), "one of the pair is stopped")
+    killed.kill()  # SIGKILL: nobody is there to wake the one that stands still
+    killed.communicate()
+    wait_until(lambda: not place.processes(), "both workers are ended", timeout_s=10)
+    assert len(pairs_of(place)) == 2
+
+    again = start(place, *words)
+    out, err = again.communicate(timeout=120)
+    assert "Going on with" in err
+    assert "[3/3]" in err
+    assert "PASS" in out or "INCONCLUSIVE" in out
+    (path,) = place.files()
+    assert sorted(pair.number for pair in pairs_of(place)) == [0, 1, 2, 3, 4]
+
+    afresh = start(place, *words)
+    until(afresh, "[1/5]")  # a finished check is made anew
+    afresh.send_signal(signal.SIGINT)
+    err = afresh.communicate(timeout=30)[1]
+    assert afresh.returncode == 130
+    assert "The same command goes on from here" in err
+
+    module = Path(baseline).parents[2] / "packages" / "paced_envs" / "__init__.py"
+    module.touch()
+    edited = start(place, *words)
+    until(edited, "cannot be gone on with")
+    until(edited, "paced_envs/__init__.py")
+    until(edited, "[1/5]")
+    edited.send_signal(signal.SIGTERM)
+    edited.communicate(timeout=30)
+    assert edited.returncode == 143
+    assert place.processes() == []
+    assert len(place.files()) == 3
+    assert path in place.files()
+
+
+def stopped(processes: list[tuple[int, str]]) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return any(psutil.Process(pid).status() == psutil.STATUS_STOPPED for pid, _ in processes)
+    return False
+
+
+def pairs_of(place: Place) -> list[Pair]:
+    return [record for record in place.records() if isinstance(record, Pair)]
 
 
 # ---------------------------------------------------------------- what is refused, what is planned
@@ -220,7 +259,19 @@ def test_without_cells_the_profiles_are_compared(here: Path) -> None:
         (["--budget", "10"], "take about"),
         (["--pairs", "3"], "5<=x<=1000"),
         (["--backend", "for-lop"], "Did you mean 'for-loop'?"),
-        (["--baseline-python", "/no/python"], "is not an interpreter"),
+        (["--baseline-python", "/no/python"], "--baseline-python: '/no/python' is not an interp"),
+        (["--baseline-python", "/bin/true"], "--baseline-python: /bin/true is not a Python"),
+        (["--candidate-ref", "no-such-branch"], "git rev-parse --verify"),
+        (["--baseline", ""], "'' is no requirement"),
+        (["--candidate", "two words"], "--candidate: 'two words' is no requirement"),
+        (["--candidate", "./no.whl"], "neither a requirement nor a file"),
+        (["--margin", "nan"], "'nan' is not a number"),
+        (["--tolerance", "nan"], "'nan' is not a number"),
+        (["--cost-tolerance", "nan"], "'nan' is not a number"),
+        (["--false-alarm", "nan"], "'nan' is not a number"),
+        (["--precise", "--budget", "300"], "exclude each other"),
+        (["--pairs", "5", "--precise"], "exclude each other"),
+        (["--summary", "/nowhere/summary.md"], "/nowhere/summary.md cannot be written"),
     ],
 )
 def test_bad_input_is_refused_before_anything_runs(here: Path, words: list[str], told: str) -> None:
@@ -230,6 +281,8 @@ def test_bad_input_is_refused_before_anything_runs(here: Path, words: list[str],
     assert done.exit_code == 2, done.output
     assert told in done.stderr
     assert not records(here, Check)
+    planned = CliRunner().invoke(envbench, ["check", "--plan", *named, *words])
+    assert planned.exit_code == 2  # nor is it planned
 
 
 # ---------------------------------------------------------------- arms
@@ -281,51 +334,3 @@ def test_sources_are_told_as_they_were_asked_for() -> None:
     assert str(Source()) == "the current interpreter"
     assert str(Source(ref=arms.WORKING_TREE)) == "the working tree"
     assert str(Source(requirements=["a==1", "b"])) == "a==1, b"
-
-
-# ---------------------------------------------------------------- against a stored baseline
-
-LOOP = ("--env", "gym", "--task", "CartPole-v1", "--backend", "for-loop", "--numenv", "2")
-
-
-@slow
-def test_a_stored_baseline_gives_advice(here: Path) -> None:
-    stored = here / "stored.jsonl"
-    saved = CliRunner().invoke(
-        envbench, ["baseline", "save", "--output", str(stored), *LOOP, "--pairs", "5"]
-    )
-    assert saved.exit_code == 0, saved.output
-    assert sum('"type":"gauge"' in line for line in stored.read_text().splitlines()) == 5
-    done = CliRunner().invoke(
-        envbench,
-        ["check", "--against", str(stored), "--pairs", "5", "--tolerance", "0.5", "--json"],
-    )
-    assert done.exit_code in (0, 1), done.output
-    document = json.loads(done.stdout)
-    assert document["advisory"] is True
-    assert document["cells"][0]["stages"][0]["steps"]["ratio"] == pytest.approx(1, abs=0.3)
-    assert "Advisory:" in done.stderr
-    assert "--baseline-ref" in done.stderr
-    again = CliRunner().invoke(envbench, ["baseline", "save", "--output", str(stored), *LOOP])
-    assert again.exit_code == 2
-    assert "not written over" in again.stderr
-
-
-def test_a_baseline_has_to_be_of_this_machine_and_beside_the_kernel(here: Path) -> None:
-    from made_records import LAPTOP, measured_plan
-
-    from envbench.model import MachineFact, digest
-
-    plain = here / "plain.jsonl"
-    for record in [
-        MachineFact(hash=digest(LAPTOP), fingerprint=LAPTOP),
-        *measured_plan({("for-loop", 1): 50}),
-    ]:
-        store.append(plain, record)
-    done = CliRunner().invoke(envbench, ["check", "--against", str(plain)])
-    assert done.exit_code == 2
-    assert "nothing in it was measured beside the kernel" in done.stderr
-    missing = CliRunner().invoke(envbench, ["check", "--against", "nowhere.jsonl"])
-    assert (missing.exit_code, "there is no file" in missing.stderr) == (2, True)
-    both = CliRunner().invoke(envbench, ["check", "--against", str(plain), "--baseline", "a==1"])
-    assert (both.exit_code, "takes no arms" in both.stderr) == (2, True)

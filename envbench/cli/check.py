@@ -24,13 +24,14 @@ from envbench.cli.options import (
     SETTINGS,
     TASK,
     WAIT,
+    Number,
     NumEnvs,
     Seconds,
     joined,
 )
 
 Command = Callable[..., None]
-_SHARE = click.FloatRange(0.0005, 0.5)
+_SHARE = Number(0.0005, 0.5)
 
 
 def _arm_options(name: str, what: str) -> Callable[[Command], Command]:
@@ -94,14 +95,14 @@ def _arm_options(name: str, what: str) -> Callable[[Command], Command]:
 )
 @click.option(
     "--cost-tolerance",
-    type=click.FloatRange(0.01, 10),
+    type=Number(0.01, 10),
     default=0.25,
     show_default=True,
     help="How much more start-up, first step, resets and memory may cost.",
 )
 @click.option(
     "--false-alarm",
-    type=click.FloatRange(1e-6, 0.1),
+    type=Number(1e-6, 0.1),
     default=0.001,
     show_default=True,
     help="Chance of a false alarm a stage, one-sided; an alarm is tried twice.",
@@ -116,6 +117,9 @@ def _arm_options(name: str, what: str) -> Callable[[Command], Command]:
     type=Seconds(10, 86400),
     metavar="SECONDS",
     help="As many pairs as fit into this time, where no alarm is raised.",
+)
+@click.option(
+    "--fresh", is_flag=True, help="Begin anew, even where such a check was left unfinished."
 )
 @click.option(
     "--against",
@@ -145,6 +149,7 @@ def check(**given: Any) -> None:
 
     A side that is not named is the current interpreter; beside a git ref, the working tree as it
     is. Without --env, --backend and --numenv the profile's cells under `check` are compared.
+    The same command goes on with a check that was stopped.
     """
     from envbench.cli.checks import Checking
 

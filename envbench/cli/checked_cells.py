@@ -29,7 +29,7 @@ def checked_cells(given: Mapping[str, Any], profile: Profile, cpus: int) -> list
             numenv=given["numenv"],
             settings=settings,
         )
-        return _not_too_many(cells(asked, profile, cpus))
+        return not_too_many(cells(asked, profile, cpus))
     found: list[Cell] = []
     for text in profile.check or DEFAULT_CELLS:
         family, backend, numenv = text.split("/")
@@ -38,7 +38,8 @@ def checked_cells(given: Mapping[str, Any], profile: Profile, cpus: int) -> list
     return found
 
 
-def _not_too_many(found: list[Cell]) -> list[Cell]:
+def not_too_many(found: list[Cell]) -> list[Cell]:
+    """They, or ``UsageError``."""
     if len(found) > MOST_CELLS:
         raise UsageError(
             f"a check compares {MOST_CELLS} cells at most, and these are {len(found)}.",

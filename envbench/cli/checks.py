@@ -1,7 +1,12 @@
-"""One call of ``check``, from options to exit code."""
+"""One call of ``check``, from options to exit code.
+
+All that can be wrong is looked at before anything is made or measured: options, the two sides, the
+cells, and whether results and summary can be written.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,19 +15,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envbench.cli import tell
-from envbench.errors import Interrupted
+from envbench.errors import Interrupted, UsageError
 
 if TYPE_CHECKING:
     from envbench.arms import Source
     from envbench.check_plan import Sizes
+    from envbench.checking import Checker
+    from envbench.cli.check_arms import Arms
     from envbench.machine import Profile
     from envbench.model import Cell, Check
-    from envbench.pairing import Arm
     from envbench.regression import Rule
-
-_ARM_OPTIONS = [
-    f"{arm}{how}" for arm in ("baseline", "candidate") for how in ("", "_python", "_ref")
-]
 
 
 class Checking:
@@ -34,52 +36,28 @@ class Checking:
 
     def carry_out(self) -> int:
         """The exit code."""
-        from envbench import lock
-        from envbench.check_plan import sizes
+        from envbench import lock, store
+        from envbench.cli.check_arms import Arms, sources
         from envbench.cli.checked_cells import checked_cells
         from envbench.machine import choose, fingerprint, valid_name
 
-        sources = self._sources()
+        rule = self._rule()
+        self._check_summary()
+        if self.given["against"] is not None:
+            return self._against(self.given["against"], rule)
+        asked = sources(self.given)
         named = self.given["machine"]
         self.fingerprint = fingerprint()
         profile = choose(None if named is None else valid_name(named), self.fingerprint)
-        rule = self._rule()
-        if self.given["against"] is not None:
-            return self._against(self.given["against"], rule)
         cells = checked_cells(self.given, profile, self.fingerprint.usable_cpus)
-        planned = sizes(
-            cells,
-            rule,
-            pairs=self.given["pairs"],
-            budget=self.given["budget"],
-            precise=self.given["precise"],
-        )
+        planned = self._sizes(cells, rule)
         if self.given["only_plan"]:
-            return self._show_plan(cells, planned, sources)
+            return self._show_plan(cells, planned, asked)
+        store.check_folder(self.results, profile.name)
         with lock.acquire(wait=self.given["wait"], on_wait=tell):
-            arms = self._arms(cells, sources)
-            return self._compare(profile, cells, planned, sources, arms)
+            return self._compare(profile, cells, planned, Arms(cells, asked))
 
     # ------------------------------------------------------------ what was asked
-
-    def _sources(self) -> tuple[Source, Source]:
-        from envbench.arms import WORKING_TREE, Source
-
-        made = {}
-        if self.given["against"] is not None and any(self.given[name] for name in _ARM_OPTIONS):
-            raise click.UsageError("--against compares what is here with a file: it takes no arms.")
-        for name in ("baseline", "candidate"):
-            ref, python = self.given[f"{name}_ref"], self.given[f"{name}_python"]
-            required = list(self.given[name])
-            if python and (ref or required):
-                raise click.UsageError(f"--{name}-python is taken as it is: nothing is installed.")
-            made[name] = Source(python=python, requirements=required, ref=ref)
-        baseline, candidate = made["baseline"], made["candidate"]
-        if baseline.ref and candidate == Source():
-            candidate = Source(ref=WORKING_TREE)  # installed as the baseline is
-        if baseline == candidate and self.given["against"] is None:
-            tell("Note: both arms are the same: what is found is this machine's own noise.")
-        return baseline, candidate
 
     def _rule(self) -> Rule:
         from envbench.regression import Rule
@@ -92,53 +70,56 @@ class Checking:
             false_alarm=self.given["false_alarm"],
         )
 
-    def _arms(
-        self, cells: list[Cell], sources: tuple[Source, Source]
-    ) -> dict[str, tuple[Arm, Arm]]:
-        """Each backend's two arms, made and asked whether they know the tasks."""
-        from envbench import arms
-        from envbench.backends import get
-        from envbench.cli.selection import unknown_task
-        from envbench.errors import BackendUnavailable
-        from envbench.preflight import Cannot, check
+    def _sizes(self, cells: list[Cell], rule: Rule) -> Sizes:
+        from envbench.check_plan import sizes
 
-        made: dict[str, tuple[Arm, Arm]] = {}
-        for name in dict.fromkeys(cell.backend for cell in cells):
-            backend = get(name)
-            baseline, candidate = (
-                arms.make(side, source, backend, tell)
-                for side, source in zip(("baseline", "candidate"), sources, strict=True)
+        given = {name: self.given[name] for name in ("pairs", "budget", "precise")}
+        if sum(value not in (None, False) for value in given.values()) > 1:
+            raise click.UsageError("--pairs, --budget and --precise exclude each other.")
+        return sizes(cells, rule, **given)
+
+    def _check_summary(self) -> None:
+        path: Path | None = self.given["summary"]
+        if path is None:
+            return
+        place = path if path.exists() else path.absolute().parent
+        if not os.access(place, os.W_OK):
+            raise UsageError(
+                f"--summary: {path} cannot be written.", hint="Its folder has to be there."
             )
-            made[name] = baseline, candidate
-        for cell in {(cell.env, cell.task, cell.backend): cell for cell in cells}.values():
-            for arm in made[cell.backend]:
-                found = check(cell, {cell.backend: arm.python}, setup=False, say=tell)
-                if isinstance(found, Cannot):
-                    if found.known_tasks is not None:
-                        raise unknown_task(cell, found.known_tasks)
-                    raise BackendUnavailable(
-                        f"{cell.backend} cannot run {cell.env} in the {arm.name}: "
-                        f"{found.failure.message}",
-                        hint=found.failure.hint,
-                    )
-        return made
 
-    # ------------------------------------------------------------ done, and shown
+    # ------------------------------------------------------------ against a file
 
     def _against(self, old: Path, rule: Rule) -> int:
-        """Against a stored baseline: advice, and said to be that."""
+        """Against figures of another time: advice, and said to be that."""
         from envbench import campaign, lock, store
+        from envbench.cli.check_arms import OPTIONS
         from envbench.cli.gauges import Gauging
         from envbench.cli.verdicts import exit_code, show_advice
 
+        if any(self.given[name] for name in OPTIONS):
+            raise click.UsageError("--against compares what is here with a file: it takes no arms.")
+        if self.given["given"] or self.given["fresh"]:
+            raise click.UsageError("--against measures the file's cells anew, with their settings.")
+        if self.given["only_plan"] or self.given["precise"]:
+            raise click.UsageError(
+                "--against cannot promise what it finds: it does not know how the machine changed "
+                "meanwhile. --plan and --precise are for two sides in one run."
+            )
         gauging = Gauging(self.given)
+        found = gauging.read(old)
+        planned = self._sizes([each.cell for each in found], rule)
         now = datetime.now(UTC).strftime(campaign.STAMP)
-        gauging.read(old)  # before anything is measured
-        path = store.new_file(self.results, gauging.profile.name, now)
+        store.check_folder(self.results, gauging.profile.name)
         with lock.acquire(wait=self.given["wait"], on_wait=tell):
-            verdicts = gauging.compare(old, path, rule)
-        show_advice(verdicts, old, path, as_json=self.given["as_json"])
+            path = store.new_file(self.results, gauging.profile.name, now)
+            verdicts = gauging.compare(found, path, rule, planned)
+        show_advice(
+            verdicts, old, path, as_json=self.given["as_json"], summary=self.given["summary"]
+        )
         return exit_code(verdicts)
+
+    # ------------------------------------------------------------ done, and shown
 
     def _show_plan(self, cells: list[Cell], planned: Sizes, sources: tuple[Source, Source]) -> int:
         from envbench.cli.verdicts import plan_json, plan_table
@@ -149,53 +130,60 @@ class Checking:
             click.echo(plan_table(cells, planned, sources))
         return 0
 
-    def _compare(
-        self,
-        profile: Profile,
-        cells: list[Cell],
-        planned: Sizes,
-        sources: tuple[Source, Source],
-        arms: dict[str, tuple[Arm, Arm]],
-    ) -> int:
-        from envbench import store
-        from envbench.checking import Checker
-        from envbench.cli.verdicts import Told, exit_code, show
-        from envbench.model import MachineFact, digest
+    def _compare(self, profile: Profile, cells: list[Cell], planned: Sizes, arms: Arms) -> int:
+        from envbench.cli.verdicts import exit_code, show
 
-        made = self._check(cells, planned, sources, arms)
-        path = store.new_file(self.results, profile.name, made.started_utc)
-        store.append(path, MachineFact(hash=digest(self.fingerprint), fingerprint=self.fingerprint))
-        store.append(path, made)
-        checker = Checker(made, arms, path, Told(planned))
+        checker = self._checker(profile, self._check(cells, planned, arms), planned, arms)
         try:
             verdicts = checker.carry_out()
         except Interrupted as stop:
-            tell(f"Stopped: {len(checker.pairs)} pairs are in {path}, and no verdict.")
+            tell(
+                f"Stopped: {len(checker.pairs)} pairs are in {checker.path}, and no verdict. "
+                "The same command goes on from here."
+            )
             return stop.exit_code
-        show(made, verdicts, path, as_json=self.given["as_json"], summary=self.given["summary"])
+        show(
+            checker.check,
+            verdicts,
+            checker.path,
+            as_json=self.given["as_json"],
+            summary=self.given["summary"],
+        )
         return exit_code(verdicts)
 
-    def _check(
-        self,
-        cells: list[Cell],
-        planned: Sizes,
-        sources: tuple[Source, Source],
-        arms: dict[str, tuple[Arm, Arm]],
-    ) -> Check:
+    def _checker(self, profile: Profile, wanted: Check, planned: Sizes, arms: Arms) -> Checker:
+        """Of the unfinished check of this command, or of a new one in a file of its own."""
+        from envbench import store
+        from envbench.checking import Checker
+        from envbench.cli.verdicts import Told
+        from envbench.model import MachineFact
+        from envbench.unfinished_check import differences, unfinished
+
+        old = None if self.given["fresh"] else unfinished(self.results, profile.name, wanted)
+        if old is not None:
+            changed = differences(old, wanted, arms.of, arms.runtimes)
+            if not changed:
+                tell(f"Going on with {old.path}")
+                return Checker(old.check, arms.of, old.path, Told(planned), old.pairs)
+            tell(f"{old.path} is unfinished, but cannot be gone on with. Changed: ")
+            tell("  " + "; ".join(changed) + ". Beginning anew.")
+        path = store.new_file(self.results, profile.name, wanted.started_utc)
+        store.append(path, MachineFact(hash=wanted.fingerprint, fingerprint=self.fingerprint))
+        store.append(path, wanted)
+        return Checker(wanted, arms.of, path, Told(planned))
+
+    def _check(self, cells: list[Cell], planned: Sizes, arms: Arms) -> Check:
         from envbench import __version__, campaign, check_plan
-        from envbench.model import ArmFact, Check, digest
+        from envbench.model import Check, digest
 
         now = datetime.now(UTC)
         commit, dirty = campaign.git_state()
-        facts = [
-            ArmFact(source=str(source), worker=campaign.worker_hash(arm.worker.parents[1]))
-            for source, arm in zip(sources, next(iter(arms.values())), strict=True)
-        ]
+        baseline, candidate = arms.facts()
         return Check(
             check_id=campaign.new_id(now),
             cells=cells,
-            baseline=facts[0],
-            candidate=facts[1],
+            baseline=baseline,
+            candidate=candidate,
             pairs=planned.pairs,
             blocks=check_plan.BLOCKS,
             slice_s=check_plan.SLICE_S,

@@ -9,9 +9,13 @@ from envbench.cli import tell
 from envbench.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
+    from envbench.check_plan import Sizes
     from envbench.checking import CellVerdict
-    from envbench.model import Cell, Fingerprint, Gauge
+    from envbench.model import Cell, Gauge, Record
     from envbench.regression import Rule
+    from envbench.stored_baseline import Stored
+
+IN_ONE_RUN = "--baseline, --baseline-python, --baseline-ref"
 
 
 class Gauging:
@@ -27,6 +31,7 @@ class Gauging:
 
     def save(self, path: Path) -> None:
         from envbench import lock
+        from envbench.check_plan import DEFAULT_PAIRS
         from envbench.cli.checked_cells import checked_cells
 
         if path.exists():
@@ -34,24 +39,29 @@ class Gauging:
         cells = checked_cells(self.given, self.profile, self.fingerprint.usable_cpus)
         self._touch(path)
         with lock.acquire(wait=self.given["wait"], on_wait=tell):
-            self._measure(cells, path)
+            self._measure(cells, path, self.given["pairs"] or DEFAULT_PAIRS)
         tell(
             f"Saved in {path}: `envbench check --against {path}` compares with it on this machine."
         )
 
-    def compare(self, old: Path, new: Path, rule: Rule) -> list[CellVerdict]:
-        """The verdicts of the baseline's cells, measured again into ``new``."""
+    def compare(
+        self, old: list[Stored], new: Path, rule: Rule, planned: Sizes
+    ) -> list[CellVerdict]:
+        """The verdicts of the stored cells, measured again into ``new``."""
         from envbench.checking import CellVerdict
-        from envbench.gauging import compared, same_cells
+        from envbench.stored_baseline import compared
 
-        then = same_cells(self.read(old))
-        now = same_cells(self._measure([each[0].cell for each in then.values()], new))
+        made = self._measure([each.cell for each in old], new, planned.pairs)
+        found = [
+            (then, compared([each for each in made if each.cell == then.cell], then, rule))
+            for then in old
+        ]
         return [
-            CellVerdict(cell=now[key][0].cell, verdict=found.verdict, stages=[{"steps": found}])
-            for key, found in ((key, compared(now[key], then[key], rule)) for key in then)
+            CellVerdict(cell=then.cell, verdict=stage.verdict, stages=[{"steps": stage}])
+            for then, stage in found
         ]
 
-    def _measure(self, cells: list[Cell], path: Path) -> list[Gauge]:
+    def _measure(self, cells: list[Cell], path: Path, pairs: int) -> list[Gauge]:
         """Every cell by turns with the kernel, in rounds."""
         from envbench import arms, check_plan, store
         from envbench.arms import Source
@@ -62,7 +72,7 @@ class Gauging:
 
         machine = MachineFact(hash=digest(self.fingerprint), fingerprint=self.fingerprint)
         store.append(path, machine)
-        made, pairs = [], self.given["pairs"] or check_plan.DEFAULT_PAIRS
+        made: list[Gauge] = []
         sides = {
             name: arms.make("candidate", Source(), get(name), tell)
             for name in {cell.backend for cell in cells}
@@ -85,10 +95,11 @@ class Gauging:
                 tell(f"[{len(made)}/{pairs * len(cells)}] {cell.key}")
         return made
 
-    def read(self, path: Path) -> list[Gauge]:
-        """A stored baseline of this very machine; ``UsageError`` where it is none."""
+    def read(self, path: Path) -> list[Stored]:
+        """The cells of a file of this very machine that were meant; ``UsageError`` without any."""
         from envbench import store
-        from envbench.model import Gauge, MachineFact
+        from envbench.cli.checked_cells import not_too_many
+        from envbench.stored_baseline import stored
 
         if not path.is_file():
             raise UsageError(f"--against: there is no file {path}.")
@@ -96,25 +107,39 @@ class Gauging:
         for warning in reading.warnings:
             tell(f"Warning: {warning}")
         records = [record for _, record in reading.records]
-        gauges = [record for record in records if isinstance(record, Gauge)]
-        if not gauges:
+        found = [each for each in stored(records) if self._is_meant(each.cell)]
+        if not found:
             raise UsageError(
-                f"{path} holds no baseline: nothing in it was measured beside the kernel.",
+                f"{path} has no such cell with five processes or more.",
                 hint="Make one: envbench baseline save --output FILE. Or compare the two sides in "
-                "one run, which is worth more: --baseline, --baseline-python, --baseline-ref.",
+                f"one run, which is worth more: {IN_ONE_RUN}.",
             )
-        machines = [record for record in records if isinstance(record, MachineFact)]
-        self._same_machine(path, [each.fingerprint for each in machines])
-        return gauges
+        not_too_many([each.cell for each in found])
+        self._same_machine(path, found, records)
+        if not all(each.beside_kernel for each in found):
+            tell(_no_kernel(path))
+        return found
 
-    def _same_machine(self, path: Path, found: list[Fingerprint]) -> None:
-        other = [each for each in found if each != self.fingerprint]
-        if other or not found:
-            was = other[0].cpu if other else "unknown"
+    def _is_meant(self, cell: Cell) -> bool:
+        given = self.given
+        return (
+            given["family"] in (None, cell.env)
+            and given["task"] in (None, cell.task)
+            and cell.backend in (given["backend_names"] or [cell.backend])
+            and cell.numenv in (given["numenv"] or [cell.numenv])
+        )
+
+    def _same_machine(self, path: Path, found: list[Stored], records: list[Record]) -> None:
+        from envbench.model import MachineFact, digest
+
+        other = {each.fingerprint for each in found} - {digest(self.fingerprint)}
+        if other:
+            facts = [each for each in records if isinstance(each, MachineFact)]
+            was = next((each.fingerprint.cpu for each in facts if each.hash in other), "unknown")
             raise UsageError(
                 f"{path} was measured on another machine or system ({was}): rates of two machines "
                 "say nothing about a change.",
-                hint="Compare the two sides here, in one run: --baseline, --baseline-ref.",
+                hint=f"Compare the two sides here, in one run: {IN_ONE_RUN}.",
             )
 
     def _touch(self, path: Path) -> None:
@@ -123,3 +148,13 @@ class Gauging:
             path.touch(exist_ok=False)
         except OSError as error:
             raise StorageError(f"cannot write {path}: {error.strerror}.") from error
+
+
+def _no_kernel(path: Path) -> str:
+    from envbench.stored_baseline import DRIFT
+
+    return (
+        f"Note: {path} has rates without a reference kernel beside them, and a shared machine "
+        f"drifts by 5 to 10 % between two times: a slowdown of {100 * DRIFT:.0f} % is granted "
+        "before anything counts. `envbench baseline save` stores what is worth more."
+    )

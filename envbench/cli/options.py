@@ -43,14 +43,22 @@ class NumEnvs(click.ParamType["list[int]"]):
         )
 
 
-class Seconds(click.FloatRange):
+class Number(click.FloatRange):
     """A number within bounds; NaN is none, though no comparison says so."""
 
+    what = "a number"
+
     def convert(self, value: Any, param: Any, ctx: Any) -> float:
-        seconds = float(super().convert(value, param, ctx))
-        if seconds != seconds:
-            self.fail(f"{value!r} is not a number of seconds.", param, ctx)
-        return seconds
+        number = float(super().convert(value, param, ctx))
+        if number != number:
+            self.fail(f"{value!r} is not {self.what}.", param, ctx)
+        return number
+
+
+class Seconds(Number):
+    """A number of seconds within bounds."""
+
+    what = "a number of seconds"
 
 
 class Names(click.ParamType["list[str]"]):

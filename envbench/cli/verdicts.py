@@ -48,7 +48,11 @@ class Told:
         each = (time.monotonic() - self.began) / self.done
         left = clock(max(0, self.total - self.done) * each)
         failed = pair.baseline.failure or pair.candidate.failure
-        how = f"{failed.reason}: {failed.message.splitlines()[0][:200]}" if failed else "done"
+        how = (
+            f"{failed.reason}: {(failed.message.splitlines() or [''])[0][:200]}"
+            if failed
+            else "done"
+        )
         tell(f"[{self.done}/{self.total}] {what}, stage {pair.stage}: {how}; {left} to go")
 
     def alarm(self, cell: Cell, pairs: int) -> None:
@@ -131,12 +135,27 @@ def show(
                 tell(f"  {failure.hint}")
     tell(f"Recorded in {path}.")
     if summary is not None:
+        _add(summary, markdown(check, verdicts))
+
+
+def _add(summary: Path, text: str) -> None:
+    """A summary that cannot be written takes no verdict away."""
+    try:
         with summary.open("a", encoding="utf-8") as file:
-            file.write(markdown(check, verdicts))
+            file.write(text)
+    except OSError as error:
+        tell(f"Warning: {summary} cannot be written: {error.strerror}.")
 
 
-def show_advice(verdicts: Sequence[CellVerdict], old: Path, path: Path, *, as_json: bool) -> None:
-    """Of a comparison with a stored baseline."""
+def show_advice(
+    verdicts: Sequence[CellVerdict],
+    old: Path,
+    path: Path,
+    *,
+    as_json: bool,
+    summary: Path | None,
+) -> None:
+    """Of a comparison with figures of another time."""
     from envbench.checking import overall
 
     found = overall(verdicts)
@@ -150,12 +169,16 @@ def show_advice(verdicts: Sequence[CellVerdict], old: Path, path: Path, *, as_js
     else:
         click.echo(_table(verdicts, "simple"))
         click.echo(f"{found} (advisory): {MEANS[found]}.")
-    tell(
-        f"Advisory: {old} was measured at another time, and a machine changes by more than its "
-        "reference kernel tells. To be sure, compare the two sides in one run: --baseline, "
-        "--baseline-python, --baseline-ref."
+    advice = (
+        f"Advisory: {printable(str(old))} was measured at another time, and a machine changes by "
+        "more than a reference kernel tells. To be sure, compare the two sides in one run: "
+        "--baseline, --baseline-python, --baseline-ref."
     )
+    tell(advice)
     tell(f"Recorded in {path}.")
+    if summary is not None:
+        table = _table(verdicts, "github")
+        _add(summary, f"### envbench check: {found} (advisory)\n\n{_plain(advice)}\n\n{table}\n")
 
 
 def document(check: Check, verdicts: Sequence[CellVerdict]) -> str:
@@ -212,7 +235,11 @@ def _row(found: CellVerdict) -> list[Any]:
     cell = found.cell
     what = [_task(cell), cell.backend, cell.numenv, found.verdict]
     if not found.stages:
-        return [*what, "-", "-", "; ".join(f"{arm} failed" for arm in found.failures)]
+        failed = (
+            f"{arm} failed: {(each.message.splitlines() or [''])[0][:120]}"
+            for arm, each in found.failures.items()
+        )
+        return [*what, "-", "-", "; ".join(failed)]
     last = found.stages[-1]
     steps = last["steps"]
     low, high = steps.interval

@@ -1,0 +1,117 @@
+"""The two sides of a check, from options to interpreters that were asked whether they can."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from envbench.cli import tell
+from envbench.errors import BackendUnavailable, UsageError
+
+if TYPE_CHECKING:
+    from envbench.arms import Source
+    from envbench.model import ArmFact, Cell
+    from envbench.pairing import Arm
+    from envbench.preflight import Cannot, Ready
+
+SIDES = ("baseline", "candidate")
+OPTIONS = [f"{side}{how}" for side in SIDES for how in ("", "_python", "_ref")]
+
+
+def sources(given: Mapping[str, Any]) -> tuple[Source, Source]:
+    """What was asked for; ``UsageError`` for what cannot be an arm."""
+    from envbench.arms import WORKING_TREE, Source, look_at
+
+    made = []
+    for name in SIDES:
+        ref, python = given[f"{name}_ref"], given[f"{name}_python"]
+        required = list(given[name])
+        if python and (ref or required):
+            raise click.UsageError(f"--{name}-python is taken as it is: nothing is installed.")
+        made.append(Source(python=python, requirements=required, ref=ref))
+    baseline, candidate = made
+    if baseline.ref and candidate == Source():
+        candidate = Source(ref=WORKING_TREE)  # installed as the baseline is
+    for name, source in zip(SIDES, (baseline, candidate), strict=True):
+        look_at(name, source)
+    if baseline == candidate:
+        tell("Note: both arms are the same: what is found is this machine's own noise.")
+    return baseline, candidate
+
+
+class Arms:
+    """Each backend's two arms, made and asked; ``runtimes`` has the hashes of their packages."""
+
+    def __init__(self, cells: Sequence[Cell], sources: tuple[Source, Source]) -> None:
+        from envbench import arms
+        from envbench.backends import get
+
+        self.sources = sources
+        self.of: dict[str, tuple[Arm, Arm]] = {}
+        self.runtimes: dict[str, tuple[str, str]] = {}
+        for name in dict.fromkeys(cell.backend for cell in cells):
+            first, second = (
+                arms.make(side, source, get(name), tell)
+                for side, source in zip(SIDES, sources, strict=True)
+            )
+            self.of[name] = first, second
+        for cell in {(cell.env, cell.task, cell.backend): cell for cell in cells}.values():
+            self._ask(cell)
+
+    def facts(self) -> tuple[ArmFact, ArmFact]:
+        """Baseline and candidate, as they are put on record."""
+        from envbench import campaign
+        from envbench.model import ArmFact, digest
+
+        first, second = (
+            ArmFact(
+                source=str(self.sources[side]),
+                worker=campaign.worker_hash(next(iter(self.of.values()))[side].worker.parents[1]),
+                place=digest([(name, pair[side].python) for name, pair in sorted(self.of.items())]),
+            )
+            for side in (0, 1)
+        )
+        return first, second
+
+    def _ask(self, cell: Cell) -> None:
+        """Do they know the task? One of them may not: then it is the change that broke it."""
+        from envbench.preflight import Cannot, check
+
+        sides = self.of[cell.backend]
+        found = [
+            check(cell, {cell.backend: arm.python}, setup=False, say=tell)
+            for arm in {arm.python: arm for arm in sides}.values()
+        ]
+        first, last = found[0], found[-1]
+        if isinstance(first, Cannot) and isinstance(last, Cannot):
+            raise _refusal(cell, first)
+        for arm, each in zip(sides, (first, last), strict=True):
+            if isinstance(each, Cannot):
+                tell(
+                    f"{cell.backend} cannot run {cell.task} in the {arm.name}: "
+                    f"{each.failure.message}. The other side can: it is tried once, for the record."
+                )
+        self.runtimes[cell.backend] = _hash(first), _hash(last)
+
+
+def _hash(found: Ready | Cannot) -> str:
+    from envbench.preflight import Ready
+
+    return found.runtime.hash if isinstance(found, Ready) else ""
+
+
+def _refusal(cell: Cell, cannot: Cannot) -> Exception:
+    """Neither side can: that is no finding."""
+    from envbench.cli.selection import unknown_task
+
+    failure = cannot.failure
+    if cannot.known_tasks is not None:
+        return unknown_task(cell, cannot.known_tasks)
+    if cannot.own_package:
+        return UsageError(f"--task {cell.task}: {failure.message}", hint=failure.hint)
+    return BackendUnavailable(
+        f"{cell.backend} cannot run {cell.env} in either arm: {failure.message}",
+        hint=failure.hint,
+    )

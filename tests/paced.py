@@ -1,0 +1,56 @@
+"""An environment whose pace is given, in interpreters of its own: the arms of checks in tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from interpreters import lent_packages, make_interpreter
+
+from envbench import check_plan
+
+PACED = """
+import time
+import gymnasium
+import numpy as np
+from gymnasium.envs.registration import register
+time.sleep({start})
+class Paced(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(0.0, 1.0, (4,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+    def __init__(self, render_mode=None):
+        self.made = self.whole = 0
+    def spin(self, us):
+        until = time.perf_counter_ns() + int(us * 1000)
+        while time.perf_counter_ns() < until:
+            pass
+        return np.zeros(4, np.float32)
+    def reset(self, seed=None, options=None):
+        self.made = 0
+        return self.spin({reset}), {{}}
+    def step(self, action):
+        self.made += 1
+        self.whole += 1
+        if self.whole == {dies_at}:
+            raise RuntimeError("the robot fell off the edge")
+        return self.spin({step}), 0.0, self.made == 500, False, {{}}
+register(id="Paced-v0", entry_point=Paced)
+"""
+TASK = ("--env", "gym", "--task", "paced_envs:Paced-v0", "--backend", "for-loop", "--numenv", "2")
+
+
+def interpreter(folder: Path, **changes: float) -> str:
+    """One that has ``paced_envs``; ``changes`` are microseconds, seconds of start, a step."""
+    paces = {"step": 100.0, "reset": 100.0, "start": 0.0, "dies_at": -1, **changes}
+    package = folder / "packages" / "paced_envs"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(PACED.format(**paces))
+    paths = [folder / "packages", *lent_packages()]
+    return str(make_interpreter(folder / "venv", paths=paths))
+
+
+def shorten(set_attribute: Callable[[object, str, object], None] = setattr) -> None:
+    """A procedure whose pairs take three seconds."""
+    set_attribute(check_plan, "BLOCKS", 2)
+    set_attribute(check_plan, "SLICE_S", 0.05)
+    set_attribute(check_plan, "WARM_UP", (0.2, 0.4))

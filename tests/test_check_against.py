@@ -1,0 +1,158 @@
+"""``envbench check --against``: figures of another time, beside the kernel or alone."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+from made_records import LAPTOP, make_cell, make_fact, make_run, make_windows, measured_plan
+
+from envbench import store
+from envbench.cli import envbench
+from envbench.machine import fingerprint
+from envbench.model import Gauge, Record, Side, digest
+from envbench.regression import Rule
+from envbench.stored_baseline import DRIFT, compared, granting_drift, stored
+
+slow = pytest.mark.slow
+LOOP = ("--env", "gym", "--task", "CartPole-v1", "--backend", "for-loop", "--numenv", "2")
+
+
+@slow
+def test_a_stored_baseline_gives_advice(here: Path) -> None:
+    stored = here / "stored.jsonl"
+    saved = CliRunner().invoke(
+        envbench, ["baseline", "save", "--output", str(stored), *LOOP, "--pairs", "5"]
+    )
+    assert saved.exit_code == 0, saved.output
+    assert sum('"type":"gauge"' in line for line in stored.read_text().splitlines()) == 5
+    done = CliRunner().invoke(
+        envbench,
+        ["check", "--against", str(stored), "--pairs", "5", "--tolerance", "0.5", "--json"],
+    )
+    assert done.exit_code in (0, 1), done.output
+    document = json.loads(done.stdout)
+    assert document["advisory"] is True
+    assert document["cells"][0]["stages"][0]["steps"]["ratio"] == pytest.approx(1, abs=0.3)
+    assert "Advisory:" in done.stderr
+    assert "--baseline-ref" in done.stderr
+    again = CliRunner().invoke(envbench, ["baseline", "save", "--output", str(stored), *LOOP])
+    assert again.exit_code == 2
+    assert "not written over" in again.stderr
+
+
+@slow
+def test_plain_results_are_compared_by_their_rates_and_granted_a_drift(here: Path) -> None:
+    run = ["run", *LOOP, "--duration", "2", "--repeats", "5"]
+    assert CliRunner().invoke(envbench, run).exit_code == 0
+    (path,) = store.files(here / "results")
+    done = against(path, "--pairs", 5, "--tolerance", "0.4", "--summary", "summary.md", "--json")
+    assert done.exit_code in (0, 1, 4), done.output
+    assert "a slowdown of 10 % is granted" in done.stderr
+    (cell,) = json.loads(done.stdout)["cells"]
+    assert cell["stages"][0]["steps"]["ratio"] == pytest.approx(1, abs=0.4)
+    assert "(advisory)" in Path("summary.md").read_text()
+
+
+def against(path: Path, *words: object) -> Result:
+    return CliRunner().invoke(envbench, ["check", "--against", str(path), *map(str, words)])
+
+
+def written(path: Path, records: list[Record]) -> Path:
+    for record in records:
+        store.append(path, record)
+    return path
+
+
+def test_what_is_no_past_of_this_machine_is_refused(here: Path) -> None:
+    other = written(here / "o.jsonl", [make_fact(LAPTOP), *measured_plan({("for-loop", 1): 50})])
+    done = against(other)
+    assert done.exit_code == 2
+    assert f"another machine or system ({LAPTOP.cpu})" in done.stderr
+    missing = against(Path("nowhere.jsonl"))
+    assert (missing.exit_code, "there is no file" in missing.stderr) == (2, True)
+    few = measured_plan({("for-loop", 1): 50}, run={"fingerprint": digest(fingerprint())})[:-2]
+    done = against(written(here / "few.jsonl", few))
+    assert done.exit_code == 2
+    assert "no such cell with five processes" in done.stderr
+    assert "envbench baseline save" in done.stderr
+    assert not Path("results").exists()
+
+
+def test_what_a_file_cannot_answer_is_refused(here: Path) -> None:
+    mine = {"fingerprint": digest(fingerprint())}
+    path = written(here / "mine.jsonl", list(measured_plan({("for-loop", 1): 50}, run=mine)))
+    for words, told in [
+        (["--baseline", "a==1"], "takes no arms"),
+        (["--plan"], "cannot promise what it finds"),
+        (["--precise"], "cannot promise what it finds"),
+        (["--set", "actions=bank"], "with their settings"),
+        (["--backend", "subprocess"], "no such cell"),
+        (["--env", "mujoco"], "no such cell"),
+        (["--numenv", "7"], "no such cell"),
+    ]:
+        done = against(path, *words)
+        assert (done.exit_code, told in done.stderr) == (2, True), (words, done.output)
+    assert not Path("results").exists()
+
+
+# ---------------------------------------------------------------- the comparison (pure)
+
+
+def gauges(rate: int, kernel: int = 1000, count: int = 6) -> list[Gauge]:
+    """Steps a slice of the cell and of the kernel, a process each; they differ a little."""
+    return [
+        Gauge(
+            gauge_id=f"g{k}", cell=make_cell(), number=k, seed=k, turns=[0, 1, 1, 0],
+            started_utc="2026-01-01T00:00:00Z", fingerprint="f", worker="w",
+            kernel=Side(runtime="", measured=make_windows([kernel] * 4)),
+            measured=Side(runtime="", measured=make_windows([rate + k] * 4)),
+        )
+        for k in range(count)
+    ]  # fmt: skip
+
+
+def runs(rate: int, count: int = 6, **given: Any) -> list[Any]:
+    return [make_run(steps=[rate + k] * 4, **given) for k in range(count)]
+
+
+def test_beside_the_kernel_a_slower_machine_is_no_slower_code() -> None:
+    (then,) = stored(gauges(5000))
+    assert compared(gauges(4000, kernel=800), then, Rule()).verdict == "PASS"
+    assert compared(gauges(4500), then, Rule()).verdict == "REGRESSION"
+
+
+@pytest.mark.parametrize(
+    ("now", "verdict"),
+    [(5000, "PASS"), (4600, "PASS"), (4000, "REGRESSION"), (6000, "IMPROVEMENT")],
+)
+def test_of_rates_alone_a_drift_is_granted(now: int, verdict: str) -> None:
+    (then,) = stored(runs(5000))
+    assert not then.beside_kernel
+    # The kernel of today says nothing of the day on which there was none.
+    for kernel in (500, 1000):
+        assert compared(gauges(now, kernel=kernel), then, Rule()).verdict == verdict
+
+
+def test_the_drift_is_granted_on_top_of_margin_and_tolerance() -> None:
+    rule = granting_drift(Rule(margin=0.01, tolerance=0.05))
+    assert rule.margin == pytest.approx(1 - 0.99 * (1 - DRIFT))
+    assert rule.tolerance == pytest.approx(1 - 0.95 * (1 - DRIFT))
+    assert rule.margin < rule.tolerance
+
+
+def test_of_a_cell_its_newest_whole_measurement_counts_and_gauges_before_runs() -> None:
+    old, new = runs(5000, plan_id="old"), runs(6000, plan_id="new")
+    (then,) = stored([*old, *new])
+    assert then.rates == pytest.approx([math.log((6000 + k) * 4) for k in range(6)])
+    (both,) = stored([*old, *gauges(5000)])
+    assert both.beside_kernel
+    assert stored(runs(5000, count=4)) == []
+    assert stored(runs(5000, quick=True)) == []
+    moved = [msgspec.structs.replace(each, cell=make_cell(machine="x")) for each in runs(5000, 3)]
+    assert len(stored([*runs(5000, 3), *moved])) == 1  # whatever the profile is called
