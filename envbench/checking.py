@@ -29,7 +29,7 @@ from envbench.runner import Reply
 
 FIRST, SECOND = 1, 2
 # Of each quantity besides the steps: what a pair has to differ by, at the least, to matter at all.
-FLOORS = {"start-up": 0.1e9, "first step": 0.1e9, "reset": 1e3, "memory": 16 * 2**20}
+FLOORS = {"start-up": 0.05e9, "first step": 0.1e9, "reset": 1e3, "memory": 16 * 2**20}
 WORSE: tuple[Verdict, ...] = ("BROKEN", "REGRESSION", "INCONCLUSIVE", "IMPROVEMENT", "PASS")
 
 

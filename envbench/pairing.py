@@ -32,8 +32,9 @@ from envbench.preflight import runtime_fact
 from envbench.runner import WORKER, Reply
 
 LATEST = 5  # warm-up windows whose median says how many calls fill a slice
-RESET_TURNS = [0, 1, 1, 0]
-MOST_RESETS = 100  # a slice
+RESET_SLICES = 8  # at the most, in the order of the first slices
+RESET_SLICE = 0.5  # of a slice's time
+MOST_RESETS = 10_000  # a slice
 POLL_S = 0.2
 
 
@@ -92,7 +93,7 @@ class _Table:
     """Whose turn it is, to do what and how often. Shared by the threads."""
 
     def __init__(self, turns: Sequence[int], slice_ns: float, *, alike: bool) -> None:
-        resets = RESET_TURNS if alike else []
+        resets = turns[:RESET_SLICES] if alike else []
         self.turns = [*(("step", side) for side in turns), *(("reset", s) for s in resets)]
         self.slice_ns = slice_ns
         self.alike = alike
@@ -127,12 +128,12 @@ class _Table:
     def done(self, event: Mapping[str, Any]) -> None:
         """This turn's slice was made; how long it took says how many resets fill one."""
         with self.changed:
-            what, side = self.turns[self.next]
+            what, _ = self.turns[self.next]
             self.next += 1
             if what == "reset" and not event["resets"]:  # not to be had, from either
                 self.next = len(self.turns)
-            elif what == "reset" and side == 0 and self.resets == 1:
-                fitting = round(self.slice_ns / max(1, event["ns"]))
+            elif what == "reset" and self.resets == 1:
+                fitting = round(RESET_SLICE * self.slice_ns / max(1, event["ns"]))
                 self.resets = min(max(1, fitting), MOST_RESETS)
             self.changed.notify_all()
 

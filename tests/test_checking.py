@@ -9,7 +9,7 @@ import pytest
 from made_records import make_cell, make_failure, make_windows
 
 from envbench.check_plan import DEFAULT_PAIRS, pair_seconds, sizes
-from envbench.checking import CellVerdict, findings, overall, verdict
+from envbench.checking import FLOORS, CellVerdict, findings, overall, verdict
 from envbench.cli.verdicts import document, exit_code, markdown
 from envbench.errors import UsageError
 from envbench.model import ArmFact, Cell, Check, Pair, Side, Times
@@ -140,6 +140,15 @@ def test_a_budget_is_filled_with_pairs_and_too_small_a_one_refused() -> None:
     assert longer.detectable[CELL.key] < default.detectable[CELL.key]
     with pytest.raises(UsageError, match="5 pairs of 2 cells take about"):
         sizes(cells, Rule(), pairs=None, budget=60, precise=False)
+
+
+def test_a_default_check_of_a_clean_cell_fits_seventy_five_seconds() -> None:
+    found = sizes([CELL], Rule(), pairs=None, budget=None, precise=False)
+    assert found.seconds < 75
+
+
+def test_half_a_start_up_more_is_seen_even_of_a_short_one() -> None:
+    assert FLOORS["start-up"] < 0.5 * 0.15e9  # Gymnasium and MuJoCo import in 0.15 s
 
 
 def test_precise_takes_the_pairs_that_find_two_per_cent() -> None:
