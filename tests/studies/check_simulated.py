@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 import numpy as np
-from scipy.stats import beta
+from document import share
 from tabulate import tabulate
 
 from envbench.check_plan import BLOCKS, DEFAULT_PAIRS, PRECISE
@@ -82,7 +82,12 @@ CORES = "asymmetric cores"  # every other pair's core is 10 % slower, for both o
 
 def effects(rng: Any, kind: str, pairs: int, slowdown: float, checks: int) -> Any:
     """(checks, pairs) effects, scaled to the spread."""
-    count = checks * pairs
+    times, turns = slices(rng, kind, checks * pairs, slowdown)
+    return _effect(times, turns).reshape(checks, pairs)
+
+
+def slices(rng: Any, kind: str, count: int, slowdown: float) -> tuple[Any, Any]:
+    """So many pairs' times a step, slice after slice, and whose slices they were."""
     blocks = rng.integers(0, 2, size=(count, BLOCKS))
     turns = np.concatenate([np.stack([b, 1 - b, 1 - b, b], axis=1) for b in blocks.T], axis=1)
     if kind == OFFSETS:
@@ -93,14 +98,13 @@ def effects(rng: Any, kind: str, pairs: int, slowdown: float, checks: int) -> An
     else:
         noise = KINDS[kind](rng, count, SLICES)
     small = 1e-3  # so small that logarithms add up
-    scale = small * SPREAD / _robust_spread(_effect(small * noise, turns, 0.0))
+    scale = small * SPREAD / _robust_spread(_effect(np.exp(small * noise), turns))
     core = np.where(np.arange(count) % 2, 0.1, 0.0)[:, None] if kind == CORES else 0.0
-    return _effect(scale * noise + core, turns, slowdown).reshape(checks, pairs)
+    return np.exp(scale * noise + core) / np.where(turns == 1, 1 - slowdown, 1.0), turns
 
 
-def _effect(noise: Any, turns: Any, slowdown: float) -> Any:
+def _effect(times: Any, turns: Any) -> Any:
     """log of total baseline time / total candidate time, as ``regression.effect``."""
-    times = np.exp(noise) / np.where(turns == 1, 1 - slowdown, 1.0)
     ours = np.where(turns == 0, times, 0).sum(axis=1)
     theirs = np.where(turns == 1, times, 0).sum(axis=1)
     return np.log(ours / theirs)
@@ -125,18 +129,6 @@ def outcomes(rng: Any, kind: str, pairs: int, slowdown: float, checks: int, rule
     return found, covered
 
 
-def bounds(hits: int, of: int) -> tuple[float, float]:
-    """Clopper and Pearson's exact 95 % interval."""
-    low = 0.0 if hits == 0 else float(beta.ppf(0.025, hits, of - hits + 1))
-    high = 1.0 if hits == of else float(beta.ppf(0.975, hits + 1, of - hits))
-    return low, high
-
-
-def _shown(hits: int, of: int) -> str:
-    low, high = bounds(hits, of)
-    return f"{100 * hits / of:.2f} % ({100 * low:.2f}–{100 * high:.2f})"
-
-
 @click.command()
 @click.option("--checks", default=20_000, show_default=True)
 @click.option("--seed", default=1, show_default=True)
@@ -153,11 +145,11 @@ def main(checks: int, seed: int) -> None:
         rows.append(
             [
                 kind,
-                _shown(same["REGRESSION"], checks),
-                _shown(same["INCONCLUSIVE"], checks),
-                _shown(covered, checks),
-                _shown(slower["REGRESSION"], checks // 4),
-                _shown(little["REGRESSION"], checks // 4),
+                share(same["REGRESSION"], checks),
+                share(same["INCONCLUSIVE"], checks),
+                share(covered, checks),
+                share(slower["REGRESSION"], checks // 4),
+                share(little["REGRESSION"], checks // 4),
             ]
         )
     heads = [

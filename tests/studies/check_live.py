@@ -1,0 +1,272 @@
+"""``envbench check`` on trial, live: equal arms, and arms with a slowdown planted in them.
+
+    python tests/studies/check_live.py                 # all of it; goes on where it was stopped
+    python tests/studies/check_live.py --at-most 2 --results build/trial     # a try
+
+Each check is the command itself, with real workers: MuJoCo's Ant by ``for-loop``, in interpreters
+of which one is slower (``planted.py``); and the cells of the laptop's profile in equal arms, as
+noise for ``check_traces.py`` to replay. What was made is a line of ``checks.jsonl`` beside the
+checks' own raw records; a check that has its line is not made again, and one that was stopped in
+its midst goes on. In the end the table of docs/check.md is made, from the raw records.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, median
+
+import click
+import msgspec
+from document import fill, share
+from planted import TASK, make_arm
+from tabulate import tabulate
+
+from envbench import checking, store
+from envbench.model import Check, Pair
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "results" / "studies" / "check-live"
+ARMS = ROOT / "build" / "check-live"
+CELL = ("--env", "gym", "--task", TASK, "--backend", "for-loop", "--numenv", "1")
+VERDICTS = ("REGRESSION", "PASS", "IMPROVEMENT", "INCONCLUSIVE", "BROKEN")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """So many checks of one kind. ``quantity`` is the one that was made slower."""
+
+    name: str
+    title: str
+    checks: int
+    quantity: str = ""
+    cells: tuple[str, ...] = CELL
+
+
+STUDIES = (
+    Study(name="same", title="nothing (A/A)", checks=30),
+    Study(name="step", title="every step + 5 %", checks=20, quantity="steps"),
+    Study(name="reset", title="every reset + 50 %", checks=5, quantity="reset"),
+    Study(name="start", title="start-up + 50 %", checks=5, quantity="start-up"),
+    Study(
+        name="cells", title="nothing, six cells", checks=5, cells=("--machine", "laptop")
+    ),  # noise for check_traces.py
+)
+
+
+class Made(msgspec.Struct, frozen=True, kw_only=True):
+    """A check that has come to its end. ``whole``: in one call, so that ``seconds`` are its."""
+
+    study: str
+    seed: int
+    seconds: float
+    whole: bool
+    exit_code: int
+    file: str
+
+
+# ---------------------------------------------------------------- making them
+
+
+def make_all(results: Path, studies: Sequence[Study], at_most: int) -> None:
+    results.mkdir(parents=True, exist_ok=True)
+    todo = list(missing(results, studies, at_most))
+    for number, (study, seed) in enumerate(todo, start=1):
+        arms = make_arms(study, results)
+        click.echo(f"[{number}/{len(todo)}] {study.title}, seed {seed} … ", nl=False)
+        made = one_check(results, study, seed, arms)
+        with (results / "checks.jsonl").open("ab") as file:
+            file.write(msgspec.json.encode(made) + b"\n")
+        click.echo(f"exit code {made.exit_code} after {made.seconds:.0f} s")
+
+
+def missing(results: Path, studies: Sequence[Study], at_most: int) -> Iterator[tuple[Study, int]]:
+    """What is not on disk yet. No two checks share a seed."""
+    done = {(made.study, made.seed) for made in all_made(results)}
+    for study in studies:
+        first = 1000 * STUDIES.index(study)
+        for seed in range(first, first + min(study.checks, at_most)):
+            if (study.name, seed) not in done:
+                yield study, seed
+
+
+def make_arms(study: Study, results: Path) -> tuple[str, ...]:
+    """The options that name the two interpreters, relative to ``ARMS``."""
+    if study.name == "cells":
+        return ()
+    make_arm(ARMS / "baseline")
+    if study.name == "same":
+        make_arm(ARMS / "same")
+    elif study.name == "step":
+        make_arm(ARMS / "step", step=0.05)
+    elif study.name == "reset":
+        make_arm(ARMS / "reset", reset=0.5)
+    else:
+        make_arm(ARMS / "start", start=round(0.5 * usual_start_s(results), 3))
+    return ("--baseline-python", "baseline/bin/python", "--candidate-python",
+            f"{study.name}/bin/python")  # fmt: skip
+
+
+def usual_start_s(results: Path) -> float:
+    """Seconds of the baseline's start-up in all equal checks of that cell."""
+    times = [
+        pair.baseline.times
+        for made in all_made(results)
+        if made.study == "same"
+        for pair in read(results / made.file)[1]
+    ]
+    known = [each.import_ns + each.build_ns for each in times if each is not None]
+    if not known:
+        raise SystemExit(
+            "how long a start-up takes is known from the equal checks: make them first"
+        )
+    return median(known) / 1e9
+
+
+def one_check(results: Path, study: Study, seed: int, arms: Sequence[str]) -> Made:
+    """One call of the command; ``SystemExit`` where it did not come to its end."""
+    ARMS.mkdir(parents=True, exist_ok=True)
+    asked = ["check", *study.cells, *arms, "--seed", str(seed), "--wait", "--json"]
+    before = set(store.files(results))
+    began = time.monotonic()
+    with subprocess.Popen(
+        [sys.executable, "-m", "envbench", *asked, "--results", os.path.relpath(results, ARMS)],
+        cwd=ARMS,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            out, err = process.communicate()
+        except KeyboardInterrupt:  # it heard of it, too
+            process.communicate()
+            raise SystemExit("Stopped. The same command goes on from here.") from None
+    if process.returncode not in (0, 1, 4) or not out.strip():
+        raise SystemExit(f"exit code {process.returncode}:\n{err[-2000:]}")
+    document = json.loads(out)
+    path = next(path for path in store.files(results) if document["check"] in path.read_text())
+    return Made(
+        study=study.name,
+        seed=seed,
+        seconds=round(time.monotonic() - began, 1),
+        whole=path not in before,
+        exit_code=process.returncode,
+        file=str(path.relative_to(results)),
+    )
+
+
+# ---------------------------------------------------------------- what is on disk
+
+
+def all_made(results: Path) -> list[Made]:
+    path = results / "checks.jsonl"
+    lines = path.read_bytes().splitlines() if path.exists() else []
+    return [msgspec.json.decode(line, type=Made) for line in lines]
+
+
+def read(path: Path) -> tuple[Check, list[Pair]]:
+    """A check and its pairs, from its raw records."""
+    records = [record for _, record in store.read(path).records]
+    (check,) = (record for record in records if isinstance(record, Check))
+    return check, [record for record in records if isinstance(record, Pair)]
+
+
+# ---------------------------------------------------------------- the table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    verdict: str
+    slower: list[str]
+    ratio: float  # of steps a second, or of the cost that was planted
+    stages: int
+    seconds: float | None  # None where it was stopped in between
+
+
+def outcomes(results: Path, study: Study) -> list[Outcome]:
+    found = []
+    for made in (each for each in all_made(results) if each.study == study.name):
+        check, pairs = read(results / made.file)
+        for cell in check.cells:
+            verdict = checking.verdict(check, pairs, cell)
+            stages = verdict.stages
+            found.append(
+                Outcome(
+                    verdict=verdict.verdict,
+                    slower=verdict.slower,
+                    ratio=stages[0][study.quantity or "steps"].ratio if stages else float("nan"),
+                    stages=len(stages),
+                    seconds=made.seconds if made.whole and len(check.cells) == 1 else None,
+                )
+            )
+    return found
+
+
+def row(study: Study, found: Sequence[Outcome]) -> list[str]:
+    hits = sum(
+        each.verdict == "REGRESSION" and (not study.quantity or study.quantity in each.slower)
+        for each in found
+    )
+    others = sorted({name for each in found for name in each.slower} - {study.quantity})
+    rest = [
+        f"{count} {verdict}"
+        for verdict in VERDICTS[1:]
+        if (count := sum(each.verdict == verdict for each in found))
+    ]
+    return [
+        study.title,
+        str(len(found)),
+        f"{hits}: {share(hits, len(found), 1)}",
+        ", ".join(rest) or "-",
+        f"{fmean(each.ratio for each in found):.3f}",
+        ", ".join(others) or "-",
+    ]
+
+
+def table(results: Path) -> str:
+    found = {study: outcomes(results, study) for study in STUDIES}
+    heads = ["planted", "checks of a cell", "REGRESSION, exact 95 % bounds", "other verdicts",
+             "candidate / baseline", "also named"]  # fmt: skip
+    rows = [row(study, each) for study, each in found.items() if each]
+    text = tabulate(rows, heads, tablefmt="github", disable_numparse=True)
+    return f"{text}\n\n{durations([each for group in found.values() for each in group])}"
+
+
+def durations(found: Sequence[Outcome]) -> str:
+    def told(stages: int, what: str) -> str:
+        known = [each.seconds for each in found if each.stages == stages and each.seconds]
+        if not known:
+            return f"{what}: none yet."
+        return (
+            f"{what}: {median(known):.0f} s in the middle, {max(known):.0f} s at most "
+            f"({len(known)} calls of the whole command)."
+        )
+
+    return f"{told(1, 'A check without an alarm')} {told(2, 'One with an alarm, tried again')}"
+
+
+@click.command()
+@click.option("--results", type=click.Path(path_type=Path), default=RESULTS)
+@click.option("--at-most", default=1000, help="Checks of each study.")
+@click.option("--only", help="The names of studies: same,step,reset,start,cells.")
+@click.option("--table", "only_table", is_flag=True, help="Make none; only the table.")
+def main(results: Path, at_most: int, only: str | None, only_table: bool) -> None:
+    """Makes what is missing, and the table of docs/check.md."""
+    names = only.split(",") if only else [study.name for study in STUDIES]
+    results = results.absolute()
+    if not only_table:
+        make_all(results, [study for study in STUDIES if study.name in names], at_most)
+    text = table(results)
+    click.echo(text)
+    if results == RESULTS:
+        fill("check-live", text)
+
+
+if __name__ == "__main__":
+    main()

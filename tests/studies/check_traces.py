@@ -1,0 +1,212 @@
+"""The rule of ``envbench check`` and the rules of pyperf, asv and benchstat on the same noise.
+
+    python tests/studies/check_traces.py [--results FOLDER]
+
+**Recorded**: the equal checks (A/A) that ``check_live.py`` made on a real machine, slice by slice.
+Each rule is given what one check measured of one cell, ten processes a side, and reads of it what
+its tool would (``other_rules.py``). *In turn*: both sides as measured, by turns. *One after
+the other*: the old side of a check and the new side of the cell's next check, some minutes later,
+which is how those tools measure by default. A slowdown is put in by making each time of the new
+side longer. Ours decides by a second stage: the next check of the cell, with its sides exchanged.
+Nothing in this is drawn by chance: it prints its table again.
+
+**Simulated**: the lines of noise of ``check_simulated.py``, seeded.
+
+Bounds are exact (Clopper-Pearson, 95 %) for checks that are independent; of recorded ones,
+neighbours share measurements where a rule takes two of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from check_live import RESULTS, all_made, read
+from check_simulated import CORES, KINDS, OFFSETS, slices
+from document import fill, share
+from other_rules import RULES, Rule, Side
+from tabulate import tabulate
+
+from envbench import regression
+from envbench.check_plan import DEFAULT_PAIRS
+from envbench.model import Pair, Windows
+
+OURS = "envbench check"
+SLOWDOWNS = (0.0, 0.02, 0.05)  # of the rate
+STORED = regression.Rule()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trace:
+    """One cell of one check: times a step, a list a process."""
+
+    old: Side
+    new: Side
+
+    def exchanged(self) -> Trace:
+        return Trace(old=self.new, new=self.old)
+
+    def slower(self, slowdown: float) -> Trace:
+        new = [[time / (1 - slowdown) for time in each] for each in self.new]
+        return Trace(old=self.old, new=new)
+
+
+Checks = Sequence[tuple[Trace, Trace]]
+Asked = Callable[[Trace, Trace], bool]  # a check, the next one -> is the new side told slower?
+
+
+def ours(first: Trace, second: Trace) -> bool:
+    stages = [
+        regression.stage([known(*sides) for sides in zip(t.old, t.new, strict=True)], STORED)
+        for t in (first, second)
+    ]
+    return all(stage.verdict == "REGRESSION" for stage in stages)
+
+
+def known(old: Sequence[float], new: Sequence[float]) -> float:
+    effect = regression.effect(old, new)
+    assert effect is not None
+    return effect
+
+
+def in_turn(rule: Rule) -> Asked:
+    return lambda first, _: rule(first.old, first.new)
+
+
+def one_after_the_other(rule: Rule) -> Asked:
+    return lambda first, second: rule(first.old, second.new)
+
+
+# ---------------------------------------------------------------- recorded
+
+
+def recorded(results: Path) -> dict[str, list[Trace]]:
+    """By cell, in the order in which they were measured."""
+    traces: dict[str, list[Trace]] = {}
+    for made in all_made(results):
+        if made.study not in ("same", "cells"):
+            continue
+        check, pairs = read(results / made.file)
+        for cell in check.cells:
+            own = [pair for pair in pairs if pair.cell == cell and pair.stage == 1]
+            if len(own) == check.pairs and not any(map(failed, own)):
+                old = [times(pair.baseline.measured) for pair in own]
+                new = [times(pair.candidate.measured) for pair in own]
+                traces.setdefault(cell.key, []).append(Trace(old=old, new=new))
+    return {key: each for key, each in traces.items() if len(each) > 1}
+
+
+def failed(pair: Pair) -> bool:
+    return pair.baseline.failure is not None or pair.candidate.failure is not None
+
+
+def times(windows: Windows) -> list[float]:
+    return [ns / max(1, steps) for ns, steps in zip(windows.ns, windows.steps, strict=True)]
+
+
+def neighbours(traces: dict[str, list[Trace]]) -> list[tuple[Trace, Trace]]:
+    """Each check with the cell's next one."""
+    return [pair for each in traces.values() for pair in pairwise(each)]
+
+
+def found(asked: Asked, checks: Checks, slowdown: float) -> tuple[int, int]:
+    hits = [asked(first.slower(slowdown), second.slower(slowdown)) for first, second in checks]
+    return sum(hits), len(hits)
+
+
+def ours_found(checks: Checks, slowdown: float) -> tuple[int, int]:
+    """The next check with its sides exchanged stands for stage two: they are equal."""
+    return found(ours, [(first, second.exchanged()) for first, second in checks], slowdown)
+
+
+def precisely(traces: dict[str, list[Trace]], checks: int = 6) -> dict[str, list[Trace]]:
+    """As many pairs as ``--precise`` makes, out of six checks of a cell each."""
+    joined = {
+        key: [
+            Trace(
+                old=[side for trace in each[k : k + checks] for side in trace.old],
+                new=[side for trace in each[k : k + checks] for side in trace.new],
+            )
+            for k in range(0, len(each) - checks + 1, checks)
+        ]
+        for key, each in traces.items()
+    }
+    return {key: each for key, each in joined.items() if len(each) > 1}
+
+
+def recorded_table(traces: dict[str, list[Trace]]) -> str:
+    heads = ["rule", "sides measured", "checks", "told slower: equal sides",
+             *(f"{100 * s:.0f} % slower" for s in SLOWDOWNS[1:])]  # fmt: skip
+    rows = []
+
+    def add(name: str, how: str, counted: Callable[[float], tuple[int, int]]) -> None:
+        told = [counted(slowdown) for slowdown in SLOWDOWNS]
+        rows.append([name, how, str(told[0][1]), *(share(*each, 1) for each in told)])
+
+    checks, precise = neighbours(traces), neighbours(precisely(traces))
+    add(OURS, "in turn", lambda slowdown: ours_found(checks, slowdown))
+    if precise:
+        add(f"{OURS} --precise", "in turn", lambda slowdown: ours_found(precise, slowdown))
+    for name, rule in RULES.items():
+        add(name, "in turn", lambda s, rule=rule: found(in_turn(rule), checks, s))
+        add(name, "one after the other",
+            lambda s, rule=rule: found(one_after_the_other(rule), checks, s))  # fmt: skip
+    return tabulate(rows, heads, tablefmt="github", disable_numparse=True)
+
+
+# ---------------------------------------------------------------- simulated
+
+
+def simulated(rng: Any, kind: str, slowdown: float, checks: int) -> Checks:
+    """So many checks, each with a second stage of its own."""
+    made, turns = slices(rng, kind, 2 * checks * DEFAULT_PAIRS, slowdown)
+    half = made.shape[1] // 2
+    old, new = (
+        made[turns == side].reshape(2 * checks, DEFAULT_PAIRS, half).tolist() for side in (0, 1)
+    )
+    traces = [Trace(old=a, new=b) for a, b in zip(old, new, strict=True)]
+    return list(zip(traces[::2], traces[1::2], strict=True))
+
+
+def simulated_table(checks: int, seed: int) -> str:
+    names = [OURS, *RULES]
+    heads = ["noise", *(f"{name}: {what}" for what in ("false", "5 %") for name in names)]
+    rows = []
+    for number, kind in enumerate([*KINDS, OFFSETS, CORES]):
+        rng = np.random.default_rng([seed, number])
+        row = [kind]
+        for slowdown in (0.0, 0.05):
+            made = simulated(rng, kind, slowdown, checks)
+            counts = [found(ours, made, 0.0)]
+            counts += [found(in_turn(rule), made, 0.0) for rule in RULES.values()]
+            row += [share(*each, 1) for each in counts]
+        rows.append(row)
+    return tabulate(rows, heads, tablefmt="github", disable_numparse=True)
+
+
+@click.command()
+@click.option("--results", type=click.Path(path_type=Path), default=RESULTS)
+@click.option("--checks", default=1000, show_default=True, help="Simulated, a line.")
+@click.option("--seed", default=1, show_default=True)
+def main(results: Path, checks: int, seed: int) -> None:
+    """Prints the tables, and puts them into docs/check.md."""
+    traces = recorded(results)
+    parts = {"rules-simulated": simulated_table(checks, seed)}
+    if traces:
+        count = sum(map(len, traces.values()))
+        cells = ", ".join(f"{key} ({len(each)})" for key, each in traces.items())
+        text = f"{recorded_table(traces)}\n\n{count} checks of equal sides: {cells}."
+        parts["rules-recorded"] = text
+    for name, text in parts.items():
+        click.echo(f"{text}\n")
+        if name == "rules-simulated" or results.absolute() == RESULTS:
+            fill(name, text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,204 @@
+"""The studies of ``check`` count rightly: other tools' rules, resuming, tables, planted arms."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from place import ROOT
+
+STUDIES = ROOT / "tests" / "studies"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def scripts() -> Iterator[None]:
+    """They import each other as scripts do."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(STUDIES))
+        yield
+
+
+def side(*levels: float) -> list[list[float]]:
+    """A process a level, of ten slices that differ a little."""
+    return [[level * (1 + k / 1000) for k in range(10)] for level in levels]
+
+
+STEADY = [1.0 + k / 500 for k in range(10)]
+
+
+def at(factor: float) -> list[list[float]]:
+    """The same ten processes, each a little off the others, slower by that factor."""
+    return side(*(factor * level + 1e-6 for level in STEADY))
+
+
+@pytest.mark.parametrize(
+    ("name", "factor", "told"),
+    [
+        ("pyperf compare_to", 1.0, False),
+        ("pyperf compare_to", 1.02, True),
+        ("pyperf compare_to", 0.9, False),  # faster is not slower
+        ("asv continuous", 1.05, False),  # under its factor, however sure
+        ("asv continuous", 1.15, True),
+        ("asv continuous", 0.8, False),
+        ("benchstat", 1.0, False),
+        ("benchstat", 1.05, True),
+        ("benchstat", 0.9, False),
+    ],
+)
+def test_other_tools_rules_tell_what_they_would(name: str, factor: float, told: bool) -> None:
+    from other_rules import RULES
+
+    assert RULES[name](at(1.0), at(factor)) is told
+
+
+def test_pyperfs_score_is_the_t_test_of_equal_variances() -> None:
+    from other_rules import pyperf
+    from scipy.stats import ttest_ind
+
+    old = side(1.0, 1.1, 0.9)
+    for factor in (1.05, 1.08, 1.1, 1.12, 1.15, 1.3):
+        new = side(*(factor * x for x in (1.0, 1.1, 0.9)))
+        flat = [[x for each in s for x in each[:3]] for s in (old, new)]
+        significant = ttest_ind(*flat, equal_var=True).pvalue < 0.05
+        assert pyperf(old, new) is bool(significant)
+
+
+def test_what_both_sides_met_is_no_change_to_ours_and_is_to_others() -> None:
+    from check_traces import Trace, ours
+    from other_rules import pyperf
+
+    weather = [1.0, 3.0] * 5
+    equal = Trace(old=side(*weather), new=side(*(level * 1.0001 for level in weather)))
+    slower = equal.slower(0.05)
+    assert not ours(equal, equal)
+    assert ours(slower, slower)
+    assert not ours(slower, equal)  # the second stage decides
+    assert not pyperf(slower.old, slower.new)  # lost in the weather
+
+
+def test_exact_bounds_are_clopper_and_pearsons() -> None:
+    from document import bounds, share
+
+    assert bounds(0, 30) == pytest.approx((0, 0.1157), abs=1e-4)  # a table's
+    assert bounds(19, 20) == pytest.approx((0.7513, 0.9987), abs=1e-4)
+    assert share(0, 30, 1) == "0.0 % (0.0–11.6)"
+    assert share(0, 0) == "-"
+
+
+def test_a_table_goes_between_its_markers(tmp_path: Path) -> None:
+    from document import fill
+
+    page = tmp_path / "page.md"
+    page.write_text("a\n<!-- study: x -->\nold\n<!-- study: x -->\nb\n")
+    for _ in range(2):
+        fill("x", "| \\1 |", page)
+        assert page.read_text() == ("a\n<!-- study: x -->\n\n| \\1 |\n\n<!-- study: x -->\nb\n")
+    with pytest.raises(SystemExit, match="study: y"):
+        fill("y", "", page)
+
+
+def test_the_docs_have_a_place_for_every_table() -> None:
+    page = (ROOT / "docs" / "check.md").read_text()
+    for name in ("check-live", "rules-recorded", "rules-simulated"):
+        assert page.count(f"<!-- study: {name} -->") == 2
+
+
+# ---------------------------------------------------------------- the live study
+
+
+def test_a_check_that_is_on_record_is_not_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import check_live
+
+    asked: list[tuple[str, int]] = []
+
+    def made(results: Path, study: Any, seed: int, arms: Any) -> Any:
+        asked.append((study.name, seed))
+        if len(asked) == 4:
+            raise SystemExit("Stopped.")
+        return check_live.Made(
+            study=study.name, seed=seed, seconds=60.0, whole=True, exit_code=0, file="m/f.jsonl"
+        )
+
+    monkeypatch.setattr(check_live, "one_check", made)
+    monkeypatch.setattr(check_live, "make_arms", lambda *_: ())
+    studies = check_live.STUDIES[:2]
+    with pytest.raises(SystemExit):
+        check_live.make_all(tmp_path, studies, at_most=3)
+    assert asked == [("same", 0), ("same", 1), ("same", 2), ("step", 1000)]
+    asked.clear()
+    check_live.make_all(tmp_path, studies, at_most=3)
+    assert asked == [("step", 1000), ("step", 1001), ("step", 1002)]
+    asked.clear()
+    check_live.make_all(tmp_path, studies, at_most=3)
+    assert asked == []
+
+
+def test_found_is_a_regression_in_what_was_planted() -> None:
+    from check_live import Outcome, Study, row
+
+    study = Study(name="x", title="reset", checks=4, quantity="reset")
+
+    def outcome(verdict: str, *slower: str) -> Outcome:
+        return Outcome(verdict=verdict, slower=[*slower], ratio=0.7, stages=2, seconds=100.0)
+
+    told = row(
+        study,
+        [
+            outcome("REGRESSION", "reset"),
+            outcome("REGRESSION", "reset", "memory"),
+            outcome("REGRESSION", "steps"),  # not what was planted
+            outcome("INCONCLUSIVE"),
+        ],
+    )
+    assert told[1] == "4"
+    assert told[2].startswith("2: 50.0 %")
+    assert told[3:] == ["1 INCONCLUSIVE", "0.700", "memory, steps"]
+
+
+@pytest.mark.slow
+def test_a_planted_arm_takes_as_much_longer_as_it_says(tmp_path: Path) -> None:
+    from planted import make_arm
+
+    code = (
+        "import time, numpy as np; began = time.perf_counter(); import gymnasium, paced_ant\n"
+        "took = time.perf_counter() - began\n"
+        "from gymnasium.vector import SyncVectorEnv\n"
+        "envs = SyncVectorEnv([lambda: gymnasium.make('PacedAnt-v0')])\n"
+        "def least(call, times):\n"
+        "    spent = []\n"
+        "    for _ in range(times):\n"
+        "        began = time.perf_counter(); call(); spent.append(time.perf_counter() - began)\n"
+        "    return min(spent)\n"
+        "action = np.zeros((1, 8), np.float32)\n"
+        "print(took, least(envs.reset, 300), least(lambda: envs.step(action), 3000))\n"
+    )
+
+    def paces(name: str, **longer: float) -> list[float]:
+        make_arm(tmp_path / name, **longer)
+        python = tmp_path / name / "bin" / "python"
+        asked = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True)
+        assert asked.returncode == 0, asked.stderr
+        return [float(word) for word in asked.stdout.split()]
+
+    start, reset, step = paces("usual")
+    longer_start, longer_reset, longer_step = paces("longer", step=0.5, reset=1.0, start=1.0)
+    assert longer_start > 1.0 > start
+    assert longer_reset / reset == pytest.approx(2, rel=0.3)  # the least of many: other load apart
+    assert longer_step / step == pytest.approx(1.5, rel=0.2)
+    module = tmp_path / "longer" / "paced" / "paced_ant.py"
+    written = module.stat().st_mtime_ns
+    make_arm(tmp_path / "longer", step=0.5, reset=1.0, start=1.0)
+    assert module.stat().st_mtime_ns == written  # so that a stopped check can be gone on with
+
+
+def test_the_scripts_say_how_they_are_called() -> None:
+    for name in ("check_live", "check_traces", "check_simulated"):
+        words = [sys.executable, STUDIES / f"{name}.py", "--help"]
+        asked = subprocess.run(words, capture_output=True, text=True, check=True)
+        assert "Usage" in asked.stdout
