@@ -285,6 +285,15 @@ def test_bad_input_is_refused_before_anything_runs(here: Path, words: list[str],
     assert planned.exit_code == 2  # nor is it planned
 
 
+def test_results_that_cannot_be_kept_are_told_before_an_arm_is_made(here: Path) -> None:
+    (here / "results").write_text("in the way")
+    words = ["check", "--env", "atari", "--backend", "for-loop", "--numenv", "1"]
+    done = CliRunner().invoke(envbench, [*words, "--baseline", "there-is-no-such-package==1"])
+    assert done.exit_code == 1
+    assert "cannot write results to results" in done.stderr
+    assert "no-such-package" not in done.stderr  # nor was it looked for
+
+
 # ---------------------------------------------------------------- arms
 
 

@@ -90,6 +90,7 @@ def test_an_arm_that_fails_breaks_the_cell_and_no_figure_is_made_of_the_rest() -
     own[3] = msgspec.structs.replace(own[3], candidate=side(failure=make_failure()))
     found = verdict(CHECK, own, CELL)
     assert (found.verdict, list(found.failures), found.stages) == ("BROKEN", ["candidate"], [])
+    assert "candidate failed: the worker died" in markdown(CHECK, [found])
     assert findings(CHECK, own) == {}
 
 

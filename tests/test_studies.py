@@ -9,9 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from made_records import make_cell, make_windows
 from place import ROOT
 
+from envbench.model import ArmFact, Check, Pair, Side
+
 STUDIES = ROOT / "tests" / "studies"
+ARM = ArmFact(source="a", worker="w")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -78,6 +82,53 @@ def test_what_both_sides_met_is_no_change_to_ours_and_is_to_others() -> None:
     assert ours(slower, slower)
     assert not ours(slower, equal)  # the second stage decides
     assert not pyperf(slower.old, slower.new)  # lost in the weather
+
+
+def test_recorded_checks_are_replayed_cell_by_cell_and_planted_ones_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import check_traces
+    from check_live import Made
+
+    cell = make_cell()
+
+    def made(study: str, seed: int) -> Made:
+        return Made(study=study, seed=seed, seconds=1.0, whole=True, exit_code=0, file=str(seed))
+
+    def process(ns: int) -> Side:
+        return Side(runtime="", measured=make_windows([100] * 8, ns=ns))
+
+    def read(path: Path) -> tuple[Check, list[Pair]]:
+        check = Check(
+            check_id=path.name, cells=[cell], baseline=ARM, candidate=ARM, pairs=10, blocks=4,
+            slice_s=0.1, margin=0.01, tolerance=0.05, cost_tolerance=0.25, false_alarm=0.001,
+            seed=0, fingerprint="f", started_utc="x", command=[], envbench_version="0",
+        )  # fmt: skip
+        pairs = [
+            Pair(
+                pair_id=str(k), check_id=path.name, stage=1, number=k, cell=cell, seed=k,
+                turns=[], started_utc="x", baseline=process(10**6 * (k + 1)),
+                candidate=process(10**6 * (k + 1) + k),
+            )
+            for k in range(10)
+        ]  # fmt: skip
+        return check, pairs[:9] if path.name == "2" else pairs  # the third was stopped
+
+    monkeypatch.setattr(
+        check_traces, "all_made", lambda _: [*(made("same", k) for k in range(4)), made("step", 9)]
+    )
+    monkeypatch.setattr(check_traces, "read", read)
+    (traces,) = check_traces.recorded(Path()).values()
+    assert len(traces) == 3
+    assert traces[0].old[1] == [20_000.0] * 8  # nanoseconds a step
+    assert traces[0].slower(0.05).new[1][0] == pytest.approx((2 * 10**6 + 1) / 100 / 0.95)
+    checks = check_traces.neighbours({"x": traces})
+    assert check_traces.ours_found(checks, 0.0) == (0, 2)
+    assert check_traces.ours_found(checks, 0.05) == (2, 2)
+    lines = check_traces.recorded_table({"x": traces}).splitlines()
+    assert lines[2].startswith("| envbench check")
+    assert "100.0 %" in lines[2]
+    assert len(lines) == 2 + 1 + 2 * 3  # no --precise out of so few
 
 
 def test_exact_bounds_are_clopper_and_pearsons() -> None:

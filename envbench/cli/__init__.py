@@ -101,5 +101,5 @@ def envbench() -> None:
     envbench report                                               fills results/README.md
 
     Exit codes: 0 fine; 1 a failed cell, a full disk, a held lock; 2 wrong usage; 3 a named
-    backend cannot run here; 130 and 143 interrupted.
+    backend cannot run here; 4 check could not tell; 130 and 143 interrupted.
     """
