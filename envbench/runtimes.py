@@ -69,7 +69,8 @@ def parse_overrides(texts: Iterable[str]) -> dict[str, str]:
         name, equals, path = text.partition("=")
         if not equals or not path:
             raise UsageError(f"--python takes BACKEND=PATH, not {text!r}.")
-        overrides[backends.get(name).name] = interpreter(path, "--python")
+        backend = backends.get(name)  # an unknown name is told first
+        overrides[backend.name] = interpreter(path, "--python")
     return overrides
 
 
