@@ -67,6 +67,7 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ROMs of the ale-py beside envbench; ``by_hand`` says how a person gets a library that no
     installer can. ``accelerator``: it steps thousands of environments in one
     program, on a GPU where there is one, and has the accelerators' ladder and table.
+    ``own_engine``: it simulates a model of its own, which is led but compared with nobody's.
     ``many_processes``: its environments step in processes of their own. ``one_thread``: all of
     it steps in one thread, so that a check keeps both arms to one core. ``systems`` are
     ``sys.platform`` values, empty: all.
@@ -79,6 +80,7 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     library: str
     kind: Kind = "env"
     accelerator: bool = False
+    own_engine: bool = False
     many_processes: bool = False
     one_thread: bool = False
     requirements: list[str] = []

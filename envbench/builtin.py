@@ -253,6 +253,7 @@ BUILT_IN = [
         "Brax",
         "brax_env:Brax",
         "brax",
+        own_engine=True,
         requirements=["brax==0.14.*", "jax==0.10.*"],
         gpu_requirements=["jax[cuda12]"],
         settings=[_PIPELINE, _MODE],
@@ -262,6 +263,7 @@ BUILT_IN = [
         "Isaac Gym",
         "isaac_gym:IsaacGym",
         "isaacgym",
+        own_engine=True,
         systems=["linux"],
         by_hand="On a machine with an NVIDIA GPU: Isaac Gym Preview 4 from "
         "https://developer.nvidia.com/isaac-gym and https://github.com/isaac-sim/IsaacGymEnvs into "
@@ -301,6 +303,7 @@ BUILT_IN = [
         "genesis_scene:Genesis",
         "genesis",
         kind="physics",
+        own_engine=True,
         requirements=["genesis-world==1.4.*", "torch", "gymnasium"],
         python="3.11",
         repeats=2,

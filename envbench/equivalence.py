@@ -25,7 +25,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from envbench.model import Agreement, Audit, Family, Kind
+from envbench.model import Agreement, Audit, Cell, Family, Kind
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,6 +62,7 @@ STACK = 4  # frames
 LEAST_LED = 100  # steps: for half of them an ant that is left alone may still move
 LEAST_MOVEMENT = 0.6  # of the reference's, of each environment (docs/verify.md)
 MOST_REPEATED = {"f": 0.02, "u": 0.5}  # of an environment's steps, by kind of number
+MOST_APART = 1e-4  # of environments that do the same
 ANT_STATE = 27  # of Ant's observation: 13 positions and 14 velocities, before contact forces
 
 
@@ -116,6 +117,8 @@ def compare(family: Family, kind: Kind, reference: str, led: Trace, own: Trace) 
         reward_distances=[_finite(x) for x in rewards],
         same_ends=not len(other_ends),
         first_other_end=int(other_ends[0]) if len(other_ends) else None,
+        ends=int(own.ended[:steps].sum()),
+        reference_ends=int(led.ended[:steps].sum()),
         # Where all that is led has to agree, that says more.
         late_movement=_late_movement(a, b) if STANDARDS[family, kind].steps < LEAST_LED else None,
     )
@@ -157,9 +160,14 @@ def agreed(standard: Standard, found: Agreement) -> int:
 def equal(standard: Standard, found: Agreement) -> bool | None:
     """Did as many steps agree as the standard asks for? None: too few were led to tell."""
     same = agreed(standard, found)
-    if same < min(standard.steps, len(found.distances)):
+    if same < min(standard.steps, len(found.distances)) or never_ends(found):
         return False
     return True if len(found.distances) >= asked(standard) else None
+
+
+def never_ends(found: Agreement) -> bool:
+    """Does no episode end, where the reference's did?"""
+    return found.ends == 0 and bool(found.reference_ends)
 
 
 def asked(standard: Standard) -> int:
@@ -167,12 +175,19 @@ def asked(standard: Standard) -> int:
     return max(standard.steps, LEAST_LED)
 
 
-def responds(trace: Trace) -> bool:
-    """Do observations change from step to step, and do different actions make them different?
+def together(steps: int, cell: Cell) -> int:
+    """In how many of the led steps every environment gets the first one's action: the first half.
+    None, where actions are constant."""
+    return 0 if cell.settings.get("actions") == "constant" else steps // 2
 
-    What a backend must do even where there is no reference to follow. It needs two environments.
-    No simulated robot stands exactly where it stood; a game's screen sometimes does. What is no
-    number is no observation, and one step shows no change.
+
+def responds(trace: Trace, together: int) -> bool:
+    """Do observations follow the actions, and nothing else?
+
+    What a backend must do even where there is no reference to follow: environments that start
+    alike and do the same (in the first ``together`` steps) look the same, and otherwise not; it
+    needs two. No simulated robot stands exactly where it stood; a game's screen sometimes does.
+    What is no number is no observation.
     """
     import numpy as np
 
@@ -180,10 +195,11 @@ def responds(trace: Trace) -> bool:
     flat = trace.observations.reshape(steps, environments, math.prod(trace.observations.shape[2:]))
     if steps < 2 or not flat.size or (flat.dtype.kind == "f" and not np.isfinite(flat).all()):
         return False
+    alike = np.abs(np.diff(flat[:together].astype(np.float64), axis=1)).max(initial=0.0)
     repeated = (flat[1:] == flat[:-1]).all(axis=2).mean(axis=0)  # of each environment
     moves = bool(repeated.max(initial=0.0) <= MOST_REPEATED.get(flat.dtype.kind, 0.5))
-    differ = flat.shape[1] < 2 or bool((flat[:, 0] != flat[:, 1]).any())
-    return moves and differ
+    differ = (flat[together:, 1:] != flat[together:, :1]).any(axis=(0, 2)).all()
+    return moves and bool(alike <= MOST_APART and differ)
 
 
 def counted(audit: Audit, frame_skip: float) -> bool | None:

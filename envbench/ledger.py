@@ -68,6 +68,9 @@ REFERENCE: dict[tuple[Family, Kind], dict[str, Any]] = {
 }
 
 
+# What a step computes all the same: it is told, and does not make it other work.
+TOLD = {"engine", "contact_forces", "precision", "observation_dtype", *_RETURNS}
+
 # Of another task than the family's default, what its reference has whatever the task.
 ANY_TASK = {
     "atari": {*_ATARI, *_RETURNS, "observation_shape", "observation_dtype"},
@@ -93,6 +96,12 @@ def differences(
         for name, pair in found.items()
         if (pair[0] is None and pair[1] == "unknown") or (pair[0] is not None and not _same(*pair))
     }
+
+
+def other_work(family: Family, kind: Kind, work: Mapping[str, Any], *, task: str = "") -> set[str]:
+    """The names in which a backend says that its step computes something else."""
+    apart = differences(family, kind, work, task=task)
+    return {name for name, (_, own) in apart.items() if own != "unknown"} - TOLD
 
 
 def _same(wanted: Any, found: Any) -> bool:

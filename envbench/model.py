@@ -124,6 +124,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     protocol: Protocol
     verify: Verify = Verify()
     cpus: list[Int] = []  # the cores that the worker keeps to; empty: all that it may use
+    together: Int = 0  # verify: steps in which every environment gets the first one's action
     turns: str = ""  # a named pipe that orders slices one by one; empty: windows back to back
 
 
@@ -304,7 +305,10 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     reward_distances: list[float]
     same_ends: bool  # episodes ended in the same steps
     first_other_end: Int | None = None  # the first step, from 0, in which they did not
-    late_movement: float | None = None  # from step to step in the second half, over the reference's
+    ends: Int | None = None  # episodes that ended in what was led
+    reference_ends: Int | None = None
+    # of its stillest environment, from step to step in the second half, over the reference's
+    late_movement: float | None = None
 
 
 class Verification(
@@ -313,7 +317,9 @@ class Verification(
     """What was found out about one backend's work (``envbench verify``). Raw facts only.
 
     ``agreement`` is None where the reference cannot be followed: another engine, or a library that
-    cannot be led. ``responds``: observations change from step to step, and with the actions.
+    cannot be led. ``responds``: observations are numbers that change from step to step, the same
+    in all environments while their actions are, and others as soon as these are; None where the
+    environments were not led, and for a task of one's own, which may stand still.
     """
 
     schema: Int = SCHEMA

@@ -139,7 +139,8 @@ class BackendContract:
         results = reply.audit.steps + reply.audit.resets
         assert results >= reply.audit.calls * self.numenv, "it received less than it was asked for"
         if reply.trace is not None and self.family != "gym" and not cell.variant:
-            assert equivalence.responds(equivalence.read_trace(reply.trace))
+            trace = equivalence.read_trace(reply.trace)
+            assert equivalence.responds(trace, equivalence.together(len(trace.rewards), cell))
 
     def test_leaves_no_process_behind(self) -> None:
         self.measured()
@@ -189,7 +190,8 @@ def verified(
     and the trace of ``lock_steps`` (``reply.trace``, an ``.npz``). Asserts that it went well."""
     cell = _cell(backend, family, task, numenv, settings or {})
     amount = Verify(lock_steps=lock_steps, audit_calls=calls)
-    job = _order(cell, backend, mode="verify", seed=seed, verify=amount)
+    together = equivalence.together(lock_steps, cell)
+    job = _order(cell, backend, mode="verify", seed=seed, verify=amount, together=together)
     reply = _executed(job, backend, overrides or {}, environment or {})
     assert reply.ok, reply.failure
     return reply

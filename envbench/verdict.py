@@ -46,7 +46,7 @@ def judge(found: Verification) -> Verdict:
         differences=differences,
         refused=refused,
         unequal=same is False,
-        badge=_badge(counted, same and _same_work(found), refused=refused),
+        badge=_badge(counted if _led(found) else None, same and _same_work(found), refused=refused),
         follows=_follows(found),
     )
 
@@ -61,7 +61,9 @@ def _badge(counted: bool | None, same: bool | None, *, refused: bool) -> Mark:
 
 def _same_work(found: Verification) -> bool:
     """Do its settings leave its work as it is? What differs may lie outside what is compared."""
-    return backends.same_work(found.cell.backend, found.cell.shown)
+    cell = found.cell
+    told = ledger.other_work(cell.env, cell.kind, found.work, task=cell.task)
+    return backends.same_work(cell.backend, cell.shown) and not told
 
 
 def _audit(found: Verification) -> tuple[bool | None, str]:
@@ -71,8 +73,19 @@ def _audit(found: Verification) -> tuple[bool | None, str]:
     counted = equivalence.counted(audit, skip)
     claimed = f"{audit.steps * skip:,.10g}"
     if counted:
-        return True, f"{claimed} frames, counted twice"
+        return True, f"{claimed} frames of {_environments(found)}, counted twice"
     return False, f"claims {claimed} frames, its environments made {audit.frames:,.10g}"
+
+
+def _environments(found: Verification) -> str:
+    numenv = found.cell.numenv
+    return "1 environment" if numenv == 1 else f"{numenv} environments"
+
+
+def _led(found: Verification) -> bool:
+    """Did anybody see what its environments do? A ceiling has nothing to show."""
+    seen = found.responds is not None or found.agreement is not None
+    return seen or found.cell.kind == "ceiling"
 
 
 def _follows(found: Verification) -> bool:
@@ -90,8 +103,10 @@ def _lock_step(found: Verification) -> tuple[bool | None, str]:
         return True, "the others are compared with it"
     if found.cell.kind == "ceiling":
         return None, "not applicable: the engine alone"
+    if not _led(found):
+        return None, "it was not led: nobody saw that it follows its actions"
     if found.agreement is None or standard is None:
-        return None, "not applicable: it cannot be led, or is another engine"
+        return None, "not applicable: another engine, which follows its actions"
     steps = equivalence.agreed(standard, found.agreement)
     total = len(found.agreement.distances)
     apart = max(found.agreement.distances[: max(steps, 1)], default=0.0)
@@ -102,6 +117,9 @@ def _lock_step(found: Verification) -> tuple[bool | None, str]:
     if same:
         exactly = "exactly" if apart == 0 else f"within {apart:.2g}{unit}"
         return True, f"equal {exactly} for {steps} of {total} steps (asked: {standard.steps})"
+    if equivalence.never_ends(found.agreement):
+        ends = found.agreement.reference_ends
+        return False, f"no episode of it ends, where {ends} of the reference's do"
     if found.agreement.first_other_end == steps:
         return False, f"parts at step {steps + 1}: an episode ends there on one side only"
     if found.agreement.distances[steps] <= standard.tolerance:
@@ -115,8 +133,7 @@ def _differences(found: Verification) -> list[str]:
     cell = found.cell
     apart = ledger.differences(cell.env, cell.kind, found.work, task=cell.task)
     return [
-        f"{name} {_shown(own)} (reference {_shown(wanted)})"
-        for name, (wanted, own) in apart.items()
+        f"{name} {_shown(own)} (asked: {_shown(wanted)})" for name, (wanted, own) in apart.items()
     ]
 
 

@@ -35,8 +35,16 @@ class Verifier:
     def check(self, cell: Cell) -> tuple[Verification, RuntimeFact | None]:
         """What was found out about one cell's work; a failure of its worker is a finding too."""
         now = datetime.now(UTC)
+        together = equivalence.together(self.verify.lock_steps, cell)
         reply = runner.execute(
-            order(cell, mode="verify", run_id="verify", seed=self.seed, verify=self.verify),
+            order(
+                cell,
+                mode="verify",
+                run_id="verify",
+                seed=self.seed,
+                verify=self.verify,
+                together=together,
+            ),
             python=self.ready[cell.env, cell.backend].python,
             environment={**os.environ, **runtimes.environment(get(cell.backend), cell.settings)},
         )
@@ -54,7 +62,9 @@ class Verifier:
             audit=reply.audit,
             agreement=agreement,
             # A task of one's own may rightly stand still.
-            responds=None if trace is None or cell.env == "gym" else equivalence.responds(trace),
+            responds=None
+            if trace is None or cell.env == "gym"
+            else equivalence.responds(trace, together),
             work=reply.facts.get("work", {}),
             failure=trouble,
         )
@@ -75,7 +85,7 @@ class Verifier:
         self, cell: Cell, trace: Trace | None, trouble: Failure | None
     ) -> tuple[Agreement | None, Failure | None]:
         standard = STANDARDS.get((cell.env, cell.kind))
-        if trace is None or standard is None:
+        if trace is None or standard is None or get(cell.backend).own_engine:
             return None, trouble
         led = self._traces.get((_group(cell), standard.reference))
         if led is None or (cell.backend == standard.reference and not cell.variant):

@@ -43,8 +43,10 @@ CHEATS = Path(__file__).parent / "fixtures" / "cheats"
 
 def trace(seed: int = 0, steps: int = 100, shape: tuple[int, ...] = (27,)) -> Trace:
     rng = np.random.default_rng(seed)
+    observations = rng.normal(size=(steps, 2, *shape))
+    observations[: steps // 2] = observations[: steps // 2, :1]
     return Trace(
-        observations=rng.normal(size=(steps, 2, *shape)),
+        observations=observations,
         rewards=rng.normal(size=(steps, 2)),
         ended=np.zeros((steps, 2), np.bool_),
     )
@@ -166,15 +168,16 @@ def test_a_trace_is_never_a_pickle() -> None:
 
 def test_an_environment_that_stands_still_or_is_deaf_does_not_respond() -> None:
     moving = trace()
-    assert responds(moving)
+    assert responds(moving, 50)
+    assert not responds(moving, 51)  # what does the same looks the same
     still = replace(moving, observations=np.zeros((100, 2, 5)))
-    assert not responds(still)
+    assert not responds(still, 50)
     deaf = replace(moving, observations=np.repeat(moving.observations[:, :1], 2, axis=1))
-    assert not responds(deaf)
+    assert not responds(deaf, 50)
     lost = moving.observations.copy()
     lost[5:] = np.nan
     for none in (lost, moving.observations[:1], moving.observations[:0], lost[:, :, :0]):
-        assert not responds(replace(moving, observations=none))
+        assert not responds(replace(moving, observations=none), 50)
 
 
 @pytest.mark.parametrize(
@@ -215,7 +218,7 @@ def test_another_task_is_not_held_against_the_default_ones_time_steps() -> None:
 def test_equal_work_bears_a_tick() -> None:
     verdict = judge(found())
     assert (verdict.badge, verdict.refused, verdict.unequal) == ("✓", False, False)
-    assert verdict.audit == "80 frames, counted twice"
+    assert verdict.audit == "80 frames of 1 environment, counted twice"
     assert verdict.lock_step == "equal exactly for 200 of 200 steps (asked: 200)"
 
 
@@ -231,6 +234,31 @@ def test_a_claim_that_differs_is_refused() -> None:
     verdict = judge(found(audit=Audit(calls=10, steps=40, resets=0, frames=80.0)))
     assert (verdict.badge, verdict.refused) == ("✗", True)
     assert verdict.audit == "claims 160 frames, its environments made 80"
+
+
+def test_what_was_not_led_is_not_verified() -> None:
+    verdict = judge(found(agreement=None, responds=None))
+    assert (verdict.badge, verdict.refused, verdict.unequal) == ("–", False, False)
+    assert "not led" in verdict.lock_step
+
+
+def test_what_says_that_it_computes_something_else_is_not_equal() -> None:
+    work = dict(ledger.REFERENCE["atari", "env"])
+    assert judge(found(work=work)).badge == "✓"
+    assert judge(found(work={**work, "stack": 1})).badge == "≠"
+    told = {**work, "autoreset": "same-step", "returned_to": "device", "observation_dtype": "int8"}
+    assert judge(found(work=told)).badge == "✓"
+    del work["max_pool"]  # unknown
+    assert judge(found(work=work)).badge == "✓"
+
+
+def test_an_engine_whose_episodes_never_end_is_not_equal() -> None:
+    endless = msgspec.structs.replace(found().agreement, ends=0, reference_ends=3)
+    verdict = judge(found(agreement=endless))
+    assert (verdict.badge, verdict.unequal) == ("≠", True)
+    assert verdict.lock_step == "no episode of it ends, where 3 of the reference's do"
+    some = msgspec.structs.replace(found().agreement, ends=1, reference_ends=3)
+    assert judge(found(agreement=some)).badge == "✓"
 
 
 def test_another_engine_is_told_and_not_refused() -> None:
@@ -262,7 +290,7 @@ def test_the_report_bears_a_badge_and_a_footnote_for_each_verified_row() -> None
     text = table(found())
     assert "| Equal work" in text.splitlines()[0]
     assert "✓<sup>" in text
-    assert "Does the reference's work: 80 frames, counted twice; equal exactly" in text
+    assert "work: 80 frames of 1 environment, counted twice; equal exactly" in text
     assert "**3200.00**" in text
 
 
@@ -315,6 +343,12 @@ def test_a_figure_of_other_packages_than_were_verified_says_so() -> None:
     for order in ([same, later], [later, same]):
         assert told not in table(*order)
         assert "✓" in table(*order)
+    # Of these the newest: another worker may ask more.
+    stricter = found(
+        runtime="runtime", worker="another", started_utc="2025-11-22T10:00:00Z", responds=False
+    )
+    for order in ([same, stricter], [stricter, same]):
+        assert "No figure" in table(*order)
 
 
 @pytest.mark.parametrize(
@@ -377,6 +411,10 @@ def cheats(monkeypatch: pytest.MonkeyPatch) -> dict[str, backends.Backend]:
         "ignores-late": "IgnoresLate",
         "ignores-late-in-all-but-one": "IgnoresLateInAllButOne",
         "ignores-most": "IgnoresMost",
+        "acts-on-its-own": "ActsOnItsOwn",
+        "never-ends": "NeverEnds",
+        "is-not-led": "IsNotLed",
+        "admits-to-less": "AdmitsToLess",
         "led-for-a-few-steps": "LedForAFewSteps",
         "loses-numbers": "LosesNumbers",
         "stale": "Stale",
@@ -402,22 +440,25 @@ CAUGHT = {
     "halves-long-runs": ("✗", "its environments made"),
     "halves-windows": ("✗", "its environments made"),
     "loses-numbers": ("✗", "do not follow the actions"),
-    "led-for-a-few-steps": ("≠", "led for 5 steps only"),
+    "ignores-late": ("✗", "do not follow the actions"),
+    "ignores-late-in-all-but-one": ("✗", "do not follow the actions"),
+    "acts-on-its-own": ("✗", "do not follow the actions"),
+    "is-not-led": ("–", "not led"),
+    "admits-to-less": ("≠", "counted twice"),
+    "led-for-a-few-steps": ("✗", "do not follow the actions"),
     "makes-none": ("✗", "claims 0 frames"),
 }
 # A game's screen may stand still: there it is the reference that tells them.
 BY_FAMILY = {
     "atari": {
-        "ignores-late": ("≠", "parts at step"),
-        "ignores-late-in-all-but-one": ("≠", "parts at step"),
         "ignores-most": ("≠", "parts at step"),
         "stale": ("≠", "parts at step"),
+        "never-ends": ("✓", "counted twice"),  # no game ends in 200 steps
     },
     "mujoco": {
-        "ignores-late": ("✗", "do not follow the actions"),
-        "ignores-late-in-all-but-one": ("✗", "do not follow the actions"),
         "ignores-most": ("✗", "do not follow the actions"),
         "stale": ("✗", "do not follow the actions"),
+        "never-ends": ("≠", "no episode of it ends"),
     },
 }
 
@@ -460,7 +501,7 @@ def test_the_command_compares_records_and_shows_in_the_report(place: Place) -> N
     assert place.run("run", *task, "--total-step", 50, "--repeats", 1).code == 0
     report = place.run("report", "--output", "-")
     assert "| Equal work" in report.out
-    assert "contact\\_forces yes (reference no)" in report.out
+    assert "contact\\_forces yes (asked: no)" in report.out
 
 
 @slow

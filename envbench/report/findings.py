@@ -49,33 +49,40 @@ def newest(
     shown: Iterable[Measured],
     runtimes: Mapping[str, RuntimeFact],
 ) -> tuple[dict[Row, Verification], set[Row]]:
-    """About each row's work the newest finding that was made as the row was measured, else the
-    newest of all, be it that it could not be verified; and the rows where it is such another."""
+    """About each row's work the newest finding about just the packages that were measured, else the
+    newest of all, be it that it could not be verified; and the rows where it is about others, or
+    made by another worker than measured.
+
+    A later worker asks more: what it found takes the place of what an earlier one did.
+    """
     measured: dict[Row, list[Measured]] = defaultdict(list)
     for each in shown:
         measured[row_of(each.summary.cell)].append(each)
     verified: dict[Row, Verification] = {}
-    stale: set[Row] = set()
+    elsewhere: set[Row] = set()
     for found in sorted(findings, key=lambda found: found.started_utc):
         row = row_of(found.cell)
-        other = any(_otherwise(each, found, runtimes) for each in measured[row])
-        if row in verified and other and row not in stale:
+        others = any(_of_others(each, found, runtimes) for each in measured[row])
+        if others and row in verified and row not in elsewhere:
             continue
         verified[row] = found
-        stale = stale | {row} if other else stale - {row}
-    return verified, stale
+        elsewhere = elsewhere | {row} if others else elsewhere - {row}
+    by_another = {
+        row
+        for row, found in verified.items()
+        if any(each.plan.worker != found.worker for each in measured[row])
+    }
+    return verified, elsewhere | by_another
 
 
-def _otherwise(
+def _of_others(
     found: Measured, verified: Verification, runtimes: Mapping[str, RuntimeFact]
 ) -> bool:
-    """Was it measured by another worker, Python or version of a package than it was verified with?
+    """Was it measured by another Python or version of a package than it was verified with?
 
     A package that only one of the two runtimes has does not count, nor one that nobody measures
     with.
     """
-    if found.plan.worker != verified.worker:
-        return True
     here, there = runtimes.get(found.runtime), runtimes.get(verified.runtime)
     if here is None or there is None:
         return found.runtime != verified.runtime

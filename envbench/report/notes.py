@@ -38,7 +38,7 @@ MARKS = {
     "✓": "Does the reference's work",
     "≠": "Does other work than the reference",
     "✗": "Refused",
-    "–": "Not counted a second way",
+    "–": "Not verified",
 }
 
 

@@ -11,6 +11,8 @@ from typing import Any, Iterator, List
 
 import numpy as np
 
+from envbench_worker.contract import Job
+
 BATCHES = 1024
 BANK_BYTES = 8 * 2**20  # larger banks would measure the cache, not the environment
 
@@ -39,6 +41,17 @@ def bank(space: Any, numenv: int, seed: int, source: str, batched_space: Any = N
         return [first]
     length = int(min(BATCHES, max(16, BANK_BYTES // max(first.nbytes, 1))))
     return [first] + [_batch(space, numenv, rng) for _ in range(length - 1)]
+
+
+def of_job(space: Any, job: Job, batched_space: Any = None) -> List[Any]:
+    """The bank of a job. Where environments are led ``together`` at first, so many of its batches
+    have every environment do what the first does."""
+    source = job.settings.get("actions", "bank")
+    batches = bank(space, job.numenv, job.seed, source, batched_space)
+    for batch in batches[: job.together]:
+        if isinstance(batch, np.ndarray):
+            batch[:] = batch[0]
+    return batches
 
 
 def forever(batches: List[Any]) -> Iterator[Any]:

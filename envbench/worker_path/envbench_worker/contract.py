@@ -24,6 +24,7 @@ class Job(NamedTuple):
     frame_skip: float
     settings: Dict[str, Any]  # every setting of the backend, defaults filled in
     seed: int
+    together: int = 0  # verify: batches in which every environment gets the first one's action
 
 
 class Counts(NamedTuple):
@@ -106,9 +107,9 @@ class Adapter(ABC):
         """Verify: the first ``calls`` batches of the seeded actions, from the fixed start.
 
         The fixed start is without noise: MuJoCo's initial state (for physics, at rest in it), an
-        Atari game after one no-op. Environment i gets column i of the k-th batch as its k-th
-        action, however results arrive. For physics an observation is qpos and qvel in one row and
-        a reward is zero. None where the library cannot be led.
+        Atari game after one no-op; the same for all environments. Environment i gets column i of
+        the k-th batch as its k-th action, however results arrive. For physics an observation is
+        qpos and qvel in one row and a reward is zero. None where the library cannot be led.
         """
         return None
 

@@ -45,7 +45,7 @@ class AleVector(Adapter):
         self.envs = self._make(job.env_instances, job.numenv, noop_max)
         _, info = self.envs.reset(seed=seeds)
         space = self.envs.single_action_space
-        self.bank = actions.bank(space, job.numenv, job.seed, job.settings["actions"])
+        self.bank = actions.of_job(space, job)
         self.batches = actions.forever(self.bank)
         self.ready = info["env_id"]  # who gets the next actions
         self.over = np.ones(job.env_instances, dtype=np.bool_)  # whose next result only resets

@@ -6,7 +6,7 @@ result is a transition. The pipelines mjx and generalized make 5 substeps of 0.0
 control step of 0.05 s, spring and positional 10 of 0.005 s; all compute in float32. Brax's ant
 observes 27 numbers, no contact forces.
 
-Brax's models and solvers are its own: following another engine's environments does not apply.
+Brax's models and solvers are its own: what they do is not compared with another engine's.
 
 Source: ``brax/envs/__init__.py``, ``envs/ant.py``, ``envs/wrappers/training.py`` of Brax 0.14.
 """
@@ -24,7 +24,7 @@ from brax import envs
 from jax import numpy as jnp
 
 from envbench_worker.adapters.jax_batch import JaxBatch
-from envbench_worker.contract import Counts, Job, UnknownTaskError
+from envbench_worker.contract import Counts, Job, Trace, UnknownTaskError
 
 MAX_STEPS = 1000
 FRAME_S = 0.01
@@ -93,9 +93,18 @@ class Brax(JaxBatch):
 
     def start(self) -> Any:
         state = jax.jit(self.envs.reset)(jax.random.key(self.job.seed))
+        if self.job.mode == "verify":
+            state = self._all_as_the_first(state)
         self.began = np.zeros(self.job.numenv)
         self.lasted = 0
         return state
+
+    def _all_as_the_first(self, state: Any) -> Any:
+        """A fixed start: Brax draws a little noise for each environment."""
+        numenv = self.job.numenv
+        return jax.tree.map(
+            lambda x: jnp.broadcast_to(x[:1], x.shape) if x.shape[:1] == (numenv,) else x, state
+        )
 
     def motors(self) -> Any:
         return Actions((self.envs.action_size,))
@@ -121,6 +130,14 @@ class Brax(JaxBatch):
         self.lasted = int(tally.lasted)
         self.finite = self.finite and bool(np.isfinite(tally.returned))
         return Counts(calls * self.job.numenv, int(tally.ended))
+
+    def follow(self, calls: int) -> Trace:
+        """By ``run`` itself, one call at a time: what is seen is the program that is timed."""
+        rows = []
+        for _ in range(calls):
+            self.run(1)
+            rows.append(jax.device_get((self.state.obs, self.state.reward, self.state.done > 0)))
+        return Trace(*(np.stack(each) for each in zip(*rows)))
 
     def _elapsed(self) -> Any:
         """Steps into each episode under way: Brax's counter starts anew after ``done``."""

@@ -39,7 +39,7 @@ class EnvPool(Adapter):
         if job.mode == "verify":
             self.pool = envpool_audit.Watched(self.pool, self._work())
         space = self.pool.action_space
-        self.bank = actions.bank(space, job.numenv, job.seed, job.settings["actions"])
+        self.bank = actions.of_job(space, job)
         self.batches = actions.forever(self.bank)
         self.held: Any = []
 

@@ -23,7 +23,7 @@ import torch
 from envbench_worker import actions
 from envbench_worker.adapters import ant_model
 from envbench_worker.adapters.ant_model import SUBSTEPS, TIMESTEP_S
-from envbench_worker.contract import Adapter, Counts
+from envbench_worker.contract import Adapter, Counts, Trace
 
 
 class Genesis(Adapter):
@@ -55,7 +55,7 @@ class Genesis(Adapter):
         joints = [model.joint(joint).name for joint in model.actuator_trnid[:, 0]]
         self.dofs = [self.ant.get_joint(name).dofs_idx_local[0] for name in joints]
         gear = model.actuator_gear[:, 0].astype(np.float32)
-        drawn = actions.bank(ant_model.motors(model), job.numenv, job.seed, "bank")
+        drawn = actions.of_job(ant_model.motors(model), job)
         self.bank = [self._on_host(batch * gear) for batch in drawn]
         self.batches = actions.forever(self.bank)
 
@@ -78,6 +78,14 @@ class Genesis(Adapter):
     def _time(self) -> Any:
         """Simulated seconds of each world, by Genesis."""
         return self.scene.get_time().cpu().numpy().copy()
+
+    def follow(self, calls: int) -> Trace:
+        rows = []
+        for _ in range(calls):
+            self.run(1)
+            rows.append(self._state().cpu().numpy().copy())
+        shape = (calls, self.job.numenv)
+        return Trace(np.stack(rows), np.zeros(shape), np.zeros(shape, dtype=np.bool_))
 
     def recount(self) -> float:
         return ant_model.whole_frames(self._time() - self.began)

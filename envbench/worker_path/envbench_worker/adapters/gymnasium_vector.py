@@ -45,8 +45,7 @@ class GymnasiumVector(Adapter):
         self.envs = self.make_vector()
         self.envs.reset(seed=job.seed)
         space = self.envs.single_action_space
-        source = job.settings["actions"]
-        self.bank = actions.bank(space, job.numenv, job.seed, source, self.envs.action_space)
+        self.bank = actions.of_job(space, job, self.envs.action_space)
         self.batches = actions.forever(self.bank)
         self.held: Any = []
         self.ended = 0  # environments whose next step only resets

@@ -48,7 +48,7 @@ class IsaacGym(Adapter):
         self.envs.reset()
         if job.mode == "verify":
             self.envs = Watched(self.envs)
-        drawn = actions.bank(self.envs.action_space, job.numenv, job.seed, "bank")
+        drawn = actions.of_job(self.envs.action_space, job)
         self.bank = [self._on_host(batch) for batch in drawn]
         self.batches = actions.forever(self.bank)
         self.over = torch.zeros_like(self.envs.reset_buf)  # episodes, by environment

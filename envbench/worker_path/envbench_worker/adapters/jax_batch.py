@@ -64,7 +64,7 @@ class JaxBatch(Adapter):
     def build(self) -> None:
         job = self.job
         self.make()
-        self.bank = actions.bank(self.motors(), job.numenv, job.seed, "bank")
+        self.bank = actions.of_job(self.motors(), job)
         self.scan = job.settings["mode"] == "scan"
         self.first_calls = CHUNK if self.scan else 1
         self.on_device = jax.device_put(np.stack(self.bank)) if self.scan else None

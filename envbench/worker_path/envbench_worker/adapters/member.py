@@ -46,8 +46,7 @@ class Member(Adapter):
 
     def columns(self, space: Any) -> List[Any]:
         """This process's part of each batch of the whole job's actions."""
-        whole = self.whole
-        bank = actions.bank(space, whole.numenv, whole.seed, whole.settings.get("actions", "bank"))
+        bank = actions.of_job(space, self.whole)
         return [batch[self.first : self.first + self.job.numenv] for batch in bank]
 
 

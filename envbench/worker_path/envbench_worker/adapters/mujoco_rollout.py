@@ -38,7 +38,7 @@ class MujocoRollout(Adapter):
         # A pool of one would only be a hand-over more: 0 is the calling thread.
         self.pool = rollout.Rollout(nthread=self.threads if self.threads > 1 else 0)
         self.datas = [mujoco.MjData(self.model) for _ in range(self.threads)]
-        self.bank = actions.bank(ant_model.motors(self.model), job.numenv, job.seed, "bank")
+        self.bank = actions.of_job(ant_model.motors(self.model), job)
         self.controls = cycle(_sequences(self.bank, job.settings["horizon"]))
         self.states = np.tile(self._rest(), (job.numenv, 1, 1))
         self.began = self.states[:, -1, TIME]

@@ -42,7 +42,7 @@ class MujocoWarp(Adapter):
         self.model = mjw.put_model(self.host_model)
         self.model.opt.warn_overflow = 0  # kernels would print; what they note is read in facts
         self.data = mjw.put_data(self.host_model, mujoco.MjData(self.host_model), nworld=job.numenv)
-        drawn = actions.bank(ant_model.motors(self.host_model), job.numenv, job.seed, "bank")
+        drawn = actions.of_job(ant_model.motors(self.host_model), job)
         self.bank = [self._on_host(batch) for batch in drawn]
         self.batches = actions.forever(self.bank)
 

@@ -135,7 +135,7 @@ class SampleFactory(Adapter):
     def facts(self) -> Dict[str, Any]:
         job, cfg = self.job, self.cfg
         space, action_space = self.env_info.obs_space["obs"], self.env_info.action_space
-        bank = actions.bank(action_space, job.numenv, job.seed, "bank")
+        bank = actions.of_job(action_space, job)
         identifier, kwargs = gymnasium_tasks.gym_id(job)
         return {
             "observation_shape": list(space.shape),

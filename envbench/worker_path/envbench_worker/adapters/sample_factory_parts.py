@@ -150,7 +150,7 @@ class BankPolicy(ActorCritic):  # type: ignore[misc]
 
     def __init__(self, job: Job, cfg: Any, obs_space: Any, action_space: Any) -> None:
         super().__init__(obs_space, action_space, cfg)
-        bank = np.stack(actions.bank(action_space, job.numenv, job.seed, "bank"))
+        bank = np.stack(actions.of_job(action_space, job))
         self.numenv, self.batches = job.numenv, len(bank)
         # Sample Factory carries actions of any kind as float32.
         flat = torch.as_tensor(bank.astype(np.float32))
