@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from envbench.intervals import RUNS_FOR_INTERVAL, interval
-from envbench.model import Cell, Failure, Run
+from envbench.model import LARGEST_FPS, Cell, Failure, Run
 
 OTHER_LOAD_SHARE = 0.10  # of the machine's cores, taken by others while windows were open
 
@@ -103,10 +103,10 @@ def rate(run: Run) -> Rate:
             frames=steps * run.cell.frame_skip,
             disturbed=disturbed,
         )
-        sane = 0 < totals.frames / totals.seconds < math.inf
+        sane = 0 < totals.frames / totals.seconds <= LARGEST_FPS
     except OverflowError:
         sane = False
-    return totals if sane else Rate(invalid="its figure is zero, or no finite number")
+    return totals if sane else Rate(invalid="its figure is zero, or beyond what any machine does")
 
 
 def _impossible(run: Run) -> str:

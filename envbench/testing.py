@@ -183,14 +183,16 @@ def verified(
     lock_steps: int = 20,
     calls: int = 100,
     seed: int = 0,
+    together: int | None = None,
     overrides: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Reply:
     """What ``envbench verify`` is answered: the audit of ``calls`` vector steps (``reply.audit``)
-    and the trace of ``lock_steps`` (``reply.trace``, an ``.npz``). Asserts that it went well."""
+    and the trace of ``lock_steps`` (``reply.trace``, an ``.npz``), in the first ``together`` of
+    which (half of them by default) all environments do the same. Asserts that it went well."""
     cell = _cell(backend, family, task, numenv, settings or {})
     amount = Verify(lock_steps=lock_steps, audit_calls=calls)
-    together = equivalence.together(lock_steps, cell)
+    together = equivalence.together(lock_steps, cell) if together is None else together
     job = _order(cell, backend, mode="verify", seed=seed, verify=amount, together=together)
     reply = _executed(job, backend, overrides or {}, environment or {})
     assert reply.ok, reply.failure

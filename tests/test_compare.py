@@ -165,6 +165,20 @@ def test_other_work_is_told_and_has_no_verdict(given: dict[str, Any], says: str)
     assert found.geometric_mean is None
 
 
+def test_a_stand_in_that_verify_found_to_do_the_same_is_compared_and_told() -> None:
+    found = [
+        replace(each, badge="✓", ran=ran)
+        for each, ran in zip(
+            select([*plan("a", SLOW), *plan("b", FAST, "envpool-sync")]).measured,
+            ("", "Pong-v4"),
+            strict=True,
+        )
+    ]
+    (pair,) = compare(found[1:], found[:1], by_backend).pairs
+    assert (pair.unlike, pair.notes) == ({}, ["stand-in", "session"])
+    assert pair.verdict in ("faster", "slower")
+
+
 def test_machines_are_paired_by_row_and_number_and_their_hardware_is_told() -> None:
     there = plan("b", FAST, cell={"machine": "other"}, fingerprint=digest(OTHER))
     found = compare(select(plan("a", SLOW)).measured, select(there).measured, by_machine)

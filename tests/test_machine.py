@@ -355,6 +355,12 @@ def test_the_hosts_profile_is_named_after_its_hardware(
     assert made.fits(found)
 
 
+@given(cpu=st.text(max_size=400), gpus=st.lists(st.text(max_size=400), max_size=3))
+def test_a_strangers_hardware_makes_a_profile_whatever_its_text(cpu: str, gpus: list[str]) -> None:
+    made = profile_for_host(machine(cpu, 2, 2, tuple(gpus)))
+    assert parse_profile(valid_name(made.name), profile_toml(made).encode(), "x") == made
+
+
 printable = st.text(st.characters(categories=["L", "N", "P", "S", "Zs"]), max_size=120)
 
 

@@ -24,6 +24,7 @@ from made_records import (
 from envbench import store
 from envbench.cli import envbench
 from envbench.model import Published, RuntimeFact
+from envbench.report.html_tables import number
 
 CEILING = measured_plan({("ceiling", 12): 200}, plan_id="top", cell={"kind": "ceiling"})
 HERE = measured_plan({("for-loop", 1): 50, ("for-loop", 8): 40, ("envpool-async", 8): 90})
@@ -218,6 +219,15 @@ def test_figures_of_summaries_and_plots_lead_to_the_cell_that_opens(place: Path)
     assert drawn["EnvPool (async) at 8: 1,440.00 FPS (1,440–1,440)"] == f"#cell-{number}"
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("95 ms", 0.095), ("0.6 ms", 0.0006), ("6.2 s to 70.3 s", 6.2), ("under 0.1 ms", 0.0),
+     ("1,024 MiB", 1024.0), ("**20740.64** at 10", 20740.64), ("≠ 3", 3.0), ("not run", None)],
+)  # fmt: skip
+def test_a_column_sorts_by_what_its_texts_mean(text: str, value: float | None) -> None:
+    assert number(text) == (None if value is None else pytest.approx(value))
+
+
 def test_every_table_sorts_and_filters(place: Path) -> None:
     put([*HERE, *CEILING, make_refusal(make_cell("subprocess", 8))])
     _, page = made()
@@ -237,8 +247,8 @@ def test_a_table_has_its_badges_shares_and_footnotes(place: Path) -> None:
     text = Path("results/report.html").read_text()
     table = text[text.index("<h3>Atari - Laptop</h3>") : text.index("<svg")]
     assert ">Of ceiling</button>" in table
-    assert '<td data-value="25">25 %</td>' in table
-    told = "Refused: claims 400 frames, its environments made 4; not applicable"
+    assert '<td data-value="25.0">25 %</td>' in table
+    told = "Refused: claims 400 frames, its environments made 4; it was not led"
     assert re.search(rf'<td>✗<sup><a href="#table-\d+-c" title="{told}', table)
     assert re.search(r'id="table-\d+-a"><sup>a</sup> Fewer than five processes', table)
 

@@ -59,7 +59,7 @@ def report(
     if as_json and str(output) == "-":
         raise UsageError("--json and --output - would both write to stdout: choose one.")
     if wanted == "html":
-        if into or as_json:
+        if into or as_json or png:
             raise UsageError("--format html goes with --output and --check alone.")
         return _html(results, output or results / "report.html", check=check)
     selection = recorded(results).selection
@@ -142,7 +142,7 @@ def _compare(files: Mapping[Path, Filled], kinds: Sequence[Kind]) -> None:
     if count := sum(len(filled.misspelt) for filled in files.values()):
         markers = "a marker is" if count == 1 else f"{count} markers are"
         raise EnvbenchError(f"{markers} misspelt: the warnings above name the lines.")
-    _tell(old, files, "envbench report")
+    _tell(old, files, "envbench report --png" if "png" in kinds else "envbench report")
 
 
 def _differs(path: Path, text: str) -> bool:

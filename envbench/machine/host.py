@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 
+from msgspec.structs import replace
+
 from envbench.errors import UnknownName
 from envbench.machine.profile_file import CPU_SIZES, GPU_SIZES, Match, Profile, Table
 from envbench.machine.shelf import catalogue, profile
 from envbench.model import Fingerprint
+from envbench.text import one_line
 
 ATARI_ROWS = ("for-loop", "subprocess", "sample-factory", "envpool-sync", "envpool-async")
 MUJOCO_ROWS = (*ATARI_ROWS, "envpool-numa")
@@ -36,6 +39,7 @@ def choose(name: str | None, found: Fingerprint) -> Profile:
 
 def profile_for_host(found: Fingerprint) -> Profile:
     """A profile named after the hardware (``amd-epyc-2-core``), the same for equal hardware."""
+    found = _clean(found)
     cpu, share = _model(found), _share(found)
     ladder = default_ladder(found.usable_cpus)
     cards = "".join(f", {found.gpus.count(gpu)} x {gpu}" for gpu in dict.fromkeys(found.gpus))
@@ -61,6 +65,15 @@ def host_matches(found: Fingerprint) -> Match:
         cores=found.logical_cpus,
         usable=None if whole else found.usable_cpus,
         gpu=found.gpus[0] if found.gpus else None,
+    )
+
+
+def _clean(found: Fingerprint) -> Fingerprint:
+    """A fingerprint may come from a stranger's results, or from odd firmware."""
+    return replace(
+        found,
+        cpu=one_line(found.cpu, 300) or "unknown",
+        gpus=[one_line(gpu, 300) or "unknown" for gpu in found.gpus],
     )
 
 

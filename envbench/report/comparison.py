@@ -33,6 +33,8 @@ UNLIKE = {
 }
 NOTES = {
     "hardware": "measured on different hardware",
+    "stand-in": "the libraries ran tasks of other names, in which `envbench verify` found the same "
+    "work, but for what its table tells",
     "session": f"measured at different times, between which a machine drifts: there ~ is what "
     f"its interval and {100 * (DRIFT - 1):.0f} % more cannot tell from 1, and the mean's interval "
     "does not hold that drift",
@@ -152,12 +154,12 @@ def _unlike(first: Measured, second: Measured, by: By) -> dict[str, str]:
         found["frames"] = f"{one.frame_skip:g} and {other.frame_skip:g}"
     if one.kind != other.kind:
         found["kind"] = ""
-    if first.ran != second.ran:
+    badges = [first.badge, second.badge]
+    if first.ran != second.ran and badges != ["✓", "✓"]:
         found["task"] = f"{first.ran or one.task} and {second.ran or other.task}"
     same = [backends.same_work(cell.backend, cell.shown) for cell in (one, other)]
     if same[0] != same[1]:
         found["work"] = ""
-    badges = [each.badge for each in (first, second)]
     if "✗" in badges:
         found["refused"] = ""
     elif by is by_backend and "≠" in badges:
@@ -173,6 +175,8 @@ def _notes(first: Measured, second: Measured) -> list[str]:
     found = []
     if first.fingerprint != second.fingerprint:
         found.append("hardware")
+    if first.ran != second.ran and first.badge == second.badge == "✓":
+        found.append("stand-in")
     if first.plan_id != second.plan_id:
         found.append("session")
     return found

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markupsafe import Markup
 
-_NUMBER = re.compile(r"[*±]{0,2}(\d[\d,]*(?:\.\d+)?)(?=$|[\s*])")
+_NUMBER = re.compile(r"(?:≠ )?[*±]{0,2}(\d[\d,]*(?:\.\d+)?)(?=$|[\s*])")
 
 
 class Tables:
@@ -55,10 +55,9 @@ class Tables:
     def _entry(self, entry: Entry, marks: Mapping[str, str], *, opens: bool) -> dict[str, Any]:
         cell = None if entry.of is None else self._numbers.get(id(entry.of))
         text = _text(entry)
-        found = _NUMBER.match(text)
         return {
             "html": inline(text),
-            "value": entry.fps or (found[1].replace(",", "") if found else None),
+            "value": entry.fps or number(text),
             "best": entry.best,
             "cell": cell,
             "opens": opens,
@@ -71,6 +70,14 @@ class Tables:
             return False
         self._anchored.add(cell)
         return True
+
+
+def number(text: str) -> float | None:
+    """What a column is sorted by: the number that a text begins with, seconds where it says ms."""
+    if found := _NUMBER.match(text):
+        value = float(found[1].replace(",", ""))
+        return value / 1000 if text[found.end() :].startswith(" ms") else value
+    return 0.0 if text.startswith("under ") else None
 
 
 def _text(entry: Entry) -> str:

@@ -117,7 +117,8 @@ def of_table(
         return ""
     skips = sorted({float(found.summary.cell.frame_skip) for found in with_figures})
     opening = f"{OPENING}: steps per second × frame_skip ({', '.join(f'{s:g}' for s in skips)})."
-    sentences = [opening, *_in_flight(with_figures), *_stand_ins(with_figures)]
+    sentences = [opening, *_in_flight(with_figures), *_one_node(with_figures)]
+    sentences += _stand_ins(with_figures)
     sentences.append(_intervals(with_figures))
     sentences += _ceiling(ceiling, with_figures) if ceiling else []
     sentences += _machines(with_figures)
@@ -134,6 +135,19 @@ def _in_flight(measured: Sequence[Measured]) -> list[str]:
         if cell.env_instances != cell.numenv:
             ratios[found.label].append((cell.numenv, cell.env_instances))
     return [f"{markdown(label)} {_kept(pairs)}" for label, pairs in sorted(ratios.items())]
+
+
+def _one_node(measured: Sequence[Measured]) -> list[str]:
+    """Where a backend of several NUMA nodes found a single one."""
+    alone = [
+        found.label
+        for found in measured
+        if found.pools == 1 and "nodes" in found.summary.cell.settings
+    ]
+    return [
+        f"{markdown(label)} found one NUMA node: it is one pool, in a process of its own."
+        for label in dict.fromkeys(alone)
+    ]
 
 
 def _stand_ins(measured: Sequence[Measured]) -> list[str]:

@@ -79,7 +79,7 @@ def _top(subject: Subject) -> float | None:
 def _entries(found: Measured, subject: Subject) -> list[Entry]:
     thrift = found.summary.frames_per_cpu_s
     texts = [
-        f"**{_named(found)}**",
+        f"**{_named(found)}**{_in_flight(found)}",
         f"{_fps(found):.2f}",
         "" if thrift is None else f"{thrift:.0f}",
     ]
@@ -97,6 +97,11 @@ def _caveats(found: Measured, subject: Subject) -> tuple[str, ...]:
 
 def _named(found: Measured) -> str:
     return f"{markdown(found.label)} at {found.summary.cell.numenv}"
+
+
+def _in_flight(found: Measured) -> str:
+    cell = found.summary.cell
+    return "" if cell.env_instances == cell.numenv else f" ({cell.env_instances} in flight)"
 
 
 def _tied(found: Measured, best: Measured) -> bool:

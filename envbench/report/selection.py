@@ -57,6 +57,7 @@ class Measured:
     runtime: str  # hash of the interpreter and packages of its last run
     times: int = 1  # complete measurements of this cell on record, quick ones aside
     ran: str = ""  # the library's own task, where it is another than the one asked for
+    pools: int = 0  # processes that hold a part of its environments each; 0: it does not tell
     badge: str = ""  # of its row, by ``envbench verify``: ✓ ≠ ✗ –; "" where nobody has
     origins: tuple[Origin, ...] = ()  # where its runs stand, as far as that was told
 
@@ -242,6 +243,7 @@ def _measured(
         fingerprint=found,
         runtime=runs[-1].runtime,
         ran=ran(runs[-1]),
+        pools=_pools(runs[-1]),
         origins=tuple(origins[name] for name in summary.runs if name in origins),
     )
 
@@ -259,6 +261,11 @@ def ran(run: Run) -> str:
     arguments = given if isinstance(given, dict) else {}
     listed = ", ".join(f"{key}={value}" for key, value in arguments.items())
     return f"{task} ({listed})" if listed else task
+
+
+def _pools(run: Run) -> int:
+    told = run.facts.get("processes")
+    return len(told) if isinstance(told, list) else 0
 
 
 def _unfinished(plan: Plan, count: int) -> str:
