@@ -136,8 +136,9 @@ class Brax(JaxBatch):
         rows = []
         for _ in range(calls):
             self.run(1)
-            rows.append(jax.device_get((self.state.obs, self.state.reward, self.state.done > 0)))
-        return Trace(*(np.stack(each) for each in zip(*rows)))
+            rows.append(jax.device_get((self.state.obs, self.state.reward, self.state.done)))
+        observations, rewards, done = (np.stack(each) for each in zip(*rows))
+        return Trace(observations, rewards, done != 0)
 
     def _elapsed(self) -> Any:
         """Steps into each episode under way: Brax's counter starts anew after ``done``."""
