@@ -174,7 +174,8 @@ def _write(files: Mapping[Path, Filled], kinds: Sequence[Kind]) -> None:
             click.echo(f"wrote {drawn}", err=True)
         written = write_text(path, filled.text)
         count = "1 figure" if filled.figures == 1 else f"{filled.figures} figures"
-        click.echo(f"{'wrote' if written else 'unchanged:'} {path} ({count})", err=True)
+        told = f" ({count})" if filled.figures else ""  # a summary's are the tables' own
+        click.echo(f"{'wrote' if written else 'unchanged:'} {path}{told}", err=True)
 
 
 def _print_cells(measured: Iterable[Measured]) -> None:

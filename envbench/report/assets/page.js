@@ -25,11 +25,10 @@ function valueOf(row, column) {
   return value !== "" && !Number.isNaN(asNumber) ? asNumber : value;
 }
 
-function compare(a, b) {
-  if (a === "" || b === "") return (a === "") - (b === ""); // what is empty goes last
-  if (typeof a === "number" && typeof b === "number") return a - b;
-  return String(a).localeCompare(String(b), "en");
-}
+// Figures first, then words such as "not run", then what is empty: whichever way they are sorted.
+const kind = (value) => (typeof value === "number" ? 0 : value === "" ? 2 : 1);
+const ascending = (a, b) =>
+  typeof a === "number" ? a - b : a.localeCompare(b, "en", { numeric: true });
 
 function sortBy(button) {
   const head = button.closest("th");
@@ -38,10 +37,7 @@ function sortBy(button) {
   for (const other of head.parentElement.cells) other.removeAttribute("aria-sort");
   head.setAttribute("aria-sort", down ? "descending" : "ascending");
   const rows = [...body.rows].map((row) => [valueOf(row, head.cellIndex), row]);
-  rows.sort(([a], [b]) => {
-    const order = compare(a, b);
-    return a === "" || b === "" || !down ? order : -order;
-  });
+  rows.sort(([a], [b]) => kind(a) - kind(b) || (down ? ascending(b, a) : ascending(a, b)));
   body.append(...rows.map(([, row]) => row));
 }
 
@@ -173,3 +169,6 @@ for (const input of document.querySelectorAll("input[data-table]")) {
   filter(input); // what a browser kept of an earlier visit
 }
 addEventListener("hashchange", reveal);
+for (const link of document.querySelectorAll('a[href^="#cell-"]')) {
+  link.addEventListener("click", () => setTimeout(reveal)); // the same link a second time, too
+}
