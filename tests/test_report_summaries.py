@@ -144,7 +144,12 @@ def test_costs_are_those_of_the_most_environments() -> None:
         run={"times": times, "peak_memory_bytes": 2**30},
     )
     assert grid(block(records, "costs"), "Costs - Atari - Laptop") == {
-        "Costs - Atari - Laptop": ["Environments", "Start-up", "Compile and first step", "Host memory"],
+        "Costs - Atari - Laptop": [
+            "Environments",
+            "Start-up",
+            "Compile and first step",
+            "Host memory",
+        ],
         "For-loop": ["8", "1.5 s", "0.1 s", "1,024 MiB"],
     }
 
