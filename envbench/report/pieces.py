@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 from envbench.machine import Profile
@@ -19,7 +19,7 @@ from envbench.report.selection import Selection
 from envbench.report.subjects import FAMILY_TITLES, Subject, heading, subjects
 from envbench.report.table import Table, build
 
-MOST_PANELS = 12  # of a picture that a new page has by itself: more are more than a page
+MOST_PANELS = 12  # machines whose plots a page has by itself: more are more than anybody looks at
 OVERVIEW, PLOTS, DETAILS, PUBLISHED = "Overview", "Plots", "Details", "Published by others"
 CHAPTERS = [OVERVIEW, PLOTS, *FAMILY_TITLES.values(), DETAILS, PUBLISHED]
 
@@ -107,14 +107,17 @@ def galleries(found: Sequence[Subject]) -> list[Picture]:
 def _plots(
     found: Sequence[Subject], published: Sequence[Published], profiles: Mapping[str, Profile]
 ) -> list[Piece]:
-    """One a machine, family and task that has figures, measured or published."""
+    """One a machine, family and task that has figures, measured or published; a page has those of
+    what was measured by itself, while they are few."""
+    machines = Counter(_words(subject) for subject in found if subject.measured)
     made = []
     for subject in [*found, *_published_only(found, published, profiles)]:
         theirs = [each for each in published if not subject.section and _same(subject, each)]
         words = [*_words(subject), comment(subject.name) or "?"]
         drawn = picture(_slug(words), subject, theirs)
         if drawn.panels[0].curves:
-            made.append(_plot(words, drawn, page=bool(subject.measured)))
+            few = machines[_words(subject)] <= MOST_PANELS
+            made.append(_plot(words, drawn, page=bool(subject.measured) and few))
     return made
 
 
