@@ -14,6 +14,7 @@ observation, and how far apart still counts as equal, is a family's ``Standard``
   multiplies it: contact dynamics are chaotic, and equal physics part soon after. A skipped
   frame or another action is far outside of that in the first step (tests/test_verify.py). Ends of
   episodes have to be the same as long.
+  Later than that it is seen that they follow their actions (``responds``) and still move.
 * physics: qpos and qvel, the same way. Engines in single precision stay within 1e-5 until the
   first contact, where they build the friction pyramid along other axes, and part.
 """
@@ -129,9 +130,9 @@ def _late_movement(led: Array, own: Array) -> float | None:
     steps, over what ``led``'s go."""
     import numpy as np
 
-    half = len(led) // 2
     if len(led) < LEAST_LED:
         return None
+    half = len(led) // 2
     ours, theirs = (
         np.abs(np.diff(each[half:].astype(np.float64), axis=0)).mean(axis=(0, *range(2, each.ndim)))
         for each in (own, led)
@@ -176,8 +177,8 @@ def asked(standard: Standard) -> int:
 
 
 def together(steps: int, cell: Cell) -> int:
-    """In how many of the led steps every environment gets the first one's action: the first half.
-    None, where actions are constant."""
+    """In how many of the led steps every environment gets the first one's action: the first half;
+    in none where actions are constant."""
     return 0 if cell.settings.get("actions") == "constant" else steps // 2
 
 

@@ -15,8 +15,7 @@ from envbench.cli.options import (
     SETTINGS,
     TASK,
     WAIT,
-    NumEnvs,
-    joined,
+    numenv_option,
 )
 
 
@@ -34,7 +33,7 @@ def baseline() -> None:
 )
 @FAMILY
 @BACKENDS
-@click.option("--numenv", "--num-envs", type=NumEnvs(), multiple=True, callback=joined)
+@numenv_option("the profile's cells")
 @TASK
 @MACHINE
 @SETTINGS

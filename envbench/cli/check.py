@@ -25,9 +25,8 @@ from envbench.cli.options import (
     TASK,
     WAIT,
     Number,
-    NumEnvs,
     Seconds,
-    joined,
+    numenv_option,
 )
 
 Command = Callable[..., None]
@@ -68,14 +67,7 @@ def _arm_options(name: str, what: str) -> Callable[[Command], Command]:
 @_arm_options("candidate", "The new side")
 @FAMILY
 @BACKENDS
-@click.option(
-    "--numenv",
-    "--num-envs",
-    type=NumEnvs(),
-    multiple=True,
-    callback=joined,
-    help="Environments a vector step.  [default: the profile's cells]",
-)
+@numenv_option("the profile's cells")
 @TASK
 @MACHINE
 @SETTINGS

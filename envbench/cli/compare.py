@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envbench.cli.options import AS_JSON, RESULTS, complete_families, only_one
+from envbench.cli.options import AS_JSON, RESULTS, family_option, machine_option
 from envbench.errors import UnknownName, UsageError
 from envbench.model import FAMILIES
 
@@ -21,18 +21,8 @@ if TYPE_CHECKING:
 @click.argument("first", metavar="A")
 @click.argument("second", metavar="B")
 @RESULTS
-@click.option(
-    "--env",
-    "family",
-    multiple=True,
-    callback=only_one,
-    metavar="FAMILY",
-    shell_complete=complete_families,
-    help="This family only: atari, mujoco or gym.",
-)
-@click.option(
-    "--machine", multiple=True, callback=only_one, metavar="NAME", help="This machine only."
-)
+@family_option("This family only: atari, mujoco or gym.")
+@machine_option("This machine only.")
 @AS_JSON
 def compare(
     first: str, second: str, results: Path, family: str | None, machine: str | None, as_json: bool

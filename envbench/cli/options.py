@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -175,15 +176,47 @@ def complete_families(ctx: click.Context, param: click.Parameter, incomplete: st
 
 # ---------------------------------------------------------------- options of several commands
 
-FAMILY = click.option(
-    "--env",
-    "family",
-    multiple=True,
-    callback=only_one,
-    metavar="FAMILY",
-    shell_complete=complete_families,
-    help="atari, mujoco, or gym (a task of your own).  [default: atari and mujoco]",
-)
+Option = Callable[[Any], Any]
+
+
+def family_option(told: str) -> Option:
+    """``--env``: one family; ``told`` is what it does here."""
+    return click.option(
+        "--env",
+        "family",
+        multiple=True,
+        callback=only_one,
+        metavar="FAMILY",
+        shell_complete=complete_families,
+        help=told,
+    )
+
+
+def machine_option(told: str) -> Option:
+    """``--machine``: one profile; ``told`` is what it does here."""
+    return click.option(
+        "--machine",
+        multiple=True,
+        callback=only_one,
+        metavar="NAME",
+        shell_complete=complete_machines,
+        help=told,
+    )
+
+
+def numenv_option(default: str) -> Option:
+    """``--numenv``: numbers of environments; ``default`` is what leaving it out means here."""
+    return click.option(
+        "--numenv",
+        "--num-envs",
+        type=NumEnvs(),
+        multiple=True,
+        callback=joined,
+        help=f"Environments a vector step.  [default: {default}]",
+    )
+
+
+FAMILY = family_option("atari, mujoco, or gym (a task of your own).  [default: atari and mujoco]")
 BACKENDS = click.option(
     "--backend",
     "backend_names",
@@ -200,14 +233,7 @@ TASK = click.option(
     metavar="ID",
     help="Task id.  [default: Pong-v5, Ant-v3]",
 )
-MACHINE = click.option(
-    "--machine",
-    multiple=True,
-    callback=only_one,
-    metavar="NAME",
-    shell_complete=complete_machines,
-    help="Machine profile.  [default: the one that fits this machine]",
-)
+MACHINE = machine_option("Machine profile.  [default: the one that fits this machine]")
 SETTINGS = click.option(
     "--set",
     "given",

@@ -20,24 +20,16 @@ from envbench.cli.options import (
     TASK,
     WAIT,
     Cores,
-    NumEnvs,
     Seconds,
     complete_presets,
-    joined,
+    numenv_option,
 )
 
 
 @click.command()
 @FAMILY
 @BACKENDS
-@click.option(
-    "--numenv",
-    "--num-envs",
-    type=NumEnvs(),
-    multiple=True,
-    callback=joined,
-    help="Environments a vector step.  [default: the profile's ladder]",
-)
+@numenv_option("the profile's ladder")
 @TASK
 @MACHINE
 @click.option(
