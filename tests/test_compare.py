@@ -179,6 +179,15 @@ def test_a_stand_in_that_verify_found_to_do_the_same_is_compared_and_told() -> N
     assert pair.verdict in ("faster", "slower")
 
 
+def test_more_environments_in_flight_than_are_returned_are_told() -> None:
+    records = [*plan("a", SLOW), *plan("b", FAST, "envpool-async")]
+    measured = select(records).measured
+    found = compare(rows_of(measured, "for-loop"), rows_of(measured, "envpool-async"), by_backend)
+    assert "in-flight" in found.pairs[0].notes
+    same = compare(measured, measured, by_cell)
+    assert not any("in-flight" in pair.notes for pair in same.pairs)
+
+
 def test_machines_are_paired_by_row_and_number_and_their_hardware_is_told() -> None:
     there = plan("b", FAST, cell={"machine": "other"}, fingerprint=digest(OTHER))
     found = compare(select(plan("a", SLOW)).measured, select(there).measured, by_machine)

@@ -33,8 +33,9 @@ UNLIKE = {
 }
 NOTES = {
     "hardware": "measured on different hardware",
-    "stand-in": "the libraries ran tasks of other names, in which `envbench verify` found the same "
-    "work, but for what its table tells",
+    "stand-in": "the libraries ran tasks of other names (one stands in for a task that is no "
+    "more): `envbench verify` found that they do the same work, and lists in what they differ",
+    "in-flight": "one side keeps more environments in flight than it returns",
     "session": f"measured at different times, between which a machine drifts: there ~ is what "
     f"its interval and {100 * (DRIFT - 1):.0f} % more cannot tell from 1, and the mean's interval "
     "does not hold that drift",
@@ -177,6 +178,9 @@ def _notes(first: Measured, second: Measured) -> list[str]:
         found.append("hardware")
     if first.ran != second.ran and first.badge == second.badge == "✓":
         found.append("stand-in")
+    one, other = first.summary.cell, second.summary.cell
+    if one.env_instances * other.numenv != other.env_instances * one.numenv:
+        found.append("in-flight")
     if first.plan_id != second.plan_id:
         found.append("session")
     return found

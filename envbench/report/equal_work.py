@@ -11,9 +11,10 @@ from envbench.verdict import judge
 
 NOTE = (
     "`envbench verify`: the same steps counted a second way (audit), the same start and actions "
-    "as the reference (lock-step), and in what a step differs from the reference's. ✓ counted "
+    "as the reference (lock-step), and in what a step differs from what is asked of the task "
+    "(`asked`; for Ant that is Ant-v3, which Gymnasium has no more). ✓ counted "
     "twice and equal; ≠ counted twice, other work or another engine; ✗ refused, no figure is "
-    "shown; – not counted a second way."
+    "shown; – not verified."
 )
 
 

@@ -68,8 +68,9 @@ def of_verification(found: Verification, *, stale: bool = False) -> list[str]:
 def of_refusal(found: Verification) -> str:
     """Why figures are not shown though there are some."""
     verdict = judge(found)
-    cause = verdict.lock_step if not verdict.follows else verdict.audit
-    return f"No figure (accounting audit): {markdown(cause, 300)}."
+    if not verdict.follows:
+        return f"No figure (equal work): {markdown(verdict.lock_step, 300)}."
+    return f"No figure (accounting audit): {markdown(verdict.audit, 300)}."
 
 
 def of_failure(failure: Failure) -> str:
