@@ -12,14 +12,14 @@ from envbench.regression import FEWEST_PAIRS, Rule, detectable, pairs_for
 
 DEFAULT_PAIRS = 10
 BLOCKS = 5  # of four slices a pair
-SLICE_S = 0.125  # eight of them are the shortest warm-up, too: a cell takes about 70 s
-WARM_UP = (1.0, 4.0)  # seconds, at the least and at the most
+SLICE_S = 0.1  # eight of them are the shortest warm-up, too: a cell takes 50 to 75 s
+WARM_UP = (0.8, 4.0)  # seconds, at the least and at the most
 PRECISE = 0.02
 MOST_PRECISE_PAIRS = 100
 # Standard deviations of a pair as measured on a shared machine of two cores, before anything is
 # known of the machine at hand: docs/check.md.
 ONE_THREAD_SPREAD, POOL_SPREAD, PROCESSES_SPREAD = 0.012, 0.015, 0.05
-START_S, TYPICAL_WARM_UP_S = 0.8, 1.3  # of one process
+START_S, TYPICAL_WARM_UP_S = 1.0, 1.0  # of one process
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,11 +20,11 @@ import msgspec
 from envbench import arms, check_plan, regression, store
 from envbench.backends import get
 from envbench.campaign import new_id
-from envbench.model import Cell, Check, Failure, Job, Pair, Side
+from envbench.model import Cell, Check, Failure, Job, Pair, Side, Windows
 from envbench.pairing import Arm, side_of, step_in_turn
 from envbench.plan import order, seed_of_round
 from envbench.preflight import runtime_fact
-from envbench.regression import Rule, Stage, Verdict
+from envbench.regression import Rule, Slices, Stage, Verdict
 from envbench.runner import Reply
 
 FIRST, SECOND = 1, 2
@@ -43,8 +43,8 @@ class Listener(Interface):
 
 @dataclass(frozen=True, kw_only=True)
 class CellVerdict:
-    """What came of one cell. ``stages`` hold each quantity's findings, stage by stage; the steps'
-    come first, the costs' (start-up, first step, reset, memory) follow."""
+    """What came of one cell. ``stages`` hold each quantity's findings, stage by stage: the steps'
+    usual pace, the time of all steps, and the costs (start-up, first step, reset, memory)."""
 
     cell: Cell
     verdict: Verdict
@@ -178,12 +178,11 @@ def verdict(check: Check, pairs: Sequence[Pair], cell: Cell) -> CellVerdict:
     first = findings(check, [pair for pair in own if pair.stage == FIRST])
     second = findings(check, [pair for pair in own if pair.stage == SECOND])
     decided = {name: regression.decided(found, second.get(name)) for name, found in first.items()}
-    slower = [name for name, found in decided.items() if found == "REGRESSION"]
     return CellVerdict(
         cell=cell,
-        verdict="REGRESSION" if slower else decided["steps"],
+        verdict=regression.of_cell(decided),
         stages=[first, second] if second else [first],
-        slower=slower,
+        slower=[name for name, found in decided.items() if found == "REGRESSION"],
     )
 
 
@@ -193,12 +192,11 @@ def overall(verdicts: Sequence[CellVerdict]) -> Verdict:
 
 
 def findings(check: Check, pairs: Sequence[Pair]) -> dict[str, Stage]:
-    """What a stage's pairs say of each quantity: ``steps``, and what costs there are."""
+    """What a stage's pairs say of each quantity: of steps, and of what costs there are."""
     if len(pairs) < 2 or any(pair.baseline.failure or pair.candidate.failure for pair in pairs):
         return {}
     rule = Rule(margin=check.margin, tolerance=check.tolerance, false_alarm=check.false_alarm)
-    steps = [effect for pair in pairs if (effect := _steps_effect(pair)) is not None]
-    found = {"steps": regression.stage(steps, rule)}
+    found = regression.step_stages([_slices(pair) for pair in pairs], rule, check.cost_tolerance)
     for name, floor in FLOORS.items():
         costs = [(_cost(pair.baseline, name), _cost(pair.candidate, name)) for pair in pairs]
         known = [(a, b) for a, b in costs if a and b]
@@ -234,14 +232,14 @@ def is_complete(check: Check, pairs: Sequence[Pair]) -> bool:
     )
 
 
-def _steps_effect(pair: Pair) -> float | None:
+def _slices(pair: Pair) -> Slices:
     a, b = pair.baseline.measured, pair.candidate.measured
     spoilt = [str(k) in a.invalid or str(k) in b.invalid for k in range(len(a.ns))]
-    return regression.effect(
-        [ns / max(1, steps) for ns, steps in zip(a.ns, a.steps, strict=True)],
-        [ns / max(1, steps) for ns, steps in zip(b.ns, b.steps, strict=True)],
-        spoilt,
-    )
+    return _times_a_step(a), _times_a_step(b), spoilt
+
+
+def _times_a_step(windows: Windows) -> list[float]:
+    return [ns / max(1, steps) for ns, steps in zip(windows.ns, windows.steps, strict=True)]
 
 
 def _cost(side: Side, name: str) -> float | None:

@@ -149,6 +149,11 @@ class _Table:
             self.ready.add(side)
             self.changed.notify_all()
 
+    def has_seen(self, side: int, timeout_s: float) -> bool:
+        """Does it sit here, or has it gone? Waits for it so long."""
+        with self.changed:
+            return self.changed.wait_for(lambda: side in self.ready | self.gone, timeout_s)
+
     def leave(self, side: int) -> None:
         """It has ended, well or not: then it is over for the other, too."""
         with self.changed:
@@ -180,8 +185,8 @@ class _Player:
 
     def wait_until_ready(self) -> None:
         """Until it is warm and stopped, or has ended."""
-        while self.side not in self.table.ready | self.table.gone:
-            self._look()
+        while not self.table.has_seen(self.side, POLL_S):
+            pass
 
     def wait(self) -> None:
         while not self._look():

@@ -1,8 +1,11 @@
 """Is the candidate slower than the baseline? The rule of ``envbench check``. Pure.
 
 A *pair* is two fresh processes, one an arm, that made equal slices by turns. Its effect is
-log(candidate's rate / baseline's rate) over the slices that count; a block of slices in which an
-outside signal spoilt one is left out for both. Pairs are independent of each other, whatever the
+log(candidate's rate / baseline's rate) over the slices that count; a slice that an outside signal
+spoilt is left out with its partner. Each pair has two effects: of each arm's faster half of slices
+(``usual_effect``: noise makes slices slower, seldom faster, and moreover for one arm at a time,
+where a scheduler puts two of its threads on one core for a while), and of all slices
+(``effect``: only they have what is done seldom). Pairs are independent of each other, whatever the
 noise within one is (autocorrelated, periodic, drifting): so everything is decided by a t-test on
 the pairs' effects, and nothing is assumed of slices.
 
@@ -22,16 +25,19 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from statistics import fmean, stdev
 from typing import Literal
 
 Verdict = Literal["PASS", "REGRESSION", "IMPROVEMENT", "INCONCLUSIVE", "BROKEN"]
+# Of one pair: times a step of baseline and candidate, slice by slice, and which slices are spoilt.
+Slices = tuple[Sequence[float], Sequence[float], Sequence[bool]]
 CONFIDENCE = 0.95  # of the interval that is shown; two-sided
 POWER = 0.975  # a stage; two of them find a slowdown in 0.95
 FEWEST_PAIRS = 5
+STEPS, ALL_STEPS = "steps", "all steps"  # two of the quantities
 BLOCK = 4  # slices: ABBA or BAAB, so that what drifts in one direction cancels out
 
 
@@ -150,27 +156,6 @@ def pairs_for(slowdown: float, spread: float, rule: Rule, most: int = 200) -> in
     return most
 
 
-# ---------------------------------------------------------------- one pair
-
-
-def effect(
-    baseline: Sequence[float], candidate: Sequence[float], spoilt: Sequence[bool] = ()
-) -> float | None:
-    """The pair's effect: log of total baseline time / total candidate time, of equal slices.
-
-    ``baseline`` and ``candidate`` are times a unit of work (a step, a reset) of each one's k-th
-    slice; ``spoilt``: did an outside signal spoil either k-th slice? Such slices leave the total,
-    unless fewer than half are left: then all of them count. None without any slice.
-    """
-    flags = list(spoilt) or [False] * len(baseline)
-    kept = [k for k, bad in enumerate(flags) if not bad]
-    if 2 * len(kept) < len(flags):
-        kept = list(range(len(flags)))
-    if not kept:
-        return None
-    return math.log(sum(baseline[k] for k in kept) / sum(candidate[k] for k in kept))
-
-
 @cache
 def _noncentrality(false_alarm: float, degrees: float) -> float:
     """How many standard errors beyond the margin a stage finds in 97.5 % of cases."""
@@ -185,6 +170,62 @@ def quantile(share: float, degrees: float) -> float:
     from scipy.special import stdtrit
 
     return float(stdtrit(degrees, share))
+
+
+# ---------------------------------------------------------------- steps
+
+
+def step_stages(pairs: Sequence[Slices], rule: Rule, cost_tolerance: float) -> dict[str, Stage]:
+    """What a stage says of steps: of their usual pace (``STEPS``), and of ``ALL_STEPS``.
+
+    A slowdown of either is an alarm. What has to be ruled out to pass is, of the usual pace, the
+    rule's tolerance, and of all steps as much as costs may grow by: in them are the stalls of the
+    machine.
+    """
+    usual, every = ([each for pair in pairs if (each := of(*pair)) is not None]
+                    for of in (usual_effect, effect))  # fmt: skip
+    loose = replace(rule, tolerance=max(rule.tolerance, 1 - 1 / (1 + cost_tolerance)))
+    return {STEPS: stage(usual, rule), ALL_STEPS: stage(every, loose)}
+
+
+def of_cell(decided: Mapping[str, Verdict]) -> Verdict:
+    """The verdict of a cell from those of its quantities."""
+    if "REGRESSION" in decided.values():
+        return "REGRESSION"
+    return "INCONCLUSIVE" if decided[ALL_STEPS] == "INCONCLUSIVE" else decided[STEPS]
+
+
+def effect(
+    baseline: Sequence[float], candidate: Sequence[float], spoilt: Sequence[bool] = ()
+) -> float | None:
+    """The pair's effect: log of total baseline time / total candidate time, of all slices.
+
+    ``baseline`` and ``candidate`` are times a unit of work (a step, a reset) of each one's k-th
+    slice; ``spoilt``: did an outside signal spoil either k-th slice? Such slices leave the total,
+    unless fewer than half are left: then all of them count. None without any slice.
+    """
+    kept = _that_count(spoilt, len(baseline))
+    if not kept:
+        return None
+    return math.log(sum(baseline[k] for k in kept) / sum(candidate[k] for k in kept))
+
+
+def usual_effect(
+    baseline: Sequence[float], candidate: Sequence[float], spoilt: Sequence[bool] = ()
+) -> float | None:
+    """The pair's effect by the faster half of each arm's slices that count, as ``effect``."""
+    kept = _that_count(spoilt, len(baseline))
+    if not kept:
+        return None
+    half = (len(kept) + 1) // 2
+    ours, theirs = (sum(sorted(arm[k] for k in kept)[:half]) for arm in (baseline, candidate))
+    return math.log(ours / theirs)
+
+
+def _that_count(spoilt: Sequence[bool], slices: int) -> list[int]:
+    flags = list(spoilt) or [False] * slices
+    kept = [k for k, bad in enumerate(flags) if not bad]
+    return kept if 2 * len(kept) >= len(flags) else list(range(len(flags)))
 
 
 # ---------------------------------------------------------------- costs

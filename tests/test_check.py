@@ -80,7 +80,9 @@ def test_equal_arms_are_never_a_regression(here: Path, baseline: str) -> None:
     (cell,) = json.loads(done.stdout)["cells"]
     assert cell["verdict"] in ("PASS", "INCONCLUSIVE")
     assert cell["stages"][0]["steps"]["ratio"] == pytest.approx(1, abs=0.5)
-    assert set(cell["stages"][0]) == {"steps", "start-up", "first step", "reset", "memory"}
+    assert set(cell["stages"][0]) == {
+        "steps", "all steps", "start-up", "first step", "reset", "memory"
+    }  # fmt: skip
     found: list[Pair] = records(here, Pair)
     assert [pair.number for pair in found] == [0, 1, 2, 3, 4]
     assert {len(pair.cpus) for pair in found} == {1}  # one thread: both on one core

@@ -34,8 +34,8 @@ def side(step: float = 1.0, start: float = 1.0, reset: float = 1.0, **given: Any
     )  # fmt: skip
     resets = make_windows([0] * 2, ns=int(250 * MS * reset), calls=[10] * 2, resets=[40] * 2)
     values: dict[str, Any] = {"times": times, "resets": resets, "peak_memory_bytes": 2**28}
-    measured = make_windows([1000] * 4, ns=int(250 * MS * step))
-    return Side(runtime="r", measured=measured, **{**values, **given})
+    values["measured"] = make_windows([1000] * 4, ns=int(250 * MS * step))
+    return Side(runtime="r", **{**values, **given})
 
 
 def pairs(stage: int = 1, cell: Cell = CELL, **candidate: Any) -> list[Pair]:
@@ -56,23 +56,47 @@ def pairs(stage: int = 1, cell: Cell = CELL, **candidate: Any) -> list[Pair]:
 def test_equal_arms_pass_in_every_quantity() -> None:
     found = verdict(CHECK, pairs(), CELL)
     assert found.verdict == "PASS"
-    assert list(found.stages[0]) == ["steps", "start-up", "first step", "reset", "memory"]
+    assert list(found.stages[0]) == [
+        "steps", "all steps", "start-up", "first step", "reset", "memory"
+    ]  # fmt: skip
     assert {each.verdict for each in found.stages[0].values()} == {"PASS"}
 
 
 @pytest.mark.parametrize(
     ("candidate", "slower"),
     [
-        ({"step": 1.05}, ["steps"]),
+        ({"step": 1.05}, ["steps", "all steps"]),
         ({"start": 1.5}, ["start-up"]),
         ({"reset": 1.5}, ["reset"]),
         ({"peak_memory_bytes": 2**29}, ["memory"]),
-        ({"step": 1.05, "start": 2.0}, ["steps", "start-up"]),
+        ({"step": 1.05, "start": 2.0}, ["steps", "all steps", "start-up"]),
     ],
 )
 def test_what_got_slower_is_named(candidate: dict[str, Any], slower: list[str]) -> None:
     found = verdict(CHECK, [*pairs(1, **candidate), *pairs(2, **candidate)], CELL)
     assert (found.verdict, found.slower) == ("REGRESSION", slower)
+
+
+def test_what_is_done_seldom_is_found_in_all_steps() -> None:
+    slices = [250 * MS] * 3 + [300 * MS]  # every fourth is a fifth longer
+    candidate = {"measured": msgspec.structs.replace(side().measured, ns=slices)}
+    found = verdict(CHECK, [*pairs(1, **candidate), *pairs(2, **candidate)], CELL)
+    assert (found.verdict, found.slower) == ("REGRESSION", ["all steps"])
+    assert "all steps ×1.05" in markdown(CHECK, [found])
+
+
+def test_stalls_that_could_hide_a_cost_of_its_tolerance_are_inconclusive() -> None:
+    own = pairs()
+    own[3] = msgspec.structs.replace(
+        own[3],
+        candidate=side(
+            measured=msgspec.structs.replace(side().measured, ns=[250 * MS] * 3 + [2000 * MS])
+        ),
+    )
+    found = verdict(CHECK, own, CELL)
+    assert found.stages[0]["steps"].verdict == "PASS"
+    assert found.verdict == "INCONCLUSIVE"
+    assert "all steps: could have seen a slowdown of" in markdown(CHECK, [found])
 
 
 def test_an_alarm_that_does_not_come_again_is_none() -> None:
@@ -96,7 +120,7 @@ def test_an_arm_that_fails_breaks_the_cell_and_no_figure_is_made_of_the_rest() -
 
 def test_pairs_that_know_no_resets_or_memory_have_no_verdict_on_them() -> None:
     own = pairs(resets=make_windows([]), peak_memory_bytes=None)
-    assert list(findings(CHECK, own)) == ["steps", "start-up", "first step"]
+    assert list(findings(CHECK, own)) == ["steps", "all steps", "start-up", "first step"]
 
 
 @pytest.mark.parametrize(

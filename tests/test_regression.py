@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from statistics import stdev
 
 import numpy as np
@@ -21,6 +22,7 @@ from envbench.regression import (
     quantile,
     stage,
     turns,
+    usual_effect,
 )
 
 RULE = Rule()
@@ -110,6 +112,31 @@ def test_what_an_outside_signal_spoilt_counts_for_neither_arm() -> None:
     # A machine that is always disturbed has no better half to look at.
     assert effect(ours, theirs, [True, True, True, False]) == pytest.approx(math.log(40 / 120))
     assert effect([], []) is None
+
+
+def test_the_usual_effect_is_of_each_ones_faster_half() -> None:
+    # Threads that share a core for a while, now of the one, now of the other.
+    ours, theirs = [10, 30, 10, 31, 10], [20, 20, 60, 20, 61]
+    assert usual_effect(ours, theirs) == pytest.approx(math.log(1 / 2))
+    assert usual_effect(ours, theirs, [False, False, True, False, False]) == pytest.approx(
+        math.log(1 / 2)
+    )
+    assert usual_effect([10, 20], [5, 8]) == pytest.approx(math.log(2))
+    assert usual_effect([], []) is None
+
+
+@given(
+    times=st.lists(st.tuples(st.floats(1, 9), st.floats(1, 9)), min_size=1, max_size=20),
+    slower=st.floats(0.5, 2),
+)
+@pytest.mark.parametrize("of", [effect, usual_effect])
+def test_a_slowdown_moves_an_effect_by_just_that(
+    of: Callable[..., float], times: list[tuple[float, float]], slower: float
+) -> None:
+    ours, theirs = zip(*times, strict=True)
+    moved = of(ours, [slower * each for each in theirs]) - of(ours, theirs)
+    assert moved == pytest.approx(-math.log(slower))
+    assert of(theirs, ours) == pytest.approx(-of(ours, theirs), abs=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -193,7 +193,7 @@ def test_a_check_that_is_on_record_is_not_made_again(
 def test_found_is_a_regression_in_what_was_planted() -> None:
     from check_live import Outcome, Study, row
 
-    study = Study(name="x", title="reset", checks=4, quantity="reset")
+    study = Study(name="x", title="reset", checks=4, quantities=("reset",))
 
     def outcome(verdict: str, *slower: str) -> Outcome:
         return Outcome(verdict=verdict, slower=[*slower], ratio=0.7, stages=2, seconds=100.0)

@@ -247,9 +247,11 @@ def _row(found: CellVerdict) -> list[Any]:
 
 
 def _notes(found: CellVerdict, last: dict[str, Stage]) -> str:
-    told = [f"{name} ×{1 / last[name].ratio:.2f}" for name in found.slower if name != "steps"]
-    if found.verdict == "INCONCLUSIVE":
-        told.append(f"could have seen a slowdown of {_percent(last['steps'].detectable)}")
+    beside = found.slower[1:] if found.slower[:1] == ["steps"] else found.slower
+    told = [f"{name} ×{1 / last[name].ratio:.2f}" for name in beside if name in last]
+    for name, stage in last.items():
+        if stage.verdict == "INCONCLUSIVE":
+            told.append(f"{name}: could have seen a slowdown of {_percent(stage.detectable)}")
     if len(found.stages) == 2 and found.verdict != "REGRESSION":
         told.append("an alarm that did not come again")
     return ", ".join(told)

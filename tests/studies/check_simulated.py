@@ -20,9 +20,18 @@ from document import share
 from tabulate import tabulate
 
 from envbench.check_plan import BLOCKS, DEFAULT_PAIRS, PRECISE
-from envbench.regression import Rule, decided, pairs_for, stage
+from envbench.regression import (
+    STEPS,
+    Rule,
+    Slices,
+    decided,
+    of_cell,
+    pairs_for,
+    step_stages,
+)
 
 SPREAD = 0.015
+COST_TOLERANCE = 0.25
 SLICES = 4 * BLOCKS
 Noise = Callable[[Any, int, int], Any]  # (generator, processes' pairs, slices) -> log times
 
@@ -80,10 +89,15 @@ OFFSETS = "process offsets"  # every process is faster or slower for its whole l
 CORES = "asymmetric cores"  # every other pair's core is 10 % slower, for both of its processes
 
 
-def effects(rng: Any, kind: str, pairs: int, slowdown: float, checks: int) -> Any:
-    """(checks, pairs) effects, scaled to the spread."""
+def checks_of(rng: Any, kind: str, pairs: int, slowdown: float, checks: int) -> list[list[Slices]]:
+    """So many checks' pairs: the slices of both arms, as the rule takes them."""
     times, turns = slices(rng, kind, checks * pairs, slowdown)
-    return _effect(times, turns).reshape(checks, pairs)
+    ours, theirs = (
+        times[turns == side].reshape(checks, pairs, SLICES // 2).tolist() for side in (0, 1)
+    )
+    return [
+        [(a, b, ()) for a, b in zip(*arms, strict=True)] for arms in zip(ours, theirs, strict=True)
+    ]
 
 
 def slices(rng: Any, kind: str, count: int, slowdown: float) -> tuple[Any, Any]:
@@ -104,9 +118,12 @@ def slices(rng: Any, kind: str, count: int, slowdown: float) -> tuple[Any, Any]:
 
 
 def _effect(times: Any, turns: Any) -> Any:
-    """log of total baseline time / total candidate time, as ``regression.effect``."""
-    ours = np.where(turns == 0, times, 0).sum(axis=1)
-    theirs = np.where(turns == 1, times, 0).sum(axis=1)
+    """log of baseline time / candidate time of each one's faster half, as ``usual_effect``."""
+    half = (SLICES // 2 + 1) // 2
+    ours, theirs = (
+        np.sort(times[turns == side].reshape(len(times), -1), axis=1)[:, :half].sum(axis=1)
+        for side in (0, 1)
+    )
     return np.log(ours / theirs)
 
 
@@ -117,15 +134,17 @@ def _robust_spread(values: Any) -> float:
 
 def outcomes(rng: Any, kind: str, pairs: int, slowdown: float, checks: int, rule: Rule) -> Any:
     """How many of the checks ended in each verdict, and how many intervals held the truth."""
-    first = effects(rng, kind, pairs, slowdown, checks)
-    second = effects(rng, kind, pairs, slowdown, checks)
     found = {"PASS": 0, "REGRESSION": 0, "IMPROVEMENT": 0, "INCONCLUSIVE": 0}
     covered = 0
+    first, second = (checks_of(rng, kind, pairs, slowdown, checks) for _ in (1, 2))
     for one, two in zip(first, second, strict=True):
-        early = stage(one.tolist(), rule)
-        covered += early.interval[0] <= 1 - slowdown <= early.interval[1]
-        again = stage(two.tolist(), rule) if early.verdict == "REGRESSION" else None
-        found[decided(early, again)] += 1
+        early = step_stages(one, rule, COST_TOLERANCE)
+        shown = early[STEPS].interval
+        covered += shown[0] <= 1 - slowdown <= shown[1]
+        alarmed = any(each.verdict == "REGRESSION" for each in early.values())
+        again = step_stages(two, rule, COST_TOLERANCE) if alarmed else {}
+        last = {name: decided(stage, again.get(name)) for name, stage in early.items()}
+        found[of_cell(last)] += 1
     return found, covered
 
 

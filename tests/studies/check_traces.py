@@ -27,7 +27,7 @@ from typing import Any
 import click
 import numpy as np
 from check_live import RESULTS, all_made, read
-from check_simulated import CORES, KINDS, OFFSETS, slices
+from check_simulated import CORES, COST_TOLERANCE, KINDS, OFFSETS, slices
 from document import fill, share
 from other_rules import RULES, Rule, Side
 from tabulate import tabulate
@@ -61,17 +61,17 @@ Asked = Callable[[Trace, Trace], bool]  # a check, the next one -> is the new si
 
 
 def ours(first: Trace, second: Trace) -> bool:
-    stages = [
-        regression.stage([known(*sides) for sides in zip(t.old, t.new, strict=True)], STORED)
-        for t in (first, second)
-    ]
-    return all(stage.verdict == "REGRESSION" for stage in stages)
-
-
-def known(old: Sequence[float], new: Sequence[float]) -> float:
-    effect = regression.effect(old, new)
-    assert effect is not None
-    return effect
+    return all(
+        "REGRESSION" in {stage.verdict for stage in found.values()}
+        for found in (
+            regression.step_stages(
+                [(*sides, ()) for sides in zip(trace.old, trace.new, strict=True)],
+                STORED,
+                COST_TOLERANCE,
+            )
+            for trace in (first, second)
+        )
+    )
 
 
 def in_turn(rule: Rule) -> Asked:
