@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from envbench.backends import Backend
@@ -29,21 +29,49 @@ def install(
     backend: Backend,
     folder: Path,
     wanted: Wanted,
-    version: str,
+    python: str,
     on_line: Callable[[str], None],
 ) -> None:
     """Make a virtual environment of that Python in ``folder``, with all that is wanted in it.
 
-    ``on_line`` is told what is done and each line that the installer prints.
+    ``python`` is a version or a path. ``on_line`` is told what is done and each line that the
+    installer prints.
     """
     on_line(f"{backend.name}: making a runtime with {', '.join(wanted.requirements)}")
-    uv, python = _uv(), str(python_in(folder))
-    packages = [uv, "pip", "install", "--python", python, *wanted.options, *wanted.requirements]
-    _call(backend, folder, [uv, "venv", "--python", version, str(folder)], on_line)
-    _call(backend, folder, packages, on_line)
+    _call(backend, folder, [_uv(), "venv", "--python", python, str(folder)], on_line)
+    if wanted.requirements:
+        _call(backend, folder, _adding(folder, wanted.requirements, wanted.options), on_line)
+
+
+def add(
+    backend: Backend,
+    folder: Path,
+    requirements: Sequence[str],
+    options: Sequence[str],
+    on_line: Callable[[str], None],
+) -> None:
+    """Install more into it: what is there stays, where the new requirements allow it."""
+    on_line(f"{backend.name}: over that, {', '.join(requirements)}")
+    try:
+        _call(backend, folder, _adding(folder, requirements, options), on_line)
+    except SetupFailed as error:
+        raise SetupFailed(
+            f"{', '.join(requirements)}: {error}",
+            hint="Check the network, or name a folder of wheels in UV_FIND_LINKS; or make the "
+            "environment yourself, and name it: --baseline-python, --candidate-python.",
+        ) from error
+
+
+def finish(backend: Backend, folder: Path, on_line: Callable[[str], None]) -> None:
+    """The backend's own last commands."""
     places = {"bin": str(python_in(folder).parent), "roms": _roms()}
     for command in backend.finish:
         _call(backend, folder, [word.format_map(places) for word in command], on_line)
+
+
+def _adding(folder: Path, requirements: Sequence[str], options: Sequence[str]) -> list[str]:
+    python = str(python_in(folder))
+    return [_uv(), "pip", "install", "--python", python, *options, *requirements]
 
 
 def _roms() -> str:

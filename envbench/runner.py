@@ -277,6 +277,15 @@ def _check_figures(reply: Reply, numenv: int) -> None:
             )
     if sum(windows.steps) == 0:
         raise _Unusable("invalid-figure", "no step was made in the measured windows")
+    _check_costs(reply)
+
+
+def _check_costs(reply: Reply) -> None:
+    resets = reply.resets
+    if len(resets.ns) != len(resets.resets) or min((*resets.ns, *resets.resets), default=0) < 0:
+        raise _Unusable("invalid-figure", "its reset slices are incomplete, or less than nothing")
+    if reply.times is not None and min(msgspec.structs.astuple(reply.times)) < 0:
+        raise _Unusable("invalid-figure", "a phase took less than no time")
 
 
 def _check_window(name: str, ns: int, calls: int, steps: int, resets: int, numenv: int) -> None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -106,14 +106,15 @@ def _interpreter(path: str, option: str = "--python") -> str:
     return os.path.abspath(found)
 
 
-def find(backend: Backend, overrides: Mapping[str, str]) -> Runtime:
-    """The backend's interpreter. One of its own may have yet to be made (``ready`` false)."""
+def find(backend: Backend, overrides: Mapping[str, str], over: Sequence[str] = ()) -> Runtime:
+    """The backend's interpreter. One of its own may have yet to be made (``ready`` false).
+    ``over``: with this installed over its requirements, in an environment of its own."""
     if backend.name in overrides:
         path = _interpreter(overrides[backend.name])
         return Runtime(backend=backend.name, python=path, managed=False, ready=True)
-    if not backend.requirements:
+    if not backend.requirements and not over:
         return Runtime(backend=backend.name, python=sys.executable, managed=False, ready=True)
-    folder = _folder(backend)
+    folder = _folder(backend, over)
     python = installer.python_in(folder)
     ready = (folder / _MARKER).exists() and python.exists()
     return Runtime(backend=backend.name, python=str(python), managed=True, ready=ready)
@@ -136,9 +137,16 @@ def _wanted(backend: Backend) -> Wanted:
     return here(backend, _version(backend))
 
 
-def _folder(backend: Backend) -> Path:
-    key = digest([sorted(_wanted(backend).requirements), backend.finish, _version(backend)])
-    return cache_folder() / f"{backend.name}-{key}"
+def _folder(backend: Backend, over: Sequence[str] = ()) -> Path:
+    facts = [sorted(_wanted(backend).requirements), backend.finish, _version(backend)]
+    if over:
+        facts += [list(over), _base_python(backend)]
+    return cache_folder() / f"{backend.name}-{digest(facts)}"
+
+
+def _base_python(backend: Backend) -> str:
+    """What an arm's environment is made from: this very Python, where the backend has no other."""
+    return backend.python or sys.executable
 
 
 # ---------------------------------------------------------------- status
@@ -208,37 +216,42 @@ def _other_has(python: str, library: str) -> bool:
 # ---------------------------------------------------------------- making
 
 
-def make(backend: Backend, on_line: Callable[[str], None]) -> Runtime:
+def make(backend: Backend, on_line: Callable[[str], None], over: Sequence[str] = ()) -> Runtime:
     """Make the backend's isolated runtime, or take the one that is there.
 
-    ``on_line`` is told what is done and each line that the installer prints.
+    ``on_line`` is told what is done and each line that the installer prints. ``over`` is installed
+    when the backend's requirements are, and keeps of them what it can do with.
     """
-    runtime = find(backend, {})
+    runtime = find(backend, {}, over)
     if not runtime.managed or runtime.ready:
         return runtime
-    folder = _folder(backend)
     try:
-        _make_locked(backend, folder, on_line)
+        _make_locked(backend, over, on_line)
     except OSError as error:
         raise SetupFailed(
             f"the runtime of {backend.name!r} cannot be written: {error}",
             hint="ENVBENCH_CACHE=FOLDER puts runtimes elsewhere.",
         ) from error
-    return find(backend, {})
+    return find(backend, {}, over)
 
 
-def _make_locked(backend: Backend, folder: Path, on_line: Callable[[str], None]) -> None:
+def _make_locked(backend: Backend, over: Sequence[str], on_line: Callable[[str], None]) -> None:
     from filelock import FileLock
 
+    folder = _folder(backend, over)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):
-        if find(backend, {}).ready:  # another process made it while we waited
+        if find(backend, {}, over).ready:  # another process made it while we waited
             return
         shutil.rmtree(folder, ignore_errors=True)  # left by one that was killed
         try:
             wanted = _wanted(backend)
-            installer.install(backend, folder, wanted, _version(backend), on_line)
-            facts = {"backend": backend.name, "requirements": wanted.requirements}
+            python = _base_python(backend) if over else _version(backend)
+            installer.install(backend, folder, wanted, python, on_line)
+            if over:
+                installer.add(backend, folder, over, wanted.options, on_line)
+            installer.finish(backend, folder, on_line)
+            facts = {"backend": backend.name, "requirements": [*wanted.requirements, *over]}
             (folder / _MARKER).write_bytes(msgspec.json.encode(facts))
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)

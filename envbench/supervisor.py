@@ -199,7 +199,7 @@ class _Watch:
 
     def _note_progress(self, event: _Phase | _Window) -> None:
         if isinstance(event, _Window):
-            advanced = event.steps > 0
+            advanced = event.steps > 0 or event.resets > 0
             self._steps += max(0, event.steps)
         else:
             advanced = PHASES.index(event.phase) > PHASES.index(self._phase)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from interpreters import lent_packages, make_interpreter
 
-from envbench import check_plan
+from envbench.check import procedure
 
 PACED = """
 import time
@@ -51,6 +51,6 @@ def interpreter(folder: Path, **changes: float) -> str:
 
 def shorten(set_attribute: Callable[[object, str, object], None] = setattr) -> None:
     """A procedure whose pairs take three seconds."""
-    set_attribute(check_plan, "BLOCKS", 2)
-    set_attribute(check_plan, "SLICE_S", 0.05)
-    set_attribute(check_plan, "WARM_UP", (0.2, 0.4))
+    set_attribute(procedure, "BLOCKS", 2)
+    set_attribute(procedure, "SLICE_S", 0.05)
+    set_attribute(procedure, "WARM_UP", (0.2, 0.4))

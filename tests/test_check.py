@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,14 +19,18 @@ from click.testing import CliRunner, Result
 from paced import TASK, interpreter
 from place import ROOT, Place, wait_until
 
-from envbench import arms, store
-from envbench.arms import Source
+from envbench import store
 from envbench.backends import get
+from envbench.check import arms
+from envbench.check.arms import Source
+from envbench.check.git_tree import WORKING_TREE, checked_out, untracked
+from envbench.check.local_copies import kept_copy
+from envbench.check.pairing import Arm, _Player, step_in_turn
 from envbench.cli import envbench
 from envbench.errors import UsageError
 from envbench.model import Check, Pair
-from envbench.pairing import Arm, step_in_turn
 from envbench.plan import make_cell, order
+from envbench.runner import WORKER
 
 slow = pytest.mark.slow
 
@@ -65,6 +70,61 @@ def test_two_workers_make_equal_slices_by_turns_and_nothing_is_left(baseline: st
     starts, lengths = ours.measured.start_ns, ours.measured.ns
     gaps = [b - a - ns for a, b, ns in zip(starts, starts[1:], lengths, strict=False)]
     assert max(gaps) > 1.5 * theirs.measured.ns[0]  # 1, 1 lies between the first two
+
+
+@slow
+def test_a_worker_that_takes_no_turns_is_no_arm(tmp_path: Path, baseline: str) -> None:
+    old = tmp_path / "envbench_worker"
+    shutil.copytree(WORKER.parent, old)
+    main = old / "__main__.py"
+    text = main.read_text()
+    assert 'if self.job["turns"]:' in text
+    main.write_text(text.replace('if self.job["turns"]:', "if False:"))
+    cell = make_cell("here", "gym", "paced_envs:Paced-v0", get("for-loop"), 2, {})
+    job = order(cell, run_id="pair", seed=1)
+    made = (
+        Arm(name="baseline", python=baseline, environment={}, worker=main),
+        Arm(name="candidate", python=baseline, environment={}),
+    )
+    ours, theirs = (arms.with_settings(arm, get("for-loop"), {}) for arm in made)
+    before, now = step_in_turn((job, job), (ours, theirs), [0, 1, 1, 0])
+    assert before.failure is not None
+    assert "slices that nobody asked for" in before.failure.message
+    assert now.failure is None
+
+
+def states(processes: list[psutil.Process]) -> set[str]:
+    return {each.status() for each in processes}
+
+
+SPAWNS = "import subprocess, sys\nfor line in sys.stdin: subprocess.Popen(['sleep', '60'])"
+
+
+def test_whose_turn_it_is_not_stands_still_with_all_that_it_has_by_then() -> None:
+    with subprocess.Popen([sys.executable, "-c", SPAWNS], stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        player = _Player.__new__(_Player)
+        player._pid = process.pid
+        tree = psutil.Process(process.pid)
+        try:
+            for count in (1, 2):
+                process.stdin.write(b"\n")
+                process.stdin.flush()
+                wait_until(lambda count=count: len(tree.children()) == count, "it has a child more")
+                family = [tree, *tree.children()]
+                wait_until(lambda: all(each.name() == "sleep" for each in tree.children()), "exec")
+                player._stop()
+                wait_until(
+                    lambda family=family: states(family) == {psutil.STATUS_STOPPED},
+                    "all are stopped",
+                )
+                player._go_on()
+                wait_until(
+                    lambda family=family: psutil.STATUS_STOPPED not in states(family), "all go on"
+                )
+        finally:
+            for each in [*tree.children(), tree]:
+                each.kill()
 
 
 # ---------------------------------------------------------------- the command
@@ -263,7 +323,7 @@ def test_without_cells_the_profiles_are_compared(here: Path) -> None:
         (["--backend", "for-lop"], "Did you mean 'for-loop'?"),
         (["--baseline-python", "/no/python"], "--baseline-python: '/no/python' is not an interp"),
         (["--baseline-python", "/bin/true"], "--baseline-python: /bin/true is not a Python"),
-        (["--candidate-ref", "no-such-branch"], "git rev-parse --verify"),
+        (["--candidate-ref", "no-such-branch"], "--candidate-ref no-such-branch: there is no such"),
         (["--baseline", ""], "'' is no requirement"),
         (["--candidate", "two words"], "--candidate: 'two words' is no requirement"),
         (["--candidate", "./no.whl"], "neither a requirement nor a file"),
@@ -300,13 +360,12 @@ def test_results_that_cannot_be_kept_are_told_before_an_arm_is_made(here: Path) 
 
 
 def test_requirements_take_the_place_of_those_of_their_name() -> None:
-    made = arms._with_requirements(get("for-loop"), ["ale_py==0.11"])
-    assert "ale_py==0.11" in made.requirements
+    made = arms._without(get("for-loop"), ["ale_py==0.11"])
     assert not [each for each in made.requirements if each.startswith("ale-py==")]
     assert [each for each in made.requirements if each.startswith("gymnasium==")]
     theirs = get("sample-factory")
-    over = arms._with_requirements(theirs, ["/wheels/sample_factory-3.0-py3-none-any.whl"])
-    assert len(over.requirements) == len(theirs.requirements)
+    rest = arms._without(theirs, ["/wheels/sample_factory-3.0-py3-none-any.whl"])
+    assert len(rest.requirements) == len(theirs.requirements) - 1
 
 
 @pytest.fixture
@@ -321,6 +380,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         Path("pyproject.toml").write_text(f'[project]\nname = "mine"\nversion = "{version}"\n')
         git("add", "pyproject.toml")
         git("commit", "--quiet", "-m", version)
+        git("tag", f"v{version}")
     Path("pyproject.toml").write_text('[project]\nname = "mine"\nversion = "3"\n')
     return project
 
@@ -331,17 +391,124 @@ def git(*words: str) -> None:
 
 
 def test_a_ref_is_the_projects_tree_at_that_commit(repository: Path) -> None:
-    trees = [arms.checked_out(ref) for ref in ("main~1", "main", arms.WORKING_TREE)]
+    trees = [checked_out(ref, "--baseline-ref") for ref in ("main~1", "main", WORKING_TREE)]
     versions = [(tree / "pyproject.toml").read_text().split('"')[3] for tree in trees]
     assert versions == ["1", "2", "3"]
-    assert arms.checked_out("main") == trees[1]
-    with pytest.raises(UsageError, match="git rev-parse --verify"):
-        arms.checked_out("no-such-branch")
-    with pytest.raises(UsageError, match="git rev-parse --verify"):
-        arms.checked_out("--upload-pack=x")
+    assert checked_out("main", "--baseline-ref") == trees[1]
+    for name in ("no-such-branch", "--upload-pack=x"):
+        with pytest.raises(UsageError, match=f"--baseline-ref {name}: there is no such commit"):
+            checked_out(name, "--baseline-ref")
+    described = subprocess.run(["git", "describe", "--tags"], cwd=trees[1], capture_output=True)
+    assert described.stdout == b"v2\n"  # what a version may be made from
+
+
+def test_the_working_tree_is_the_same_until_it_is_edited(repository: Path) -> None:
+    first = checked_out(WORKING_TREE, "--candidate-ref")
+    time.sleep(1.1)  # git has another commit for it each second
+    assert checked_out(WORKING_TREE, "--candidate-ref") == first
+    Path("notes.txt").write_text("git does not know it")
+    assert untracked() == ["notes.txt"]
+    assert checked_out(WORKING_TREE, "--candidate-ref") == first
+    Path("pyproject.toml").write_text('[project]\nname = "mine"\nversion = "4"\n')
+    assert checked_out(WORKING_TREE, "--candidate-ref") != first
+
+
+def test_a_project_below_the_top_is_that_project(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "two"):
+        Path(name).mkdir()
+        Path(name, "pyproject.toml").write_text(f'[project]\nname = "{name}"\nversion = "1"\n')
+    Path("empty").mkdir()
+    Path("empty", "x").touch()
+    git("add", ".")
+    git("commit", "--quiet", "-m", "two projects")
+    monkeypatch.chdir("two")
+    tree = checked_out("main", "--baseline-ref")
+    assert 'name = "two"' in (tree / "pyproject.toml").read_text()
+    assert arms._name(str(tree)) == "two"
+    monkeypatch.chdir("../empty")
+    with pytest.raises(UsageError, match="nothing to install"):
+        checked_out("main", "--baseline-ref")
+
+
+def test_submodules_and_shallow_clones_are_checked_out_too(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+    monkeypatch.setenv("GIT_CONFIG_KEY_0", "protocol.file.allow")
+    monkeypatch.setenv("GIT_CONFIG_VALUE_0", "always")
+    library = tmp_path / "library"
+    subprocess.run(["git", "clone", "--quiet", str(repository), str(library)], check=True)
+    git("submodule", "--quiet", "add", str(library), "deps")
+    git("commit", "--quiet", "--all", "-m", "with a library")
+    assert (checked_out("main", "--baseline-ref") / "deps" / "pyproject.toml").is_file()
+    clone = tmp_path / "shallow"
+    words = ["git", "clone", "--quiet", "--depth", "1", repository.as_uri(), str(clone)]
+    subprocess.run(words, check=True)
+    monkeypatch.chdir(clone)
+    monkeypatch.setenv("ENVBENCH_CACHE", str(tmp_path / "other cache"))
+    assert (checked_out("HEAD", "--baseline-ref") / "pyproject.toml").is_file()
+    with pytest.raises(UsageError) as told:
+        checked_out("HEAD~1", "--baseline-ref")
+    assert "fetch-depth: 0" in told.value.hint
+
+
+def test_a_wheel_or_a_folder_is_what_is_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ENVBENCH_CACHE", str(tmp_path / "cache"))
+    wheel = tmp_path / "mine-1.0-py3-none-any.whl"
+    wheel.write_bytes(b"old")
+    old = kept_copy(wheel)
+    assert (old.name, old.read_bytes()) == (wheel.name, b"old")
+    assert kept_copy(wheel) == old
+    wheel.write_bytes(b"new")
+    assert kept_copy(wheel).read_bytes() == b"new"
+    assert old.read_bytes() == b"old"
+    project = tmp_path / "project"
+    (project / "pkg" / "__pycache__").mkdir(parents=True)
+    (project / "pkg" / "__init__.py").write_text("a = 1")
+    first = kept_copy(project)
+    (project / "pkg" / "__pycache__" / "x.pyc").touch()
+    assert kept_copy(project) == first
+    assert not (first / "pkg" / "__pycache__").exists()
+    (project / "pkg" / "__init__.py").write_text("a = 2")
+    assert (kept_copy(project) / "pkg" / "__init__.py").read_text() == "a = 2"
+    assert arms._kept("envpool==1.2.4") == "envpool==1.2.4"
+
+
+@slow
+def test_an_arm_has_what_was_asked_for_over_the_versions_that_are_here(repository: Path) -> None:
+    text = '[project]\nname = "mine"\nversion = "1"\ndependencies = ["gymnasium<1.3"]\n'
+    Path("pyproject.toml").write_text(text + "[tool.setuptools]\npy-modules = ['mine']\n")
+    Path("mine.py").write_text("pace = 1\n")
+    git("add", ".")
+    git("commit", "--quiet", "-m", "a module")
+    Path("mine.py").write_text("pace = 2\n")
+    said: list[str] = []
+    made = [
+        arms.make(name, Source(ref=ref), get("for-loop"), said.append)
+        for name, ref in (("baseline", "main"), ("candidate", WORKING_TREE))
+    ]
+    code = (
+        "import gymnasium, mine, sys; "
+        "print(gymnasium.__version__, mine.pace, *sys.version_info[:3])"
+    )
+    told = [
+        subprocess.run(
+            [arm.python, "-I", "-c", code], capture_output=True, text=True
+        ).stdout.split()
+        for arm in made
+    ]
+    here = [str(part) for part in sys.version_info[:3]]
+    assert [each[1:] for each in told] == [["1", *here], ["2", *here]]  # this very Python
+    assert {each[0].split(".")[0] + each[0].split(".")[1] for each in told} <= {"10", "11", "12"}
+    again = arms.make("candidate", Source(ref=WORKING_TREE), get("for-loop"), said.append)
+    assert again.python == made[1].python
 
 
 def test_sources_are_told_as_they_were_asked_for() -> None:
     assert str(Source()) == "the current interpreter"
-    assert str(Source(ref=arms.WORKING_TREE)) == "the working tree"
+    assert str(Source(ref=WORKING_TREE)) == "the working tree"
     assert str(Source(requirements=["a==1", "b"])) == "a==1, b"

@@ -4,20 +4,33 @@ from __future__ import annotations
 
 import json
 import math
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from click.testing import CliRunner, Result
-from made_records import LAPTOP, make_cell, make_fact, make_run, make_windows, measured_plan
+from made_records import (
+    LAPTOP,
+    make_cell,
+    make_fact,
+    make_failure,
+    make_run,
+    make_windows,
+    measured_plan,
+)
+from place import ROOT, Place
 
 from envbench import store
+from envbench.check import gauging
+from envbench.check.regression import Rule
+from envbench.check.stored_baseline import DRIFT, compared, granting_drift, stored
 from envbench.cli import envbench
 from envbench.machine import fingerprint
 from envbench.model import Gauge, Record, Side, digest
-from envbench.regression import Rule
-from envbench.stored_baseline import DRIFT, compared, granting_drift, stored
 
 slow = pytest.mark.slow
 LOOP = ("--env", "gym", "--task", "CartPole-v1", "--backend", "for-loop", "--numenv", "2")
@@ -44,6 +57,80 @@ def test_a_stored_baseline_gives_advice(here: Path) -> None:
     again = CliRunner().invoke(envbench, ["baseline", "save", "--output", str(stored), *LOOP])
     assert again.exit_code == 2
     assert "not written over" in again.stderr
+
+
+SHORT = "from paced import shorten; shorten(); from envbench.__main__ import main; main()"
+
+
+def start(place: Place, *words: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", SHORT, *map(str, words)],
+        cwd=place.folder,
+        env=place.environment(PYTHONPATH=f"{ROOT}:{ROOT / 'tests'}"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def interrupted_at(process: subprocess.Popen[str], mark: str) -> str:
+    """What it said until it had ended."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        if mark in line:
+            process.send_signal(signal.SIGINT)
+            break
+    return process.communicate(timeout=60)[1]
+
+
+@slow
+def test_a_baseline_and_advice_that_were_stopped_go_on(place: Place) -> None:
+    save = ["baseline", "save", "--output", "stored.jsonl", *LOOP, "--pairs", 6]
+    assert "The same command goes on" in interrupted_at(start(place, *save), "[2/6]")
+    assert not (place.folder / "stored.jsonl").exists()
+    again = start(place, *save)
+    out, err = again.communicate(timeout=120)
+    assert again.returncode == 0, err
+    assert "Going on with" in err
+    assert "[2/6]" not in err
+    records = [record for _, record in store.read(place.folder / "stored.jsonl").records]
+    assert [each.number for each in records if isinstance(each, Gauge)] == [0, 1, 2, 3, 4, 5]
+    assert not list(place.folder.glob("*.partial"))
+
+    advice = ["check", "--against", "stored.jsonl", "--pairs", 6, "--tolerance", 0.5]
+    assert "The same command goes on" in interrupted_at(start(place, *advice), "[2/6]")
+    again = start(place, *advice)
+    out, err = again.communicate(timeout=120)
+    assert "Going on with" in err
+    assert "(advisory)" in out
+    assert len(place.files()) == 1
+    assert len([each for each in place.records() if isinstance(each, Gauge)]) == 6
+    assert place.processes() == []
+
+
+@slow
+def test_a_cell_that_fails_is_broken_and_the_others_go_on(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = here / "stored.jsonl"
+    cells = [*LOOP[:-1], "1,2"]
+    words = ["baseline", "save", "--output", str(stored), *cells, "--pairs", "5"]
+    assert CliRunner().invoke(envbench, words).exit_code == 0
+    gauge = gauging.gauge
+
+    def failing(cell: Any, *given: Any, **more: Any) -> Any:
+        if cell.numenv == 2:
+            raise gauging.CellFailed(cell, make_failure())
+        return gauge(cell, *given, **more)
+
+    monkeypatch.setattr(gauging, "gauge", failing)
+    done = against(stored, "--pairs", 5, "--tolerance", "0.5", "--json")
+    assert done.exit_code == 1, done.output
+    document = json.loads(done.stdout)
+    assert document["verdict"] == "BROKEN"
+    one, two = document["cells"]
+    assert one["verdict"] != "BROKEN"
+    assert (two["verdict"], list(two["failures"])) == ("BROKEN", ["candidate"])
 
 
 @slow

@@ -16,13 +16,14 @@ import msgspec
 import pytest
 from made_records import make_cell, make_failure, make_windows
 
-from envbench import checking, store, unfinished_check
-from envbench.checking import Checker, is_complete
+from envbench import store
+from envbench.check import checking, resuming
+from envbench.check.checking import Checker, is_complete
+from envbench.check.pairing import Arm
+from envbench.check.resuming import Unfinished, differences, unfinished
 from envbench.errors import Interrupted
 from envbench.model import ArmFact, Cell, Check, Job, Pair, RuntimeFact, Times, digest
-from envbench.pairing import Arm
 from envbench.runner import Reply
-from envbench.unfinished_check import Unfinished, differences, unfinished
 
 CELLS = [make_cell("for-loop", 2, machine="m"), make_cell("for-loop", 4, machine="m")]
 MS = 1_000_000
@@ -246,8 +247,8 @@ def test_a_finished_check_is_not_gone_on_with(
 
 @pytest.fixture
 def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Unfinished:
-    """It began now, and nothing on its arms' import path is newer than an hour."""
-    now = time.strftime(unfinished_check.campaign.STAMP, time.gmtime())
+    """It began just after all that is on its arms' import path was written."""
+    now = time.strftime(resuming.campaign.STAMP, time.gmtime(time.time() + 30))
     stored(tmp_path / "results", monkeypatch, ends=5, started_utc=now)
     found = unfinished(tmp_path / "results", "m", make_check(started_utc=now))
     assert found is not None
@@ -255,7 +256,7 @@ def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Unfinished:
     module = tmp_path / "packages" / "mine" / "__init__.py"
     module.write_text("")
     os.utime(module, (time.time() - 3600,) * 2)
-    monkeypatch.setattr(unfinished_check, "_import_path", lambda _: [str(tmp_path / "packages")])
+    monkeypatch.setattr(resuming, "_import_path", lambda _: [str(tmp_path / "packages")])
     return found
 
 

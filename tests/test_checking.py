@@ -8,12 +8,12 @@ import msgspec
 import pytest
 from made_records import make_cell, make_failure, make_windows
 
-from envbench.check_plan import DEFAULT_PAIRS, pair_seconds, sizes
-from envbench.checking import FLOORS, CellVerdict, findings, overall, verdict
+from envbench.check.checking import FLOORS, CellVerdict, findings, overall, verdict
+from envbench.check.procedure import DEFAULT_PAIRS, pair_seconds, sizes
+from envbench.check.regression import Rule
 from envbench.cli.verdicts import document, exit_code, markdown
 from envbench.errors import UsageError
 from envbench.model import ArmFact, Cell, Check, Pair, Side, Times
-from envbench.regression import Rule
 
 CELL = make_cell("for-loop", 4)
 ARM = ArmFact(source="the current interpreter", worker="w")
@@ -82,7 +82,7 @@ def test_what_is_done_seldom_is_found_in_all_steps() -> None:
     candidate = {"measured": msgspec.structs.replace(side().measured, ns=slices)}
     found = verdict(CHECK, [*pairs(1, **candidate), *pairs(2, **candidate)], CELL)
     assert (found.verdict, found.slower) == ("REGRESSION", ["all steps"])
-    assert "all steps ×1.05" in markdown(CHECK, [found])
+    assert "all steps ×1.05" in markdown(CHECK, [found], {})
 
 
 def test_stalls_that_could_hide_a_cost_of_its_tolerance_are_inconclusive() -> None:
@@ -96,7 +96,17 @@ def test_stalls_that_could_hide_a_cost_of_its_tolerance_are_inconclusive() -> No
     found = verdict(CHECK, own, CELL)
     assert found.stages[0]["steps"].verdict == "PASS"
     assert found.verdict == "INCONCLUSIVE"
-    assert "all steps: could have seen a slowdown of" in markdown(CHECK, [found])
+    assert "all steps: could have seen a slowdown of" in markdown(CHECK, [found], {})
+
+
+def test_a_slice_that_was_spoilt_counts_for_neither_and_is_told() -> None:
+    slow = msgspec.structs.replace(side().measured, ns=[250 * MS] * 3 + [2500 * MS])
+    spoilt = msgspec.structs.replace(slow, invalid={"3": "steal"})
+    own = pairs()
+    own[3] = msgspec.structs.replace(own[3], candidate=side(measured=spoilt))
+    found = verdict(CHECK, own, CELL)
+    assert (found.verdict, found.spoilt) == ("PASS", {"steal": 1})
+    assert "slices spoilt by steal: 1" in markdown(CHECK, [found], {})
 
 
 def test_an_alarm_that_does_not_come_again_is_none() -> None:
@@ -114,7 +124,7 @@ def test_an_arm_that_fails_breaks_the_cell_and_no_figure_is_made_of_the_rest() -
     own[3] = msgspec.structs.replace(own[3], candidate=side(failure=make_failure()))
     found = verdict(CHECK, own, CELL)
     assert (found.verdict, list(found.failures), found.stages) == ("BROKEN", ["candidate"], [])
-    assert "candidate failed: the worker died" in markdown(CHECK, [found])
+    assert "candidate failed: the worker died" in markdown(CHECK, [found], {})
     assert findings(CHECK, own) == {}
 
 
@@ -142,14 +152,16 @@ def test_verdicts_are_told_to_programs_and_to_pull_requests() -> None:
     cell = make_cell("for-loop", 4, task="Evil|<b>-v0")
     own = [*pairs(1, cell, reset=1.5), *pairs(2, cell, reset=1.5)]
     found = [verdict(CHECK, own, cell)]
-    whole = msgspec.json.decode(document(CHECK, found))
+    whole = msgspec.json.decode(document(CHECK, found, {"for-loop": ["numpy 1 → 2"]}))
     assert (whole["schema"], whole["verdict"]) == (1, "REGRESSION")
     (told,) = whole["cells"]
     assert (told["task"], told["slower"]) == ("Evil|<b>-v0", ["reset"])
     assert told["stages"][1]["reset"]["ratio"] == pytest.approx(1 / 1.5)
-    text = markdown(CHECK, found)
+    text = markdown(CHECK, found, {"for-loop": ["numpy 1 → 2"]})
     assert "### envbench check: REGRESSION" in text
     assert "reset ×1.50" in text
+    assert "numpy 1 → 2" in text
+    assert whole["differences"] == {"for-loop": ["numpy 1 → 2"]}
     assert "Evil|<b>" not in text
 
 

@@ -48,8 +48,11 @@ def test_settings_are_read_and_what_is_noisy_has_advice(
 
 def test_the_load_is_looked_at_while_we_sleep() -> None:
     found = {sign.name: sign for sign in disturbance.load(0.2)}
-    assert set(found) == {"other load", "steal", "pressure"}
-    assert all("%" in sign.found or sign.state == "unknown" for sign in found.values())
+    assert set(found) == {"other load", "steal", "throttling", "pressure"}
+    assert all(
+        "%" in sign.found or "periods" in sign.found or sign.state == "unknown"
+        for sign in found.values()
+    )
 
 
 @pytest.mark.slow
@@ -57,9 +60,13 @@ def test_it_says_what_a_check_can_see_here(place: Place) -> None:
     done = place.run("doctor", "--json")
     assert done.code == 0, done.err
     assert [sign["name"] for sign in done.document["signs"]] == [
-        "governor", "turbo", "SMT", "CPU quota", "other load", "steal", "pressure",
+        "governor", "turbo", "SMT", "CPU quota", "other load", "steal", "throttling",
+        "pressure",
     ]  # fmt: skip
     assert done.document["pairs"] == 6
     assert 0 < done.document["spread"] < 1
-    assert 0.01 < done.document["detectable"] < 1
+    low, high = done.document["spread_interval"]
+    assert low < done.document["spread"] < high
+    least, most = done.document["detectable_interval"]
+    assert 0.01 < least < done.document["detectable"] < most < 1
     assert place.processes() == []

@@ -73,6 +73,8 @@ def test_the_controller_imports_no_measured_library(library: str) -> None:
         ("runner.py", {"campaign", "report", "cli", "store", "statistics"}),
         ("store.py", {"runner", "campaign", "report", "cli", "statistics", "runtimes"}),
         ("campaign.py", {"report", "cli"}),
+        ("check", {"report", "cli"}),
+        ("check/regression.py", {"store", "runner", "runtimes", "model", "backends", "campaign"}),
         ("plan.py", {"runner", "report", "cli", "store", "campaign", "runtimes"}),
         ("report", {"runner", "campaign", "cli", "runtimes", "preflight", "supervisor"}),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from statistics import stdev
 
 import numpy as np
@@ -12,15 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_1samp
 
-from envbench.regression import (
+from envbench.check.regression import (
     Rule,
+    Stage,
     cost_stage,
-    decided,
     detectable,
     effect,
+    of_cell,
     pairs_for,
     quantile,
+    spread_interval,
     stage,
+    step_stages,
     turns,
     usual_effect,
 )
@@ -76,11 +80,55 @@ def test_a_false_alarm_at_the_margin_itself_is_as_rare_as_asked() -> None:
     assert 140 < found < 260
 
 
-def test_only_the_second_stage_decides() -> None:
-    alarm, quiet = stage(shifted(-0.1), RULE), stage(TIGHT, RULE)
-    assert decided(alarm, None) == "REGRESSION"
-    assert decided(alarm, quiet) == "PASS"
-    assert decided(alarm, alarm) == "REGRESSION"
+def found(**verdicts: str) -> dict[str, Stage]:
+    """A stage's findings; what is not named passes."""
+    names = {"steps": "PASS", "all_steps": "PASS", "memory": "PASS", **verdicts}
+    return {
+        name.replace("_", " "): replace(stage(TIGHT, RULE), verdict=verdict)  # type: ignore[arg-type]
+        for name, verdict in names.items()
+    }
+
+
+R = "REGRESSION"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "verdict", "slower"),
+    [
+        (found(), None, "PASS", []),
+        (found(steps="IMPROVEMENT"), None, "IMPROVEMENT", []),
+        (found(all_steps="INCONCLUSIVE"), None, "INCONCLUSIVE", []),
+        (found(steps=R), None, "INCONCLUSIVE", []),  # not tried again yet
+        (found(steps=R), found(), "PASS", []),
+        (found(steps=R), found(steps=R), R, ["steps"]),
+        (found(steps=R), found(all_steps=R), R, ["all steps"]),  # one matter
+        (found(steps=R), found(memory=R), "INCONCLUSIVE", []),  # another, and only once
+        (found(memory=R), found(steps=R, memory=R), R, ["memory"]),
+        (found(memory=R), {k: v for k, v in found().items() if k != "memory"}, "INCONCLUSIVE", []),
+    ],
+)
+def test_an_alarm_counts_where_it_comes_again(
+    first: dict[str, Stage], second: dict[str, Stage] | None, verdict: str, slower: list[str]
+) -> None:
+    assert of_cell(first, second) == (verdict, slower)
+
+
+def test_a_slower_usual_pace_is_no_slowdown_where_all_steps_are_not_slower() -> None:
+    steady = [100.0 + k % 3 for k in range(10)]
+    stalls = [97.0 + k % 3 for k in range(9)] + [127.0]  # the same in all, and a faster usual pace
+    pairs = [(stalls, [each + k / 100 for each in steady], ()) for k in range(8)]
+    assert stage([usual_effect(*pair) or 0 for pair in pairs], RULE).verdict == "REGRESSION"
+    told = step_stages(pairs, RULE)
+    assert (told["steps"].verdict, told["all steps"].verdict) == ("INCONCLUSIVE", "PASS")
+    turned = step_stages([(b, a, ()) for a, b, _ in pairs], RULE)
+    assert (turned["steps"].verdict, turned["all steps"].verdict) == ("PASS", "PASS")
+    slower = [(a, [1.05 * each for each in b], ()) for a, b, _ in pairs]
+    assert step_stages(slower, RULE)["steps"].verdict == "REGRESSION"
+
+
+def test_the_interval_of_a_spread() -> None:
+    low, high = spread_interval(1.0, 6)
+    assert (low, high) == pytest.approx((0.624, 2.453), abs=1e-3)  # a table's chi-square
 
 
 @pytest.mark.parametrize("spread", [0.005, 0.012, 0.03])

@@ -154,7 +154,7 @@ def test_a_table_goes_between_its_markers(tmp_path: Path) -> None:
 
 def test_the_docs_have_a_place_for_every_table() -> None:
     page = (ROOT / "docs" / "check.md").read_text()
-    for name in ("check-live", "rules-recorded", "rules-simulated"):
+    for name in ("check-live", "check-resampled", "rules-recorded", "rules-simulated"):
         assert page.count(f"<!-- study: {name} -->") == 2
 
 
@@ -248,8 +248,28 @@ def test_a_planted_arm_takes_as_much_longer_as_it_says(tmp_path: Path) -> None:
     assert module.stat().st_mtime_ns == written  # so that a stopped check can be gone on with
 
 
+def test_a_check_is_drawn_of_pairs_and_a_slower_side_is_slower_whichever_it_is() -> None:
+    import numpy as np
+    from check_resampled import drawn, slower, verdicts
+
+    pair = ([10.0, 12.0], [11.0, 11.0], ())
+    assert slower([pair], 0.5) == [([10.0, 12.0], [22.0, 22.0], ())]
+    pairs = [([float(k), k + 1.0], [k + 0.5, k + 0.5], ()) for k in range(1000, 1020)]
+    one, two = drawn(np.random.default_rng(1), pairs, 10, 0.0)
+    assert all(a[0] % 1 == 0 for a, _, _ in one)
+    assert all(b[0] % 1 == 0 for _, b, _ in two)  # the arms of the second stage are exchanged
+    seen = [min(*a, *b) for a, b, _ in (*one, *two)]
+    assert len(set(seen)) == 20  # without return, as long as there are enough
+    pairs = [([1000.0] * 2, [1000.0 + k / 5] * 2, ()) for k in range(-10, 10)]
+    found, covered = verdicts(np.random.default_rng(1), pairs, 5, 0.0, 40)
+    assert found["PASS"] == 40
+    assert covered > 30
+    found, _ = verdicts(np.random.default_rng(1), pairs, 5, 0.05, 40)
+    assert found["REGRESSION"] == 40
+
+
 def test_the_scripts_say_how_they_are_called() -> None:
-    for name in ("check_live", "check_traces", "check_simulated"):
+    for name in ("check_live", "check_resampled", "check_traces", "check_simulated"):
         words = [sys.executable, STUDIES / f"{name}.py", "--help"]
         asked = subprocess.run(words, capture_output=True, text=True, check=True)
         assert "Usage" in asked.stdout

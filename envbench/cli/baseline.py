@@ -8,14 +8,14 @@ from typing import Any
 import click
 
 from envbench.cli.options import (
-    BACKENDS,
-    FAMILY,
+    CHECKED_BACKENDS,
+    CHECKED_FAMILY,
+    CHECKED_NUMENV,
     MACHINE,
     SEED,
     SETTINGS,
     TASK,
     WAIT,
-    numenv_option,
 )
 
 
@@ -31,9 +31,9 @@ def baseline() -> None:
     required=True,
     help="The file to write; it must not exist.",
 )
-@FAMILY
-@BACKENDS
-@numenv_option("the profile's cells")
+@CHECKED_FAMILY
+@CHECKED_BACKENDS
+@CHECKED_NUMENV
 @TASK
 @MACHINE
 @SETTINGS

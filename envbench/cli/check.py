@@ -16,8 +16,9 @@ import click
 
 from envbench.cli.options import (
     AS_JSON,
-    BACKENDS,
-    FAMILY,
+    CHECKED_BACKENDS,
+    CHECKED_FAMILY,
+    CHECKED_NUMENV,
     MACHINE,
     RESULTS,
     SEED,
@@ -26,7 +27,6 @@ from envbench.cli.options import (
     WAIT,
     Number,
     Seconds,
-    numenv_option,
 )
 
 Command = Callable[..., None]
@@ -65,9 +65,9 @@ def _arm_options(name: str, what: str) -> Callable[[Command], Command]:
 @click.command()
 @_arm_options("baseline", "The old side")
 @_arm_options("candidate", "The new side")
-@FAMILY
-@BACKENDS
-@numenv_option("the profile's cells")
+@CHECKED_FAMILY
+@CHECKED_BACKENDS
+@CHECKED_NUMENV
 @TASK
 @MACHINE
 @SETTINGS
@@ -83,7 +83,7 @@ def _arm_options(name: str, what: str) -> Callable[[Command], Command]:
     type=_SHARE,
     default=0.05,
     show_default=True,
-    help="PASS rules out a slowdown of this share.",
+    help="PASS rules out a slowdown of this share, and four times as much of slow moments.",
 )
 @click.option(
     "--cost-tolerance",
@@ -119,7 +119,9 @@ def _arm_options(name: str, what: str) -> Callable[[Command], Command]:
     metavar="FILE",
     help="A stored baseline (`envbench baseline save`) of this machine: advice only.",
 )
-@click.option("--precise", is_flag=True, help="As many pairs as find a slowdown of 2 %.")
+@click.option(
+    "--precise", is_flag=True, help="As many pairs as find a slowdown of 2 %, 100 at most."
+)
 @click.option("--plan", "only_plan", is_flag=True, help="Say what would be done, and end.")
 @click.option(
     "--summary",
@@ -135,13 +137,14 @@ def check(**given: Any) -> None:
     """Did it get slower? Baseline and candidate step in turn, in pairs of fresh processes.
 
     \b
-    envbench check --baseline envpool==1.2.4 --candidate envpool==1.2.5 --backend envpool-sync
+    envbench check --baseline envpool==1.2.4 --candidate envpool==1.2.5 --backend envpool-sync \\
+        --env atari --numenv 8
     envbench check --baseline-python old/bin/python --candidate-python new/bin/python
     envbench check --baseline-ref main
 
-    A side that is not named is the current interpreter; beside a git ref, the working tree as it
-    is. Without --env, --backend and --numenv the profile's cells under `check` are compared.
-    The same command goes on with a check that was stopped.
+    A side that is not named is the current interpreter; beside a git ref, the working tree (the
+    files that git knows). Without --env, --backend and --numenv the profile's cells under `check`
+    are compared. The same command goes on with a check that was stopped.
     """
     from envbench.cli.checks import Checking
 

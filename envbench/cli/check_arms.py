@@ -11,9 +11,9 @@ from envbench.cli import tell
 from envbench.errors import BackendUnavailable, UsageError
 
 if TYPE_CHECKING:
-    from envbench.arms import Source
+    from envbench.check.arms import Source
+    from envbench.check.pairing import Arm
     from envbench.model import ArmFact, Cell
-    from envbench.pairing import Arm
     from envbench.preflight import Cannot, Ready
 
 SIDES = ("baseline", "candidate")
@@ -22,7 +22,8 @@ OPTIONS = [f"{side}{how}" for side in SIDES for how in ("", "_python", "_ref")]
 
 def sources(given: Mapping[str, Any]) -> tuple[Source, Source]:
     """What was asked for; ``UsageError`` for what cannot be an arm."""
-    from envbench.arms import WORKING_TREE, Source, look_at
+    from envbench.check.arms import Source, look_at
+    from envbench.check.git_tree import WORKING_TREE
 
     made = []
     for name in SIDES:
@@ -36,21 +37,34 @@ def sources(given: Mapping[str, Any]) -> tuple[Source, Source]:
         candidate = Source(ref=WORKING_TREE)  # installed as the baseline is
     for name, source in zip(SIDES, (baseline, candidate), strict=True):
         look_at(name, source)
+    if WORKING_TREE in (baseline.ref, candidate.ref):
+        _tell_of_untracked()
     if baseline == candidate:
         tell("Note: both arms are the same: what is found is this machine's own noise.")
     return baseline, candidate
 
 
+def _tell_of_untracked() -> None:
+    from envbench.check.git_tree import untracked
+    from envbench.text import printable
+
+    if left_out := untracked():
+        shown = ", ".join(map(printable, left_out[:3])) + (", …" if len(left_out) > 3 else "")
+        tell(f"Note: the working tree is what git knows: without {shown} (git add takes them in).")
+
+
 class Arms:
-    """Each backend's two arms, made and asked; ``runtimes`` has the hashes of their packages."""
+    """Each backend's two arms, made and asked; ``runtimes`` has the hashes of their packages, and
+    ``differences`` what they do not have in common: ``envpool 1.2.4 → 1.2.5``."""
 
     def __init__(self, cells: Sequence[Cell], sources: tuple[Source, Source]) -> None:
-        from envbench import arms
         from envbench.backends import get
+        from envbench.check import arms
 
         self.sources = sources
         self.of: dict[str, tuple[Arm, Arm]] = {}
         self.runtimes: dict[str, tuple[str, str]] = {}
+        self.differences: dict[str, list[str]] = {}
         for name in dict.fromkeys(cell.backend for cell in cells):
             first, second = (
                 arms.make(side, source, get(name), tell)
@@ -86,7 +100,7 @@ class Arms:
         ]
         first, last = found[0], found[-1]
         if isinstance(first, Cannot) and isinstance(last, Cannot):
-            raise _refusal(cell, first)
+            raise refusal(cell, first, "in either arm")
         for arm, each in zip(sides, (first, last), strict=True):
             if isinstance(each, Cannot):
                 tell(
@@ -94,6 +108,28 @@ class Arms:
                     f"{each.failure.message}. The other side can: it is tried once, for the record."
                 )
         self.runtimes[cell.backend] = _hash(first), _hash(last)
+        differ = _differences(first, last)
+        if differ and cell.backend not in self.differences:
+            tell(f"{cell.backend}: baseline → candidate: {', '.join(differ)}")
+        self.differences[cell.backend] = differ
+
+
+def _differences(first: Ready | Cannot, last: Ready | Cannot) -> list[str]:
+    """What two interpreters do not have in common: their Python, and packages."""
+    from envbench.preflight import Ready
+    from envbench.text import printable
+
+    if not (isinstance(first, Ready) and isinstance(last, Ready)):
+        return []
+    a, b = (
+        {"Python": each.runtime.python.split()[0], **each.runtime.packages}
+        for each in (first, last)
+    )
+    return [
+        printable(f"{name} {a.get(name, 'none')} → {b.get(name, 'none')}")
+        for name in sorted({*a, *b}, key=str.lower)
+        if a.get(name) != b.get(name)
+    ]
 
 
 def _hash(found: Ready | Cannot) -> str:
@@ -102,8 +138,8 @@ def _hash(found: Ready | Cannot) -> str:
     return found.runtime.hash if isinstance(found, Ready) else ""
 
 
-def _refusal(cell: Cell, cannot: Cannot) -> Exception:
-    """Neither side can: that is no finding."""
+def refusal(cell: Cell, cannot: Cannot, where: str) -> Exception:
+    """Nobody who was asked can: that is no finding."""
     from envbench.cli.selection import unknown_task
 
     failure = cannot.failure
@@ -112,6 +148,6 @@ def _refusal(cell: Cell, cannot: Cannot) -> Exception:
     if cannot.own_package:
         return UsageError(f"--task {cell.task}: {failure.message}", hint=failure.hint)
     return BackendUnavailable(
-        f"{cell.backend} cannot run {cell.env} in either arm: {failure.message}",
+        f"{cell.backend} cannot run {cell.env} {where}: {failure.message}",
         hint=failure.hint,
     )

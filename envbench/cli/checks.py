@@ -18,13 +18,13 @@ from envbench.cli import tell
 from envbench.errors import Interrupted, UsageError
 
 if TYPE_CHECKING:
-    from envbench.arms import Source
-    from envbench.check_plan import Sizes
-    from envbench.checking import Checker
+    from envbench.check.arms import Source
+    from envbench.check.checking import Checker
+    from envbench.check.procedure import Sizes
+    from envbench.check.regression import Rule
     from envbench.cli.check_arms import Arms
     from envbench.machine import Profile
     from envbench.model import Cell, Check
-    from envbench.regression import Rule
 
 
 class Checking:
@@ -60,7 +60,7 @@ class Checking:
     # ------------------------------------------------------------ what was asked
 
     def _rule(self) -> Rule:
-        from envbench.regression import Rule
+        from envbench.check.regression import Rule
 
         if self.given["tolerance"] <= self.given["margin"]:
             raise click.UsageError("--tolerance has to be greater than --margin.")
@@ -71,7 +71,7 @@ class Checking:
         )
 
     def _sizes(self, cells: list[Cell], rule: Rule) -> Sizes:
-        from envbench.check_plan import sizes
+        from envbench.check.procedure import sizes
 
         given = {name: self.given[name] for name in ("pairs", "budget", "precise")}
         if sum(value not in (None, False) for value in given.values()) > 1:
@@ -92,7 +92,7 @@ class Checking:
 
     def _against(self, old: Path, rule: Rule) -> int:
         """Against figures of another time: advice, and said to be that."""
-        from envbench import campaign, lock, store
+        from envbench import lock, store
         from envbench.cli.check_arms import OPTIONS
         from envbench.cli.gauges import Gauging
         from envbench.cli.verdicts import exit_code, show_advice
@@ -109,11 +109,9 @@ class Checking:
         gauging = Gauging(self.given)
         found = gauging.read(old)
         planned = self._sizes([each.cell for each in found], rule)
-        now = datetime.now(UTC).strftime(campaign.STAMP)
         store.check_folder(self.results, gauging.profile.name)
         with lock.acquire(wait=self.given["wait"], on_wait=tell):
-            path = store.new_file(self.results, gauging.profile.name, now)
-            verdicts = gauging.compare(found, path, rule, planned)
+            verdicts, path = gauging.compare(found, self.results, rule, planned)
         show_advice(
             verdicts, old, path, as_json=self.given["as_json"], summary=self.given["summary"]
         )
@@ -146,6 +144,7 @@ class Checking:
             checker.check,
             verdicts,
             checker.path,
+            arms.differences,
             as_json=self.given["as_json"],
             summary=self.given["summary"],
         )
@@ -154,10 +153,10 @@ class Checking:
     def _checker(self, profile: Profile, wanted: Check, planned: Sizes, arms: Arms) -> Checker:
         """Of the unfinished check of this command, or of a new one in a file of its own."""
         from envbench import store
-        from envbench.checking import Checker
+        from envbench.check.checking import Checker
+        from envbench.check.resuming import differences, unfinished
         from envbench.cli.verdicts import Told
         from envbench.model import MachineFact
-        from envbench.unfinished_check import differences, unfinished
 
         old = None if self.given["fresh"] else unfinished(self.results, profile.name, wanted)
         if old is not None:
@@ -173,7 +172,8 @@ class Checking:
         return Checker(wanted, arms.of, path, Told(planned))
 
     def _check(self, cells: list[Cell], planned: Sizes, arms: Arms) -> Check:
-        from envbench import __version__, campaign, check_plan
+        from envbench import __version__, campaign
+        from envbench.check import procedure
         from envbench.model import Check, digest
 
         now = datetime.now(UTC)
@@ -185,8 +185,8 @@ class Checking:
             baseline=baseline,
             candidate=candidate,
             pairs=planned.pairs,
-            blocks=check_plan.BLOCKS,
-            slice_s=check_plan.SLICE_S,
+            blocks=procedure.BLOCKS,
+            slice_s=procedure.SLICE_S,
             margin=self.given["margin"],
             tolerance=self.given["tolerance"],
             cost_tolerance=self.given["cost_tolerance"],

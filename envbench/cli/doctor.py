@@ -9,8 +9,8 @@ import click
 from envbench.cli.options import AS_JSON, WAIT
 
 if TYPE_CHECKING:
+    from envbench.check.own_noise import OwnNoise
     from envbench.machine.disturbance import Sign
-    from envbench.own_noise import OwnNoise
 
 
 @click.command()
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 def doctor(wait: bool, as_json: bool) -> None:
     """What makes this machine noisy, what to do about it, and what a check can see here.
 
-    Takes some twenty seconds: a look at the load, then equal workers that step in turn.
+    Takes about half a minute: a look at the load, then equal workers that step in turn.
     """
     from envbench import lock
+    from envbench.check.own_noise import measure
+    from envbench.check.regression import Rule
     from envbench.cli import tell
     from envbench.machine.disturbance import signs
-    from envbench.own_noise import measure
-    from envbench.regression import Rule
 
     with lock.acquire(wait=wait, on_wait=tell):
         tell("Looking at the load …")
@@ -44,10 +44,16 @@ def _print_table(found: list[Sign], noise: OwnNoise) -> None:
     rows = [[sign.name, sign.found, sign.state, sign.advice] for sign in found]
     click.echo(tabulate(rows, ["", "found", "", "what to do"], disable_numparse=True))
     click.echo(
-        f"\nEqual workers differ by {100 * noise.stage.spread:.2f} % (standard deviation of "
-        f"{noise.stage.pairs} pairs).\nA default check of one thread can find a slowdown of "
-        f"{100 * noise.detectable:.1f} % here; pools and processes spread more."
+        f"\nEqual workers differ by {_percents(noise.stage.spread, noise.spreads)} here (standard "
+        f"deviation of {noise.stage.pairs} pairs, and its 95 % interval).\nA default check of one "
+        f"thread can find a slowdown of {_percents(noise.detectable, noise.detectables)}; pools "
+        "and processes spread more."
     )
+
+
+def _percents(middle: float, span: tuple[float, float]) -> str:
+    low, high = span
+    return f"{100 * middle:.1f} % ({100 * low:.1f} to {100 * high:.1f})"
 
 
 def _print_json(found: list[Sign], noise: OwnNoise) -> None:
@@ -57,7 +63,9 @@ def _print_json(found: list[Sign], noise: OwnNoise) -> None:
         "schema": 1,
         "signs": found,
         "spread": noise.stage.spread,
+        "spread_interval": noise.spreads,
         "pairs": noise.stage.pairs,
         "detectable": noise.detectable,
+        "detectable_interval": noise.detectables,
     }
     click.echo(msgspec.json.format(msgspec.json.encode(whole)).decode())

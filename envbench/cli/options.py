@@ -216,16 +216,22 @@ def numenv_option(default: str) -> Option:
     )
 
 
-FAMILY = family_option("atari, mujoco, or gym (a task of your own).  [default: atari and mujoco]")
-BACKENDS = click.option(
-    "--backend",
-    "backend_names",
-    type=Names(),
-    multiple=True,
-    callback=joined,
-    shell_complete=complete_backends,
-    help="Backends by name, or all.  [default: all that can run here]",
-)
+def backends_option(default: str) -> Option:
+    """``--backend``: several by name; ``default`` is what leaving it out means here."""
+    return click.option(
+        "--backend",
+        "backend_names",
+        type=Names(),
+        multiple=True,
+        callback=joined,
+        shell_complete=complete_backends,
+        help=f"Backends by name, or all.  [default: {default}]",
+    )
+
+
+_FAMILIES = "atari, mujoco, or gym (a task of your own)."
+FAMILY = family_option(f"{_FAMILIES}  [default: atari and mujoco]")
+BACKENDS = backends_option("all that can run here")
 TASK = click.option(
     "--task",
     multiple=True,
@@ -233,6 +239,11 @@ TASK = click.option(
     metavar="ID",
     help="Task id.  [default: Pong-v5, Ant-v3]",
 )
+# Of commands that compare a few cells: those that the profile names for it.
+CHECKED = "the profile's cells under `check`; beside another of --env, --backend, --numenv: all"
+CHECKED_FAMILY = family_option(f"{_FAMILIES}  [default: {CHECKED}]")
+CHECKED_BACKENDS = backends_option(CHECKED)
+CHECKED_NUMENV = numenv_option(CHECKED)
 MACHINE = machine_option("Machine profile.  [default: the one that fits this machine]")
 SETTINGS = click.option(
     "--set",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,18 +14,20 @@ from envbench.cli.progress import clock
 from envbench.text import printable
 
 if TYPE_CHECKING:
-    from envbench.arms import Source
-    from envbench.check_plan import Sizes
-    from envbench.checking import CellVerdict
+    from envbench.check.arms import Source
+    from envbench.check.checking import CellVerdict
+    from envbench.check.procedure import Sizes
+    from envbench.check.regression import Stage
     from envbench.model import Cell, Check, Pair
-    from envbench.regression import Stage
 
 SCHEMA = 1
+UNSEEN = 0.5  # a cost that could double (its reciprocal halves) without being seen is told
 MEANS: dict[str, str] = {
-    "PASS": "a slowdown of the tolerance is ruled out",
-    "REGRESSION": "slower by more than the margin",
+    "PASS": "a slowdown of the steps' usual pace by the tolerance is ruled out",
+    "REGRESSION": "steps are slower by more than the margin, or a cost grew by more than it may",
     "IMPROVEMENT": "faster by more than the margin",
-    "INCONCLUSIVE": "too noisy to say: more pairs, or a quieter machine (`envbench doctor`)",
+    "INCONCLUSIVE": "neither a slowdown nor its absence is sure: more pairs (`--precise`), or a "
+    "quieter machine (`envbench doctor`)",
     "BROKEN": "an arm failed",
 }
 
@@ -57,11 +59,11 @@ class Told:
 
     def alarm(self, cell: Cell, pairs: int) -> None:
         self.total += pairs
-        tell(f"{cell.env} {cell.task} {cell.backend} × {cell.numenv}: slower, it seems; again.")
+        tell(f"{_name(cell)}: an alarm. Once more, with fresh pairs.")
 
 
 def exit_code(verdicts: Sequence[CellVerdict]) -> int:
-    from envbench.checking import overall
+    from envbench.check.checking import overall
     from envbench.errors import CELL_FAILED, INCONCLUSIVE
 
     codes = {"REGRESSION": CELL_FAILED, "BROKEN": CELL_FAILED, "INCONCLUSIVE": INCONCLUSIVE}
@@ -116,15 +118,16 @@ def show(
     check: Check,
     verdicts: Sequence[CellVerdict],
     path: Path,
+    differences: Mapping[str, Sequence[str]],
     *,
     as_json: bool,
     summary: Path | None,
 ) -> None:
-    """On stdout, and where CI shows Markdown."""
-    from envbench.checking import overall
+    """On stdout, and where CI shows Markdown. ``differences``: each backend's arms' packages."""
+    from envbench.check.checking import overall
 
     if as_json:
-        click.echo(document(check, verdicts))
+        click.echo(document(check, verdicts, differences))
     else:
         click.echo(_table(verdicts, "simple"))
         click.echo(f"{overall(verdicts)}: {MEANS[overall(verdicts)]}.")
@@ -133,9 +136,11 @@ def show(
             tell(f"{_name(each.cell)}: the {arm} failed in {failure.phase!r}: {failure.message}")
             if failure.hint:
                 tell(f"  {failure.hint}")
+            for line in printable(failure.stderr_tail).splitlines()[-15:]:
+                tell(f"  | {line}")
     tell(f"Recorded in {path}.")
     if summary is not None:
-        _add(summary, markdown(check, verdicts))
+        _add(summary, markdown(check, verdicts, differences))
 
 
 def _add(summary: Path, text: str) -> None:
@@ -156,12 +161,17 @@ def show_advice(
     summary: Path | None,
 ) -> None:
     """Of a comparison with figures of another time."""
-    from envbench.checking import overall
+    from envbench.check.checking import overall
 
     found = overall(verdicts)
     if as_json:
         cells = [
-            {**_identity(each.cell), "verdict": each.verdict, "stages": each.stages}
+            {
+                **_identity(each.cell),
+                "verdict": each.verdict,
+                "stages": each.stages,
+                "failures": each.failures,
+            }
             for each in verdicts
         ]
         whole = {"schema": SCHEMA, "advisory": True, "against": str(old), "verdict": found}
@@ -181,9 +191,11 @@ def show_advice(
         _add(summary, f"### envbench check: {found} (advisory)\n\n{_plain(advice)}\n\n{table}\n")
 
 
-def document(check: Check, verdicts: Sequence[CellVerdict]) -> str:
+def document(
+    check: Check, verdicts: Sequence[CellVerdict], differences: Mapping[str, Sequence[str]]
+) -> str:
     """The verdicts as one JSON document."""
-    from envbench.checking import overall
+    from envbench.check.checking import overall
 
     return _json(
         {
@@ -193,6 +205,7 @@ def document(check: Check, verdicts: Sequence[CellVerdict]) -> str:
             "baseline": check.baseline,
             "candidate": check.candidate,
             "pairs": check.pairs,
+            "differences": differences,
             "cells": [
                 {
                     **_identity(each.cell),
@@ -200,6 +213,7 @@ def document(check: Check, verdicts: Sequence[CellVerdict]) -> str:
                     "slower": each.slower,
                     "stages": each.stages,
                     "failures": each.failures,
+                    "spoilt": each.spoilt,
                 }
                 for each in verdicts
             ],
@@ -207,9 +221,11 @@ def document(check: Check, verdicts: Sequence[CellVerdict]) -> str:
     )
 
 
-def markdown(check: Check, verdicts: Sequence[CellVerdict]) -> str:
+def markdown(
+    check: Check, verdicts: Sequence[CellVerdict], differences: Mapping[str, Sequence[str]]
+) -> str:
     """For a pull request's page."""
-    from envbench.checking import overall
+    from envbench.check.checking import overall
 
     found = overall(verdicts)
     arms = f"{check.baseline.source} → {check.candidate.source}"
@@ -218,13 +234,19 @@ def markdown(check: Check, verdicts: Sequence[CellVerdict]) -> str:
         f"{_table(verdicts, 'github')}\n\n"
         f"{check.pairs} pairs of processes a cell and stage; margin {_percent(check.margin)}, "
         f"tolerance {_percent(check.tolerance)}, costs {_percent(check.cost_tolerance)}.\n"
+        + "".join(
+            f"\n{_plain(name)}: {_plain(', '.join(each))}\n"
+            for name, each in differences.items()
+            if each
+        )
     )
 
 
 def _table(verdicts: Sequence[CellVerdict], style: str) -> str:
     from tabulate import tabulate
 
-    heads = ["task", "backend", "numenv", "verdict", "candidate / baseline", "95 %", "notes"]
+    heads = ["task", "backend", "numenv", "verdict", "steps, candidate / baseline", "95 %",
+             "all steps", "notes"]  # fmt: skip
     rows = [_row(each) for each in verdicts]
     if style == "github":
         rows = [[_plain(str(text)) for text in row] for row in rows]
@@ -239,22 +261,38 @@ def _row(found: CellVerdict) -> list[Any]:
             f"{arm} failed: {(each.message.splitlines() or [''])[0][:120]}"
             for arm, each in found.failures.items()
         )
-        return [*what, "-", "-", "; ".join(failed)]
+        return [*what, "-", "-", "-", "; ".join(failed)]
     last = found.stages[-1]
     steps = last["steps"]
     low, high = steps.interval
-    return [*what, f"{steps.ratio:.3f}", f"{low:.3f} - {high:.3f}", _notes(found, last)]
+    every = f"{last['all steps'].ratio:.3f}" if "all steps" in last else "-"
+    return [*what, f"{steps.ratio:.3f}", f"{low:.3f} - {high:.3f}", every, _notes(found, last)]
 
 
 def _notes(found: CellVerdict, last: dict[str, Stage]) -> str:
     beside = found.slower[1:] if found.slower[:1] == ["steps"] else found.slower
     told = [f"{name} ×{1 / last[name].ratio:.2f}" for name in beside if name in last]
+    differ = _differ(last)
+    if differ:
+        told.append("a slower usual pace, but not slower in all")
+    for name in ("all steps",) if differ else ("steps", "all steps"):
+        if name in last and last[name].verdict == "INCONCLUSIVE":
+            told.append(f"{name}: could have seen a slowdown of {_percent(last[name].detectable)}")
     for name, stage in last.items():
-        if stage.verdict == "INCONCLUSIVE":
-            told.append(f"{name}: could have seen a slowdown of {_percent(stage.detectable)}")
+        if name not in ("steps", "all steps") and stage.detectable > UNSEEN:
+            told.append(
+                f"{name}: only ×{1 / max(1e-3, 1 - stage.detectable):.1f} could have been seen"
+            )
     if len(found.stages) == 2 and found.verdict != "REGRESSION":
         told.append("an alarm that did not come again")
+    told += [f"slices spoilt by {reason}: {count}" for reason, count in found.spoilt.items()]
     return ", ".join(told)
+
+
+def _differ(last: dict[str, Stage]) -> bool:
+    """Did all steps speak against an alarm of the usual pace?"""
+    steps, every = last["steps"], last.get("all steps")
+    return every is not None and steps.verdict == "INCONCLUSIVE" and steps.high < every.interval[0]
 
 
 def _identity(cell: Cell) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from envbench.machine.probe import quota_cpus
+from envbench.machine.probe import quota_cpus, throttled_periods
 
 LOOK_S = 3.0
 BUSY, STOLEN, WAITING = 0.05, 0.01, 0.05  # shares of the machine's time that are worth a word
@@ -97,9 +97,9 @@ def load(seconds: float = LOOK_S) -> list[Sign]:
     """Who else is here: the machine's busy, stolen and awaited time while we sleep."""
     import psutil
 
-    before, waited = psutil.cpu_times(), _pressure_s()
+    before, waited, held = psutil.cpu_times(), _pressure_s(), throttled_periods()
     time.sleep(seconds)
-    after, waiting = psutil.cpu_times(), _pressure_s()
+    after, waiting, holding = psutil.cpu_times(), _pressure_s(), throttled_periods()
     grown = {name: getattr(after, name) - getattr(before, name) for name in after._fields}
     every = sum(share for name, share in grown.items() if not name.startswith("guest")) or 1.0
     stolen = grown.get("steal", 0.0) / every
@@ -107,13 +107,28 @@ def load(seconds: float = LOOK_S) -> list[Sign]:
     found = [
         _share("other load", 1 - idle - stolen, BUSY, "end what else runs, or come back later"),
         _share("steal", stolen, STOLEN, "other virtual machines take this share: ask for a "
-               "dedicated host, or measure at another hour"),
+               "dedicated host, or measure at another hour")
+        if "steal" in grown
+        else Sign(name="steal", found="not told", state="unknown"),
+        _throttling(held, holding),
     ]  # fmt: skip
     if waited is None or waiting is None:
         return [*found, Sign(name="pressure", found="not told", state="unknown")]
     share = (waiting - waited) / seconds
     advice = "tasks wait for a CPU: there are more of them than CPUs"
     return [*found, _share("pressure", share, WAITING, advice)]
+
+
+def _throttling(before: int | None, after: int | None) -> Sign:
+    if before is None or after is None:
+        return Sign(name="throttling", found="not told", state="unknown")
+    count = after - before
+    return Sign(
+        name="throttling",
+        found=f"in {count} periods of {LOOK_S:.0f} s",
+        state="noisy" if count else "good",
+        advice="the CPU quota is used up: raise it, or end what else runs in it" if count else "",
+    )
 
 
 def _share(name: str, share: float, limit: float, advice: str) -> Sign:

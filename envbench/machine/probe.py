@@ -102,7 +102,26 @@ def quota_cpus(
     membership: Path = Path("/proc/self/cgroup"), mount: Path = Path("/sys/fs/cgroup")
 ) -> float | None:
     """The CPUs that control groups (v1 or v2) grant: the least of the group and its parents."""
-    quotas: list[float] = []
+    groups = _cpu_groups(membership, mount)
+    return min((q for group in groups if (q := _quota(group)) is not None), default=None)
+
+
+def throttled_periods(
+    membership: Path = Path("/proc/self/cgroup"), mount: Path = Path("/sys/fs/cgroup")
+) -> int | None:
+    """In how many periods since its start a quota stopped this group or a parent; None untold."""
+    counts = []
+    for group in _cpu_groups(membership, mount):
+        words = _text(group / "cpu.stat").split()
+        facts = dict(zip(words[::2], words[1::2], strict=False))
+        if facts.get("nr_throttled", "").isdecimal():
+            counts.append(int(facts["nr_throttled"]))
+    return sum(counts) if counts else None
+
+
+def _cpu_groups(membership: Path, mount: Path) -> list[Path]:
+    """The control groups (v1 or v2) of this process that have a say on CPUs, parents first."""
+    found: list[Path] = []
     for line in _text(membership).splitlines():
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
@@ -113,8 +132,8 @@ def quota_cpus(
         else:
             continue
         for root in roots:
-            quotas += [q for group in _ancestry(root, path) if (q := _quota(group)) is not None]
-    return min(quotas, default=None)
+            found += _ancestry(root, path)
+    return found
 
 
 def numa_nodes(folder: Path = Path("/sys/devices/system/node")) -> int:

@@ -28,9 +28,10 @@ from document import fill, share
 from planted import TASK, make_arm
 from tabulate import tabulate
 
-from envbench import checking, store
+from envbench import store
+from envbench.check import checking
+from envbench.check.regression import ALL_STEPS, STEPS
 from envbench.model import Check, Pair
-from envbench.regression import ALL_STEPS, STEPS
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results" / "studies" / "check-live"

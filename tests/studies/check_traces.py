@@ -27,13 +27,13 @@ from typing import Any
 import click
 import numpy as np
 from check_live import RESULTS, all_made, read
-from check_simulated import CORES, COST_TOLERANCE, KINDS, OFFSETS, slices
+from check_simulated import LINES, slices
 from document import fill, share
 from other_rules import RULES, Rule, Side
 from tabulate import tabulate
 
-from envbench import regression
-from envbench.check_plan import DEFAULT_PAIRS
+from envbench.check import regression
+from envbench.check.procedure import DEFAULT_PAIRS
 from envbench.model import Pair, Windows
 
 OURS = "envbench check"
@@ -61,17 +61,13 @@ Asked = Callable[[Trace, Trace], bool]  # a check, the next one -> is the new si
 
 
 def ours(first: Trace, second: Trace) -> bool:
-    return all(
-        "REGRESSION" in {stage.verdict for stage in found.values()}
-        for found in (
-            regression.step_stages(
-                [(*sides, ()) for sides in zip(trace.old, trace.new, strict=True)],
-                STORED,
-                COST_TOLERANCE,
-            )
-            for trace in (first, second)
+    early, late = (
+        regression.step_stages(
+            [(*sides, ()) for sides in zip(trace.old, trace.new, strict=True)], STORED
         )
+        for trace in (first, second)
     )
+    return bool(regression.alarms(early)) and regression.of_cell(early, late)[0] == "REGRESSION"
 
 
 def in_turn(rule: Rule) -> Asked:
@@ -177,7 +173,7 @@ def simulated_table(checks: int, seed: int) -> str:
     names = [OURS, *RULES]
     heads = ["noise", *(f"{name}: {what}" for what in ("false", "5 %") for name in names)]
     rows = []
-    for number, kind in enumerate([*KINDS, OFFSETS, CORES]):
+    for number, kind in enumerate(LINES):
         rng = np.random.default_rng([seed, number])
         row = [kind]
         for slowdown in (0.0, 0.05):

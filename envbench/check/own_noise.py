@@ -10,40 +10,52 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from envbench import regression
-from envbench.check_plan import DEFAULT_PAIRS
+from envbench.check import regression
+from envbench.check.gauging import kernel_arm, kernel_job
+from envbench.check.pairing import step_in_turn
+from envbench.check.procedure import BLOCKS, DEFAULT_PAIRS, SLICE_S
+from envbench.check.regression import Rule, Stage
 from envbench.errors import EnvbenchError
-from envbench.gauging import kernel_arm, kernel_job
 from envbench.model import Protocol
-from envbench.pairing import step_in_turn
-from envbench.regression import Rule, Stage
 
-PAIRS, BLOCKS, SLICE_S = 6, 3, 0.05
+PAIRS = 6
+WARM_UP = (0.2, 0.5)
 
 
 @dataclass(frozen=True, kw_only=True)
 class OwnNoise:
-    """The spread of pairs of equals, and the slowdown that a default check would find with it."""
+    """The spread of pairs of equals, with a 95 % interval (so few pairs say little about it), and
+    the slowdowns that a default check would find with each of the three."""
 
     stage: Stage
+    spreads: tuple[float, float]
     detectable: float
+    detectables: tuple[float, float]
 
 
 def measure(rule: Rule, on_pair: Callable[[int, int], None]) -> OwnNoise:
-    """About two seconds a pair. ``on_pair`` is told how many of how many are done."""
+    """Slices as a check's, some four seconds a pair. ``on_pair``: how many of how many are done."""
     effects = []
     for number in range(PAIRS):
         effects.append(_pair(number))
         on_pair(number + 1, PAIRS)
     found = regression.stage(effects, rule)
+    low, high = regression.spread_interval(found.spread, PAIRS)
     return OwnNoise(
-        stage=found, detectable=regression.detectable(found.spread, DEFAULT_PAIRS, rule)
+        stage=found,
+        spreads=(low, high),
+        detectable=regression.detectable(found.spread, DEFAULT_PAIRS, rule),
+        detectables=(
+            regression.detectable(low, DEFAULT_PAIRS, rule),
+            regression.detectable(high, DEFAULT_PAIRS, rule),
+        ),
     )
 
 
 def _pair(number: int) -> float:
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-    protocol = Protocol(window_s=SLICE_S, warmup_min_s=0.2, warmup_max_s=0.5)
+    least, most = WARM_UP
+    protocol = Protocol(window_s=SLICE_S, warmup_min_s=least, warmup_max_s=most)
     core = [cores[number % len(cores)]] if cores else []
     job = kernel_job(f"doctor-{number}", protocol, core)
     arms = kernel_arm("a"), kernel_arm("b")
@@ -54,4 +66,7 @@ def _pair(number: int) -> float:
                 f"the reference kernel failed: {reply.failure.message}", hint=reply.failure.hint
             )
     ours, theirs = (reply.measured.ns for reply in replies)
-    return regression.usual_effect(ours, theirs) or 0.0
+    found = regression.usual_effect(ours, theirs)
+    if found is None:
+        raise EnvbenchError("the reference kernel made no slice.")
+    return found

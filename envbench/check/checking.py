@@ -2,13 +2,14 @@
 
 Each pair is flushed to the results when it ends. A cell that raised an alarm is tried again by as
 many fresh pairs with the arms exchanged, and their verdict is the cell's. A check that was stopped
-goes on with the pairs that it still lacks (``envbench.unfinished_check`` finds it).
+goes on with the pairs that it still lacks (``envbench.check.resuming`` finds it).
 """
 
 from __future__ import annotations
 
 import os
 import random
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -17,14 +18,15 @@ from typing import Protocol as Interface
 
 import msgspec
 
-from envbench import arms, check_plan, regression, store
+from envbench import store
 from envbench.backends import get
 from envbench.campaign import new_id
+from envbench.check import arms, procedure, regression
+from envbench.check.pairing import Arm, side_of, step_in_turn
+from envbench.check.regression import Rule, Slices, Stage, Verdict
 from envbench.model import Cell, Check, Failure, Job, Pair, Side, Windows
-from envbench.pairing import Arm, side_of, step_in_turn
 from envbench.plan import order, seed_of_round
 from envbench.preflight import runtime_fact
-from envbench.regression import Rule, Slices, Stage, Verdict
 from envbench.runner import Reply
 
 FIRST, SECOND = 1, 2
@@ -51,6 +53,7 @@ class CellVerdict:
     stages: list[dict[str, Stage]] = field(default_factory=list)
     slower: list[str] = field(default_factory=list)  # quantities that decided a REGRESSION
     failures: dict[str, Failure] = field(default_factory=dict)  # by arm
+    spoilt: dict[str, int] = field(default_factory=dict)  # slices, by what spoilt them
 
 
 class Checker:
@@ -108,7 +111,7 @@ class Checker:
             cell,
             run_id=new_id(now),
             seed=seed,
-            protocol=check_plan.protocol(self.check.slice_s),
+            protocol=procedure.protocol(self.check.slice_s),
             cpus=cpus,
         )
         replies = self._exchanged(job, cell, turns, exchanged=stage == SECOND)
@@ -176,13 +179,15 @@ def verdict(check: Check, pairs: Sequence[Pair], cell: Cell) -> CellVerdict:
     if failures:
         return CellVerdict(cell=cell, verdict="BROKEN", failures=failures)
     first = findings(check, [pair for pair in own if pair.stage == FIRST])
-    second = findings(check, [pair for pair in own if pair.stage == SECOND])
-    decided = {name: regression.decided(found, second.get(name)) for name, found in first.items()}
+    again = [pair for pair in own if pair.stage == SECOND]
+    second = findings(check, again) if again else None
+    found, slower = regression.of_cell(first, second)
     return CellVerdict(
         cell=cell,
-        verdict=regression.of_cell(decided),
+        verdict=found,
         stages=[first, second] if second else [first],
-        slower=[name for name, found in decided.items() if found == "REGRESSION"],
+        slower=slower,
+        spoilt=spoilt_slices(own),
     )
 
 
@@ -196,7 +201,7 @@ def findings(check: Check, pairs: Sequence[Pair]) -> dict[str, Stage]:
     if len(pairs) < 2 or any(pair.baseline.failure or pair.candidate.failure for pair in pairs):
         return {}
     rule = Rule(margin=check.margin, tolerance=check.tolerance, false_alarm=check.false_alarm)
-    found = regression.step_stages([_slices(pair) for pair in pairs], rule, check.cost_tolerance)
+    found = regression.step_stages([slices_of(pair) for pair in pairs], rule)
     for name, floor in FLOORS.items():
         costs = [(_cost(pair.baseline, name), _cost(pair.candidate, name)) for pair in pairs]
         known = [(a, b) for a, b in costs if a and b]
@@ -210,7 +215,7 @@ def findings(check: Check, pairs: Sequence[Pair]) -> dict[str, Stage]:
 def alarmed_in(check: Check, pairs: Sequence[Pair], cell: Cell) -> bool:
     """Did the cell's first stage raise an alarm in any quantity?"""
     found = findings(check, [pair for pair in pairs if pair.cell == cell and pair.stage == FIRST])
-    return any(stage.verdict == "REGRESSION" for stage in found.values())
+    return bool(regression.alarms(found))
 
 
 def is_broken(pairs: Sequence[Pair], cell: Cell) -> bool:
@@ -232,10 +237,22 @@ def is_complete(check: Check, pairs: Sequence[Pair]) -> bool:
     )
 
 
-def _slices(pair: Pair) -> Slices:
+def slices_of(pair: Pair) -> Slices:
+    """Times a step of both arms, and which slices an outside signal spoilt in either."""
     a, b = pair.baseline.measured, pair.candidate.measured
     spoilt = [str(k) in a.invalid or str(k) in b.invalid for k in range(len(a.ns))]
     return _times_a_step(a), _times_a_step(b), spoilt
+
+
+def spoilt_slices(pairs: Sequence[Pair]) -> dict[str, int]:
+    """How many slices of all processes an outside signal spoilt, by its name (``steal``)."""
+    reasons = [
+        reason.partition(" ")[0]
+        for pair in pairs
+        for side in (pair.baseline, pair.candidate)
+        for reason in side.measured.invalid.values()
+    ]
+    return dict(Counter(reasons))
 
 
 def _times_a_step(windows: Windows) -> list[float]:
@@ -248,7 +265,7 @@ def _cost(side: Side, name: str) -> float | None:
     if name == "memory":
         return side.peak_memory_bytes
     if name == "reset":
-        return sum(resets.ns) / sum(resets.resets) if sum(resets.resets) else None
+        return sum(resets.ns) / sum(resets.resets) if sum(resets.resets) > 0 else None
     if times is None:
         return None
     return times.import_ns + times.build_ns if name == "start-up" else times.first_step_ns

@@ -16,9 +16,9 @@ from pathlib import Path
 import msgspec
 
 from envbench import campaign, store
-from envbench.checking import is_complete
+from envbench.check.checking import is_complete
+from envbench.check.pairing import Arm
 from envbench.model import Check, Pair
-from envbench.pairing import Arm
 
 CODE = (".py", ".so", ".pyd", ".dylib", ".pth")
 # What every call has anew, and what is looked at apart.
@@ -79,7 +79,7 @@ def differences(
                 changed.append(f"the packages or Python of the {name}")
     began = datetime.strptime(old.check.started_utc, campaign.STAMP).replace(tzinfo=UTC)
     for arm in {arm.python: arm for pair in sides.values() for arm in pair}.values():
-        newer = _changed_since(arm.python, began.timestamp())
+        newer = changed_since(arm.python, began.timestamp())
         if newer is not None:
             changed.append(f"{newer}, which the {arm.name} may import")
     return list(dict.fromkeys(changed))
@@ -94,16 +94,23 @@ def _asked_the_same(old: Check, wanted: Check) -> bool:
     return asked(old) == asked(wanted)
 
 
-def _changed_since(python: str, moment: float) -> Path | None:
+def changed_since(python: str, moment: float) -> Path | None:
     """A file of code on that interpreter's path that was written later, if there is one."""
     for folder in _import_path(python):
         for place, folders, names in os.walk(folder):
             folders[:] = [name for name in folders if name[0] != "." and name != "__pycache__"]
             for name in names:
                 path = Path(place, name)
-                if name.endswith(CODE) and path.lstat().st_mtime > moment:
+                if name.endswith(CODE) and _newest_change(path) > moment:
                     return path
     return None
+
+
+def _newest_change(path: Path) -> float:
+    """A file that was copied here with its old time has a new one of its own; what has several
+    names has one when it gets another (installers link packages from a cache)."""
+    found = path.lstat()
+    return found.st_mtime if found.st_nlink > 1 else max(found.st_mtime, found.st_ctime)
 
 
 def _import_path(python: str) -> list[str]:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from envbench.backends import get
+from envbench.check.regression import FEWEST_PAIRS, Rule, detectable, pairs_for
 from envbench.errors import UsageError
 from envbench.model import Cell, Protocol
-from envbench.regression import FEWEST_PAIRS, Rule, detectable, pairs_for
 
 DEFAULT_PAIRS = 10
 BLOCKS = 5  # of four slices a pair

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from envbench import regression
+from envbench.check import regression
+from envbench.check.regression import FEWEST_PAIRS, Rule, Stage
 from envbench.model import Cell, Gauge, Record, Run, Side
-from envbench.regression import FEWEST_PAIRS, Rule, Stage
 from envbench.statistics import rate
 
 DRIFT = 0.10  # between two times, on a shared machine: docs/measurement.md

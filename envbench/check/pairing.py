@@ -27,7 +27,7 @@ import msgspec
 import psutil
 
 from envbench import runner
-from envbench.model import Job, Side
+from envbench.model import Failure, Job, Side
 from envbench.preflight import runtime_fact
 from envbench.runner import WORKER, Reply
 
@@ -36,6 +36,12 @@ RESET_SLICES = 8  # at the most, in the order of the first slices
 RESET_SLICE = 0.5  # of a slice's time
 MOST_RESETS = 10_000  # a slice
 POLL_S = 0.2
+_TAKES_NO_TURNS = Failure(
+    reason="invalid-figure",
+    phase="measure",
+    message="its worker makes slices that nobody asked for",
+    hint="Is it of a version of envbench from before `check`? Name a newer one.",
+)
 
 
 class Arm(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,6 +95,10 @@ def side_of(reply: Reply) -> Side:
     )
 
 
+class _NotAsked(Exception):
+    """The worker makes slices that nobody asked for."""
+
+
 class _Table:
     """Whose turn it is, to do what and how often. Shared by the threads."""
 
@@ -128,7 +138,9 @@ class _Table:
     def done(self, event: Mapping[str, Any]) -> None:
         """This turn's slice was made; how long it took says how many resets fill one."""
         with self.changed:
-            what, _ = self.turns[self.next]
+            what, side = ("", 0) if self.finished else self.turns[self.next]
+            if not what or (what == "step" and event["calls"] != self.calls[side]):
+                raise _NotAsked
             self.next += 1
             if what == "reset" and not event["resets"]:  # not to be had, from either
                 self.next = len(self.turns)
@@ -209,7 +221,10 @@ class _Player:
     def outcome(self) -> Reply:
         """Its reply. One that was sent home because the other failed has not failed itself."""
         assert self._future is not None
-        reply = self._future.result()
+        try:
+            reply = self._future.result()
+        except _NotAsked:
+            return Reply(ok=False, failure=_TAKES_NO_TURNS)
         failure = reply.failure
         if self._dismissed and failure is not None and failure.reason == "invalid-figure":
             return msgspec.structs.replace(reply, ok=True, failure=None)
@@ -241,15 +256,14 @@ class _Player:
     def _between_slices(self, event: dict[str, Any]) -> None:
         """Stopped until the next slice is ours; then order it."""
         if event["event"] == "phase":
-            self._tree = self._processes()
-            self._send(signal.SIGSTOP)
+            self._stop()
             self.table.sit_down(self.side, median(self._warm[-LATEST:]))
         else:
-            self._send(signal.SIGSTOP)
+            self._stop()
             self.table.done(event)
         order = self.table.await_turn(self.side)
         self._dismissed = not order.strip() and not self.table.finished
-        self._send(signal.SIGCONT)
+        self._go_on()
         os.write(self._orders, order)
 
     def _processes(self) -> list[psutil.Process]:
@@ -259,7 +273,18 @@ class _Player:
         except psutil.NoSuchProcess:
             return []
 
-    def _send(self, number: signal.Signals) -> None:
-        for process in self._tree:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.send_signal(number)
+    def _stop(self) -> None:
+        """The worker, and every process that it has by now: who is stopped starts no other."""
+        self._tree = []
+        while fresh := [each for each in self._processes() if each not in self._tree]:
+            self._tree += fresh
+            _send(signal.SIGSTOP, fresh)
+
+    def _go_on(self) -> None:
+        _send(signal.SIGCONT, self._tree)
+
+
+def _send(number: signal.Signals, processes: Sequence[psutil.Process]) -> None:
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.send_signal(number)

@@ -2,29 +2,31 @@
 
 An arm is asked for (``Source``) by an interpreter, which is taken as it is; by requirements, which
 are installed over those of the backend (or over the measuring packages of the current interpreter,
-pinned to their versions here) into a runtime made as every isolated runtime is; by a git ref, whose
-tree is installed in the same way; or by nothing, which is the backend's own interpreter. In
-envbench's own repository a ref brings the worker of that ref, too.
+pinned to their versions here) into a runtime made as every isolated runtime is, and of the same
+Python; by a git ref, whose tree is installed in the same way; or by nothing, which is the backend's
+own interpreter. What is installed over the rest may change it: its own requirements come first.
+In envbench's own repository a ref brings the worker of that ref, too.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import subprocess
-import tarfile
+import tomllib
 from collections.abc import Callable, Mapping
 from importlib import metadata
-from io import BytesIO
 from pathlib import Path
 
 import msgspec
 
 from envbench import runtimes
 from envbench.backends import Backend
-from envbench.errors import SetupFailed, UsageError
+from envbench.check import git_tree
+from envbench.check.git_tree import WORKING_TREE
+from envbench.check.local_copies import kept_copy
+from envbench.check.pairing import Arm
+from envbench.errors import UsageError
 from envbench.model import Settings
-from envbench.pairing import Arm
 from envbench.runner import WORKER
 
 MEASURING = (  # what the default runtime measures with: requirements.txt
@@ -36,7 +38,6 @@ MEASURING = (  # what the default runtime measures with: requirements.txt
     "opencv-python-headless",
     "imageio",
 )
-WORKING_TREE = "."  # as a ref: the files that git knows, as they are now
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\s*(\[[^]]*\])?\s*($|[=<>!~@;(])")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -59,7 +60,7 @@ def look_at(name: str, source: Source) -> None:
     if source.python:
         runtimes.interpreter(source.python, f"--{name}-python")
     if source.ref:
-        _commit(source.ref)
+        git_tree.commit_of(source.ref, f"--{name}-ref")
     for requirement in source.requirements:
         if _absolute(requirement) == requirement and not _REQUIREMENT.match(requirement):
             raise UsageError(
@@ -76,13 +77,13 @@ def make(name: str, source: Source, backend: Backend, say: Callable[[str], None]
     if source.python:
         python = runtimes.interpreter(source.python, f"--{name}-python")
         return Arm(name=name, python=python, environment={})
-    tree = checked_out(source.ref) if source.ref else None
-    added = [*map(_absolute, source.requirements), *([str(tree)] if tree else [])]
+    tree = git_tree.checked_out(source.ref, f"--{name}-ref") if source.ref else None
+    added = [*map(_kept, source.requirements), *([str(tree)] if tree else [])]
     if not added:
         found = runtimes.find(backend, {})
         ready = found if found.ready else runtimes.make(backend, say)
         return Arm(name=name, python=ready.python, environment={})
-    made = runtimes.make(_with_requirements(backend, added), say)
+    made = runtimes.make(_without(backend, added), say, over=added)
     return Arm(name=name, python=made.python, environment={}, worker=_worker_of(tree))
 
 
@@ -95,11 +96,11 @@ def with_settings(arm: Arm, backend: Backend, settings: Settings) -> Arm:
 # ---------------------------------------------------------------- requirements
 
 
-def _with_requirements(backend: Backend, added: list[str]) -> Backend:
-    """The backend with these requirements in the place of its own of the same names."""
+def _without(backend: Backend, added: list[str]) -> Backend:
+    """The backend without those of its requirements that are named anew."""
     named = {_name(each) for each in added}
     base = [each for each in backend.requirements or _pinned() if _name(each) not in named]
-    return msgspec.structs.replace(backend, requirements=[*base, *added])
+    return msgspec.structs.replace(backend, requirements=base)
 
 
 def _pinned() -> list[str]:
@@ -118,6 +119,16 @@ def _is_installed(name: str) -> bool:
     return True
 
 
+def _kept(requirement: str) -> str:
+    """A wheel or a folder as it is now: a copy whose path says what is in it."""
+    path = _absolute(requirement)
+    return (
+        requirement
+        if path == requirement and not os.path.isabs(path)
+        else str(kept_copy(Path(path)))
+    )
+
+
 def _absolute(requirement: str) -> str:
     """A wheel or a folder by its whole path: the installer runs elsewhere."""
     looks_like_path = os.sep in requirement or requirement.endswith(".whl")
@@ -126,54 +137,25 @@ def _absolute(requirement: str) -> str:
     path = Path(requirement).expanduser()
     if not path.exists():
         raise UsageError(f"{requirement} is neither a requirement nor a file that is here.")
-    return str(path.absolute())
+    return os.path.abspath(path)
 
 
 def _name(requirement: str) -> str:
-    """``ale-py`` of ``ale_py==0.11`` and of ``/wheels/ale_py-0.11-cp311-….whl``."""
+    """``ale-py`` of ``ale_py==0.11``, of ``/wheels/ale_py-0.11-cp311-….whl`` and of a project."""
+    if os.path.isdir(requirement):
+        requirement = _project_name(Path(requirement)) or requirement
     last = requirement.rpartition("/")[2] if requirement.endswith(".whl") else requirement
     found = _NAME.match(last.partition("-")[0] if requirement.endswith(".whl") else last)
     return re.sub(r"[-_.]+", "-", found[0]).lower() if found else requirement
 
 
-# ---------------------------------------------------------------- git
-
-
-def checked_out(ref: str) -> Path:
-    """The project's tree at that ref, in the cache, by its commit."""
-    commit = _commit(ref)
-    folder = runtimes.cache_folder().parent / "refs" / commit
-    if not folder.is_dir():
-        archive = _git("archive", "--format=tar", commit)
-        partial = folder.with_name(f"{commit}.{os.getpid()}")
-        partial.mkdir(parents=True)
-        with tarfile.open(fileobj=BytesIO(archive)) as tree:
-            tree.extractall(partial, filter="data")
-        partial.rename(folder)
-    if not (folder / "pyproject.toml").exists() and not (folder / "setup.py").exists():
-        raise UsageError(f"{ref} has no pyproject.toml or setup.py at its top: nothing to install.")
-    return folder
-
-
-def _commit(ref: str) -> str:
-    if ref == WORKING_TREE:
-        nobody = ("-c", "user.name=envbench", "-c", "user.email=envbench@localhost")
-        return _git(*nobody, "stash", "create").decode().strip() or _commit("HEAD")
-    return _git("rev-parse", "--verify", "--end-of-options", f"{ref}^{{commit}}").decode().strip()
-
-
-def _git(*words: str) -> bytes:
+def _project_name(folder: Path) -> str:
+    """What its pyproject.toml calls it; empty where that does not say."""
     try:
-        done = subprocess.run(["git", *words], capture_output=True, timeout=120)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise SetupFailed(f"git did not run: {error}") from error
-    if done.returncode:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
-        raise UsageError(
-            f"git {' '.join(words[:2])}: {said[-1] if said else 'it failed'}",
-            hint="A ref is a branch, a tag or a commit of the git working tree you stand in.",
-        )
-    return done.stdout
+        text = (folder / "pyproject.toml").read_text(encoding="utf-8")
+        return str(tomllib.loads(text).get("project", {}).get("name", ""))
+    except (OSError, ValueError):
+        return ""
 
 
 def _worker_of(tree: Path | None) -> Path:

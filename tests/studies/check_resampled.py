@@ -1,0 +1,120 @@
+"""How often the rule of ``envbench check`` is wrong on pairs that were recorded on a real machine.
+
+    python tests/studies/check_resampled.py [--results FOLDER]
+
+The equal checks (A/A) of ``check_live.py`` have hundreds of pairs of a cell. Pairs are independent,
+fresh processes: a check of ten is as likely as any other ten of them. So many checks are drawn
+from them, with as many other pairs for a second stage, whose sides are exchanged; a slowdown is
+put in by making each time of the candidate's longer. No pair is twice in a check, but where a cell
+has too few pairs for two stages: there they are drawn with return.
+Seeded: it prints its table again. Bounds are exact (Clopper-Pearson, 95 %) for the drawing, and
+know nothing of hours that were not recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import stdev
+from typing import Any
+
+import click
+import numpy as np
+from check_live import RESULTS, all_made, read
+from check_simulated import judged
+from document import fill, share
+from tabulate import tabulate
+
+from envbench.check.checking import slices_of
+from envbench.check.procedure import DEFAULT_PAIRS, MOST_PRECISE_PAIRS, PRECISE, expected_spread
+from envbench.check.regression import Rule, Slices, effect, pairs_for, usual_effect
+
+RULE = Rule()
+ENOUGH = 100  # pairs, of which the mean can be told from none
+
+
+def drawn(rng: Any, pairs: Sequence[Slices], count: int, slowdown: float) -> list[list[Slices]]:
+    """Two stages of ``count`` pairs each, the second one's sides exchanged."""
+    few = 2 * count > len(pairs)
+    chosen = [pairs[k] for k in rng.choice(len(pairs), size=2 * count, replace=few)]
+    exchanged = [(theirs, ours, spoilt) for ours, theirs, spoilt in chosen[count:]]
+    return [slower(chosen[:count], slowdown), slower(exchanged, slowdown)]
+
+
+def slower(pairs: Sequence[Slices], slowdown: float) -> list[Slices]:
+    """The pairs with a slower candidate."""
+    return [
+        (ours, [time / (1 - slowdown) for time in theirs], spoilt) for ours, theirs, spoilt in pairs
+    ]
+
+
+def verdicts(
+    rng: Any, pairs: Sequence[Slices], count: int, slowdown: float, checks: int
+) -> tuple[dict[str, int], int]:
+    """How many checks came to each verdict, and how many intervals held the truth."""
+    found = {"PASS": 0, "REGRESSION": 0, "IMPROVEMENT": 0, "INCONCLUSIVE": 0}
+    covered = 0
+    for _ in range(checks):
+        verdict, (low, high) = judged(*drawn(rng, pairs, count, slowdown), RULE)
+        covered += low <= 1 - slowdown <= high
+        found[verdict] += 1
+    return found, covered
+
+
+def row(rng: Any, cell: str, pairs: Sequence[Slices], checks: int) -> list[str]:
+    precise = pairs_for(PRECISE, expected_spread(cell.split("/")[2]), RULE, MOST_PRECISE_PAIRS)
+    same, covered = verdicts(rng, pairs, DEFAULT_PAIRS, 0.0, checks)
+    much, _ = verdicts(rng, pairs, DEFAULT_PAIRS, 0.05, checks // 4)
+    little, _ = verdicts(rng, pairs, precise, PRECISE, checks // 4)
+    return [
+        cell,
+        str(len(pairs)),
+        f"{spread(usual_effect, pairs)}, {spread(effect, pairs)}",
+        share(same["REGRESSION"], checks),
+        share(same["INCONCLUSIVE"], checks),
+        share(covered, checks) if len(pairs) >= ENOUGH else "-",
+        share(much["REGRESSION"], checks // 4),
+        f"{share(little['REGRESSION'], checks // 4)} by {precise}",
+    ]
+
+
+def spread(of: Any, pairs: Sequence[Slices]) -> str:
+    return f"{100 * stdev(of(*pair) for pair in pairs):.1f} %"
+
+
+def recorded(results: Path) -> dict[str, list[Slices]]:
+    """All pairs of equal sides, by cell."""
+    found: dict[str, list[Slices]] = {}
+    for made in all_made(results):
+        if made.study in ("same", "cells"):
+            for pair in read(results / made.file)[1]:
+                if pair.baseline.failure is None and pair.candidate.failure is None:
+                    found.setdefault(pair.cell.key, []).append(slices_of(pair))
+    return found
+
+
+def table(results: Path, checks: int, seed: int) -> str:
+    heads = ["cell", "pairs", "spread: steps, all steps", "false alarms", "inconclusive",
+             "interval covers", f"5 % found, {DEFAULT_PAIRS} pairs", "2 % found, precise",
+             ]  # fmt: skip
+    rows = [
+        row(np.random.default_rng([seed, number]), cell, pairs, checks)
+        for number, (cell, pairs) in enumerate(recorded(results).items())
+    ]
+    return tabulate(rows, heads, tablefmt="github", disable_numparse=True)
+
+
+@click.command()
+@click.option("--results", type=click.Path(path_type=Path), default=RESULTS)
+@click.option("--checks", default=4000, show_default=True, help="Drawn, a cell.")
+@click.option("--seed", default=1, show_default=True)
+def main(results: Path, checks: int, seed: int) -> None:
+    """Prints the table, and puts it into docs/check.md."""
+    text = table(results, checks, seed)
+    click.echo(text)
+    if results.absolute() == RESULTS:
+        fill("check-resampled", text)
+
+
+if __name__ == "__main__":
+    main()
