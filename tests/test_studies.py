@@ -230,17 +230,20 @@ def test_a_planted_arm_takes_as_much_longer_as_it_says(tmp_path: Path) -> None:
         "print(took, least(envs.reset, 300), least(lambda: envs.step(action), 3000))\n"
     )
 
-    def paces(name: str, **longer: float) -> list[float]:
-        make_arm(tmp_path / name, **longer)
+    def paces(name: str) -> list[float]:
         python = tmp_path / name / "bin" / "python"
         asked = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True)
         assert asked.returncode == 0, asked.stderr
         return [float(word) for word in asked.stdout.split()]
 
-    start, reset, step = paces("usual")
-    longer_start, longer_reset, longer_step = paces("longer", step=0.5, reset=1.0, start=1.0)
+    make_arm(tmp_path / "usual")
+    make_arm(tmp_path / "longer", step=0.5, reset=1.0, start=1.0)
+    made = [(paces("usual"), paces("longer")) for _ in range(4)]  # by turns: other load apart
+    (start, reset, step), (longer_start, longer_reset, longer_step) = (
+        [min(times) for times in zip(*side, strict=True)] for side in zip(*made, strict=True)
+    )
     assert longer_start > 1.0 > start
-    assert longer_reset / reset == pytest.approx(2, rel=0.3)  # the least of many: other load apart
+    assert longer_reset / reset == pytest.approx(2, rel=0.3)
     assert longer_step / step == pytest.approx(1.5, rel=0.2)
     module = tmp_path / "longer" / "paced" / "paced_ant.py"
     written = module.stat().st_mtime_ns
