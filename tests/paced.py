@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from interpreters import lent_packages, make_interpreter
+from place import ROOT, Place
 
 from envbench.check import procedure
 
@@ -54,3 +57,18 @@ def shorten(set_attribute: Callable[[object, str, object], None] = setattr) -> N
     set_attribute(procedure, "BLOCKS", 2)
     set_attribute(procedure, "SLICE_S", 0.05)
     set_attribute(procedure, "WARM_UP", (0.2, 0.4))
+
+
+SHORT = "from paced import shorten; shorten(); from envbench.__main__ import main; main()"
+
+
+def start_short(place: Place, *words: object) -> subprocess.Popen[str]:
+    """The command with that procedure, in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-c", SHORT, *map(str, words)],
+        cwd=place.folder,
+        env=place.environment(PYTHONPATH=f"{ROOT}:{ROOT / 'tests'}"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )

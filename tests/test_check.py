@@ -16,8 +16,8 @@ from typing import Any
 import psutil
 import pytest
 from click.testing import CliRunner, Result
-from paced import TASK, interpreter
-from place import ROOT, Place, wait_until
+from paced import TASK, interpreter, start_short
+from place import Place, wait_until
 
 from envbench import store
 from envbench.backends import get
@@ -213,19 +213,8 @@ def test_an_interrupt_ends_both_workers(place: Place, baseline: str) -> None:
     assert place.processes() == []
 
 
-SHORT = "from paced import shorten; shorten(); from envbench.__main__ import main; main()"
-
-
 def start(place: Place, *words: object) -> subprocess.Popen[str]:
-    """A check of short pairs in a process of its own."""
-    return subprocess.Popen(
-        [sys.executable, "-c", SHORT, "check", *TASK, *map(str, words)],
-        cwd=place.folder,
-        env=place.environment(PYTHONPATH=f"{ROOT}:{ROOT / 'tests'}"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    return start_short(place, "check", *TASK, *words)
 
 
 def until(process: subprocess.Popen[str], mark: str) -> None:
@@ -476,6 +465,9 @@ def test_a_wheel_or_a_folder_is_what_is_in_it(
     (project / "pkg" / "__init__.py").write_text("a = 2")
     assert (kept_copy(project) / "pkg" / "__init__.py").read_text() == "a = 2"
     assert arms._kept("envpool==1.2.4") == "envpool==1.2.4"
+    for path in (str(wheel), str(project)):  # a whole path is no bad requirement
+        arms.look_at("candidate", Source(requirements=[path]))
+        assert arms._kept(path) == str(kept_copy(Path(path)))
 
 
 @slow

@@ -6,7 +6,6 @@ import json
 import math
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,8 @@ from made_records import (
     make_windows,
     measured_plan,
 )
-from place import ROOT, Place
+from paced import start_short
+from place import Place
 
 from envbench import store
 from envbench.check import gauging
@@ -59,20 +59,6 @@ def test_a_stored_baseline_gives_advice(here: Path) -> None:
     assert "not written over" in again.stderr
 
 
-SHORT = "from paced import shorten; shorten(); from envbench.__main__ import main; main()"
-
-
-def start(place: Place, *words: object) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", SHORT, *map(str, words)],
-        cwd=place.folder,
-        env=place.environment(PYTHONPATH=f"{ROOT}:{ROOT / 'tests'}"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
 def interrupted_at(process: subprocess.Popen[str], mark: str) -> str:
     """What it said until it had ended."""
     assert process.stderr is not None
@@ -86,9 +72,9 @@ def interrupted_at(process: subprocess.Popen[str], mark: str) -> str:
 @slow
 def test_a_baseline_and_advice_that_were_stopped_go_on(place: Place) -> None:
     save = ["baseline", "save", "--output", "stored.jsonl", *LOOP, "--pairs", 6]
-    assert "The same command goes on" in interrupted_at(start(place, *save), "[2/6]")
+    assert "The same command goes on" in interrupted_at(start_short(place, *save), "[2/6]")
     assert not (place.folder / "stored.jsonl").exists()
-    again = start(place, *save)
+    again = start_short(place, *save)
     out, err = again.communicate(timeout=120)
     assert again.returncode == 0, err
     assert "Going on with" in err
@@ -98,8 +84,8 @@ def test_a_baseline_and_advice_that_were_stopped_go_on(place: Place) -> None:
     assert not list(place.folder.glob("*.partial"))
 
     advice = ["check", "--against", "stored.jsonl", "--pairs", 6, "--tolerance", 0.5]
-    assert "The same command goes on" in interrupted_at(start(place, *advice), "[2/6]")
-    again = start(place, *advice)
+    assert "The same command goes on" in interrupted_at(start_short(place, *advice), "[2/6]")
+    again = start_short(place, *advice)
     out, err = again.communicate(timeout=120)
     assert "Going on with" in err
     assert "(advisory)" in out

@@ -62,7 +62,7 @@ def look_at(name: str, source: Source) -> None:
     if source.ref:
         git_tree.commit_of(source.ref, f"--{name}-ref")
     for requirement in source.requirements:
-        if _absolute(requirement) == requirement and not _REQUIREMENT.match(requirement):
+        if _local(requirement) is None and not _REQUIREMENT.match(requirement):
             raise UsageError(
                 f"--{name}: {requirement!r} is no requirement.",
                 hint="One is written envpool==1.2.4, or is the path of a wheel or of a project.",
@@ -121,23 +121,19 @@ def _is_installed(name: str) -> bool:
 
 def _kept(requirement: str) -> str:
     """A wheel or a folder as it is now: a copy whose path says what is in it."""
-    path = _absolute(requirement)
-    return (
-        requirement
-        if path == requirement and not os.path.isabs(path)
-        else str(kept_copy(Path(path)))
-    )
+    path = _local(requirement)
+    return requirement if path is None else str(kept_copy(path))
 
 
-def _absolute(requirement: str) -> str:
-    """A wheel or a folder by its whole path: the installer runs elsewhere."""
+def _local(requirement: str) -> Path | None:
+    """The whole path of a wheel or a folder; None of what an index has."""
     looks_like_path = os.sep in requirement or requirement.endswith(".whl")
     if not looks_like_path or "://" in requirement or " @ " in requirement:
-        return requirement
+        return None
     path = Path(requirement).expanduser()
     if not path.exists():
         raise UsageError(f"{requirement} is neither a requirement nor a file that is here.")
-    return os.path.abspath(path)
+    return Path(os.path.abspath(path))
 
 
 def _name(requirement: str) -> str:

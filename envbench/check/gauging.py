@@ -77,7 +77,9 @@ def gauge(
     if own_reply.failure is not None:
         raise CellFailed(cell, own_reply.failure)
     if kernel.failure is not None:
-        raise EnvbenchError(f"the reference kernel failed: {kernel.failure.message}")
+        raise EnvbenchError(
+            f"the reference kernel failed: {kernel.failure.message}", hint=kernel.failure.hint
+        )
     for reply in replies:
         store.append(path, runtime_fact(reply))
     made = Gauge(

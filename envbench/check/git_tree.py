@@ -108,7 +108,10 @@ def _git(words: list[str], asked: str) -> str:
     try:
         done = subprocess.run(["git", *words], capture_output=True, timeout=600, env=_environment())
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise SetupFailed(f"git did not run: {error}") from error
+        raise SetupFailed(
+            f"git did not run: {error}",
+            hint="Install git, or name an interpreter: --baseline-python, --candidate-python.",
+        ) from error
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().splitlines()
         raise UsageError(": ".join([asked, *said[-1:]]), hint=_hint())

@@ -68,5 +68,7 @@ def _pair(number: int) -> float:
     ours, theirs = (reply.measured.ns for reply in replies)
     found = regression.usual_effect(ours, theirs)
     if found is None:
-        raise EnvbenchError("the reference kernel made no slice.")
+        raise EnvbenchError(
+            "the reference kernel made no slice.", hint="Try again; and look at what else runs."
+        )
     return found
