@@ -479,10 +479,12 @@ def test_an_arm_has_what_was_asked_for_over_the_versions_that_are_here(repositor
     git("commit", "--quiet", "-m", "a module")
     Path("mine.py").write_text("pace = 2\n")
     said: list[str] = []
-    made = [
-        arms.make(name, Source(ref=ref), get("for-loop"), said.append)
+    kept = [
+        arms.keep(name, Source(ref=ref))
         for name, ref in (("baseline", "main"), ("candidate", WORKING_TREE))
     ]
+    Path("mine.py").write_text("pace = 3\n")  # an edit while a check runs
+    made = [arms.make(each, get("for-loop"), said.append) for each in kept]
     code = (
         "import gymnasium, mine, sys; "
         "print(gymnasium.__version__, mine.pace, *sys.version_info[:3])"
@@ -496,8 +498,9 @@ def test_an_arm_has_what_was_asked_for_over_the_versions_that_are_here(repositor
     here = [str(part) for part in sys.version_info[:3]]
     assert [each[1:] for each in told] == [["1", *here], ["2", *here]]  # this very Python
     assert {each[0].split(".")[0] + each[0].split(".")[1] for each in told} <= {"10", "11", "12"}
-    again = arms.make("candidate", Source(ref=WORKING_TREE), get("for-loop"), said.append)
-    assert again.python == made[1].python
+    Path("mine.py").write_text("pace = 2\n")
+    again = arms.keep("candidate", Source(ref=WORKING_TREE))
+    assert arms.make(again, get("for-loop"), said.append).python == made[1].python
 
 
 def test_sources_are_told_as_they_were_asked_for() -> None:

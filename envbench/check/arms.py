@@ -55,6 +55,16 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
         return " ".join(part for part in parts if part) or "the current interpreter"
 
 
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """The same for every backend: an interpreter, or else what is installed over the rest (copies
+    and a checkout, by their paths), and the worker's code."""
+
+    name: str
+    python: str
+    added: list[str]
+    worker: Path
+
+
 def look_at(name: str, source: Source) -> None:
     """Refuse (``UsageError``) what cannot be an arm, before any time is spent on it."""
     if source.python:
@@ -69,22 +79,30 @@ def look_at(name: str, source: Source) -> None:
             )
 
 
-def make(name: str, source: Source, backend: Backend, say: Callable[[str], None]) -> Arm:
+def keep(name: str, source: Source) -> Kept:
+    """What is asked for, as it is now: files may be edited while a check runs."""
+    tree = git_tree.checked_out(source.ref, f"--{name}-ref") if source.ref else None
+    return Kept(
+        name=name,
+        python=runtimes.interpreter(source.python, f"--{name}-python") if source.python else "",
+        added=[*map(_kept, source.requirements), *([str(tree)] if tree else [])],
+        worker=_worker_of(tree),
+    )
+
+
+def make(kept: Kept, backend: Backend, say: Callable[[str], None]) -> Arm:
     """The arm for a backend; makes its runtime where it has to be made (``SetupFailed``).
 
     ``environment`` of the arm is without the settings' own variables: see ``with_settings``.
     """
-    if source.python:
-        python = runtimes.interpreter(source.python, f"--{name}-python")
-        return Arm(name=name, python=python, environment={})
-    tree = git_tree.checked_out(source.ref, f"--{name}-ref") if source.ref else None
-    added = [*map(_kept, source.requirements), *([str(tree)] if tree else [])]
-    if not added:
+    if kept.python:
+        python = kept.python
+    elif kept.added:
+        python = runtimes.make(_without(backend, kept.added), say, over=kept.added).python
+    else:
         found = runtimes.find(backend, {})
-        ready = found if found.ready else runtimes.make(backend, say)
-        return Arm(name=name, python=ready.python, environment={})
-    made = runtimes.make(_without(backend, added), say, over=added)
-    return Arm(name=name, python=made.python, environment={}, worker=_worker_of(tree))
+        python = (found if found.ready else runtimes.make(backend, say)).python
+    return Arm(name=kept.name, python=python, environment={}, worker=kept.worker)
 
 
 def with_settings(arm: Arm, backend: Backend, settings: Settings) -> Arm:

@@ -43,6 +43,7 @@ POWER = 0.975  # a stage; two of them find a slowdown in 0.95
 FEWEST_PAIRS = 5
 STEPS, ALL_STEPS = "steps", "all steps"  # two of the quantities
 LOOSELY = 4  # times the tolerance is what a PASS rules out of all steps
+COSTS_LOOSELY = 10  # times the rule's false alarms are those of a cost
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -289,9 +290,13 @@ def cost_stage(
     ``pairs`` are (baseline, candidate). REGRESSION where the candidate surely costs more than the
     baseline by over ``tolerance`` (0.25: a quarter more), and on average by ``floor`` or more: what
     is next to nothing may double. Else PASS: nothing is claimed of changes within the tolerance.
+
+    A cost is one figure a process, where steps are a hundred slices, and its margin is wide: so it
+    alarms at ``COSTS_LOOSELY`` times ``false_alarm`` (1 %) a stage, in two stages at 0.01 %.
     """
     margin = 1 - 1 / (1 + tolerance)  # log1p(-margin) = -log(1 + tolerance)
-    rule = Rule(margin=margin, tolerance=1 - 1e-12, false_alarm=false_alarm)
+    loosely = max(false_alarm, min(0.05, COSTS_LOOSELY * false_alarm))
+    rule = Rule(margin=margin, tolerance=1 - 1e-12, false_alarm=loosely)
     found = stage([math.log(ours / theirs) for ours, theirs in pairs], rule)
     more = fmean(theirs - ours for ours, theirs in pairs)
     if found.verdict == "REGRESSION" and more >= floor:

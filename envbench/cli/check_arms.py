@@ -65,11 +65,9 @@ class Arms:
         self.of: dict[str, tuple[Arm, Arm]] = {}
         self.runtimes: dict[str, tuple[str, str]] = {}
         self.differences: dict[str, list[str]] = {}
+        kept = [arms.keep(*each) for each in zip(SIDES, sources, strict=True)]
         for name in dict.fromkeys(cell.backend for cell in cells):
-            first, second = (
-                arms.make(side, source, get(name), tell)
-                for side, source in zip(SIDES, sources, strict=True)
-            )
+            first, second = (arms.make(side, get(name), tell) for side in kept)
             self.of[name] = first, second
         for cell in {(cell.env, cell.task, cell.backend): cell for cell in cells}.values():
             self._ask(cell)

@@ -99,8 +99,9 @@ class Gauging:
         from envbench.cli.check_arms import refusal
         from envbench.preflight import Cannot, check
 
+        here = arms.keep("candidate", Source())
         self.sides = {
-            name: arms.make("candidate", Source(), get(name), tell)
+            name: arms.make(here, get(name), tell)
             for name in dict.fromkeys(cell.backend for cell in cells)
         }
         for cell in {(cell.env, cell.task, cell.backend): cell for cell in cells}.values():
