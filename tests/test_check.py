@@ -21,11 +21,12 @@ from place import Place, wait_until
 
 from envbench import store
 from envbench.backends import get
-from envbench.check import arms
+from envbench.check import arms, stopping
 from envbench.check.arms import Source
 from envbench.check.git_tree import WORKING_TREE, checked_out, untracked
 from envbench.check.local_copies import kept_copy
-from envbench.check.pairing import Arm, _Player, step_in_turn
+from envbench.check.pairing import Arm, _Table, step_in_turn
+from envbench.check.stopping import Tree
 from envbench.cli import envbench
 from envbench.errors import UsageError
 from envbench.model import Check, Pair
@@ -56,7 +57,7 @@ def test_two_workers_make_equal_slices_by_turns_and_nothing_is_left(baseline: st
         for name in ("baseline", "candidate")
     )
     began = time.monotonic()
-    replies = step_in_turn((job, job), (sides[0], sides[1]), [0, 1, 1, 0, 1, 0, 0, 1])
+    replies = step_in_turn((job, job), (sides[0], sides[1]), [0, 1, 1, 0, 1, 0, 0, 1], 0.1)
     assert time.monotonic() - began < 30
     for reply in replies:
         assert reply.ok, reply.failure
@@ -70,6 +71,31 @@ def test_two_workers_make_equal_slices_by_turns_and_nothing_is_left(baseline: st
     starts, lengths = ours.measured.start_ns, ours.measured.ns
     gaps = [b - a - ns for a, b, ns in zip(starts, starts[1:], lengths, strict=False)]
     assert max(gaps) > 1.5 * theirs.measured.ns[0]  # 1, 1 lies between the first two
+
+
+@pytest.mark.parametrize(
+    ("ns_a_call", "calls", "slices"),
+    [(1e3, 10_000, 200), (4e6, 2, 200), (20e6, 1, 100), (24e6, 1, 80), (1e9, 1, 20)],
+)
+def test_calls_that_are_longer_than_a_slice_make_fewer(
+    ns_a_call: float, calls: int, slices: int
+) -> None:
+    table = _Table([0, 1, 1, 0] * 50, 10e6, alike=True)
+    table.sit_down(0, ns_a_call)
+    table.sit_down(1, 1.0)  # the baseline says it for both
+    assert (table.calls, len(table.steps)) == ([calls, calls], slices)
+
+
+def test_resets_fill_slices_too_and_long_ones_make_fewer() -> None:
+    def resets(ns: int) -> tuple[int, int]:
+        table = _Table([0, 1, 1, 0] * 50, 10e6, alike=True)
+        table.next = len(table.steps)
+        table.done({"ns": ns, "calls": 1, "resets": 1})
+        return table.resets, len(table.reset_slices)
+
+    assert [resets(ns) for ns in (10, 10**6, 2 * 10**7, 10**9)] == [
+        (10_000, 40), (10, 40), (1, 20), (1, 8)
+    ]  # fmt: skip
 
 
 @slow
@@ -87,7 +113,7 @@ def test_a_worker_that_takes_no_turns_is_no_arm(tmp_path: Path, baseline: str) -
         Arm(name="candidate", python=baseline, environment={}),
     )
     ours, theirs = (arms.with_settings(arm, get("for-loop"), {}) for arm in made)
-    before, now = step_in_turn((job, job), (ours, theirs), [0, 1, 1, 0])
+    before, now = step_in_turn((job, job), (ours, theirs), [0, 1, 1, 0], 0.1)
     assert before.failure is not None
     assert "slices that nobody asked for" in before.failure.message
     assert now.failure is None
@@ -100,11 +126,15 @@ def states(processes: list[psutil.Process]) -> set[str]:
 SPAWNS = "import subprocess, sys\nfor line in sys.stdin: subprocess.Popen(['sleep', '60'])"
 
 
-def test_whose_turn_it_is_not_stands_still_with_all_that_it_has_by_then() -> None:
+@pytest.mark.parametrize("listed", [True, False], ids=["proc", "no proc"])
+def test_whose_turn_it_is_not_stands_still_with_all_that_it_has_by_then(
+    listed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not listed:
+        monkeypatch.setattr(stopping, "_of_thread", lambda *_: Path("/nowhere").read_bytes())
     with subprocess.Popen([sys.executable, "-c", SPAWNS], stdin=subprocess.PIPE) as process:
         assert process.stdin is not None
-        player = _Player.__new__(_Player)
-        player._pid = process.pid
+        worker = Tree(process.pid)
         tree = psutil.Process(process.pid)
         try:
             for count in (1, 2):
@@ -113,12 +143,12 @@ def test_whose_turn_it_is_not_stands_still_with_all_that_it_has_by_then() -> Non
                 wait_until(lambda count=count: len(tree.children()) == count, "it has a child more")
                 family = [tree, *tree.children()]
                 wait_until(lambda: all(each.name() == "sleep" for each in tree.children()), "exec")
-                player._stop()
+                worker.stop()
                 wait_until(
                     lambda family=family: states(family) == {psutil.STATUS_STOPPED},
                     "all are stopped",
                 )
-                player._go_on()
+                worker.go_on()
                 wait_until(
                     lambda family=family: psutil.STATUS_STOPPED not in states(family), "all go on"
                 )

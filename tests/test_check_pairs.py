@@ -69,7 +69,7 @@ class Workers:
         self.pairs: list[tuple[tuple[Job, Job], tuple[Arm, Arm], Sequence[int]]] = []
 
     def __call__(
-        self, jobs: tuple[Job, Job], arms: tuple[Arm, Arm], turns: Sequence[int]
+        self, jobs: tuple[Job, Job], arms: tuple[Arm, Arm], turns: Sequence[int], slice_s: float
     ) -> tuple[Reply, Reply]:
         if len(self.pairs) == self.ends:
             raise Interrupted(130)

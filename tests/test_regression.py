@@ -162,14 +162,18 @@ def test_what_an_outside_signal_spoilt_counts_for_neither_arm() -> None:
     assert effect([], []) is None
 
 
-def test_the_usual_effect_is_of_each_ones_faster_half() -> None:
-    # Threads that share a core for a while, now of the one, now of the other.
-    ours, theirs = [10, 30, 10, 31, 10], [20, 20, 60, 20, 61]
+def test_the_usual_effect_is_of_neighbours_and_not_of_what_hit_one_of_them() -> None:
+    # The machine is twice as slow for a while, and both arms have a slice that something hit.
+    ours, theirs = [10, 10, 20, 200, 20, 10, 10, 10], [20, 20, 40, 40, 40, 200, 20, 20]
     assert usual_effect(ours, theirs) == pytest.approx(math.log(1 / 2))
-    assert usual_effect(ours, theirs, [False, False, True, False, False]) == pytest.approx(
-        math.log(1 / 2)
-    )
-    assert usual_effect([10, 20], [5, 8]) == pytest.approx(math.log(2))
+    shaken = [*ours[:7], 10 / 3], [*theirs[:7], 20]
+    assert usual_effect(*shaken) == pytest.approx(math.log(1 / 2))
+    spoilt = [k == 2 for k in range(8)]
+    assert usual_effect(ours, theirs, spoilt) == pytest.approx(math.log(1 / 2))
+    # The middle half: two of eight are cut off at either end.
+    assert usual_effect([1] * 8, [1, 1, 2, 2, 2, 2, 9, 9]) == pytest.approx(-math.log(2))
+    assert usual_effect([1] * 8, [1, 1, 1, 2, 2, 2, 9, 9]) == pytest.approx(-0.75 * math.log(2))
+    assert usual_effect([10, 20], [5, 10]) == pytest.approx(math.log(2))
     assert usual_effect([], []) is None
 
 

@@ -111,7 +111,7 @@ class Checker:
             cell,
             run_id=new_id(now),
             seed=seed,
-            protocol=procedure.protocol(self.check.slice_s),
+            protocol=procedure.protocol(),
             cpus=cpus,
         )
         replies = self._exchanged(job, cell, turns, exchanged=stage == SECOND)
@@ -141,10 +141,11 @@ class Checker:
         baseline, candidate = (
             arms.with_settings(arm, backend, cell.settings) for arm in self.sides[cell.backend]
         )
+        slice_s = self.check.slice_s
         if not exchanged:
-            return step_in_turn((job, job), (baseline, candidate), turns)
+            return step_in_turn((job, job), (baseline, candidate), turns, slice_s)
         exchanged_turns = [1 - side for side in turns]
-        theirs, ours = step_in_turn((job, job), (candidate, baseline), exchanged_turns)
+        theirs, ours = step_in_turn((job, job), (candidate, baseline), exchanged_turns, slice_s)
         return ours, theirs
 
     def _side(self, reply: Reply) -> Side:

@@ -64,7 +64,7 @@ def gauge(
     """One pair of the kernel and the cell, stored. ``CellFailed``, or ``EnvbenchError`` where the
     kernel itself fails."""
     now = datetime.now(UTC)
-    protocol = procedure.protocol(slice_s)
+    protocol = procedure.protocol()
     own = seed_of_round(seed, number)
     run_id, turns = new_id(now), regression.turns(blocks, own)
     jobs = (
@@ -72,7 +72,7 @@ def gauge(
         order(cell, run_id=run_id, seed=own, protocol=protocol, cpus=list(cpus)),
     )
     measured = arms.with_settings(arm, get(cell.backend), cell.settings)
-    replies = step_in_turn(jobs, (kernel_arm("kernel"), measured), turns)
+    replies = step_in_turn(jobs, (kernel_arm("kernel"), measured), turns, slice_s)
     kernel, own_reply = replies
     if own_reply.failure is not None:
         raise CellFailed(cell, own_reply.failure)

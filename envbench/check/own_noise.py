@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from envbench.check import regression
 from envbench.check.gauging import kernel_arm, kernel_job
 from envbench.check.pairing import step_in_turn
-from envbench.check.procedure import BLOCKS, DEFAULT_PAIRS, SLICE_S
+from envbench.check.procedure import BLOCKS, DEFAULT_PAIRS, SLICE_S, WINDOW_S
 from envbench.check.regression import Rule, Stage
 from envbench.errors import EnvbenchError
 from envbench.model import Protocol
@@ -55,11 +55,11 @@ def measure(rule: Rule, on_pair: Callable[[int, int], None]) -> OwnNoise:
 def _pair(number: int) -> float:
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     least, most = WARM_UP
-    protocol = Protocol(window_s=SLICE_S, warmup_min_s=least, warmup_max_s=most)
+    protocol = Protocol(window_s=WINDOW_S, warmup_min_s=least, warmup_max_s=most)
     core = [cores[number % len(cores)]] if cores else []
     job = kernel_job(f"doctor-{number}", protocol, core)
     arms = kernel_arm("a"), kernel_arm("b")
-    replies = step_in_turn((job, job), arms, regression.turns(BLOCKS, number))
+    replies = step_in_turn((job, job), arms, regression.turns(BLOCKS, number), SLICE_S)
     for reply in replies:
         if reply.failure is not None:
             raise EnvbenchError(

@@ -24,16 +24,17 @@ from statistics import median
 from typing import Any
 
 import msgspec
-import psutil
 
 from envbench import runner
+from envbench.check.procedure import RESET_SLICES
+from envbench.check.stopping import Tree
 from envbench.model import Failure, Job, Side
 from envbench.preflight import runtime_fact
 from envbench.runner import WORKER, Reply
 
 LATEST = 5  # warm-up windows whose median says how many calls fill a slice
-RESET_SLICES = 8  # at the most, in the order of the first slices
-RESET_SLICE = 0.5  # of a slice's time
+FEWEST_SLICES = 20  # of both arms, where one is longer than it was to be
+FEWEST_RESET_SLICES = 8
 MOST_RESETS = 10_000  # a slice
 POLL_S = 0.2
 _TAKES_NO_TURNS = Failure(
@@ -54,16 +55,17 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def step_in_turn(
-    jobs: tuple[Job, Job], arms: tuple[Arm, Arm], turns: Sequence[int]
+    jobs: tuple[Job, Job], arms: tuple[Arm, Arm], turns: Sequence[int], slice_s: float
 ) -> tuple[Reply, Reply]:
     """Each arm's reply to its job. ``turns``: whose slice it is, 0 or 1, in order; the arm that
-    has the first one starts first. A slice lasts about ``protocol.window_s`` of job 0: as many
-    calls as arm 0 makes in it, for both where both do the same, else as many as each makes."""
+    has the first one starts first. A slice lasts about ``slice_s``: as many calls as arm 0 makes
+    in it, for both where both do the same, else as many as each makes. Where a single call takes
+    longer than that there are fewer slices, by the warm-up, and at least ``FEWEST_SLICES``."""
     with (
         tempfile.TemporaryDirectory(prefix="envbench-turns-") as folder,
         ThreadPoolExecutor(2) as pool,
     ):
-        table = _Table(turns, jobs[0].protocol.window_s * 1e9, alike=jobs[0] == jobs[1])
+        table = _Table(turns, slice_s * 1e9, alike=jobs[0] == jobs[1])
         players = [_Player(table, side, jobs[side], arms[side], Path(folder)) for side in (0, 1)]
         try:
             for player in (players[turns[0]], players[1 - turns[0]]):
@@ -103,8 +105,8 @@ class _Table:
     """Whose turn it is, to do what and how often. Shared by the threads."""
 
     def __init__(self, turns: Sequence[int], slice_ns: float, *, alike: bool) -> None:
-        resets = turns[:RESET_SLICES] if alike else []
-        self.turns = [*(("step", side) for side in turns), *(("reset", s) for s in resets)]
+        self.steps = [("step", side) for side in turns]
+        self.reset_slices = [("reset", side) for side in turns[:RESET_SLICES]] if alike else []
         self.slice_ns = slice_ns
         self.alike = alike
         self.next = 0
@@ -113,6 +115,10 @@ class _Table:
         self.ready: set[int] = set()
         self.gone: set[int] = set()
         self.changed = threading.Condition()
+
+    @property
+    def turns(self) -> list[tuple[str, int]]:
+        return self.steps + self.reset_slices
 
     def await_turn(self, side: int) -> bytes:
         """The order of the slice that is now this side's; an empty line: there is none left."""
@@ -136,30 +142,44 @@ class _Table:
         return bool(self.gone) or self.finished
 
     def done(self, event: Mapping[str, Any]) -> None:
-        """This turn's slice was made; how long it took says how many resets fill one."""
+        """This turn's slice was made."""
         with self.changed:
             what, side = ("", 0) if self.finished else self.turns[self.next]
             if not what or (what == "step" and event["calls"] != self.calls[side]):
                 raise _NotAsked
             self.next += 1
-            if what == "reset" and not event["resets"]:  # not to be had, from either
-                self.next = len(self.turns)
-            elif what == "reset" and self.resets == 1:
-                fitting = round(RESET_SLICE * self.slice_ns / max(1, event["ns"]))
-                self.resets = min(max(1, fitting), MOST_RESETS)
+            if what == "reset" and self.next == len(self.steps) + 1:
+                self._measure_out_resets(event)
             self.changed.notify_all()
+
+    def _measure_out_resets(self, event: Mapping[str, Any]) -> None:
+        """How long the first reset took says how many fill a slice, and how many slices."""
+        if not event["resets"]:  # not to be had, from either
+            self.reset_slices = self.reset_slices[:1]
+            return
+        self.resets = min(max(1, round(self.slice_ns / max(1, event["ns"]))), MOST_RESETS)
+        count = self._fitting(self.reset_slices, event["ns"] * self.resets, FEWEST_RESET_SLICES)
+        self.reset_slices = self.reset_slices[:count]
 
     def sit_down(self, side: int, ns_a_call: float) -> None:
         """This side is warm, and says how many calls its slices have; arm 0 says it for both
-        where they do the same."""
+        where they do the same. How long they last then says how many slices there are."""
         with self.changed:
             fitting = max(1, round(self.slice_ns / ns_a_call))
             if not self.alike:
                 self.calls[side] = fitting
             elif side == 0:
                 self.calls = [fitting, fitting]
+            if side == 0 or not self.alike:
+                count = self._fitting(self.steps, ns_a_call * fitting, FEWEST_SLICES)
+                self.steps = self.steps[:count]
             self.ready.add(side)
             self.changed.notify_all()
+
+    def _fitting(self, slices: Sequence[object], ns: float, fewest: int) -> int:
+        """So many of these slices, in whole blocks, take the time that all were meant to take."""
+        count = int(len(slices) * self.slice_ns / max(self.slice_ns, ns))
+        return max(count // 4 * 4, fewest)
 
     def has_seen(self, side: int, timeout_s: float) -> bool:
         """Does it sit here, or has it gone? Waits for it so long."""
@@ -186,8 +206,7 @@ class _Player:
         self._orders = os.open(pipe, os.O_RDWR)  # ours to read, too: else the open would wait
         self._future: Future[Reply] | None = None
         self._dismissed = False  # sent home before all slices were made
-        self._pid = 0
-        self._tree: list[psutil.Process] = []
+        self._tree = Tree(0)
         self._warm: list[float] = []  # nanoseconds a call of the warm-up's windows
 
     # ------------------------------------------------------------ the main thread's
@@ -211,9 +230,9 @@ class _Player:
     def kill(self) -> None:
         """End the worker; its guardian ends what it leaves."""
         while not self._look():
-            if self._pid:
+            if self._tree.pid:
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(self._pid, signal.SIGKILL)
+                    os.kill(self._tree.pid, signal.SIGKILL)
 
     def close(self) -> None:
         os.close(self._orders)
@@ -247,7 +266,7 @@ class _Player:
     def _on_event(self, event: dict[str, Any]) -> None:
         kind, phase = event["event"], event.get("phase")
         if kind == "started":
-            self._pid = event["pid"]
+            self._tree = Tree(event["pid"])
         elif kind == "window" and phase == "warmup":
             self._warm.append(event["ns"] / event["calls"])
         elif phase == "measure":
@@ -256,35 +275,12 @@ class _Player:
     def _between_slices(self, event: dict[str, Any]) -> None:
         """Stopped until the next slice is ours; then order it."""
         if event["event"] == "phase":
-            self._stop()
+            self._tree.stop()
             self.table.sit_down(self.side, median(self._warm[-LATEST:]))
         else:
-            self._stop()
+            self._tree.stop()
             self.table.done(event)
         order = self.table.await_turn(self.side)
         self._dismissed = not order.strip() and not self.table.finished
-        self._go_on()
+        self._tree.go_on()
         os.write(self._orders, order)
-
-    def _processes(self) -> list[psutil.Process]:
-        try:
-            worker = psutil.Process(self._pid)
-            return [worker, *worker.children(recursive=True)]
-        except psutil.NoSuchProcess:
-            return []
-
-    def _stop(self) -> None:
-        """The worker, and every process that it has by now: who is stopped starts no other."""
-        self._tree = []
-        while fresh := [each for each in self._processes() if each not in self._tree]:
-            self._tree += fresh
-            _send(signal.SIGSTOP, fresh)
-
-    def _go_on(self) -> None:
-        _send(signal.SIGCONT, self._tree)
-
-
-def _send(number: signal.Signals, processes: Sequence[psutil.Process]) -> None:
-    for process in processes:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            process.send_signal(number)

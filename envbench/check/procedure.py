@@ -11,15 +11,18 @@ from envbench.errors import UsageError
 from envbench.model import Cell, Protocol
 
 DEFAULT_PAIRS = 10
-BLOCKS = 5  # of four slices a pair
-SLICE_S = 0.1  # eight of them are the shortest warm-up, too: a cell takes 50 to 75 s
-WARM_UP = (0.8, 4.0)  # seconds, at the least and at the most
+BLOCKS = 50  # of four slices a pair
+SLICE_S = 0.01  # short, so that what disturbs the machine for longer disturbs both arms alike
+RESET_SLICES = 40  # at the most
+WINDOW_S = 0.1  # of the warm-up
+WARM_UP = (0.8, 2.0)  # seconds, at the least and at the most
 PRECISE = 0.02
 MOST_PRECISE_PAIRS = 100
 # Standard deviations of a pair as measured on a shared machine of two cores, before anything is
 # known of the machine at hand: docs/check.md.
 ONE_THREAD_SPREAD, POOL_SPREAD, PROCESSES_SPREAD = 0.012, 0.015, 0.05
 START_S, TYPICAL_WARM_UP_S = 1.0, 1.0  # of one process
+CHANGE_S = 0.002  # from one's slice to the other's
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,13 +63,14 @@ def sizes(
 
 def pair_seconds() -> float:
     """About what a pair takes, with resets."""
-    return 2 * (START_S + TYPICAL_WARM_UP_S) + 4 * (BLOCKS + 1) * SLICE_S
+    slices = 4 * BLOCKS + RESET_SLICES
+    return 2 * (START_S + TYPICAL_WARM_UP_S) + slices * (SLICE_S + CHANGE_S)
 
 
-def protocol(slice_s: float) -> Protocol:
+def protocol() -> Protocol:
     """Of either process of a pair."""
     least, most = WARM_UP
-    return Protocol(window_s=slice_s, warmup_min_s=least, warmup_max_s=most)
+    return Protocol(window_s=WINDOW_S, warmup_min_s=least, warmup_max_s=most)
 
 
 def expected_spread(backend: str) -> float:

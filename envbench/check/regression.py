@@ -1,13 +1,14 @@
 """Is the candidate slower than the baseline? The rule of ``envbench check``. Pure.
 
-A *pair* is two fresh processes, one an arm, that made equal slices by turns. Its effect is
+A *pair* is two fresh processes, one an arm, that made equal slices by turns, a hundredth of a
+second each: what disturbs the machine for longer disturbs neighbours alike. Its effect is
 log(candidate's rate / baseline's rate) over the slices that count; a slice that an outside signal
-spoilt is left out with its partner. Each pair has two effects: of each arm's faster half of slices
-(``usual_effect``: noise makes slices slower, seldom faster, and moreover for one arm at a time,
-where a scheduler puts two of its threads on one core for a while), and of all slices
-(``effect``: only they have what is done seldom). Pairs are independent of each other, whatever the
-noise within one is (autocorrelated, periodic, drifting): so everything is decided by a t-test on
-the pairs' effects, and nothing is assumed of slices.
+spoilt is left out with its partner. Each pair has two effects: of the usual pace (``usual_effect``:
+the interquartile mean of the ratios of neighbours, because the outermost are where something
+hit one of them, such as a scheduler that put two of its threads on one core for a while), and of
+all slices (``effect``: only they have what is done seldom). Pairs are independent of each other,
+whatever the noise within one is (autocorrelated, periodic, drifting): so everything is decided by a
+t-test on the pairs' effects, and nothing is assumed of slices.
 
 A stage of n pairs with mean effect θ and standard deviation s has the bounds θ ∓ t·s/√n, where t is
 Student's quantile at 1 − ``false_alarm`` with n − 1 degrees of freedom:
@@ -264,13 +265,18 @@ def effect(
 def usual_effect(
     baseline: Sequence[float], candidate: Sequence[float], spoilt: Sequence[bool] = ()
 ) -> float | None:
-    """The pair's effect by the faster half of each arm's slices that count, as ``effect``."""
+    """The pair's effect by the usual pace: the interquartile mean of log(baseline's k-th slice /
+    candidate's k-th slice) over the slices that count; arguments as of ``effect``.
+
+    In ABBA the k-th slices of both arms are neighbours in time. A quarter of the ratios is cut off
+    at either end (rounded down): so many slices may be hit in one arm alone.
+    """
     kept = _that_count(spoilt, len(baseline))
     if not kept:
         return None
-    half = (len(kept) + 1) // 2
-    ours, theirs = (sum(sorted(arm[k] for k in kept)[:half]) for arm in (baseline, candidate))
-    return math.log(ours / theirs)
+    ratios = sorted(baseline[k] / candidate[k] for k in kept)
+    cut = len(ratios) // 4
+    return fmean(map(math.log, ratios[cut : len(ratios) - cut]))
 
 
 def _that_count(spoilt: Sequence[bool], slices: int) -> list[int]:

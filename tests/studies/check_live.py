@@ -43,13 +43,11 @@ VERDICTS = ("REGRESSION", "PASS", "IMPROVEMENT", "INCONCLUSIVE", "BROKEN")
 @dataclass(frozen=True, kw_only=True)
 class Study:
     """So many checks of one kind. ``quantities``: what was made slower, the first one's ratio is
-    shown. ``skipped``: checks on record that are not counted, because the rule was changed after
-    them."""
+    shown."""
 
     name: str
     title: str
     checks: int
-    skipped: int = 0
     quantities: tuple[str, ...] = ()
     cells: tuple[str, ...] = CELL
 
@@ -58,7 +56,7 @@ STUDIES = (
     Study(name="same", title="nothing (A/A)", checks=30),
     Study(name="step", title="every step + 5 %", checks=20, quantities=(STEPS, ALL_STEPS)),
     Study(name="reset", title="every reset + 50 %", checks=5, quantities=("reset",)),
-    Study(name="start", title="start-up + 50 %", checks=5, skipped=5, quantities=("start-up",)),
+    Study(name="start", title="start-up + 50 %", checks=5, quantities=("start-up",)),
     Study(
         name="cells", title="nothing, six cells", checks=5, cells=("--machine", "laptop")
     ),  # noise for check_traces.py
@@ -101,7 +99,7 @@ def missing(results: Path, studies: Sequence[Study], at_most: int) -> Iterator[t
 
 
 def seeds(study: Study) -> range:
-    first = 1000 * STUDIES.index(study) + study.skipped
+    first = 1000 * STUDIES.index(study)
     return range(first, first + study.checks)
 
 
