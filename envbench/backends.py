@@ -69,8 +69,9 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     program, on a GPU where there is one, and has the accelerators' ladder and table.
     ``own_engine``: it simulates a model of its own, which is led but compared with nobody's.
     ``many_processes``: its environments step in processes of their own. ``one_thread``: all of
-    it steps in one thread, so that a check keeps both arms to one core. ``systems`` are
-    ``sys.platform`` values, empty: all.
+    it steps in one thread, so that a check keeps both arms to one core. ``in_lots``: its steps come
+    many at a time (a rollout, a program of several steps, orders to processes of its own), so that
+    a check's slices have to be long. ``systems`` are ``sys.platform`` values, empty: all.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     own_engine: bool = False
     many_processes: bool = False
     one_thread: bool = False
+    in_lots: bool = False
     requirements: list[str] = []
     gpu_requirements: list[str] = []
     finish: list[list[str]] = []

@@ -178,6 +178,7 @@ def _on_device(name: str, label: str, adapter: str, library: str, **more: Any) -
         adapter=_ADAPTERS + adapter,
         library=library,
         accelerator=True,
+        in_lots=True,
         pin_threads=False,
         **{"repeats": 3, **more},
     )
@@ -199,6 +200,7 @@ BUILT_IN = [
         adapter=_ADAPTERS + "sample_factory:SampleFactory",
         library="sample_factory",
         many_processes=True,
+        in_lots=True,
         python="3.11",
         requirements=[
             "sample-factory==2.1.1",
@@ -224,6 +226,7 @@ BUILT_IN = [
         adapter=_ADAPTERS + "envpool_numa:EnvPoolNuma",
         library="envpool",
         many_processes=True,
+        in_lots=True,
         systems=["linux"],
         settings=[
             ACTIONS,
@@ -277,6 +280,7 @@ BUILT_IN = [
         kind="physics",
         adapter=_ADAPTERS + "mujoco_rollout:MujocoRollout",
         library="mujoco",
+        in_lots=True,
         settings=[_threads("as many as cores, at most the environments"), _HORIZON],
     ),
     _on_device(

@@ -8,8 +8,9 @@ import msgspec
 import pytest
 from made_records import make_cell, make_failure, make_windows
 
+from envbench.backends import registry
 from envbench.check.checking import FLOORS, CellVerdict, findings, overall, verdict
-from envbench.check.procedure import DEFAULT_PAIRS, pair_seconds, sizes
+from envbench.check.procedure import DEFAULT_PAIRS, pair_seconds, sizes, slicing
 from envbench.check.regression import Rule
 from envbench.cli.verdicts import document, exit_code, markdown
 from envbench.errors import UsageError
@@ -192,3 +193,12 @@ def test_precise_takes_the_pairs_that_find_two_per_cent() -> None:
     found = sizes([CELL], Rule(), pairs=None, budget=None, precise=True)
     assert found.detectable[CELL.key] <= 0.02
     assert found.pairs > 3 * DEFAULT_PAIRS
+
+
+def test_what_steps_in_lots_has_long_slices() -> None:
+    lots = {name for name, backend in registry().items() if backend.in_lots}
+    assert lots >= {"sample-factory", "brax", "mjx", "genesis", "mujoco-rollout", "envpool-numa"}
+    assert not lots & {"for-loop", "subprocess", "envpool-sync", "envpool-async", "ale-vector"}
+    assert slicing(50, 0.01, "for-loop") == (50, 0.01)
+    assert slicing(50, 0.01, "brax") == (5, pytest.approx(0.1))
+    assert slicing(5, 0.01, "brax")[0] == 1

@@ -154,8 +154,47 @@ def test_a_table_goes_between_its_markers(tmp_path: Path) -> None:
 
 def test_the_docs_have_a_place_for_every_table() -> None:
     page = (ROOT / "docs" / "check.md").read_text()
-    for name in ("check-live", "check-resampled", "rules-recorded", "rules-simulated"):
+    for name in (
+        "check-simulated", "slice-length", "check-live", "check-resampled", "rules-recorded",
+        "rules-simulated",
+    ):  # fmt: skip
         assert page.count(f"<!-- study: {name} -->") == 2
+
+
+def test_simulated_effects_are_the_rules(scripts: None) -> None:
+    import numpy as np
+    from check_simulated import LINES, effects, slices, usual_effects
+
+    from envbench.check.regression import effect, usual_effect
+
+    for number, kind in enumerate(LINES):
+        times, turns = slices(np.random.default_rng(number), kind, 20, 0.03)
+        sides = [
+            [row[own == side] for row, own in zip(times, turns, strict=True)] for side in (0, 1)
+        ]
+        for simulated, of in ((effects, effect), (usual_effects, usual_effect)):
+            ours = [of(*(side.tolist() for side in pair)) for pair in zip(*sides, strict=True)]
+            assert simulated(times, turns) == pytest.approx(ours), kind
+
+
+def test_a_slice_length_is_judged_by_how_much_equals_differ() -> None:
+    from slice_length import Stepped, table
+
+    def pair(seed: int, slice_ms: int, theirs: list[float]) -> Stepped:
+        ours = [1.0, 1.0, 1.0, 1.0]
+        cell = "mujoco/for-loop/1"
+        return Stepped(cell=cell, slice_ms=slice_ms, seed=seed, ours=ours, theirs=theirs)
+
+    steady = [pair(k, 10, [1.0, 1.0, 1.0 + k, 1.0]) for k in range(4)]  # one slice was hit
+    shaken = [pair(k, 100, [1.0 + k / 100] * 4) for k in range(4)]
+    heads, _, *rows = table(steady + shaken).splitlines()
+    assert [cell.strip() for cell in heads.split("|")[4:7]] == [
+        "all slices", "faster halves", "neighbours"
+    ]  # fmt: skip
+    assert "1.3 %" in rows[0]
+    assert (
+        rows[1].split("|")[5].split() == rows[1].split("|")[6].split() == ["0.0", "%", "(0.0–0.0)"]
+    )
 
 
 # ---------------------------------------------------------------- the live study

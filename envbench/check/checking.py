@@ -105,7 +105,8 @@ class Checker:
     def _pair(self, stage: int, number: int, cell: Cell) -> Pair:
         now = datetime.now(UTC)
         seed = seed_of_round(self.check.seed, number + (stage - 1) * self.check.pairs)
-        turns = regression.turns(self.check.blocks, seed)
+        blocks, slice_s = procedure.slicing(self.check.blocks, self.check.slice_s, cell.backend)
+        turns = regression.turns(blocks, seed)
         cpus = cores_of(cell, number)
         job = order(
             cell,
@@ -114,7 +115,7 @@ class Checker:
             protocol=procedure.protocol(),
             cpus=cpus,
         )
-        replies = self._exchanged(job, cell, turns, exchanged=stage == SECOND)
+        replies = self._exchanged(job, cell, turns, slice_s, exchanged=stage == SECOND)
         pair = Pair(
             pair_id=job.run_id,
             check_id=self.check.check_id,
@@ -134,14 +135,13 @@ class Checker:
         return pair
 
     def _exchanged(
-        self, job: Job, cell: Cell, turns: Sequence[int], *, exchanged: bool
+        self, job: Job, cell: Cell, turns: Sequence[int], slice_s: float, *, exchanged: bool
     ) -> tuple[Reply, Reply]:
         """The replies of baseline and candidate; in stage two the candidate sets the pace."""
         backend = get(cell.backend)
         baseline, candidate = (
             arms.with_settings(arm, backend, cell.settings) for arm in self.sides[cell.backend]
         )
-        slice_s = self.check.slice_s
         if not exchanged:
             return step_in_turn((job, job), (baseline, candidate), turns, slice_s)
         exchanged_turns = [1 - side for side in turns]

@@ -58,14 +58,21 @@ class CellFailed(EnvbenchError):
 
 
 def gauge(
-    cell: Cell, arm: Arm, number: int, *, seed: int, blocks: int, slice_s: float, fingerprint: str,
-    cpus: Sequence[int], path: Path,
-) -> Gauge:  # fmt: skip
+    cell: Cell,
+    arm: Arm,
+    number: int,
+    *,
+    seed: int,
+    fingerprint: str,
+    cpus: Sequence[int],
+    path: Path,
+) -> Gauge:
     """One pair of the kernel and the cell, stored. ``CellFailed``, or ``EnvbenchError`` where the
     kernel itself fails."""
     now = datetime.now(UTC)
     protocol = procedure.protocol()
     own = seed_of_round(seed, number)
+    blocks, slice_s = procedure.slicing(procedure.BLOCKS, procedure.SLICE_S, cell.backend)
     run_id, turns = new_id(now), regression.turns(blocks, own)
     jobs = (
         kernel_job(run_id, protocol, cpus),

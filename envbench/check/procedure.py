@@ -13,6 +13,7 @@ from envbench.model import Cell, Protocol
 DEFAULT_PAIRS = 10
 BLOCKS = 50  # of four slices a pair
 SLICE_S = 0.01  # short, so that what disturbs the machine for longer disturbs both arms alike
+LOTS = 10  # times as long, and as few, are the slices of what steps in lots
 RESET_SLICES = 40  # at the most
 WINDOW_S = 0.1  # of the warm-up
 WARM_UP = (0.8, 2.0)  # seconds, at the least and at the most
@@ -71,6 +72,13 @@ def protocol() -> Protocol:
     """Of either process of a pair."""
     least, most = WARM_UP
     return Protocol(window_s=WINDOW_S, warmup_min_s=least, warmup_max_s=most)
+
+
+def slicing(blocks: int, slice_s: float, backend: str) -> tuple[int, float]:
+    """Of a check's blocks and seconds a slice, those of this backend."""
+    if get(backend).in_lots:
+        return max(1, blocks // LOTS), slice_s * LOTS
+    return blocks, slice_s
 
 
 def expected_spread(backend: str) -> float:

@@ -188,14 +188,18 @@ def quantile(share: float, degrees: float) -> float:
 
 
 def step_stages(pairs: Sequence[Slices], rule: Rule) -> dict[str, Stage]:
-    """What a stage says of steps: of their usual pace (``STEPS``), and of ``ALL_STEPS``.
-
-    A slowdown of either is an alarm. What has to be ruled out to pass is, of the usual pace, the
-    rule's tolerance, and of all steps ``LOOSELY`` times as much: in them are the stalls of the
-    machine.
-    """
+    """What a stage says of steps: of their usual pace (``STEPS``), and of ``ALL_STEPS``."""
     usual, every = ([each for pair in pairs if (each := of(*pair)) is not None]
                     for of in (usual_effect, effect))  # fmt: skip
+    return stages_of(usual, every, rule)
+
+
+def stages_of(usual: Sequence[float], every: Sequence[float], rule: Rule) -> dict[str, Stage]:
+    """By the pairs' two effects. A slowdown of either is an alarm.
+
+    What has to be ruled out to pass is, of the usual pace, the rule's tolerance, and of all steps
+    ``LOOSELY`` times as much: in them are the stalls of the machine.
+    """
     loose = replace(rule, tolerance=min(0.5, LOOSELY * rule.tolerance))
     steps, all_steps = stage(usual, rule), stage(every, loose)
     return {STEPS: _as_far_as_possible(steps, all_steps, rule), ALL_STEPS: all_steps}

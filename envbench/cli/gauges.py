@@ -151,7 +151,6 @@ class Gauging:
         """Every cell by turns with the kernel, in rounds. A cell that fails ends it, or is noted
         in ``failed`` where that is given."""
         from envbench import store
-        from envbench.check import procedure
         from envbench.check.checking import cores_of
         from envbench.check.gauging import CellFailed, gauge
         from envbench.model import MachineFact, digest
@@ -169,8 +168,6 @@ class Gauging:
                     self.sides[cell.backend],
                     number,
                     seed=self.given["seed"],
-                    blocks=procedure.BLOCKS,
-                    slice_s=procedure.SLICE_S,
                     fingerprint=machine.hash,
                     cpus=cores_of(cell, number),
                     path=path,

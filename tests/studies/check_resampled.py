@@ -27,7 +27,14 @@ from tabulate import tabulate
 
 from envbench.check.checking import slices_of
 from envbench.check.procedure import DEFAULT_PAIRS, MOST_PRECISE_PAIRS, PRECISE, expected_spread
-from envbench.check.regression import Rule, Slices, effect, pairs_for, usual_effect
+from envbench.check.regression import (
+    Rule,
+    Slices,
+    effect,
+    pairs_for,
+    step_stages,
+    usual_effect,
+)
 
 RULE = Rule()
 ENOUGH = 100  # pairs, of which the mean can be told from none
@@ -55,7 +62,8 @@ def verdicts(
     found = {"PASS": 0, "REGRESSION": 0, "IMPROVEMENT": 0, "INCONCLUSIVE": 0}
     covered = 0
     for _ in range(checks):
-        verdict, (low, high) = judged(*drawn(rng, pairs, count, slowdown), RULE)
+        early, late = (step_stages(each, RULE) for each in drawn(rng, pairs, count, slowdown))
+        verdict, (low, high) = judged(early, late)
         covered += low <= 1 - slowdown <= high
         found[verdict] += 1
     return found, covered

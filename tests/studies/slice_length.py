@@ -1,0 +1,144 @@
+"""How long a slice of a check should be, and what of a pair's slices should count.
+
+    python tests/studies/slice_length.py               # goes on where it was stopped
+
+Pairs of equal workers, by slices of 100, 20, 10 and 5 ms that take the same time in all, in rounds
+of random order, so that each length meets the same hours. Of every pair's slices three effects are
+computed: of all of them, of either side's faster half, and by the interquartile mean of
+neighbours' ratios. The less an effect differs between pairs of equals, the better.
+Pairs are lines of ``results/studies/slice-length/pairs.jsonl``; the table is docs/check.md's.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from itertools import count
+from pathlib import Path
+from statistics import stdev
+
+import click
+import msgspec
+from document import fill
+from tabulate import tabulate
+
+from envbench import lock
+from envbench.backends import get
+from envbench.check import arms, procedure, regression
+from envbench.check.arms import Source
+from envbench.check.checking import cores_of
+from envbench.check.pairing import step_in_turn
+from envbench.cli.checked_cells import checked_cells
+from envbench.machine import choose, fingerprint
+from envbench.model import Cell
+from envbench.plan import order
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "results" / "studies" / "slice-length"
+CELLS = ("mujoco/for-loop/1", "mujoco/envpool-sync/4", "atari/envpool-async/4")
+LENGTHS_MS = (100, 20, 10, 5)
+STEPPING_MS = 2000  # of both sides' slices
+
+
+class Stepped(msgspec.Struct, frozen=True, kw_only=True):
+    """A pair: nanoseconds a step of either side's slices."""
+
+    cell: str
+    slice_ms: int
+    seed: int
+    ours: list[float]
+    theirs: list[float]
+
+
+def faster_half(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    half = (len(ours) + 1) // 2
+    return math.log(sum(sorted(ours)[:half]) / sum(sorted(theirs)[:half]))
+
+
+def _known(of: Callable[..., float | None]) -> Callable[..., float]:
+    return lambda *sides: of(*sides) or 0.0
+
+
+EFFECTS: dict[str, Callable[..., float]] = {
+    "all slices": _known(regression.effect),
+    "faster halves": faster_half,
+    "neighbours": _known(regression.usual_effect),
+}
+
+
+def step(text: str, cell: Cell, slice_ms: int, seed: int) -> Stepped:
+    here = arms.make(arms.keep("candidate", Source()), get(cell.backend), click.echo)
+    arm = arms.with_settings(here, get(cell.backend), cell.settings)
+    turns = regression.turns(STEPPING_MS // (4 * slice_ms), seed)
+    protocol, cpus = procedure.protocol(), cores_of(cell, seed)
+    job = order(cell, run_id=str(seed), seed=seed, protocol=protocol, cpus=cpus)
+    sides = []
+    for reply in step_in_turn((job, job), (arm, arm), turns, slice_ms / 1e3):
+        if reply.failure is not None:
+            raise SystemExit(f"{text}: {reply.failure.message}")
+        slices = reply.measured
+        sides.append([ns / steps for ns, steps in zip(slices.ns, slices.steps, strict=True)])
+    return Stepped(cell=text, slice_ms=slice_ms, seed=seed, ours=sides[0], theirs=sides[1])
+
+
+def make_all(path: Path, pairs: int) -> None:
+    """In rounds: every cell and length once, in a random order."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    machine = fingerprint()
+    profile = choose(None, machine)
+    done = {(each.cell, each.slice_ms, each.seed) for each in read(path)}
+    for number in range(pairs):
+        round_ = [(cell, length) for cell in CELLS for length in LENGTHS_MS]
+        random.Random(number).shuffle(round_)
+        for (text, length), seed in zip(round_, count(1000 * number), strict=False):
+            if (text, length, seed) in done:
+                continue
+            family, backend, numenv = text.split("/")
+            asked = {"given": {}, "family": family, "task": None, "backend_names": [backend],
+                     "numenv": [int(numenv)]}  # fmt: skip
+            (cell,) = checked_cells(asked, profile, machine.usable_cpus)
+            with path.open("ab") as file:
+                file.write(msgspec.json.encode(step(text, cell, length, seed)) + b"\n")
+        click.echo(f"round {number + 1} of {pairs}")
+
+
+def read(path: Path) -> list[Stepped]:
+    lines = path.read_bytes().splitlines() if path.exists() else []
+    return [msgspec.json.decode(line, type=Stepped) for line in lines]
+
+
+def table(made: Sequence[Stepped]) -> str:
+    rows = []
+    for cell in CELLS:
+        for length in LENGTHS_MS:
+            own = [each for each in made if (each.cell, each.slice_ms) == (cell, length)]
+            if len(own) > 1:
+                shown = [spread([of(x.ours, x.theirs) for x in own]) for of in EFFECTS.values()]
+                rows.append([cell, f"{length} ms", str(len(own)), *shown])
+    heads = ["cell", "slice", "pairs", *EFFECTS]
+    return tabulate(rows, heads, tablefmt="github", disable_numparse=True)
+
+
+def spread(effects: Sequence[float]) -> str:
+    found = stdev(effects)
+    low, high = regression.spread_interval(found, len(effects))
+    return f"{100 * found:.1f} % ({100 * low:.1f}–{100 * high:.1f})"
+
+
+@click.command()
+@click.option("--results", type=click.Path(path_type=Path), default=RESULTS)
+@click.option("--pairs", default=12, show_default=True, help="Of each cell and length.")
+def main(results: Path, pairs: int) -> None:
+    """Makes what is missing, and the table of docs/check.md."""
+    path = results / "pairs.jsonl"
+    with lock.acquire(wait=True, on_wait=click.echo):
+        make_all(path, pairs)
+    text = table(read(path))
+    click.echo(text)
+    if results.absolute() == RESULTS:
+        fill("slice-length", text)
+
+
+if __name__ == "__main__":
+    main()
