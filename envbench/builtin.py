@@ -316,6 +316,7 @@ BUILT_IN = [
     Backend(
         name="ceiling",
         label="Ceiling",
+        in_lots=True,
         families=["atari", "mujoco"],
         kind="ceiling",
         adapter=_ADAPTERS + "ceiling:Ceiling",

@@ -364,6 +364,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     runtime: str  # hash of a RuntimeFact, "" where the worker never came up
     times: Times | None = None
+    stood_still_ns: dict[str, Int] = {}  # of these times, by their names, while the other started
     measured: Windows = Windows()  # its slices, one entry a slice
     resets: Windows = Windows()  # slices in which all environments were reset, again and again
     peak_memory_bytes: Int | None = None

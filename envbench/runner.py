@@ -43,6 +43,8 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     implementation: str = ""
     packages: dict[str, str] = {}
     times: Times | None = None
+    began_ns: dict[str, int] = {}  # the worker's clock at the start of some of these times
+    stood_still_ns: dict[str, int] = {}  # where turns are taken: of these times, by their names
     warmup: Windows = Windows()
     measured: Windows = Windows()
     resets: Windows = Windows()  # where turns are taken: of all environments at once

@@ -17,7 +17,9 @@ import time
 import gymnasium
 import numpy as np
 from gymnasium.envs.registration import register
-time.sleep({start})
+imported = time.process_time() + {start}
+while time.process_time() < imported:
+    pass
 class Paced(gymnasium.Env):
     observation_space = gymnasium.spaces.Box(0.0, 1.0, (4,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)

@@ -9,7 +9,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +29,11 @@ from envbench.check.arms import Source
 from envbench.check.git_tree import WORKING_TREE, checked_out, untracked
 from envbench.check.local_copies import kept_copy
 from envbench.check.pairing import Arm, _Table, step_in_turn
+from envbench.check.starting import Start, start_in_turn, stood_still
 from envbench.check.stopping import Tree
 from envbench.cli import envbench
 from envbench.errors import UsageError
-from envbench.model import Check, Pair
+from envbench.model import Check, Pair, Times
 from envbench.plan import make_cell, order
 from envbench.runner import WORKER
 
@@ -104,8 +108,9 @@ def test_a_worker_that_takes_no_turns_is_no_arm(tmp_path: Path, baseline: str) -
     shutil.copytree(WORKER.parent, old)
     main = old / "__main__.py"
     text = main.read_text()
-    assert 'if self.job["turns"]:' in text
-    main.write_text(text.replace('if self.job["turns"]:', "if False:"))
+    takes_turns = 'turns(self.job["turns"]) if self.job["turns"] else None'
+    assert takes_turns in text
+    main.write_text(text.replace(takes_turns, "None"))
     cell = make_cell("here", "gym", "paced_envs:Paced-v0", get("for-loop"), 2, {})
     job = order(cell, run_id="pair", seed=1)
     made = (
@@ -155,6 +160,95 @@ def test_whose_turn_it_is_not_stands_still_with_all_that_it_has_by_then(
         finally:
             for each in [*tree.children(), tree]:
                 each.kill()
+
+
+@pytest.fixture
+def spinning() -> Iterator[list[psutil.Process]]:
+    """Two processes that are always busy."""
+    made = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+    yield [psutil.Process(each.pid) for each in made]
+    for each in made:
+        each.kill()
+        each.wait()
+
+
+def test_two_start_by_turns_and_wait_for_each_other(spinning: list[psutil.Process]) -> None:
+    changed, gone = threading.Condition(), set[int]()
+    sides = [Start(side, changed, gone) for side in (0, 1)]
+
+    def comes_to_its_warm_up(side: int) -> None:
+        sides[side].began(spinning[side].pid)
+        time.sleep(0.4 + 0.4 * side)
+        sides[side].arrived()
+
+    with ThreadPoolExecutor(2) as pool:
+        threads = [pool.submit(comes_to_its_warm_up, side) for side in (0, 1)]
+        began = time.perf_counter_ns()
+        start_in_turn(*sides)
+        assert states(spinning) == {psutil.STATUS_STOPPED}
+        ran = [sum(each.cpu_times()[:2]) for each in spinning]
+        for side in (0, 1):
+            sides[side].warm_up()
+            threads[side].result(timeout=10)
+            assert spinning[side].status() != psutil.STATUS_STOPPED
+            assert spinning[1].status() == psutil.STATUS_STOPPED or side == 1
+    times = make_times(import_ns=400_000_000)
+    found = [stood_still(side.stops, {"import_ns": began}, times)["import_ns"] for side in sides]
+    assert all(0.1e9 < each < 0.3e9 for each in found)  # half of the first one's start
+    later = stood_still(sides[1].stops, {"import_ns": began + 500_000_000}, times)["import_ns"]
+    assert later < 0.4e9  # its other half was alone, until it waited
+    assert ran[1] > ran[0]
+
+
+def make_times(**times: int) -> Times:
+    nothing = dict.fromkeys(Times.__struct_fields__, 1)
+    return Times(**{**nothing, **times})
+
+
+def test_only_what_overlaps_a_time_is_taken_from_it() -> None:
+    stops = [(0, 10), (20, 30), (95, 120), (300, 400)]
+    times = make_times(import_ns=100, build_ns=50, first_step_ns=10)
+    began = {"import_ns": 5, "build_ns": 110, "first_step_ns": 200}
+    assert stood_still(stops, began, times) == {"import_ns": 25, "build_ns": 10, "first_step_ns": 0}
+
+
+def test_who_fails_to_start_keeps_nobody_waiting(spinning: list[psutil.Process]) -> None:
+    changed, gone = threading.Condition(), set[int]()
+    sides = [Start(side, changed, gone) for side in (0, 1)]
+
+    def starts_alone() -> None:
+        sides[1].began(spinning[1].pid)
+        time.sleep(0.3)
+        sides[1].arrived()
+
+    with ThreadPoolExecutor(1) as pool:
+        thread = pool.submit(starts_alone)
+        with changed:
+            gone.add(0)
+        start_in_turn(*sides)
+        thread.result(timeout=10)
+    assert sum(until - since for since, until in sides[1].stops) < 0.2e9
+    assert spinning[1].status() != psutil.STATUS_STOPPED
+
+
+@slow
+def test_a_longer_start_is_measured_and_the_others_turns_are_not(tmp_path: Path) -> None:
+    cell = make_cell("here", "gym", "paced_envs:Paced-v0", get("for-loop"), 2, {})
+    job = order(cell, run_id="pair", seed=1)
+    made = [
+        Arm(name=name, python=interpreter(tmp_path / name, start=start), environment={})
+        for name, start in (("baseline", 0.5), ("candidate", 1.0))
+    ]
+    ours, theirs = (arms.with_settings(arm, get("for-loop"), {}) for arm in made)
+    replies = step_in_turn((job, job), (ours, theirs), [0, 1, 1, 0], 0.05)
+    for reply, start_s in zip(replies, (0.5, 1.0), strict=True):
+        assert reply.times is not None
+        still_s = reply.stood_still_ns["import_ns"] / 1e9
+        assert still_s > 0.2  # by turns
+        took_s = reply.times.import_ns / 1e9 - still_s
+        assert start_s < took_s < start_s + 1.0  # and the import of Gymnasium, on busy cores
+        assert len(reply.measured.ns) == 2
+        assert min(reply.measured.calls) > 1  # who waits for the other does not warm up meanwhile
 
 
 # ---------------------------------------------------------------- the command

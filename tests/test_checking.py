@@ -197,7 +197,15 @@ def test_precise_takes_the_pairs_that_find_two_per_cent() -> None:
 
 def test_what_steps_in_lots_has_long_slices() -> None:
     lots = {name for name, backend in registry().items() if backend.in_lots}
-    assert lots >= {"sample-factory", "brax", "mjx", "genesis", "mujoco-rollout", "envpool-numa"}
+    assert lots >= {
+        "ceiling",
+        "sample-factory",
+        "brax",
+        "mjx",
+        "genesis",
+        "mujoco-rollout",
+        "envpool-numa",
+    }
     assert not lots & {"for-loop", "subprocess", "envpool-sync", "envpool-async", "ale-vector"}
     assert slicing(50, 0.01, "for-loop") == (50, 0.01)
     assert slicing(50, 0.01, "brax") == (5, pytest.approx(0.1))

@@ -201,5 +201,14 @@ def test_a_cost_may_grow_by_its_tolerance(factor: float, floor: float, verdict: 
     assert cost_stage(pairs, floor, 0.25, 0.001).verdict == verdict
 
 
+def test_a_cost_alarms_at_one_per_cent_a_stage() -> None:
+    # 3.5 standard errors beyond a quarter more: Student's t with 9 degrees of freedom is 2.8 at
+    # 1 %, and 4.3 at 0.1 %.
+    unit = [(k - 4.5) / stdev(range(10)) * math.sqrt(10) for k in range(10)]
+    pairs = [(1.0, 1.25 * math.exp(0.01 * (3.5 + each))) for each in unit]
+    assert cost_stage(pairs, 0, 0.25, 0.001).verdict == "REGRESSION"
+    assert cost_stage(pairs, 0, 0.25, 0.0001).verdict == "PASS"
+
+
 def test_students_quantiles() -> None:
     assert quantile(0.999, 7) == pytest.approx(4.785, abs=5e-4)  # a table's

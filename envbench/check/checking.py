@@ -269,7 +269,12 @@ def _cost(side: Side, name: str) -> float | None:
         return sum(resets.ns) / sum(resets.resets) if sum(resets.resets) > 0 else None
     if times is None:
         return None
-    return times.import_ns + times.build_ns if name == "start-up" else times.first_step_ns
+    still = side.stood_still_ns
+    if name == "start-up":
+        parts = {"import_ns": times.import_ns, "build_ns": times.build_ns}
+    else:
+        parts = {"first_step_ns": times.first_step_ns}
+    return max(1, sum(ns - still.get(part, 0) for part, ns in parts.items()))
 
 
 def structured(found: Stage) -> dict[str, object]:

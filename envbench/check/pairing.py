@@ -1,9 +1,10 @@
 """Two workers that step in turn: what noise there is, both meet it.
 
-``step_in_turn`` starts one worker after the other, lets each warm up alone, and then has them make
-slices of equally many vector steps by turns, and in the end resets. The one whose turn it is not is
-stopped with every process it has (SIGSTOP), between slices only, so that neither takes time from
-the other: not by threads that run ahead, not by processes that spin.
+``step_in_turn`` has two workers start by turns (``starting``), lets each warm up alone, and then
+has them make slices of equally many vector steps by turns, and in the end resets. The one whose
+turn it is not is stopped with every process it has (SIGSTOP), in the midst of a start-up, but
+between slices of steps only, so that neither takes time from the other: not by threads that run
+ahead, not by processes that spin.
 
 Each worker is executed by ``envbench.runner`` in a thread of its own, which sleeps while it is
 another's turn. Like ``execute`` this never raises for a worker's trouble, and leaves nothing
@@ -24,24 +25,28 @@ from statistics import median
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from envbench import runner
 from envbench.check.procedure import RESET_SLICES
-from envbench.check.stopping import Tree
+from envbench.check.starting import POLL_S, Start, start_in_turn, stood_still
 from envbench.model import Failure, Job, Side
 from envbench.preflight import runtime_fact
-from envbench.runner import WORKER, Reply
+from envbench.runner import DEFAULT_LIMITS, WORKER, Reply
 
+STARTING = ("start", "import", "build", "first_step")
+LIMITS = replace(  # of two that start by turns each is silent for twice as long
+    DEFAULT_LIMITS, **{f"{phase}_s": 2 * DEFAULT_LIMITS.of(phase) for phase in STARTING}
+)
 LATEST = 5  # warm-up windows whose median says how many calls fill a slice
 FEWEST_SLICES = 20  # of both arms, where one is longer than it was to be
 FEWEST_RESET_SLICES = 8
 MOST_RESETS = 10_000  # a slice
-POLL_S = 0.2
 _TAKES_NO_TURNS = Failure(
     reason="invalid-figure",
     phase="measure",
     message="its worker makes slices that nobody asked for",
-    hint="Is it of a version of envbench from before `check`? Name a newer one.",
+    hint="Is it of another version of envbench? Name a newer one.",
 )
 
 
@@ -68,13 +73,19 @@ def step_in_turn(
         table = _Table(turns, slice_s * 1e9, alike=jobs[0] == jobs[1])
         players = [_Player(table, side, jobs[side], arms[side], Path(folder)) for side in (0, 1)]
         try:
-            for player in (players[turns[0]], players[1 - turns[0]]):
+            in_order = (players[turns[0]], players[1 - turns[0]])
+            for player in in_order:
                 player.start(pool)
+            start_in_turn(*(player.beginning for player in in_order))
+            for player in in_order:
+                player.beginning.warm_up()
                 player.wait_until_ready()
             for player in players:
                 player.wait()
         except BaseException:
             table.leave(-1)
+            for player in players:
+                player.beginning.abandon()
             for player in players:
                 player.kill()
             raise
@@ -89,6 +100,7 @@ def side_of(reply: Reply) -> Side:
     return Side(
         runtime=runtime_fact(reply).hash if reply.python else "",
         times=reply.times,
+        stood_still_ns=reply.stood_still_ns,
         measured=reply.measured,
         resets=reply.resets,
         peak_memory_bytes=reply.peak_memory_bytes,
@@ -202,11 +214,11 @@ class _Player:
         self.arm = arm
         pipe = folder / f"turns-{side}"
         os.mkfifo(pipe)
-        self.job = msgspec.structs.replace(job, turns=str(pipe), run_id=f"{job.run_id}-{side}")
+        self.job = replace(job, turns=str(pipe), run_id=f"{job.run_id}-{side}")
         self._orders = os.open(pipe, os.O_RDWR)  # ours to read, too: else the open would wait
         self._future: Future[Reply] | None = None
         self._dismissed = False  # sent home before all slices were made
-        self._tree = Tree(0)
+        self.beginning = Start(side, table.changed, table.gone)
         self._warm: list[float] = []  # nanoseconds a call of the warm-up's windows
 
     # ------------------------------------------------------------ the main thread's
@@ -230,9 +242,9 @@ class _Player:
     def kill(self) -> None:
         """End the worker; its guardian ends what it leaves."""
         while not self._look():
-            if self._tree.pid:
+            if self.beginning.tree.pid:
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(self._tree.pid, signal.SIGKILL)
+                    os.kill(self.beginning.tree.pid, signal.SIGKILL)
 
     def close(self) -> None:
         os.close(self._orders)
@@ -244,9 +256,12 @@ class _Player:
             reply = self._future.result()
         except _NotAsked:
             return Reply(ok=False, failure=_TAKES_NO_TURNS)
+        if reply.times is not None:
+            still = stood_still(self.beginning.stops, reply.began_ns, reply.times)
+            reply = replace(reply, stood_still_ns=still)
         failure = reply.failure
         if self._dismissed and failure is not None and failure.reason == "invalid-figure":
-            return msgspec.structs.replace(reply, ok=True, failure=None)
+            return replace(reply, ok=True, failure=None)
         return reply
 
     # ------------------------------------------------------------ its own thread's
@@ -257,6 +272,7 @@ class _Player:
                 self.job,
                 python=self.arm.python,
                 environment=self.arm.environment,
+                limits=LIMITS,
                 on_event=self._on_event,
                 worker=self.arm.worker,
             )
@@ -266,7 +282,10 @@ class _Player:
     def _on_event(self, event: dict[str, Any]) -> None:
         kind, phase = event["event"], event.get("phase")
         if kind == "started":
-            self._tree = Tree(event["pid"])
+            self.beginning.began(event["pid"])
+        elif kind == "phase" and phase == "warmup":
+            self.beginning.arrived()
+            os.write(self._orders, b"warmup 0\n")
         elif kind == "window" and phase == "warmup":
             self._warm.append(event["ns"] / event["calls"])
         elif phase == "measure":
@@ -274,13 +293,16 @@ class _Player:
 
     def _between_slices(self, event: dict[str, Any]) -> None:
         """Stopped until the next slice is ours; then order it."""
+        tree = self.beginning.tree
         if event["event"] == "phase":
-            self._tree.stop()
+            if not self._warm:
+                raise _NotAsked
+            tree.stop()
             self.table.sit_down(self.side, median(self._warm[-LATEST:]))
         else:
-            self._tree.stop()
+            tree.stop()
             self.table.done(event)
         order = self.table.await_turn(self.side)
         self._dismissed = not order.strip() and not self.table.finished
-        self._tree.go_on()
+        tree.go_on()
         os.write(self._orders, order)

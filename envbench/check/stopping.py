@@ -17,22 +17,24 @@ class Tree:
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
-        self._stopped: list[psutil.Process] = []
+        self._stopped: dict[int, psutil.Process] = {}
 
     def stop(self) -> None:
-        """It, and every process that it has by now: who is stopped starts no other."""
-        self._stopped = []
-        found = [self.pid]
-        for pid in found:  # which grows
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process = psutil.Process(pid)
-                process.send_signal(signal.SIGSTOP)
-                self._stopped.append(process)
-                found += [child for child in _children(process) if child not in found]
+        """It, and every process that it has by now: looked for again until all stand still, since
+        who is stopped starts no other (but that it was just starting)."""
+        self._stopped = {}
+        fresh = [self.pid]
+        while fresh:
+            for pid in fresh:
+                with contextlib.suppress(psutil.Error):
+                    self._stopped[pid] = process = psutil.Process(pid)
+                    process.send_signal(signal.SIGSTOP)
+            every = [child for process in self._stopped.values() for child in _children(process)]
+            fresh = [pid for pid in dict.fromkeys(every) if pid not in self._stopped]
 
     def go_on(self) -> None:
-        for process in self._stopped:
-            with contextlib.suppress(psutil.NoSuchProcess):
+        for process in self._stopped.values():
+            with contextlib.suppress(psutil.Error):
                 process.send_signal(signal.SIGCONT)
 
 
@@ -43,7 +45,9 @@ def _children(process: psutil.Process) -> list[int]:
         threads = os.listdir(f"/proc/{process.pid}/task")
         listed = [_of_thread(process.pid, thread) for thread in threads]
     except OSError:
-        return [child.pid for child in process.children()]
+        with contextlib.suppress(psutil.Error):
+            return [child.pid for child in process.children()]
+        return []
     return [int(pid) for pids in listed for pid in pids]
 
 

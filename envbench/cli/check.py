@@ -83,7 +83,7 @@ def _arm_options(name: str, what: str) -> Callable[[Command], Command]:
     type=_SHARE,
     default=0.05,
     show_default=True,
-    help="PASS rules out a slowdown of this share, and four times as much of slow moments.",
+    help="PASS rules out a slowdown of this share, and of all steps four times as much.",
 )
 @click.option(
     "--cost-tolerance",
@@ -97,7 +97,7 @@ def _arm_options(name: str, what: str) -> Callable[[Command], Command]:
     type=Number(1e-6, 0.1),
     default=0.001,
     show_default=True,
-    help="Chance of a false alarm a stage, one-sided; an alarm is tried twice.",
+    help="Chance of a false alarm of the steps a stage, one-sided; of costs ten times that.",
 )
 @click.option(
     "--pairs",

@@ -42,8 +42,8 @@ SyncVectorEnv.reset = longer(SyncVectorEnv.reset, {reset})
 gymnasium.register(
     id="PacedAnt-v0", entry_point="gymnasium.envs.mujoco.ant_v5:AntEnv", max_episode_steps=1000
 )
-imported = clock() + int({start} * 1e9)
-while clock() < imported:
+imported = time.process_time() + {start}
+while time.process_time() < imported:
     pass
 '''
 

@@ -55,25 +55,29 @@ class Worker:
     def measure(self) -> Dict[str, Any]:
         """The whole run; returns the reply without its header."""
         before, load_before = sensors.before(), sensors.load_average()
-        start = self.enter("import")
+        began = {}
+        began["import_ns"] = start = self.enter("import")
         adapter = self.adapter()
         adapter.probe()  # it imports what the task needs besides the library
         times = {"import_ns": time.perf_counter_ns() - start}
         if self.job["mode"] == "probe":
             return {}
-        start = self.enter("build")
+        began["build_ns"] = start = self.enter("build")
         adapter.build()
         times["build_ns"] = time.perf_counter_ns() - start
         if self.job["mode"] == "verify":
             return dict(self.verify(adapter), close=adapter.close)
         self.meter = meter = Meter(adapter, self.job["protocol"], self.emit)
-        self.enter("first_step")
+        began["first_step_ns"] = self.enter("first_step")
         times["first_step_ns"] = meter.first_step()
+        orders = turns(self.job["turns"]) if self.job["turns"] else None
         self.enter("warmup")
+        if orders is not None:
+            next(orders, None)  # the first one: our turn to warm up
         steady = meter.warm_up()
         self.enter("measure")
-        if self.job["turns"]:
-            meter.take_turns(turns(self.job["turns"]))
+        if orders is not None:
+            meter.take_turns(orders)
         else:
             meter.measure()
         load = dict(meter.sensors.load(), load_before=load_before)
@@ -81,6 +85,7 @@ class Worker:
         times["measured_ns"] = sum(meter.measured.ns)
         return {
             "times": times,
+            "began_ns": began,
             "warmup": meter.warmup.as_dict(),
             "measured": meter.measured.as_dict(),
             "resets": meter.resets.as_dict(),
