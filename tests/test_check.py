@@ -251,7 +251,7 @@ def test_a_longer_start_is_measured_and_the_others_turns_are_not(tmp_path: Path)
         still_s = reply.stood_still_ns["import_ns"] / 1e9
         assert still_s > 0.2  # by turns
         took_s = reply.times.import_ns / 1e9 - still_s
-        assert start_s < took_s < start_s + 1.0  # and the import of Gymnasium, on busy cores
+        assert start_s < took_s < 4 * start_s + 2  # and Gymnasium's import, on cores of others
         assert len(reply.measured.ns) == 2
         assert min(reply.measured.calls) > 1  # who waits for the other does not warm up meanwhile
 
