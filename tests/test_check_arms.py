@@ -1,0 +1,180 @@
+"""What an arm is made of: requirements, wheels, folders, a git tree at a ref."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from envbench.backends import get
+from envbench.check import arms
+from envbench.check.arms import Source
+from envbench.check.git_tree import WORKING_TREE, checked_out, untracked
+from envbench.check.local_copies import kept_copy
+from envbench.errors import UsageError
+
+slow = pytest.mark.slow
+
+
+def test_requirements_take_the_place_of_those_of_their_name() -> None:
+    made = arms._without(get("for-loop"), ["ale_py==0.11"])
+    assert not [each for each in made.requirements if each.startswith("ale-py==")]
+    assert [each for each in made.requirements if each.startswith("gymnasium==")]
+    theirs = get("sample-factory")
+    rest = arms._without(theirs, ["/wheels/sample_factory-3.0-py3-none-any.whl"])
+    assert len(rest.requirements) == len(theirs.requirements) - 1
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A git working tree with two commits of a project, and a change that is not committed."""
+    project = tmp_path / "project"
+    project.mkdir()
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("ENVBENCH_CACHE", str(tmp_path / "cache"))
+    git("init", "--quiet", "--initial-branch=main")
+    for version in ("1", "2"):
+        Path("pyproject.toml").write_text(f'[project]\nname = "mine"\nversion = "{version}"\n')
+        git("add", "pyproject.toml")
+        git("commit", "--quiet", "-m", version)
+        git("tag", f"v{version}")
+    Path("pyproject.toml").write_text('[project]\nname = "mine"\nversion = "3"\n')
+    return project
+
+
+def git(*words: str) -> None:
+    named = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+    subprocess.run(["git", *named, *words], check=True, capture_output=True)
+
+
+def test_a_ref_is_the_projects_tree_at_that_commit(repository: Path) -> None:
+    trees = [checked_out(ref, "--baseline-ref") for ref in ("main~1", "main", WORKING_TREE)]
+    versions = [(tree / "pyproject.toml").read_text().split('"')[3] for tree in trees]
+    assert versions == ["1", "2", "3"]
+    assert checked_out("main", "--baseline-ref") == trees[1]
+    for name in ("no-such-branch", "--upload-pack=x"):
+        with pytest.raises(UsageError, match=f"--baseline-ref {name}: there is no such commit"):
+            checked_out(name, "--baseline-ref")
+    described = subprocess.run(["git", "describe", "--tags"], cwd=trees[1], capture_output=True)
+    assert described.stdout == b"v2\n"  # what a version may be made from
+
+
+def test_the_working_tree_is_the_same_until_it_is_edited(repository: Path) -> None:
+    first = checked_out(WORKING_TREE, "--candidate-ref")
+    time.sleep(1.1)  # git has another commit for it each second
+    assert checked_out(WORKING_TREE, "--candidate-ref") == first
+    Path("notes.txt").write_text("git does not know it")
+    assert untracked() == ["notes.txt"]
+    assert checked_out(WORKING_TREE, "--candidate-ref") == first
+    Path("pyproject.toml").write_text('[project]\nname = "mine"\nversion = "4"\n')
+    assert checked_out(WORKING_TREE, "--candidate-ref") != first
+
+
+def test_a_project_below_the_top_is_that_project(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "two"):
+        Path(name).mkdir()
+        Path(name, "pyproject.toml").write_text(f'[project]\nname = "{name}"\nversion = "1"\n')
+    Path("empty").mkdir()
+    Path("empty", "x").touch()
+    git("add", ".")
+    git("commit", "--quiet", "-m", "two projects")
+    monkeypatch.chdir("two")
+    tree = checked_out("main", "--baseline-ref")
+    assert 'name = "two"' in (tree / "pyproject.toml").read_text()
+    assert arms._name(str(tree)) == "two"
+    monkeypatch.chdir("../empty")
+    with pytest.raises(UsageError, match="nothing to install"):
+        checked_out("main", "--baseline-ref")
+
+
+def test_submodules_and_shallow_clones_are_checked_out_too(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "1")
+    monkeypatch.setenv("GIT_CONFIG_KEY_0", "protocol.file.allow")
+    monkeypatch.setenv("GIT_CONFIG_VALUE_0", "always")
+    library = tmp_path / "library"
+    subprocess.run(["git", "clone", "--quiet", str(repository), str(library)], check=True)
+    git("submodule", "--quiet", "add", str(library), "deps")
+    git("commit", "--quiet", "--all", "-m", "with a library")
+    assert (checked_out("main", "--baseline-ref") / "deps" / "pyproject.toml").is_file()
+    clone = tmp_path / "shallow"
+    words = ["git", "clone", "--quiet", "--depth", "1", repository.as_uri(), str(clone)]
+    subprocess.run(words, check=True)
+    monkeypatch.chdir(clone)
+    monkeypatch.setenv("ENVBENCH_CACHE", str(tmp_path / "other cache"))
+    assert (checked_out("HEAD", "--baseline-ref") / "pyproject.toml").is_file()
+    with pytest.raises(UsageError) as told:
+        checked_out("HEAD~1", "--baseline-ref")
+    assert "fetch-depth: 0" in told.value.hint
+
+
+def test_a_wheel_or_a_folder_is_what_is_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ENVBENCH_CACHE", str(tmp_path / "cache"))
+    wheel = tmp_path / "mine-1.0-py3-none-any.whl"
+    wheel.write_bytes(b"old")
+    old = kept_copy(wheel)
+    assert (old.name, old.read_bytes()) == (wheel.name, b"old")
+    assert kept_copy(wheel) == old
+    wheel.write_bytes(b"new")
+    assert kept_copy(wheel).read_bytes() == b"new"
+    assert old.read_bytes() == b"old"
+    project = tmp_path / "project"
+    (project / "pkg" / "__pycache__").mkdir(parents=True)
+    (project / "pkg" / "__init__.py").write_text("a = 1")
+    first = kept_copy(project)
+    (project / "pkg" / "__pycache__" / "x.pyc").touch()
+    assert kept_copy(project) == first
+    assert not (first / "pkg" / "__pycache__").exists()
+    (project / "pkg" / "__init__.py").write_text("a = 2")
+    assert (kept_copy(project) / "pkg" / "__init__.py").read_text() == "a = 2"
+    assert arms._kept("envpool==1.2.4") == "envpool==1.2.4"
+    for path in (str(wheel), str(project)):  # a whole path is no bad requirement
+        arms.look_at("candidate", Source(requirements=[path]))
+        assert arms._kept(path) == str(kept_copy(Path(path)))
+
+
+@slow
+def test_an_arm_has_what_was_asked_for_over_the_versions_that_are_here(repository: Path) -> None:
+    text = '[project]\nname = "mine"\nversion = "1"\ndependencies = ["gymnasium<1.3"]\n'
+    Path("pyproject.toml").write_text(text + "[tool.setuptools]\npy-modules = ['mine']\n")
+    Path("mine.py").write_text("pace = 1\n")
+    git("add", ".")
+    git("commit", "--quiet", "-m", "a module")
+    Path("mine.py").write_text("pace = 2\n")
+    said: list[str] = []
+    kept = [
+        arms.keep(name, Source(ref=ref))
+        for name, ref in (("baseline", "main"), ("candidate", WORKING_TREE))
+    ]
+    Path("mine.py").write_text("pace = 3\n")  # an edit while a check runs
+    made = [arms.make(each, get("for-loop"), said.append) for each in kept]
+    code = (
+        "import gymnasium, mine, sys; "
+        "print(gymnasium.__version__, mine.pace, *sys.version_info[:3])"
+    )
+    told = [
+        subprocess.run(
+            [arm.python, "-I", "-c", code], capture_output=True, text=True
+        ).stdout.split()
+        for arm in made
+    ]
+    here = [str(part) for part in sys.version_info[:3]]
+    assert [each[1:] for each in told] == [["1", *here], ["2", *here]]  # this very Python
+    assert {each[0].split(".")[0] + each[0].split(".")[1] for each in told} <= {"10", "11", "12"}
+    Path("mine.py").write_text("pace = 2\n")
+    again = arms.keep("candidate", Source(ref=WORKING_TREE))
+    assert arms.make(again, get("for-loop"), said.append).python == made[1].python
+
+
+def test_sources_are_told_as_they_were_asked_for() -> None:
+    assert str(Source()) == "the current interpreter"
+    assert str(Source(ref=WORKING_TREE)) == "the working tree"
+    assert str(Source(requirements=["a==1", "b"])) == "a==1, b"
