@@ -177,7 +177,7 @@ def test_a_budget_is_filled_with_pairs_and_too_small_a_one_refused() -> None:
     assert longer.pairs == 20
     assert longer.detectable[CELL.key] < default.detectable[CELL.key]
     with pytest.raises(UsageError, match="5 pairs of 2 cells take about"):
-        sizes(cells, Rule(), pairs=None, budget=60, precise=False)
+        sizes(cells, Rule(), pairs=None, budget=9 * pair_seconds(), precise=False)
 
 
 def test_a_default_check_of_a_clean_cell_fits_seventy_five_seconds() -> None:

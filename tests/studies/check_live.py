@@ -53,8 +53,8 @@ class Study:
 
 
 STUDIES = (
-    Study(name="same", title="nothing (A/A)", checks=30),
-    Study(name="step", title="every step + 5 %", checks=20, quantities=(STEPS, ALL_STEPS)),
+    Study(name="same", title="nothing (A/A)", checks=60),
+    Study(name="step", title="every step + 5 %", checks=30, quantities=(STEPS, ALL_STEPS)),
     Study(name="reset", title="every reset + 50 %", checks=5, quantities=("reset",)),
     Study(name="start", title="start-up + 50 %", checks=5, quantities=("start-up",)),
     Study(
