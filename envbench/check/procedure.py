@@ -10,7 +10,7 @@ from envbench.check.regression import FEWEST_PAIRS, Rule, detectable, pairs_for
 from envbench.errors import UsageError
 from envbench.model import Cell, Protocol
 
-DEFAULT_PAIRS = 10
+DEFAULT_PAIRS = 11
 BLOCKS = 50  # of four slices a pair
 SLICE_S = 0.01  # short, so that what disturbs the machine for longer disturbs both arms alike
 LOTS = 10  # times as long, and as few, are the slices of what steps in lots
@@ -18,10 +18,10 @@ RESET_SLICES = 40  # at the most
 WINDOW_S = 0.025  # of the warm-up
 WARM_UP = (0.2, 2.0)  # seconds, at the least and at the most
 PRECISE = 0.02
-MOST_PRECISE_PAIRS = 110
+MOST_PRECISE_PAIRS = 100
 # Standard deviations of a pair as measured on a shared machine of two cores, before anything is
 # known of the machine at hand: docs/check.md.
-ONE_THREAD_SPREAD, POOL_SPREAD, PROCESSES_SPREAD = 0.012, 0.02, 0.05
+ONE_THREAD_SPREAD, POOL_SPREAD, PROCESSES_SPREAD = 0.012, 0.019, 0.05
 START_S, TYPICAL_WARM_UP_S = 1.0, 0.25  # of one process
 CHANGE_S = 0.002  # from one's slice to the other's
 

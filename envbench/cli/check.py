@@ -102,7 +102,7 @@ def _arm_options(name: str, what: str) -> Callable[[Command], Command]:
 @click.option(
     "--pairs",
     type=click.IntRange(5, 1000),
-    help="Pairs of fresh processes a cell and stage.  [default: 10, or by --budget]",
+    help="Pairs of fresh processes a cell and stage.  [default: 11, or by --budget]",
 )
 @click.option(
     "--budget",
@@ -120,7 +120,7 @@ def _arm_options(name: str, what: str) -> Callable[[Command], Command]:
     help="A stored baseline (`envbench baseline save`) of this machine: advice only.",
 )
 @click.option(
-    "--precise", is_flag=True, help="As many pairs as find a slowdown of 2 %, 110 at most."
+    "--precise", is_flag=True, help="As many pairs as find a slowdown of 2 %, 100 at most."
 )
 @click.option("--plan", "only_plan", is_flag=True, help="Say what would be done, and end.")
 @click.option(

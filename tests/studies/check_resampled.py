@@ -3,7 +3,7 @@
     python tests/studies/check_resampled.py [--results FOLDER]
 
 The equal checks (A/A) of ``check_live.py`` have hundreds of pairs of a cell. Pairs are independent,
-fresh processes: a check of ten is as likely as any other ten of them. So many checks are drawn
+fresh processes: a check of eleven is as likely as any other eleven of them. So many checks are drawn
 from them, with as many other pairs for a second stage, whose sides are exchanged; a slowdown is
 put in by making each time of the candidate's longer. No pair is twice in a check, but where a cell
 has too few pairs for two stages: there they are drawn with return.
