@@ -69,7 +69,7 @@ class Workers:
         self.pairs: list[tuple[tuple[Job, Job], tuple[Arm, Arm], Sequence[int]]] = []
 
     def __call__(
-        self, jobs: tuple[Job, Job], arms: tuple[Arm, Arm], turns: Sequence[int], slice_s: float
+        self, jobs: tuple[Job, Job], arms: tuple[Arm, Arm], turns: Sequence[int], **_: object
     ) -> tuple[Reply, Reply]:
         if len(self.pairs) == self.ends:
             raise Interrupted(130)
@@ -115,6 +115,13 @@ def test_both_of_a_pair_do_the_same_on_one_core_and_every_pair_is_fresh(
     assert cores == {(core,) for core in os.sched_getaffinity(0)}
 
 
+def test_only_what_starts_in_one_thread_starts_on_a_core_each() -> None:
+    several = len(os.sched_getaffinity(0)) > 1
+    for backend, at_once in [("for-loop", False), ("subprocess", False), ("brax", False),
+                             ("envpool-sync", several)]:  # fmt: skip
+        assert checking.starts_at_once(make_cell(backend, 4)) is at_once
+
+
 def test_the_machines_weather_cancels_out_within_a_pair(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,9 +152,9 @@ def test_an_alarm_that_only_the_first_stage_saw_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Passing(Workers):
-        def __call__(self, *asked: Any) -> tuple[Reply, Reply]:
+        def __call__(self, *asked: Any, **more: Any) -> tuple[Reply, Reply]:
             self.slower = 1.2 if len(self.pairs) < 16 else 1.0
-            return super().__call__(*asked)
+            return super().__call__(*asked, **more)
 
     found = checker(tmp_path, Passing(), monkeypatch).carry_out()
     assert [(each.verdict, len(each.stages)) for each in found] == [("PASS", 2)] * 2

@@ -19,7 +19,7 @@ from place import wait_until
 from envbench.backends import get
 from envbench.check import arms, stopping
 from envbench.check.pairing import Arm, _Table, step_in_turn
-from envbench.check.starting import Start, start_in_turn, stood_still
+from envbench.check.starting import Start, start, stood_still
 from envbench.check.stopping import Tree
 from envbench.model import Times
 from envbench.plan import make_cell, order
@@ -160,7 +160,7 @@ def test_two_start_by_turns_and_wait_for_each_other(spinning: list[psutil.Proces
     with ThreadPoolExecutor(2) as pool:
         threads = [pool.submit(comes_to_its_warm_up, side) for side in (0, 1)]
         began = time.perf_counter_ns()
-        start_in_turn(*sides)
+        start(*sides)
         try:
             wait_until(lambda: states(spinning) == {psutil.STATUS_STOPPED}, "both wait")
             ran = [sum(each.cpu_times()[:2]) for each in spinning]
@@ -179,6 +179,32 @@ def test_two_start_by_turns_and_wait_for_each_other(spinning: list[psutil.Proces
     later = stood_still(sides[1].stops, {"import_ns": began + 500_000_000}, times)["import_ns"]
     assert later < 0.4e9  # its other half was alone, until it waited
     assert ran[1] > ran[0]
+
+
+def test_two_that_start_at_once_are_not_stopped_before_they_have(
+    spinning: list[psutil.Process],
+) -> None:
+    changed, gone = threading.Condition(), set[int]()
+    sides = [Start(side, changed, gone, at_once=True) for side in (0, 1)]
+    seen: set[str] = set()
+
+    def comes_to_its_warm_up(side: int) -> None:
+        sides[side].began(spinning[side].pid)
+        for _ in range(10):
+            time.sleep(0.02)
+            seen.add(spinning[side].status())
+        sides[side].arrived()
+
+    with ThreadPoolExecutor(2) as pool:
+        threads = [pool.submit(comes_to_its_warm_up, side) for side in (0, 1)]
+        start(*sides)
+        wait_until(lambda: states(spinning) == {psutil.STATUS_STOPPED}, "both wait")
+        for each in sides:
+            each.warm_up()
+        for thread in threads:
+            thread.result(timeout=10)
+    assert psutil.STATUS_STOPPED not in seen
+    assert [len(each.stops) for each in sides] == [1, 1]
 
 
 def make_times(**times: int) -> Times:
@@ -206,7 +232,7 @@ def test_who_fails_to_start_keeps_nobody_waiting(spinning: list[psutil.Process])
         thread = pool.submit(starts_alone)
         with changed:
             gone.add(0)
-        start_in_turn(*sides)
+        start(*sides)
         thread.result(timeout=10)
     assert sum(until - since for since, until in sides[1].stops) < 0.2e9
     wait_until(lambda: states(spinning[1:]) != {psutil.STATUS_STOPPED}, "it goes on")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import ttest_1samp
+from scipy.stats import trim_mean, ttest_1samp, ttest_ind
 
 from envbench.check.regression import (
     Rule,
@@ -25,6 +25,7 @@ from envbench.check.regression import (
     spread_interval,
     stage,
     step_stages,
+    trimmed,
     turns,
     usual_effect,
 )
@@ -61,21 +62,47 @@ def test_the_bounds_are_those_of_a_t_test() -> None:
     assert found.interval == pytest.approx((math.exp(shown.low), math.exp(shown.high)))
     bound = ttest_1samp(values, 0).confidence_interval(0.998)  # 0.1 % on each side
     assert (found.low, found.high) == pytest.approx((math.exp(bound.low), math.exp(bound.high)))
-    assert found.spread == stdev(values)
+    assert found.spread == pytest.approx(stdev(values))
 
 
-def test_a_slowdown_as_large_as_the_one_that_is_promised_is_found_as_often_as_promised() -> None:
+@pytest.mark.parametrize(("pairs", "aside"), [(9, 0), (10, 1), (13, 1), (19, 1), (20, 2), (95, 9)])
+def test_the_outermost_tenths_are_put_aside_as_yuen_does(pairs: int, aside: int) -> None:
+    values = np.random.default_rng(pairs).standard_t(2.5, size=pairs).tolist()
+    mean, error, degrees = trimmed(values)
+    assert degrees == pairs - 2 * aside - 1
+    assert mean == pytest.approx(trim_mean(values, 0.1))
+    # Of two equal samples SciPy's error is √2 of one's, with twice the degrees of freedom.
+    two = ttest_ind(values, [-each for each in values], equal_var=False, trim=0.1)
+    assert two.statistic == pytest.approx(math.sqrt(2) * mean / error)
+    assert two.df == pytest.approx(2 * degrees)
+    bound = quantile(1 - RULE.false_alarm, degrees) * error
+    assert stage(values, RULE).low == pytest.approx(math.exp(mean - bound))
+
+
+@pytest.mark.parametrize("outlier", [-0.3, 0.3])
+def test_a_process_that_was_slow_for_all_its_life_hides_nothing(outlier: float) -> None:
+    quiet = [0.004, -0.006, 0.01, 0.0, -0.01, 0.008, -0.004, 0.006, -0.008, 0.002, -0.002, 0.005]
+    assert stage([*quiet, outlier], RULE).verdict == "PASS"
+    slower = [math.log(0.95) + each for each in quiet]
+    assert stage([*slower, outlier], RULE).verdict == "REGRESSION"
+
+
+@pytest.mark.parametrize("pairs", [8, 13, 40])
+def test_a_slowdown_as_large_as_the_one_that_is_promised_is_found_as_often_as_promised(
+    pairs: int,
+) -> None:
     chance = np.random.default_rng(7)
-    slowdown = detectable(0.015, 8, RULE)
-    made = math.log1p(-slowdown) + 0.015 * chance.standard_normal((4000, 8))
+    slowdown = detectable(0.015, pairs, RULE)
+    made = math.log1p(-slowdown) + 0.015 * chance.standard_normal((4000, pairs))
     found = sum(stage(row.tolist(), RULE).verdict == "REGRESSION" for row in made)
     assert 0.96 < found / 4000 < 1.0
 
 
-def test_a_false_alarm_at_the_margin_itself_is_as_rare_as_asked() -> None:
+@pytest.mark.parametrize("pairs", [8, 13])
+def test_a_false_alarm_at_the_margin_itself_is_as_rare_as_asked(pairs: int) -> None:
     chance = np.random.default_rng(7)
     rule = Rule(false_alarm=0.02)
-    made = math.log1p(-rule.margin) + 0.015 * chance.standard_normal((10_000, 8))
+    made = math.log1p(-rule.margin) + 0.015 * chance.standard_normal((10_000, pairs))
     found = sum(stage(row.tolist(), rule).verdict == "REGRESSION" for row in made)
     assert 140 < found < 260
 
@@ -202,9 +229,9 @@ def test_a_cost_may_grow_by_its_tolerance(factor: float, floor: float, verdict: 
 
 
 def test_a_cost_alarms_at_one_per_cent_a_stage() -> None:
-    # 3.5 standard errors beyond a quarter more: Student's t with 9 degrees of freedom is 2.8 at
-    # 1 %, and 4.3 at 0.1 %.
-    unit = [(k - 4.5) / stdev(range(10)) * math.sqrt(10) for k in range(10)]
+    # 3.5 standard errors beyond a quarter more: Student's t with 8 degrees of freedom is 2.9 at
+    # 1 %, and 4.5 at 0.1 %.
+    unit = [(k - 4) / stdev(range(9)) * math.sqrt(9) for k in range(9)]
     pairs = [(1.0, 1.25 * math.exp(0.01 * (3.5 + each))) for each in unit]
     assert cost_stage(pairs, 0, 0.25, 0.001).verdict == "REGRESSION"
     assert cost_stage(pairs, 0, 0.25, 0.0001).verdict == "PASS"

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Protocol as Interface
 
@@ -142,10 +143,12 @@ class Checker:
         baseline, candidate = (
             arms.with_settings(arm, backend, cell.settings) for arm in self.sides[cell.backend]
         )
+        step = partial(
+            step_in_turn, (job, job), slice_s=slice_s, start_at_once=starts_at_once(cell)
+        )
         if not exchanged:
-            return step_in_turn((job, job), (baseline, candidate), turns, slice_s)
-        exchanged_turns = [1 - side for side in turns]
-        theirs, ours = step_in_turn((job, job), (candidate, baseline), exchanged_turns, slice_s)
+            return step((baseline, candidate), turns)
+        theirs, ours = step((candidate, baseline), [1 - side for side in turns])
         return ours, theirs
 
     def _side(self, reply: Reply) -> Side:
@@ -159,10 +162,21 @@ class Checker:
 def cores_of(cell: Cell, number: int) -> list[int]:
     """The core that both processes of a pair keep to, another for the next pair; empty, for all,
     where the backend steps in more threads than one."""
-    if not get(cell.backend).one_thread or not hasattr(os, "sched_getaffinity"):
-        return []
-    cores = sorted(os.sched_getaffinity(0))
-    return [cores[number % len(cores)]]
+    cores = _usable_cores()
+    return [cores[number % len(cores)]] if get(cell.backend).one_thread and cores else []
+
+
+def starts_at_once(cell: Cell) -> bool:
+    """May both of a pair start at once, each on a core of its own? Where starting is one thread's
+    work, though stepping is not: two that import by turns take twice as long."""
+    backend = get(cell.backend)
+    alone = backend.one_thread or backend.many_processes or backend.in_lots
+    return not alone and len(_usable_cores()) > 1
+
+
+def _usable_cores() -> list[int]:
+    """Empty where the system does not tell."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
 
 # ---------------------------------------------------------------- verdicts (pure)

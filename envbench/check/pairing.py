@@ -1,6 +1,6 @@
 """Two workers that step in turn: what noise there is, both meet it.
 
-``step_in_turn`` has two workers start by turns (``starting``), lets each warm up alone, and then
+``step_in_turn`` has two workers start together (``starting``), lets each warm up alone, and then
 has them make slices of equally many vector steps by turns, and in the end resets. The one whose
 turn it is not is stopped with every process it has (SIGSTOP), in the midst of a start-up, but
 between slices of steps only, so that neither takes time from the other: not by threads that run
@@ -29,7 +29,7 @@ from msgspec.structs import replace
 
 from envbench import runner
 from envbench.check.procedure import RESET_SLICES
-from envbench.check.starting import POLL_S, Start, start_in_turn, stood_still
+from envbench.check.starting import POLL_S, Start, start, stood_still
 from envbench.model import Failure, Job, Side
 from envbench.preflight import runtime_fact
 from envbench.runner import DEFAULT_LIMITS, WORKER, Reply
@@ -60,23 +60,35 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def step_in_turn(
-    jobs: tuple[Job, Job], arms: tuple[Arm, Arm], turns: Sequence[int], slice_s: float
+    jobs: tuple[Job, Job],
+    arms: tuple[Arm, Arm],
+    turns: Sequence[int],
+    slice_s: float,
+    *,
+    start_at_once: bool = False,
 ) -> tuple[Reply, Reply]:
     """Each arm's reply to its job. ``turns``: whose slice it is, 0 or 1, in order; the arm that
     has the first one starts first. A slice lasts about ``slice_s``: as many calls as arm 0 makes
     in it, for both where both do the same, else as many as each makes. Where a single call takes
-    longer than that there are fewer slices, by the warm-up, and at least ``FEWEST_SLICES``."""
+    longer than that there are fewer slices, by the warm-up, and at least ``FEWEST_SLICES``.
+    ``start_at_once``: neither is stopped until it comes to its warm-up."""
     with (
         tempfile.TemporaryDirectory(prefix="envbench-turns-") as folder,
         ThreadPoolExecutor(2) as pool,
     ):
         table = _Table(turns, slice_s * 1e9, alike=jobs[0] == jobs[1])
-        players = [_Player(table, side, jobs[side], arms[side], Path(folder)) for side in (0, 1)]
+        beginnings = [
+            Start(side, table.changed, table.gone, at_once=start_at_once) for side in (0, 1)
+        ]
+        players = [
+            _Player(table, beginnings[side], jobs[side], arms[side], Path(folder))
+            for side in (0, 1)
+        ]
         try:
             in_order = (players[turns[0]], players[1 - turns[0]])
             for player in in_order:
                 player.start(pool)
-            start_in_turn(*(player.beginning for player in in_order))
+            start(*(player.beginning for player in in_order))
             for player in in_order:
                 player.beginning.warm_up()
                 player.wait_until_ready()
@@ -208,9 +220,10 @@ class _Table:
 class _Player:
     """One worker at the table."""
 
-    def __init__(self, table: _Table, side: int, job: Job, arm: Arm, folder: Path) -> None:
+    def __init__(self, table: _Table, beginning: Start, job: Job, arm: Arm, folder: Path) -> None:
         self.table = table
-        self.side = side
+        self.beginning = beginning
+        self.side = side = beginning.side
         self.arm = arm
         pipe = folder / f"turns-{side}"
         os.mkfifo(pipe)
@@ -218,7 +231,6 @@ class _Player:
         self._orders = os.open(pipe, os.O_RDWR)  # ours to read, too: else the open would wait
         self._future: Future[Reply] | None = None
         self._dismissed = False  # sent home before all slices were made
-        self.beginning = Start(side, table.changed, table.gone)
         self._warm: list[float] = []  # nanoseconds a call of the warm-up's windows
 
     # ------------------------------------------------------------ the main thread's

@@ -10,7 +10,7 @@ from envbench.check.regression import FEWEST_PAIRS, Rule, detectable, pairs_for
 from envbench.errors import UsageError
 from envbench.model import Cell, Protocol
 
-DEFAULT_PAIRS = 11
+DEFAULT_PAIRS = 13
 BLOCKS = 50  # of four slices a pair
 SLICE_S = 0.01  # short, so that what disturbs the machine for longer disturbs both arms alike
 LOTS = 10  # times as long, and as few, are the slices of what steps in lots

@@ -8,10 +8,13 @@ the interquartile mean of the ratios of neighbours, because the outermost are wh
 hit one of them, such as a scheduler that put two of its threads on one core for a while), and of
 all slices (``effect``: only they have what is done seldom). Pairs are independent of each other,
 whatever the noise within one is (autocorrelated, periodic, drifting): so everything is decided by a
-t-test on the pairs' effects, and nothing is assumed of slices.
+t-test on the pairs' effects, and nothing is assumed of slices. Of fifty processes one may be slow
+for its whole life, with two of its threads on one core: so the test is Yuen's, of the mean without
+the tenth of pairs that is highest and the tenth that is lowest (rounded down).
 
-A stage of n pairs with mean effect θ and standard deviation s has the bounds θ ∓ t·s/√n, where t is
-Student's quantile at 1 − ``false_alarm`` with n − 1 degrees of freedom:
+A stage of n pairs, of which g are put aside at either end, has the bounds θ ∓ t·e of the mean
+effect θ of the others, where e is Yuen's standard error (``trimmed``) and t Student's quantile at
+1 − ``false_alarm`` with n − 2g − 1 degrees of freedom:
 
 * the upper bound under log(1 − margin): an alarm, the candidate is slower by more than the margin;
 * the lower bound over log(1 + margin): it is faster by more than that;
@@ -61,6 +64,7 @@ class Rule:
 class Stage:
     """What one stage's pairs say of a quantity that is better when greater.
 
+    ``spread`` is the standard deviation of a pair, as far as outermost ones let it be known;
     ``ratio`` is the candidate's over the baseline's, ``interval`` its 95 % t-interval, ``low`` and
     ``high`` the bounds that decide; ``detectable`` is the smallest slowdown that a stage of this
     size and spread finds in 97.5 % of cases.
@@ -89,11 +93,11 @@ def turns(blocks: int, seed: int) -> list[int]:
 
 def stage(effects: Sequence[float], rule: Rule) -> Stage:
     """The verdict of pairs' effects (logarithms of ratios; at least two of them)."""
-    count, mean = len(effects), fmean(effects)
-    spread = stdev(effects)
-    error = spread / math.sqrt(count)
-    shown = quantile(0.5 + CONFIDENCE / 2, count - 1) * error
-    bound = quantile(1 - rule.false_alarm, count - 1) * error
+    count = len(effects)
+    mean, error, degrees = trimmed(effects)
+    spread = error * math.sqrt(count)
+    shown = quantile(0.5 + CONFIDENCE / 2, degrees) * error
+    bound = quantile(1 - rule.false_alarm, degrees) * error
     low, high = mean - bound, mean + bound
     return Stage(
         pairs=count,
@@ -105,6 +109,25 @@ def stage(effects: Sequence[float], rule: Rule) -> Stage:
         detectable=detectable(spread, count, rule),
         verdict=_verdict(low, high, rule),
     )
+
+
+def put_aside(count: int) -> int:
+    """How many of so many pairs at either end are."""
+    return count // 10
+
+
+def trimmed(effects: Sequence[float]) -> tuple[float, float, int]:
+    """The trimmed mean, its standard error and degrees of freedom (Yuen, Biometrika 61, 1974).
+
+    Of fewer than ten the mean itself, s/√n and n - 1.
+    """
+    count = len(effects)
+    cut = put_aside(count)
+    kept = sorted(effects)[cut : count - cut]
+    winsorized = [*[kept[0]] * cut, *kept, *[kept[-1]] * cut]
+    degrees = len(kept) - 1
+    error = stdev(winsorized) * math.sqrt((count - 1) / (len(kept) * degrees))
+    return fmean(kept), error, degrees
 
 
 def against(now: Sequence[float], then: Sequence[float], rule: Rule) -> Stage:
@@ -146,7 +169,8 @@ def detectable(spread: float, pairs: int, rule: Rule) -> float:
 
     By the noncentral t distribution (e.g. Montgomery, Applied Statistics, section 9-2.3).
     """
-    needed = _noncentrality(rule.false_alarm, pairs - 1) * spread / math.sqrt(pairs)
+    degrees = pairs - 2 * put_aside(pairs) - 1
+    needed = _noncentrality(rule.false_alarm, degrees) * spread / math.sqrt(pairs)
     return 1 - math.exp(math.log1p(-rule.margin) - needed)
 
 

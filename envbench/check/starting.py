@@ -1,10 +1,13 @@
-"""Two workers that start in turn: what a start-up and a compile cost, both meet the same noise.
+"""Two workers that start together: what a start-up and a compile cost, both meet the same noise.
 
 A start-up is one figure a process, a fifth of a second long. Of two that follow one another on a
 busy machine either may take half as long again; so from their first instruction to their warm-up
 both go by turns, ``SLICE_S`` at a time, and the time that each stood still in the midst of what its
 clock measured is on record beside that. (A start that only waits, for a network, goes on waiting
 while it is stopped: of two such a difference looks greater than it is, by a factor of two at most.)
+
+Where a start is the work of one thread and each can have a core of its own, though the steps take
+more, both start at once instead: that takes half the time.
 """
 
 from __future__ import annotations
@@ -23,12 +26,16 @@ clock = time.perf_counter_ns  # a system's, not a process': the workers' clock, 
 
 class Start:
     """One side's way to its warm-up. ``changed`` and ``gone`` are both sides': whose worker has
-    ended is in ``gone``, and -1 where all is to end."""
+    ended is in ``gone``, and -1 where all is to end. ``at_once``: it takes no turns, and waits for
+    the other before its warm-up only."""
 
-    def __init__(self, side: int, changed: threading.Condition, gone: Set[int]) -> None:
+    def __init__(
+        self, side: int, changed: threading.Condition, gone: Set[int], *, at_once: bool = False
+    ) -> None:
         self.side = side
         self.changed = changed
         self.gone = gone
+        self.at_once = at_once
         self.tree = Tree(0)
         self.stops: list[tuple[int, int]] = []  # from when to when it stood still
         self._arrived = self._may_warm_up = False
@@ -37,10 +44,11 @@ class Start:
     # ------------------------------------------------------------ its own thread's
 
     def began(self, pid: int) -> None:
-        """Stopped at once: whose turn it is goes on."""
+        """Stopped right away, if it takes turns: whose turn it is goes on."""
         with self.changed:
             self.tree = Tree(pid)
-            self._stop()
+            if not self.at_once:
+                self._stop()
             self.changed.notify_all()
 
     def arrived(self) -> None:
@@ -101,8 +109,9 @@ class Start:
         self.tree.go_on()
 
 
-def start_in_turn(first: Start, second: Start) -> None:
-    """Until both have come to their warm-up, where they wait, or to their end."""
+def start(first: Start, second: Start) -> None:
+    """By turns or at once, until both have come to their warm-up, where they wait, or to their
+    end."""
     with first.changed:
         while not first.changed.wait_for(lambda: first.known and second.known, POLL_S):
             pass
@@ -110,7 +119,7 @@ def start_in_turn(first: Start, second: Start) -> None:
     while not (own.over and other.over):
         if own.over:
             other.go_for(POLL_S)
-        elif other.over:
+        elif other.over or own.at_once:
             own.go_for(POLL_S)
         else:
             own.go_for(SLICE_S)

@@ -37,7 +37,7 @@ def baseline() -> None:
 @TASK
 @MACHINE
 @SETTINGS
-@click.option("--pairs", type=click.IntRange(5, 1000), help="Of kernel and cell.  [default: 11]")
+@click.option("--pairs", type=click.IntRange(5, 1000), help="Of kernel and cell.  [default: 13]")
 @SEED
 @WAIT
 def save(**given: Any) -> None:

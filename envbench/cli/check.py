@@ -102,7 +102,7 @@ def _arm_options(name: str, what: str) -> Callable[[Command], Command]:
 @click.option(
     "--pairs",
     type=click.IntRange(5, 1000),
-    help="Pairs of fresh processes a cell and stage.  [default: 11, or by --budget]",
+    help="Pairs of fresh processes a cell and stage.  [default: 13, or by --budget]",
 )
 @click.option(
     "--budget",

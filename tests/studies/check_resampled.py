@@ -2,11 +2,12 @@
 
     python tests/studies/check_resampled.py [--results FOLDER]
 
-The equal checks (A/A) of ``check_live.py`` have hundreds of pairs of a cell. Pairs are independent,
-fresh processes: a check of eleven is as likely as any other eleven of them. So many checks are drawn
-from them, with as many other pairs for a second stage, whose sides are exchanged; a slowdown is
-put in by making each time of the candidate's longer. No pair is twice in a check, but where a cell
-has too few pairs for two stages: there they are drawn with return.
+The equal checks (A/A) of ``check_live.py`` have dozens of pairs of a cell. Pairs are independent,
+fresh processes: a check of some is as likely as any other so many of them. Checks are drawn from
+them, with as many other pairs for a second stage, whose sides are exchanged; a slowdown is put in
+by making each time of the candidate's longer. No pair is twice in a check, but where a cell has
+too few pairs for two stages: there they are drawn with return. The truth that an interval should
+cover is the (trimmed) mean of all pairs of the cell, and is shown.
 Seeded: it prints its table again. Bounds are exact (Clopper-Pearson, 95 %) for the drawing, and
 know nothing of hours that were not recorded.
 """
@@ -32,12 +33,12 @@ from envbench.check.regression import (
     Slices,
     effect,
     pairs_for,
+    stage,
     step_stages,
     usual_effect,
 )
 
 RULE = Rule()
-ENOUGH = 100  # pairs, of which the mean can be told from none
 
 
 def drawn(rng: Any, pairs: Sequence[Slices], count: int, slowdown: float) -> list[list[Slices]]:
@@ -61,10 +62,11 @@ def verdicts(
     """How many checks came to each verdict, and how many intervals held the truth."""
     found = {"PASS": 0, "REGRESSION": 0, "IMPROVEMENT": 0, "INCONCLUSIVE": 0}
     covered = 0
+    truth = ratio(pairs)
     for _ in range(checks):
         early, late = (step_stages(each, RULE) for each in drawn(rng, pairs, count, slowdown))
         verdict, (low, high) = judged(early, late)
-        covered += low <= 1 - slowdown <= high
+        covered += low <= truth * (1 - slowdown) <= high
         found[verdict] += 1
     return found, covered
 
@@ -77,13 +79,19 @@ def row(rng: Any, cell: str, pairs: Sequence[Slices], checks: int) -> list[str]:
     return [
         cell,
         str(len(pairs)),
+        f"{ratio(pairs):.4f}",
         f"{spread(usual_effect, pairs)}, {spread(effect, pairs)}",
         share(same["REGRESSION"], checks),
         share(same["INCONCLUSIVE"], checks),
-        share(covered, checks) if len(pairs) >= ENOUGH else "-",
+        share(covered, checks),
         share(much["REGRESSION"], checks // 4),
         f"{share(little['REGRESSION'], checks // 4)} by {precise}",
     ]
+
+
+def ratio(pairs: Sequence[Slices]) -> float:
+    """By all pairs, candidate over baseline."""
+    return stage([each for pair in pairs if (each := usual_effect(*pair)) is not None], RULE).ratio
 
 
 def spread(of: Any, pairs: Sequence[Slices]) -> str:
@@ -102,8 +110,8 @@ def recorded(results: Path) -> dict[str, list[Slices]]:
 
 
 def table(results: Path, checks: int, seed: int) -> str:
-    heads = ["cell", "pairs", "spread: steps, all steps", "false alarms", "inconclusive",
-             "interval covers", f"5 % found, {DEFAULT_PAIRS} pairs", "2 % found, precise",
+    heads = ["cell", "pairs", "candidate / baseline", "spread: steps, all steps",
+             "false alarms", "inconclusive", "interval covers", f"5 % found, {DEFAULT_PAIRS} pairs", "2 % found, precise",
              ]  # fmt: skip
     rows = [
         row(np.random.default_rng([seed, number]), cell, pairs, checks)
