@@ -8,9 +8,9 @@ the interquartile mean of the ratios of neighbours, because the outermost are wh
 hit one of them, such as a scheduler that put two of its threads on one core for a while), and of
 all slices (``effect``: only they have what is done seldom). Pairs are independent of each other,
 whatever the noise within one is (autocorrelated, periodic, drifting): so everything is decided by a
-t-test on the pairs' effects, and nothing is assumed of slices. Of fifty processes one may be slow
-for its whole life, with two of its threads on one core: so the test is Yuen's, of the mean without
-the tenth of pairs that is highest and the tenth that is lowest (rounded down).
+t-test on the pairs' effects, and nothing is assumed of slices. Of some hundreds of processes one
+is slow for its whole life, with two of its threads on one core: so the test is Yuen's, of the mean
+without the tenth of pairs that is highest and the tenth that is lowest (rounded down).
 
 A stage of n pairs, of which g are put aside at either end, has the bounds θ ∓ t·e of the mean
 effect θ of the others, where e is Yuen's standard error (``trimmed``) and t Student's quantile at

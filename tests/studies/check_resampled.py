@@ -111,8 +111,8 @@ def recorded(results: Path) -> dict[str, list[Slices]]:
 
 def table(results: Path, checks: int, seed: int) -> str:
     heads = ["cell", "pairs", "candidate / baseline", "spread: steps, all steps",
-             "false alarms", "inconclusive", "interval covers", f"5 % found, {DEFAULT_PAIRS} pairs", "2 % found, precise",
-             ]  # fmt: skip
+             "false alarms", "inconclusive", "interval covers",
+             f"5 % found, {DEFAULT_PAIRS} pairs", "2 % found, precise"]  # fmt: skip
     rows = [
         row(np.random.default_rng([seed, number]), cell, pairs, checks)
         for number, (cell, pairs) in enumerate(recorded(results).items())
