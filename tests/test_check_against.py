@@ -273,6 +273,8 @@ def test_of_a_cell_its_newest_whole_measurement_counts_and_gauges_before_runs() 
     (both,) = stored([*old, *gauges(5000)])
     assert both.beside_kernel
     assert stored(runs(5000, count=4)) == []
+    still = Side(runtime="", measured=make_windows([5000] * 4, ns=0))
+    assert stored([msgspec.structs.replace(each, measured=still) for each in gauges(5000)]) == []
     assert stored(runs(5000, quick=True)) == []
     moved = [msgspec.structs.replace(each, cell=make_cell(machine="x")) for each in runs(5000, 3)]
     assert len(stored([*runs(5000, 3), *moved])) == 1  # whatever the profile is called

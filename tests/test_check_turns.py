@@ -79,6 +79,33 @@ def test_resets_fill_slices_too_and_long_ones_make_fewer() -> None:
 
 
 @slow
+def test_who_waits_for_its_slice_is_stopped_before_the_first_and_after_each(
+    baseline: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell = make_cell("here", "gym", "paced_envs:Paced-v0", get("for-loop"), 2, {})
+    job = order(cell, run_id="pair", seed=1)
+    arm = Arm(name="arm", python=baseline, environment={})
+    workers: dict[int, psutil.Process] = {}
+    began, await_turn = Start.began, _Table.await_turn
+    waited = [0, 0]
+
+    def noting(start: Start, pid: int) -> None:
+        workers[start.side] = psutil.Process(pid)
+        began(start, pid)
+
+    def looking(table: _Table, side: int) -> bytes:
+        wait_until(lambda: workers[side].status() == psutil.STATUS_STOPPED, "it is stopped")
+        waited[side] += 1
+        return await_turn(table, side)
+
+    monkeypatch.setattr(Start, "began", noting)
+    monkeypatch.setattr(_Table, "await_turn", looking)
+    replies = step_in_turn((job, job), (arm, arm), [0, 1, 1, 0], 0.02)
+    assert all(reply.ok for reply in replies), replies
+    assert waited == [2 + 1 + len(each.resets.ns) for each in replies]
+
+
+@slow
 def test_a_worker_that_takes_no_turns_is_no_arm(tmp_path: Path, baseline: str) -> None:
     old = tmp_path / "envbench_worker"
     shutil.copytree(WORKER.parent, old)

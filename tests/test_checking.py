@@ -180,6 +180,11 @@ def test_a_budget_is_filled_with_pairs_and_too_small_a_one_refused() -> None:
         sizes(cells, Rule(), pairs=None, budget=9 * pair_seconds(), precise=False)
 
 
+def test_precise_is_refused_where_its_slowdown_is_within_the_margin() -> None:
+    with pytest.raises(UsageError, match="which is none by --margin"):
+        sizes([CELL], Rule(margin=0.02), pairs=None, budget=None, precise=True)
+
+
 def test_a_default_check_of_a_clean_cell_fits_seventy_five_seconds() -> None:
     found = sizes([CELL], Rule(), pairs=None, budget=None, precise=False)
     assert found.seconds < 75

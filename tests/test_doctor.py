@@ -41,7 +41,11 @@ def test_settings_are_read_and_what_is_noisy_has_advice(
     tmp_path: Path, files: dict[str, str], states: list[str]
 ) -> None:
     folder = system(tmp_path, files)
-    found = [disturbance.governor(folder), disturbance.turbo(folder), disturbance.smt(folder)]
+    found = [
+        disturbance.governor(folder),
+        disturbance.turbo(folder),
+        disturbance.smt(folder, folder / "cpuinfo"),
+    ]
     assert [sign.state for sign in found] == states
     assert all(bool(sign.advice) == (sign.state == "noisy") for sign in found)
 
@@ -70,3 +74,10 @@ def test_it_says_what_a_check_can_see_here(place: Place) -> None:
     least, most = done.document["detectable_interval"]
     assert 0.01 < least < done.document["detectable"] < most < 1
     assert place.processes() == []
+
+
+def test_a_virtual_machine_is_not_told_of_its_hosts_threads(tmp_path: Path) -> None:
+    (tmp_path / "smt").mkdir()
+    (tmp_path / "smt" / "active").write_text("0\n")
+    (tmp_path / "cpuinfo").write_text("flags\t\t: fpu hypervisor lahf_lm\n")
+    assert disturbance.smt(tmp_path, tmp_path / "cpuinfo").state == "unknown"

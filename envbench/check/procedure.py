@@ -18,10 +18,10 @@ RESET_SLICES = 40  # at the most
 WINDOW_S = 0.025  # of the warm-up
 WARM_UP = (0.2, 2.0)  # seconds, at the least and at the most
 PRECISE = 0.02
-MOST_PRECISE_PAIRS = 100
+MOST_PRECISE_PAIRS = 130
 # Standard deviations of a pair as measured on a shared machine of two cores, before anything is
 # known of the machine at hand: docs/check.md.
-ONE_THREAD_SPREAD, POOL_SPREAD, PROCESSES_SPREAD = 0.012, 0.019, 0.05
+ONE_THREAD_SPREAD, POOL_SPREAD, PROCESSES_SPREAD = 0.012, 0.022, 0.05
 START_S, TYPICAL_WARM_UP_S = 1.0, 0.25  # of one process
 CHANGE_S = 0.002  # from one's slice to the other's
 
@@ -43,6 +43,12 @@ def sizes(
     spreads = {cell.key: expected_spread(cell.backend) for cell in cells}
     chosen = pairs or DEFAULT_PAIRS
     if precise:
+        if rule.margin >= PRECISE:
+            raise UsageError(
+                f"--precise finds a slowdown of {100 * PRECISE:.0f} %, which is none by --margin "
+                f"{rule.margin:g}.",
+                hint="Give a smaller --margin, or --pairs.",
+            )
         most = max(spreads.values())
         chosen = pairs or pairs_for(PRECISE, most, rule, MOST_PRECISE_PAIRS)
     elif budget is not None and pairs is None:

@@ -44,7 +44,8 @@ def stored(records: Iterable[Record]) -> list[Stored]:
     runs: dict[str, list[Run]] = {}
     for record in records:
         if isinstance(record, Gauge):
-            gauges.setdefault(name_of(record.cell), []).append(record)
+            if _is_sound(record):
+                gauges.setdefault(name_of(record.cell), []).append(record)
         elif isinstance(record, Run) and record.failure is None and not record.quick:
             known = runs.setdefault(name_of(record.cell), [])
             if known and known[-1].plan_id != record.plan_id:
@@ -90,6 +91,15 @@ def _rate(side: Side, spoilt: dict[str, str]) -> float:
     kept = kept if 2 * len(kept) >= len(windows.ns) else list(every)
     steps, ns = sum(windows.steps[k] for k in kept), sum(windows.ns[k] for k in kept)
     return math.log(steps * 1e9 / ns)
+
+
+def _is_sound(gauge: Gauge) -> bool:
+    """Does each slice have steps, and take time?"""
+    sides = (gauge.kernel.measured, gauge.measured.measured)
+    return all(
+        len(side.steps) == len(side.ns) > 0 and min(side.steps) > 0 and min(side.ns) > 0
+        for side in sides
+    )
 
 
 def _of_gauges(gauges: Sequence[Gauge]) -> Stored:

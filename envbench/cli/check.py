@@ -120,7 +120,7 @@ def _arm_options(name: str, what: str) -> Callable[[Command], Command]:
     help="A stored baseline (`envbench baseline save`) of this machine: advice only.",
 )
 @click.option(
-    "--precise", is_flag=True, help="As many pairs as find a slowdown of 2 %, 100 at most."
+    "--precise", is_flag=True, help="As many pairs as find a slowdown of 2 %, 130 at most."
 )
 @click.option("--plan", "only_plan", is_flag=True, help="Say what would be done, and end.")
 @click.option(

@@ -44,10 +44,12 @@ def _print_table(found: list[Sign], noise: OwnNoise) -> None:
     rows = [[sign.name, sign.found, sign.state, sign.advice] for sign in found]
     click.echo(tabulate(rows, ["", "found", "", "what to do"], disable_numparse=True))
     click.echo(
-        f"\nEqual workers differ by {_percents(noise.stage.spread, noise.spreads)} here (standard "
-        f"deviation of {noise.stage.pairs} pairs, and its 95 % interval).\nA default check of one "
+        "\nEqual workers that step a fixed kernel differ by "
+        f"{_percents(noise.stage.spread, noise.spreads)} here (standard deviation of "
+        f"{noise.stage.pairs} pairs, and its 95 % interval).\nA default check of one "
         f"thread can find a slowdown of {_percents(noise.detectable, noise.detectables)}; pools "
-        "and processes spread more."
+        "and processes spread more, and so may your environment: `envbench check` without arms\n"
+        "measures that."
     )
 
 

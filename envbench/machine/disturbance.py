@@ -65,11 +65,14 @@ def turbo(system: Path = SYS) -> Sign:
     )
 
 
-def smt(system: Path = SYS) -> Sign:
-    """Two threads of one core take from each other."""
+def smt(system: Path = SYS, cpuinfo: Path = Path("/proc/cpuinfo")) -> Sign:
+    """Two threads of one core take from each other. A virtual machine is not told of its host's."""
     found = _text(system / "smt/active")
     if found not in ("0", "1"):
         return Sign(name="SMT", found="not told", state="unknown")
+    if found == "0" and " hypervisor" in _text(cpuinfo):
+        return Sign(name="SMT", found="off here; of its host a virtual machine is not told",
+                    state="unknown")  # fmt: skip
     if found == "0":
         return Sign(name="SMT", found="off", state="good")
     return Sign(

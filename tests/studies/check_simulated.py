@@ -22,7 +22,13 @@ import numpy as np
 from document import fill, share
 from tabulate import tabulate
 
-from envbench.check.procedure import BLOCKS, DEFAULT_PAIRS, PRECISE
+from envbench.check.procedure import (
+    BLOCKS,
+    DEFAULT_PAIRS,
+    MOST_PRECISE_PAIRS,
+    POOL_SPREAD,
+    PRECISE,
+)
 from envbench.check.regression import (
     STEPS,
     Rule,
@@ -191,7 +197,8 @@ def row(kind: str, checks: int, seed: int) -> list[str]:
 
 
 def precise_pairs() -> int:
-    return pairs_for(PRECISE, SPREAD, Rule(), 200)
+    """Of a cell of EnvPool."""
+    return pairs_for(PRECISE, POOL_SPREAD, Rule(), MOST_PRECISE_PAIRS)
 
 
 @click.command()
