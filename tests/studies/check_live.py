@@ -58,7 +58,7 @@ STUDIES = (
     Study(name="reset", title="every reset + 50 %", checks=5, quantities=("reset",)),
     Study(name="start", title="start-up + 50 %", checks=5, quantities=("start-up",)),
     Study(
-        name="cells", title="nothing, six cells", checks=5, cells=("--machine", "laptop")
+        name="cells", title="nothing, six cells", checks=6, cells=("--machine", "laptop")
     ),  # noise for check_traces.py
 )
 
