@@ -10,7 +10,13 @@ from made_records import make_cell, make_failure, make_windows
 
 from envbench.backends import registry
 from envbench.check.checking import FLOORS, CellVerdict, findings, overall, verdict
-from envbench.check.procedure import DEFAULT_PAIRS, pair_seconds, sizes, slicing
+from envbench.check.procedure import (
+    DEFAULT_PAIRS,
+    MOST_PRECISE_PAIRS,
+    pair_seconds,
+    sizes,
+    slicing,
+)
 from envbench.check.regression import Rule
 from envbench.cli.verdicts import document, exit_code, markdown
 from envbench.errors import UsageError
@@ -178,6 +184,18 @@ def test_a_budget_is_filled_with_pairs_and_too_small_a_one_refused() -> None:
     assert longer.detectable[CELL.key] < default.detectable[CELL.key]
     with pytest.raises(UsageError, match="5 pairs of 2 cells take about"):
         sizes(cells, Rule(), pairs=None, budget=9 * pair_seconds(), precise=False)
+
+
+def test_the_help_names_the_numbers_of_pairs() -> None:
+    from click.testing import CliRunner
+
+    from envbench.cli import envbench
+
+    told = CliRunner().invoke(envbench, ["check", "--help"]).output
+    assert f"[default: {DEFAULT_PAIRS}, or by" in " ".join(told.split())
+    assert f"{MOST_PRECISE_PAIRS} at most" in " ".join(told.split())
+    told = CliRunner().invoke(envbench, ["baseline", "save", "--help"]).output
+    assert f"[default: {DEFAULT_PAIRS}]" in told
 
 
 def test_precise_is_refused_where_its_slowdown_is_within_the_margin() -> None:

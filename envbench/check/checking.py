@@ -162,7 +162,7 @@ class Checker:
 def cores_of(cell: Cell, number: int) -> list[int]:
     """The core that both processes of a pair keep to, another for the next pair; empty, for all,
     where the backend steps in more threads than one."""
-    cores = _usable_cores()
+    cores = usable_cores()
     return [cores[number % len(cores)]] if get(cell.backend).one_thread and cores else []
 
 
@@ -171,10 +171,10 @@ def starts_at_once(cell: Cell) -> bool:
     work, though stepping is not: two that import by turns take twice as long."""
     backend = get(cell.backend)
     alone = backend.one_thread or backend.many_processes or backend.in_lots
-    return not alone and len(_usable_cores()) > 1
+    return not alone and len(usable_cores()) > 1
 
 
-def _usable_cores() -> list[int]:
+def usable_cores() -> list[int]:
     """Empty where the system does not tell."""
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 

@@ -6,11 +6,11 @@ can see here.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from envbench.check import regression
+from envbench.check.checking import usable_cores
 from envbench.check.gauging import kernel_arm, kernel_job
 from envbench.check.pairing import step_in_turn
 from envbench.check.procedure import BLOCKS, DEFAULT_PAIRS, SLICE_S, WINDOW_S
@@ -53,7 +53,7 @@ def measure(rule: Rule, on_pair: Callable[[int, int], None]) -> OwnNoise:
 
 
 def _pair(number: int) -> float:
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    cores = usable_cores()
     least, most = WARM_UP
     protocol = Protocol(window_s=WINDOW_S, warmup_min_s=least, warmup_max_s=most)
     core = [cores[number % len(cores)]] if cores else []

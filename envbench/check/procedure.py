@@ -50,7 +50,7 @@ def sizes(
                 hint="Give a smaller --margin, or --pairs.",
             )
         most = max(spreads.values())
-        chosen = pairs or pairs_for(PRECISE, most, rule, MOST_PRECISE_PAIRS)
+        chosen = pairs or precise_pairs(most, rule)
     elif budget is not None and pairs is None:
         chosen = int(budget / (len(cells) * pair_seconds()))
         if chosen < FEWEST_PAIRS:
@@ -66,6 +66,11 @@ def sizes(
         cells=len(cells),
         detectable={key: detectable(spread, chosen, rule) for key, spread in spreads.items()},
     )
+
+
+def precise_pairs(spread: float, rule: Rule) -> int:
+    """As many as find ``PRECISE``, or the most that are made."""
+    return pairs_for(PRECISE, spread, rule, MOST_PRECISE_PAIRS)
 
 
 def pair_seconds() -> float:

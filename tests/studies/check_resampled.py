@@ -7,7 +7,7 @@ fresh processes: a check of some is as likely as any other so many of them. Chec
 them, with as many other pairs for a second stage, whose sides are exchanged; a slowdown is put in
 by making each time of the candidate's longer. No pair is twice in a check, but where a cell has
 too few pairs for two stages: there they are drawn with return. The truth that an interval should
-cover is the (trimmed) mean of all pairs of the cell, and is shown. Fifty pairs know it to 0.3 %
+cover is the (trimmed) mean of all pairs of the cell, and is shown. Sixty pairs know it to 0.3 %
 only: so a slowdown is put into pairs of which that mean was taken off.
 Seeded: it prints its table again. Bounds are exact (Clopper-Pearson, 95 %) for the drawing, and
 know nothing of hours that were not recorded.
@@ -28,12 +28,11 @@ from document import fill, share
 from tabulate import tabulate
 
 from envbench.check.checking import slices_of
-from envbench.check.procedure import DEFAULT_PAIRS, MOST_PRECISE_PAIRS, PRECISE, expected_spread
+from envbench.check.procedure import DEFAULT_PAIRS, PRECISE, expected_spread, precise_pairs
 from envbench.check.regression import (
     Rule,
     Slices,
     effect,
-    pairs_for,
     stage,
     step_stages,
     usual_effect,
@@ -73,7 +72,7 @@ def verdicts(
 
 
 def row(rng: Any, cell: str, pairs: Sequence[Slices], checks: int) -> list[str]:
-    precise = pairs_for(PRECISE, expected_spread(cell.split("/")[2]), RULE, MOST_PRECISE_PAIRS)
+    precise = precise_pairs(expected_spread(cell.split("/")[2]), RULE)
     same, covered = verdicts(rng, pairs, DEFAULT_PAIRS, 0.0, checks)
     equal = slower(pairs, 1 - 1 / ratio(pairs))
     much, _ = verdicts(rng, equal, DEFAULT_PAIRS, 0.05, checks // 4)
