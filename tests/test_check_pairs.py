@@ -115,11 +115,16 @@ def test_both_of_a_pair_do_the_same_on_one_core_and_every_pair_is_fresh(
     assert cores == {(core,) for core in os.sched_getaffinity(0)}
 
 
-def test_only_what_starts_in_one_thread_starts_on_a_core_each() -> None:
+def test_only_what_starts_in_one_thread_starts_on_a_core_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(checking, "quota_cpus", lambda: None)
     several = len(os.sched_getaffinity(0)) > 1
     for backend, at_once in [("for-loop", False), ("subprocess", False), ("brax", False),
                              ("envpool-sync", several)]:  # fmt: skip
         assert checking.starts_at_once(make_cell(backend, 4)) is at_once
+    monkeypatch.setattr(checking, "quota_cpus", lambda: 1.5)
+    assert not checking.starts_at_once(make_cell("envpool-sync", 4))
 
 
 def test_the_machines_weather_cancels_out_within_a_pair(

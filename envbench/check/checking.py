@@ -25,6 +25,7 @@ from envbench.campaign import new_id
 from envbench.check import arms, procedure, regression
 from envbench.check.pairing import Arm, side_of, step_in_turn
 from envbench.check.regression import Rule, Slices, Stage, Verdict
+from envbench.machine.probe import quota_cpus
 from envbench.model import Cell, Check, Failure, Job, Pair, Side, Windows
 from envbench.plan import order, seed_of_round
 from envbench.preflight import runtime_fact
@@ -171,7 +172,8 @@ def starts_at_once(cell: Cell) -> bool:
     work, though stepping is not: two that import by turns take twice as long."""
     backend = get(cell.backend)
     alone = backend.one_thread or backend.many_processes or backend.in_lots
-    return not alone and len(usable_cores()) > 1
+    quota = quota_cpus()
+    return not alone and len(usable_cores()) > 1 and (quota is None or quota >= 2)
 
 
 def usable_cores() -> list[int]:
