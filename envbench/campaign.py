@@ -20,11 +20,12 @@ from typing import Any, Protocol
 import msgspec
 
 from envbench import plan as planning
-from envbench import runner, runtimes, store
+from envbench import runtimes, store
 from envbench.backends import get
 from envbench.errors import Interrupted, StorageError
 from envbench.model import Cell, Failure, MachineFact, Plan, Run, RuntimeFact
 from envbench.preflight import Ready, runtime_fact
+from envbench.process import execute as runner
 from envbench.statistics import schedule
 
 WORKER_PATH = Path(__file__).parent / "worker_path"

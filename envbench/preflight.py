@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from envbench import backends, runner, runtimes
+from envbench import backends, runtimes
 from envbench.backends import Backend
 from envbench.errors import SetupFailed
 from envbench.model import Cell, Failure, RuntimeFact, digest
 from envbench.plan import order
+from envbench.process import execute as runner
 
 Say = Callable[[str], None]
 # Where the name to install is not the name to import.

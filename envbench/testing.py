@@ -34,7 +34,7 @@ from envbench import backends, equivalence, runtimes
 from envbench.backends import Backend
 from envbench.model import Cell, Family, Job, Protocol, Verify
 from envbench.plan import make_cell, order
-from envbench.runner import Reply, execute
+from envbench.process.execute import Reply, execute
 
 SHORT = Protocol(window_s=0.05, warmup_min_s=0.2, warmup_max_s=0.2, measured_s=0.3)
 UNKNOWN_TASK = "NoSuchTaskAnywhere-v0"

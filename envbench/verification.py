@@ -11,13 +11,14 @@ import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from envbench import equivalence, runner, runtimes
+from envbench import equivalence, runtimes
 from envbench.backends import get
 from envbench.campaign import new_id, worker_hash
 from envbench.equivalence import STANDARDS, Trace
 from envbench.model import Agreement, Cell, Failure, RuntimeFact, Verification, Verify
 from envbench.plan import order
 from envbench.preflight import Ready, runtime_fact
+from envbench.process import execute as runner
 
 
 class Verifier:

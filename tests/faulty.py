@@ -18,8 +18,8 @@ import msgspec
 
 from envbench.errors import Interrupted
 from envbench.model import Job, Protocol
-from envbench.runner import Reply, execute
-from envbench.supervisor import Limits, OnEvent
+from envbench.process.execute import Reply, execute
+from envbench.process.supervisor import Limits, OnEvent
 
 WORKERS = Path(__file__).parent / "fixtures" / "faulty_workers"
 MARK = "ENVBENCH_TEST_MARK"

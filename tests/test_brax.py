@@ -16,7 +16,7 @@ from envbench import backends, testing
 from envbench.campaign import WORKER_PATH
 from envbench.frames import MUJOCO_FRAMES, frames_per_step
 from envbench.ledger import REFERENCE, differences
-from envbench.runner import Reply
+from envbench.process.execute import Reply
 from envbench.testing import BackendContract
 
 BACKEND = backends.get("brax")

@@ -16,13 +16,14 @@ import click.testing
 import msgspec
 import pytest
 
-from envbench import backends, runner, store
+from envbench import backends, store
 from envbench.backends import Backend
 from envbench.campaign import git_state, new_id, worker_hash
 from envbench.cli import envbench
 from envbench.errors import Interrupted, StorageError
 from envbench.model import Failure, Job, Plan, Run, Times, Windows
-from envbench.runner import Reply
+from envbench.process import execute as runner
+from envbench.process.execute import Reply
 
 SPEED = {"fake-slow": 1000, "fake-fast": 4000}  # transitions a second, of the virtual clock
 

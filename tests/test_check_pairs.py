@@ -23,7 +23,7 @@ from envbench.check.pairing import Arm
 from envbench.check.resuming import Unfinished, differences, unfinished
 from envbench.errors import Interrupted
 from envbench.model import ArmFact, Cell, Check, Job, Pair, RuntimeFact, Times, digest
-from envbench.runner import Reply
+from envbench.process.execute import Reply
 
 CELLS = [make_cell("for-loop", 2, machine="m"), make_cell("for-loop", 4, machine="m")]
 MS = 1_000_000

@@ -23,7 +23,7 @@ from envbench.check.starting import Start, start, stood_still
 from envbench.check.stopping import Tree
 from envbench.model import Times
 from envbench.plan import make_cell, order
-from envbench.runner import WORKER
+from envbench.process.execute import WORKER
 
 slow = pytest.mark.slow
 

@@ -25,7 +25,7 @@ from envbench.errors import UsageError
 from envbench.frames import frames_per_step
 from envbench.model import DEFAULT_TASK, Family, Job, Verify
 from envbench.plan import make_cell, order
-from envbench.runner import Reply, execute
+from envbench.process.execute import Reply, execute
 from envbench.testing import BackendContract
 
 CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []

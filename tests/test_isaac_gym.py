@@ -16,7 +16,7 @@ from place import Place
 
 from envbench import backends, ledger
 from envbench.model import Verify
-from envbench.runner import Reply, execute
+from envbench.process.execute import Reply, execute
 from envbench.testing import BackendContract
 
 pytestmark = pytest.mark.slow

@@ -22,7 +22,7 @@ import pytest
 from envbench import backends, testing
 from envbench.campaign import WORKER_PATH
 from envbench.ledger import differences
-from envbench.runner import Reply
+from envbench.process.execute import Reply
 from envbench.testing import BackendContract
 
 BACKEND = backends.get("mjx")

@@ -19,9 +19,9 @@ from faulty import Limits, run
 from interpreters import not_here
 
 from envbench.errors import StorageError
-from envbench.memory_kills import MemoryKills, _cgroup_files
 from envbench.model import Failure
-from envbench.runner import REPLY_BYTES, Reply
+from envbench.process.execute import REPLY_BYTES, Reply
+from envbench.process.memory_kills import MemoryKills, _cgroup_files
 from envbench.store import MAX_LINE_BYTES
 
 pytestmark = pytest.mark.usefixtures("kernels_counts")

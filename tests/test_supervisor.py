@@ -20,7 +20,7 @@ import pytest
 from faulty import Limits, marked, run
 
 from envbench.errors import Interrupted
-from envbench.runner import Reply
+from envbench.process.execute import Reply
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 

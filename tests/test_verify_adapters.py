@@ -23,7 +23,7 @@ import pytest
 from envbench import backends, ledger, testing
 from envbench.campaign import WORKER_PATH
 from envbench.frames import frames_per_step
-from envbench.runner import Reply
+from envbench.process.execute import Reply
 
 slow = pytest.mark.slow
 GYMNASIUM = ("for-loop", "subprocess")

@@ -16,8 +16,8 @@ from place import NORMAL, ROOT, SHORT, Place
 
 from envbench.campaign import WORKER_PATH
 from envbench.model import Job, Protocol, Times, Windows
-from envbench.runner import execute
-from envbench.supervisor import Limits
+from envbench.process.execute import execute
+from envbench.process.supervisor import Limits
 
 slow = pytest.mark.slow
 WORKER = WORKER_PATH / "envbench_worker"

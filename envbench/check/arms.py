@@ -27,7 +27,7 @@ from envbench.check.local_copies import kept_copy
 from envbench.check.pairing import Arm
 from envbench.errors import UsageError
 from envbench.model import Settings
-from envbench.runner import WORKER
+from envbench.process.execute import WORKER
 
 MEASURING = (  # what the default runtime measures with: requirements.txt
     "numpy",

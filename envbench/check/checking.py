@@ -29,7 +29,7 @@ from envbench.machine.probe import quota_cpus
 from envbench.model import Cell, Check, Failure, Job, Pair, Side, Windows
 from envbench.plan import order, seed_of_round
 from envbench.preflight import runtime_fact
-from envbench.runner import Reply
+from envbench.process.execute import Reply
 
 FIRST, SECOND = 1, 2
 # Of each quantity besides the steps: what a pair has to differ by, at the least, to matter at all.

@@ -6,7 +6,7 @@ turn it is not is stopped with every process it has (SIGSTOP), in the midst of a
 between slices of steps only, so that neither takes time from the other: not by threads that run
 ahead, not by processes that spin.
 
-Each worker is executed by ``envbench.runner`` in a thread of its own, which sleeps while it is
+Each worker is executed by ``envbench.process`` in a thread of its own, which sleeps while it is
 another's turn. Like ``execute`` this never raises for a worker's trouble, and leaves nothing
 behind when it returns or when ``Interrupted`` passes through it.
 """
@@ -27,12 +27,12 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from envbench import runner
 from envbench.check.procedure import RESET_SLICES
 from envbench.check.starting import POLL_S, Start, start, stood_still
 from envbench.model import Failure, Job, Side
 from envbench.preflight import runtime_fact
-from envbench.runner import DEFAULT_LIMITS, WORKER, Reply
+from envbench.process import execute as runner
+from envbench.process.execute import DEFAULT_LIMITS, WORKER, Reply
 
 STARTING = ("start", "import", "build", "first_step")
 LIMITS = replace(  # of two that start by turns each is silent for twice as long

@@ -6,7 +6,7 @@ exception passes through it (``Interrupted``, from a signal handler), nothing th
 started is left running and the job's folder is gone.
 
 A reply is not believed blindly: it is bounded, strictly decoded, and its figures are checked.
-How processes are started, watched and ended is ``envbench.supervisor``'s.
+How processes are started, watched and ended is ``envbench.process.supervisor``'s.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from typing import Any
 import msgspec
 
 from envbench.errors import StorageError
-from envbench.memory_kills import MemoryKills
 from envbench.model import Audit, Failure, Job, Load, Times, Windows, bounded
-from envbench.supervisor import Ending, Limits, OnEvent, supervise
+from envbench.process.memory_kills import MemoryKills
+from envbench.process.supervisor import Ending, Limits, OnEvent, supervise
 
-WORKER = Path(__file__).parent / "worker_path" / "envbench_worker" / "__main__.py"
+WORKER = Path(__file__).parents[1] / "worker_path" / "envbench_worker" / "__main__.py"
 DEFAULT_LIMITS = Limits()
 TRACE = "trace.npz"
 REPLY_BYTES = 6 * 1024 * 1024  # what a line of results has room for, and a little less

@@ -24,8 +24,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from envbench.guarded import PIPE_BYTES, STOP_PATIENCE_S, Guarded, signals_held
 from envbench.model import Int
+from envbench.process.guarded import PIPE_BYTES, STOP_PATIENCE_S, Guarded, signals_held
 
 PHASES = ("start", "import", "build", "first_step", "warmup", "measure", "close")
 TAIL_BYTES = 16 * 1024
