@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 
 
 def main() -> None:
     """Run the command line; the exit code is the process's."""
-    # Where a shell closed them (``>&-``) there is no stream at all, and nobody to tell.
+    # Where a shell closed them (``>&-``) there is no stream at all.
     sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a name that is not UTF-8 is shown, not raised
+            stream.reconfigure(errors="backslashreplace")
     try:
         from envbench.cli import envbench
 
@@ -19,9 +23,9 @@ def main() -> None:
     except KeyboardInterrupt:  # before a command could take the signal
         sys.exit(130)
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EIO) or error.filename is not None:
-            raise
-        sys.stderr.write(f"Error: the output cannot be written: {error.strerror}\n")
+        output = error.errno in (errno.ENOSPC, errno.EIO) and error.filename is None
+        what = "the output cannot be written" if output else "envbench cannot start"
+        sys.stderr.write(f"Error: {what}: {error.strerror if output else error}\n")
         sys.stderr.flush()
         os._exit(1)  # an ordinary exit would try to write it once more
 

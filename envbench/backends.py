@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from envbench.errors import Interrupted, UnknownName, UsageError
-from envbench.model import FAMILIES, Family, Kind, Settings
+from envbench.model import FAMILIES, Behaviour, Family, Kind, Settings
 from envbench.settings import (
     LARGEST_INT,
     PRESETS,
@@ -31,6 +31,7 @@ from envbench.settings import (
     preset_settings,
     resolve_settings,
     shown,
+    with_role,
 )
 from envbench.text import one_line
 
@@ -41,6 +42,7 @@ __all__ = [
     "ACTIONS",
     "PRESETS",
     "Backend",
+    "Needs",
     "Setting",
     "check_family",
     "env_instances",
@@ -56,22 +58,36 @@ __all__ = [
 GROUP = "envbench.backends"
 
 
+class Needs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Requirements of some families or workloads only; an empty list means all of them."""
+
+    add: list[str]
+    families: list[Family] = []
+    workloads: list[str] = []
+
+    def apply(self, family: str, workload: str) -> bool:
+        fits = not self.families or family in self.families
+        return fits and (not self.workloads or workload in self.workloads)
+
+
 class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A way of running many copies of a task.
 
-    ``library`` is the import name of what is measured. ``requirements`` empty: it runs in the
-    current interpreter; else in an isolated runtime made of exactly these (a plugin names its
-    own distribution there too, because its adapter is imported in that runtime), and of
-    ``gpu_requirements`` where there is an NVIDIA GPU; ``finish`` are commands to end the making
-    with, in which ``{bin}`` is the runtime's folder of programs and ``{roms}`` the folder of Atari
-    ROMs of the ale-py beside envbench; ``by_hand`` says how a person gets a library that no
-    installer can. ``accelerator``: it steps thousands of environments in one
-    program, on a GPU where there is one, and has the accelerators' ladder and table.
-    ``own_engine``: it simulates a model of its own, which is led but compared with nobody's.
-    ``many_processes``: its environments step in processes of their own. ``one_thread``: all of
-    it steps in one thread, so that a check keeps both arms to one core. ``in_lots``: its steps come
-    many at a time (a rollout, a program of several steps, orders to processes of its own), so that
-    a check's slices have to be long. ``systems`` are ``sys.platform`` values, empty: all.
+    ``library`` is the import name of what is measured, ``distribution`` what installs it where
+    that has another name. ``requirements`` empty: it runs in the current interpreter; otherwise in
+    an isolated runtime made of exactly these (a plugin names its own distribution there too,
+    because its adapter is imported in that runtime), and of ``gpu_requirements`` where there is an
+    NVIDIA GPU. ``needs`` adds requirements for some families or workloads only. ``finish`` are
+    commands that complete the runtime, in which ``{bin}`` is its folder of programs and ``{roms}``
+    the folder of Atari ROMs of the ale-py beside envbench. ``by_hand`` says how a person gets a
+    library that no installer can.
+
+    ``behaviour`` says how it uses the machine. ``accelerator``: it steps thousands of environments
+    in one program, on a GPU where there is one, and has the accelerators' ladder and table.
+    ``own_engine``: it simulates a model of its own, so nothing compares its states with another's.
+    ``one_per_core``: it has one environment per core, whatever numenv is asked for.
+    ``environment`` are variables that its workers get, ``pin_threads`` whether thread pools of
+    common libraries are held to one thread. ``systems`` are ``sys.platform`` values, empty: all.
     """
 
     name: str
@@ -79,14 +95,15 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     families: list[Family]
     adapter: str  # "module:attribute", imported by the worker only
     library: str
+    distribution: str = ""
     kind: Kind = "env"
+    behaviour: Behaviour = Behaviour()
     accelerator: bool = False
     own_engine: bool = False
-    many_processes: bool = False
-    one_thread: bool = False
-    in_lots: bool = False
+    one_per_core: bool = False
     requirements: list[str] = []
     gpu_requirements: list[str] = []
+    needs: list[Needs] = []
     finish: list[list[str]] = []
     by_hand: str = ""
     python: str | None = None
@@ -94,6 +111,12 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     settings: list[Setting] = []
     repeats: int = 5
     pin_threads: bool = True
+    environment: dict[str, str] = {}
+
+    def requirements_of(self, family: str, workload: str = "step") -> list[str]:
+        """What its runtime is made of for that family and workload; empty: nothing of its own."""
+        more = [each for need in self.needs if need.apply(family, workload) for each in need.add]
+        return [*self.requirements, *more]
 
 
 ACTIONS = Setting(
@@ -102,6 +125,7 @@ ACTIONS = Setting(
     default="bank",
     choices=["bank", "constant"],
     changes_work=True,
+    role="actions",
     help="a seeded bank of batches of different random actions, or one constant batch",
 )
 
@@ -114,10 +138,16 @@ def registry() -> dict[str, Backend]:
     return dict(_load()[0])
 
 
-def many_processes(name: str) -> bool:
-    """Does the backend step its environments in processes of their own?"""
+def steps_in_processes(name: str) -> bool:
+    """Does the backend of that name step its environments in processes of its own?"""
     known = registry()
-    return name in known and known[name].many_processes
+    return name in known and known[name].behaviour.steps_in == "processes"
+
+
+def has_role(name: str, role: str) -> bool:
+    """Has the backend of that name a setting of that role?"""
+    known = registry()
+    return name in known and with_role(known[name], role) is not None
 
 
 def is_built_in(name: str) -> bool:
@@ -222,13 +252,14 @@ def check_family(backend: Backend, family: str) -> None:
 
 
 def env_instances(backend: Backend, numenv: int, settings: Settings) -> int:
-    """How many copies of the task exist: ``overcommit`` x numenv where there is such a setting."""
-    if not any(setting.name == "overcommit" for setting in backend.settings):
+    """How many copies of the task exist: more than numenv where some are kept in flight."""
+    in_flight = with_role(backend, "in-flight")
+    if in_flight is None:
         return numenv
-    instances = float(settings["overcommit"]) * numenv
+    instances = float(settings[in_flight.name]) * numenv
     if instances > LARGEST_INT:
         raise UsageError(
-            f"overcommit x numenv is {instances:g}: more than {backend.name} can count."
+            f"{in_flight.name} x numenv is {instances:g}: more than {backend.name} can count."
         )
     return max(numenv, round(instances))
 

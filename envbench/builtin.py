@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from envbench.backends import ACTIONS, Backend
-from envbench.model import Family
+from envbench.model import Behaviour, Family
 from envbench.settings import CORES, Setting
 
 MOST_CPUS = 4096  # more threads than that, and the library dies rather than tell
@@ -43,6 +43,7 @@ def _overcommit(default: float) -> Setting:
         type="float",
         default=default,
         minimum=1.0,
+        role="in-flight",
         help="env instances kept in flight for each environment received per vector step",
     )
 
@@ -96,6 +97,7 @@ _NODES = Setting(
     default="",
     pattern=f"{CORES}(/{CORES})*",
     example="0-3/4-7",
+    role="nodes",
     help="cores of each node, such as 0-3/4-7; empty: the NUMA nodes that the system has",
 )
 _MODE = Setting(
@@ -138,12 +140,17 @@ _DOUBLE_BUFFER = Setting(
     help="2: one half of a worker's environments steps while the other waits for its actions",
 )
 
+_ONE_THREAD = Behaviour(steps_in="one-thread")
+_PROCESSES = Behaviour(steps_in="processes")
+_PROCESSES_IN_BATCHES = Behaviour(steps_in="processes", large_batches=True)
+_POOL_IN_BATCHES = Behaviour(steps_in="pool", large_batches=True)
+_DEVICE = Behaviour(steps_in="device", large_batches=True)
 _ADAPTERS = "envbench_worker.adapters."
 _UNIX = ["linux", "darwin"]
 
 
 def _gymnasium(
-    name: str, label: str, adapter: str, settings: list[Setting], **steps_in: Any
+    name: str, label: str, adapter: str, settings: list[Setting], **more: Any
 ) -> Backend:
     return Backend(
         name=name,
@@ -152,7 +159,7 @@ def _gymnasium(
         adapter=_ADAPTERS + adapter,
         library="gymnasium",
         settings=[ACTIONS, _CONTACT_FORCES, *settings],
-        **steps_in,
+        **more,
     )
 
 
@@ -178,20 +185,20 @@ def _on_device(name: str, label: str, adapter: str, library: str, **more: Any) -
         adapter=_ADAPTERS + adapter,
         library=library,
         accelerator=True,
-        in_lots=True,
+        behaviour=_DEVICE,
         pin_threads=False,
         **{"repeats": 3, **more},
     )
 
 
 BUILT_IN = [
-    _gymnasium("for-loop", "For-loop", "for_loop:ForLoop", [], one_thread=True),
+    _gymnasium("for-loop", "For-loop", "for_loop:ForLoop", [], behaviour=_ONE_THREAD),
     _gymnasium(
         "subprocess",
         "Subprocess",
         "subprocess_vector:Subprocess",
         [_SHARED_MEMORY, _CONTEXT],
-        many_processes=True,
+        behaviour=_PROCESSES,
     ),
     Backend(
         name="sample-factory",
@@ -199,8 +206,7 @@ BUILT_IN = [
         families=["atari", "mujoco"],
         adapter=_ADAPTERS + "sample_factory:SampleFactory",
         library="sample_factory",
-        many_processes=True,
-        in_lots=True,
+        behaviour=_PROCESSES_IN_BATCHES,
         python="3.11",
         requirements=[
             "sample-factory==2.1.1",
@@ -225,8 +231,7 @@ BUILT_IN = [
         families=["atari", "mujoco"],
         adapter=_ADAPTERS + "envpool_numa:EnvPoolNuma",
         library="envpool",
-        many_processes=True,
-        in_lots=True,
+        behaviour=_PROCESSES_IN_BATCHES,
         systems=["linux"],
         settings=[
             ACTIONS,
@@ -243,6 +248,7 @@ BUILT_IN = [
         families=["atari"],
         adapter=_ADAPTERS + "ale_vector:AleVector",
         library="ale_py",
+        distribution="ale-py",
         settings=[
             ACTIONS,
             _threads("ALE's choice, as many as cores, at most the environments"),
@@ -280,7 +286,7 @@ BUILT_IN = [
         kind="physics",
         adapter=_ADAPTERS + "mujoco_rollout:MujocoRollout",
         library="mujoco",
-        in_lots=True,
+        behaviour=_POOL_IN_BATCHES,
         settings=[_threads("as many as cores, at most the environments"), _HORIZON],
     ),
     _on_device(
@@ -316,10 +322,22 @@ BUILT_IN = [
     Backend(
         name="ceiling",
         label="Ceiling",
-        in_lots=True,
+        behaviour=_PROCESSES_IN_BATCHES,
+        one_per_core=True,
         families=["atari", "mujoco"],
         kind="ceiling",
         adapter=_ADAPTERS + "ceiling:Ceiling",
         library="gymnasium",
     ),
 ]
+
+# The reference kernel: a fixed piece of work that no library's version changes. It is measured
+# beside other cells, and is no row of a table.
+KERNEL = Backend(
+    name="reference-kernel",
+    label="Reference kernel",
+    families=["gym"],
+    adapter=_ADAPTERS + "reference:Reference",
+    library="numpy",
+    behaviour=_ONE_THREAD,
+)

@@ -26,7 +26,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from envbench.model import Agreement, Audit, Cell, Family, Kind
+from envbench.model import Agreement, Audit, Family, Kind
 
 if TYPE_CHECKING:
     import numpy as np
@@ -174,12 +174,6 @@ def never_ends(found: Agreement) -> bool:
 def asked(standard: Standard) -> int:
     """The steps that have to be led: to agree, and to show that actions are followed later, too."""
     return max(standard.steps, LEAST_LED)
-
-
-def together(steps: int, cell: Cell) -> int:
-    """In how many of the led steps every environment gets the first one's action: the first half;
-    in none where actions are constant."""
-    return 0 if cell.settings.get("actions") == "constant" else steps // 2
 
 
 def responds(trace: Trace, together: int) -> bool:

@@ -6,12 +6,13 @@ come before anything is measured.
 
 from __future__ import annotations
 
-import math
 import re
 
 from envbench.errors import UnknownName, UsageError
+from envbench.model import LARGEST_SKIP
 
 ATARI_FRAMES = 4
+SMALLEST_SKIP = 0.001
 # A frame is 0.01 s of simulated time: time step x substeps / 0.01 s, the same from v2 to v5.
 MUJOCO_FRAMES = {
     "Ant": 5,
@@ -34,8 +35,10 @@ def frames_per_step(family: str, task: str, given: float | None = None) -> int |
     atari: 4. mujoco: the control step in units of 0.01 s, which a task of another suite has to
     be given. gym: 1, or as given.
     """
-    if given is not None and not (math.isfinite(given) and given > 0):
-        raise UsageError(f"--frame-skip takes a number over 0, not {given:g}.")
+    if given is not None and not SMALLEST_SKIP <= given <= LARGEST_SKIP:
+        raise UsageError(
+            f"--frame-skip takes a number from {SMALLEST_SKIP} to {LARGEST_SKIP}, not {given:g}."
+        )
     fixed = ATARI_FRAMES if family == "atari" else MUJOCO_FRAMES.get(_without_version(task))
     if family == "gym" or (fixed is None and given is not None):
         return _whole(1 if given is None else given)

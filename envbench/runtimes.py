@@ -26,7 +26,7 @@ import msgspec
 from envbench import backends, installer
 from envbench.backends import Backend
 from envbench.errors import SetupFailed, UsageError
-from envbench.model import Settings, digest
+from envbench.model import digest
 from envbench.requirements import Wanted, here
 
 _MARKER = "envbench-ready.json"
@@ -39,7 +39,6 @@ _POOLS = (
     "NUMEXPR_NUM_THREADS",
     "OPENCV_FOR_THREADS_NUM",
 )
-_XLA_LIBRARIES = ("brax", "jax", "mujoco_playground")
 
 
 class Runtime(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,18 +105,33 @@ def _interpreter(path: str, option: str = "--python") -> str:
     return os.path.abspath(found)
 
 
-def find(backend: Backend, overrides: Mapping[str, str], over: Sequence[str] = ()) -> Runtime:
-    """The backend's interpreter. One of its own may have yet to be made (``ready`` false).
-    ``over``: with this installed over its requirements, in an environment of its own."""
+def find(
+    backend: Backend,
+    overrides: Mapping[str, str],
+    family: str = "",
+    workload: str = "step",
+    over: Sequence[str] = (),
+) -> Runtime:
+    """The interpreter for that backend, family and workload. ``ready`` is False where it has yet to
+    be made. ``over``: with this installed over its requirements, in an environment of its own."""
     if backend.name in overrides:
         path = _interpreter(overrides[backend.name])
         return Runtime(backend=backend.name, python=path, managed=False, ready=True)
+    backend = _for(backend, family, workload)
     if not backend.requirements and not over:
         return Runtime(backend=backend.name, python=sys.executable, managed=False, ready=True)
     folder = _folder(backend, over)
     python = installer.python_in(folder)
     ready = (folder / _MARKER).exists() and python.exists()
     return Runtime(backend=backend.name, python=str(python), managed=True, ready=ready)
+
+
+def one_per_runtime(backend: Backend) -> list[str]:
+    """The backend's families, of those that share a runtime only the first."""
+    first: dict[tuple[str, ...], str] = {}
+    for family in backend.families:
+        first.setdefault(tuple(backend.requirements_of(family)), family)
+    return [*first.values()]
 
 
 def cache_folder() -> Path:
@@ -127,6 +141,12 @@ def cache_folder() -> Path:
     from platformdirs import user_cache_path
 
     return user_cache_path("envbench") / "runtimes"
+
+
+def _for(backend: Backend, family: str, workload: str) -> Backend:
+    """The backend with all that it needs for that family and workload."""
+    needed = backend.requirements_of(family, workload)
+    return msgspec.structs.replace(backend, requirements=needed, needs=[])
 
 
 def _version(backend: Backend) -> str:
@@ -152,9 +172,12 @@ def _base_python(backend: Backend) -> str:
 # ---------------------------------------------------------------- status
 
 
-def status(backend: Backend, overrides: Mapping[str, str]) -> Status:
+def status(
+    backend: Backend, overrides: Mapping[str, str], family: str = "", workload: str = "step"
+) -> Status:
     """Whether the backend can run here. Imports nothing of it, starts at most one interpreter."""
-    runtime = find(backend, overrides)
+    backend = _for(backend, family, workload)
+    runtime = find(backend, overrides, family, workload)
     library = backend.library.partition(".")[0]  # to look for a submodule would import its parent
     if backend.name in overrides:
         if _other_has(runtime.python, library):
@@ -216,13 +239,21 @@ def _other_has(python: str, library: str) -> bool:
 # ---------------------------------------------------------------- making
 
 
-def make(backend: Backend, on_line: Callable[[str], None], over: Sequence[str] = ()) -> Runtime:
-    """Make the backend's isolated runtime, or take the one that is there.
+def make(
+    backend: Backend,
+    on_line: Callable[[str], None],
+    family: str = "",
+    workload: str = "step",
+    over: Sequence[str] = (),
+) -> Runtime:
+    """Make the isolated runtime of that backend, family and workload, or take the one that is
+    there.
 
-    ``on_line`` is told what is done and each line that the installer prints. ``over`` is installed
-    when the backend's requirements are, and keeps of them what it can do with.
+    ``on_line`` gets what is done and each line that the installer prints. ``over`` is installed
+    after the backend's requirements, and keeps of them what it is compatible with.
     """
-    runtime = find(backend, {}, over)
+    backend = _for(backend, family, workload)
+    runtime = find(backend, {}, over=over)
     if not runtime.managed or runtime.ready:
         return runtime
     try:
@@ -232,7 +263,7 @@ def make(backend: Backend, on_line: Callable[[str], None], over: Sequence[str] =
             f"the runtime of {backend.name!r} cannot be written: {error}",
             hint="ENVBENCH_CACHE=FOLDER puts runtimes elsewhere.",
         ) from error
-    return find(backend, {}, over)
+    return find(backend, {}, over=over)
 
 
 def _make_locked(backend: Backend, over: Sequence[str], on_line: Callable[[str], None]) -> None:
@@ -241,7 +272,7 @@ def _make_locked(backend: Backend, over: Sequence[str], on_line: Callable[[str],
     folder = _folder(backend, over)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):
-        if find(backend, {}, over).ready:  # another process made it while we waited
+        if find(backend, {}, over=over).ready:  # another process made it while we waited
             return
         shutil.rmtree(folder, ignore_errors=True)  # left by one that was killed
         try:
@@ -261,15 +292,11 @@ def _make_locked(backend: Backend, over: Sequence[str], on_line: Callable[[str],
 # ---------------------------------------------------------------- the worker's environment
 
 
-def environment(backend: Backend, settings: Settings) -> dict[str, str]:
+def environment(backend: Backend) -> dict[str, str]:
     """The variables to set for a worker of this backend, and nothing else: they are recorded.
 
     Thread pools are pinned to one thread where the parallelism is the backend's own, so that
-    numenv workers do not start numenv x cores threads. ``settings`` are the cell's.
+    numenv workers do not start numenv x cores threads.
     """
-    if not backend.pin_threads:
-        return {}
-    pinned = dict.fromkeys(_POOLS, "1")
-    if backend.library.partition(".")[0] in _XLA_LIBRARIES:
-        pinned["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-    return pinned
+    pinned = dict.fromkeys(_POOLS, "1") if backend.pin_threads else {}
+    return {**pinned, **backend.environment}

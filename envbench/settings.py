@@ -35,10 +35,12 @@ LARGEST_INT = 2**31 - 1  # what the measured libraries keep such numbers in
 class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One setting of a backend. ``families`` and ``tasks`` empty: it applies to all of them.
 
-    ``divides``: "numenv", or the setting, that its value has to divide without rest.
-    ``pattern``: what a text that is not empty has to match as a whole, shown by ``example``.
+    ``divides``: "numenv", or the name of the setting, that its value must divide exactly.
+    ``pattern``: what a non-empty text must match as a whole; ``example`` shows one.
     ``changes_work``: another value than the default computes something else, rather than the
     same in another way; such a figure never competes for the best of a table.
+    ``role`` says what envbench itself reads from it: how many environments are in flight for each
+    one received, the cores of each node, or where the actions come from.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     families: list[Family] = []
     tasks: list[str] = []
     changes_work: bool = False
+    role: Literal["", "in-flight", "nodes", "actions"] = ""
     help: str = ""
 
     def applies(self, family: str, task: str | None = None) -> bool:
@@ -89,6 +92,11 @@ def resolve_settings(
     defaults = {name: setting.default for name, setting in known.items()}
     settings = defaults | {name: parse(known[name], text) for name, text in given.items()}
     return settings, {k: v for k, v in settings.items() if v != defaults[k]}
+
+
+def with_role(backend: Backend, role: str) -> Setting | None:
+    """The backend's setting of that role, if it has one."""
+    return next((each for each in backend.settings if each.role == role), None)
 
 
 def _unknown_setting(backend: Backend, family: str, name: str) -> UsageError:

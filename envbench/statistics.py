@@ -1,11 +1,11 @@
-"""Schedules, rates and intervals. Pure: no files, no clock, nothing printed.
+"""Rates and intervals. Pure: no files, no clock, nothing printed.
 
 What a rate counts (MEASUREMENT.md): frames per second = total frames / total time over a run's
 measured windows, never a mean of rates. A window leaves the total only for an outside signal that
 was recorded beside it:
 
 * a *suspended* window (the machine slept in it) never counts;
-* any other spoilt window (steal, throttling) does not count, unless the windows that are left
+* any other invalid window (steal, throttling) does not count, unless the windows that are left
   hold under half of the measured time: then all of them count and the run is ``disturbed``.
   Dropping the majority would report the few lucky moments of a busy machine.
 
@@ -20,14 +20,14 @@ the rates. Under five runs there is none: two or three processes say too little 
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from envbench.intervals import RUNS_FOR_INTERVAL, interval
 from envbench.model import LARGEST_FPS, Cell, Failure, Run
 
+QUICK_S = 3.0  # what a quick run measures; a shorter one is no more than a look either
 OTHER_LOAD_SHARE = 0.10  # of the machine's cores, taken by others while windows were open
 
 # Every flag, in the order in which a cell bears them. Their sentences: ``envbench.report.notes``.
@@ -42,25 +42,6 @@ FLAGS = (
     "steal",
     "other-load",
 )
-
-
-# ---------------------------------------------------------------- schedule
-
-
-def schedule(
-    cells: Sequence[Cell], repeats: Mapping[str, int], seed: int
-) -> list[tuple[int, Cell]]:
-    """Every (round, cell) of a plan: each round has every cell once, in a seeded random order.
-
-    A cell takes part in the first ``repeats[cell.backend]`` rounds.
-    """
-    order = random.Random(seed)
-    plan: list[tuple[int, Cell]] = []
-    for number in range(max((repeats[cell.backend] for cell in cells), default=0)):
-        entered = [cell for cell in cells if number < repeats[cell.backend]]
-        order.shuffle(entered)
-        plan += [(number, cell) for cell in entered]
-    return plan
 
 
 # ---------------------------------------------------------------- one run

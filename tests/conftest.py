@@ -28,6 +28,7 @@ LONGEST = (
     "test_run",
     "test_contract",
     "test_run_faults",
+    "test_alternate",
     "test_sample_factory",
     "test_runtimes",
     "test_run_stopped",
@@ -109,7 +110,7 @@ def baseline(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, a lock of its own, and a procedure whose pairs take three seconds."""
+    """An empty folder, a lock of its own, and pairs that take three seconds."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ENVBENCH_LOCK_FILE", str(tmp_path / "lock"))
     shorten(monkeypatch.setattr)

@@ -18,8 +18,10 @@ import msgspec
 
 from envbench.errors import Interrupted
 from envbench.model import Job, Protocol
-from envbench.process.execute import Reply, execute
-from envbench.process.supervisor import Limits, OnEvent
+from envbench.process.events import OnEvent
+from envbench.process.execute import execute
+from envbench.process.reply import Reply
+from envbench.process.supervisor import Limits
 
 WORKERS = Path(__file__).parent / "fixtures" / "faulty_workers"
 MARK = "ENVBENCH_TEST_MARK"

@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from itertools import count
+from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from envbench.model import (
     Audit,
+    BlockRecord,
     Cell,
+    FactsRecord,
     Failure,
     Fingerprint,
     Load,
     MachineFact,
     Plan,
     Protocol,
+    Record,
     Run,
+    RunDesign,
+    Stored,
     Times,
+    TrialRecord,
     Verification,
+    Verify,
+    VerifyDesign,
     Windows,
+    arm_key,
     digest,
+    run_design,
 )
+from envbench.results import store
 
 _IDS = count(1)
 LAPTOP = Fingerprint(
@@ -78,17 +93,28 @@ def make_failure(**given: Any) -> Failure:
     return Failure(**{"reason": "signal", "message": "the worker died", **given})
 
 
-def make_plan(cells: list[Cell], repeats: int = 5, **given: Any) -> Plan:
+def make_plan(
+    cells: list[Cell],
+    repeats: int = 5,
+    *,
+    quick: bool = False,
+    worker: str = "worker",
+    **given: Any,
+) -> Plan:
+    """A plan of ``run``; ``worker`` is the hash of the code of all its cells."""
+    design = RunDesign(
+        repeats={cell.backend: repeats for cell in cells},
+        protocol={cell.backend: Protocol() for cell in cells},
+        quick=quick,
+    )
     values: dict[str, Any] = {
         "plan_id": "plan",
+        "experiment": "run",
         "spec": "spec",
-        "repeats": {cell.backend: repeats for cell in cells},
-        "protocol": {cell.backend: Protocol() for cell in cells},
-        "quick": False,
+        "design": design,
         "seed": 0,
         "fingerprint": digest(LAPTOP),
-        "worker": "worker",
-        "runtimes": {},
+        "code": {f"{arm_key('', cell)}/measure": worker for cell in cells},
         "started_utc": "2025-11-20T10:00:00Z",
         "command": ["envbench", "run"],
         "envbench_version": "0",
@@ -121,7 +147,7 @@ def measured_plan(
     plan = make_plan([*cells, never_run], repeats, **given)
     shared = {
         "plan_id": plan.plan_id,
-        "quick": plan.quick,
+        "quick": run_design(plan).quick,
         "started_utc": plan.started_utc,
         "fingerprint": plan.fingerprint,
     }
@@ -131,3 +157,115 @@ def measured_plan(
         for number in range(repeats)
     ]
     return [make_fact(), make_fact(OTHER), plan, *runs]
+
+
+# ---------------------------------------------------------------- as they are stored
+
+
+def write(path: Path, records: Iterable[Record | Stored]) -> None:
+    """Append these to a results file as envbench would have stored them."""
+    for record in as_stored(records):
+        store.append(path, record)
+
+
+def as_stored(records: Iterable[Record | Stored]) -> Iterator[Stored]:
+    """A block for each run; for each verification a plan and a block; the rest as it is.
+
+    A run may only say what its plan and its block can say of it.
+    """
+    plans: dict[str, Plan] = {}
+    known: set[str] = set()
+    for record in records:
+        if isinstance(record, Run):
+            plan = plans.get(record.plan_id)
+            if plan is not None:
+                assert record.fingerprint == plan.fingerprint
+                assert record.quick == run_design(plan).quick
+            shared, block = block_of(record)
+        elif isinstance(record, Verification):
+            yield verify_plan(record)
+            shared, block = block_of_verification(record)
+        else:
+            if isinstance(record, Plan):
+                plans[record.plan_id] = record
+            yield record
+            continue
+        if shared is not None and shared.hash not in known:
+            known.add(shared.hash)
+            yield shared
+        yield block
+
+
+def make_block(block_id: str = "block", **given: Any) -> BlockRecord:
+    """A block of one trial, which no facts go with; ``given`` as in ``make_run``."""
+    _, block = block_of(make_run(**given))
+    return msgspec.structs.replace(block, block_id=block_id)
+
+
+def block_of(run: Run) -> tuple[FactsRecord | None, BlockRecord]:
+    """A run's block, and the facts that it refers to."""
+    facts = {key: run.facts[key] for key in run.facts if key not in ("before", "environment")}
+    shared = FactsRecord(hash=digest(facts), facts=facts) if facts else None
+    trial = TrialRecord(
+        trial_id=run.run_id,
+        cell=run.cell,
+        seed=run.seed,
+        runtime=run.runtime,
+        times=run.times,
+        warmup=run.warmup,
+        measured=run.measured,
+        steady=run.steady,
+        peak_memory_bytes=run.peak_memory_bytes,
+        peak_gpu_memory_bytes=run.peak_gpu_memory_bytes,
+        load=run.load,
+        before=run.facts.get("before", {}),
+        facts=shared.hash if shared else "",
+        environment=run.facts.get("environment", {}),
+        failure=run.failure,
+    )
+    return shared, BlockRecord(
+        block_id=f"{run.run_id}-b",
+        plan_id=run.plan_id,
+        round=run.round,
+        started_utc=run.started_utc,
+        trials=[trial],
+    )
+
+
+def verify_plan(found: Verification) -> Plan:
+    """The plan of that one finding."""
+    return Plan(
+        plan_id=f"{found.verification_id}-p",
+        experiment="verify",
+        spec="spec",
+        cells=[found.cell],
+        design=VerifyDesign(verify=Verify()),
+        seed=found.seed,
+        fingerprint=found.fingerprint,
+        code={f"{arm_key('', found.cell)}/measure": found.worker},
+        started_utc=found.started_utc,
+        command=["envbench", "verify"],
+        envbench_version="0",
+    )
+
+
+def block_of_verification(found: Verification) -> tuple[FactsRecord | None, BlockRecord]:
+    facts = {"work": found.work}
+    shared = FactsRecord(hash=digest(facts), facts=facts) if found.work else None
+    trial = TrialRecord(
+        trial_id=found.verification_id,
+        cell=found.cell,
+        seed=found.seed,
+        runtime=found.runtime,
+        facts=shared.hash if shared else "",
+        audit=found.audit,
+        agreement=found.agreement,
+        responds=found.responds,
+        failure=found.failure,
+    )
+    return shared, BlockRecord(
+        block_id=f"{found.verification_id}-b",
+        plan_id=f"{found.verification_id}-p",
+        started_utc=found.started_utc,
+        trials=[trial],
+    )

@@ -10,9 +10,10 @@ from pathlib import Path
 from interpreters import lent_packages, make_interpreter
 from place import ROOT, Place
 
-from envbench.check import procedure
+from envbench.experiments import pairs
 
 PACED = """
+import os
 import time
 import gymnasium
 import numpy as np
@@ -20,6 +21,13 @@ from gymnasium.envs.registration import register
 imported = time.process_time() + {start}
 while time.process_time() < imported:
     pass
+TROUBLE = os.path.join(os.path.dirname(__file__), "trouble")
+def look_for_trouble():
+    if os.path.exists(TROUBLE):
+        if open(TROUBLE).read() == "hang":
+            time.sleep(3600)
+        raise RuntimeError("the robot was pushed")
+look_for_trouble()
 class Paced(gymnasium.Env):
     observation_space = gymnasium.spaces.Box(0.0, 1.0, (4,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)
@@ -38,6 +46,7 @@ class Paced(gymnasium.Env):
         self.whole += 1
         if self.whole == {dies_at}:
             raise RuntimeError("the robot fell off the edge")
+        look_for_trouble()
         return self.spin({step}), 0.0, self.made == 500, False, {{}}
 register(id="Paced-v0", entry_point=Paced)
 """
@@ -45,7 +54,8 @@ TASK = ("--env", "gym", "--task", "paced_envs:Paced-v0", "--backend", "for-loop"
 
 
 def interpreter(folder: Path, **changes: float) -> str:
-    """One that has ``paced_envs``; ``changes`` are microseconds, seconds of start, a step."""
+    """One that has ``paced_envs``. ``changes``: microseconds of a step or reset, seconds of the
+    start, the step at which it dies."""
     paces = {"step": 100.0, "reset": 100.0, "start": 0.0, "dies_at": -1, **changes}
     package = folder / "packages" / "paced_envs"
     package.mkdir(parents=True)
@@ -54,18 +64,23 @@ def interpreter(folder: Path, **changes: float) -> str:
     return str(make_interpreter(folder / "venv", paths=paths))
 
 
+def trouble(python: str) -> Path:
+    """The file that makes the environments of that interpreter raise, or hang if it says so."""
+    return Path(python).parents[2] / "packages" / "paced_envs" / "trouble"
+
+
 def shorten(set_attribute: Callable[[object, str, object], None] = setattr) -> None:
-    """A procedure whose pairs take three seconds."""
-    set_attribute(procedure, "BLOCKS", 2)
-    set_attribute(procedure, "SLICE_S", 0.05)
-    set_attribute(procedure, "WARM_UP", (0.2, 0.4))
+    """Pairs that take three seconds."""
+    set_attribute(pairs, "QUADS", 2)
+    set_attribute(pairs, "SLICE_S", 0.05)
+    set_attribute(pairs, "WARM_UP", (0.2, 0.4))
 
 
 SHORT = "from paced import shorten; shorten(); from envbench.__main__ import main; main()"
 
 
 def start_short(place: Place, *words: object) -> subprocess.Popen[str]:
-    """The command with that procedure, in a process of its own."""
+    """The command with such pairs, in a process of its own."""
     return subprocess.Popen(
         [sys.executable, "-c", SHORT, *map(str, words)],
         cwd=place.folder,

@@ -19,10 +19,12 @@ from typing import Any, NamedTuple
 
 import faulty
 
-from envbench import store
-from envbench.model import Plan, Run
+from envbench.model import BlockRecord, Plan, Run
+from envbench.results import store
+from envbench.results.archive import joined
 
 ROOT = Path(__file__).parents[1]
+BLOCK = '{"type":"block"'  # how a block's line begins
 NORMAL = ("--env", "gym", "--task", "faulty_envs:Normal-v0")
 
 
@@ -115,24 +117,31 @@ class Place:
         return [record for record in self.records() if isinstance(record, Plan)]
 
     def runs(self) -> list[Run]:
-        return [record for record in self.records() if isinstance(record, Run)]
+        """What a report reads of the blocks of ``run`` plans."""
+        every = [joined(sound(path)).records for path in self.files()]
+        return [record for records in every for record in records if isinstance(record, Run)]
+
+    def blocks(self) -> list[BlockRecord]:
+        return [record for record in self.records() if isinstance(record, BlockRecord)]
 
     def records(self) -> list[Any]:
-        """Every record of every file; there must be no line that cannot be read."""
-        found = []
-        for path in self.files():
-            reading = store.read(path)
-            assert reading.warnings == []
-            found += [record for _, record in reading.records]
-        return found
+        """Every stored record of every file."""
+        return [record for path in self.files() for _, record in sound(path)]
 
     def finished(self) -> int:
-        """How many runs are on disk."""
-        return sum(path.read_text().count('{"type":"run"') for path in self.files())
+        """How many blocks are on disk."""
+        return sum(path.read_text().count(BLOCK) for path in self.files())
 
     def processes(self) -> list[tuple[int, str]]:
         """What still runs of all that was started from here."""
         return faulty.marked(self.mark)
+
+
+def sound(path: Path) -> list[tuple[int, Any]]:
+    """The records of a file with their lines; there must be no line that cannot be read."""
+    reading = store.read(path)
+    assert reading.warnings == []
+    return reading.records
 
 
 def ended(process: subprocess.Popen[str], timeout_s: float = 120) -> Done:

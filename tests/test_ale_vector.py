@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from envbench import backends, testing
-from envbench.process.execute import Reply
+from envbench.process.reply import Reply
 from envbench.testing import BackendContract
 
 BACKEND = backends.get("ale-vector")

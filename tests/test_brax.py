@@ -13,10 +13,10 @@ from functools import cache
 import pytest
 
 from envbench import backends, testing
-from envbench.campaign import WORKER_PATH
 from envbench.frames import MUJOCO_FRAMES, frames_per_step
 from envbench.ledger import REFERENCE, differences
-from envbench.process.execute import Reply
+from envbench.process.reply import Reply
+from envbench.process.worker_code import WORKER_PATH
 from envbench.testing import BackendContract
 
 BACKEND = backends.get("brax")
@@ -34,6 +34,20 @@ for pipeline in ("generalized", "spring", "positional", "mjx"):
         job = Job("measure", "mujoco", task, 1, 1, frames[task], settings, 0)
         brax_env.Brax(job)._make()
         print("made", pipeline, task)
+"""
+WITHOUT_RESETS = """
+import functools, sys
+sys.path.insert(0, sys.argv[1])
+from envbench_worker.adapters import brax_env
+from envbench_worker.contract import Job
+settings = {"pipeline": "spring", "mode": "scan"}
+adapter = brax_env.Brax(Job("measure", "mujoco", "Ant-v3", 1, 1, 5, settings, 0))
+adapter._make()
+brax_env.envs.create = functools.partial(brax_env.envs.create, auto_reset=False)
+try:
+    adapter._make()
+except ValueError as error:
+    print("refused:", error)
 """
 
 
@@ -100,3 +114,14 @@ def test_a_step_of_every_known_task_is_as_long_as_the_familys() -> None:
     assert called.returncode == 0, called.stderr
     made = [line for line in called.stdout.splitlines() if line.startswith("made ")]
     assert len(made) == 10 + 9 + 8 + 8  # its swimmer and pendulum are not in all four
+
+
+def test_environments_that_would_be_stepped_beyond_their_end_are_refused() -> None:
+    called = subprocess.run(
+        [testing.interpreter(BACKEND), "-c", WITHOUT_RESETS, str(WORKER_PATH)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert called.returncode == 0, called.stderr
+    assert "refused: Brax made Ant-v3 without its AutoResetWrapper" in called.stdout

@@ -9,7 +9,7 @@ import pytest
 from envbench import backends, testing
 from envbench.frames import frames_per_step
 from envbench.model import DEFAULT_TASK, Family
-from envbench.process.execute import Reply
+from envbench.process.reply import Reply
 from envbench.testing import BackendContract
 
 CEILING = backends.get("ceiling")

@@ -1,4 +1,4 @@
-"""``envbench check`` for real: two interpreters whose packages differ, stepping in turn."""
+"""``envbench check`` for real: two interpreters whose packages differ step alternately."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from click.testing import CliRunner, Result
 from paced import TASK, interpreter, start_short
 from place import Place, wait_until
 
-from envbench import store
 from envbench.cli import envbench
-from envbench.model import Check, Pair
+from envbench.experiments.pairs import side
+from envbench.model import BlockRecord, Plan
+from envbench.results import store
 
 slow = pytest.mark.slow
 
@@ -46,12 +47,24 @@ def test_equal_arms_are_never_a_regression(here: Path, baseline: str) -> None:
     assert set(cell["stages"][0]) == {
         "steps", "all steps", "start-up", "first step", "reset", "memory"
     }  # fmt: skip
-    found: list[Pair] = records(here, Pair)
-    assert [pair.number for pair in found] == [0, 1, 2, 3, 4]
-    assert {len(pair.cpus) for pair in found} == {1}  # one thread: both on one core
-    assert len({pair.seed for pair in found}) == 5
-    (made,) = records(here, Check)
-    assert made.baseline == made.candidate
+    found: list[BlockRecord] = records(here, BlockRecord)
+    assert [pair.round for pair in found] == [0, 1, 2, 3, 4]
+    for pair in found:
+        ours, theirs = side(pair, "baseline"), side(pair, "candidate")
+        assert ours.cpus == theirs.cpus
+        assert len(ours.cpus) == 1  # one thread: both on one core
+        assert ours.seed == theirs.seed
+        assert ours.measured.calls == theirs.measured.calls
+        assert sum(ours.resets.resets) > 0
+    assert len({pair.trials[0].seed for pair in found}) == 5
+    (made,) = records(here, Plan)
+    ours, theirs = made.arms
+    assert (ours.source, ours.place) == (theirs.source, theirs.place)
+    codes = [
+        {key.partition("/")[2]: code for key, code in made.code.items() if key.startswith(arm.name)}
+        for arm in made.arms
+    ]
+    assert codes[0] == codes[1]
 
 
 @slow
@@ -68,18 +81,18 @@ def test_what_got_slower_is_found_twice(here: Path, baseline: str) -> None:
     assert {"steps", "reset", "start-up"} <= set(cell["slower"])
     assert len(cell["stages"]) == 2
     assert "REGRESSION" in summary.read_text()
-    assert {pair.stage for pair in records(here, Pair)} == {1, 2}
+    assert {pair.stage for pair in records(here, BlockRecord)} == {1, 2}
 
 
 @slow
-def test_an_arm_that_fails_is_told_and_breaks_the_check(here: Path, baseline: str) -> None:
+def test_an_arm_that_fails_is_named_and_breaks_the_check(here: Path, baseline: str) -> None:
     dies = interpreter(here / "dies", dies_at=600)
     done = check("--baseline-python", baseline, "--candidate-python", dies, "--pairs", 5)
     assert done.exit_code == 1, done.output
     assert "BROKEN" in done.stdout
     assert re.search(r"the candidate failed in '\w+': RuntimeError: the robot fell", done.stderr)
     assert "the baseline failed" not in done.stderr
-    assert len(records(here, Pair)) < 5
+    assert len(records(here, BlockRecord)) < 5
 
 
 @slow
@@ -93,10 +106,10 @@ def test_an_arm_that_does_not_even_import_is_broken_too(
     assert (cell["verdict"], list(cell["failures"])) == ("BROKEN", ["candidate"])
     assert cell["failures"]["candidate"]["reason"] == "import"
     assert "cannot run paced_envs:Paced-v0 in the candidate" in done.stderr
-    assert len(records(here, Pair)) == 1
+    assert len(records(here, BlockRecord)) == 1
     neither = check("--baseline-python", bare_python, "--candidate-python", bare_python)
     assert neither.exit_code in (2, 3), neither.output
-    assert len(records(here, Check)) == 1
+    assert len(records(here, Plan)) == 1
 
 
 @slow
@@ -120,45 +133,47 @@ def start(place: Place, *words: object) -> subprocess.Popen[str]:
     return start_short(place, "check", *TASK, *words)
 
 
-def until(process: subprocess.Popen[str], mark: str) -> None:
+def until(process: subprocess.Popen[str], mark: str) -> str:
+    """The first line with the mark."""
     assert process.stderr is not None
     for line in process.stderr:
         if mark in line:
-            return
+            return line
     pytest.fail(f"{mark} was never said")
 
 
 @slow
-def test_a_killed_check_leaves_nothing_and_goes_on(place: Place, baseline: str) -> None:
+def test_a_killed_check_leaves_nothing_and_is_resumed(place: Place, baseline: str) -> None:
     words = ("--baseline-python", baseline, "--candidate-python", baseline, "--pairs", 5)
     killed = start(place, *words)
     until(killed, "[2/5]")
     wait_until(lambda: stopped(place.processes()), "one of the pair is stopped")
-    killed.kill()  # SIGKILL: nobody is there to wake the one that stands still
+    killed.kill()  # SIGKILL: no one is there to resume the stopped one
     killed.communicate()
     wait_until(lambda: not place.processes(), "both workers are ended", timeout_s=10)
     assert len(pairs_of(place)) == 2
 
     again = start(place, *words)
     out, err = again.communicate(timeout=120)
-    assert "Going on with" in err
-    assert "[3/3]" in err
+    assert "Resuming" in err
+    assert "[2/5]" not in err
+    assert "[3/5]" in err
+    assert "[5/5]" in err
     assert "PASS" in out or "INCONCLUSIVE" in out
     (path,) = place.files()
-    assert sorted(pair.number for pair in pairs_of(place)) == [0, 1, 2, 3, 4]
+    assert sorted(pair.round for pair in pairs_of(place)) == [0, 1, 2, 3, 4]
 
     afresh = start(place, *words)
-    until(afresh, "[1/5]")  # a finished check is made anew
+    until(afresh, "[1/5]")  # a finished check is measured afresh
     afresh.send_signal(signal.SIGINT)
     err = afresh.communicate(timeout=30)[1]
     assert afresh.returncode == 130
-    assert "The same command goes on from here" in err
+    assert "The same command resumes from here" in err
 
     module = Path(baseline).parents[2] / "packages" / "paced_envs" / "__init__.py"
     module.touch()
     edited = start(place, *words)
-    until(edited, "cannot be gone on with")
-    until(edited, "paced_envs/__init__.py")
+    assert "paced_envs/__init__.py" in until(edited, "cannot resume")
     until(edited, "[1/5]")
     edited.send_signal(signal.SIGTERM)
     edited.communicate(timeout=30)
@@ -174,8 +189,12 @@ def stopped(processes: list[tuple[int, str]]) -> bool:
     return False
 
 
-def pairs_of(place: Place) -> list[Pair]:
-    return [record for record in place.records() if isinstance(record, Pair)]
+def pairs_of(place: Place) -> list[BlockRecord]:
+    return [
+        record
+        for record in place.records()
+        if isinstance(record, BlockRecord) and not record.interrupted
+    ]
 
 
 # ---------------------------------------------------------------- what is refused, what is planned
@@ -193,7 +212,7 @@ def test_a_plan_says_what_it_would_find_before_the_time_is_spent(here: Path) -> 
     assert cells[0]["detectable"] < 0.05 < cells[1]["detectable"]
 
 
-def test_without_cells_the_profiles_are_compared(here: Path) -> None:
+def test_without_cells_those_of_the_profile_are_compared(here: Path) -> None:
     (here / "machines").mkdir()
     text = (
         'title = "Mine"\ncheck = ["mujoco/envpool-sync/4"]\n[mujoco]\nnumenv=[1]\nrows=["for-loop"]'
@@ -205,19 +224,19 @@ def test_without_cells_the_profiles_are_compared(here: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "said"),
     [
         (["--baseline-python", "python3", "--baseline", "envpool==1"], "taken as it is"),
         (["--tolerance", "0.01", "--margin", "0.02"], "greater than --margin"),
-        (["--numenv", "1,2,3,4,5,6,7,8,9,10,11,12,13"], "12 cells at most"),
+        (["--numenv", "1,2,3,4,5,6,7,8,9,10,11,12,13"], "at most 12 cells"),
         (["--budget", "10"], "take about"),
         (["--pairs", "3"], "5<=x<=1000"),
         (["--backend", "for-lop"], "Did you mean 'for-loop'?"),
         (["--baseline-python", "/no/python"], "--baseline-python: '/no/python' is not an interp"),
         (["--baseline-python", "/bin/true"], "--baseline-python: /bin/true is not a Python"),
         (["--candidate-ref", "no-such-branch"], "--candidate-ref no-such-branch: there is no such"),
-        (["--baseline", ""], "'' is no requirement"),
-        (["--candidate", "two words"], "--candidate: 'two words' is no requirement"),
+        (["--baseline", ""], "--baseline is empty"),
+        (["--candidate", "two words"], "--candidate: 'two words' is not a requirement"),
         (["--candidate", "./no.whl"], "neither a requirement nor a file"),
         (["--margin", "nan"], "'nan' is not a number"),
         (["--tolerance", "nan"], "'nan' is not a number"),
@@ -228,21 +247,21 @@ def test_without_cells_the_profiles_are_compared(here: Path) -> None:
         (["--summary", "/nowhere/summary.md"], "/nowhere/summary.md cannot be written"),
     ],
 )
-def test_bad_input_is_refused_before_anything_runs(here: Path, words: list[str], told: str) -> None:
+def test_bad_input_is_refused_before_anything_runs(here: Path, words: list[str], said: str) -> None:
     options = {"--env": "atari", "--backend": "for-loop", "--numenv": "1"}
     named = [each for key, value in options.items() if key not in words for each in (key, value)]
     done = CliRunner().invoke(envbench, ["check", *named, *words])
     assert done.exit_code == 2, done.output
-    assert told in done.stderr
-    assert not records(here, Check)
+    assert said in done.stderr
+    assert not records(here, Plan)
     planned = CliRunner().invoke(envbench, ["check", "--plan", *named, *words])
     assert planned.exit_code == 2  # nor is it planned
 
 
-def test_results_that_cannot_be_kept_are_told_before_an_arm_is_made(here: Path) -> None:
+def test_results_that_cannot_be_written_are_refused_before_an_arm_is_made(here: Path) -> None:
     (here / "results").write_text("in the way")
     words = ["check", "--env", "atari", "--backend", "for-loop", "--numenv", "1"]
     done = CliRunner().invoke(envbench, [*words, "--baseline", "there-is-no-such-package==1"])
     assert done.exit_code == 1
     assert "cannot write results to results" in done.stderr
-    assert "no-such-package" not in done.stderr  # nor was it looked for
+    assert "no-such-package" not in done.stderr  # it was not looked for

@@ -10,32 +10,26 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from made_records import (
-    LAPTOP,
-    make_cell,
-    make_fact,
-    make_failure,
-    make_run,
-    make_windows,
-    measured_plan,
-)
+from made_pairs import make_pair, make_trial, measured_pair, pairs_plan, run_plan
+from made_records import LAPTOP, make_cell, make_fact, make_failure, make_windows
 from paced import start_short
 from place import Place
 from scipy.stats import ttest_ind
 
-from envbench import store
-from envbench.check import gauging
-from envbench.check.regression import Rule
-from envbench.check.stored_baseline import DRIFT, compared, granting_drift, stored
 from envbench.cli import envbench
+from envbench.experiments.campaign import Executed
+from envbench.experiments.check.stored_baseline import DRIFT, compared, granting_drift, stored
+from envbench.experiments.executor import LocalExecutor
+from envbench.experiments.pairs import side
 from envbench.machine import fingerprint
-from envbench.model import Gauge, Record, Run, Side, Windows, digest
+from envbench.model import Block, BlockRecord, Cell, Rule, Stored, Windows, digest
+from envbench.results import store
 
 slow = pytest.mark.slow
+CELL = make_cell()
 LOOP = ("--env", "gym", "--task", "CartPole-v1", "--backend", "for-loop", "--numenv", "2")
 
 
@@ -46,21 +40,21 @@ def test_a_stored_baseline_gives_advice(here: Path) -> None:
         envbench, ["baseline", "save", "--output", str(stored), *LOOP, "--pairs", "5"]
     )
     assert saved.exit_code == 0, saved.output
-    assert sum('"type":"gauge"' in line for line in stored.read_text().splitlines()) == 5
+    assert sum('"type":"block"' in line for line in stored.read_text().splitlines()) == 5
+    assert len(store.files(here / "results")) == 1  # where it was measured
     done = against(stored, "--pairs", 5, "--tolerance", "0.5", "--json")
     document = json.loads(done.stdout)
     assert document["advisory"] is True
-    then, now = (
-        [beside_kernel(each) for each in of_kind(Gauge, path)]
-        for path in (stored, *store.files(here / "results"))
-    )
+    measured = store.files(here / "results")
+    assert len(measured) == 2
+    then, now = ([beside_kernel(each) for each in blocks(path)] for path in (stored, measured[-1]))
     is_what_welch_says(document, now, then, margin=0.01, tolerance=0.5)
     assert done.exit_code == EXIT[document["verdict"]]
     assert "Advisory:" in done.stderr
     assert "--baseline-ref" in done.stderr
     again = CliRunner().invoke(envbench, ["baseline", "save", "--output", str(stored), *LOOP])
     assert again.exit_code == 2
-    assert "not written over" in again.stderr
+    assert "never overwritten" in again.stderr
 
 
 def interrupted_at(process: subprocess.Popen[str], mark: str) -> str:
@@ -74,46 +68,48 @@ def interrupted_at(process: subprocess.Popen[str], mark: str) -> str:
 
 
 @slow
-def test_a_baseline_and_advice_that_were_stopped_go_on(place: Place) -> None:
+def test_a_baseline_and_advice_that_were_stopped_are_resumed(place: Place) -> None:
     save = ["baseline", "save", "--output", "stored.jsonl", *LOOP, "--pairs", 6]
-    assert "The same command goes on" in interrupted_at(start_short(place, *save), "[2/6]")
+    assert "The same command resumes" in interrupted_at(start_short(place, *save), "[2/6]")
     assert not (place.folder / "stored.jsonl").exists()
     again = start_short(place, *save)
     out, err = again.communicate(timeout=120)
     assert again.returncode == 0, err
-    assert "Going on with" in err
+    assert "Resuming" in err
     assert "[2/6]" not in err
-    records = [record for _, record in store.read(place.folder / "stored.jsonl").records]
-    assert [each.number for each in records if isinstance(each, Gauge)] == [0, 1, 2, 3, 4, 5]
+    assert [each.round for each in blocks(place.folder / "stored.jsonl")] == [0, 1, 2, 3, 4, 5]
     assert not list(place.folder.glob("*.partial"))
 
     advice = ["check", "--against", "stored.jsonl", "--pairs", 6, "--tolerance", 0.5]
-    assert "The same command goes on" in interrupted_at(start_short(place, *advice), "[2/6]")
+    assert "The same command resumes" in interrupted_at(start_short(place, *advice), "[2/6]")
     again = start_short(place, *advice)
     out, err = again.communicate(timeout=120)
-    assert "Going on with" in err
+    assert "Resuming" in err
     assert "(advisory)" in out
-    assert len(place.files()) == 1
-    assert len([each for each in place.records() if isinstance(each, Gauge)]) == 6
+    saved, measured = place.files()
+    assert [each.round for each in blocks(saved)] == [0, 1, 2, 3, 4, 5]
+    assert [each.round for each in blocks(measured)] == [0, 1, 2, 3, 4, 5]
     assert place.processes() == []
 
 
 @slow
-def test_a_cell_that_fails_is_broken_and_the_others_go_on(
+def test_a_cell_that_fails_is_broken_and_the_others_are_measured(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stored = here / "stored.jsonl"
     cells = [*LOOP[:-1], "1,2"]
     words = ["baseline", "save", "--output", str(stored), *cells, "--pairs", "5"]
     assert CliRunner().invoke(envbench, words).exit_code == 0
-    gauge = gauging.gauge
+    run = LocalExecutor.run
 
-    def failing(cell: Any, *given: Any, **more: Any) -> Any:
-        if cell.numenv == 2:
-            raise gauging.CellFailed(cell, make_failure())
-        return gauge(cell, *given, **more)
+    def failing(executor: LocalExecutor, block: Block, *given: Any) -> Executed:
+        kernel, cell = block.trials
+        if cell.cell.numenv != 2:
+            return run(executor, block, *given)
+        failed = make_trial(cell=cell.cell, failure=make_failure())
+        return Executed(trials=[make_trial("kernel", cell=kernel.cell), failed])
 
-    monkeypatch.setattr(gauging, "gauge", failing)
+    monkeypatch.setattr(LocalExecutor, "run", failing)
     done = against(stored, "--pairs", 5, "--tolerance", "0.5", "--json")
     assert done.exit_code == 1, done.output
     document = json.loads(done.stdout)
@@ -131,9 +127,9 @@ def test_plain_results_are_compared_by_their_rates_and_granted_a_drift(here: Pat
     done = against(path, "--pairs", 5, "--tolerance", "0.4", "--summary", "summary.md", "--json")
     assert "a slowdown of 10 % is granted" in done.stderr
     document = json.loads(done.stdout)
-    then = [pace(each.measured) for each in of_kind(Run, path)]
+    then = [pace(each.trials[0].measured) for each in blocks(path)]
     (new,) = set(store.files(here / "results")) - {path}
-    now = [pace(each.measured.measured) for each in of_kind(Gauge, new)]
+    now = [pace(each.trials[-1].measured) for each in blocks(new)]
     is_what_welch_says(document, now, then, margin=1 - 0.99 * 0.9, tolerance=1 - 0.6 * 0.9)
     assert done.exit_code == EXIT[document["verdict"]]
     assert "(advisory)" in Path("summary.md").read_text()
@@ -142,27 +138,28 @@ def test_plain_results_are_compared_by_their_rates_and_granted_a_drift(here: Pat
 EXIT = {"PASS": 0, "IMPROVEMENT": 0, "REGRESSION": 1, "INCONCLUSIVE": 4}
 
 
-def of_kind(kind: type[Any], path: Path) -> list[Any]:
-    return [record for _, record in store.read(path).records if isinstance(record, kind)]
+def blocks(path: Path) -> list[BlockRecord]:
+    every = [record for _, record in store.read(path).records]
+    return [each for each in every if isinstance(each, BlockRecord) and not each.interrupted]
 
 
 def pace(windows: Windows, *others: Windows) -> float:
-    """log of steps a second, of what no signal spoilt, or of all where most is spoilt."""
+    """log of steps per second; of the valid slices, or of all where most are invalid."""
     bad = {int(k) for each in (windows, *others) for k in each.invalid}
     kept = [k for k in range(len(windows.ns)) if k not in bad]
     kept = kept if 2 * len(kept) >= len(windows.ns) else list(range(len(windows.ns)))
     return math.log(sum(windows.steps[k] for k in kept) * 1e9 / sum(windows.ns[k] for k in kept))
 
 
-def beside_kernel(gauge: Gauge) -> float:
-    cell, kernel = gauge.measured.measured, gauge.kernel.measured
+def beside_kernel(block: BlockRecord) -> float:
+    cell, kernel = block.trials[-1].measured, side(block, "kernel").measured
     return pace(cell, kernel) - pace(kernel, cell)
 
 
 def is_what_welch_says(
     document: Any, now: list[float], then: list[float], *, margin: float, tolerance: float
 ) -> None:
-    """Ratio, interval and verdict, as SciPy has them of what was recorded."""
+    """Ratio, interval and verdict are those that SciPy computes from the records."""
     assert (len(now), len(then)) == (5, 5)
     (cell,) = document["cells"]
     found = cell["stages"][0]["steps"]
@@ -183,20 +180,20 @@ def against(path: Path, *words: object) -> Result:
     return CliRunner().invoke(envbench, ["check", "--against", str(path), *map(str, words)])
 
 
-def written(path: Path, records: list[Record]) -> Path:
+def written(path: Path, records: list[Stored]) -> Path:
     for record in records:
         store.append(path, record)
     return path
 
 
-def test_what_is_no_past_of_this_machine_is_refused(here: Path) -> None:
-    other = written(here / "o.jsonl", [make_fact(LAPTOP), *measured_plan({("for-loop", 1): 50})])
+def test_a_file_that_is_not_of_this_machine_is_refused(here: Path) -> None:
+    other = written(here / "o.jsonl", [make_fact(LAPTOP), *runs(50)])
     done = against(other)
     assert done.exit_code == 2
     assert f"another machine or system ({LAPTOP.cpu})" in done.stderr
     missing = against(Path("nowhere.jsonl"))
     assert (missing.exit_code, "there is no file" in missing.stderr) == (2, True)
-    few = measured_plan({("for-loop", 1): 50}, run={"fingerprint": digest(fingerprint())})[:-2]
+    few = runs(50, count=4, fingerprint=digest(fingerprint()))
     done = against(written(here / "few.jsonl", few))
     assert done.exit_code == 2
     assert "no such cell with five processes" in done.stderr
@@ -205,9 +202,8 @@ def test_what_is_no_past_of_this_machine_is_refused(here: Path) -> None:
 
 
 def test_what_a_file_cannot_answer_is_refused(here: Path) -> None:
-    mine = {"fingerprint": digest(fingerprint())}
-    path = written(here / "mine.jsonl", list(measured_plan({("for-loop", 1): 50}, run=mine)))
-    for words, told in [
+    path = written(here / "mine.jsonl", runs(50, fingerprint=digest(fingerprint())))
+    for words, said in [
         (["--baseline", "a==1"], "takes no arms"),
         (["--plan"], "cannot promise what it finds"),
         (["--precise"], "cannot promise what it finds"),
@@ -217,34 +213,56 @@ def test_what_a_file_cannot_answer_is_refused(here: Path) -> None:
         (["--numenv", "7"], "no such cell"),
     ]:
         done = against(path, *words)
-        assert (done.exit_code, told in done.stderr) == (2, True), (words, done.output)
+        assert (done.exit_code, said in done.stderr) == (2, True), (words, done.output)
     assert not Path("results").exists()
 
 
 # ---------------------------------------------------------------- the comparison (pure)
 
 
-def gauges(rate: int, kernel: int = 1000, count: int = 6) -> list[Gauge]:
-    """Steps a slice of the cell and of the kernel, a process each; they differ a little."""
-    return [
-        Gauge(
-            gauge_id=f"g{k}", cell=make_cell(), number=k, seed=k, turns=[0, 1, 1, 0],
-            started_utc="2026-01-01T00:00:00Z", fingerprint="f", worker="w",
-            kernel=Side(runtime="", measured=make_windows([kernel] * 4)),
-            measured=Side(runtime="", measured=make_windows([rate + k] * 4)),
+def baseline(
+    rate: int, kernel: int = 1000, count: int = 6, slices: Windows | None = None
+) -> list[Stored]:
+    """A plan and its pairs, one per process. ``rate`` and ``kernel`` are steps per slice of the
+    cell and of the kernel; the cell's processes differ a little."""
+    plan = pairs_plan([CELL], experiment="baseline", plan_id=f"baseline-{rate}")
+    made = [
+        measured_pair(
+            CELL,
+            slices or make_windows([rate + k] * 4),
+            make_windows([kernel] * 4),
+            round=k,
+            plan_id=plan.plan_id,
         )
         for k in range(count)
-    ]  # fmt: skip
+    ]
+    return [plan, *made]
 
 
-def runs(rate: int, count: int = 6, **given: Any) -> list[Any]:
-    return [make_run(steps=[rate + k] * 4, **given) for k in range(count)]
+def pairs(rate: int, kernel: int = 1000) -> list[BlockRecord]:
+    return [each for each in baseline(rate, kernel) if isinstance(each, BlockRecord)]
 
 
-def test_beside_the_kernel_a_slower_machine_is_no_slower_code() -> None:
-    (then,) = stored(gauges(5000))
-    assert compared(gauges(4000, kernel=800), then, Rule()).verdict == "PASS"
-    assert compared(gauges(4500), then, Rule()).verdict == "REGRESSION"
+def runs(
+    rate: int, count: int = 6, *, quick: bool = False, cell: Cell = CELL, **given: Any
+) -> list[Stored]:
+    """A plan of ``run`` and its blocks."""
+    plan = run_plan([cell], quick=quick, **given)
+    made = [
+        make_pair(
+            make_trial(cell=cell, measured=make_windows([rate + k] * 4)),
+            round=k,
+            plan_id=plan.plan_id,
+        )
+        for k in range(count)
+    ]
+    return [plan, *made]
+
+
+def test_beside_the_kernel_a_slower_machine_is_not_slower_code() -> None:
+    (then,) = stored(baseline(5000))
+    assert compared(pairs(4000, kernel=800), then, Rule()).verdict == "PASS"
+    assert compared(pairs(4500), then, Rule()).verdict == "REGRESSION"
 
 
 @pytest.mark.parametrize(
@@ -254,9 +272,9 @@ def test_beside_the_kernel_a_slower_machine_is_no_slower_code() -> None:
 def test_of_rates_alone_a_drift_is_granted(now: int, verdict: str) -> None:
     (then,) = stored(runs(5000))
     assert not then.beside_kernel
-    # The kernel of today says nothing of the day on which there was none.
+    # The kernel of today says nothing about a day on which none was measured.
     for kernel in (500, 1000):
-        assert compared(gauges(now, kernel=kernel), then, Rule()).verdict == verdict
+        assert compared(pairs(now, kernel=kernel), then, Rule()).verdict == verdict
 
 
 def test_the_drift_is_granted_on_top_of_margin_and_tolerance() -> None:
@@ -266,15 +284,16 @@ def test_the_drift_is_granted_on_top_of_margin_and_tolerance() -> None:
     assert rule.margin < rule.tolerance
 
 
-def test_of_a_cell_its_newest_whole_measurement_counts_and_gauges_before_runs() -> None:
+def test_the_newest_measurement_of_a_cell_counts_and_pairs_come_before_runs() -> None:
     old, new = runs(5000, plan_id="old"), runs(6000, plan_id="new")
     (then,) = stored([*old, *new])
     assert then.rates == pytest.approx([math.log((6000 + k) * 4) for k in range(6)])
-    (both,) = stored([*old, *gauges(5000)])
+    (both,) = stored([*old, *baseline(5000)])
     assert both.beside_kernel
     assert stored(runs(5000, count=4)) == []
-    still = Side(runtime="", measured=make_windows([5000] * 4, ns=0))
-    assert stored([msgspec.structs.replace(each, measured=still) for each in gauges(5000)]) == []
+    assert stored(baseline(5000, slices=make_windows([5000] * 4, ns=0))) == []
     assert stored(runs(5000, quick=True)) == []
-    moved = [msgspec.structs.replace(each, cell=make_cell(machine="x")) for each in runs(5000, 3)]
-    assert len(stored([*runs(5000, 3), *moved])) == 1  # whatever the profile is called
+    # Whatever the profile is called.
+    one, moved = runs(5000, 3), runs(5000, 3, cell=make_cell(machine="x"))
+    (joined,) = stored([*one, *moved[1:]])
+    assert len(joined.rates) == 6

@@ -10,22 +10,25 @@ from pathlib import Path
 import pytest
 
 from envbench.backends import get
-from envbench.check import arms
-from envbench.check.arms import Source
-from envbench.check.git_tree import WORKING_TREE, checked_out, untracked
-from envbench.check.local_copies import kept_copy
 from envbench.errors import UsageError
+from envbench.experiments.arms import sources
+from envbench.experiments.arms.git_tree import WORKING_TREE, checked_out, untracked
+from envbench.experiments.arms.local_copies import kept_copy
+from envbench.experiments.arms.sources import Source
+from envbench.experiments.cells import Target, make_cell
 
 slow = pytest.mark.slow
 
 
-def test_requirements_take_the_place_of_those_of_their_name() -> None:
-    made = arms._without(get("for-loop"), ["ale_py==0.11"])
+def test_requirements_replace_those_of_the_same_name() -> None:
+    made = sources._without(get("for-loop"), "atari", "step", ["ale_py==0.11"])
     assert not [each for each in made.requirements if each.startswith("ale-py==")]
     assert [each for each in made.requirements if each.startswith("gymnasium==")]
     theirs = get("sample-factory")
-    rest = arms._without(theirs, ["/wheels/sample_factory-3.0-py3-none-any.whl"])
-    assert len(rest.requirements) == len(theirs.requirements) - 1
+    rest = sources._without(
+        theirs, "atari", "step", ["/wheels/sample_factory-3.0-py3-none-any.whl"]
+    )
+    assert len(rest.requirements) == len(theirs.requirements_of("atari", "step")) - 1
 
 
 @pytest.fixture
@@ -50,7 +53,7 @@ def git(*words: str) -> None:
     subprocess.run(["git", *named, *words], check=True, capture_output=True)
 
 
-def test_a_ref_is_the_projects_tree_at_that_commit(repository: Path) -> None:
+def test_a_ref_is_the_tree_of_the_project_at_that_commit(repository: Path) -> None:
     trees = [checked_out(ref, "--baseline-ref") for ref in ("main~1", "main", WORKING_TREE)]
     versions = [(tree / "pyproject.toml").read_text().split('"')[3] for tree in trees]
     assert versions == ["1", "2", "3"]
@@ -86,7 +89,7 @@ def test_a_project_below_the_top_is_that_project(
     monkeypatch.chdir("two")
     tree = checked_out("main", "--baseline-ref")
     assert 'name = "two"' in (tree / "pyproject.toml").read_text()
-    assert arms._name(str(tree)) == "two"
+    assert sources._name(str(tree)) == "two"
     monkeypatch.chdir("../empty")
     with pytest.raises(UsageError, match="nothing to install"):
         checked_out("main", "--baseline-ref")
@@ -109,12 +112,12 @@ def test_submodules_and_shallow_clones_are_checked_out_too(
     monkeypatch.chdir(clone)
     monkeypatch.setenv("ENVBENCH_CACHE", str(tmp_path / "other cache"))
     assert (checked_out("HEAD", "--baseline-ref") / "pyproject.toml").is_file()
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as refused:
         checked_out("HEAD~1", "--baseline-ref")
-    assert "fetch-depth: 0" in told.value.hint
+    assert "fetch-depth: 0" in refused.value.hint
 
 
-def test_a_wheel_or_a_folder_is_what_is_in_it(
+def test_a_wheel_or_a_folder_is_identified_by_its_content(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ENVBENCH_CACHE", str(tmp_path / "cache"))
@@ -135,10 +138,10 @@ def test_a_wheel_or_a_folder_is_what_is_in_it(
     assert not (first / "pkg" / "__pycache__").exists()
     (project / "pkg" / "__init__.py").write_text("a = 2")
     assert (kept_copy(project) / "pkg" / "__init__.py").read_text() == "a = 2"
-    assert arms._kept("envpool==1.2.4") == "envpool==1.2.4"
+    assert sources._kept("envpool==1.2.4") == "envpool==1.2.4"
     for path in (str(wheel), str(project)):  # a whole path is no bad requirement
-        arms.look_at("candidate", Source(requirements=[path]))
-        assert arms._kept(path) == str(kept_copy(Path(path)))
+        sources.refuse_impossible("candidate", Source(requirements=[path]))
+        assert sources._kept(path) == str(kept_copy(Path(path)))
 
 
 @slow
@@ -150,31 +153,33 @@ def test_an_arm_has_what_was_asked_for_over_the_versions_that_are_here(repositor
     git("commit", "--quiet", "-m", "a module")
     Path("mine.py").write_text("pace = 2\n")
     said: list[str] = []
+    loop = get("for-loop")
+    target = Target(cell=make_cell("m", "gym", "CartPole-v1", loop, 2, {}), backend=loop)
     kept = [
-        arms.keep(name, Source(ref=ref))
+        sources.keep(name, Source(ref=ref))
         for name, ref in (("baseline", "main"), ("candidate", WORKING_TREE))
     ]
     Path("mine.py").write_text("pace = 3\n")  # an edit while a check runs
-    made = [arms.make(each, get("for-loop"), said.append) for each in kept]
+    made = [sources.make(each, target, said.append) for each in kept]
     code = (
         "import gymnasium, mine, sys; "
         "print(gymnasium.__version__, mine.pace, *sys.version_info[:3])"
     )
-    told = [
+    answers = [
         subprocess.run(
             [arm.python, "-I", "-c", code], capture_output=True, text=True
         ).stdout.split()
         for arm in made
     ]
     here = [str(part) for part in sys.version_info[:3]]
-    assert [each[1:] for each in told] == [["1", *here], ["2", *here]]  # this very Python
-    assert {each[0].split(".")[0] + each[0].split(".")[1] for each in told} <= {"10", "11", "12"}
+    assert [each[1:] for each in answers] == [["1", *here], ["2", *here]]  # this very Python
+    assert {each[0].split(".")[0] + each[0].split(".")[1] for each in answers} <= {"10", "11", "12"}
     Path("mine.py").write_text("pace = 2\n")
-    again = arms.keep("candidate", Source(ref=WORKING_TREE))
-    assert arms.make(again, get("for-loop"), said.append).python == made[1].python
+    again = sources.keep("candidate", Source(ref=WORKING_TREE))
+    assert sources.make(again, target, said.append).python == made[1].python
 
 
-def test_sources_are_told_as_they_were_asked_for() -> None:
+def test_a_source_is_shown_as_it_was_asked_for() -> None:
     assert str(Source()) == "the current interpreter"
     assert str(Source(ref=WORKING_TREE)) == "the working tree"
     assert str(Source(requirements=["a==1", "b"])) == "a==1, b"

@@ -1,312 +1,347 @@
-"""How a check makes its pairs: fresh, paired, in random order, exchanged, and after a stop.
+"""How a check chooses its pairs: fresh, in random order, exchanged in stage two, and after a stop.
 
-Two made-up workers stand in for real ones, whose pace and orders are known.
+``next`` and ``conclude`` are pure, so made-up workers replace real ones.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from made_records import make_cell, make_failure, make_windows
+from hypothesis import given
+from hypothesis import strategies as st
+from made_pairs import CELLS, PACKAGES, Workers, carry_out, pairs_plan
+from made_records import make_cell, make_failure
 
-from envbench import store
-from envbench.check import checking, resuming
-from envbench.check.checking import Checker, is_complete
-from envbench.check.pairing import Arm
-from envbench.check.resuming import Unfinished, differences, unfinished
-from envbench.errors import Interrupted
-from envbench.model import ArmFact, Cell, Check, Job, Pair, RuntimeFact, Times, digest
-from envbench.process.execute import Reply
+from envbench.backends import get
+from envbench.experiments import pairs, resume
+from envbench.experiments.campaign import STAMP, Experiment
+from envbench.experiments.check.experiment import CheckExperiment, remaining
+from envbench.experiments.noise import NoiseExperiment
+from envbench.experiments.preflight import Arm
+from envbench.experiments.resume import Recorded, differences, edited_since, find
+from envbench.model import Arm as ArmFact
+from envbench.model import Behaviour, Block, BlockRecord, PairsDesign, Plan
+from envbench.results import store
 
-CELLS = [make_cell("for-loop", 2, machine="m"), make_cell("for-loop", 4, machine="m")]
-MS = 1_000_000
-PACKAGES = RuntimeFact(
-    hash=digest(("3.11", "CPython", {})), python="3.11", implementation="CPython", packages={}
-)
-
-
-def make_check(**given: Any) -> Check:
-    values: dict[str, Any] = {
-        "check_id": "c", "cells": CELLS, "pairs": 8, "blocks": 2, "slice_s": 0.25, "margin": 0.01,
-        "tolerance": 0.05, "cost_tolerance": 0.25, "false_alarm": 0.001, "seed": 3,
-        "baseline": ArmFact(source="old", worker="w"), "fingerprint": "f",
-        "candidate": ArmFact(source="new", worker="w"), "command": ["envbench", "check"],
-        "started_utc": "2026-01-01T00-00-00Z", "envbench_version": "0",
-    }  # fmt: skip
-    return Check(**{**values, **given})
+CHECK = CheckExperiment()
 
 
-class Told:
-    """Counts what a person would see."""
-
-    def __init__(self) -> None:
-        self.total = 0
-        self.alarms: list[tuple[Cell, int]] = []
-
-    def started(self, pairs: int) -> None:
-        self.total = pairs
-
-    def pair_ended(self, pair: Pair) -> None: ...
-
-    def alarm(self, cell: Cell, pairs: int) -> None:
-        self.alarms.append((cell, pairs))
+def verdicts(plan: Plan, done: list[BlockRecord]) -> list[str]:
+    return [each.verdict for each in CHECK.conclude(plan, done, {})]
 
 
-class Workers:
-    """Made-up workers; those of the candidate take ``slower`` times as long. ``ends`` after so
-    many pairs, as Ctrl-C would."""
-
-    def __init__(self, slower: float = 1.0, ends: int | None = None) -> None:
-        self.slower = slower
-        self.ends = ends
-        self.pairs: list[tuple[tuple[Job, Job], tuple[Arm, Arm], Sequence[int]]] = []
-
-    def __call__(
-        self, jobs: tuple[Job, Job], arms: tuple[Arm, Arm], turns: Sequence[int], **_: object
-    ) -> tuple[Reply, Reply]:
-        if len(self.pairs) == self.ends:
-            raise Interrupted(130)
-        self.pairs.append((jobs, arms, list(turns)))
-        # The machine is now slow, now fast, by a factor of four: both meet it.
-        weather = 1 + 3 * (len(self.pairs) % 2) + len(self.pairs) / 1e4
-        first, second = (self._reply(arm, weather) for arm in arms)
-        return first, second
-
-    def _reply(self, arm: Arm, weather: float) -> Reply:
-        slower = self.slower if arm.name == "candidate" else 1.0
-        wobble = 1 + (len(self.pairs) % 3) / 2000 if arm.name == "candidate" else 1.0
-        ns = int(100 * MS * weather * slower * wobble)
-        times = Times(import_ns=MS, build_ns=MS, first_step_ns=MS, warmup_ns=MS, measured_ns=MS)
-        return Reply(
-            ok=True, python=PACKAGES.python, implementation=PACKAGES.implementation,
-            times=times, measured=make_windows([1000] * 4, ns=ns),
-        )  # fmt: skip
-
-
-def checker(
-    folder: Path, workers: Workers, monkeypatch: pytest.MonkeyPatch, pairs: Sequence[Pair] = ()
-) -> Checker:
-    monkeypatch.setattr(checking, "step_in_turn", workers)
-    arms = tuple(Arm(name=n, python=n, environment={}) for n in ("baseline", "candidate"))
-    sides = {"for-loop": (arms[0], arms[1])}
-    return Checker(make_check(), sides, folder / "check.jsonl", Told(), pairs)
-
-
-def test_both_of_a_pair_do_the_same_on_one_core_and_every_pair_is_fresh(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    workers = Workers(slower=1.2)
-    checker(tmp_path, workers, monkeypatch).carry_out()
-    assert len(workers.pairs) == 2 * 2 * 8  # cells, stages, pairs
-    for (ours, theirs), _, _ in workers.pairs:
-        assert ours == theirs  # seed, actions, cores
+def test_both_of_a_pair_do_the_same_on_one_core_and_every_pair_is_fresh() -> None:
+    plan, workers = pairs_plan(cores=[2, 3, 5]), Workers(slower=1.2)
+    carry_out(CHECK, plan, workers)
+    assert len(workers.blocks) == 2 * 2 * 8  # cells, stages, pairs
+    for block in workers.blocks:
+        ours, theirs = block.trials
+        assert ours == msgspec.structs.replace(theirs, arm=ours.arm)  # seed, protocol, cores
+        assert {ours.arm, theirs.arm} == {"baseline", "candidate"}
+        assert block.programme.equal_calls
     for cell in CELLS:
-        jobs = [jobs[0] for jobs, _, _ in workers.pairs if jobs[0].numenv == cell.numenv]
-        assert len({job.seed for job in jobs}) == 16  # stage two has none of stage one's
-        assert len({job.run_id for job in jobs}) == 16
-    cores = {tuple(jobs[0].cpus) for jobs, _, _ in workers.pairs}
-    assert cores == {(core,) for core in os.sched_getaffinity(0)}
+        seeds = [block.trials[0].seed for block in workers.blocks if block.trials[0].cell == cell]
+        assert len(set(seeds)) == len(seeds) == 16  # stage two has none of stage one's
+    for cell in CELLS:
+        cores = [block.trials[0].cpus for block in workers.blocks if block.trials[0].cell == cell]
+        assert cores == [[(2, 3, 5)[number % 3]] for number in [*range(8), *range(8)]]
 
 
-def test_only_what_starts_in_one_thread_starts_on_a_core_each(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(checking, "quota_cpus", lambda: None)
-    several = len(os.sched_getaffinity(0)) > 1
-    for backend, at_once in [("for-loop", False), ("subprocess", False), ("brax", False),
-                             ("envpool-sync", several)]:  # fmt: skip
-        assert checking.starts_at_once(make_cell(backend, 4)) is at_once
-    monkeypatch.setattr(checking, "quota_cpus", lambda: 1.5)
-    assert not checking.starts_at_once(make_cell("envpool-sync", 4))
+@pytest.mark.parametrize(("backend", "cores"), [("for-loop", 1), ("subprocess", 0),
+                                                ("envpool-sync", 0), ("brax", 0)])  # fmt: skip
+def test_only_what_steps_in_one_thread_keeps_to_one_core(backend: str, cores: int) -> None:
+    plan = pairs_plan([make_cell(backend, 4)], cores=[4, 5])
+    block = CHECK.next(plan, [])
+    assert block is not None
+    assert {len(trial.cpus) for trial in block.trials} == {cores}
 
 
-def test_the_machines_weather_cancels_out_within_a_pair(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for found in checker(tmp_path, Workers(), monkeypatch).carry_out():
+def test_only_what_starts_in_one_thread_starts_on_a_core_each() -> None:
+    def start(backend: str, **given: Any) -> str:
+        plan = pairs_plan([make_cell(backend, 4)], **given)
+        block = CHECK.next(plan, [])
+        assert block is not None
+        return block.programme.start
+
+    for backend in ("for-loop", "subprocess", "brax", "envpool-numa"):
+        assert start(backend, cores=[0, 1], quota=None) == "in turns"
+    assert start("envpool-sync", cores=[0, 1], quota=None) == "at once"
+    assert start("envpool-sync", cores=[0, 1], quota=2.0) == "at once"
+    assert start("envpool-sync", cores=[0, 1], quota=1.5) == "in turns"
+    assert start("envpool-sync", cores=[0], quota=None) == "in turns"
+    assert start("envpool-sync", cores=[], quota=None) == "in turns"
+
+
+def test_the_machines_noise_cancels_out_within_a_pair() -> None:
+    plan = pairs_plan()
+    for found in CHECK.conclude(plan, carry_out(CHECK, plan, Workers()), {}):
         assert found.verdict == "PASS"
         assert found.stages[0]["steps"].spread < 0.001
 
 
-def test_an_alarm_is_tried_again_with_the_arms_exchanged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    workers = Workers(slower=1.2)
-    made = checker(tmp_path, workers, monkeypatch)
-    found = made.carry_out()
-    assert [each.verdict for each in found] == ["REGRESSION"] * 2
-    leads = [arms[0].name for _, arms, _ in workers.pairs]
-    assert leads == ["baseline"] * 16 + ["candidate"] * 16
-    assert isinstance(made.listener, Told)
-    assert made.listener.alarms == [(cell, 8) for cell in CELLS]
-    # Its record still says whose slice it was, 0 the baseline's.
-    for pair, (_, arms, turns) in zip(made.pairs, workers.pairs, strict=True):
-        exchanged = arms[0].name == "candidate"
-        assert pair.turns == ([1 - side for side in turns] if exchanged else turns)
-        assert pair.candidate.measured.ns > pair.baseline.measured.ns
+def test_an_alarm_is_tried_again_with_the_arms_exchanged() -> None:
+    plan, workers = pairs_plan(), Workers(slower=1.2)
+    done = carry_out(CHECK, plan, workers)
+    assert verdicts(plan, done) == ["REGRESSION"] * 2
+    # The first trial sets the pace.
+    firsts = [(block.stage, block.trials[0].arm) for block in workers.blocks]
+    assert firsts == [(1, "baseline")] * 16 + [(2, "candidate")] * 16
+    for record in done:
+        ours, theirs = (pairs.side(record, arm) for arm in ("baseline", "candidate"))
+        assert theirs.measured.ns > ours.measured.ns
 
 
-def test_an_alarm_that_only_the_first_stage_saw_is_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_cells_with_an_alarm_are_tried_again() -> None:
+    class OneSlower(Workers):
+        def _trial(self, trial: Any, *more: Any) -> Any:
+            self.slower = 1.2 if trial.cell == CELLS[1] else 1.0
+            return super()._trial(trial, *more)
+
+    plan, workers = pairs_plan(), OneSlower()
+    done = carry_out(CHECK, plan, workers)
+    assert {block.trials[0].cell.key for block in workers.blocks if block.stage == 2} == {
+        CELLS[1].key
+    }
+    assert len(workers.blocks) == 16 + 8
+    assert verdicts(plan, done) == ["PASS", "REGRESSION"]
+
+
+def test_an_alarm_that_only_the_first_stage_saw_does_not_count() -> None:
     class Passing(Workers):
-        def __call__(self, *asked: Any, **more: Any) -> tuple[Reply, Reply]:
-            self.slower = 1.2 if len(self.pairs) < 16 else 1.0
-            return super().__call__(*asked, **more)
+        def __call__(self, plan: Plan, block: Block) -> BlockRecord:
+            self.slower = 1.2 if block.stage == 1 else 1.0
+            return super().__call__(plan, block)
 
-    found = checker(tmp_path, Passing(), monkeypatch).carry_out()
+    plan = pairs_plan()
+    found = CHECK.conclude(plan, carry_out(CHECK, plan, Passing()), {})
     assert [(each.verdict, len(each.stages)) for each in found] == [("PASS", 2)] * 2
 
 
-def test_rounds_and_turns_are_in_random_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    workers = Workers()
-    checker(tmp_path, workers, monkeypatch).carry_out()
-    firsts = [jobs[0].numenv for jobs, _, _ in workers.pairs[::2]]
-    assert set(firsts) == {2, 4}  # now the one cell begins a round, now the other
-    assert {turns[0] for _, _, turns in workers.pairs} == {0, 1}
-    blocks = [tuple(t[k : k + 4]) for _, _, t in workers.pairs for k in range(0, len(t), 4)]
-    assert set(blocks) == {(0, 1, 1, 0), (1, 0, 0, 1)}
-    assert 0.25 < blocks.count((0, 1, 1, 0)) / len(blocks) < 0.75
+def test_rounds_and_turns_are_in_random_order() -> None:
+    plan, workers = pairs_plan(), Workers(slower=1.2)
+    carry_out(CHECK, plan, workers)
+    for stage in (1, 2):
+        rounds = [block.round for block in workers.blocks if block.stage == stage]
+        assert rounds == sorted([*range(8), *range(8)])  # every cell one pair per round
+    firsts = [block.trials[0].cell.numenv for block in workers.blocks[::2]]
+    assert set(firsts) == {2, 4}  # now one cell begins a round, now the other
+    turns = [block.programme.turns for block in workers.blocks]
+    assert {each[0] for each in turns} == {0, 1}
+    quads = [tuple(each[k : k + 4]) for each in turns for k in range(0, len(each), 4)]
+    assert set(quads) == {(0, 1, 1, 0), (1, 0, 0, 1)}
+    assert 0.25 < quads.count((0, 1, 1, 0)) / len(quads) < 0.75
+
+
+def test_a_pair_makes_resets_after_its_steps() -> None:
+    block = CHECK.next(pairs_plan(), [])
+    assert block is not None
+    assert block.programme.reset_turns == block.programme.turns[: pairs.RESET_SLICES]
+    assert block.programme.lead_in_s == 0.0
+
+
+# ---------------------------------------------------------------- fixed sizes, and no peeking
+
+
+@pytest.mark.parametrize("slower", [0.5, 1.0, 1.02, 3.0])
+def test_the_number_of_pairs_does_not_depend_on_what_they_show(slower: float) -> None:
+    plan, workers = pairs_plan(), Workers(slower)
+    done = carry_out(CHECK, plan, workers)
+    alarmed = slower > 1.01
+    assert len(done) == (32 if alarmed else 16)
+    seconds = [index for index, block in enumerate(workers.blocks) if block.stage == 2]
+    assert seconds == ([*range(16, 32)] if alarmed else [])
+
+
+def test_stage_two_waits_until_every_cell_has_its_first_stage() -> None:
+    plan = pairs_plan()
+    done = carry_out(CHECK, plan, Workers(slower=1.2), most=16)
+    own = [each for each in done if pairs.cell_of(each) == CELLS[0]]
+    assert len(own) == 8  # one cell is complete, with an alarm; the other has no pair yet
+    block = CHECK.next(plan, own)
+    assert block is not None
+    assert (block.stage, block.trials[0].cell) == (1, CELLS[1])
+    assert {stage for stage, _, _ in remaining(plan, own)} == {1}
+    assert {stage for stage, _, _ in remaining(plan, done)} == {2}
+
+
+def test_before_a_stage_is_complete_no_verdict_ends_it() -> None:
+    plan = pairs_plan()
+    for made in range(16):
+        done = carry_out(CHECK, plan, Workers(slower=5.0), most=made)
+        assert CHECK.left(plan, done) == 16 - made
+        assert CHECK.next(plan, done).stage == 1  # type: ignore[union-attr]
+        found = CHECK.conclude(plan, done, {})  # of a check that was stopped there
+        own = [[pairs.cell_of(each) for each in done].count(cell) for cell in CELLS]
+        assert [bool(each.stages) for each in found] == [count == 8 for count in own]
+        assert {each.verdict for each in found} == {"INCONCLUSIVE"}
 
 
 # ---------------------------------------------------------------- after a stop
 
 
-@pytest.mark.parametrize("slower", [1.0, 1.2])
-@pytest.mark.parametrize("ends", [0, 1, 7, 15, 16, 17, 30])
-def test_a_check_that_was_stopped_makes_what_it_lacks_and_no_pair_twice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slower: float, ends: int
+def identity(done: list[BlockRecord]) -> list[tuple[Any, ...]]:
+    return [
+        (each.stage, each.round, each.turns, [(t.arm, t.cell.key, t.seed, t.cpus) for t in
+                                              each.trials])
+        for each in done
+    ]  # fmt: skip
+
+
+WHOLE = {
+    slower: carry_out(CHECK, pairs_plan(), Workers(slower)) for slower in (1.0, 1.2)
+}  # the pairs of a check that was never stopped
+
+
+@given(slower=st.sampled_from([1.0, 1.2]), made=st.integers(0, 32), chance=st.randoms())
+def test_any_part_of_the_records_leads_to_the_same_whole(
+    slower: float, made: int, chance: Any
 ) -> None:
-    whole = checker(tmp_path / "whole", Workers(slower), monkeypatch)
-    (tmp_path / "whole").mkdir()
-    verdicts = whole.carry_out()
-    assert is_complete(whole.check, whole.pairs)
-    if ends >= len(whole.pairs):
-        return
-    stopped = checker(tmp_path, Workers(slower, ends), monkeypatch)
-    with pytest.raises(Interrupted):
-        stopped.carry_out()
-    assert len(stopped.pairs) == ends
-    assert not is_complete(stopped.check, stopped.pairs)
+    plan, whole = pairs_plan(), WHOLE[slower]
+    before = whole[:made]
     rest = Workers(slower)
-    resumed = checker(tmp_path, rest, monkeypatch, stopped.pairs)
-    again = resumed.carry_out()
-    assert len(rest.pairs) == len(whole.pairs) - ends
-
-    def identity(pairs: list[Pair]) -> list[tuple[int, int, str, int, list[int]]]:
-        return [(p.stage, p.number, p.cell.key, p.seed, p.turns) for p in pairs]
-
-    assert identity(resumed.pairs) == identity(whole.pairs)
-    assert [each.verdict for each in again] == [each.verdict for each in verdicts]
-
-
-def test_a_broken_cell_is_complete_and_is_not_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Dying(Workers):
-        def _reply(self, arm: Arm, weather: float) -> Reply:
-            return Reply(ok=False, failure=make_failure())
-
-    workers = Dying()
-    made = checker(tmp_path, workers, monkeypatch)
-    assert {each.verdict for each in made.carry_out()} == {"BROKEN"}
-    assert len(workers.pairs) == 2
-    assert is_complete(made.check, made.pairs)
+    done = carry_out(CHECK, plan, rest, before)
+    assert len(rest.blocks) == len(whole) - len(before)  # no pair is made twice
+    assert identity(done) == identity(whole)
+    assert CHECK.conclude(plan, done, {}) == CHECK.conclude(plan, whole, {})
+    # The order in which the records are read makes no difference to what comes next.
+    mixed = chance.sample(before, len(before))
+    assert CHECK.next(plan, mixed) == CHECK.next(plan, before)
+    assert CHECK.left(plan, mixed) == CHECK.left(plan, before)
 
 
-def stored(folder: Path, monkeypatch: pytest.MonkeyPatch, ends: int | None, **given: Any) -> Path:
-    """A results folder with a check in it that was stopped after so many pairs."""
-    path = folder / "m" / "2026-01-01T00-00-00Z.jsonl"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    store.append(path, make_check(**given))
-    made = checker(folder, Workers(ends=ends), monkeypatch)
-    made.path = path
-    with contextlib.suppress(Interrupted):
-        made.carry_out()
+@given(slower=st.sampled_from([1.0, 1.2]), made=st.integers(0, 32))
+def test_next_and_conclude_are_pure(slower: float, made: int) -> None:
+    plan, done = pairs_plan(), WHOLE[slower][:made]
+    frozen = msgspec.json.encode([plan, done])
+    first = CHECK.next(plan, done)
+    assert CHECK.conclude(plan, done, {}) == CHECK.conclude(plan, done, {})
+    assert CHECK.next(plan, done) == CheckExperiment().next(plan, done) == first
+    assert msgspec.json.encode([plan, done]) == frozen
+
+
+def test_a_broken_cell_is_complete_and_is_not_tried_again() -> None:
+    plan, workers = pairs_plan(), Workers(failing=make_failure())
+    done = carry_out(CHECK, plan, workers)
+    assert verdicts(plan, done) == ["BROKEN"] * 2
+    assert len(workers.blocks) == 2
+    assert CHECK.left(plan, done) == 0
+
+
+def test_the_other_cells_go_on_when_one_is_broken() -> None:
+    class OneFails(Workers):
+        def _trial(self, trial: Any, *more: Any) -> Any:
+            self.failing = make_failure() if trial.cell == CELLS[0] else None
+            return super()._trial(trial, *more)
+
+    plan, workers = pairs_plan(), OneFails(slower=1.2)
+    assert verdicts(plan, carry_out(CHECK, plan, workers)) == ["BROKEN", "REGRESSION"]
+    assert len(workers.blocks) == 1 + 16
+
+
+# ---------------------------------------------------------------- the plan to resume
+
+
+def stored(folder: Path, plan: Plan, most: int = 10_000) -> Path:
+    """A results file of a check that was stopped after so many pairs."""
+    path = store.new_file(folder, "m", plan.started_utc)
+    for record in [PACKAGES, plan, *carry_out(CHECK, plan, Workers(), most=most)]:
+        store.append(path, record)
     return path
 
 
-def test_an_unfinished_check_is_found_by_what_it_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = stored(tmp_path, monkeypatch, ends=5)
-    again = make_check(check_id="another", started_utc="2026-02-02T00-00-00Z", command=["x"])
+def unfinished(folder: Path, machine: str, plan: Plan) -> Recorded | None:
+    found = find(
+        resume.recorded(folder, machine), plan, CHECK, lambda old: differences(old.plan, plan)
+    )
+    return found.recorded if found and not found.changed else None
+
+
+def test_an_unfinished_check_is_found_by_what_it_asked_for(tmp_path: Path) -> None:
+    path = stored(tmp_path, pairs_plan(), most=5)
+    again = pairs_plan(plan_id="another", started_utc="2026-02-02T00-00-00Z", command=["x"])
     found = unfinished(tmp_path, "m", again)
     assert found is not None
-    assert (found.path, found.check.check_id, len(found.pairs)) == (path, "c", 5)
-    for other in ({"seed": 4}, {"margin": 0.02}, {"pairs": 9}, {"cells": CELLS[:1]}):
-        assert unfinished(tmp_path, "m", make_check(**other)) is None
-    newer = ArmFact(source="newer", worker="w")
-    assert unfinished(tmp_path, "m", make_check(candidate=newer)) is None
+    assert (found.path, found.plan.plan_id, len(found.done)) == (path, "plan", 5)
+    narrow = pairs_plan().design
+    assert isinstance(narrow, PairsDesign)
+    assert narrow.rule is not None
+    rule = msgspec.structs.replace(narrow.rule, margin=0.02)
+    for other in (
+        pairs_plan(seed=4),
+        pairs_plan(rule=rule),
+        pairs_plan(pairs=9),
+        pairs_plan(CELLS[:1]),
+        pairs_plan(spec="asked for something else"),
+    ):
+        assert unfinished(tmp_path, "m", other) is None
+    newer = [ArmFact(name="baseline", source="old"), ArmFact(name="candidate", source="newer")]
+    assert unfinished(tmp_path, "m", pairs_plan(arms=newer)) is None
     assert unfinished(tmp_path, "elsewhere", again) is None
 
 
-def test_a_finished_check_is_not_gone_on_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stored(tmp_path, monkeypatch, ends=None)
-    assert unfinished(tmp_path, "m", make_check()) is None
+def test_a_finished_check_is_measured_afresh(tmp_path: Path) -> None:
+    stored(tmp_path, pairs_plan())
+    assert unfinished(tmp_path, "m", pairs_plan(plan_id="another")) is None
 
 
-@pytest.fixture
-def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Unfinished:
-    """It began just after all that is on its arms' import path was written."""
-    now = time.strftime(resuming.campaign.STAMP, time.gmtime(time.time() + 30))
-    stored(tmp_path / "results", monkeypatch, ends=5, started_utc=now)
-    found = unfinished(tmp_path / "results", "m", make_check(started_utc=now))
-    assert found is not None
-    (tmp_path / "packages" / "mine").mkdir(parents=True)
-    module = tmp_path / "packages" / "mine" / "__init__.py"
-    module.write_text("")
-    os.utime(module, (time.time() - 3600,) * 2)
-    monkeypatch.setattr(resuming, "_import_path", lambda _: [str(tmp_path / "packages")])
-    return found
+def test_what_changed_since_is_named_and_nothing_is_mixed() -> None:
+    def changed(**given: Any) -> list[str]:
+        return differences(pairs_plan(), pairs_plan(plan_id="another", **given))
 
-
-def changed(old: Unfinished, runtime: str = PACKAGES.hash, **given: Any) -> str:
-    arms = tuple(Arm(name=n, python=n, environment={}) for n in ("baseline", "candidate"))
-    sides = {"for-loop": (arms[0], arms[1])}
-    runtimes = {"for-loop": (PACKAGES.hash, runtime)}
-    return "; ".join(differences(old, make_check(**given), sides, runtimes))
-
-
-def test_what_changed_since_is_told_and_nothing_is_mixed(old: Unfinished, tmp_path: Path) -> None:
-    assert changed(old) == ""
-    assert changed(old, fingerprint="g") == "the machine"
-    worker = ArmFact(source="new", worker="x")
-    assert changed(old, candidate=worker) == "the candidate's worker code"
-    moved = ArmFact(source="old", worker="w", place="another commit's")
-    assert changed(old, baseline=moved) == "the baseline is another"
-    assert changed(old, runtime="r") == "the packages or Python of the candidate"
+    old = pairs_plan()
+    baseline, candidate = old.arms
+    assert changed() == []
+    assert changed(fingerprint="g") == ["the machine"]
+    assert changed(cores=[0]) == ["the CPUs that may be used"]
+    code = {**old.code, "candidate/for-loop/atari/step/measure": "x"}
+    assert changed(code=code) == ["envbench's worker code of candidate/for-loop/atari/step"]
+    moved = msgspec.structs.replace(baseline, place="another commit's")
+    assert changed(arms=[moved, candidate]) == ["the baseline is another"]
+    runtimes = {**old.runtimes, "candidate/for-loop/atari/step": "r"}
+    assert changed(runtimes=runtimes) == ["the packages or Python of candidate/for-loop/atari/step"]
+    assert changed(pairs=9) == ["the number of pairs"]
 
 
 def test_code_that_was_edited_meanwhile_is_another_candidate(
-    old: Unfinished, tmp_path: Path
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = tmp_path / "packages" / "mine"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    os.utime(package / "__init__.py", (time.time() - 3600,) * 2)
+    monkeypatch.setattr(resume, "_import_path", lambda _: [str(tmp_path / "packages")])
+    # The plan began just after everything on its arms' import path was written.
+    plan = pairs_plan(started_utc=time.strftime(STAMP, time.gmtime(time.time() + 30)))
+    arms = [
+        Arm(name=name, backend=get("for-loop"), python=name) for name in ("baseline", "candidate")
+    ]
     for harmless in ("results.jsonl", "__pycache__/x.py", ".venv/y.py"):
         path = package / harmless
         path.parent.mkdir(exist_ok=True)
         path.write_text("")
         os.utime(path, (time.time() + 60,) * 2)
-    assert changed(old) == ""
+    assert edited_since(plan, arms) == []
     os.utime(package / "__init__.py", (time.time() + 60,) * 2)
-    assert str(package / "__init__.py") in changed(old)
+    assert edited_since(plan, arms) == [
+        f"{package / '__init__.py'}, which the {name} may import"
+        for name in ("baseline", "candidate")
+    ]
 
 
-def test_the_record_of_an_old_check_is_still_read(tmp_path: Path) -> None:
-    whole = msgspec.to_builtins(make_check())
-    for side in ("baseline", "candidate"):
-        del whole[side]["place"]
-    path = tmp_path / "old.jsonl"
-    path.write_bytes(msgspec.json.encode({"type": "check", **whole}) + b"\n")
-    assert [record for _, record in store.read(path).records] == [make_check()]
+def test_an_experiment_is_next_and_conclude_only() -> None:
+    """``doctor``'s own experiment goes through the same loop."""
+    plan = pairs_plan(CELLS[:1], pairs=6, experiment="noise", behaviour={"for-loop": Behaviour()})
+    noise: Experiment[Any] = NoiseExperiment()
+    workers = Workers()
+    done = carry_out(noise, plan, workers)
+    assert [block.round for block in workers.blocks] == [*range(6)]
+    assert {tuple(trial.arm for trial in block.trials) for block in workers.blocks} == {("a", "b")}
+    assert noise.left(plan, done) == 0
+    found = noise.conclude(plan, done, {})
+    assert found.stage.pairs == 6
+    assert noise.conclude(plan, done[:1], {}) is None

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import signal
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from made_pairs import CELLS, make_pair, make_trial, pairs_plan
 from place import Place
 
+from envbench.experiments.noise import NoiseExperiment
+from envbench.experiments.resume import Recorded, paused_too_long
 from envbench.machine import disturbance
+from envbench.model import BlockRecord
+from envbench.results import store
 
 
 def system(folder: Path, files: dict[str, str]) -> Path:
@@ -50,7 +57,7 @@ def test_settings_are_read_and_what_is_noisy_has_advice(
     assert all(bool(sign.advice) == (sign.state == "noisy") for sign in found)
 
 
-def test_the_load_is_looked_at_while_we_sleep() -> None:
+def test_the_load_is_measured_while_we_sleep() -> None:
     found = {sign.name: sign for sign in disturbance.load(0.2)}
     assert set(found) == {"other load", "steal", "throttling", "pressure"}
     assert all(
@@ -60,8 +67,9 @@ def test_the_load_is_looked_at_while_we_sleep() -> None:
 
 
 @pytest.mark.slow
-def test_it_says_what_a_check_can_see_here(place: Place) -> None:
-    done = place.run("doctor", "--json")
+def test_it_says_what_a_check_can_see_here(place: Place, tmp_path: Path) -> None:
+    environment = place.environment(ENVBENCH_CACHE=str(tmp_path / "cache"))
+    done = place.run("doctor", "--json", env=environment)
     assert done.code == 0, done.err
     assert [sign["name"] for sign in done.document["signs"]] == [
         "governor", "turbo", "SMT", "CPU quota", "other load", "steal", "throttling",
@@ -74,9 +82,56 @@ def test_it_says_what_a_check_can_see_here(place: Place) -> None:
     least, most = done.document["detectable_interval"]
     assert 0.01 < least < done.document["detectable"] < most < 1
     assert place.processes() == []
+    assert not place.results.exists()
 
 
-def test_a_virtual_machine_is_not_told_of_its_hosts_threads(tmp_path: Path) -> None:
+def records(cache: Path) -> list[BlockRecord]:
+    read = [store.read(path) for path in store.files(cache / "doctor")]
+    every = [record for reading in read for _, record in reading.records]
+    return [each for each in every if isinstance(each, BlockRecord) and not each.interrupted]
+
+
+def blocks_of(cache: Path) -> list[int]:
+    return [each.round for each in records(cache)]
+
+
+@pytest.mark.slow
+def test_it_resumes_within_ten_minutes(place: Place, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    environment = place.environment(ENVBENCH_CACHE=str(cache))
+    stopped = place.start("doctor", env=environment)
+    assert stopped.stderr is not None
+    for line in stopped.stderr:
+        if "[2/6]" in line:
+            break
+    stopped.send_signal(signal.SIGINT)
+    said = stopped.communicate(timeout=60)[1]
+    assert stopped.returncode == 130
+    assert "The same command resumes within ten minutes" in said
+    before = blocks_of(cache)
+    assert before[:2] == [0, 1]
+    resumed = place.run("doctor", env=environment)
+    assert resumed.code == 0, resumed.err
+    assert "Resuming" in resumed.err
+    assert blocks_of(cache) == [*range(6)]
+    assert place.processes() == []
+
+
+def test_another_hour_is_not_mixed_with_this_one() -> None:
+    plan = pairs_plan(CELLS[:1], pairs=6, experiment="noise")
+    done = [make_pair(make_trial("a"), make_trial("b"), started_utc=stamp(seconds_ago=700))]
+    old = Recorded(path=Path("x"), plan=plan, done=done)
+    assert NoiseExperiment().longest_pause_s == 600
+    assert paused_too_long(old, 600.0) == ["it was left for over 10 minutes"]
+    assert paused_too_long(old, 3600.0) == []
+    assert paused_too_long(old, None) == []
+
+
+def stamp(seconds_ago: float) -> str:
+    return (datetime.now(UTC) - timedelta(seconds=seconds_ago)).isoformat()
+
+
+def test_a_virtual_machine_has_no_advice_about_the_threads_of_its_host(tmp_path: Path) -> None:
     (tmp_path / "smt").mkdir()
     (tmp_path / "smt" / "active").write_text("0\n")
     (tmp_path / "cpuinfo").write_text("flags\t\t: fpu hypervisor lahf_lm\n")

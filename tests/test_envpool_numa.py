@@ -20,12 +20,13 @@ import pytest
 from interpreters import not_here
 
 from envbench import backends
-from envbench.campaign import WORKER_PATH
 from envbench.errors import UsageError
+from envbench.experiments.cells import make_cell, make_job
 from envbench.frames import frames_per_step
-from envbench.model import DEFAULT_TASK, Family, Job, Verify
-from envbench.plan import make_cell, order
-from envbench.process.execute import Reply, execute
+from envbench.model import DEFAULT_TASK, Family, Job, Trial, Verify
+from envbench.process.execute import execute
+from envbench.process.reply import Reply
+from envbench.process.worker_code import WORKER_PATH
 from envbench.testing import BackendContract
 
 CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
@@ -39,9 +40,11 @@ def two_cores() -> None:
 
 
 def job(name: str, family: Family, mode: Any = "measure", numenv: int = 4, **given: str) -> Job:
-    cell = make_cell("test", family, DEFAULT_TASK[family], backends.get(name), numenv, given)
+    backend = backends.get(name)
+    cell = make_cell("test", family, DEFAULT_TASK[family], backend, numenv, given)
     amount = Verify(lock_steps=30, audit_calls=400)
-    return order(cell, mode=mode, run_id=f"test-{uuid.uuid4().hex[:8]}", seed=3, verify=amount)
+    trial = Trial(cell=cell, mode=mode, seed=3, verify=amount)
+    return make_job(trial, backend.adapter, f"test-{uuid.uuid4().hex[:8]}")
 
 
 @pytest.mark.parametrize("nodes", ["0-", "0//1", "zero", "0-3;4-7", "/", "0-3/"])

@@ -15,16 +15,16 @@ from made_records import (
     make_refusal,
     make_run,
     measured_plan,
+    write,
 )
 from place import Place
 
-from envbench import store
+from envbench.results import store
 
 
 def put(place: Place, records: list) -> None:
     path = store.new_file(place.results, "laptop", "2025-11-20T10:00:00Z")
-    for record in records:
-        store.append(path, record)
+    write(path, records)
 
 
 def test_a_row_a_cell_with_its_interval_and_what_it_is(place: Place) -> None:
@@ -70,11 +70,12 @@ def test_a_run_and_a_cell_name_file_and_line_of_their_records(place: Place) -> N
     runs = pd.read_csv(io.StringIO(place.run("export", "--runs").out))
     assert len(runs) == 10
     for run, file, line in zip(runs["run"], runs["file"], runs["line"], strict=True):
-        assert line_of(place, file, line)["run_id"] == run
+        (trial,) = line_of(place, file, line)["trials"]
+        assert trial["trial_id"] == run
     cells = pd.read_csv(io.StringIO(place.run("export").out)).set_index("backend")
     (file, lines) = cells.loc["for-loop", "records"].split(":")
-    found = [line_of(place, file, int(line)) for line in lines.split(",")]
-    assert [run["run_id"] for run in found] == cells.loc["for-loop", "run_ids"].split()
+    found = [line_of(place, file, int(line))["trials"][0] for line in lines.split(",")]
+    assert [run["trial_id"] for run in found] == cells.loc["for-loop", "run_ids"].split()
     assert {run["cell"]["backend"] for run in found} == {"for-loop"}
 
 

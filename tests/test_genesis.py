@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from envbench import backends, testing
-from envbench.campaign import WORKER_PATH
 from envbench.ledger import differences
+from envbench.process.worker_code import WORKER_PATH
 from envbench.testing import BackendContract
 
 BACKEND = backends.get("genesis")

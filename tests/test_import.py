@@ -10,13 +10,13 @@ import pytest
 from click.testing import CliRunner, Result
 from made_records import measured_plan
 
-from envbench import store
 from envbench.cli import envbench
 from envbench.errors import UsageError
 from envbench.model import Published
 from envbench.published import COLUMNS, parse
 from envbench.report.existing import bare, split_row
 from envbench.report.selection import select
+from envbench.results import store
 
 ROOT = Path(__file__).parents[1]
 PUBLISHED = ROOT / "results" / "published" / "envpool.jsonl"

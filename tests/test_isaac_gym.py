@@ -16,7 +16,8 @@ from place import Place
 
 from envbench import backends, ledger
 from envbench.model import Verify
-from envbench.process.execute import Reply, execute
+from envbench.process.execute import execute
+from envbench.process.reply import Reply
 from envbench.testing import BackendContract
 
 pytestmark = pytest.mark.slow

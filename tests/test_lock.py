@@ -7,6 +7,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -142,13 +143,65 @@ def test_a_planted_link_is_not_followed(path: Path, tmp_path: Path) -> None:
     assert victim.read_text() == "precious"
 
 
-def test_a_place_that_cannot_be_used_is_told(tmp_path: Path) -> None:
-    with (
-        pytest.raises(StorageError, match="cannot be used") as raised,
-        lock.acquire(wait=False, path=tmp_path),
-    ):
-        pass
-    assert "ENVBENCH_LOCK_FILE" in raised.value.hint
+def refused(path: Path) -> StorageError:
+    """The error for a lock that cannot be used, whether or not one would wait for it."""
+    for wait in (False, True):
+        with pytest.raises(StorageError) as raised, lock.acquire(wait=wait, path=path):
+            pass
+        assert "another envbench" not in str(raised.value)
+        assert "ENVBENCH_LOCK_FILE" in raised.value.hint
+    return raised.value
+
+
+def test_a_folder_in_the_locks_place_is_an_error_with_the_reason(tmp_path: Path) -> None:
+    assert f"{tmp_path} cannot be opened: Is a directory." in str(refused(tmp_path))
+
+
+def test_a_missing_folder_is_an_error_and_is_not_created(tmp_path: Path) -> None:
+    error = refused(tmp_path / "missing" / "envbench.lock")
+    assert f"cannot be created: the folder {tmp_path / 'missing'} does not exist." in str(error)
+    assert error.hint.startswith("Create that folder")
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
+def test_a_folder_that_takes_no_new_file_is_an_error_not_a_held_lock() -> None:
+    """Even root cannot create a file in /proc: the system says that there is no such file."""
+    assert "/proc/x.lock cannot be created: No such file" in str(refused(Path("/proc/x.lock")))
+
+
+def test_a_name_that_is_too_long_is_an_error_with_the_reason(tmp_path: Path) -> None:
+    assert "cannot be created: File name too long" in str(refused(tmp_path / ("x" * 300)))
+
+
+@pytest.fixture
+def other_user() -> Iterator[None]:
+    """Root may write anywhere: be another user for a while."""
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    yield
+    if root:
+        os.seteuid(0)
+
+
+def test_a_folder_without_write_permission_is_an_error_not_a_held_lock(
+    other_user: None,
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o500)
+        error = refused(Path(folder) / "envbench.lock")
+        os.chmod(folder, 0o700)
+    assert "cannot be created: Permission denied" in str(error)
+
+
+def test_a_lock_file_that_is_deleted_while_it_is_held_is_made_anew(
+    held: subprocess.Popen[bytes], path: Path
+) -> None:
+    path.unlink()
+    with lock.acquire(wait=False, path=path), pytest.raises(LockHeld):  # noqa: SIM117
+        with lock.acquire(wait=False, path=path):
+            pass
 
 
 def test_the_place_is_one_for_the_machine_unless_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,8 +16,8 @@ from gymnasium import spaces
 from gymnasium.vector.utils import batch_space, iterate
 from interpreters import not_here
 
-from envbench.campaign import WORKER_PATH
 from envbench.model import Load, Protocol
+from envbench.process.worker_code import WORKER_PATH
 
 
 @pytest.fixture
@@ -141,6 +141,79 @@ def test_a_step_longer_than_a_window_is_a_window_of_its_own(
     assert made.warm_up() is True
     made.measure()
     assert made.measured.calls == [1, 1]
+
+
+# ---------------------------------------------------------------- slices by order
+
+
+def test_a_lead_in_is_recorded_with_the_warm_up_and_not_measured(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adapter = Clocked(worker, monkeypatch, lambda n: 1_000_000)
+    made = meter(worker, adapter)
+    made.first_step()
+    made.warm_up()
+    windows, steps = len(made.warmup.ns), made.total_steps
+    made.take_turns([("step", 20), ("lead", 5), ("step", 20), ("lead", 7), ("step", 20)])
+    assert made.measured.calls == [20, 20, 20]
+    assert made.measured.ns == [20_000_000] * 3
+    assert made.measured.start_ns == [0, 25_000_000, 52_000_000]
+    assert made.warmup.calls[windows:] == [5, 7]
+    assert made.warmup.ns[windows:] == [5_000_000, 7_000_000]
+    assert made.warmup.steps[windows:] == [2 * 5 - 1, 2 * 7 - 1]
+    assert made.total_steps == steps + 3 * (2 * 20 - 1) + 9 + 13
+    told = [(event["phase"], event["calls"]) for event in made.events[windows:]]
+    assert told == [("measure", 20), ("warmup", 5), ("measure", 20), ("warmup", 7), ("measure", 20)]
+
+
+def test_a_lead_in_starts_on_the_same_scale_as_the_rest_of_the_warm_up(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adapter = Clocked(worker, monkeypatch, lambda n: 1_000_000)
+    made = meter(worker, adapter)
+    made.warm_up()
+    began, warm = adapter.now - sum(made.warmup.ns), sum(made.warmup.ns)
+    adapter.now += 3_000_000  # another process has the machine
+    made.take_turns([("lead", 5), ("step", 20)])
+    assert made.warmup.start_ns[-1] == warm + 3_000_000
+    assert began + made.warmup.start_ns[-1] + made.warmup.ns[-1] == adapter.now - 20_000_000
+
+
+def test_a_disturbed_lead_in_leaves_the_slice_after_it_valid(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adapter = Clocked(worker, monkeypatch, lambda n: 1_000_000)
+    made = meter(worker, adapter)
+    made.warm_up()
+    windows = len(made.warmup.ns)
+    throttled = iter([{}, {"throttled_periods": 1}, {}, {}])  # before and after each slice
+    monkeypatch.setattr(made.sensors, "window", lambda: next(throttled))
+    made.take_turns([("lead", 5), ("step", 20)])
+    assert made.warmup.invalid == {str(windows): "throttled"}
+    assert made.measured.invalid == {}
+
+
+def test_an_order_to_reset_is_no_window_of_steps(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adapter = Clocked(worker, monkeypatch, lambda n: 1_000_000)
+    monkeypatch.setattr(adapter, "reset", lambda: 2, raising=False)
+    made = meter(worker, adapter)
+    made.take_turns([("reset", 3), ("step", 4)])
+    assert (made.resets.calls, made.resets.resets) == ([3], [6])
+    assert made.measured.calls == [4]
+
+
+@pytest.mark.parametrize("word", ["hop", "leads", ""])
+def test_an_unknown_order_is_refused_and_resets_nothing(
+    worker: Any, monkeypatch: pytest.MonkeyPatch, word: str
+) -> None:
+    adapter = Clocked(worker, monkeypatch, lambda n: 1_000_000)
+    made = meter(worker, adapter)
+    with pytest.raises(worker.measure.UnknownOrder, match=f"'{word} 3' is unknown"):
+        made.take_turns([("step", 4), (word, 3)])
+    assert made.measured.calls == [4]
+    assert (made.resets.calls, adapter.made) == ([], 4)
 
 
 # ---------------------------------------------------------------- what spoils a window

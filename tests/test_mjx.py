@@ -20,24 +20,30 @@ import numpy as np
 import pytest
 
 from envbench import backends, testing
-from envbench.campaign import WORKER_PATH
 from envbench.ledger import differences
-from envbench.process.execute import Reply
+from envbench.process.reply import Reply
+from envbench.process.worker_code import WORKER_PATH
 from envbench.testing import BackendContract
 
 BACKEND = backends.get("mjx")
 pytestmark = pytest.mark.slow
 PROGRAMS = {"scan": 2, "step": 1}  # scan: a loop of chunks, and one for the steps left
 IN_THE_AIR = 3  # control steps before a foot touches the ground
-DIVERGES = """
+RUNS = """
 import sys
 sys.path.insert(0, sys.argv[1])
+import numpy as np
 from envbench_worker.adapters.mjx_physics import Mjx
 from envbench_worker.contract import Job
 adapter = Mjx(Job("measure", "mujoco", "Ant-v3", 4, 4, 5, {"mode": "scan"}, 0))
 adapter.build()
 adapter.compile()
 adapter.prepare()
+begin, view = adapter.state, np.asarray(adapter.state.qvel)
+seen = view.copy()
+adapter.run(1)
+valid = np.isfinite(adapter.state.qpos).all()
+print("donated:", begin.qpos.is_deleted(), (view == seen).all(), valid)
 adapter.state = adapter.state.replace(qvel=adapter.state.qvel.at[1, 0].set(float("nan")))
 try:
     adapter.run(1)
@@ -100,11 +106,22 @@ def test_worlds_differ_by_their_actions() -> None:
     assert apart[5:].min() > 1e-3
 
 
-def test_a_world_that_diverges_ends_the_run() -> None:
-    called = subprocess.run(
-        [testing.interpreter(BACKEND), "-c", DIVERGES, str(WORKER_PATH)],
+@cache
+def one_run_after_another() -> Any:
+    """The output of a process that steps four worlds once, and then makes one of them diverge."""
+    return subprocess.run(
+        [testing.interpreter(BACKEND), "-W", "error::UserWarning", "-c", RUNS, str(WORKER_PATH)],
         capture_output=True,
         text=True,
         timeout=300,
     )
+
+
+def test_a_world_that_diverges_ends_the_run() -> None:
+    called = one_run_after_another()
     assert "told: a world diverged" in called.stdout, called.stderr
+
+
+def test_a_scan_donates_the_state_that_it_was_given_and_spoils_no_view_of_it() -> None:
+    called = one_run_after_another()
+    assert "donated: True True True" in called.stdout, called.stderr

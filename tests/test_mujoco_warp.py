@@ -19,9 +19,9 @@ import numpy as np
 import pytest
 
 from envbench import backends, testing
-from envbench.campaign import WORKER_PATH
 from envbench.ledger import differences
-from envbench.process.execute import Reply
+from envbench.process.reply import Reply
+from envbench.process.worker_code import WORKER_PATH
 from envbench.testing import BackendContract
 
 BACKEND = backends.get("mujoco-warp")

@@ -1,4 +1,4 @@
-"""The rule of ``envbench check``: verdicts at their bounds, pairs, blocks and costs."""
+"""The rule of ``envbench check``: verdicts at their bounds, pairs, slices and costs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import trim_mean, ttest_1samp, ttest_ind
 
-from envbench.check.regression import (
-    Rule,
+from envbench.experiments.check.regression import (
     Stage,
     cost_stage,
     detectable,
@@ -26,9 +25,10 @@ from envbench.check.regression import (
     stage,
     step_stages,
     trimmed,
-    turns,
     usual_effect,
 )
+from envbench.experiments.pairs import turns
+from envbench.model import Rule
 
 RULE = Rule()
 TIGHT = [-0.0005, 0.0005] * 4  # a quiet machine's pairs
@@ -43,13 +43,13 @@ def shifted(by: float) -> list[float]:
     [(0.0, "PASS"), (0.008, "PASS"), (0.03, "REGRESSION"), (0.2, "REGRESSION"),
      (-0.03, "IMPROVEMENT")],
 )  # fmt: skip
-def test_a_quiet_machine_tells_what_is_over_the_margin(slower_by: float, verdict: str) -> None:
+def test_a_quiet_machine_shows_what_is_over_the_margin(slower_by: float, verdict: str) -> None:
     found = stage(shifted(math.log(1 - slower_by)), RULE)
     assert found.verdict == verdict
     assert found.ratio == pytest.approx(1 - slower_by)
 
 
-def test_a_noisy_machine_says_that_it_cannot_tell() -> None:
+def test_a_noisy_machine_is_inconclusive() -> None:
     found = stage([0.1, -0.1] * 4, RULE)
     assert found.verdict == "INCONCLUSIVE"
     assert found.detectable > 0.2
@@ -65,11 +65,11 @@ def test_the_bounds_are_those_of_a_t_test() -> None:
     assert found.spread == pytest.approx(stdev(values))
 
 
-@pytest.mark.parametrize(("pairs", "aside"), [(9, 0), (10, 1), (13, 1), (19, 1), (20, 2), (95, 9)])
-def test_the_outermost_tenths_are_put_aside_as_yuen_does(pairs: int, aside: int) -> None:
+@pytest.mark.parametrize(("pairs", "cut"), [(9, 0), (10, 1), (13, 1), (19, 1), (20, 2), (95, 9)])
+def test_the_outermost_tenths_are_trimmed_as_yuen_does(pairs: int, cut: int) -> None:
     values = np.random.default_rng(pairs).standard_t(2.5, size=pairs).tolist()
     mean, error, degrees = trimmed(values)
-    assert degrees == pairs - 2 * aside - 1
+    assert degrees == pairs - 2 * cut - 1
     assert mean == pytest.approx(trim_mean(values, 0.1))
     # Of two equal samples SciPy's error is √2 of one's, with twice the degrees of freedom.
     two = ttest_ind(values, [-each for each in values], equal_var=False, trim=0.1)
@@ -80,7 +80,7 @@ def test_the_outermost_tenths_are_put_aside_as_yuen_does(pairs: int, aside: int)
 
 
 @pytest.mark.parametrize("outlier", [-0.3, 0.3])
-def test_a_process_that_was_slow_for_all_its_life_hides_nothing(outlier: float) -> None:
+def test_a_process_that_was_slow_all_its_life_hides_nothing(outlier: float) -> None:
     quiet = [0.004, -0.006, 0.01, 0.0, -0.01, 0.008, -0.004, 0.006, -0.008, 0.002, -0.002, 0.005]
     assert stage([*quiet, outlier], RULE).verdict == "PASS"
     slower = [math.log(0.95) + each for each in quiet]
@@ -88,7 +88,7 @@ def test_a_process_that_was_slow_for_all_its_life_hides_nothing(outlier: float) 
 
 
 @pytest.mark.parametrize("pairs", [8, 13, 40])
-def test_a_slowdown_as_large_as_the_one_that_is_promised_is_found_as_often_as_promised(
+def test_the_promised_slowdown_is_found_as_often_as_promised(
     pairs: int,
 ) -> None:
     chance = np.random.default_rng(7)
@@ -128,13 +128,13 @@ R = "REGRESSION"
         (found(steps=R), None, "INCONCLUSIVE", []),  # not tried again yet
         (found(steps=R), found(), "PASS", []),
         (found(steps=R), found(steps=R), R, ["steps"]),
-        (found(steps=R), found(all_steps=R), R, ["all steps"]),  # one matter
+        (found(steps=R), found(all_steps=R), R, ["all steps"]),  # they are one quantity
         (found(steps=R), found(memory=R), "INCONCLUSIVE", []),  # another, and only once
         (found(memory=R), found(steps=R, memory=R), R, ["memory"]),
         (found(memory=R), {k: v for k, v in found().items() if k != "memory"}, "INCONCLUSIVE", []),
     ],
 )
-def test_an_alarm_counts_where_it_comes_again(
+def test_an_alarm_counts_only_if_it_repeats(
     first: dict[str, Stage], second: dict[str, Stage] | None, verdict: str, slower: list[str]
 ) -> None:
     assert of_cell(first, second) == (verdict, slower)
@@ -145,8 +145,8 @@ def test_a_slower_usual_pace_is_no_slowdown_where_all_steps_are_not_slower() -> 
     stalls = [97.0 + k % 3 for k in range(9)] + [127.0]  # the same in all, and a faster usual pace
     pairs = [(stalls, [each + k / 100 for each in steady], ()) for k in range(8)]
     assert stage([usual_effect(*pair) or 0 for pair in pairs], RULE).verdict == "REGRESSION"
-    told = step_stages(pairs, RULE)
-    assert (told["steps"].verdict, told["all steps"].verdict) == ("INCONCLUSIVE", "PASS")
+    found = step_stages(pairs, RULE)
+    assert (found["steps"].verdict, found["all steps"].verdict) == ("INCONCLUSIVE", "PASS")
     turned = step_stages([(b, a, ()) for a, b, _ in pairs], RULE)
     assert (turned["steps"].verdict, turned["all steps"].verdict) == ("PASS", "PASS")
     slower = [(a, [1.05 * each for each in b], ()) for a, b, _ in pairs]
@@ -159,20 +159,20 @@ def test_the_interval_of_a_spread() -> None:
 
 
 @pytest.mark.parametrize("spread", [0.005, 0.012, 0.03])
-def test_as_many_pairs_as_a_slowdown_takes(spread: float) -> None:
+def test_pairs_for_gives_the_fewest_pairs_that_find_a_slowdown(spread: float) -> None:
     pairs = pairs_for(0.05, spread, RULE)
     assert detectable(spread, pairs, RULE) <= 0.05
     assert pairs == 5 or detectable(spread, pairs - 1, RULE) > 0.05
 
 
-@given(blocks=st.integers(1, 40), seed=st.integers(0, 2**31))
-def test_turns_are_balanced_against_drift(blocks: int, seed: int) -> None:
-    order = turns(blocks, seed)
-    assert len(order) == 4 * blocks
+@given(quads=st.integers(1, 40), seed=st.integers(0, 2**31))
+def test_turns_are_balanced_against_drift(quads: int, seed: int) -> None:
+    order = turns(quads, seed)
+    assert len(order) == 4 * quads
     for k in range(0, len(order), 4):
         first, second, third, fourth = order[k : k + 4]
         assert first == fourth != second == third
-    assert order == turns(blocks, seed)
+    assert order == turns(quads, seed)
 
 
 def test_an_effect_is_of_totals_and_positive_where_the_candidate_is_faster() -> None:
@@ -181,7 +181,7 @@ def test_an_effect_is_of_totals_and_positive_where_the_candidate_is_faster() -> 
     assert effect([10, 10], [10, 30]) == pytest.approx(-math.log(2))
 
 
-def test_what_an_outside_signal_spoilt_counts_for_neither_arm() -> None:
+def test_an_invalid_slice_counts_for_neither_arm() -> None:
     ours, theirs = [10, 10, 10, 10], [10, 10, 10, 90]
     assert effect(ours, theirs, [False, False, False, True]) == 0
     # A machine that is always disturbed has no better half to look at.
@@ -189,14 +189,14 @@ def test_what_an_outside_signal_spoilt_counts_for_neither_arm() -> None:
     assert effect([], []) is None
 
 
-def test_the_usual_effect_is_of_neighbours_and_not_of_what_hit_one_of_them() -> None:
+def test_the_usual_effect_ignores_what_hit_one_of_two_neighbours() -> None:
     # The machine is twice as slow for a while, and both arms have a slice that something hit.
     ours, theirs = [10, 10, 20, 200, 20, 10, 10, 10], [20, 20, 40, 40, 40, 200, 20, 20]
     assert usual_effect(ours, theirs) == pytest.approx(math.log(1 / 2))
     shaken = [*ours[:7], 10 / 3], [*theirs[:7], 20]
     assert usual_effect(*shaken) == pytest.approx(math.log(1 / 2))
-    spoilt = [k == 2 for k in range(8)]
-    assert usual_effect(ours, theirs, spoilt) == pytest.approx(math.log(1 / 2))
+    invalid = [k == 2 for k in range(8)]
+    assert usual_effect(ours, theirs, invalid) == pytest.approx(math.log(1 / 2))
     # The middle half: two of eight are cut off at either end.
     assert usual_effect([1] * 8, [1, 1, 2, 2, 2, 2, 9, 9]) == pytest.approx(-math.log(2))
     assert usual_effect([1] * 8, [1, 1, 1, 2, 2, 2, 9, 9]) == pytest.approx(-0.75 * math.log(2))
@@ -228,7 +228,7 @@ def test_a_cost_may_grow_by_its_tolerance(factor: float, floor: float, verdict: 
     assert cost_stage(pairs, floor, 0.25, 0.001).verdict == verdict
 
 
-def test_a_cost_alarms_at_one_per_cent_a_stage() -> None:
+def test_a_cost_alarms_at_one_per_cent_per_stage() -> None:
     # 3.5 standard errors beyond a quarter more: Student's t with 8 degrees of freedom is 2.9 at
     # 1 %, and 4.5 at 0.1 %.
     unit = [(k - 4) / stdev(range(9)) * math.sqrt(9) for k in range(9)]

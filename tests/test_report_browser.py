@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from interpreters import not_here
-from made_records import make_windows, measured_plan
+from made_records import make_windows, measured_plan, write
 
-from envbench import store
 from envbench.cli import envbench
+from envbench.results import store
 
 pytestmark = pytest.mark.slow
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -37,11 +37,11 @@ def page(browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     monkeypatch.chdir(tmp_path)
     path = store.new_file(Path("results"), "laptop", "2025-11-20T10:00:00Z")
     spoilt = make_windows([100, 120, 80, 100], invalid={"2": "steal"})
-    for record in [
+    records = [
         *measured_plan({("for-loop", 1): 50, ("for-loop", 8): 40, ("envpool-async", 8): 90}),
         *measured_plan({("subprocess", 12): 30}, plan_id="b", run={"measured": spoilt}),
-    ]:
-        store.append(path, record)
+    ]
+    write(path, records)
     done = CliRunner().invoke(envbench, ["report", "--format", "html"])
     assert done.exit_code == 0, done.stderr
     opened = browser.new_page(viewport={"width": 1200, "height": 900})

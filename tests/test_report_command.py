@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from made_records import (
     OTHER,
+    as_stored,
     make_cell,
     make_fact,
     make_failure,
@@ -20,15 +21,16 @@ from made_records import (
     make_run,
     make_windows,
     measured_plan,
+    write,
 )
 
-from envbench import store
 from envbench.cli.records import recorded
 from envbench.machine import read_profile
 from envbench.model import digest
 from envbench.report.blocks import find
 from envbench.report.document import filled, fresh
 from envbench.report.pieces import pieces
+from envbench.results import store
 
 REPOSITORY = Path(__file__).parents[1]
 GOLDEN = Path(__file__).parent / "golden"
@@ -49,8 +51,7 @@ def envbench(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 def put(folder: Path, records, machine: str = "laptop") -> None:
     path = store.new_file(folder / "results", machine, "2025-11-20T10:00:00Z")
-    for record in records:
-        store.append(path, record)
+    write(path, records)
 
 
 @pytest.fixture
@@ -307,7 +308,8 @@ def test_json_is_one_document_of_cells_and_writes_no_file(folder):
     assert [each["run"] for each in cell["records"]] == cell["runs"]
     for each in cell["records"]:
         line = (folder / "results" / each["file"]).read_text().splitlines()[each["line"] - 1]
-        assert json.loads(line)["run_id"] == each["run"]
+        (trial,) = json.loads(line)["trials"]
+        assert trial["trial_id"] == each["run"]
     assert not (folder / "results" / "README.md").exists()
 
 
@@ -341,7 +343,8 @@ def test_ten_thousand_records_are_reported_within_three_seconds(tmp_path):
         ]
         records = [make_fact(), make_plan(cells, plan_id=plan_id), *runs]
         path = store.new_file(tmp_path / "results", "laptop", str(number))
-        path.write_bytes(b"".join(msgspec.json.encode(r) + b"\n" for r in records))
+        lines = (msgspec.json.encode(each) + b"\n" for each in as_stored(records))
+        path.write_bytes(b"".join(lines))
     before = _children_cpu_s()  # what other programs do meanwhile does not count
     found = envbench("report", cwd=tmp_path)
     assert _children_cpu_s() - before < 3

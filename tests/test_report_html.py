@@ -19,12 +19,13 @@ from made_records import (
     make_refusal,
     make_run,
     measured_plan,
+    write,
 )
 
-from envbench import store
 from envbench.cli import envbench
 from envbench.model import Published, RuntimeFact
 from envbench.report.html_tables import number
+from envbench.results import store
 
 CEILING = measured_plan({("ceiling", 12): 200}, plan_id="top", cell={"kind": "ceiling"})
 HERE = measured_plan({("for-loop", 1): 50, ("for-loop", 8): 40, ("envpool-async", 8): 90})
@@ -74,8 +75,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def put(records: list[Any], machine: str = "laptop") -> Path:
     path = store.new_file(Path("results"), machine, "2025-11-20T10:00:00Z")
-    for record in records:
-        store.append(path, record)
+    write(path, records)
     return path
 
 
@@ -96,7 +96,8 @@ def test_a_cell_opens_to_its_runs_and_each_names_file_and_line(place: Path) -> N
     for run in cell["runs"]:
         name, _, line = run["where"].rpartition(":")
         assert Path("results") / name == path
-        assert json.loads(lines[int(line) - 1])["run_id"] == run["id"]
+        (trial,) = json.loads(lines[int(line) - 1])["trials"]
+        assert trial["trial_id"] == run["id"]
     assert [window[2] for window in cell["runs"][0]["windows"]] == [800.0] * 4
     assert {c["label"] for c in page.cells} == {"For-loop", "EnvPool (async)", "Ceiling"}
     buttons = [a for a in page.all("button") if "data-cell" in a]
@@ -284,8 +285,7 @@ def test_check_says_whether_the_page_is_up_to_date_and_writes_nothing(place: Pat
     assert (missing.exit_code, Path("results/report.html").exists()) == (1, False)
     made()
     assert CliRunner().invoke(envbench, words).exit_code == 0
-    for record in measured_plan({("subprocess", 8): 30}, plan_id="more"):
-        store.append(path, record)
+    write(path, measured_plan({("subprocess", 8): 30}, plan_id="more"))
     stale = CliRunner().invoke(envbench, words)
     assert stale.exit_code == 1
     assert "envbench report --format html" in stale.stderr

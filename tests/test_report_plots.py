@@ -10,9 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 from click.testing import CliRunner
-from made_records import OTHER, measured_plan
+from made_records import OTHER, measured_plan, write
 
-from envbench import store
 from envbench.cli import envbench
 from envbench.machine import Match, Profile, Table
 from envbench.model import Published, digest
@@ -23,6 +22,7 @@ from envbench.report.pieces import pieces
 from envbench.report.plots import Kind, draw
 from envbench.report.selection import select
 from envbench.report.stamp import shows, stamped
+from envbench.results import store
 
 LAPTOP = Profile(
     name="laptop",
@@ -141,8 +141,7 @@ def test_a_page_links_to_its_plots_which_are_drawn_once(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     path = store.new_file(Path("results"), "laptop", "2025-11-20T10:00:00Z")
-    for record in [*HERE, *CEILING]:
-        store.append(path, record)
+    write(path, [*HERE, *CEILING])
     first = CliRunner().invoke(envbench, ["report"])
     assert first.exit_code == 0, first.stderr
     plot = Path("results/plots/atari-laptop.svg")
@@ -300,8 +299,7 @@ def test_a_png_that_was_once_drawn_is_kept_up(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     path = store.new_file(Path("results"), "laptop", "2025-11-20T10:00:00Z")
-    for record in HERE:
-        store.append(path, record)
+    write(path, HERE)
     run = CliRunner().invoke
     assert run(envbench, ["report"]).exit_code == 0
     assert run(envbench, ["report", "--check", "--png"]).exit_code == 1  # there is none yet

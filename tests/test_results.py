@@ -8,8 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from envbench import store
-from envbench.model import MachineFact, Plan, Published, Run, RuntimeFact, Verification
+from envbench.model import (
+    BlockRecord,
+    FactsRecord,
+    MachineFact,
+    Plan,
+    Published,
+    Run,
+    RuntimeFact,
+    Verification,
+)
+from envbench.results import store
+from envbench.results.archive import joined
 
 ROOT = Path(__file__).parents[1]
 
@@ -24,18 +34,29 @@ def test_every_committed_record_is_read_without_a_warning() -> None:
         if path.parent.name == "published":
             assert kinds == {Published}
             continue
-        assert kinds >= {MachineFact, RuntimeFact}
+        assert kinds >= {MachineFact, RuntimeFact, Plan, BlockRecord}
+        joint = joined(reading.records)
+        assert joint.warnings == []
+        kinds = {type(record) for record in joint.records}
         assert kinds >= {Plan, Run} or Verification in kinds
 
 
 def test_every_committed_run_belongs_to_a_machine_and_a_runtime_on_record() -> None:
     for path in store.files(ROOT / "results"):
-        records = [record for _, record in store.read(path).records]
+        records = joined(store.read(path).records).records
         machines = {record.hash for record in records if isinstance(record, MachineFact)}
         runtimes = {record.hash for record in records if isinstance(record, RuntimeFact)}
-        for run in (record for record in records if isinstance(record, Run)):
+        for run in (record for record in records if isinstance(record, Run | Verification)):
             assert run.fingerprint in machines
             assert run.failure is not None or run.runtime in runtimes
+
+
+def test_every_committed_run_refers_to_facts_on_record() -> None:
+    for path in store.files(ROOT / "results"):
+        records = [record for _, record in store.read(path).records]
+        known = {record.hash for record in records if isinstance(record, FactsRecord)}
+        trials = [each for r in records if isinstance(r, BlockRecord) for each in r.trials]
+        assert {each.facts for each in trials if each.facts} == known
 
 
 @pytest.mark.parametrize("words", [[], ["--into", "README.md"]], ids=["results", "readme"])

@@ -13,8 +13,8 @@ import pytest
 from place import NORMAL, ROOT, SHORT, Done, Place, loop
 
 from envbench.backends import registry
+from envbench.experiments.cells import seed_of_round
 from envbench.model import Run
-from envbench.plan import seed_of_round
 
 slow = pytest.mark.slow
 
@@ -70,7 +70,7 @@ def test_a_recorded_run_holds_the_raw_facts(place: Place, faulty_python: Path) -
     assert run.peak_memory_bytes is not None
     assert run.peak_memory_bytes > 10 << 20
     assert [type(record).__name__ for record in place.records()] == [
-        "MachineFact", "RuntimeFact", "Plan", "Run",
+        "MachineFact", "RuntimeFact", "Plan", "FactsRecord", "BlockRecord",
     ]  # fmt: skip
 
 

@@ -161,6 +161,19 @@ def test_a_failed_cell_does_not_take_the_others_with_it(place: Place, faulty_pyt
     assert len(place.runs()) == 2
 
 
+@slow
+def test_an_environment_that_deletes_its_job_folder_is_a_failed_cell_and_the_plan_continues(
+    place: Place, faulty_python: Path
+) -> None:
+    words = ["--numenv", "1,2", "--total-step", 200, "--repeats", 1]
+    done = place.run("run", *loop(faulty_python, "faulty_envs:DeletesItsJobFolder-v0"), *words)
+    assert done.code == 1, done.err
+    for run in place.runs():
+        assert failure_of(run).reason == "exit"
+        assert "its job folder was deleted" in failure_of(run).message
+    assert len(place.runs()) == 2
+
+
 # ---------------------------------------------------------------- 17: throttled
 
 

@@ -1,4 +1,4 @@
-"""``envbench run`` stopped from outside, and gone on with (FAULTS 8, 9, 12)."""
+"""``envbench run`` stopped from outside, and resumed (FAULTS 8, 9, 12)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from interpreters import lent_packages, make_interpreter, not_here, site_packages
 from place import ROOT, SHORT, THREE, Done, Place, ended, loop, wait_until
 
-from envbench.model import Failure, Run
+from envbench.model import Failure, Run, run_design
 
 slow = pytest.mark.slow
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
@@ -34,18 +34,18 @@ def in_second_run(place: Place, process: subprocess.Popen[str]) -> None:
     assert process.poll() is None, process.communicate()
 
 
-def goes_on(place: Place, *words: object) -> Done:
-    """The same command again: it must go on in the same file, to its end."""
+def resumes(place: Place, *words: object) -> Done:
+    """The same command again: it must continue in the same file, to its end."""
     done = place.run("run", *words)
     assert done.code == 0, done.err
-    assert "Going on with" in done.err
+    assert "Resuming" in done.err
     assert len(place.files()) == len(place.plans()) == 1
     return done
 
 
 @slow
 @linux
-def test_killed_envbench_leaves_no_worker_and_no_lock_and_goes_on(
+def test_killed_envbench_leaves_no_worker_and_no_lock_and_resumes(
     place: Place, faulty_python: Path
 ) -> None:
     words = [*loop(faulty_python), *THREE]
@@ -56,7 +56,7 @@ def test_killed_envbench_leaves_no_worker_and_no_lock_and_goes_on(
     wait_until(lambda: not place.processes(), "its workers to die", timeout_s=10)
     first = place.runs()
     assert [run.failure for run in first] == [None]
-    goes_on(place, *words)
+    resumes(place, *words)
     assert sorted(run.round for run in place.runs()) == [0, 1, 2]
     assert place.runs()[0] == first[0]
 
@@ -67,7 +67,7 @@ def test_killed_envbench_leaves_no_worker_and_no_lock_and_goes_on(
     [(signal.SIGINT, 130, True), (signal.SIGINT, 130, False), (signal.SIGTERM, 143, False)],
     ids=["ctrl-c", "SIGINT", "SIGTERM"],
 )
-def test_a_signal_records_what_it_stopped_shows_what_is_done_and_can_be_gone_on_from(
+def test_a_signal_records_what_it_stopped_shows_what_is_done_and_can_be_resumed(
     place: Place, faulty_python: Path, number: int, code: int, whole_group: bool
 ) -> None:
     words = [*loop(faulty_python), *THREE]
@@ -79,13 +79,13 @@ def test_a_signal_records_what_it_stopped_shows_what_is_done_and_can_be_gone_on_
         process.send_signal(number)
     done = ended(process, timeout_s=10)
     assert done.code == code
-    assert "The same command goes on" in done.err
+    assert "The same command resumes" in done.err
     assert "Traceback" not in done.err
     assert "For-loop" in done.out  # the summary of what is done
     assert place.processes() == []
     kept, stopped = place.runs()
     assert (kept.failure, failure_of(stopped).reason) == (None, "interrupted")
-    goes_on(place, *words)
+    resumes(place, *words)
     whole = [run for run in place.runs() if run.failure is None]
     assert sorted(run.round for run in whole) == [0, 1, 2]
     assert stopped.round in [run.round for run in whole]
@@ -128,7 +128,7 @@ def again(stopped: Place, tmp_path: Path) -> Place:
 
 def begins_anew(place: Place, done: Done, why: str) -> None:
     assert done.code == 0, done.err
-    assert "cannot be gone on with" in done.err
+    assert "cannot resume; changed: " in done.err
     assert why in done.err
     assert "Beginning a new plan" in done.err
     old, new = place.plans()
@@ -137,7 +137,10 @@ def begins_anew(place: Place, done: Done, why: str) -> None:
     measured = {plan.plan_id: set[int]() for plan in (old, new)}
     for run in place.runs():
         measured[run.plan_id] |= {run.round} if run.failure is None else set()
-    assert measured == {old.plan_id: {0}, new.plan_id: set(range(new.repeats["for-loop"]))}
+    assert measured == {
+        old.plan_id: {0},
+        new.plan_id: set(range(run_design(new).repeats["for-loop"])),
+    }
 
 
 @slow
@@ -190,7 +193,7 @@ def test_a_fresh_start_can_be_asked_for(again: Place, faulty_python: Path) -> No
     words = [*loop(faulty_python), *THREE, "--machine", "laptop", "--fresh"]
     done = again.run("run", *words)
     assert done.code == 0, done.err
-    assert "Going on" not in done.err
+    assert "Resuming" not in done.err
     assert len(again.plans()) == 2
 
 

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 from interpreters import not_here
-from place import NORMAL, SHORT, THREE, Done, Place, ended, ended_within, loop, wait_until
+from place import BLOCK, NORMAL, SHORT, THREE, Done, Place, ended, ended_within, loop, wait_until
 
-from envbench import store
 from envbench.model import Run
+from envbench.results import store
+from envbench.results.archive import joined
 
 slow = pytest.mark.slow
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
@@ -55,7 +56,7 @@ def test_a_full_disk_keeps_what_was_stored_and_ends_with_a_clear_error(
     ) as process:
         seen = Path(f"/proc/{process.pid}/root{place.results}")  # through its own mounts
         wait_until(
-            lambda: any('"type":"run"' in file.read_text() for file in seen.glob("*/*.jsonl")),
+            lambda: any(BLOCK in file.read_text() for file in seen.glob("*/*.jsonl")),
             "a run on disk",
         )
         with pytest.raises(OSError, match="No space"):
@@ -68,7 +69,7 @@ def test_a_full_disk_keeps_what_was_stored_and_ends_with_a_clear_error(
     (file,) = kept.glob("*/*.jsonl")
     reading = store.read(file)
     assert reading.warnings == []
-    runs = [record for _, record in reading.records if isinstance(record, Run)]
+    runs = [record for record in joined(reading.records).records if isinstance(record, Run)]
     assert 1 <= len(runs) < 6
     assert all(run.failure is None for run in runs)
 
@@ -99,6 +100,27 @@ def test_a_profiles_folder_that_a_link_leads_out_of_results_is_refused(place: Pl
     assert done.code == 2
     assert "is a link that leads to" in done.err
     assert list(outside.iterdir()) == []
+
+
+# ---------------------------------------------------------------- 38: the file is changed
+
+
+@slow
+@linux
+def test_a_results_file_that_is_deleted_while_measuring_ends_the_plan_at_once(
+    place: Place, faulty_python: Path
+) -> None:
+    process = place.start("run", *loop(faulty_python), *THREE[:-1], 9)
+    wait_until(lambda: place.finished(), "a run on disk")
+    (path,) = place.files()
+    path.unlink()
+    done = ended(process)
+    assert done.code == 1
+    assert f"{path.relative_to(place.folder)} was deleted while envbench was writing" in done.err
+    assert "Recorded in" not in done.err
+    assert "Traceback" not in done.err
+    assert place.files() == []
+    assert place.processes() == []
 
 
 # ---------------------------------------------------------------- 13, 14: two at once

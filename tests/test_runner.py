@@ -20,9 +20,11 @@ from interpreters import not_here
 
 from envbench.errors import StorageError
 from envbench.model import Failure
-from envbench.process.execute import REPLY_BYTES, Reply
+from envbench.process.events import Event, PhaseBegan, Started, WindowEnded
 from envbench.process.memory_kills import MemoryKills, _cgroup_files
-from envbench.store import MAX_LINE_BYTES
+from envbench.process.orphans import MARK
+from envbench.process.reply import REPLY_BYTES, Reply
+from envbench.results.store import MAX_LINE_BYTES
 
 pytestmark = pytest.mark.usefixtures("kernels_counts")
 
@@ -38,27 +40,23 @@ def failure_of(reply: Reply) -> Failure:
 
 
 def test_a_sound_worker_gives_its_reply_and_its_events() -> None:
-    events: list[dict[str, object]] = []
+    events: list[Event] = []
     reply = run("sound", on_event=events.append)
     assert reply.ok
     assert reply.failure is None
     assert reply.measured.steps == [10, 10]
-    assert [e["phase"] for e in events if e["event"] == "phase"][-2:] == ["measure", "close"]
-    windows = [e for e in events if e["event"] == "window"]
-    assert windows[0] == {
-        "event": "window",
-        "phase": "warmup",
-        "ns": 1_000_000,
-        "calls": 5,
-        "steps": 10,
-        "resets": 0,
-    }
+    assert isinstance(events[0], Started)
+    phases = [event.phase for event in events if isinstance(event, PhaseBegan)]
+    assert phases[-2:] == ["measure", "close"]
+    windows = [event for event in events if isinstance(event, WindowEnded)]
+    assert windows[0] == WindowEnded(phase="warmup", ns=1_000_000, calls=5, steps=10, resets=0)
 
 
-def test_a_worker_has_its_own_session_and_exactly_the_environment_given() -> None:
+def test_a_worker_has_its_own_session_and_the_environment_given_with_a_mark() -> None:
     facts = run("sound").facts
     assert facts["session"] is True
-    assert set(facts["environment"]) - {"LC_CTYPE"} == {*os.environ, faulty.MARK} - {"LC_CTYPE"}
+    given = {*os.environ, faulty.MARK, MARK}
+    assert set(facts["environment"]) - {"LC_CTYPE"} == given - {"LC_CTYPE"}
 
 
 def test_the_jobs_folder_is_gone_afterwards(
@@ -209,9 +207,9 @@ def test_an_interpreter_that_cannot_be_started_is_a_failure_of_the_setup(tmp_pat
 
 
 def test_rubbish_among_the_events_is_dropped() -> None:
-    events: list[dict[str, object]] = []
+    events: list[Event] = []
     assert run("garbage_events", on_event=events.append).ok
-    assert [e["steps"] for e in events if e["event"] == "window"] == [7]
+    assert [event.steps for event in events if isinstance(event, WindowEnded)] == [7]
 
 
 @pytest.mark.parametrize(
@@ -222,7 +220,6 @@ def test_rubbish_among_the_events_is_dropped() -> None:
         ('{"ok": 1}', "cannot be read"),
         ('{"ok": true, "surprise": 1}', "unknown field"),
         ('{"ok": true, "measured": {"ns": [true]}}', "cannot be read"),
-        ('{"ok": true, "facts": ' + "[" * 100_000, "cannot be read"),
         ('{"ok": false}', "contradicts itself"),
         ('{"ok": true, "failure": {"reason": "import", "message": ""}}', "contradicts itself"),
     ],
@@ -236,7 +233,7 @@ def test_a_reply_that_is_none_is_refused(raw: str, message: str) -> None:
 def test_a_reply_without_bound_is_refused() -> None:
     failure = failure_of(run("raw_reply", raw="", bytes=(6 << 20) + 1))
     assert failure.reason == "exit"
-    assert "larger than 6 MiB" in failure.message
+    assert "reply.json is larger than 6 MiB" in failure.message
     assert REPLY_BYTES + (1 << 20) < MAX_LINE_BYTES  # whatever is accepted can be recorded
 
 
@@ -248,6 +245,61 @@ def test_a_number_without_bound_is_refused(where: str) -> None:
     raw = f'{{"ok": true, "facts": {{"x": [{facts}]}}, "measured": {{{columns}}}}}'
     failure = failure_of(run("raw_reply", raw=raw, bytes=0))
     assert failure.reason in ("invalid-figure", "exit")
+
+
+NESTED = [33, 499, 500, 999, 5000, 100_000]
+
+
+@pytest.mark.parametrize("closing", ["", '"x": '])
+@pytest.mark.parametrize("depth", NESTED)
+def test_facts_that_are_nested_too_deeply_are_refused(depth: int, closing: str) -> None:
+    opened, closed = ("{" + closing, "}") if closing else ("[", "]")
+    facts = f'{{"x": {opened * (depth - 1)}{"1" if closing else ""}{closed * (depth - 1)}}}'
+    columns = '"start_ns": [0], "ns": [1], "calls": [1], "steps": [1], "resets": [0]'
+    raw = f'{{"ok": true, "facts": {facts}, "measured": {{{columns}}}}}'
+    failure = failure_of(run("raw_reply", raw=raw, bytes=0))
+    assert failure.reason == "invalid-figure"
+    assert "nested too deeply" in failure.message
+
+
+def test_facts_that_are_nested_as_deeply_as_allowed_are_kept() -> None:
+    facts = f'{{"x": {"[" * 31}{"]" * 31}}}'
+    columns = '"start_ns": [0], "ns": [1], "calls": [1], "steps": [1], "resets": [0]'
+    raw = f'{{"ok": true, "facts": {facts}, "measured": {{{columns}}}}}'
+    assert run("raw_reply", raw=raw, bytes=0).ok
+
+
+def test_work_that_is_no_table_is_refused() -> None:
+    columns = '"start_ns": [0], "ns": [1], "calls": [1], "steps": [1], "resets": [0]'
+    raw = f'{{"ok": true, "facts": {{"work": [1]}}, "measured": {{{columns}}}}}'
+    assert failure_of(run("raw_reply", raw=raw, bytes=0)).reason == "invalid-figure"
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("folder", "reply.json is not a plain file"),
+        ("pipe", "reply.json is not a plain file"),
+        ("socket", "reply.json cannot be opened"),
+        ("device", "reply.json is a link"),
+        ("terminal", "reply.json is a link"),
+        ("itself", "reply.json is a link"),
+        ("no job folder", "its job folder was deleted while it ran"),
+        ("file in place of the job folder", "its job folder was deleted while it ran"),
+        ("link in place of the job folder", "its job folder was deleted while it ran"),
+    ],
+)
+@pytest.mark.parametrize("fails", [0, 1])
+@pytest.mark.timeout(30)
+def test_whatever_a_worker_puts_in_place_of_its_reply_is_a_failure_and_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, message: str, fails: int
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    failure = failure_of(run("spoils_reply", how=how, fails=fails))
+    assert (failure.reason, failure.phase) == ("exit", "measure")
+    assert message in failure.message
+    assert list(tmp_path.iterdir()) == []
+    assert Path("/etc/passwd").exists()
 
 
 @pytest.mark.parametrize(

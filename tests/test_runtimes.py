@@ -14,10 +14,12 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from envbench.backends import Backend, get
+from envbench import backends as registered
+from envbench.backends import Backend, Needs, get
 from envbench.cli.backends import backends as backends_command
 from envbench.cli.setup import setup as setup_command
 from envbench.errors import SetupFailed, UnknownName, UsageError
+from envbench.model import Family
 from envbench.runtimes import environment, find, make, parse_overrides, status
 
 PLAIN = Backend(name="plain", label="Plain", families=["gym"], adapter="a:B", library="gymnasium")
@@ -273,11 +275,85 @@ def test_a_cache_that_cannot_be_written_is_told(
 
 
 def test_thread_pools_are_pinned_unless_the_backend_says_otherwise() -> None:
-    pinned = environment(get("subprocess"), {})
+    pinned = environment(get("subprocess"))
     assert pinned["OMP_NUM_THREADS"] == pinned["OPENBLAS_NUM_THREADS"] == "1"
     assert "XLA_FLAGS" not in pinned
-    assert environment(msgspec.structs.replace(PLAIN, pin_threads=False), {}) == {}
-    assert "XLA_FLAGS" in environment(msgspec.structs.replace(PLAIN, library="jax"), {})
+    assert environment(msgspec.structs.replace(PLAIN, pin_threads=False)) == {}
+
+
+def test_a_workers_variables_are_those_that_the_backend_lists() -> None:
+    own = {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}
+    jax = msgspec.structs.replace(PLAIN, environment=own)
+    assert environment(jax) == {**environment(PLAIN), **own}
+    more = msgspec.structs.replace(PLAIN, environment={"OMP_NUM_THREADS": "2"})
+    assert environment(more)["OMP_NUM_THREADS"] == "2"  # its own wish comes last
+    bare = msgspec.structs.replace(jax, pin_threads=False)
+    assert environment(bare) == own
+
+
+# ---------------------------------------------------------------- needs of a family or workload
+
+BOTH: list[Family] = ["atari", "mujoco"]
+PHYSICS = Needs(add=["envbench-only-here==1.0"], families=["mujoco"])
+TORCH = Needs(add=["torch"], workloads=["policy"])
+
+
+def test_a_need_is_of_its_families_and_workloads_only() -> None:
+    backend = msgspec.structs.replace(isolated("base"), needs=[PHYSICS, TORCH])
+    assert backend.requirements_of("atari") == ["base"]
+    assert backend.requirements_of("mujoco") == ["base", "envbench-only-here==1.0"]
+    assert backend.requirements_of("atari", "policy") == ["base", "torch"]
+    assert backend.requirements_of("mujoco", "policy") == [
+        "base", "envbench-only-here==1.0", "torch",
+    ]  # fmt: skip
+
+
+def test_a_family_that_needs_more_has_a_runtime_of_its_own_and_the_others_have_none(
+    cache: Path,
+) -> None:
+    backend = msgspec.structs.replace(PLAIN, families=BOTH, needs=[PHYSICS])
+    assert find(backend, {}, "atari") == find(PLAIN, {})
+    assert status(backend, {}, "atari").state == "ready"
+    own = find(backend, {}, "mujoco")
+    assert (own.managed, own.ready) == (True, False)
+    assert Path(own.python).is_relative_to(cache)
+    told = status(backend, {}, "mujoco")
+    assert (told.state, told.fix) == ("needs-setup", "envbench setup plain")
+    assert "envbench-only-here==1.0" in told.reason
+
+
+def test_families_and_workloads_that_need_the_same_share_a_runtime(cache: Path) -> None:
+    plain = isolated("base")
+    backend = msgspec.structs.replace(plain, families=[*BOTH, "gym"], needs=[PHYSICS, TORCH])
+    folders = {
+        (family, workload): find(backend, {}, family, workload).python
+        for family in (*BOTH, "gym")
+        for workload in ("step", "policy")
+    }
+    assert folders["atari", "step"] == folders["gym", "step"] == find(plain, {}).python
+    assert folders["atari", "policy"] == folders["gym", "policy"]
+    assert len(set(folders.values())) == 4
+
+
+def test_an_interpreter_that_was_given_serves_every_family(cache: Path) -> None:
+    backend = msgspec.structs.replace(PLAIN, families=BOTH, needs=[PHYSICS])
+    runtime = find(backend, {"plain": sys.executable}, "mujoco")
+    assert (runtime.python, runtime.managed) == (sys.executable, False)
+
+
+def test_setup_makes_the_runtime_of_each_family_that_needs_one(
+    cache: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UV_FIND_LINKS", str(wheels))
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    backend = msgspec.structs.replace(PLAIN, families=BOTH, needs=[PHYSICS])
+    monkeypatch.setattr(registered, "_load", lambda: ({"plain": backend}, []))
+    done = CliRunner().invoke(setup_command, ["plain", "--json"], catch_exceptions=False)
+    assert done.exit_code == 0, done.stderr
+    (row,) = json.loads(done.stdout)["backends"]
+    assert (row["status"], row["python"]) == ("ready", sys.executable)  # of its first family
+    assert find(backend, {}, "mujoco").ready
+    assert make(backend, lambda line: None, "mujoco") == find(backend, {}, "mujoco")
 
 
 # ---------------------------------------------------------------- the two commands

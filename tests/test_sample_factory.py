@@ -15,7 +15,8 @@ from envbench import testing
 from envbench.backends import get
 from envbench.errors import UsageError
 from envbench.frames import frames_per_step
-from envbench.process.execute import WORKER, Reply
+from envbench.process.execute import WORKER
+from envbench.process.reply import Reply
 from envbench.testing import BackendContract
 
 pytestmark = pytest.mark.slow

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from envbench import backends
-from envbench.campaign import WORKER_PATH
 from envbench.model import DEFAULT_TASK, Family
+from envbench.process.worker_code import WORKER_PATH
 from envbench.testing import verified
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="EnvPool has no wheels for Windows")

@@ -1,9 +1,8 @@
-"""Schedules, rates and intervals: defined answers for every kind of figure."""
+"""Rates and intervals: defined answers for every kind of figure."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 
 import pytest
 import scipy.stats
@@ -14,38 +13,13 @@ from made_records import make_cell, make_failure, make_run, make_windows
 from envbench.intervals import geometric_mean, interval, ratio_interval
 from envbench.model import Load
 from envbench.report.notes import FLAGS as SENTENCES
-from envbench.statistics import FLAGS, rate, schedule, summarise
+from envbench.statistics import FLAGS, rate, summarise
 
 SPEEDS = st.floats(min_value=1e-3, max_value=1e9)
 
 
 def five(**given):
     return [make_run(round=i, **given) for i in range(5)]
-
-
-# ---------------------------------------------------------------- schedule
-
-
-def test_each_round_has_every_cell_once_in_an_order_of_its_own():
-    cells = [make_cell(numenv=n) for n in range(1, 9)]
-    plan = schedule(cells, {"for-loop": 5}, seed=1)
-    rounds = [[cell.numenv for number, cell in plan if number == i] for i in range(5)]
-    assert all(sorted(order) == list(range(1, 9)) for order in rounds)
-    assert len({tuple(order) for order in rounds}) > 1
-    assert [number for number, _ in plan] == sorted(number for number, _ in plan)
-
-
-def test_a_schedule_depends_on_its_seed_and_nothing_else():
-    cells = [make_cell(numenv=n) for n in range(1, 9)]
-    assert schedule(cells, {"for-loop": 3}, 7) == schedule(cells, {"for-loop": 3}, 7)
-    assert schedule(cells, {"for-loop": 3}, 7) != schedule(cells, {"for-loop": 3}, 8)
-
-
-def test_backends_take_part_in_as_many_rounds_as_they_repeat():
-    cells = [make_cell("for-loop"), make_cell("brax", env="mujoco", task="Ant-v3")]
-    plan = schedule(cells, {"for-loop": 5, "brax": 2}, seed=0)
-    assert Counter(cell.backend for _, cell in plan) == {"for-loop": 5, "brax": 2}
-    assert schedule([], {}, seed=0) == []
 
 
 # ---------------------------------------------------------------- one run

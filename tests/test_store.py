@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -15,19 +16,37 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from interpreters import not_here
-from made_records import make_cell, make_fact, make_plan, make_run
+from made_records import make_block, make_cell, make_fact, make_plan
 
-from envbench import store
 from envbench.errors import StorageError, UsageError
+from envbench.model import FactsRecord
+from envbench.results import store
 
 REPOSITORY = Path(__file__).parents[1]
 TESTS = Path(__file__).parent
 
 
 def line_of(**changes) -> bytes:
-    """A run's line with some keys changed; a change of ... removes the key."""
-    record = json.loads(msgspec.json.encode(make_run()))
+    """A block's line with some keys changed; a change of ... removes the key."""
+    return _changed(json.loads(msgspec.json.encode(make_block())), changes)
+
+
+def trial_line(**changes) -> bytes:
+    """A block's line with some keys of its trial changed."""
+    record = json.loads(msgspec.json.encode(make_block()))
+    return _changed(record, {"trials": [record["trials"][0] | changes]})
+
+
+def facts_line(**changes) -> bytes:
+    """The line of what an adapter said."""
+    fact = FactsRecord(hash="0123456789ab", facts={"x": 1})
+    return _changed(json.loads(msgspec.json.encode(fact)), changes)
+
+
+def _changed(record: dict, changes: dict) -> bytes:
     record = {key: value for key, value in (record | changes).items() if value is not ...}
     return json.dumps(record).encode() + b"\n"
 
@@ -53,7 +72,7 @@ def python(code: str, *arguments: object, wrap: tuple[str, ...] = ()) -> subproc
 
 
 def test_what_is_appended_is_read_back_in_order_with_its_line(file):
-    records = [make_fact(), make_plan([make_cell()]), make_run(), make_run()]
+    records = [make_fact(), make_plan([make_cell()]), make_block(), make_block()]
     for record in records:
         store.append(file, record)
     reading = store.read(file)
@@ -64,7 +83,7 @@ def test_what_is_appended_is_read_back_in_order_with_its_line(file):
 
 def test_no_other_file_is_left_beside_the_results(tmp_path):
     path = store.new_file(tmp_path / "results", "laptop", "2025-11-20T10:00:00Z")
-    store.append(path, make_run())
+    store.append(path, make_block())
     assert [p.name for p in (tmp_path / "results").rglob("*") if p.is_file()] == [path.name]
     assert store.files(tmp_path / "results") == [path]
 
@@ -86,31 +105,31 @@ def test_a_start_that_is_a_path_stays_in_its_folder(tmp_path):
 
 
 def test_a_torn_last_line_is_skipped_with_file_and_line_and_the_next_append_goes_on(file):
-    store.append(file, make_run(run_id="whole"))
-    store.append(file, make_run(run_id="torn"))
+    store.append(file, make_block("whole"))
+    store.append(file, make_block("torn"))
     os.truncate(file, file.stat().st_size - 20)
     reading = store.read(file)
-    assert [record.run_id for _, record in reading.records] == ["whole"]
+    assert [record.block_id for _, record in reading.records] == ["whole"]
     assert f"{file}:2: line skipped: it is torn" in reading.warnings[0]
-    store.append(file, make_run(run_id="next"))
-    assert [(n, r.run_id) for n, r in store.read(file).records] == [(1, "whole"), (3, "next")]
+    store.append(file, make_block("next"))
+    assert [(n, r.block_id) for n, r in store.read(file).records] == [(1, "whole"), (3, "next")]
     assert len(store.read(file).warnings) == 1
 
 
 def test_a_line_that_lacks_only_its_newline_is_whole(file):
-    store.append(file, make_run(run_id="first"))
+    store.append(file, make_block("first"))
     os.truncate(file, file.stat().st_size - 1)
-    store.append(file, make_run(run_id="second"))
-    assert [record.run_id for _, record in store.read(file).records] == ["first", "second"]
+    store.append(file, make_block("second"))
+    assert [record.block_id for _, record in store.read(file).records] == ["first", "second"]
 
 
 _WRITER = """
 import sys
 from pathlib import Path
-from made_records import make_run
-from envbench import store
+from made_records import make_block
+from envbench.results import store
 for number in range(int(sys.argv[3])):
-    record = make_run(run_id=f"{sys.argv[2]}-{number}", facts={"x": "y" * 9000})
+    record = make_block(f"{sys.argv[2]}-{number}", facts={"before": {"x": "y" * 9000}})
     store.append(Path(sys.argv[1]), record)
 """
 
@@ -122,14 +141,14 @@ def test_two_writers_lose_no_line_and_interleave_none(file):
         assert writer.returncode == 0, errors
     reading = store.read(file)
     assert reading.warnings == []
-    ids = [record.run_id for _, record in reading.records]
+    ids = [record.block_id for _, record in reading.records]
     assert sorted(ids) == sorted(f"{name}-{i}" for name in "abc" for i in range(60))
     assert [i for i in ids if i.startswith("a")] == [f"a-{i}" for i in range(60)]
 
 
 def test_a_writer_waits_for_whoever_holds_the_file(file):
     """The check for a torn line and the way back from a full disk need the file to themselves."""
-    store.append(file, make_run(run_id="first"))
+    store.append(file, make_block("first"))
     with file.open("rb+") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         writer = python(_WRITER, file, "w", 1)
@@ -150,23 +169,23 @@ def test_a_writer_that_is_killed_leaves_the_file_free_and_readable(file):
         time.sleep(0.01)
     writer.kill()
     writer.communicate()
-    store.append(file, make_run(run_id="after"))
-    assert store.read(file).records[-1][1].run_id == "after"
+    store.append(file, make_block("after"))
+    assert store.read(file).records[-1][1].block_id == "after"
     assert len(store.read(file).warnings) <= 1
 
 
 _FILL_DISK = """
 import sys
 from pathlib import Path
-from made_records import make_run
-from envbench import store
+from made_records import make_block
+from envbench.results import store
 from envbench.errors import StorageError
 path = store.new_file(Path(sys.argv[1]) / "results", "laptop", "2025")
 written = 0
 try:
     while True:
         before = path.read_bytes()
-        store.append(path, make_run(facts={"x": "y" * 40000}))
+        store.append(path, make_block(facts={"before": {"x": "y" * 40000}}))
         written += 1
 except StorageError as error:
     assert "no space" in str(error) and str(path) in str(error), error
@@ -201,7 +220,7 @@ def test_a_full_disk_keeps_the_old_data_and_says_what_to_do(tmp_path):
 _CHECK = """
 import sys
 from pathlib import Path
-from envbench import store
+from envbench.results import store
 from envbench.errors import StorageError
 try:
     store.check_folder(Path(sys.argv[1]) / "results", "laptop")
@@ -257,14 +276,15 @@ def test_a_results_file_that_is_a_link_is_not_written_through(tmp_path):
     victim.write_text("mine")
     (tmp_path / "x.jsonl").symlink_to(victim)
     with pytest.raises(StorageError):
-        store.append(tmp_path / "x.jsonl", make_run())
+        store.append(tmp_path / "x.jsonl", make_block())
     assert victim.read_text() == "mine"
 
 
 def test_a_results_folder_that_is_a_link_itself_is_the_users_choice(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "results").symlink_to(tmp_path / "real")
-    assert store.check_folder(tmp_path / "results", "laptop").is_dir()
+    path = store.new_file(tmp_path / "results", "laptop", "2025")
+    assert (tmp_path / "real" / "laptop" / path.name).is_file()
 
 
 @pytest.mark.parametrize("name", ["../../x", "a/b", "", ".", "..", "a\0b", "x" * 5000, "a\nb"])
@@ -280,8 +300,96 @@ def test_a_results_path_that_is_a_file_is_refused(tmp_path):
         store.check_folder(tmp_path / "results", "laptop")
 
 
-def test_checking_a_folder_leaves_nothing_in_it(tmp_path):
-    assert not any(store.check_folder(tmp_path / "new" / "results", "laptop").iterdir())
+def test_checking_a_folder_leaves_nothing_behind(tmp_path):
+    folder = store.check_folder(tmp_path / "new" / "results", "laptop")
+    assert not any(tmp_path.iterdir())
+    folder.mkdir(parents=True)
+    store.check_folder(tmp_path / "new" / "results", "laptop")
+    assert not any(folder.iterdir())
+
+
+def test_a_folder_whose_name_is_too_long_is_refused(tmp_path):
+    with pytest.raises(StorageError, match="File name too long"):
+        store.check_folder(tmp_path / ("x" * 300), "laptop")
+    with pytest.raises(StorageError, match="File name too long"):
+        store.files(tmp_path / ("x" * 300))
+
+
+# ---------------------------------------------------------------- fault 38: the file is changed
+
+
+@pytest.fixture
+def journal(tmp_path: Path):
+    with store.Journal.create(tmp_path / "results", "laptop", "2025") as made:
+        made.append(make_block("first"))
+        yield made
+
+
+def test_a_journal_refuses_a_file_that_was_deleted_and_makes_no_new_one(journal):
+    journal.path.unlink()
+    with pytest.raises(StorageError, match="was deleted while envbench was writing") as refused:
+        journal.append(make_block())
+    assert "give the command again" in refused.value.hint
+    assert not journal.path.exists()
+
+
+def test_a_journal_refuses_a_folder_that_was_deleted(journal):
+    shutil.rmtree(journal.path.parent)
+    with pytest.raises(StorageError, match="was deleted"):
+        journal.append(make_block())
+
+
+def test_a_journal_refuses_a_new_file_of_the_same_name_and_leaves_it_alone(journal):
+    """The old file stays open, so that its inode number is not given to the new one."""
+    text = journal.path.read_bytes()
+    journal.path.unlink()
+    journal.path.write_bytes(text)
+    with pytest.raises(StorageError, match="was replaced by another file"):
+        journal.append(make_block())
+    assert journal.path.read_bytes() == text
+
+
+def test_a_journal_refuses_a_file_that_was_moved_and_writes_nothing_to_it(journal):
+    moved = journal.path.rename(journal.path.with_suffix(".moved"))
+    with pytest.raises(StorageError, match="was moved away"):
+        journal.append(make_block())
+    assert len(store.read(moved).records) == 1
+
+
+def test_a_journal_refuses_a_link_to_its_own_file(journal):
+    moved = journal.path.rename(journal.path.with_suffix(".moved"))
+    journal.path.symlink_to(moved)
+    with pytest.raises(StorageError, match="was replaced"):
+        journal.append(make_block())
+
+
+def test_a_journal_refuses_a_file_that_lost_lines(journal):
+    os.truncate(journal.path, 0)
+    with pytest.raises(StorageError, match="was shortened"):
+        journal.append(make_block())
+
+
+def test_two_journals_of_one_file_see_each_others_lines_as_growth(journal):
+    with store.Journal.open(journal.path) as other:
+        for number in range(3):
+            other.append(make_block(f"other-{number}"))
+            journal.append(make_block(f"mine-{number}"))
+    assert len(store.read(journal.path).records) == 7
+
+
+def test_opening_a_missing_file_is_refused_unless_it_may_be_made(tmp_path):
+    with pytest.raises(StorageError, match="No such file"):
+        store.Journal.open(tmp_path / "x.jsonl")
+    with store.Journal.open(tmp_path / "x.jsonl", create=True) as made:
+        assert made.path.exists()
+
+
+def test_a_closed_journal_leaves_no_open_file(tmp_path):
+    before = len(os.listdir("/dev/fd"))
+    with store.Journal.create(tmp_path, "laptop", "2025") as made:
+        made.append(make_block())
+        made.close()
+    assert len(os.listdir("/dev/fd")) == before
 
 
 # ---------------------------------------------------------------- files from strangers
@@ -289,47 +397,87 @@ def test_checking_a_folder_leaves_nothing_in_it(tmp_path):
 
 BAD = {
     "NaN": (line_of().replace(b'"seed": 0', b'"seed": NaN'), "malformed"),
-    "infinite": (line_of(facts={"x": 1}).replace(b'{"x": 1}', b'{"x": 1e999}'), "out of range"),
+    "infinite": (facts_line().replace(b'{"x": 1}', b'{"x": 1e999}'), "out of range"),
     "endless count": (line_of().replace(b'"seed": 0', b'"seed": 1' + b"0" * 5000), ""),
     "endless fact": (
-        line_of(facts={"x": [1]}).replace(b'{"x": [1]}', b'{"x": [1' + b"0" * 400 + b"]}"),
+        facts_line().replace(b'{"x": 1}', b'{"x": [1' + b"0" * 400 + b"]}"),
         "beyond 64 bits",
     ),
     "bool for int": (line_of(round=True), "Expected `int`"),
-    "text for int": (line_of(seed="0"), "Expected `int`"),
-    "missing key": (line_of(run_id=...), "missing required field `run_id`"),
+    "text for int": (trial_line(seed="0"), "Expected `int`"),
+    "missing key": (line_of(block_id=...), "missing required field `block_id`"),
     "extra key": (line_of(extra=1), "unknown field `extra`"),
     "unknown type": (line_of(type="walk"), "Invalid value"),
-    "newer schema": (line_of(schema=2, extra=1, run_id=...), "a newer envbench wrote it"),
+    "newer schema": (line_of(schema=3, extra=1, block_id=...), "a newer envbench wrote it"),
     "newer type": (b'{"type":"check","schema":7}\n', "a newer envbench wrote it (schema 7"),
-    "older than any": (line_of(schema=0), "no schema 0"),
-    "deep list": (line_of()[:-2] + b',"facts":' + b"[" * 10**6 + b"]" * 10**6 + b"}\n", ""),
+    "older than any": (line_of(schema=0), "an envbench before 1.0 wrote it (schema 0)"),
+    "deep list": (facts_line()[:-2] + b',"facts":' + b"[" * 10**6 + b"]" * 10**6 + b"}\n", ""),
     "deep object": (
-        b'{"type":"run","facts":' + b'{"a":' * 10**6 + b"1" + b"}" * 10**6 + b"}\n",
+        b'{"type":"facts","hash":"h","facts":' + b'{"a":' * 10**6 + b"1" + b"}" * 10**6 + b"}\n",
         "",
     ),
+    **{
+        f"{kind} nested {depth} deep in {place}": (
+            line.replace(
+                b'{"x": 1}', b'{"x": ' + opened * (depth - 1) + b"1" + closed * (depth - 1) + b"}"
+            ),
+            "nested too deeply",
+        )
+        for depth in (33, 499, 500, 999, 5000)
+        for kind, opened, closed in (("list", b"[", b"]"), ("object", b'{"a":', b"}"))
+        for place, line in (("facts", facts_line()), ("before", trial_line(before={"x": 1})))
+    },
     "too long": (b'"' + b"x" * (store.MAX_LINE_BYTES + 5) + b'"\n', "longer than 8 MiB"),
     "not UTF-8": (b'{"type":"\xff"}\n', ""),
-    "lone surrogate": (line_of(run_id="\ud800"), "malformed"),
+    "lone surrogate": (line_of(block_id="\ud800"), "malformed"),
     "not JSON": (b"hello \x1b[31mthere\n", "malformed"),
     "a list": (b"[1]\n", "Expected `object`"),
     "no environments": (
-        line_of(cell=msgspec.to_builtins(make_cell(numenv=1)) | {"numenv": 0}),
+        trial_line(cell=msgspec.to_builtins(make_cell(numenv=1)) | {"numenv": 0}),
         "at least 1",
     ),
+}
+
+
+OLD = {
+    **{
+        kind: _changed({"type": kind, "schema": 1, f"{kind}_id": "2026-11-20T12-41-47Z-b41be2"}, {})
+        for kind in ("run", "plan", "check", "pair", "gauge", "verification")
+    },
+    "machine": _changed(json.loads(msgspec.json.encode(make_fact())), {"schema": 1}),
+    "facts": facts_line(schema=1),
+    "block": line_of(schema=1),
+    "unheard of": b'{"type":"walk","schema":1}\n',
+    "without a type": b'{"schema":1}\n',
 }
 
 
 @pytest.mark.parametrize("name", BAD)
 def test_a_bad_line_is_skipped_and_named_and_the_others_are_read(file, name):
     line, why = BAD[name]
-    file.write_bytes(line_of(run_id="before") + line + line_of(run_id="after"))
+    file.write_bytes(line_of(block_id="before") + line + line_of(block_id="after"))
     reading = store.read(file)
-    assert [(n, r.run_id) for n, r in reading.records] == [(1, "before"), (3, "after")]
+    assert [(n, r.block_id) for n, r in reading.records] == [(1, "before"), (3, "after")]
     assert len(reading.warnings) == 1
     assert reading.warnings[0].startswith(f"{file}:2: line skipped: ")
     assert why in reading.warnings[0]
     assert reading.warnings[0].isprintable()
+
+
+@pytest.mark.parametrize("line", OLD.values(), ids=OLD)
+def test_a_line_of_an_envbench_before_1_0_is_skipped_with_one_clear_warning(file, line):
+    file.write_bytes(line_of(block_id="before") + line + line_of(block_id="after"))
+    reading = store.read(file)
+    assert [r.block_id for _, r in reading.records] == ["before", "after"]
+    assert reading.warnings == [
+        f"{file}:2: line skipped: an envbench before 1.0 wrote it (schema 1): it cannot be read"
+    ]
+
+
+def test_facts_may_be_nested_32_levels_deep(file):
+    facts = b'{"x": ' + b"[" * 31 + b"]" * 31 + b"}"
+    file.write_bytes(facts_line().replace(b'{"x": 1}', facts))
+    assert store.read(file).warnings == []
 
 
 def test_blank_lines_are_nothing(file):
@@ -337,6 +485,26 @@ def test_blank_lines_are_nothing(file):
     reading = store.read(file)
     assert [number for number, _ in reading.records] == [3]
     assert reading.warnings == []
+
+
+def test_thirty_megabytes_of_blank_lines_take_no_time_and_are_counted(file):
+    blank = b"\n" * 10**7 + b" \t\r\n" * 10**6 + b" " * 9000 + b"\n" * 10**7
+    file.write_bytes(line_of(block_id="a") + blank + line_of(block_id="b") + b"\n\n  nonsense\n\n")
+    start = time.process_time()
+    reading = store.read(file)
+    assert time.process_time() - start < 0.5
+    number = 2 + 2 * 10**7 + 10**6
+    assert [(n, r.block_id) for n, r in reading.records] == [(1, "a"), (number, "b")]
+    assert reading.warnings[0].startswith(f"{file}:{number + 3}: line skipped: ")
+
+
+@given(st.lists(st.sampled_from([b"", b" ", b" \t\r", b"{}", b" x ", b"\x0b", b" " * 9000])))
+def test_line_numbers_are_right_whatever_is_blank(tmp_path_factory, lines):
+    file = tmp_path_factory.mktemp("lines") / "x.jsonl"
+    file.write_bytes(b"\n".join(lines))
+    wanted = [f"{file}:{number}:" for number, line in enumerate(lines, 1) if line.strip()]
+    found = store.read(file).warnings[: store.MAX_WARNINGS]
+    assert [warning.split(" ")[0] for warning in found] == wanted[: store.MAX_WARNINGS]
 
 
 def test_a_file_of_bad_lines_gives_a_bounded_number_of_warnings(file):
@@ -356,12 +524,15 @@ def test_a_file_of_over_2_gib_is_refused_unread(file):
 
 def test_a_record_too_long_to_be_read_back_is_not_written(file):
     with pytest.raises(StorageError):
-        store.append(file, make_run(facts={"x": "y" * store.MAX_LINE_BYTES}))
+        store.append(file, make_block(facts={"before": {"x": "y" * store.MAX_LINE_BYTES}}))
     assert not file.exists()
 
 
 def test_ten_thousand_records_are_read_in_well_under_two_seconds(file):
-    line = msgspec.json.encode(make_run(steps=[1000] * 32, facts={"x": "y" * 1000})) + b"\n"
+    line = (
+        msgspec.json.encode(make_block(steps=[1000] * 32, facts={"before": {"x": "y" * 1000}}))
+        + b"\n"
+    )
     assert len(line) > 2000
     file.write_bytes(line * 10_000)
     start = time.perf_counter()
@@ -372,7 +543,31 @@ def test_ten_thousand_records_are_read_in_well_under_two_seconds(file):
 def test_a_results_file_is_readable_by_others(file):
     old = os.umask(0o022)
     try:
-        store.append(file, make_run())
+        store.append(file, make_block())
     finally:
         os.umask(old)
     assert stat.S_IMODE(file.stat().st_mode) == 0o644
+
+
+# ---------------------------------------------------------------- by-products
+
+
+def test_a_by_product_is_stored_once_and_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with store.Journal.create(tmp_path, "laptop", "2026-01-01T00-00-00Z") as journal:
+        folder = tmp_path / "laptop" / store.BY_PRODUCTS
+
+        def full(*_: object) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", full)
+            with pytest.raises(StorageError, match="no space to write"):
+                journal.keep("abc.npz", b"trace")
+        assert list(folder.iterdir()) == []
+        journal.keep("abc.npz", b"trace")
+        journal.keep("abc.npz", b"its name says what is in it")
+        assert [path.name for path in folder.iterdir()] == ["abc.npz"]
+        assert (folder / "abc.npz").read_bytes() == b"trace"
+        assert store.files(tmp_path) == [journal.path]

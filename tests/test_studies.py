@@ -12,10 +12,11 @@ import pytest
 from made_records import make_cell, make_windows
 from place import ROOT
 
-from envbench.model import ArmFact, Check, Pair, Side
+from envbench.experiments import pairs
+from envbench.model import Arm, BlockRecord, Plan, Rule, TrialRecord
 
 STUDIES = ROOT / "tests" / "studies"
-ARM = ArmFact(source="a", worker="w")
+ARMS = [Arm(name=name, source="a") for name in ("baseline", "candidate")]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -95,24 +96,27 @@ def test_recorded_checks_are_replayed_cell_by_cell_and_planted_ones_are_not(
     def made(study: str, seed: int) -> Made:
         return Made(study=study, seed=seed, seconds=1.0, whole=True, exit_code=0, file=str(seed))
 
-    def process(ns: int) -> Side:
-        return Side(runtime="", measured=make_windows([100] * 8, ns=ns))
+    def trial(arm: str, seed: int, ns: int) -> TrialRecord:
+        measured = make_windows([100] * 8, ns=ns)
+        return TrialRecord(trial_id=arm, cell=cell, arm=arm, seed=seed, measured=measured)
 
-    def read(path: Path) -> tuple[Check, list[Pair]]:
-        check = Check(
-            check_id=path.name, cells=[cell], baseline=ARM, candidate=ARM, pairs=10, blocks=4,
-            slice_s=0.1, margin=0.01, tolerance=0.05, cost_tolerance=0.25, false_alarm=0.001,
-            seed=0, fingerprint="f", started_utc="x", command=[], envbench_version="0",
+    def read(path: Path) -> tuple[Plan, list[BlockRecord]]:
+        plan = Plan(
+            plan_id=path.name, experiment="check", spec="s", cells=[cell], arms=ARMS,
+            design=pairs.design(10, rule=Rule()), seed=0, fingerprint="f", started_utc="x",
+            command=[], envbench_version="0",
         )  # fmt: skip
-        pairs = [
-            Pair(
-                pair_id=str(k), check_id=path.name, stage=1, number=k, cell=cell, seed=k,
-                turns=[], started_utc="x", baseline=process(10**6 * (k + 1)),
-                candidate=process(10**6 * (k + 1) + k),
+        blocks = [
+            BlockRecord(
+                block_id=str(k), plan_id=path.name, round=k, started_utc="x",
+                trials=[
+                    trial("baseline", k, 10**6 * (k + 1)),
+                    trial("candidate", k, 10**6 * (k + 1) + k),
+                ],
             )
             for k in range(10)
         ]  # fmt: skip
-        return check, pairs[:9] if path.name == "2" else pairs  # the third was stopped
+        return plan, blocks[:9] if path.name == "2" else blocks  # the third was stopped
 
     monkeypatch.setattr(
         check_traces, "all_made", lambda _: [*(made("same", k) for k in range(4)), made("step", 9)]
@@ -165,7 +169,7 @@ def test_simulated_effects_are_the_rules(scripts: None) -> None:
     import numpy as np
     from check_simulated import LINES, effects, slices, usual_effects
 
-    from envbench.check.regression import effect, usual_effect
+    from envbench.experiments.check.regression import effect, usual_effect
 
     for number, kind in enumerate(LINES):
         times, turns = slices(np.random.default_rng(number), kind, 20, 0.03)

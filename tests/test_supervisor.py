@@ -8,19 +8,26 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import faulty
 import msgspec
+import psutil
 import pytest
 from faulty import Limits, marked, run
 
 from envbench.errors import Interrupted
-from envbench.process.execute import Reply
+from envbench.process import guarded, orphans, supervisor
+from envbench.process.events import Event, Started, WindowEnded
+from envbench.process.job_folder import job_folder, sweep
+from envbench.process.process_table import start_time
+from envbench.process.reply import Reply
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -76,6 +83,20 @@ class Controller:
         output, _ = self.process.communicate(timeout=10)
         return msgspec.json.decode(output, type=Reply)
 
+    def kill_with_guardian(self) -> Path:
+        """Kill both at once; the folder that they could not remove."""
+        (folder,) = self.temporary.iterdir()
+        guardian = self.find("guardian.py ")
+        os.kill(guardian, signal.SIGSTOP)  # it must not see the controller die
+        self.process.kill()
+        self.process.wait()
+        os.kill(guardian, signal.SIGKILL)
+        for pid, _ in marked(self.mark):  # no one else would end what escaped
+            os.kill(pid, signal.SIGKILL)
+        until(lambda: not marked(self.mark))
+        assert folder.is_dir()
+        return folder
+
     def find(self, text: str) -> int:
         return next(pid for pid, command in marked(self.mark) if text in command)
 
@@ -100,6 +121,57 @@ def test_a_controller_killed_by_sigkill_takes_every_process_and_folder_with_it(
     until(lambda: not list(controller.temporary.iterdir()), seconds=5)
 
 
+def test_folders_of_dead_processes_are_removed_at_the_next_start_and_others_stay(
+    controller: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = controller.kill_with_guardian()
+    monkeypatch.setattr(tempfile, "tempdir", str(controller.temporary))
+    kept = _folders_that_are_not_of_dead_processes(controller.temporary, left.name)
+    with job_folder() as own:  # as a run does at its start
+        assert not left.exists()
+        assert sorted(controller.temporary.iterdir()) == sorted([*kept, own])
+        sweep(controller.temporary)
+        assert own.exists()
+    assert (tmp_path / "linked" / "file").exists()
+
+
+def _folders_that_are_not_of_dead_processes(place: Path, dead: str) -> list[Path]:
+    """A living process's, one with no owner in its name, other namespaces', a link, a file."""
+    user, space, pid, start, _ = dead.removeprefix("envbench-").split("-")
+    linked = place.parent / "linked"
+    linked.mkdir()
+    (linked / "file").touch()
+    others = [
+        f"envbench-{user}-{space}-{os.getpid()}-{start_time(os.getpid())}-alive",
+        f"envbench-{user}-{int(space) + 1}-{pid}-{start}-other_namespace",
+        f"envbench-{int(user) + 1}-{space}-{pid}-{start}-other_user",
+        "envbench-notes",
+        f"envbench-{user}-{space}-{pid}-{start}",
+    ]
+    for name in others:
+        (place / name).mkdir()
+    (place / f"envbench-{user}-{space}-{pid}-{start}-link").symlink_to(linked)
+    return [place / name for name in others]
+
+
+def test_a_folder_of_a_process_whose_number_was_given_out_again_is_removed(tmp_path: Path) -> None:
+    with job_folder() as folder:
+        user, space, pid, start, _ = folder.name.removeprefix("envbench-").split("-")
+    old = tmp_path / f"envbench-{user}-{space}-{pid}-{int(start) - 1}-x"
+    (old / "locked").mkdir(parents=True, mode=0o700)
+    (old / "locked").chmod(0)
+    sweep(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_folder_of_a_living_run_stays_when_another_process_sweeps(
+    controller: Controller,
+) -> None:
+    (folder,) = controller.temporary.iterdir()
+    sweep(controller.temporary)
+    assert folder.is_dir()
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_controller_ends_everything_before_it_goes(
     controller: Controller, number: int, code: int
@@ -118,9 +190,143 @@ def test_a_guardian_killed_by_sigkill_is_a_failure_and_the_worker_dies_too(
     failure = controller.reply().failure
     assert failure is not None
     assert "guardian died" in failure.message
-    until(lambda: not Path(f"/proc/{worker}").exists(), seconds=5)
-    for pid, _ in marked(controller.mark):  # its children that changed session: beyond reach
+    assert not Path(f"/proc/{worker}").exists()
+    assert marked(controller.mark) == []  # nor any of its children, whatever their session
+
+
+DAEMONS = ["plain", "scrubbed", "stopped", "forks"]
+
+
+class Daemon:
+    """A run in a thread whose worker leaves a daemon; ``kill_guardian`` kills its guardian."""
+
+    def __init__(self, pool: ThreadPoolExecutor, folder: Path, kind: str) -> None:
+        self.pids = folder / "pids"
+        self.until = folder / "until"
+        self.worker = 0
+        self.measures = threading.Event()
+        settings = {"pids": str(self.pids), "until": str(self.until), "kind": kind}
+        self.future = pool.submit(run, "leaves_daemon", on_event=self._note, **settings)
+
+    def _note(self, event: Event) -> None:
+        if isinstance(event, Started):
+            self.worker = event.pid
+        elif isinstance(event, WindowEnded):
+            self.measures.set()
+
+    def kill_guardian(self, number: int = signal.SIGKILL) -> None:
+        assert self.measures.wait(20)
+        os.kill(psutil.Process(self.worker).ppid(), number)
+
+    def reply(self) -> Reply:
+        return self.future.result(timeout=20)
+
+    def living(self) -> list[int]:
+        return [pid for path in self.pids.glob("*") if _runs(pid := int(path.name))]
+
+
+@pytest.fixture
+def leave_daemon(tmp_path: Path) -> Iterator[Callable[[str], Daemon]]:
+    """Starts a run, in a thread, whose worker leaves a daemon of this kind."""
+    made: list[Daemon] = []
+
+    def start(kind: str) -> Daemon:
+        made.append(Daemon(pool, tmp_path / str(len(made)), kind))
+        return made[-1]
+
+    with ThreadPoolExecutor() as pool:
+        yield start
+        for daemon in made:
+            daemon.until.touch()
+    for pid in [pid for daemon in made for pid in daemon.living()]:  # a test that failed
         os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def bystanders() -> Iterator[None]:
+    """Children of this process that are not ours to end; and no zombie is left among them."""
+    started = [
+        subprocess.Popen(["sleep", "600"], start_new_session=own_session)
+        for own_session in (False, True)
+    ]
+    before = _children()
+    try:
+        yield
+        assert [process.poll() for process in started] == [None, None]
+        assert _children() == before
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def _children() -> set[int]:
+    return {child.pid for child in psutil.Process().children()}
+
+
+@pytest.mark.parametrize("kind", DAEMONS)
+def test_an_escaped_daemon_ends_although_the_guardian_was_killed(
+    leave_daemon: Callable[[str], Daemon], bystanders: None, kind: str
+) -> None:
+    daemon = leave_daemon(kind)
+    daemon.kill_guardian()
+    failure = daemon.reply().failure
+    assert failure is not None
+    assert "guardian died" in failure.message
+    assert not daemon.living()
+
+
+@pytest.mark.parametrize("kind", DAEMONS)
+def test_another_worker_and_its_daemon_are_unharmed_when_a_guardian_was_killed(
+    leave_daemon: Callable[[str], Daemon], bystanders: None, kind: str
+) -> None:
+    daemon = leave_daemon(kind)
+    other = leave_daemon(kind)
+    assert other.measures.wait(20)
+    daemon.kill_guardian()
+    assert not daemon.reply().ok
+    assert not daemon.living()
+    assert other.living()
+    other.until.touch()
+    reply = other.reply()
+    assert reply.failure is None
+    assert reply.facts["daemon_lives"]
+    assert not other.living()
+
+
+def test_the_daemons_of_two_workers_end_when_both_guardians_were_killed(
+    leave_daemon: Callable[[str], Daemon], bystanders: None
+) -> None:
+    daemons = [leave_daemon(kind) for kind in ("plain", "scrubbed")]
+    for daemon in daemons:
+        daemon.kill_guardian()
+    assert not any(daemon.reply().ok or daemon.living() for daemon in daemons)
+
+
+def test_a_guardian_that_does_not_answer_is_killed_and_its_worker_and_daemon_end(
+    leave_daemon: Callable[[str], Daemon], bystanders: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guarded, "STOP_PATIENCE_S", 0.5)
+    monkeypatch.setattr(supervisor, "STOP_PATIENCE_S", 0.5)
+    daemon = leave_daemon("plain")
+    daemon.kill_guardian(signal.SIGSTOP)
+    daemon.until.touch()
+    reply = daemon.reply()
+    assert reply.ok  # the reply itself was whole
+    assert not daemon.living()
+
+
+def test_orphans_are_adopted_only_while_a_worker_runs(
+    leave_daemon: Callable[[str], Daemon],
+) -> None:
+    assert not orphans._is_subreaper()
+    daemons = [leave_daemon("plain") for _ in range(2)]
+    for daemon in daemons:
+        assert daemon.measures.wait(20)
+        assert orphans._is_subreaper()
+        daemon.until.touch()
+        assert daemon.reply().ok
+    assert not orphans._is_subreaper()
 
 
 def test_a_worker_dies_with_its_guardian_even_where_the_controller_dies_at_once_too(
@@ -205,8 +411,8 @@ def _shares(chatty: bool) -> tuple[float, float]:
     samples: list[tuple[float, float, float]] = []
     guardian: list[int] = []
 
-    def sample(event: dict[str, object]) -> None:
-        if event["event"] != "window":
+    def sample(event: Event) -> None:
+        if not isinstance(event, WindowEnded):
             return
         if not guardian:
             guardian.append(_guardian_of(os.getpid()))
@@ -232,8 +438,8 @@ def _cpu_s(pid: int) -> float:
 def test_progress_that_waits_in_the_pipe_while_the_display_is_held_up_is_no_stall() -> None:
     held_up = iter([0.8])  # longer than a window may be silent
 
-    def display(event: dict[str, object]) -> None:
-        if event.get("event") == "window":
+    def display(event: Event) -> None:
+        if isinstance(event, WindowEnded):
             time.sleep(next(held_up, 0.0))
 
     limits = Limits(measure_s=0.6, grace_s=0.3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ import numpy as np
 import pytest
 from interpreters import lent_packages, make_interpreter
 from made_records import make_cell, make_fact, make_plan, make_run
-from place import Place
+from place import Place, ended, wait_until
 
 from envbench import backends, equivalence, ledger
+from envbench.cli.progress import Lines
 from envbench.equivalence import (
     STANDARDS,
     Trace,
@@ -26,16 +28,30 @@ from envbench.equivalence import (
     read_trace,
     responds,
 )
-from envbench.model import Agreement, Audit, Cell, RuntimeFact, Verification
-from envbench.plan import make_cell as cell_of
-from envbench.preflight import Ready
+from envbench.experiments.campaign import Campaign
+from envbench.experiments.cells import CellRequest
+from envbench.experiments.executor import LocalExecutor
+from envbench.experiments.experiment import Options, Site
+from envbench.experiments.preflight import Arm
+from envbench.experiments.verify import VerifyExperiment
+from envbench.machine import Profile, Table
+from envbench.model import (
+    Agreement,
+    Audit,
+    Cell,
+    Family,
+    Fingerprint,
+    Plan,
+    Verification,
+    arm_key,
+)
 from envbench.report.existing import parse
 from envbench.report.markdown import render
 from envbench.report.selection import select
 from envbench.report.subjects import subjects
 from envbench.report.table import build
+from envbench.results.store import Journal
 from envbench.verdict import judge
-from envbench.verification import Verifier, in_order
 
 slow = pytest.mark.slow
 CHEATS = Path(__file__).parent / "fixtures" / "cheats"
@@ -463,22 +479,51 @@ BY_FAMILY = {
 }
 
 
+def verify(python: Path, folder: Path, family: Family, names: list[str]) -> list[Verification]:
+    """What the experiment finds, with real workers of that interpreter."""
+    table = Table(numenv=[2], rows=["for-loop"])
+    profile = Profile(name="here", title="Here", atari=table, mujoco=table)
+    machine = Fingerprint(cpu="c", logical_cpus=2, physical_cores=2, usable_cpus=2, memory_gib=8)
+    site = Site(profile=profile, fingerprint=machine, options=Options(results=folder))
+    experiment = VerifyExperiment(
+        cells=CellRequest(family=family, backends=names, numenv=[2]), audit_calls=60
+    )
+    targets = experiment.choose(site).targets
+    plan = Plan(
+        plan_id="p",
+        experiment="verify",
+        spec="s",
+        cells=[each.cell for each in targets],
+        design=experiment.design(targets),
+        seed=0,
+        fingerprint="f",
+        started_utc="2026-01-02T03-04-05Z",
+        command=["envbench", "verify"],
+        envbench_version="0",
+    )
+    arms = {
+        arm_key("", each.cell): Arm(backend=each.backend, python=str(python)) for each in targets
+    }
+    campaign = Campaign(
+        Journal.create(folder, "here", plan.started_utc),
+        plan,
+        experiment,
+        arms,
+        executor=LocalExecutor(),
+        listener=Lines(),
+    )
+    return campaign.carry_out()
+
+
 @slow
 @pytest.mark.parametrize("family", ["atari", "mujoco"])
 def test_each_cheat_is_caught_and_the_honest_one_is_not(
-    cheats: dict[str, backends.Backend], python: Path, family: Any
+    cheats: dict[str, backends.Backend], python: Path, family: Family, tmp_path: Path
 ) -> None:
-    task = {"atari": "Pong-v5", "mujoco": "Ant-v3"}[family]
-    chosen = [backends.get("for-loop"), *cheats.values()]
-    cells = [cell_of("here", family, task, backend, 2, {}) for backend in chosen]
-    runtime = RuntimeFact(hash="h", python="3", implementation="CPython", packages={})
-    ready = {
-        (family, cell.backend): Ready(backend=cell.backend, python=str(python), runtime=runtime)
-        for cell in cells
-    }
-    verifier = Verifier(ready, "f", seed=0, calls=60)
-    verdicts = {cell.backend: judge(verifier.check(cell)[0]) for cell in in_order(cells)}
+    found = verify(python, tmp_path, family, ["for-loop", *cheats])
+    verdicts = {each.cell.backend: judge(each) for each in found}
     assert verdicts.pop("for-loop").badge == "✓"
+    assert set(verdicts) == set(cheats)
     for name, (badge, says) in {**CAUGHT, **BY_FAMILY[family]}.items():
         verdict = verdicts[name]
         assert (name, verdict.badge) == (name, badge)
@@ -532,3 +577,31 @@ def test_wrong_usage_is_told_before_anything_starts(place: Place) -> None:
     assert place.run("verify", "--numenv", 1).code == 2
     done = place.run("verify", "--env", "atari", "--backend", "brax")
     assert (done.code, "it runs mujoco" in done.err) == (2, True)
+
+
+@slow
+def test_a_verification_that_is_killed_leaves_nothing_running_and_the_same_command_continues(
+    place: Place,
+) -> None:
+    names = "for-loop,subprocess,envpool-sync"
+    words = ["verify", "--env", "mujoco", "--backend", names, "--total-step", 2000]
+    process = place.start(*words)
+    wait_until(lambda: place.finished() or process.poll() is not None, "a first block")
+    wait_until(lambda: len(place.processes()) >= 4 or process.poll() is not None, "both workers")
+    process.kill()
+    assert ended(process).code == -signal.SIGKILL
+    wait_until(lambda: not place.processes(), "its workers to die", timeout_s=10)
+    first = place.blocks()
+    assert len(first) < 3
+    done = place.run(*words, "--json")
+    assert done.code == 0, done.err
+    assert "Resuming" in done.err
+    assert [row["backend"] for row in done.document["verifications"]] == names.split(",")
+    blocks = place.blocks()
+    assert blocks[: len(first)] == first
+    assert [block.trials[-1].cell.backend for block in blocks] == names.split(",")
+    assert len(place.plans()) == 1
+    assert place.processes() == []
+    traces = {trial.by_products["trace"] for block in blocks for trial in block.trials}
+    kept = {path.name for path in place.results.glob("*/by-products/*")}
+    assert kept == traces

@@ -21,9 +21,9 @@ import numpy as np
 import pytest
 
 from envbench import backends, ledger, testing
-from envbench.campaign import WORKER_PATH
 from envbench.frames import frames_per_step
-from envbench.process.execute import Reply
+from envbench.process.reply import Reply
+from envbench.process.worker_code import WORKER_PATH
 
 slow = pytest.mark.slow
 GYMNASIUM = ("for-loop", "subprocess")

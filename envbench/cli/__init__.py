@@ -13,19 +13,27 @@ from typing import Any
 import click
 
 from envbench import __version__
+from envbench.cli.boundary import (
+    check_surroundings,
+    check_utf8,
+    explained,
+    is_of_output,
+    refuse_empty,
+)
 from envbench.errors import EnvbenchError
 from envbench.text import printable
 
 COMMANDS = {
     "run": "Measure environments on this machine: one cell, a plan, or a whole profile.",
-    "verify": "Find out whether the backends do the same work, and claim what they do.",
-    "check": "Did it get slower? A baseline and a candidate, stepping in turn.",
+    "verify": "Find out whether the backends do the same work, and as much as they claim.",
+    "check": "Did it get slower? A baseline and a candidate that step alternately.",
     "baseline": "Save what `check --against` compares with, where no A/B can be run.",
     "doctor": "What makes this machine noisy, and how small a change can be seen here.",
+    "plans": "List unfinished and finished plans; abandon or delete one.",
     "report": "Fill the tables of results/README.md, or of any document, from the results.",
-    "compare": "Two results files, machines or backends: ratio and interval a cell.",
+    "compare": "Two results files, machines or backends: ratio and interval per cell.",
     "import": "Take figures that others have published from a CSV file into the results.",
-    "export": "Write the measurements as CSV, JSON or Parquet, a row a cell or a run.",
+    "export": "Write the measurements as CSV, JSON or Parquet, one row per cell or run.",
     "backends": "What can run here, what needs setting up, and what cannot run and why.",
     "setup": "Make the isolated runtime of a backend.",
     "machines": "List machine profiles, show what this machine is, or make a profile for it.",
@@ -50,7 +58,7 @@ class _Shown(click.ClickException):
 
 
 def tell(text: str) -> None:
-    """A message for a person, on stderr; where nobody listens any more, work goes on."""
+    """A message for a person, on stderr. Work continues where no one reads it any more."""
     with suppress(OSError):
         click.echo(printable(text), err=True)
 
@@ -67,11 +75,18 @@ class Commands(click.Group):
         module = _MODULES.get(cmd_name, cmd_name)
         command = getattr(import_module(f"envbench.cli.{module}"), module)
         assert isinstance(command, click.Command)
-        return command
+        return refuse_empty(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            check_utf8(args)
+        except EnvbenchError as error:
+            raise _Shown(error) from error
+        return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         from envbench.errors import UnknownName
@@ -85,9 +100,14 @@ class Commands(click.Group):
 
         try:
             with raise_on_signals():
+                check_surroundings()
                 return super().invoke(ctx)
         except EnvbenchError as error:
             raise _Shown(error) from error
+        except (OSError, UnicodeEncodeError) as error:
+            if isinstance(error, OSError) and is_of_output(error):
+                raise
+            raise _Shown(explained(error)) from error
 
 
 @click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from envbench.backends import Backend, get, plugin_warnings, registry
-from envbench.cli.options import AS_JSON, complete_backends
+from envbench.cli.option_types import complete_backends
+from envbench.cli.options import AS_JSON
 from envbench.runtimes import Status, parse_overrides, status
 
 if TYPE_CHECKING:

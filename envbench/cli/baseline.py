@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
+from envbench.cli import tell
 from envbench.cli.options import (
     CHECKED_BACKENDS,
     CHECKED_FAMILY,
     CHECKED_NUMENV,
-    MACHINE,
-    SEED,
-    SETTINGS,
-    TASK,
-    WAIT,
+    cells_asked,
+    measuring,
 )
+
+if TYPE_CHECKING:
+    from envbench.experiments.cells import CellRequest
+    from envbench.experiments.experiment import Options
 
 
 @click.group()
@@ -31,17 +34,33 @@ def baseline() -> None:
     required=True,
     help="The file to write; it must not exist.",
 )
-@CHECKED_FAMILY
-@CHECKED_BACKENDS
-@CHECKED_NUMENV
-@TASK
-@MACHINE
-@SETTINGS
-@click.option("--pairs", type=click.IntRange(5, 1000), help="Of kernel and cell.  [default: 13]")
-@SEED
-@WAIT
-def save(**given: Any) -> None:
-    """Measure cells beside the reference kernel, by turns, and keep the raw records in a file."""
-    from envbench.cli.gauges import Gauging
+@cells_asked(CHECKED_FAMILY, CHECKED_BACKENDS, CHECKED_NUMENV)
+@click.option("--pairs", type=click.IntRange(5, 1000), help="Pairs per cell.  [default: 13]")
+@measuring()
+def save(cells: CellRequest, options: Options, output: Path, pairs: int | None) -> None:
+    """Measure cells alternately with the reference kernel, and save the raw records in a file.
 
-    Gauging(given).save(given["output"])
+    They are measured into the results folder first; the file is made when all of them are there.
+    The same command resumes where it was stopped.
+    """
+    from envbench.cli.progress import Terminal, executor
+    from envbench.experiments.baseline import BaselineExperiment, refuse_existing
+    from envbench.experiments.baseline import save as keep
+    from envbench.experiments.check.experiment import cells_to_check
+    from envbench.experiments.pairs import DEFAULT_PAIRS
+    from envbench.experiments.session import carry_out, site_of
+
+    refuse_existing(output)
+    site = site_of(options)
+    targets = cells_to_check(cells, site.profile, site.fingerprint.usable_cpus).targets
+    experiment = BaselineExperiment(
+        targets=targets, pairs=pairs or DEFAULT_PAIRS, stop_at_failure=True
+    )
+    outcome = carry_out(experiment, options, Terminal(), executor())
+    if outcome.stopped is not None:
+        tell(f"Stopped: {outcome.path} is kept. The same command resumes from here.")
+        sys.exit(outcome.stopped.exit_code)
+    keep(outcome, output)
+    tell(
+        f"Saved in {output}: `envbench check --against {output}` compares with it on this machine."
+    )

@@ -62,9 +62,10 @@ def compare(
 
 
 def _sides(first: str, second: str, results: Path) -> tuple[list[Measured], list[Measured], By]:
-    from envbench import backends, store
+    from envbench import backends
     from envbench.cli.records import read
     from envbench.report.comparison import by_backend, by_cell, by_machine, rows_of
+    from envbench.results import store
 
     paths = [Path(first), Path(second)]
     if all(path.exists() for path in paths):
@@ -87,8 +88,8 @@ def _sides(first: str, second: str, results: Path) -> tuple[list[Measured], list
 
 
 def _of_path(path: Path) -> list[Measured]:
-    from envbench import store
     from envbench.cli.records import read
+    from envbench.results import store
 
     paths = [path] if path.is_file() else store.files(path) or sorted(path.glob("*.jsonl"))
     return read(paths).selection.measured

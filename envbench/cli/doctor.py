@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,7 +10,7 @@ import click
 from envbench.cli.options import AS_JSON, WAIT
 
 if TYPE_CHECKING:
-    from envbench.check.own_noise import OwnNoise
+    from envbench.experiments.noise import OwnNoise
     from envbench.machine.disturbance import Sign
 
 
@@ -19,23 +20,30 @@ if TYPE_CHECKING:
 def doctor(wait: bool, as_json: bool) -> None:
     """What makes this machine noisy, what to do about it, and what a check can see here.
 
-    Takes about half a minute: a look at the load, then equal workers that step in turn.
+    Takes about half a minute: a look at the load, then equal workers that step alternately. Its
+    records are kept in the user's cache, so that the same command resumes within ten minutes.
     """
-    from envbench import lock
-    from envbench.check.own_noise import measure
-    from envbench.check.regression import Rule
     from envbench.cli import tell
+    from envbench.cli.progress import Terminal, executor
+    from envbench.experiments.experiment import Options
+    from envbench.experiments.noise import NoiseExperiment
+    from envbench.experiments.session import carry_out
     from envbench.machine.disturbance import signs
+    from envbench.runtimes import cache_folder
 
-    with lock.acquire(wait=wait, on_wait=tell):
-        tell("Looking at the load …")
-        found = signs()
-        tell("Stepping a fixed kernel, a pair of equal workers at a time …")
-        noise = measure(Rule(), lambda done, of: tell(f"[{done}/{of}]"))
+    tell("Looking at the load …")
+    found = signs()
+    tell("Stepping a fixed kernel, one pair of equal workers after another …")
+    options = Options(results=cache_folder().parent / "doctor", wait=wait)
+    outcome = carry_out(NoiseExperiment(), options, Terminal(), executor())
+    if outcome.stopped is not None:
+        tell("Stopped. The same command resumes within ten minutes.")
+        sys.exit(outcome.stopped.exit_code)
+    assert outcome.findings is not None
     if as_json:
-        _print_json(found, noise)
+        _print_json(found, outcome.findings)
     else:
-        _print_table(found, noise)
+        _print_table(found, outcome.findings)
 
 
 def _print_table(found: list[Sign], noise: OwnNoise) -> None:

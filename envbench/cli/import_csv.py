@@ -25,10 +25,11 @@ def import_csv(files: tuple[Path, ...], results: Path) -> None:
     """
     import msgspec
 
-    from envbench import published, store
+    from envbench import published
     from envbench.cli import tell
     from envbench.errors import UsageError
     from envbench.report.files import read_text, write_text
+    from envbench.results import store
 
     taken = {_stem(path): published.parse(read_text(path), str(path)) for path in files}
     if len(taken) < len(files):

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from envbench.cli.options import AS_JSON, complete_machines
+from envbench.cli.option_types import complete_machines
+from envbench.cli.options import AS_JSON
 
 if TYPE_CHECKING:
     from envbench.machine import Entry, Profile, Table

@@ -1,186 +1,37 @@
-"""What several commands' options have in common: their types, checks and tab completion."""
+"""Options of several commands, and how they become the values that experiments take."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import click
 
-LARGEST_NUMENV = 1_000_000
-
-
-class NumEnvs(click.ParamType["list[int]"]):
-    """``8`` or ``1,2,4,8``: whole numbers from 1, none twice."""
-
-    name = "N[,N…]"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> list[int]:
-        if isinstance(value, list):
-            return value
-        numbers = [self._number(part, value, param, ctx) for part in str(value).split(",")]
-        for number in numbers:
-            if numbers.count(number) > 1:
-                self.fail(f"{value!r} names {number} twice.", param, ctx)
-        return numbers
-
-    def _number(self, part: str, value: Any, param: Any, ctx: Any) -> int:
-        text = part.strip()
-        if not (text.isascii() and text.isdigit() and 1 <= len(text) <= 7):
-            self._refuse(value, param, ctx)
-        number = int(text)
-        if not 1 <= number <= LARGEST_NUMENV:
-            self._refuse(value, param, ctx)
-        return number
-
-    def _refuse(self, value: Any, param: Any, ctx: Any) -> None:
-        self.fail(
-            f"{str(value)[:60]!r} is not N or N,N,…: whole numbers of environments "
-            f"from 1 to {LARGEST_NUMENV:,}, such as 8 or 1,2,4,8.",
-            param,
-            ctx,
-        )
-
-
-class Number(click.FloatRange):
-    """A number within bounds; NaN is none, though no comparison says so."""
-
-    what = "a number"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> float:
-        number = float(super().convert(value, param, ctx))
-        if number != number:
-            self.fail(f"{value!r} is not {self.what}.", param, ctx)
-        return number
-
-
-class Seconds(Number):
-    """A number of seconds within bounds."""
-
-    what = "a number of seconds"
-
-
-class Names(click.ParamType["list[str]"]):
-    """``NAME`` or ``NAME,NAME``; what names there are is checked where they are used."""
-
-    name = "NAME[,NAME…]"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> list[str]:
-        if isinstance(value, list):
-            return value
-        names = [part.strip() for part in str(value).split(",")]
-        if not all(names):
-            self.fail(f"{str(value)[:60]!r} has an empty name in it.", param, ctx)
-        return list(dict.fromkeys(names))
-
-
-class KeyValue(click.ParamType["tuple[str, str]"]):
-    """``KEY=VALUE``."""
-
-    name = "KEY=VALUE"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, str]:
-        if isinstance(value, tuple):
-            return value
-        key, equals, text = str(value).partition("=")
-        if not equals or not key.strip():
-            self.fail(f"{value!r} is not KEY=VALUE.", param, ctx)
-        return key.strip(), text.strip()
-
-
-class Cores(click.ParamType["str"]):
-    """``0-3`` or ``0,2,4-7``: numbers of CPU cores."""
-
-    name = "CORES"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> str:
-        from envbench.settings import CORES
-
-        if not re.fullmatch(CORES, str(value)):
-            self.fail(f"{str(value)[:60]!r} is not a list of cores, such as 0-3.", param, ctx)
-        return str(value)
-
-
-def only_one(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> str | None:
-    """Of an option that takes one name: a second would silently replace the first."""
-    if len(values) > 1:
-        raise click.BadParameter(
-            f"given more than once: {' and '.join(map(repr, values))}. It takes one.", ctx, param
-        )
-    return values[0] if values else None
-
-
-def results_folder(
-    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
-) -> Path | None:
-    """``results`` where it was left out; it may be made, and is not what has another use."""
-    given = only_one(ctx, param, values)
-    if given is None:
-        return Path("results")
-    if not given.strip():
-        raise click.BadParameter("it is empty: leave it out for results.", ctx, param)
-    return Path(given)
-
-
-def no_key_twice(
-    ctx: click.Context, param: click.Parameter, values: tuple[tuple[str, str], ...]
-) -> tuple[tuple[str, str], ...]:
-    """Of settings: a second value would silently replace the first."""
-    keys = [key for key, _ in values]
-    for key in keys:
-        if keys.count(key) > 1:
-            raise click.BadParameter(f"the setting {key!r} is given twice.", ctx, param)
-    return values
-
-
-def joined(ctx: click.Context, param: click.Parameter, values: tuple[list[Any], ...]) -> Any:
-    """An option that takes a list takes it in parts, too; None where it was left out."""
-    every = [each for part in values for each in part]
-    for each in every:
-        if isinstance(each, int) and every.count(each) > 1:
-            raise click.BadParameter(f"names {each} twice.", ctx, param)
-    return list(dict.fromkeys(every)) or None
-
-
-def complete_presets(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Tab completion of presets."""
-    from envbench.settings import PRESETS
-
-    return [name for name in PRESETS if name.startswith(incomplete)]
-
-
-def complete_backends(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Tab completion of the last name in a comma-separated list of backends."""
-    from envbench.backends import registry
-
-    before, comma, last = incomplete.rpartition(",")
-    names = [*registry(), "all"] if not comma else list(registry())
-    return [before + comma + name for name in names if name.startswith(last)]
-
-
-def complete_machines(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Tab completion of machine profiles."""
-    from envbench.machine import profiles
-
-    return [name for name in profiles() if name.startswith(incomplete)]
-
-
-def complete_families(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Tab completion of env families."""
-    from envbench.model import FAMILIES
-
-    return [name for name in FAMILIES if name.startswith(incomplete)]
-
+from envbench.cli.option_types import (
+    KeyValue,
+    Names,
+    Number,
+    NumEnvs,
+    complete_backends,
+    complete_families,
+    complete_machines,
+    joined,
+    no_key_twice,
+    only_one,
+    results_folder,
+)
+from envbench.frames import SMALLEST_SKIP
+from envbench.model import LARGEST_SKIP
 
 # ---------------------------------------------------------------- options of several commands
 
 Option = Callable[[Any], Any]
 
 
-def family_option(told: str) -> Option:
-    """``--env``: one family; ``told`` is what it does here."""
+def family_option(text: str) -> Option:
+    """``--env``: one family; ``text`` is what it does here."""
     return click.option(
         "--env",
         "family",
@@ -188,19 +39,19 @@ def family_option(told: str) -> Option:
         callback=only_one,
         metavar="FAMILY",
         shell_complete=complete_families,
-        help=told,
+        help=text,
     )
 
 
-def machine_option(told: str) -> Option:
-    """``--machine``: one profile; ``told`` is what it does here."""
+def machine_option(text: str) -> Option:
+    """``--machine``: one profile; ``text`` is what it does here."""
     return click.option(
         "--machine",
         multiple=True,
         callback=only_one,
         metavar="NAME",
         shell_complete=complete_machines,
-        help=told,
+        help=text,
     )
 
 
@@ -212,7 +63,7 @@ def numenv_option(default: str) -> Option:
         type=NumEnvs(),
         multiple=True,
         callback=joined,
-        help=f"Environments a vector step.  [default: {default}]",
+        help=f"Environments per vector step.  [default: {default}]",
     )
 
 
@@ -255,9 +106,9 @@ SETTINGS = click.option(
 )
 FRAME_SKIP = click.option(
     "--frame-skip",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Number(SMALLEST_SKIP, LARGEST_SKIP),
     metavar="N",
-    help="Frames a step, for --env gym.  [default: 1]",
+    help="Frames per step, for --env gym.  [default: 1]",
 )
 SEED = click.option(
     "--seed",
@@ -265,7 +116,7 @@ SEED = click.option(
     default=0,
     show_default=True,
     metavar="N",
-    help="Of environments and actions, and of a plan's order.",
+    help="Seed for environments, actions and cell order.",
 )
 PYTHONS = click.option(
     "--python",
@@ -284,5 +135,92 @@ RESULTS = click.option(
     callback=results_folder,
     help="Where results are kept.  [default: results]",
 )
+FRESH = click.option(
+    "--fresh", is_flag=True, help="Begin anew, even where a plan was left unfinished."
+)
 WAIT = click.option("--wait", is_flag=True, help="Wait while another envbench measures here.")
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+
+
+# ---------------------------------------------------------------- options that become one value
+
+
+def cells_asked(*options: Option) -> Option:
+    """The options that say which cells, for a command that takes them as ``cells: CellRequest``."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def called(
+            *,
+            family: str | None,
+            backend_names: list[str] | None,
+            task: str | None,
+            given: tuple[tuple[str, str], ...],
+            numenv: list[int] | int | None = None,
+            overcommit: str | None = None,
+            numa_nodes: tuple[str, ...] = (),
+            preset: str | None = None,
+            frame_skip: float | None = None,
+            **others: Any,
+        ) -> None:
+            from envbench.experiments.cells import CellRequest
+
+            cells = CellRequest(
+                family=family,
+                task=task,
+                backends=backend_names,
+                numenv=None if isinstance(numenv, int) else numenv,
+                ladder=[numenv] if isinstance(numenv, int) else None,
+                settings=dict(given),
+                in_flight=overcommit,
+                nodes="/".join(numa_nodes),
+                preset=preset,
+                frame_skip=frame_skip,
+            )
+            command(cells=cells, **others)
+
+        return _with([*options, TASK, SETTINGS], called)
+
+    return decorate
+
+
+def measuring(*options: Option) -> Option:
+    """The options of every measuring command, for one that takes them as ``options: Options``."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def called(
+            *,
+            machine: str | None,
+            seed: int,
+            results: Path,
+            wait: bool,
+            fresh: bool,
+            pythons: tuple[str, ...] = (),
+            no_setup: bool = False,
+            **others: Any,
+        ) -> None:
+            from envbench.experiments.experiment import Options
+            from envbench.runtimes import parse_overrides
+
+            options = Options(
+                results=results,
+                machine=machine,
+                seed=seed,
+                wait=wait,
+                fresh=fresh,
+                setup=not no_setup,
+                pythons=parse_overrides(pythons),
+            )
+            command(options=options, **others)
+
+        return _with([MACHINE, SEED, *options, RESULTS, FRESH, WAIT], called)
+
+    return decorate
+
+
+def _with(options: Sequence[Option], command: Callable[..., None]) -> Callable[..., None]:
+    """The command with these options, in this order in its help."""
+    for option in reversed(options):
+        command = option(command)
+    return command

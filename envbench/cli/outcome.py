@@ -1,4 +1,4 @@
-"""What a campaign came to: a table for a person, or one JSON document."""
+"""What a ``run`` came to: a table for a person, or one JSON document."""
 
 from __future__ import annotations
 
@@ -6,52 +6,57 @@ import os
 import shlex
 import shutil
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from envbench.cli import tell
 from envbench.cli.progress import shown
+from envbench.errors import CELL_FAILED, UNAVAILABLE
 from envbench.text import printable
 
 if TYPE_CHECKING:
-    from envbench.campaign import Campaign
+    from envbench.experiments.session import Outcome
     from envbench.statistics import Summary
 
 
-def show(campaign: Campaign, cpus: int, *, as_json: bool, other_hardware: bool) -> bool:
-    """Print the cells measured so far; True when a cell failed. ``cpus``: the machine's.
+def say_plugin_warnings() -> None:
+    from envbench.backends import plugin_warnings
 
-    ``other_hardware``: the machine is not the profile's.
-    """
-    summaries = summarised(campaign, cpus)
+    for warning in plugin_warnings():
+        tell(f"Warning: {warning}")
+
+
+def finish(outcome: Outcome[list[Summary]], *, named: bool, as_json: bool) -> int:
+    """Show the cells measured so far; the exit code. ``named``: were backends asked for by name?"""
+    if outcome.stopped is not None:
+        tell("Stopped. The same command resumes from here.")
+    summaries = outcome.findings
     if as_json:
-        click.echo(document(campaign.plan.plan_id, summaries, other_hardware=other_hardware))
+        other = outcome.site.other_hardware
+        click.echo(document(outcome.plan.plan_id, summaries, other_hardware=other))
     elif summaries:
-        click.echo(table(summaries))
-        _say_notes(summaries)
-        _say_stand_ins(campaign)
-        for alike in _failed_alike(summaries):
-            _explain(alike)
-        _say_next(campaign, summaries)
-    return any(s.failure and s.failure.reason != "interrupted" for s in summaries)
+        _show(outcome)
+    if outcome.stopped is not None:
+        return outcome.stopped.exit_code
+    if outcome.unavailable and named:
+        return UNAVAILABLE
+    return CELL_FAILED if any(each.failure for each in summaries) else 0
 
 
-def summarised(campaign: Campaign, cpus: int) -> list[Summary]:
-    """Each cell that has a run, in the plan's order."""
-    from envbench.statistics import summarise
-
-    alone = len(campaign.plan.cells) == 1
-    found = []
-    for cell in campaign.plan.cells:
-        runs = [run for run in campaign.runs if run.cell == cell]
-        if runs:
-            found.append(summarise(runs, cpus=cpus, alone=alone))
-    return found
+def _show(outcome: Outcome[list[Summary]]) -> None:
+    summaries = outcome.findings
+    click.echo(table(summaries))
+    _say_notes(summaries)
+    _say_stand_ins(outcome)
+    for alike in _failed_alike(summaries):
+        _explain(alike)
+    _say_next(outcome)
 
 
-def table(summaries: list[Summary]) -> str:
-    """One line a cell."""
+def table(summaries: Sequence[Summary]) -> str:
+    """One line per cell."""
     from tabulate import tabulate
 
     from envbench.backends import row_label
@@ -71,7 +76,7 @@ def table(summaries: list[Summary]) -> str:
     )
 
 
-def _say_notes(summaries: list[Summary]) -> None:
+def _say_notes(summaries: Sequence[Summary]) -> None:
     """What the words in the last column mean, on stderr."""
     from envbench.report.notes import FLAGS
 
@@ -90,7 +95,7 @@ def _figures(summary: Summary) -> list[str]:
     return [rates[0], interval, rates[1], ", ".join(summary.flags)]
 
 
-def _failed_alike(summaries: list[Summary]) -> list[list[Summary]]:
+def _failed_alike(summaries: Sequence[Summary]) -> list[list[Summary]]:
     """The failed cells, those of one backend that failed for the same reason together."""
     groups: dict[tuple[str, ...], list[Summary]] = {}
     for each in summaries:
@@ -100,19 +105,19 @@ def _failed_alike(summaries: list[Summary]) -> list[list[Summary]]:
     return [*groups.values()]
 
 
-def _say_next(campaign: Campaign, summaries: list[Summary]) -> None:
-    """Where it is recorded, and the command that goes on from here."""
-    told = f"Recorded in {campaign.path}"
-    if campaign.unfinished or not any(summary.fps for summary in summaries):
-        tell(f"{told}.")
+def _say_next(outcome: Outcome[list[Summary]]) -> None:
+    """Where it is recorded, and the next command."""
+    summaries, recorded = outcome.findings, f"Recorded in {outcome.path}"
+    if outcome.left or not any(summary.fps for summary in summaries):
+        tell(f"{recorded}.")
         return
-    results = campaign.path.parent.parent
+    results = outcome.path.parent.parent
     place = "" if str(results) == "results" else f" --results {shlex.quote(str(results))}"
-    only = ", where no measurement with an interval stands" if _without_interval(summaries) else ""
-    tell(f"{told}; `{_program()} report{place}` puts it in the tables{only}.")
+    only = ", where there is no measurement with an interval" if _no_interval(summaries) else ""
+    tell(f"{recorded}; `{_program()} report{place}` puts it in the tables{only}.")
 
 
-def _without_interval(summaries: list[Summary]) -> bool:
+def _no_interval(summaries: Sequence[Summary]) -> bool:
     return not any(summary.interval for summary in summaries)
 
 
@@ -142,17 +147,19 @@ def _explain(alike: list[Summary]) -> None:
         tell("  " + failure.hint)
 
 
-def _say_stand_ins(campaign: Campaign) -> None:
-    """Where a library no longer has the task: what ran in its stead."""
+def _say_stand_ins(outcome: Outcome[list[Summary]]) -> None:
+    """Where a library no longer has the task: what ran in its place."""
+    from envbench.experiments.run import runs
     from envbench.report.selection import ran
 
-    seen = {(run.cell.backend, ran(run), run.cell.task) for run in campaign.runs}
+    every = runs(outcome.done, outcome.plan, outcome.campaign.facts)
+    seen = {(run.cell.backend, ran(run), run.cell.task) for run in every}
     for backend, other, task in sorted(seen):
         if other:
             tell(f"{backend} ran {other} in place of {task}.")
 
 
-def document(plan_id: str, summaries: list[Summary], *, other_hardware: bool) -> str:
+def document(plan_id: str, summaries: Sequence[Summary], *, other_hardware: bool) -> str:
     """The ``--json`` document (docs/json.md)."""
     import msgspec
 

@@ -1,65 +1,90 @@
 """How a campaign shows itself on stderr: a progress bar on a terminal, lines in a log.
 
 While a window is open the controller must be quiet (under 0.5 % of a core), so the display is
-driven by the worker's window events, moves at most once a second, and has no thread of its own.
+driven by the workers' events, moves at most once a second, and has no thread of its own.
 """
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import click
 
 from envbench.cli import tell
-from envbench.model import Cell, Plan, Run
+from envbench.model import Block, BlockRecord, Cell, PairsDesign, Plan, RunDesign
+from envbench.process.events import Event, PhaseBegan, WindowEnded
 from envbench.text import printable
+
+if TYPE_CHECKING:
+    from envbench.experiments.campaign import Executor
 
 REFRESH_S = 1.0
 PHASES = {"import": "importing", "build": "building", "first_step": "first step", "close": "ending"}
-FIRST_GUESS_S = 5.0  # start, build and warm-up of a run, before we have seen one
+UNITS = {"run": "run", "check": "pair of processes", "baseline": "pair of processes",
+         "noise": "pair of processes", "verify": "backend"}  # fmt: skip
+
+
+class Terminal:
+    """Where a session's messages and its progress go."""
+
+    def say(self, text: str) -> None:
+        tell(text)
+
+    def listener(self) -> Lines:
+        return Bar() if sys.stderr.isatty() else Lines()
 
 
 class Lines:
-    """One line a run, for logs; also the base of the bar: it keeps the times."""
+    """One line per block, for logs; also the base of the bar: it keeps the times."""
 
     def __init__(self) -> None:
-        self.walls: list[float] = []  # seconds of each run that ended well
-        self._run_began = time.monotonic()
-        self.total = 0  # runs of the plan, once it has started
+        self.seconds: list[float] = []  # of each block that ended well
+        self.total = self.done = 0
+        self._alarmed: set[str] = set()
 
-    def started(self, plan: Plan, runs: int, todo: int) -> None:
-        self.plan, self.total, self.index = plan, runs, runs - todo
-        self.began = time.monotonic()
-        if todo:
-            of = f" of {runs}" if todo < runs else ""
-            word = "run" if todo == 1 else "runs"
-            self.say(f"{todo}{of} {word} to go, about {clock(self.remaining(todo))}")
+    def began(self, plan: Plan, done: int, left: int, block_seconds: float) -> None:
+        self.plan, self.done, self.total = plan, done, done + left
+        self.first_guess = block_seconds
+        self.start = self.block_start = time.monotonic()
+        if left:
+            of = f" of {self.total}" if done else ""
+            self.say(f"{left}{of} {_units(plan, left)} to go, about {clock(self.remaining(left))}")
 
-    def run_started(self, index: int, round_: int, cell: Cell) -> None:
-        self.index, self.round, self.cell = index, round_, cell
-        self._run_began = time.monotonic()
+    def block_began(self, block: Block) -> None:
+        self.block = block
+        self.block_start = time.monotonic()
+        cell = block.trials[-1].cell
+        if block.stage > 1 and cell.key not in self._alarmed:
+            self._alarmed.add(cell.key)
+            self.say(f"{name_of(cell)}: an alarm. Trying again with fresh pairs.")
 
-    def event(self, event: Mapping[str, Any]) -> None:
-        """Nothing: a log gets a line when a run has ended."""
+    def event(self, event: Event) -> None:
+        """Nothing: a log gets a line when a block has ended."""
 
-    def run_ended(self, run: Run) -> None:
-        if not run.failure:
-            self.walls.append(time.monotonic() - self._run_began)
-        position = f"[{self.index + 1}/{self.total}] " if self.total else ""
-        self.say(position + describe(run))
+    def block_ended(self, record: BlockRecord, left: int) -> None:
+        self.done += 1
+        self.total = self.done + left
+        if record.failure is None:
+            self.seconds.append(time.monotonic() - self.block_start)
+        to_go = "" if isinstance(self.plan.design, RunDesign) else f"; {self._to_go(left)}"
+        self.say(f"[{self.done}/{self.total}] {describe(self.plan, record)}{to_go}")
+
+    def _to_go(self, left: int) -> str:
+        return f"{clock(self.remaining(left))} to go"
 
     def say(self, text: str) -> None:
         tell(text)
 
     def close(self) -> None:
-        """The last word has been said."""
+        """Nothing more will be said."""
 
-    def remaining(self, runs: int) -> float:
-        """Seconds that so many runs will take, judged by those that have ended."""
-        if self.walls:
-            return runs * sum(self.walls) / len(self.walls)
-        measured = [p.measured_s for p in self.plan.protocol.values() if p.calls is None]
-        return runs * (FIRST_GUESS_S + max(measured, default=0.0))
+    def remaining(self, blocks: int) -> float:
+        """Seconds that so many blocks will take, judged by those that have ended."""
+        if self.seconds:
+            return blocks * sum(self.seconds) / len(self.seconds)
+        return blocks * self.first_guess
 
 
 class Bar(Lines):
@@ -81,28 +106,38 @@ class Bar(Lines):
             transient=True,
         )
 
-    def started(self, plan: Plan, runs: int, todo: int) -> None:
-        super().started(plan, runs, todo)
+    def began(self, plan: Plan, done: int, left: int, block_seconds: float) -> None:
+        super().began(plan, done, left, block_seconds)
         self.task = self.progress.add_task(
-            "", total=runs, completed=runs - todo, cell="", state="starting", times=""
+            "", total=max(1, self.total), completed=done, cell="", state="starting", times=""
         )
         self.progress.start()
 
-    def run_started(self, index: int, round_: int, cell: Cell) -> None:
-        super().run_started(index, round_, cell)
-        rounds = max(self.plan.repeats.values())
-        where = f"{cell.env} {cell.task} {cell.backend} × {cell.numenv}"
-        self._update(cell=f"round {round_ + 1}/{rounds}  {where}", state="starting")
+    def block_began(self, block: Block) -> None:
+        super().block_began(block)
+        self._update(cell=f"{self._where(block)}  {name_of(block.trials[-1].cell)}",
+                     state="starting")  # fmt: skip
 
-    def event(self, event: Mapping[str, Any]) -> None:
-        if event.get("event") == "phase":
-            self._update(state=PHASES.get(str(event.get("phase")), ""))
-            return
-        now = time.monotonic()
-        if now - self._shown >= REFRESH_S and event.get("ns"):
-            fps = event["steps"] / event["ns"] * 1e9 * self.cell.frame_skip
-            phase = "warm-up " if event.get("phase") == "warmup" else ""
-            self._update(state=f"{phase}{shown(fps)} FPS")
+    def _where(self, block: Block) -> str:
+        design = self.plan.design
+        if isinstance(design, RunDesign):
+            return f"round {block.round + 1}/{max(design.repeats.values())}"
+        if isinstance(design, PairsDesign):
+            stage = f"stage {block.stage}, " if self.plan.experiment == "check" else ""
+            return f"{stage}pair {block.round + 1}/{design.pairs}"
+        return "verifying"
+
+    def event(self, event: Event) -> None:
+        if isinstance(event, PhaseBegan) and len(self.block.trials) == 1:
+            self._update(state=PHASES.get(event.phase, ""))
+        elif isinstance(event, WindowEnded) and time.monotonic() - self._shown >= REFRESH_S:
+            self._update(state=self._state(event))
+
+    def _state(self, window: WindowEnded) -> str:
+        if len(self.block.trials) > 1 or not window.ns or self.plan.experiment == "verify":
+            return "warming up" if window.phase == "warmup" else "stepping"
+        fps = window.steps / window.ns * 1e9 * self.block.trials[0].cell.frame_skip
+        return f"{'warm-up ' if window.phase == 'warmup' else ''}{shown(fps)} FPS"
 
     def say(self, text: str) -> None:
         self.progress.console.print(text, markup=False, soft_wrap=True)
@@ -112,10 +147,23 @@ class Bar(Lines):
 
     def _update(self, **fields: Any) -> None:
         self._shown = now = time.monotonic()
-        done = self.index + min(1.0, (now - self._run_began) / max(1.0, self.remaining(1)))
-        left = max(0.0, self.remaining(self.total) * (1 - done / self.total))
-        times = f"{clock(now - self.began)} elapsed, {clock(left)} to go"
-        self.progress.update(self.task, completed=done, times=times, refresh=True, **fields)
+        done = self.done + min(1.0, (now - self.block_start) / max(1.0, self.remaining(1)))
+        left = max(0.0, self.remaining(self.total) * (1 - done / max(1, self.total)))
+        times = f"{clock(now - self.start)} elapsed, {clock(left)} to go"
+        self.progress.update(self.task, completed=done, total=max(1, self.total), times=times,
+                             refresh=True, **fields)  # fmt: skip
+
+
+def executor() -> Executor | None:
+    """What executes blocks; None: this machine. A caller of the command line may pass another as
+    click's ``obj`` (the tests have one with a virtual clock)."""
+    return click.get_current_context().find_object(object)  # type: ignore[return-value]
+
+
+def _units(plan: Plan, count: int) -> str:
+    unit = UNITS.get(plan.experiment, "block")
+    first, _, rest = unit.partition(" ")
+    return unit if count == 1 else f"{first}s {rest}".strip()
 
 
 def clock(seconds: float) -> str:
@@ -125,19 +173,32 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute:02}:{second:02}"
 
 
-def describe(run: Run) -> str:
-    """A run in one line: what, and how fast or why not."""
+def name_of(cell: Cell) -> str:
+    return f"{cell.env} {cell.task} {cell.backend} × {cell.numenv}"
+
+
+def describe(plan: Plan, record: BlockRecord) -> str:
+    """A block in one line: what, and how fast or why not."""
+    cell = record.trials[-1].cell
+    what = name_of(cell)
+    if isinstance(plan.design, RunDesign):
+        what = f"round {record.round + 1}  {what}"
+    elif plan.experiment == "check":
+        what = f"{what}, stage {record.stage}"
+    if failure := record.failure:
+        lines = failure.message.splitlines() or [failure.reason]
+        return printable(f"{what}: {failure.reason}: {lines[0][:200]}")
+    return f"{what}: {_figure(plan, record)}"
+
+
+def _figure(plan: Plan, record: BlockRecord) -> str:
+    if not isinstance(plan.design, RunDesign):
+        return "done"
+    from envbench.results.archive import run_of
     from envbench.statistics import rate
 
-    cell = run.cell
-    what = f"round {run.round + 1}  {cell.env} {cell.task} {cell.backend} × {cell.numenv}"
-    if run.failure:
-        lines = run.failure.message.splitlines() or [run.failure.reason]
-        return printable(f"{what}: {run.failure.reason}: {lines[0][:200]}")
-    figure = rate(run)
-    if figure.fps is None:
-        return f"{what}: no figure: {figure.invalid}"
-    return f"{what}: {shown(figure.fps)} FPS"
+    figure = rate(run_of(plan, record, record.trials[0], {}))
+    return f"no figure: {figure.invalid}" if figure.fps is None else f"{shown(figure.fps)} FPS"
 
 
 def shown(rate: float) -> str:

@@ -1,4 +1,4 @@
-"""What results hold, for every command that shows it; what was skipped in them is told."""
+"""What results hold, for every command that shows it. What was skipped in them is a warning."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FIRST_RUN = "envbench run --env atari --backend envpool-async --numenv 8"
 
 
 class Recorded(NamedTuple):
-    """The records, what of them is shown, and where each run and verification stands, by its id."""
+    """The records, what of them is shown, and where each run and verification is stored, by id."""
 
     records: list[Record]
     selection: Selection
@@ -28,39 +28,32 @@ class Recorded(NamedTuple):
 
 
 def read(paths: Sequence[Path], results: Path | None = None) -> Recorded:
-    """What these files hold. Their names are told relative to the folder ``results``."""
-    from envbench import store
+    """What these files hold. Their names are relative to the folder ``results``."""
     from envbench.report.origin import Origin
     from envbench.report.selection import select
+    from envbench.results import store
+    from envbench.results.archive import joined
 
     records: list[Record] = []
     origins: dict[str, Origin] = {}
     for path in paths:
         reading = store.read(path)
-        records += [record for _, record in reading.records]
+        archive = joined(reading.records)
+        records += archive.records
         name = (path if results is None else path.relative_to(results)).as_posix()
-        for line, record in reading.records:
-            if known := _id(record):
-                origins.setdefault(known, Origin(known, name, line))
+        for known, line in archive.lines.items():
+            origins.setdefault(known, Origin(known, name, line))
         warn(reading.warnings)
+        warn(f"{path}: {warning}" for warning in archive.warnings)
         gc.freeze()  # records stay to the end: nothing is gained by looking through them again
     selection = select(records, origins)
     warn(selection.warnings)
     return Recorded(records, selection, origins)
 
 
-def _id(record: Record) -> str:
-    """Of what a report's figures are computed from; "" of what it only refers to."""
-    from envbench.model import Run, Verification
-
-    if isinstance(record, Run):
-        return record.run_id
-    return record.verification_id if isinstance(record, Verification) else ""
-
-
 def recorded(results: Path) -> Recorded:
     """What a folder of results holds; ``UsageError`` where that is nothing to show."""
-    from envbench import store
+    from envbench.results import store
 
     found = read(store.files(results), results)
     if not (found.selection.measured or found.selection.published):

@@ -1,90 +1,110 @@
-"""``envbench run``: measure one cell, a plan, or a whole profile; goes on where it was stopped."""
+"""``envbench run``: measure one cell, a plan, or a whole profile; resumes where it was stopped."""
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from typing import TYPE_CHECKING
 
 import click
 
+from envbench.cli.option_types import Cores, Seconds, complete_presets
 from envbench.cli.options import (
     AS_JSON,
     BACKENDS,
     FAMILY,
     FRAME_SKIP,
-    MACHINE,
     NO_SETUP,
     PYTHONS,
-    RESULTS,
-    SEED,
-    SETTINGS,
-    TASK,
-    WAIT,
-    Cores,
-    Seconds,
-    complete_presets,
+    cells_asked,
+    measuring,
     numenv_option,
 )
 
+if TYPE_CHECKING:
+    from envbench.experiments.cells import CellRequest
+    from envbench.experiments.experiment import Options
 
-@click.command()
-@FAMILY
-@BACKENDS
-@numenv_option("the profile's ladder")
-@TASK
-@MACHINE
-@click.option(
-    "--duration",
-    type=Seconds(1, 86400),
-    default=None,
-    metavar="SECONDS",
-    help="Measured seconds a cell, over all its runs.  [default: 40]",
-)
-@click.option(
-    "--total-step",
-    type=click.IntRange(1, 10**12),
-    metavar="K",
-    help="Vector steps a cell, over all its runs, instead of a duration.",
-)
-@click.option(
-    "--repeats",
-    type=click.IntRange(1, 1000),
-    metavar="N",
-    help="Fresh processes a cell.  [default: 5 for most backends]",
-)
-@click.option(
+OVERCOMMIT = click.option(
     "--overcommit",
     metavar="X",
     help="Environments in flight for each one received (async EnvPool).  [default: 3]",
 )
-@click.option(
+NUMA_NODES = click.option(
     "--numa-node",
     "numa_nodes",
     type=Cores(),
     multiple=True,
     help="Cores of one node, such as 0-3, for envpool-numa; repeatable.  [default: the system's]",
 )
-@SETTINGS
-@click.option(
+PRESET = click.option(
     "--preset",
     metavar="NAME",
     shell_complete=complete_presets,
     help="Settings under a name: envpool-published.",
 )
-@FRAME_SKIP
-@SEED
-@PYTHONS
-@NO_SETUP
-@RESULTS
-@click.option("--quick", is_flag=True, help="One process, 3 s a cell, no interval: a look.")
-@click.option("--fresh", is_flag=True, help="Begin anew, even where a plan was left unfinished.")
-@WAIT
+
+
+@click.command()
+@cells_asked(
+    FAMILY,
+    BACKENDS,
+    numenv_option("the profile's ladder"),
+    OVERCOMMIT,
+    NUMA_NODES,
+    PRESET,
+    FRAME_SKIP,
+)
+@click.option(
+    "--duration",
+    type=Seconds(1, 86400),
+    metavar="SECONDS",
+    help="Measured seconds per cell, over all its runs.  [default: 40]",
+)
+@click.option(
+    "--total-step",
+    type=click.IntRange(1, 10**12),
+    metavar="K",
+    help="Vector steps per cell, over all its runs, instead of a duration.",
+)
+@click.option(
+    "--repeats",
+    type=click.IntRange(1, 1000),
+    metavar="N",
+    help="Fresh processes per cell.  [default: 5 for most backends]",
+)
+@click.option("--quick", is_flag=True, help="One process, 3 s per cell, no interval: a look.")
+@measuring(PYTHONS, NO_SETUP)
 @AS_JSON
-def run(**given: Any) -> None:
+def run(
+    cells: CellRequest,
+    options: Options,
+    duration: float | None,
+    total_step: int | None,
+    repeats: int | None,
+    quick: bool,
+    as_json: bool,
+) -> None:
     """Measure how fast environments step on this machine.
 
     One cell takes about a minute. Left-out options mean: both families, every backend that can
-    run here, the profile's ladder. The same command goes on where it was stopped.
+    run here, the profile's ladder. The same command resumes where it was stopped.
     """
-    from envbench.cli.session import Session
+    from envbench.cli.outcome import finish, say_plugin_warnings
+    from envbench.cli.progress import Terminal, executor
+    from envbench.experiments.run import DEFAULT_DURATION_S, Measure, RunExperiment
+    from envbench.experiments.session import carry_out
 
-    Session(given).carry_out()
+    if duration is not None and total_step is not None:
+        raise click.UsageError("--duration and --total-step exclude each other.")
+    if quick and (duration is not None or repeats is not None):
+        raise click.UsageError("--quick is one run of 3 s: without --duration and --repeats.")
+    measure = Measure(
+        duration_s=duration or DEFAULT_DURATION_S,
+        total_steps=total_step,
+        repeats=repeats,
+        quick=quick,
+    )
+    experiment = RunExperiment(cells=cells, measure=measure)
+    say_plugin_warnings()
+    outcome = carry_out(experiment, options, Terminal(), executor())
+    sys.exit(finish(outcome, named=experiment.named, as_json=as_json))

@@ -14,7 +14,7 @@ from envbench.backends import Backend, get, plugin_warnings, registry
 from envbench.cli.backends import complete
 from envbench.cli.options import AS_JSON
 from envbench.errors import UNAVAILABLE, SetupFailed, UsageError
-from envbench.runtimes import make, status
+from envbench.runtimes import make, one_per_runtime, status
 from envbench.text import printable
 
 
@@ -51,14 +51,23 @@ def _say(line: str) -> None:
 
 
 def _prepare(backend: Backend, say: Callable[[str], None]) -> dict[str, str]:
-    """Set one backend up; what became of it, as a row of the document."""
-    before = status(backend, {})
+    """Set one backend up for all its families; what became of it, as a row of the document.
+
+    The row names the interpreter of its first family, or the first that cannot be set up.
+    """
+    rows = [_prepare_for(backend, family, say) for family in one_per_runtime(backend)]
+    return next((row for row in rows if row["status"] != "ready"), rows[0])
+
+
+def _prepare_for(backend: Backend, family: str, say: Callable[[str], None]) -> dict[str, str]:
+    before = status(backend, {}, family)
     row = {"name": backend.name, "status": before.state, "python": "", "reason": "", "fix": ""}
-    if before.state != "ready" and (before.state == "unavailable" or not backend.requirements):
+    made_here = bool(backend.requirements_of(family))
+    if before.state != "ready" and (before.state == "unavailable" or not made_here):
         say(f"{backend.name}: {before.state}: {before.reason}. {before.fix}")
         return {**row, "reason": before.reason, "fix": before.fix}
     try:
-        runtime = make(backend, say)
+        runtime = make(backend, say, family)
     except SetupFailed as error:
         say(f"{backend.name}: {error}\n{error.hint}")
         return {**row, "status": "failed", "reason": str(error), "fix": error.hint}

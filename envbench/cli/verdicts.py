@@ -1,8 +1,7 @@
-"""What a check says: its plan, how it goes, and its verdicts for a person, a program and CI."""
+"""What a check says: its plan, and its verdicts for a person, a program and CI."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,61 +9,34 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envbench.cli import tell
-from envbench.cli.progress import clock
+from envbench.cli.progress import clock, name_of
 from envbench.text import printable
 
 if TYPE_CHECKING:
-    from envbench.check.arms import Source
-    from envbench.check.checking import CellVerdict
-    from envbench.check.procedure import Sizes
-    from envbench.check.regression import Stage
-    from envbench.model import Cell, Check, Pair
+    from envbench.experiments.arms.sources import Source
+    from envbench.experiments.cells import Target
+    from envbench.experiments.check.experiment import CellVerdict
+    from envbench.experiments.check.regression import Stage
+    from envbench.experiments.check.size import Sizes
+    from envbench.experiments.session import Outcome
+    from envbench.model import Arm, Cell, Plan
 
 SCHEMA = 1
-UNSEEN = 0.5  # a cost that could double (its reciprocal halves) without being seen is told
+UNSEEN = 0.5  # a cost that could double (its reciprocal halves) without being seen is noted
 MEANS: dict[str, str] = {
     "PASS": "a slowdown of the steps' usual pace by the tolerance is ruled out",
     "REGRESSION": "steps are slower by more than the margin, or a cost grew by more than it may",
     "IMPROVEMENT": "faster by more than the margin",
-    "INCONCLUSIVE": "neither a slowdown nor its absence is sure: more pairs (`--precise`), or a "
-    "quieter machine (`envbench doctor`)",
+    "INCONCLUSIVE": "neither a slowdown nor its absence is certain: try more pairs "
+    "(`--precise`), or a quieter machine (`envbench doctor`)",
     "BROKEN": "an arm failed",
 }
 
 
-class Told:
-    """A line a pair on stderr; nothing while slices are made."""
-
-    def __init__(self, planned: Sizes) -> None:
-        self.planned = planned
-        self.total = self.done = 0
-
-    def started(self, pairs: int) -> None:
-        self.total, self.began = pairs, time.monotonic()
-        tell(f"{pairs} pairs of processes to go, about {clock(self.planned.seconds)}")
-
-    def pair_ended(self, pair: Pair) -> None:
-        self.done += 1
-        cell = pair.cell
-        what = f"{cell.env} {cell.task} {cell.backend} × {cell.numenv}"
-        each = (time.monotonic() - self.began) / self.done
-        left = clock(max(0, self.total - self.done) * each)
-        failed = pair.baseline.failure or pair.candidate.failure
-        how = (
-            f"{failed.reason}: {(failed.message.splitlines() or [''])[0][:200]}"
-            if failed
-            else "done"
-        )
-        tell(f"[{self.done}/{self.total}] {what}, stage {pair.stage}: {how}; {left} to go")
-
-    def alarm(self, cell: Cell, pairs: int) -> None:
-        self.total += pairs
-        tell(f"{_name(cell)}: an alarm. Once more, with fresh pairs.")
-
-
 def exit_code(verdicts: Sequence[CellVerdict]) -> int:
-    from envbench.check.checking import overall
+    """0 where every cell passes or is faster, 1 for a regression or a broken arm, 4 unclear."""
     from envbench.errors import CELL_FAILED, INCONCLUSIVE
+    from envbench.experiments.check.experiment import overall
 
     codes = {"REGRESSION": CELL_FAILED, "BROKEN": CELL_FAILED, "INCONCLUSIVE": INCONCLUSIVE}
     return codes.get(overall(verdicts), 0)
@@ -73,7 +45,19 @@ def exit_code(verdicts: Sequence[CellVerdict]) -> int:
 # ---------------------------------------------------------------- the plan
 
 
-def plan_table(cells: Sequence[Cell], planned: Sizes, sources: tuple[Source, Source]) -> str:
+def show_plan(
+    targets: Sequence[Target], planned: Sizes, sides: Mapping[str, Source], *, as_json: bool
+) -> None:
+    """What would be measured, and what that would find."""
+    cells = [each.cell for each in targets]
+    sources = {name: str(source) for name, source in sides.items()}
+    if as_json:
+        click.echo(_plan_json(cells, planned, sources))
+    else:
+        click.echo(_plan_table(cells, planned, sources))
+
+
+def _plan_table(cells: Sequence[Cell], planned: Sizes, sources: Mapping[str, str]) -> str:
     from tabulate import tabulate
 
     rows = [
@@ -83,10 +67,9 @@ def plan_table(cells: Sequence[Cell], planned: Sizes, sources: tuple[Source, Sou
     heads = ["task", "backend", "numenv", "finds a slowdown of"]
     return "\n".join(
         [
-            f"baseline:  {printable(str(sources[0]))}",
-            f"candidate: {printable(str(sources[1]))}",
-            f"{planned.pairs} pairs a cell, about {clock(planned.seconds)} for {planned.cells} "
-            f"cells; a cell that raises an alarm takes as long again.",
+            *(f"{name + ':':10} {printable(source)}" for name, source in sources.items()),
+            f"{planned.pairs} pairs per cell, about {clock(planned.seconds)} for {planned.cells} "
+            f"cell{'' if planned.cells == 1 else 's'}; one with an alarm takes as long again.",
             "",
             tabulate(rows, heads, disable_numparse=True),
             "",
@@ -96,12 +79,11 @@ def plan_table(cells: Sequence[Cell], planned: Sizes, sources: tuple[Source, Sou
     )
 
 
-def plan_json(cells: Sequence[Cell], planned: Sizes, sources: tuple[Source, Source]) -> str:
+def _plan_json(cells: Sequence[Cell], planned: Sizes, sources: Mapping[str, str]) -> str:
     return _json(
         {
             "schema": SCHEMA,
-            "baseline": str(sources[0]),
-            "candidate": str(sources[1]),
+            **sources,
             "pairs": planned.pairs,
             "seconds": planned.seconds,
             "cells": [
@@ -114,37 +96,43 @@ def plan_json(cells: Sequence[Cell], planned: Sizes, sources: tuple[Source, Sour
 # ---------------------------------------------------------------- verdicts
 
 
-def show(
-    check: Check,
-    verdicts: Sequence[CellVerdict],
-    path: Path,
-    differences: Mapping[str, Sequence[str]],
-    *,
-    as_json: bool,
-    summary: Path | None,
-) -> None:
-    """On stdout, and where CI shows Markdown. ``differences``: each backend's arms' packages."""
-    from envbench.check.checking import overall
+def show(outcome: Outcome[list[CellVerdict]], *, as_json: bool, summary: Path | None) -> None:
+    """On stdout, and where CI shows Markdown."""
+    from envbench.experiments.check.experiment import overall
 
+    verdicts, differences = outcome.findings, package_differences(outcome)
     if as_json:
-        click.echo(document(check, verdicts, differences))
+        click.echo(document(outcome.plan, verdicts, differences))
     else:
         click.echo(_table(verdicts, "simple"))
         click.echo(f"{overall(verdicts)}: {MEANS[overall(verdicts)]}.")
     for each in verdicts:
         for arm, failure in each.failures.items():
-            tell(f"{_name(each.cell)}: the {arm} failed in {failure.phase!r}: {failure.message}")
+            tell(f"{name_of(each.cell)}: the {arm} failed in {failure.phase!r}: {failure.message}")
             if failure.hint:
                 tell(f"  {failure.hint}")
             for line in printable(failure.stderr_tail).splitlines()[-15:]:
                 tell(f"  | {line}")
-    tell(f"Recorded in {path}.")
+    tell(f"Recorded in {outcome.path}.")
     if summary is not None:
-        _add(summary, markdown(check, verdicts, differences))
+        _add(summary, markdown(outcome.plan, verdicts, differences))
+
+
+def package_differences(outcome: Outcome[list[CellVerdict]]) -> dict[str, list[str]]:
+    """By backend, what the two arms do not have in common."""
+    from envbench.experiments.preflight import package_differences as two_arms_differ
+    from envbench.model import arm_key
+
+    return {
+        cell.backend: two_arms_differ(
+            *(outcome.arms.get(arm_key(arm.name, cell)) for arm in outcome.plan.arms[:2])
+        )
+        for cell in outcome.plan.cells
+    }
 
 
 def _add(summary: Path, text: str) -> None:
-    """A summary that cannot be written takes no verdict away."""
+    """Where a summary cannot be written, the verdict stands."""
     try:
         with summary.open("a", encoding="utf-8") as file:
             file.write(text)
@@ -160,8 +148,8 @@ def show_advice(
     as_json: bool,
     summary: Path | None,
 ) -> None:
-    """Of a comparison with figures of another time."""
-    from envbench.check.checking import overall
+    """A comparison with figures of another time."""
+    from envbench.experiments.check.experiment import overall
 
     found = overall(verdicts)
     if as_json:
@@ -180,8 +168,8 @@ def show_advice(
         click.echo(_table(verdicts, "simple"))
         click.echo(f"{found} (advisory): {MEANS[found]}.")
     advice = (
-        f"Advisory: {printable(str(old))} was measured at another time, and a machine changes by "
-        "more than a reference kernel tells. To be sure, compare the two sides in one run: "
+        f"Advisory: {printable(str(old))} was measured at another time, and a machine can change "
+        "in ways that a reference kernel does not show. To be sure, compare both sides in one run: "
         "--baseline, --baseline-python, --baseline-ref."
     )
     tell(advice)
@@ -192,19 +180,19 @@ def show_advice(
 
 
 def document(
-    check: Check, verdicts: Sequence[CellVerdict], differences: Mapping[str, Sequence[str]]
+    plan: Plan, verdicts: Sequence[CellVerdict], differences: Mapping[str, Sequence[str]]
 ) -> str:
     """The verdicts as one JSON document."""
-    from envbench.check.checking import overall
+    from envbench.experiments.check.experiment import overall
+    from envbench.experiments.pairs import design_of
 
     return _json(
         {
             "schema": SCHEMA,
-            "check": check.check_id,
+            "check": plan.plan_id,
             "verdict": overall(verdicts),
-            "baseline": check.baseline,
-            "candidate": check.candidate,
-            "pairs": check.pairs,
+            **{arm.name: _arm_json(plan, arm) for arm in plan.arms},
+            "pairs": design_of(plan).pairs,
             "differences": differences,
             "cells": [
                 {
@@ -213,7 +201,7 @@ def document(
                     "slower": each.slower,
                     "stages": each.stages,
                     "failures": each.failures,
-                    "spoilt": each.spoilt,
+                    "spoilt": each.invalid,
                 }
                 for each in verdicts
             ],
@@ -222,24 +210,35 @@ def document(
 
 
 def markdown(
-    check: Check, verdicts: Sequence[CellVerdict], differences: Mapping[str, Sequence[str]]
+    plan: Plan, verdicts: Sequence[CellVerdict], differences: Mapping[str, Sequence[str]]
 ) -> str:
     """For a pull request's page."""
-    from envbench.check.checking import overall
+    from envbench.experiments.check.experiment import overall
+    from envbench.experiments.pairs import design_of
+    from envbench.model import Rule
 
-    found = overall(verdicts)
-    arms = f"{check.baseline.source} → {check.candidate.source}"
+    found, design = overall(verdicts), design_of(plan)
+    rule = design.rule or Rule()
+    arms = " → ".join(arm.source for arm in plan.arms)
     return (
         f"### envbench check: {found}\n\n{_plain(arms)}: {MEANS[found]}.\n\n"
         f"{_table(verdicts, 'github')}\n\n"
-        f"{check.pairs} pairs of processes a cell and stage; margin {_percent(check.margin)}, "
-        f"tolerance {_percent(check.tolerance)}, costs {_percent(check.cost_tolerance)}.\n"
+        f"{design.pairs} pairs of processes per cell and stage; margin {_percent(rule.margin)}, "
+        f"tolerance {_percent(rule.tolerance)}, costs {_percent(rule.cost_tolerance)}.\n"
         + "".join(
             f"\n{_plain(name)}: {_plain(', '.join(each))}\n"
             for name, each in differences.items()
             if each
         )
     )
+
+
+def _arm_json(plan: Plan, arm: Arm) -> dict[str, str]:
+    """``worker`` is the hash of all the code that the arm's workers load."""
+    from envbench.model import digest
+
+    own = {key: code for key, code in plan.code.items() if key.startswith(f"{arm.name}/")}
+    return {"source": arm.source, "worker": digest(sorted(own.values())), "place": arm.place}
 
 
 def _table(verdicts: Sequence[CellVerdict], style: str) -> str:
@@ -271,22 +270,22 @@ def _row(found: CellVerdict) -> list[Any]:
 
 def _notes(found: CellVerdict, last: dict[str, Stage]) -> str:
     beside = found.slower[1:] if found.slower[:1] == ["steps"] else found.slower
-    told = [f"{name} ×{1 / last[name].ratio:.2f}" for name in beside if name in last]
+    notes = [f"{name} ×{1 / last[name].ratio:.2f}" for name in beside if name in last]
     differ = _differ(last)
     if differ:
-        told.append("a slower usual pace, but not slower in all")
+        notes.append("a slower usual pace, but not slower in all")
     for name in ("all steps",) if differ else ("steps", "all steps"):
         if name in last and last[name].verdict == "INCONCLUSIVE":
-            told.append(f"{name}: could have seen a slowdown of {_percent(last[name].detectable)}")
+            notes.append(f"{name}: could have seen a slowdown of {_percent(last[name].detectable)}")
     for name, stage in last.items():
         if name not in ("steps", "all steps") and stage.detectable > UNSEEN:
-            told.append(
+            notes.append(
                 f"{name}: only ×{1 / max(1e-3, 1 - stage.detectable):.1f} could have been seen"
             )
     if len(found.stages) == 2 and found.verdict != "REGRESSION":
-        told.append("an alarm that did not come again")
-    told += [f"slices spoilt by {reason}: {count}" for reason, count in found.spoilt.items()]
-    return ", ".join(told)
+        notes.append("an alarm that did not repeat")
+    notes += [f"invalid slices ({reason}): {count}" for reason, count in found.invalid.items()]
+    return ", ".join(notes)
 
 
 def _differ(last: dict[str, Stage]) -> bool:
@@ -300,16 +299,12 @@ def _identity(cell: Cell) -> dict[str, Any]:
     return {name: getattr(cell, name) for name in names}
 
 
-def _name(cell: Cell) -> str:
-    return f"{cell.env} {cell.task} {cell.backend} × {cell.numenv}"
-
-
 def _task(cell: Cell) -> str:
     return f"{cell.env} {cell.task}"
 
 
 def _plain(text: str) -> str:
-    """Text of a stranger's in a Markdown table."""
+    """A stranger's text in a Markdown table."""
     from envbench.report.escape import markdown as escaped
 
     return escaped(text)

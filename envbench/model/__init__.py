@@ -1,18 +1,45 @@
 """The values that everything else passes around, and the schema of a results file.
 
-A results file is JSON lines, one ``Record`` a line, told apart by ``"type"``. Raw facts only:
-steps and nanoseconds; every derived number is computed when read (``envbench.statistics``).
-What many runs share (the machine's fingerprint, a runtime's packages, a plan) is a line of its
-own, written once and referred to by its ``hash`` or ``id``.
+A results file is JSON lines, one ``Stored`` value per line, of the kind that its ``"type"`` names.
+Raw facts only: steps and nanoseconds. Every derived number is computed when it is read. What many
+blocks share (the machine's fingerprint, a runtime's packages, an adapter's facts, the plan) is a
+line of its own, written once and referred to by its ``hash`` or ``id``.
 
 Units: names end in ``_ns`` (nanoseconds), ``_s`` (seconds) or ``_bytes``. ``steps`` are
 transitions of single environments (reset-only steps excluded), ``calls`` are vector steps.
 """
 
-from envbench.model.asked import Cell, Job, Plan, Protocol, Verify, other_frames, section
-from envbench.model.checked import ArmFact, Check, Gauge, Pair, Side
-from envbench.model.found import Fingerprint, MachineFact, RuntimeFact
-from envbench.model.measured import Failure, Load, Run, Times, Windows
+from envbench.model.block import (
+    AbandonedRecord,
+    Agreement,
+    Audit,
+    BlockRecord,
+    FactsRecord,
+    ProgressRecord,
+    TrialRecord,
+)
+from envbench.model.cell import Cell, Workload, other_frames, section
+from envbench.model.machine import Fingerprint, MachineFact, RuntimeFact
+from envbench.model.measured import Failure, Load, Times, Windows
+from envbench.model.plan import (
+    Arm,
+    Behaviour,
+    Block,
+    Design,
+    Job,
+    Mode,
+    PairsDesign,
+    Plan,
+    Programme,
+    Protocol,
+    Rule,
+    RunDesign,
+    Trial,
+    Verify,
+    VerifyDesign,
+    arm_key,
+    run_design,
+)
 from envbench.model.published import LARGEST_FPS, LARGEST_SKIP, Published
 from envbench.model.values import (
     DEFAULT_TASK,
@@ -24,12 +51,15 @@ from envbench.model.values import (
     Section,
     Settings,
     Value,
-    bounded,
     digest,
+    out_of_bounds,
 )
-from envbench.model.verified import Agreement, Audit, Verification
+from envbench.model.views import Run, Verification
 
-Record = Run | Plan | MachineFact | RuntimeFact | Verification | Published | Check | Pair | Gauge
+Shared = MachineFact | RuntimeFact | FactsRecord
+Stored = Plan | BlockRecord | ProgressRecord | AbandonedRecord | Shared | Published
+# What a report reads: runs and verifications in the place of blocks (``envbench.archive``).
+Record = Run | Plan | MachineFact | RuntimeFact | Verification | Published
 
 __all__ = [
     "DEFAULT_TASK",
@@ -37,37 +67,53 @@ __all__ = [
     "LARGEST_FPS",
     "LARGEST_SKIP",
     "SCHEMA",
+    "AbandonedRecord",
     "Agreement",
-    "ArmFact",
+    "Arm",
     "Audit",
+    "Behaviour",
+    "Block",
+    "BlockRecord",
     "Cell",
-    "Check",
+    "Design",
+    "FactsRecord",
     "Failure",
     "Family",
     "Fingerprint",
-    "Gauge",
     "Int",
     "Job",
     "Kind",
     "Load",
     "MachineFact",
-    "Pair",
+    "Mode",
+    "PairsDesign",
     "Plan",
+    "Programme",
+    "ProgressRecord",
     "Protocol",
     "Published",
     "Record",
+    "Rule",
     "Run",
+    "RunDesign",
     "RuntimeFact",
     "Section",
     "Settings",
-    "Side",
+    "Shared",
+    "Stored",
     "Times",
+    "Trial",
+    "TrialRecord",
     "Value",
     "Verification",
     "Verify",
+    "VerifyDesign",
     "Windows",
-    "bounded",
+    "Workload",
+    "arm_key",
     "digest",
     "other_frames",
+    "out_of_bounds",
+    "run_design",
     "section",
 ]

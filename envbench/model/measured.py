@@ -1,20 +1,19 @@
-"""What came back of a process: its windows, its times, the load beside it, its failure."""
+"""The parts of a trial's record: windows, times, the load beside it, its failure."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
-from envbench.model.asked import Cell
-from envbench.model.values import SCHEMA, Int
+from envbench.model.values import Int
 
 
 class Windows(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Consecutive windows, one entry a window in every column.
+    """Windows or slices in order, one entry each in every column.
 
     ``start_ns`` is the offset from the first window's start on the monotonic clock.
-    ``invalid`` maps a window's index (as a string) to the outside signal that spoilt it.
+    ``invalid`` maps a window's index (as a string) to the outside signal that made it invalid.
     """
 
     start_ns: list[Int] = []
@@ -26,7 +25,7 @@ class Windows(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Times(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where the run's time went, in nanoseconds."""
+    """Where a trial's time went, in nanoseconds."""
 
     import_ns: Int
     build_ns: Int
@@ -53,7 +52,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why a run gave no figure. ``reason`` is one word of a fixed list."""
+    """Why a trial gave no figure. ``reason`` is one word of a fixed list."""
 
     reason: Literal[
         "import",  # the backend's library is missing or broken
@@ -73,27 +72,3 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     exit_code: Int | None = None
     stderr_tail: str = ""
     hint: str = ""  # what to do next
-
-
-class Run(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="run"):
-    """One fresh worker process: a line of a results file, whatever its end."""
-
-    schema: Int = SCHEMA
-    run_id: str
-    plan_id: str
-    round: Int  # from 0
-    cell: Cell
-    seed: Int
-    started_utc: str
-    fingerprint: str  # hash of a MachineFact
-    runtime: str  # hash of a RuntimeFact, "" where the worker never came up
-    quick: bool = False
-    times: Times | None = None
-    warmup: Windows = Windows()
-    measured: Windows = Windows()
-    steady: bool | None = None
-    peak_memory_bytes: Int | None = None
-    peak_gpu_memory_bytes: Int | None = None
-    load: Load = Load()
-    facts: dict[str, Any] = {}  # observation shape and dtype, autoreset, threads, physics …
-    failure: Failure | None = None

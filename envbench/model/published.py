@@ -6,13 +6,13 @@ import msgspec
 
 from envbench.model.values import SCHEMA, Family, Int
 
-LARGEST_FPS, LARGEST_SKIP = 1e12, 1000  # of what may be believed of anybody
+LARGEST_FPS, LARGEST_SKIP = 1e12, 1000  # larger values are not believed
 
 
 class Published(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="published"
 ):
-    """A figure that others have published. Nobody measured it here: it never enters a comparison.
+    """A figure that others have published. It was not measured here and never enters a comparison.
 
     ``fps`` has frame_skip multiplied in; ``source`` says who published it, and where.
     """

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 import msgspec
 
-SCHEMA = 1
-FAMILIES = ("atari", "mujoco", "gym")
+SCHEMA = 2
 DEFAULT_TASK = {"atari": "Pong-v5", "mujoco": "Ant-v3"}
 Family = Literal["atari", "mujoco", "gym"]
+FAMILIES: tuple[Family, ...] = ("atari", "mujoco", "gym")
 Kind = Literal["env", "physics", "ceiling"]
 Section = Literal["", "accelerators", "physics", "ceiling"]  # tables never mix them
 # What a library counts in 64 bits: a number of a thousand digits is no count, and no float.
 LARGEST = 2**62
+MOST_LEVELS = 32  # of containers in a free-form value; more would exhaust recursive readers
 Int = Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
 Value = bool | Int | float | str
 Settings = dict[str, Value]
@@ -26,10 +28,23 @@ def digest(value: object) -> str:
     return hashlib.sha256(encoded).hexdigest()[:12]
 
 
-def bounded(value: object) -> bool:
-    """Whether every whole number in a free-form value (``facts``, ``work``) is one of 64 bits."""
-    if isinstance(value, dict):
-        return all(map(bounded, value.values()))
-    if isinstance(value, list):
-        return all(map(bounded, value))
-    return not isinstance(value, int) or -LARGEST <= value <= LARGEST
+def out_of_bounds(value: object) -> str:
+    """Why a free-form value (``facts``, ``work``) cannot be recorded; empty where it can.
+
+    Its containers are nested at most ``MOST_LEVELS`` deep, itself included, and its whole numbers
+    fit into 64 bits. It is examined level by level: a recursion could exceed Python's limit.
+    """
+    level, depth = [value], 0
+    while level:
+        if any(isinstance(each, int) and not -LARGEST <= each <= LARGEST for each in level):
+            return "a number in it is beyond 64 bits"
+        containers = [each for each in level if isinstance(each, dict | list)]
+        depth += bool(containers)
+        if depth > MOST_LEVELS:
+            return f"it is nested too deeply: more than {MOST_LEVELS} levels"
+        level = [inner for each in containers for inner in _contents(each)]
+    return ""
+
+
+def _contents(container: dict[str, object] | list[object]) -> Iterable[object]:
+    return container.values() if isinstance(container, dict) else container

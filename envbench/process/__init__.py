@@ -1,5 +1,8 @@
 """One job in, one supervised process, one validated reply out.
 
-``execute`` runs a job and returns its reply. ``supervisor`` watches the process, ``guarded`` and
-``guardian`` see that nothing outlives it, and ``memory_kills`` tells when the kernel ended it.
+``execute`` runs a job and returns its reply. ``events`` are what a worker reports while it runs,
+``reply`` is what it answers, and ``job_folder`` is where both sides leave their files.
+``supervisor`` watches the process. ``guarded`` and ``guardian`` end all that it started, and
+``orphans`` ends that if the guardian was killed. ``process_table`` shows which processes exist, and
+``memory_kills`` counts those that the kernel ended.
 """

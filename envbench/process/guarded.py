@@ -11,6 +11,8 @@ import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from envbench.process.orphans import MARK, Family
+
 GUARDIAN = Path(__file__).with_name("guardian.py")
 PIPE_BYTES = 1024 * 1024
 STOP_PATIENCE_S = 10.0  # past the grace; the guardian gives up before
@@ -23,7 +25,7 @@ class Guarded:
     the guardian reads an end of file and ends everything.
     """
 
-    worker = 0  # its process id, once the guardian has told it
+    worker = 0  # its process id, once the guardian has reported it
 
     def __init__(
         self, command: tuple[str, Path, Path], environment: Mapping[str, str], grace_s: float
@@ -36,10 +38,12 @@ class Guarded:
         _enlarge(self.output)
         for fd in (self.report, self.events, self.output):
             os.set_blocking(fd, False)
+        self._family = Family()
         try:
             self._process = self._start(command, environment, (control, report, events), output)
         except OSError:
             self._close_pipes()
+            self._family.close()
             raise
         finally:
             for fd in (control, report, events, output):
@@ -54,15 +58,18 @@ class Guarded:
     ) -> subprocess.Popen[bytes]:
         python, worker, folder = command
         guardian = [sys.executable, "-I", "-S", str(GUARDIAN)]
-        return subprocess.Popen(
-            [*guardian, *map(str, (*pipes, self._grace_s, folder)), python, str(worker)],
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            pass_fds=pipes,
-            start_new_session=True,  # Ctrl-C in the terminal is for the controller alone
-        )
+        with self._family.starting():
+            process = subprocess.Popen(
+                [*guardian, *map(str, (*pipes, self._grace_s, folder)), python, str(worker)],
+                env={**environment, MARK: self._family.mark},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                pass_fds=pipes,
+                start_new_session=True,  # Ctrl-C in the terminal is for the controller alone
+            )
+            self._family.guardian = process.pid
+        return process
 
     def stop(self) -> None:
         """Ask the guardian to end everything; it answers on ``report``."""
@@ -76,11 +83,19 @@ class Guarded:
             self._process.wait(self._grace_s + STOP_PATIENCE_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
+            self._process.wait()
         finally:
             self._close_pipes()
-        if self._process.wait() != 0 and self.worker:  # it could not do its duty
-            with contextlib.suppress(OSError):
-                os.killpg(self.worker, signal.SIGKILL)
+            self._end_orphans()
+
+    def _end_orphans(self) -> None:
+        """End what the guardian left, if it was killed or crashed."""
+        try:
+            if self._process.poll():
+                with signals_held():
+                    self._family.end(self.worker)
+        finally:
+            self._family.close()
 
     def _close_pipes(self) -> None:
         for fd in (self._control, self.report, self.events, self.output):

@@ -18,21 +18,19 @@ import contextlib
 import os
 import select
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
-from envbench.model import Int
+from envbench.process.events import Ended, Event, Failed, OnEvent, PhaseBegan, Started, WindowEnded
 from envbench.process.guarded import PIPE_BYTES, STOP_PATIENCE_S, Guarded, signals_held
 
 PHASES = ("start", "import", "build", "first_step", "warmup", "measure", "close")
 TAIL_BYTES = 16 * 1024
 LINE_BYTES = 64 * 1024
 OUTPUT_PAUSE_S = 0.1
-
-OnEvent = Callable[[dict[str, Any]], None]
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,31 +67,6 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     survivors: int = 0  # processes that even SIGKILL did not end
 
 
-class _Phase(msgspec.Struct, tag="phase", tag_field="event"):
-    phase: Literal["import", "build", "first_step", "warmup", "measure", "close"]
-
-
-class _Window(msgspec.Struct, tag="window", tag_field="event"):
-    phase: Literal["warmup", "measure"]
-    ns: Int
-    calls: Int
-    steps: Int
-    resets: Int
-
-
-class _Started(msgspec.Struct, tag="started", tag_field="event"):
-    pid: int
-
-
-class _Failed(msgspec.Struct, tag="failed", tag_field="event"):
-    message: str
-
-
-class _Ended(msgspec.Struct, tag="ended", tag_field="event"):
-    status: int | None
-    survivors: int
-
-
 def supervise(
     command: tuple[str, Path, Path],
     *,
@@ -119,13 +92,13 @@ class _Watch:
         self._guarded = guarded
         self._limits = limits
         self._on_event = on_event
-        self._events = _Lines(_Phase | _Window)
-        self._report = _Lines(_Started | _Failed | _Ended)
+        self._events = _Lines(PhaseBegan | WindowEnded)
+        self._report = _Lines(Started | Failed | Ended)
         self._tail = b""
         self._buffer = bytearray(PIPE_BYTES)
         self._phase = "start"
         self._steps = 0
-        self._ended: _Ended | None = None
+        self._ended: Ended | None = None
         self._lost = False
         self._unstartable = ""
         self._stalled_s: float | None = None
@@ -173,12 +146,12 @@ class _Watch:
     def _read_report(self) -> bool:
         data = _read(self._guarded.report)
         for line in self._report.feed(data or b""):
-            if isinstance(line, _Started):
+            if isinstance(line, Started):
                 self._guarded.worker = line.pid
                 self._tell(line)
-            elif isinstance(line, _Failed):
+            elif isinstance(line, Failed):
                 self._unstartable = line.message
-            elif isinstance(line, _Ended):
+            elif isinstance(line, Ended):
                 self._ended = line
         self._lost = self._lost or data == b""
         return data != b""
@@ -186,21 +159,21 @@ class _Watch:
     def _read_events(self) -> bool:
         data = _read(self._guarded.events)
         for event in self._events.feed(data or b""):
-            if isinstance(event, _Phase | _Window):
+            if isinstance(event, PhaseBegan | WindowEnded):
                 self._note_progress(event)
                 self._tell(event)
         return data != b""
 
-    def _tell(self, event: _Started | _Phase | _Window) -> None:
+    def _tell(self, event: Event) -> None:
         """The time that the listener takes (to let another worker go first) is not the worker's."""
         began = time.monotonic()
-        self._on_event(msgspec.to_builtins(event))
+        self._on_event(event)
         self._deadline += time.monotonic() - began
 
-    def _note_progress(self, event: _Phase | _Window) -> None:
-        if isinstance(event, _Window):
+    def _note_progress(self, event: PhaseBegan | WindowEnded) -> None:
+        if isinstance(event, WindowEnded):
             advanced = event.steps > 0 or event.resets > 0
-            self._steps += max(0, event.steps)
+            self._steps += event.steps
         else:
             advanced = PHASES.index(event.phase) > PHASES.index(self._phase)
             self._phase = event.phase if advanced else self._phase

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from envbench import backends
-from envbench.model import Cell, RuntimeFact, Verification
+from envbench.model import Cell, RuntimeFact, Verification, arm_key
 
 if TYPE_CHECKING:
     from envbench.report.selection import Measured
@@ -70,9 +70,14 @@ def newest(
     by_another = {
         row
         for row, found in verified.items()
-        if any(each.plan.worker != found.worker for each in measured[row])
+        if any(_worker(each) != found.worker for each in measured[row])
     }
     return verified, elsewhere | by_another
+
+
+def _worker(found: Measured) -> str:
+    """The hash of the code that measured it."""
+    return found.plan.code.get(f"{arm_key('', found.summary.cell)}/measure", "")
 
 
 def _of_others(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from envbench.model import Cell, Plan, Record, Run
+from envbench.model import Cell, Plan, Record, Run, run_design
 from envbench.report.findings import row_of
 from envbench.report.origin import Origin, lines_by_file
 from envbench.report.selection import Measured, Selection
@@ -42,7 +42,8 @@ def of_runs(
     records: Sequence[Record], origins: Mapping[str, Origin], selection: Selection
 ) -> pd.DataFrame:
     """Every run on record; failed ones, and those of rows that were refused, without a figure."""
-    quick = {record.plan_id: record.quick for record in records if isinstance(record, Plan)}
+    plans = [record for record in records if isinstance(record, Plan)]
+    quick = {plan.plan_id: run_design(plan).quick for plan in plans}
     runs = [record for record in records if isinstance(record, Run)]
     badges = {row: judge(found).badge for row, found in selection.verified.items()}
     return _frame(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
+from envbench import backends
 from envbench.machine import Profile
 from envbench.model import Failure, Fingerprint, Verification
 from envbench.report.escape import markdown
@@ -143,7 +144,7 @@ def _one_node(measured: Sequence[Measured]) -> list[str]:
     alone = [
         found.label
         for found in measured
-        if found.pools == 1 and "nodes" in found.summary.cell.settings
+        if found.pools == 1 and backends.has_role(found.summary.cell.backend, "nodes")
     ]
     return [
         f"{markdown(label)} found one NUMA node: it is one pool, in a process of its own."

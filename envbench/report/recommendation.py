@@ -39,7 +39,7 @@ def _table(subject: Subject) -> Table | None:
     if len(able) < 2:
         return None
     best = max(able, key=_fps)
-    alone = [each for each in able if not backends.many_processes(each.summary.cell.backend)]
+    alone = [each for each in able if not backends.steps_in_processes(each.summary.cell.backend)]
     thrifty = [each for each in able if each.summary.frames_per_cpu_s is not None]
     rows = [("highest FPS", best)]
     notes = [*_scaling(best, able), *_ties(best, able)]

@@ -32,12 +32,12 @@ from envbench.model import (
     Run,
     RuntimeFact,
     Verification,
+    run_design,
 )
-from envbench.plan import QUICK
 from envbench.report.escape import plain
 from envbench.report.findings import Row, newest, row_of
 from envbench.report.origin import Origin
-from envbench.statistics import Summary, summarise
+from envbench.statistics import QUICK_S, Summary, summarise
 from envbench.verdict import judge
 
 REFUSED = Failure(reason="invalid-figure", message="`envbench verify` refused this row's figures")
@@ -198,7 +198,7 @@ def is_complete(plan: Plan, runs: Iterable[Run]) -> bool:
     for run in runs:
         if run.failure is not None and run.failure.reason != "interrupted":
             return True
-        repeats = plan.repeats.get(run.cell.backend, 0)
+        repeats = run_design(plan).repeats.get(run.cell.backend, 0)
         if run.failure is None and 0 <= run.round < repeats:
             rounds.add(run.round)
     return 0 < repeats <= len(rounds)
@@ -239,7 +239,7 @@ def _measured(
         label=backends.row_label(cell.backend, cell.shown),
         plan=plan,
         when=max(run.started_utc for run in runs),
-        quick=plan.quick or _seconds(runs) < QUICK.measured_s,
+        quick=run_design(plan).quick or _seconds(runs) < QUICK_S,
         fingerprint=found,
         runtime=runs[-1].runtime,
         ran=ran(runs[-1]),

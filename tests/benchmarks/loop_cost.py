@@ -25,6 +25,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2] / "envbench" / "worker_path"))
 
 import numpy as np
+from envbench_worker import autoreset
 from envbench_worker.adapters.envpool_async import EnvPoolAsync
 from envbench_worker.adapters.envpool_sync import EnvPoolSync
 from envbench_worker.adapters.for_loop import ForLoop
@@ -64,6 +65,7 @@ def bare_recv() -> None:
 def adapter(kind: Callable[[Job], Any]) -> Any:
     made = kind(Job("measure", "atari", "none", NUMENV, NUMENV, 4, {}, 1))
     made.envs = made.pool = SimpleNamespace(step=step, recv=recv, send=send)
+    made.autoreset = autoreset.of(made.envs, (autoreset.NEXT_STEP,))
     made.batches, made.ended, made.held = BATCHES, 0, []
     return made
 

@@ -76,9 +76,12 @@ def returned(state: Any) -> Any:
 
 
 class BareScan:
-    """``jax.lax.scan`` of ``calls`` steps over actions that lie on the device."""
+    """``jax.lax.scan`` of ``calls`` steps over actions that lie on the device.
 
-    def __init__(self, adapter: Any) -> None:
+    ``options`` go to ``jax.jit``.
+    """
+
+    def __init__(self, adapter: Any, **options: Any) -> None:
         import jax
 
         def unroll(state: Any, batches: Any) -> Any:
@@ -88,7 +91,7 @@ class BareScan:
 
             return jax.lax.scan(one, state, batches)
 
-        self.jax, self.adapter, self.unroll = jax, adapter, jax.jit(unroll)
+        self.jax, self.adapter, self.unroll = jax, adapter, jax.jit(unroll, **options)
         self.batches = cycle(adapter.bank)
 
     def stretch(self, calls: int) -> Seconds:
@@ -166,15 +169,15 @@ def summary(logs: list[float]) -> dict[str, Any]:
     return {"ratio": math.exp(mean), "interval": interval, "median": middle, "pair_sd": sd}
 
 
-def in_its_runtime(backend: str) -> int:
-    """This script again, by the backend's own interpreter."""
+def in_its_runtime(backend: str, script: str = __file__) -> int:
+    """The script again, by the backend's own interpreter."""
     sys.path.insert(0, str(ROOT))
     from envbench import backends, runtimes
 
-    found = runtimes.find(backends.get(backend), {})
+    found = runtimes.find(backends.get(backend), {}, "mujoco")
     if not found.ready:
-        found = runtimes.make(backends.get(backend), lambda line: None)
-    return subprocess.call([found.python, __file__, "--here", *sys.argv[1:]])
+        found = runtimes.make(backends.get(backend), lambda line: None, "mujoco")
+    return subprocess.call([found.python, script, "--here", *sys.argv[1:]])
 
 
 def main() -> int:

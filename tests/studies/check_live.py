@@ -28,10 +28,11 @@ from document import fill, share
 from planted import TASK, make_arm
 from tabulate import tabulate
 
-from envbench import store
-from envbench.check import checking
-from envbench.check.regression import ALL_STEPS, STEPS
-from envbench.model import Check, Pair
+from envbench.experiments.check import experiment
+from envbench.experiments.check.regression import ALL_STEPS, STEPS
+from envbench.experiments.pairs import side
+from envbench.model import BlockRecord, Plan
+from envbench.results import store
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results" / "studies" / "check-live"
@@ -123,7 +124,7 @@ def make_arms(study: Study, results: Path) -> tuple[str, ...]:
 def usual_start_s(results: Path) -> float:
     """Seconds of the baseline's start-up in all equal checks of that cell."""
     times = [
-        pair.baseline.times
+        side(pair, experiment.BASELINE).times
         for made in all_made(results)
         if made.study == "same"
         for pair in read(results / made.file)[1]
@@ -177,11 +178,11 @@ def all_made(results: Path) -> list[Made]:
     return [msgspec.json.decode(line, type=Made) for line in lines]
 
 
-def read(path: Path) -> tuple[Check, list[Pair]]:
-    """A check and its pairs, from its raw records."""
+def read(path: Path) -> tuple[Plan, list[BlockRecord]]:
+    """A check's plan and its pairs, from its raw records."""
     records = [record for _, record in store.read(path).records]
-    (check,) = (record for record in records if isinstance(record, Check))
-    return check, [record for record in records if isinstance(record, Pair)]
+    (plan,) = (record for record in records if isinstance(record, Plan))
+    return plan, [record for record in records if isinstance(record, BlockRecord)]
 
 
 # ---------------------------------------------------------------- the table
@@ -201,9 +202,9 @@ def outcomes(results: Path, study: Study) -> list[Outcome]:
     for made in all_made(results):
         if made.study != study.name or made.seed not in seeds(study):
             continue
-        check, pairs = read(results / made.file)
-        for cell in check.cells:
-            verdict = checking.verdict(check, pairs, cell)
+        plan, pairs = read(results / made.file)
+        for cell in plan.cells:
+            verdict = experiment.verdict(plan, pairs, cell)
             stages = verdict.stages
             found.append(
                 Outcome(
@@ -213,7 +214,7 @@ def outcomes(results: Path, study: Study) -> list[Outcome]:
                     if stages
                     else float("nan"),
                     stages=len(stages),
-                    seconds=made.seconds if made.whole and len(check.cells) == 1 else None,
+                    seconds=made.seconds if made.whole and len(plan.cells) == 1 else None,
                 )
             )
     return found

@@ -27,16 +27,18 @@ from check_simulated import judged
 from document import fill, share
 from tabulate import tabulate
 
-from envbench.check.checking import slices_of
-from envbench.check.procedure import DEFAULT_PAIRS, PRECISE, expected_spread, precise_pairs
-from envbench.check.regression import (
-    Rule,
+from envbench import backends
+from envbench.experiments.check.experiment import slices_of
+from envbench.experiments.check.regression import (
     Slices,
     effect,
     stage,
     step_stages,
     usual_effect,
 )
+from envbench.experiments.check.size import PRECISE, expected_spread, precise_pairs
+from envbench.experiments.pairs import DEFAULT_PAIRS, cell_of
+from envbench.model import Rule
 
 RULE = Rule()
 
@@ -72,7 +74,7 @@ def verdicts(
 
 
 def row(rng: Any, cell: str, pairs: Sequence[Slices], checks: int) -> list[str]:
-    precise = precise_pairs(expected_spread(cell.split("/")[2]), RULE)
+    precise = precise_pairs(expected_spread(backends.get(cell.split("/")[2]).behaviour), RULE)
     same, covered = verdicts(rng, pairs, DEFAULT_PAIRS, 0.0, checks)
     equal = slower(pairs, 1 - 1 / ratio(pairs))
     much, _ = verdicts(rng, equal, DEFAULT_PAIRS, 0.05, checks // 4)
@@ -105,8 +107,8 @@ def recorded(results: Path) -> dict[str, list[Slices]]:
     for made in all_made(results):
         if made.study in ("same", "cells"):
             for pair in read(results / made.file)[1]:
-                if pair.baseline.failure is None and pair.candidate.failure is None:
-                    found.setdefault(pair.cell.key, []).append(slices_of(pair))
+                if pair.failure is None:
+                    found.setdefault(cell_of(pair).key, []).append(slices_of(pair))
     return found
 
 

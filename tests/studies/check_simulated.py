@@ -22,27 +22,22 @@ import numpy as np
 from document import fill, share
 from tabulate import tabulate
 
-from envbench.check.procedure import (
-    BLOCKS,
-    DEFAULT_PAIRS,
-    POOL_SPREAD,
-    PRECISE,
-    precise_pairs,
-)
-from envbench.check.regression import (
+from envbench.experiments.check.regression import (
     STEPS,
-    Rule,
     Stage,
     Verdict,
     alarms,
     of_cell,
     stages_of,
 )
+from envbench.experiments.check.size import POOL_SPREAD, PRECISE, precise_pairs
+from envbench.experiments.pairs import DEFAULT_PAIRS, QUADS
+from envbench.model import Rule
 
 CHECKS, SEED = 20_000, 1
 SPREAD = 0.019
 PRECISE_PAIRS = precise_pairs(POOL_SPREAD, Rule())  # of a cell of EnvPool
-SLICES = 4 * BLOCKS
+SLICES = 4 * QUADS
 Noise = Callable[[Any, int, int], Any]  # (generator, processes' pairs, slices) -> log times
 
 
@@ -114,8 +109,8 @@ def stages(
 
 def slices(rng: Any, kind: str, count: int, slowdown: float) -> tuple[Any, Any]:
     """So many pairs' times a step, slice after slice, and whose slices they were."""
-    blocks = rng.integers(0, 2, size=(count, BLOCKS))
-    turns = np.concatenate([np.stack([b, 1 - b, 1 - b, b], axis=1) for b in blocks.T], axis=1)
+    firsts = rng.integers(0, 2, size=(count, QUADS))
+    turns = np.concatenate([np.stack([b, 1 - b, 1 - b, b], axis=1) for b in firsts.T], axis=1)
     if kind == OFFSETS:
         noise = 0.3 * iid(rng, count, SLICES)
         noise = noise + np.where(turns == 1, rng.normal(size=(count, 1)), 0)

@@ -32,13 +32,15 @@ from document import fill, share
 from other_rules import RULES, Rule, Side
 from tabulate import tabulate
 
-from envbench.check import regression
-from envbench.check.procedure import DEFAULT_PAIRS
-from envbench.model import Pair, Windows
+from envbench.experiments.check import regression
+from envbench.experiments.check.experiment import BASELINE, CANDIDATE
+from envbench.experiments.pairs import DEFAULT_PAIRS, cell_of, design_of, side
+from envbench.model import Rule as OwnRule
+from envbench.model import Windows
 
 OURS = "envbench check"
 SLOWDOWNS = (0.0, 0.02, 0.05)  # of the rate
-STORED = regression.Rule()
+STORED = OwnRule()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,18 +89,14 @@ def recorded(results: Path) -> dict[str, list[Trace]]:
     for made in all_made(results):
         if made.study not in ("same", "cells"):
             continue
-        check, pairs = read(results / made.file)
-        for cell in check.cells:
-            own = [pair for pair in pairs if pair.cell == cell and pair.stage == 1]
-            if len(own) == check.pairs and not any(map(failed, own)):
-                old = [times(pair.baseline.measured) for pair in own]
-                new = [times(pair.candidate.measured) for pair in own]
+        plan, pairs = read(results / made.file)
+        for cell in plan.cells:
+            own = [pair for pair in pairs if cell_of(pair) == cell and pair.stage == 1]
+            if len(own) == design_of(plan).pairs and not any(pair.failure for pair in own):
+                old = [times(side(pair, BASELINE).measured) for pair in own]
+                new = [times(side(pair, CANDIDATE).measured) for pair in own]
                 traces.setdefault(cell.key, []).append(Trace(old=old, new=new))
     return {key: each for key, each in traces.items() if len(each) > 1}
-
-
-def failed(pair: Pair) -> bool:
-    return pair.baseline.failure is not None or pair.candidate.failure is not None
 
 
 def times(windows: Windows) -> list[float]:

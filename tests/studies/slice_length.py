@@ -24,15 +24,14 @@ from document import fill
 from tabulate import tabulate
 
 from envbench import lock
-from envbench.backends import get
-from envbench.check import arms, procedure, regression
-from envbench.check.arms import Source
-from envbench.check.checking import cores_of
-from envbench.check.pairing import step_in_turn
-from envbench.cli.checked_cells import checked_cells
+from envbench.experiments import cells, pairs
+from envbench.experiments.arms import sources
+from envbench.experiments.cells import CellRequest, Target
+from envbench.experiments.check import regression
+from envbench.experiments.executor import LocalExecutor
+from envbench.experiments.planning import usable_cores
 from envbench.machine import choose, fingerprint
-from envbench.model import Cell
-from envbench.plan import order
+from envbench.model import Block, Programme, Trial, arm_key
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results" / "studies" / "slice-length"
@@ -67,40 +66,53 @@ EFFECTS: dict[str, Callable[..., float]] = {
 }
 
 
-def step(text: str, cell: Cell, slice_ms: int, seed: int) -> Stepped:
-    here = arms.make(arms.keep("candidate", Source()), get(cell.backend), click.echo)
-    arm = arms.with_settings(here, get(cell.backend), cell.settings)
-    turns = regression.turns(STEPPING_MS // (4 * slice_ms), seed)
-    protocol, cpus = procedure.protocol(), cores_of(cell, seed)
-    job = order(cell, run_id=str(seed), seed=seed, protocol=protocol, cpus=cpus)
+def step(text: str, target: Target, slice_ms: int, seed: int) -> Stepped:
+    cell = target.cell
+    arm = sources.make(sources.keep("candidate", sources.Source()), target, click.echo)
+    turns = pairs.turns(STEPPING_MS // (4 * slice_ms), seed)
+    alone = target.backend.behaviour.steps_in == "one-thread"
+    cores = usable_cores() if alone else []
+    trial = Trial(
+        cell=cell,
+        arm=arm.name,
+        seed=seed,
+        protocol=pairs.design(1).protocol,
+        cpus=[cores[seed % len(cores)]] if cores else [],
+    )
+    programme = Programme(
+        turns=turns,
+        slice_s=slice_ms / 1e3,
+        equal_calls=True,
+        reset_turns=turns[: pairs.RESET_SLICES],
+    )
+    block = Block(trials=[trial, trial], programme=programme)
     sides = []
-    for reply in step_in_turn((job, job), (arm, arm), turns, slice_ms / 1e3):
-        if reply.failure is not None:
-            raise SystemExit(f"{text}: {reply.failure.message}")
-        slices = reply.measured
+    for made in LocalExecutor().run(block, {arm_key(arm.name, cell): arm}, lambda _: None).trials:
+        if made.failure is not None:
+            raise SystemExit(f"{text}: {made.failure.message}")
+        slices = made.measured
         sides.append([ns / steps for ns, steps in zip(slices.ns, slices.steps, strict=True)])
     return Stepped(cell=text, slice_ms=slice_ms, seed=seed, ours=sides[0], theirs=sides[1])
 
 
-def make_all(path: Path, pairs: int) -> None:
+def make_all(path: Path, rounds: int) -> None:
     """In rounds: every cell and length once, in a random order."""
     path.parent.mkdir(parents=True, exist_ok=True)
     machine = fingerprint()
     profile = choose(None, machine)
     done = {(each.cell, each.slice_ms, each.seed) for each in read(path)}
-    for number in range(pairs):
+    for number in range(rounds):
         round_ = [(cell, length) for cell in CELLS for length in LENGTHS_MS]
         random.Random(number).shuffle(round_)
         for (text, length), seed in zip(round_, count(1000 * number), strict=False):
             if (text, length, seed) in done:
                 continue
             family, backend, numenv = text.split("/")
-            asked = {"given": {}, "family": family, "task": None, "backend_names": [backend],
-                     "numenv": [int(numenv)]}  # fmt: skip
-            (cell,) = checked_cells(asked, profile, machine.usable_cpus)
+            asked = CellRequest(family=family, backends=[backend], numenv=[int(numenv)])
+            (target,) = cells.choose(asked, profile, machine.usable_cpus).targets
             with path.open("ab") as file:
-                file.write(msgspec.json.encode(step(text, cell, length, seed)) + b"\n")
-        click.echo(f"round {number + 1} of {pairs}")
+                file.write(msgspec.json.encode(step(text, target, length, seed)) + b"\n")
+        click.echo(f"round {number + 1} of {rounds}")
 
 
 def read(path: Path) -> list[Stepped]:

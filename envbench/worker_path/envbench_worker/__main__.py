@@ -3,6 +3,10 @@
 Reads ``job.json``, writes events to the descriptor and ``reply.json`` when done. Every exception
 becomes a reply; the exit status is 0 whenever a reply was written. Nothing is said on stdout,
 because libraries print there.
+
+A module that only one mode needs is imported inside the method that bears the mode's name
+(``Worker.measure``, ``Worker.verify``). ``envbench.process.worker_code`` relies on it: an edit of
+such a module does not change the hash of the other modes' code.
 """
 
 from __future__ import annotations
@@ -20,8 +24,7 @@ from typing import Any, Dict, Iterator, Tuple
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from envbench_worker import sensors
-from envbench_worker.contract import Adapter, Job, UnknownTaskError
-from envbench_worker.measure import ImpossibleFigure, Meter
+from envbench_worker.contract import Adapter, ImpossibleFigure, Job, UnknownTaskError
 
 TRACEBACK_TAIL = 4000
 
@@ -52,8 +55,8 @@ class Worker:
             raise TypeError("{} is no subclass of Adapter".format(self.job["adapter"]))
         return made
 
-    def measure(self) -> Dict[str, Any]:
-        """The whole run; returns the reply without its header."""
+    def carry_out(self) -> Dict[str, Any]:
+        """All phases of the job's mode; returns the reply without its header."""
         before, load_before = sensors.before(), sensors.load_average()
         began = {}
         began["import_ns"] = start = self.enter("import")
@@ -67,9 +70,20 @@ class Worker:
         times["build_ns"] = time.perf_counter_ns() - start
         if self.job["mode"] == "verify":
             return dict(self.verify(adapter), close=adapter.close)
+        reply = self.measure(adapter)
+        reply["times"].update(times)
+        reply["began_ns"].update(began)
+        reply["load"]["load_before"] = load_before
+        reply["facts"]["before"] = before
+        return dict(reply, close=adapter.close)
+
+    def measure(self, adapter: Adapter) -> Dict[str, Any]:
+        """The first step, the warm-up and the windows."""
+        from envbench_worker.measure import Meter
+
         self.meter = meter = Meter(adapter, self.job["protocol"], self.emit)
-        began["first_step_ns"] = self.enter("first_step")
-        times["first_step_ns"] = meter.first_step()
+        began = self.enter("first_step")
+        first_step = meter.first_step()
         orders = turns(self.job["turns"]) if self.job["turns"] else None
         self.enter("warmup")
         if orders is not None:
@@ -80,12 +94,14 @@ class Worker:
             meter.take_turns(orders)
         else:
             meter.measure()
-        load = dict(meter.sensors.load(), load_before=load_before)
-        times["warmup_ns"] = sum(meter.warmup.ns)
-        times["measured_ns"] = sum(meter.measured.ns)
+        load = meter.sensors.load()
         return {
-            "times": times,
-            "began_ns": began,
+            "times": {
+                "first_step_ns": first_step,
+                "warmup_ns": sum(meter.warmup.ns),
+                "measured_ns": sum(meter.measured.ns),
+            },
+            "began_ns": {"first_step_ns": began},
             "warmup": meter.warmup.as_dict(),
             "measured": meter.measured.as_dict(),
             "resets": meter.resets.as_dict(),
@@ -93,12 +109,11 @@ class Worker:
             "peak_memory_bytes": sensors.tree_peak_memory(os.getpid()),
             "peak_gpu_memory_bytes": adapter.gpu_memory(),
             "load": load,
-            "facts": dict(adapter.facts(), before=before),
-            "close": adapter.close,
+            "facts": dict(adapter.facts()),
         }
 
     def verify(self, adapter: Adapter) -> Dict[str, Any]:
-        """Lead the environments from their fixed start, then count what they do twice."""
+        """Step the environments from their fixed start, then count their work in two ways."""
         from envbench_worker import witness
 
         self.enter("first_step")
@@ -135,7 +150,7 @@ class Worker:
 
     def reply(self) -> Dict[str, Any]:
         try:
-            return dict(self.measure(), ok=True)
+            return dict(self.carry_out(), ok=True)
         except UnknownTaskError as error:
             return {"ok": False, "failure": self.failure(error), "known_tasks": error.known}
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever is raised is the answer
@@ -143,8 +158,10 @@ class Worker:
 
 
 def turns(pipe: str) -> Iterator[Tuple[str, int]]:
-    """What the next slice is, as the controller says slice by slice (it may have stopped us in
-    between): so many vector steps, or resets of all environments. Ends at an empty line."""
+    """The controller's orders, one per slice: a word and a number (``Meter.take_turns``).
+
+    The controller may stop this process between two orders. An empty line ends them.
+    """
     with open(pipe, "rb", buffering=0) as orders:
         while True:
             words = orders.readline().split()

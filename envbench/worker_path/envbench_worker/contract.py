@@ -50,6 +50,10 @@ class UnknownTaskError(Exception):
         self.known = known
 
 
+class ImpossibleFigure(Exception):
+    """What the adapter claims cannot have happened."""
+
+
 class Adapter(ABC):
     """One way of running many copies of a task: what every adapter subclasses.
 
@@ -96,8 +100,8 @@ class Adapter(ABC):
     @abstractmethod
     def facts(self) -> Dict[str, Any]:
         """What ran: at least observation_shape and observation_dtype (of one environment),
-        action_source, autoreset and env_instances; in ``work`` what is done a step, by the names
-        of ``envbench.ledger``."""
+        action_source, autoreset (next-step, same-step or none) and env_instances; in ``work`` what
+        is done per step, by the names of ``envbench.ledger``."""
 
     def gpu_memory(self) -> Optional[int]:
         """Peak bytes of GPU memory, by the library's own count; None where there is no GPU."""

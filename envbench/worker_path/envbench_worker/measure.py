@@ -13,7 +13,7 @@ import time
 from statistics import median
 from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 
-from envbench_worker.contract import Adapter, Counts
+from envbench_worker.contract import Adapter, Counts, ImpossibleFigure
 from envbench_worker.sensors import Sensors
 
 STEADY_WINDOWS = 8
@@ -27,8 +27,8 @@ Emit = Callable[[Dict[str, Any]], None]
 clock = time.perf_counter_ns
 
 
-class ImpossibleFigure(Exception):
-    """What the adapter claims cannot have happened."""
+class UnknownOrder(Exception):
+    """The controller asked for a kind of slice that this worker does not have."""
 
 
 class Windows:
@@ -58,7 +58,7 @@ class Meter:
         self.measured = Windows()
         self.resets = Windows()  # where resets are measured apart
         self.total_steps = 0
-        self._origin = self._last = self._ramp = 0
+        self._origin = self._warmup_origin = self._last = self._ramp = 0
 
     def first_step(self) -> int:
         """The first vector step, compile included; returns its nanoseconds."""
@@ -72,7 +72,7 @@ class Meter:
     def warm_up(self) -> bool:
         """Windows until the rate is steady; True when it was before the time was up."""
         self.sensors.window()
-        self._origin = self._last = clock()
+        self._origin = self._warmup_origin = self._last = clock()
         self._ramp = ramp = self._calibrate()
         while True:
             calls = self._fitting()
@@ -103,9 +103,12 @@ class Meter:
             self._window("measure", self.measured, calls)
 
     def take_turns(self, orders: Iterable[Tuple[str, int]]) -> None:
-        """A window for each order; what happens in between is another's.
+        """One slice per order; between two orders other processes have the machine.
 
-        ``step``: so many vector steps. ``reset``: so many times all environments are reset.
+        ``step N``: N vector steps, a measured window. ``reset N``: all environments are reset N
+        times. ``lead N``: N vector steps before the next slice, to refill the caches after
+        a switch. They are a window of the warm-up, count in ``total_steps`` and enter no rate.
+        Any other word raises ``UnknownOrder``.
         """
         self.sensors.begin()
         self._origin = clock()
@@ -114,8 +117,16 @@ class Meter:
             self._last = clock()
             if what == "step":
                 self._window("measure", self.measured, calls)
-            else:
+            elif what == "lead":
+                self._window("warmup", self.warmup, calls)
+            elif what == "reset":
                 self._reset_window(calls)
+            else:
+                raise UnknownOrder(
+                    "the order '{} {}' is unknown: a slice is one of step, reset and lead. "
+                    "Do the controller and the worker come from the same release of "
+                    "envbench?".format(what, calls)
+                )
 
     def _reset_window(self, calls: int) -> None:
         """Nothing is kept where the library cannot be told to reset."""
@@ -164,7 +175,9 @@ class Meter:
         reason = invalidity(self.sensors.window(), ns)
         if reason:
             windows.invalid[str(len(windows.ns))] = reason
-        windows.start_ns.append(start - self._origin)
+        # A lead-in lies among measured windows, but its column began with the warm-up.
+        origin = self._warmup_origin if windows is self.warmup else self._origin
+        windows.start_ns.append(start - origin)
         windows.ns.append(ns)
         windows.calls.append(calls)
         windows.steps.append(counts.steps)

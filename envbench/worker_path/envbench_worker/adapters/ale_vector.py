@@ -13,7 +13,7 @@ Source: ``env_vectorizer.cpp`` and ``preprocessed_env.cpp`` of ale-py 0.12.
 
 from __future__ import annotations
 
-from itertools import count, islice
+from itertools import islice
 from typing import Any, Dict, List, Tuple
 
 import ale_py
@@ -21,12 +21,13 @@ import gymnasium
 import numpy as np
 from ale_py.vector_env import AtariVectorEnv
 
-from envbench_worker import actions
+from envbench_worker import actions, autoreset
 from envbench_worker.adapters import gymnasium_tasks
 from envbench_worker.contract import Adapter, Counts, Trace, UnknownTaskError
 
 NOOP_MAX = 31  # draws from 0 to 30
 MAX_FRAMES = 108_000
+SEEDS = 100  # tried for a fixed start; each of two or three starts is equally likely
 
 
 class AleVector(Adapter):
@@ -43,6 +44,7 @@ class AleVector(Adapter):
             noop_max, seed = self._fixed_start()
             seeds = np.full(job.env_instances, seed)
         self.envs = self._make(job.env_instances, job.numenv, noop_max)
+        self.autoreset = autoreset.of(self.envs, (autoreset.NEXT_STEP,))
         _, info = self.envs.reset(seed=seeds)
         space = self.envs.single_action_space
         self.bank = actions.of_job(space, job)
@@ -77,14 +79,31 @@ class AleVector(Adapter):
         )
 
     def _fixed_start(self) -> Tuple[int, int]:
-        """A ``noop_max``, and a seed with which a game starts after one no-op (and fire)."""
+        """A ``noop_max``, and a seed with which a game starts after one no-op (and fire).
+
+        ``LookupError`` where none of ``SEEDS`` seeds does.
+        """
         fires = bool(self.job.settings["fire_reset"]) and (
             ale_py.Action.FIRE in self._make(1, 1, 1).ale.get_action_set()
         )
         noop_max = 3 if fires else 2  # the most that can be drawn is the start that is wanted
         trial = self._make(1, 1, noop_max)
-        drawn = ((seed, trial.reset(seed=seed)[1]["episode_frame_number"][0]) for seed in count())
-        return noop_max, next(seed for seed, frames in drawn if frames == 1 + fires)
+        seen = set()
+        for seed in range(SEEDS):
+            frames = int(trial.reset(seed=seed)[1]["episode_frame_number"][0])
+            if frames == 1 + fires:
+                return noop_max, seed
+            seen.add(frames)
+        raise LookupError(
+            "no seed gives {} a fixed start: with noop_max {}, seeds 0 to {} were tried for a "
+            "start at frame {}, and games started at frame {}".format(
+                self.job.task,
+                noop_max,
+                SEEDS - 1,
+                1 + fires,
+                ", ".join(str(frames) for frames in sorted(seen)),
+            )
+        )
 
     def run(self, calls: int) -> Counts:
         step = self.envs.step
@@ -167,12 +186,18 @@ class AleVector(Adapter):
         return {
             **returned,
             "action_source": actions.described(self.bank, job.seed),
-            "autoreset": "next-step",
+            "autoreset": self.autoreset.mode,
+            "autoreset_source": self.autoreset.source,
             "env_instances": job.env_instances,
             "batch": job.numenv,
             "threads": job.settings["threads"] or "library default",
             "game": gymnasium.spec("ALE/" + job.task).kwargs["game"],
-            "work": {**self._work(), **returned, "autoreset": "next-step", "returned_to": "host"},
+            "work": {
+                **self._work(),
+                **returned,
+                "autoreset": self.autoreset.mode,
+                "returned_to": "host",
+            },
         }
 
     def _work(self) -> Dict[str, Any]:

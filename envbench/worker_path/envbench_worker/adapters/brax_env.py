@@ -21,6 +21,8 @@ import jax
 import mujoco
 import numpy as np
 from brax import envs
+from brax.envs.base import Wrapper
+from brax.envs.wrappers.training import AutoResetWrapper
 from jax import numpy as jnp
 
 from envbench_worker.adapters.jax_batch import JaxBatch
@@ -84,6 +86,11 @@ class Brax(JaxBatch):
                 batch_size=job.numenv,
                 backend=self.pipeline,
             )
+        if not _resets_within_the_step(made):
+            raise ValueError(
+                "Brax made {} without its AutoResetWrapper: episodes that ended would be stepped "
+                "on, and their steps counted".format(job.task)
+            )
         if abs(float(made.dt) - job.frame_skip * FRAME_S) > 1e-6:
             raise ValueError("a step of Brax's {} lasts {} s".format(job.task, made.dt))
         return made
@@ -136,7 +143,8 @@ class Brax(JaxBatch):
         rows = []
         for _ in range(calls):
             self.run(1)
-            rows.append(jax.device_get((self.state.obs, self.state.reward, self.state.done)))
+            seen = (self.state.obs, self.state.reward, self.state.done)
+            rows.append([np.array(each) for each in seen])  # copies: the state is donated
         observations, rewards, done = (np.stack(each) for each in zip(*rows))
         return Trace(observations, rewards, done != 0)
 
@@ -187,6 +195,15 @@ class Brax(JaxBatch):
         if self.pipeline == "mjx":
             return int(self.envs.sys.opt.iterations)
         return int(self.envs.sys.solver_iterations) if self.pipeline == "generalized" else 1
+
+
+def _resets_within_the_step(env: Any) -> bool:
+    """Is Brax's own automatic reset among the environment's wrappers? It states it nowhere else."""
+    while isinstance(env, Wrapper):
+        if isinstance(env, AutoResetWrapper):
+            return True
+        env = env.env
+    return False
 
 
 def _name(task: str) -> str:

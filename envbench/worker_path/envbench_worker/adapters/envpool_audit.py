@@ -63,7 +63,6 @@ def work(family: str, config: Dict[str, Any], space: Any) -> Dict[str, Any]:
     found = _atari(config) if family == "atari" else _mujoco(config, space)
     return dict(
         found,
-        autoreset="next-step",
         observation_shape=list(space.shape),
         observation_dtype=str(space.dtype),
         returned_to="host",

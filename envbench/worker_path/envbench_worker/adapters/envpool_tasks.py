@@ -17,7 +17,7 @@ import envpool
 import numpy as np
 from envpool.registration import registry
 
-from envbench_worker import actions
+from envbench_worker import actions, autoreset
 from envbench_worker.adapters import envpool_audit
 from envbench_worker.contract import Adapter, Counts, UnknownTaskError
 
@@ -36,6 +36,7 @@ class EnvPool(Adapter):
         if job.mode == "verify":
             arguments.update(self._fixed_start())
         self.pool = envpool.make(job.task, env_type="gymnasium", **arguments)
+        self.autoreset = autoreset.of(self.pool, (autoreset.NEXT_STEP,))
         if job.mode == "verify":
             self.pool = envpool_audit.Watched(self.pool, self._work())
         space = self.pool.action_space
@@ -87,9 +88,10 @@ class EnvPool(Adapter):
     def _work(self) -> Dict[str, Any]:
         """What is done a step when measuring."""
         spec = envpool.make_spec(self.job.task, **self._arguments())
-        return envpool_audit.work(
+        work = envpool_audit.work(
             self.job.family, spec.config._asdict(), self.pool.observation_space
         )
+        return dict(work, autoreset=self.autoreset.mode)
 
     def facts(self) -> Dict[str, Any]:
         space = self.pool.observation_space
@@ -99,7 +101,8 @@ class EnvPool(Adapter):
             "observation_shape": list(space.shape),
             "observation_dtype": str(space.dtype),
             "action_source": actions.described(self.bank, self.job.seed),
-            "autoreset": "next-step",
+            "autoreset": self.autoreset.mode,
+            "autoreset_source": self.autoreset.source,
             "env_instances": self.job.env_instances,
             "batch": self.job.numenv,
             "threads": self.job.settings["threads"] or _default_threads(self.job.numenv),

@@ -1,8 +1,8 @@
 """What for-loop and subprocess share: stepping a Gymnasium vector environment and counting it.
 
-Gymnasium's default autoreset is *next step*: the step after an episode's end only resets, and is
-no transition. Episode ends are held as the library returned them (a learner stores them too) and
-counted once a window.
+The environments state when they reset (``autoreset``). Gymnasium's default is *next step*: the step
+after an episode's end only resets, and is no transition. Episode ends are held as the library
+returned them (a learner stores them too) and counted once per window.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any, Dict, Optional
 import gymnasium
 import numpy as np
 
-from envbench_worker import actions
+from envbench_worker import actions, autoreset
 from envbench_worker.adapters import gymnasium_tasks
 from envbench_worker.contract import Adapter, Counts, Trace
 
 
 def _check_autoreset() -> None:
-    """Older vector environments reset within the step: subtracting would miscount them."""
+    """Older vector environments reset within the step, and state nothing about it."""
     if int(gymnasium.__version__.split(".")[0]) < 1:
         raise ImportError(
             "Gymnasium {} resets within the step: envbench counts Gymnasium 1.0 or newer".format(
@@ -43,6 +43,8 @@ class GymnasiumVector(Adapter):
     def build(self) -> None:
         job = self.job
         self.envs = self.make_vector()
+        counted = (autoreset.NEXT_STEP, autoreset.SAME_STEP)
+        self.autoreset = autoreset.of(self.envs, counted)
         self.envs.reset(seed=job.seed)
         space = self.envs.single_action_space
         self.bank = actions.of_job(space, job, self.envs.action_space)
@@ -69,6 +71,8 @@ class GymnasiumVector(Adapter):
         numenv = self.job.numenv
         flags = np.frombuffer(b"".join(ends), dtype=np.bool_).reshape(calls, 2, numenv)
         over = flags[:, 0] | flags[:, 1]
+        if self.autoreset.mode == autoreset.SAME_STEP:
+            return Counts(calls * numenv, int(over.sum()))
         last = int(over[-1].sum())
         resets = self.ended + int(over.sum()) - last
         self.ended = last
@@ -82,6 +86,8 @@ class GymnasiumVector(Adapter):
         space = self.envs.single_observation_space
         if space.shape is None or not gymnasium_tasks.has_fixed_start(self.job):
             return None
+        if self.autoreset.mode == autoreset.SAME_STEP:
+            return None  # at an end the next episode's observation takes the place of the last one
         results = [self.envs.step(batch) for batch in islice(cycle(self.bank), calls)]
         observations, rewards, *flags = (np.stack(each) for each in list(zip(*results))[:4])
         ended = flags[0] | flags[1]
@@ -99,7 +105,8 @@ class GymnasiumVector(Adapter):
             "observation_shape": list(space.shape) if space.shape is not None else None,
             "observation_dtype": str(space.dtype),
             "action_source": actions.described(self.bank, self.job.seed),
-            "autoreset": "next-step",
+            "autoreset": self.autoreset.mode,
+            "autoreset_source": self.autoreset.source,
             "env_instances": self.job.numenv,
         }
         facts.update(gymnasium_tasks.described(self.job))

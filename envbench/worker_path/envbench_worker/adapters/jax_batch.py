@@ -7,6 +7,13 @@ compiles it worse: MJX's ant on a CPU was plainly slower than ``jax.lax.scan`` o
 in chunks of 8 no longer: ``tests/benchmarks/tax_jax.py``.) ``mode`` step: a call is one step, and
 its actions come from the host. Either way Python waits for the device once, at the end of ``run``.
 
+A scan donates the state and the tally that it is given, as Brax's own training does: the program
+may write the new ones over them. Only the state that it returns is valid afterwards. A call of
+mode step donates nothing, because a learner still holds the observations in the state that it
+passes. On a CPU no difference was found: donated / kept was 1.00 (95 % interval 0.99 to 1.01) for
+Brax and 64 environments, by the clock, and 1.00 (0.98 to 1.01) for MJX and 64, by processor time,
+in the longer of two sessions; the shorter one had 0.97 (``tests/benchmarks/donation_jax.py``).
+
 Programs are compiled ahead of time (``compile``), and cannot be compiled again: a compiled program
 refuses arguments of other shapes. The one for the steps that are left is nothing that a learner
 needs (``prepare``). ``facts`` has how many XLA compiled since the environments' start, as its own
@@ -22,7 +29,7 @@ import time
 from abc import abstractmethod
 from functools import partial
 from itertools import islice
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 import jax
 import numpy as np
@@ -36,6 +43,8 @@ CHUNK = 8  # steps of a loop whose length is known when it is compiled
 
 class JaxBatch(Adapter):
     """A backend with a pytree of all its environments, and a pure function that steps it."""
+
+    donated: Tuple[int, ...] = (0, 1)  # of a scan: the state and the tally
 
     @abstractmethod
     def make(self) -> None:
@@ -122,7 +131,7 @@ class JaxBatch(Adapter):
         nothing, zero = self.nothing(), np.int32(0)
         if not self.scan:
             return jax.jit(self._once).lower(self.state, nothing, self.bank[0]).compile()
-        loop = jax.jit(partial(self._loop, length))
+        loop = jax.jit(partial(self._loop, length), donate_argnums=self.donated)
         return loop.lower(self.state, nothing, self.on_device, zero, zero).compile()
 
     def _once(self, state: Any, tally: Any, batch: Any) -> Any:

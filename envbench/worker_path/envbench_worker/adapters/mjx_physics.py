@@ -35,7 +35,7 @@ class Mjx(JaxBatch):
     def start(self) -> Any:
         world = mjx.make_data(self.on_mjx)
         rows = jax.tree.map(lambda leaf: np.repeat(leaf[None], self.job.numenv, axis=0), world)
-        self.began = rows.time
+        self.began = np.zeros(self.job.numenv)
         return jax.device_put(rows)
 
     def motors(self) -> Any:
@@ -56,7 +56,7 @@ class Mjx(JaxBatch):
 
     def run(self, calls: int) -> Counts:
         if self.job.mode == "verify":
-            self.began = np.asarray(self.state.time)
+            self.began = np.array(self.state.time)  # a copy: the state is donated
         if not np.isfinite(self.advance(calls)):
             raise ArithmeticError("a world diverged: its positions or velocities are not finite")
         return Counts(calls * self.job.numenv, 0)

@@ -1,0 +1,114 @@
+"""``envbench plans``: list finished and unfinished plans, abandon or delete one."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+import click
+
+from envbench.cli import tell
+from envbench.cli.options import AS_JSON, RESULTS, machine_option
+from envbench.errors import UsageError
+from envbench.text import printable
+
+
+def complete_plans(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Tab completion of plan ids."""
+    from envbench.experiments.plans import listing
+
+    every = listing(ctx.params.get("results") or Path("results")).plans
+    return [each.plan for each in every if each.plan.startswith(incomplete)]
+
+
+PLAN = click.argument("plan", metavar="PLAN", shell_complete=complete_plans)
+
+
+@click.group(invoke_without_command=True)
+@RESULTS
+@machine_option("Only plans of this machine profile.")
+@click.option("--unfinished", is_flag=True, help="Only plans that can be resumed.")
+@AS_JSON
+@click.pass_context
+def plans(
+    context: click.Context, results: Path, machine: str | None, unfinished: bool, as_json: bool
+) -> None:
+    """List the plans of a results folder: what is finished, and what is not.
+
+    \b
+    envbench plans                      every plan, the newest first
+    envbench plans abandon PLAN         do not resume it; keep what was measured
+    envbench plans delete PLAN          remove its file
+
+    An unfinished plan is resumed by giving its command again.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from envbench.experiments.plans import listing
+
+    every = listing(results, machine)
+    for warning in every.warnings:
+        tell(f"Warning: {warning}")
+    found = every.plans
+    if unfinished:
+        found = [each for each in found if each.state == "unfinished"]
+    if as_json:
+        import msgspec
+
+        whole = {"schema": 1, "plans": found}
+        click.echo(msgspec.json.format(msgspec.json.encode(whole)).decode())
+        return
+    if not found:
+        tell(f"There are no {'unfinished ' if unfinished else ''}plans in {results}.")
+        return
+    from tabulate import tabulate
+
+    rows = [
+        [each.plan, each.experiment, each.machine, each.state, _blocks(each.done, each.left),
+         str(each.failed or ""), shlex.join(each.command)]
+        for each in found
+    ]  # fmt: skip
+    rows = [[printable(text, keep="") for text in row] for row in rows]
+    heads = ["plan", "experiment", "machine", "state", "blocks", "failed", "command"]
+    click.echo(tabulate(rows, heads, disable_numparse=True))
+
+
+def _blocks(done: int, left: int | None) -> str:
+    return f"{done} of ?" if left is None else f"{done} of {done + left}"
+
+
+@plans.command()
+@PLAN
+@RESULTS
+def abandon(plan: str, results: Path) -> None:
+    """Do not resume PLAN any more. What was measured stays."""
+    from envbench import lock
+    from envbench.experiments import plans as every
+
+    with lock.acquire(wait=False):
+        found = every.named(results, plan)
+        every.abandon(found)
+    tell(f"{found.plan.plan_id} is abandoned: the same command begins a new plan.")
+
+
+@plans.command()
+@PLAN
+@RESULTS
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def delete(plan: str, results: Path, yes: bool) -> None:
+    """Remove the file of PLAN with everything that was measured for it."""
+    from envbench import lock
+    from envbench.experiments import plans as every
+
+    found = every.named(results, plan)
+    question = f"Delete {found.path} with {len(found.done)} blocks?"
+    if not yes and not sys.stdin.isatty():
+        raise UsageError(question.replace("?", " needs --yes where no one can be asked."))
+    if not yes and not click.confirm(question, err=True):
+        tell("Nothing was deleted.")
+        return
+    with lock.acquire(wait=False):  # only now does no one write to it
+        path, *by_products = every.delete(every.named(results, found.plan.plan_id))
+    s = "" if len(by_products) == 1 else "s"
+    tell(f"Deleted {path}" + (f" and {len(by_products)} by-product{s}." if by_products else "."))

@@ -1,0 +1,85 @@
+"""How many pairs a check makes, how long that takes, and what it can see. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from envbench.errors import UsageError
+from envbench.experiments.cells import Target
+from envbench.experiments.check.regression import FEWEST_PAIRS, detectable, pairs_for
+from envbench.experiments.pairs import DEFAULT_PAIRS, pair_seconds
+from envbench.model import Behaviour, Rule
+
+PRECISE = 0.02
+MOST_PRECISE_PAIRS = 130
+# Standard deviations of a pair as measured on a shared machine of two cores, before anything is
+# known of the machine at hand: docs/check.md.
+ONE_THREAD_SPREAD, POOL_SPREAD, PROCESSES_SPREAD = 0.012, 0.022, 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """What was decided before anything ran: pairs per stage, and seconds of stage one in all."""
+
+    pairs: int
+    seconds: float
+    cells: int
+    detectable: dict[str, float]  # by a cell's key: the slowdown that would be found
+
+
+def sizes(
+    targets: Sequence[Target],
+    rule: Rule,
+    *,
+    pairs: int | None,
+    budget: float | None,
+    precise: bool,
+) -> Sizes:
+    """As many pairs as were asked for, fit the budget, or see what ``precise`` promises."""
+    spreads = {each.cell.key: expected_spread(each.backend.behaviour) for each in targets}
+    chosen = pairs or DEFAULT_PAIRS
+    if precise:
+        chosen = pairs or _precise(max(spreads.values()), rule)
+    elif budget is not None and pairs is None:
+        chosen = _fitting(budget, len(targets))
+    return Sizes(
+        pairs=chosen,
+        seconds=chosen * len(targets) * pair_seconds(),
+        cells=len(targets),
+        detectable={key: detectable(spread, chosen, rule) for key, spread in spreads.items()},
+    )
+
+
+def _precise(spread: float, rule: Rule) -> int:
+    if rule.margin >= PRECISE:
+        raise UsageError(
+            f"--precise finds a slowdown of {100 * PRECISE:.0f} %, which does not count with "
+            f"--margin {rule.margin:g}.",
+            hint="Give a smaller --margin, or --pairs.",
+        )
+    return precise_pairs(spread, rule)
+
+
+def _fitting(budget: float, cells: int) -> int:
+    pairs = int(budget / (cells * pair_seconds()))
+    if pairs < FEWEST_PAIRS:
+        least = FEWEST_PAIRS * cells * pair_seconds()
+        raise UsageError(
+            f"--budget {budget:.0f}: {FEWEST_PAIRS} pairs of {cells} cells take "
+            f"about {least:.0f} s.",
+            hint="Give it that, or name fewer cells.",
+        )
+    return pairs
+
+
+def precise_pairs(spread: float, rule: Rule) -> int:
+    """As many as find ``PRECISE``, or the most that are made."""
+    return pairs_for(PRECISE, spread, rule, MOST_PRECISE_PAIRS)
+
+
+def expected_spread(behaviour: Behaviour) -> float:
+    """The standard deviation between pairs to expect, before any was made."""
+    if behaviour.steps_in == "one-thread":
+        return ONE_THREAD_SPREAD
+    return PROCESSES_SPREAD if behaviour.steps_in == "processes" else POOL_SPREAD

@@ -1,0 +1,95 @@
+"""``doctor``'s own experiment: how much a machine differs from itself.
+
+Pairs of equal workers step the reference kernel alternately. Their spread says how small a change a
+default check can see here. This is the smallest experiment there is: it shows what one consists of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from envbench.errors import EnvbenchError
+from envbench.experiments import pairs
+from envbench.experiments.cells import Chosen, Target, kernel_target
+from envbench.experiments.check import regression
+from envbench.experiments.check.regression import Stage
+from envbench.experiments.experiment import ArmsToAsk, Done, Experiment, Facts, Say, Site
+from envbench.experiments.pairs import DEFAULT_PAIRS, design_of, side
+from envbench.experiments.preflight import kernel_arm
+from envbench.model import Block, BlockRecord, PairsDesign, Plan, Rule
+
+PAIRS = 6
+WARM_UP = (0.2, 0.5)
+LONGEST_PAUSE_S = 600.0
+A, B = "a", "b"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnNoise:
+    """The spread of pairs of equals with its 95 % interval (so few pairs say little about it), and
+    the slowdowns that a default check would find with each of the three."""
+
+    stage: Stage
+    spreads: tuple[float, float]
+    detectable: float
+    detectables: tuple[float, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseExperiment(Experiment[OwnNoise | None]):
+    """Six pairs of equals."""
+
+    rule: Rule = Rule()
+
+    name: ClassVar[str] = "noise"
+    longest_pause_s: ClassVar[float | None] = LONGEST_PAUSE_S
+
+    def choose(self, site: Site) -> Chosen:
+        return Chosen(targets=[kernel_target(site.profile.name)])
+
+    def design(self, targets: Sequence[Target]) -> PairsDesign:
+        return pairs.design(PAIRS, WARM_UP, rule=self.rule)
+
+    def arms(self, targets: Sequence[Target], site: Site, say: Say) -> ArmsToAsk:
+        return ArmsToAsk(of=[(kernel_arm(name), targets[0].cell) for name in (A, B)])
+
+    def remaining(self, plan: Plan, done: Done) -> Sequence[int]:
+        failed = any(block.failure for block in done)
+        return [] if failed else range(len(done), design_of(plan).pairs)
+
+    def block(self, plan: Plan, todo: int) -> Block:
+        return pairs.pair(plan, ((A, plan.cells[0]), (B, plan.cells[0])), number=todo)
+
+    def conclude(self, plan: Plan, done: Done, facts: Facts) -> OwnNoise | None:
+        """None under two pairs. ``EnvbenchError`` where the kernel failed."""
+        effects = [_effect(block) for block in done]
+        if len(effects) < 2:
+            return None
+        rule = design_of(plan).rule or Rule()
+        found = regression.stage(effects, rule)
+        low, high = regression.spread_interval(found.spread, len(effects))
+
+        def detectable(spread: float) -> float:
+            return regression.detectable(spread, DEFAULT_PAIRS, rule)
+
+        return OwnNoise(
+            stage=found,
+            spreads=(low, high),
+            detectable=detectable(found.spread),
+            detectables=(detectable(low), detectable(high)),
+        )
+
+
+def _effect(block: BlockRecord) -> float:
+    if block.failure is not None:
+        raise EnvbenchError(
+            f"the reference kernel failed: {block.failure.message}", hint=block.failure.hint
+        )
+    found = regression.usual_effect(side(block, A).measured.ns, side(block, B).measured.ns)
+    if found is None:
+        raise EnvbenchError(
+            "the reference kernel made no slice.", hint="Try again, and look at what else runs."
+        )
+    return found

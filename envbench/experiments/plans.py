@@ -1,0 +1,167 @@
+"""The plans of a results folder: what is finished, what is not, and how to give one up.
+
+A plan is finished when its experiment has no block left for it. One that was abandoned is not
+resumed; its blocks stay. Deleting a plan removes its file and the by-products that no other plan
+of the machine refers to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from envbench.errors import StorageError, UnknownName, UsageError
+from envbench.experiments import resume
+from envbench.experiments.baseline import BaselineExperiment
+from envbench.experiments.check.experiment import CheckExperiment
+from envbench.experiments.experiment import Experiment
+from envbench.experiments.noise import NoiseExperiment
+from envbench.experiments.resume import Recorded
+from envbench.experiments.run import RunExperiment
+from envbench.experiments.verify import VerifyExperiment
+from envbench.model import AbandonedRecord, Plan
+from envbench.results import store
+from envbench.results.store import BY_PRODUCTS, Journal
+
+_BY_PRODUCT = re.compile(r"[0-9a-f]{8,128}(\.[a-z0-9]{1,8})?")
+State = Literal["finished", "unfinished", "abandoned", "unknown"]
+EVERY: tuple[Experiment[object], ...] = (
+    RunExperiment(),
+    CheckExperiment(),
+    VerifyExperiment(),
+    BaselineExperiment(),
+    NoiseExperiment(),
+)
+
+
+class Listed(msgspec.Struct, frozen=True, kw_only=True):
+    """One plan. ``left``: blocks still to come, None where its experiment is not known here."""
+
+    plan: str
+    experiment: str
+    machine: str
+    state: State
+    done: int
+    left: int | None
+    failed: int
+    started_utc: str
+    command: list[str]
+    file: str
+
+
+class Listing(msgspec.Struct, frozen=True, kw_only=True):
+    """Every plan of a folder, the newest first, and the lines that could not be read."""
+
+    plans: list[Listed]
+    warnings: list[str]
+
+
+def listing(results: Path, machine: str | None = None) -> Listing:
+    """What the folder holds; of one machine, where that is named."""
+    found, warnings = [], []
+    for path in store.files(results):
+        if machine not in (None, path.parent.name):
+            continue
+        plan = resume.read(path)
+        warnings += store.read(path).warnings if plan is None else plan.warnings
+        if plan is not None:
+            found.append(_listed(plan))
+    newest_first = sorted(found, key=lambda each: each.started_utc, reverse=True)
+    return Listing(plans=newest_first, warnings=warnings)
+
+
+def _listed(found: Recorded) -> Listed:
+    plan = found.plan
+    left = _left(found)
+    state: State = "finished" if left == 0 else "unfinished"
+    if left is None:
+        state = "unknown"
+    return Listed(
+        plan=plan.plan_id,
+        experiment=plan.experiment,
+        machine=found.path.parent.name,
+        state="abandoned" if found.abandoned and state != "finished" else state,
+        done=len(found.done),
+        left=left,
+        failed=sum(1 for each in found.done if each.failure),
+        started_utc=plan.started_utc,
+        command=plan.command,
+        file=str(found.path),
+    )
+
+
+def _left(found: Recorded) -> int | None:
+    known = {each.name: each for each in EVERY}
+    if found.plan.experiment not in known:
+        return None
+    try:
+        return known[found.plan.experiment].left(found.plan, found.done)
+    except (AssertionError, TypeError, KeyError, IndexError, StopIteration):
+        return None  # a plan that no envbench writes
+
+
+def named(results: Path, plan_id: str) -> Recorded:
+    """The plan of that id, or of the beginning of an id; ``UsageError`` where it is not one."""
+    every = list(resume.recorded(results))
+    found = [each for each in every if each.plan.plan_id.startswith(plan_id)]
+    exact = [each for each in found if each.plan.plan_id == plan_id]
+    if len(exact) == 1 or len(found) == 1:
+        return (exact or found)[0]
+    if not found:
+        raise UnknownName("plan", plan_id, [each.plan.plan_id for each in every])
+    raise UsageError(
+        f"{plan_id!r} is the beginning of {len(found)} plans.",
+        hint="Give more of it: " + ", ".join(each.plan.plan_id for each in found[:5]),
+    )
+
+
+def abandon(found: Recorded) -> None:
+    """It is not resumed any more. Its blocks stay where they are."""
+    if _left(found) == 0:
+        raise UsageError(f"{found.plan.plan_id} is finished: there is nothing to abandon.")
+    if not found.abandoned:
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        with Journal.open(found.path) as journal:
+            journal.append(AbandonedRecord(plan_id=found.plan.plan_id, abandoned_utc=now))
+
+
+def delete(found: Recorded) -> list[Path]:
+    """Remove its file and its own by-products; what was removed."""
+    if sum(1 for each in _plans_in(found.path)) > 1:
+        raise UsageError(
+            f"{found.path} holds more than one plan: envbench does not delete it.",
+            hint="Files that were joined by hand have to be taken apart by hand.",
+        )
+    machine = found.path.parent
+    mine = set(_by_products([found]))
+    others = [
+        each for each in resume.recorded(machine.parent, machine.name) if each.path != found.path
+    ]
+    gone = [found.path, *(machine / BY_PRODUCTS / n for n in mine - set(_by_products(others)))]
+    try:
+        for path in gone:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        raise StorageError(f"cannot delete {path}: {error.strerror or error}.") from error
+    return gone
+
+
+def _plans_in(path: Path) -> list[str]:
+    records = store.read(path).records
+    return [record.plan_id for _, record in records if isinstance(record, Plan)]
+
+
+def _by_products(plans: Iterable[Recorded]) -> list[str]:
+    return [
+        name
+        for each in plans
+        for block in each.done
+        for trial in block.trials
+        for name in trial.by_products.values()
+        if _BY_PRODUCT.fullmatch(name)  # a stranger's record names nothing outside the folder
+    ]

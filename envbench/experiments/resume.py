@@ -1,0 +1,246 @@
+"""Finds the plan that an earlier call of the same command began, and says whether to resume it.
+
+The newest plan that asked for the same is resumed where it is incomplete and nothing that matters
+has changed since: the machine, the code that its workers load, the packages of its runtimes, and,
+where a plan measures code that is being worked on, the files that its interpreters may import.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from envbench.experiments.experiment import Experiment
+from envbench.experiments.preflight import Arm
+from envbench.model import (
+    AbandonedRecord,
+    BlockRecord,
+    FactsRecord,
+    MachineFact,
+    PairsDesign,
+    Plan,
+    RunDesign,
+    RuntimeFact,
+    Shared,
+)
+from envbench.results import store
+
+STAMP = "%Y-%m-%dT%H-%M-%SZ"  # of a plan's start, and of its file
+_PLAN = b'{"type":"plan"'
+CODE = (".py", ".so", ".pyd", ".dylib", ".pth")
+OWN_SOURCE = Path(__file__).parents[2]  # the controller's code is not what is measured
+
+
+class Recorded(msgspec.Struct, frozen=True, kw_only=True):
+    """A plan on disk with its blocks, each once; interrupted blocks are left out."""
+
+    path: Path
+    plan: Plan
+    done: list[BlockRecord]
+    shared: list[Shared] = []
+    abandoned: bool = False
+    warnings: list[str] = []  # lines of the file that could not be read
+
+    @property
+    def only_failures(self) -> bool:
+        return bool(self.done) and all(each.failure for each in self.done)
+
+
+def read(path: Path) -> Recorded | None:
+    """The newest plan of a file; None where it holds none."""
+    reading = store.read(path)
+    records = [record for _, record in reading.records]
+    plan = next((each for each in reversed(records) if isinstance(each, Plan)), None)
+    if plan is None:
+        return None
+    blocks = {  # each once, whatever files were joined by hand
+        each.block_id: each
+        for each in records
+        if isinstance(each, BlockRecord) and _counts(each, plan)
+    }
+    return Recorded(
+        path=path,
+        plan=plan,
+        done=[*blocks.values()],
+        shared=[e for e in records if isinstance(e, MachineFact | RuntimeFact | FactsRecord)],
+        abandoned=any(
+            isinstance(each, AbandonedRecord) and each.plan_id == plan.plan_id for each in records
+        ),
+        warnings=reading.warnings,
+    )
+
+
+def _counts(block: BlockRecord, plan: Plan) -> bool:
+    """Is it the plan's, and not interrupted? A block of pairs that is no pair is a stranger's."""
+    whole = len(block.trials) == 2 or not isinstance(plan.design, PairsDesign)
+    return block.plan_id == plan.plan_id and not block.interrupted and whole
+
+
+def recorded(
+    results: Path, machine: str | None = None, experiment: str | None = None
+) -> Iterator[Recorded]:
+    """Every plan of a results folder, newest first; of one machine or experiment, if named."""
+    for path in reversed(store.files(results)):
+        if machine not in (None, path.parent.name):
+            continue
+        if experiment is not None and not _holds(path, experiment):
+            continue
+        if (found := read(path)) is not None:
+            yield found
+
+
+def _holds(path: Path, experiment: str) -> bool:
+    """Does a line of the file look like a plan of that experiment? Only a look: blocks are large,
+    and decoding all of them takes its time."""
+    name = f'"experiment":"{experiment}"'.encode()
+    try:
+        with path.open("rb") as file:
+            return any(line.startswith(_PLAN) and name in line for line in file)
+    except OSError:
+        return True  # ``read`` says what is wrong
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """The plan to resume, or the one that cannot be, and what has changed since."""
+
+    recorded: Recorded
+    changed: list[str] = []
+
+
+def find(
+    plans: Iterable[Recorded],
+    wanted: Plan,
+    experiment: Experiment[object],
+    changes: Callable[[Recorded], list[str]],
+) -> Found | None:
+    """What the same command has left unfinished; None where there is nothing of the kind.
+
+    A plan that holds only failures is passed over where an older one can be resumed: whatever
+    went wrong then, what was measured before is still good. Where no plan asked for the same, the
+    newest unfinished one of that experiment is named with what differs.
+    """
+    refused: Found | None = None
+    for each in plans:
+        if each.plan.experiment != wanted.experiment or each.abandoned:
+            continue
+        complete = experiment.left(each.plan, each.done) == 0
+        if each.plan.spec != wanted.spec:
+            if refused is None and not complete:
+                refused = Found(recorded=each, changed=differences(each.plan, wanted))
+            continue
+        changed = [] if complete else changes(each)
+        if not complete and not changed:
+            return Found(recorded=each)
+        if not each.only_failures:
+            return None if complete else Found(recorded=each, changed=changed)
+        refused = refused or (None if complete else Found(recorded=each, changed=changed))
+    return refused
+
+
+# ---------------------------------------------------------------- what has changed
+
+
+def differences(old: Plan, new: Plan) -> list[str]:
+    """What keeps ``old`` from being resumed as ``new``; empty where nothing does."""
+    asked = {
+        "the cells (environments, backends, numenv or settings)": old.cells != new.cells,
+        "the arms": [each.source for each in old.arms] != [each.source for each in new.arms],
+        "--seed": old.seed != new.seed,
+        **_of_design(old, new),
+    }
+    changed = [what for what, differs in asked.items() if differs]
+    if old.spec != new.spec and not changed:
+        changed.append("what is asked for")
+    changed += ["the machine"] if old.fingerprint != new.fingerprint else []
+    if old.cores != new.cores or old.quota != new.quota:
+        changed.append("the CPUs that may be used")
+    places = {each.name: each.place for each in old.arms}
+    for arm in new.arms:
+        if places.get(arm.name, arm.place) != arm.place:
+            changed.append(f"the {arm.name} is another")
+    for key in sorted(old.code.keys() & new.code.keys()):
+        if old.code[key] != new.code[key]:
+            changed.append(f"envbench's worker code of {key.rpartition('/')[0]}")
+    both = old.runtimes.keys() & new.runtimes.keys()
+    changed += [
+        f"the packages or Python of {key}"
+        for key in sorted(both)
+        if old.runtimes[key] != new.runtimes[key]
+    ]
+    if not changed and old.runtimes.keys() != new.runtimes.keys():
+        changed.append("which backends can run here")
+    return list(dict.fromkeys(changed))
+
+
+def _of_design(old: Plan, new: Plan) -> dict[str, bool]:
+    a, b = old.design, new.design
+    if isinstance(a, RunDesign) and isinstance(b, RunDesign):
+        return {
+            "the number of processes per cell": a.repeats != b.repeats,
+            "the measured time or steps": a.protocol != b.protocol,
+            "--quick": a.quick != b.quick,
+        }
+    if isinstance(a, PairsDesign) and isinstance(b, PairsDesign):
+        return {
+            "the number of pairs": a.pairs != b.pairs,
+            "what counts as slower": a.rule != b.rule,
+            "the slices": (a.quads, a.slice_s, a.protocol) != (b.quads, b.slice_s, b.protocol),
+        }
+    return {"the design": a != b}
+
+
+def paused_too_long(found: Recorded, longest_s: float | None) -> list[str]:
+    """A measurement relative to its own hour is not resumed in another one."""
+    if longest_s is None or not found.done:
+        return []
+    last = datetime.fromisoformat(found.done[-1].started_utc)
+    paused = (datetime.now(UTC) - last).total_seconds() > longest_s
+    return [f"it was left for over {longest_s / 60:.0f} minutes"] if paused else []
+
+
+def edited_since(plan: Plan, arms: Iterable[Arm]) -> list[str]:
+    """Files of code that the arms may import and that were written after the plan began."""
+    began = datetime.strptime(plan.started_utc, STAMP).replace(tzinfo=UTC).timestamp()
+    changed = []
+    for arm in {arm.python: arm for arm in arms}.values():
+        newer = changed_since(arm.python, began)
+        if newer is not None:
+            which = f"the {arm.name}" if arm.name else arm.backend.name
+            changed.append(f"{newer}, which {which} may import")
+    return changed
+
+
+def changed_since(python: str, moment: float) -> Path | None:
+    """A file of code on that interpreter's import path that was written later, if there is one."""
+    for folder in _import_path(python):
+        for place, folders, names in os.walk(folder):
+            folders[:] = [name for name in folders if _may_hold_code(Path(place), name)]
+            for name in names:
+                path = Path(place, name)
+                if name.endswith(CODE) and _newest_change(path) > moment:
+                    return path
+    return None
+
+
+def _may_hold_code(place: Path, name: str) -> bool:
+    own = place == OWN_SOURCE or OWN_SOURCE in place.parents
+    return name[0] != "." and name != "__pycache__" and not own
+
+
+def _newest_change(path: Path) -> float:
+    """A file that was copied here with its old time has a new change time. A file with several
+    names gets one whenever it gets another name (installers link packages from a cache)."""
+    found = path.lstat()
+    return found.st_mtime if found.st_nlink > 1 else max(found.st_mtime, found.st_ctime)
+
+
+def _import_path(python: str) -> Sequence[str]:
+    code = "import sys; print(*sys.path, sep='\\n')"
+    asked = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, timeout=60)
+    found = [line for line in asked.stdout.splitlines() if os.path.isdir(line)]
+    return [each for each in found if Path(each) != OWN_SOURCE]

@@ -1,0 +1,175 @@
+"""``run``: every cell in rounds, one fresh process per cell and round; figures with intervals.
+
+The experiment itself is pure. A round has every cell once, in a seeded random order. A cell that
+fails is not tried again, because what failed for a reason of its own would fail again.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+
+from envbench.backends import Backend
+from envbench.experiments.cells import CellRequest, Chosen, Target, choose, seed_of_round
+from envbench.experiments.experiment import Done, Experiment, Facts, Missing, Site
+from envbench.model import (
+    Block,
+    BlockRecord,
+    Cell,
+    Plan,
+    Protocol,
+    Run,
+    RunDesign,
+    Trial,
+    digest,
+    run_design,
+)
+from envbench.results.archive import run_of
+from envbench.statistics import QUICK_S, Summary, summarise
+
+QUICK = Protocol(warmup_min_s=1.0, warmup_max_s=1.0, measured_s=QUICK_S)
+DEFAULT_DURATION_S = 40.0
+MOST_WINDOWS = 10_000  # of a trial, so that its record stays well under the store's bound
+START_S = 5.0  # start, build and warm-up of a trial, before one has been seen
+
+
+class Measure(msgspec.Struct, frozen=True, kw_only=True):
+    """How long and how often: ``--duration``, ``--total-step`` and the like.
+
+    ``duration_s`` and ``total_steps`` are of a cell over all its trials.
+    """
+
+    duration_s: float = DEFAULT_DURATION_S
+    total_steps: int | None = None
+    repeats: int | None = None
+    quick: bool = False
+
+    def repeats_of(self, backend: Backend) -> int:
+        """Fresh processes per cell: the backend's default (1 for a quick one), or as asked."""
+        asked = self.repeats or (1 if self.quick else backend.repeats)
+        return min(asked, self.total_steps) if self.total_steps else asked
+
+    def protocol_of(self, backend: Backend) -> Protocol:
+        """The protocol of each trial; ``calls`` is still the cell's whole budget."""
+        if self.quick:
+            return msgspec.structs.replace(QUICK, calls=self.total_steps)
+        seconds = self.duration_s / self.repeats_of(backend)
+        window_s = max(Protocol().window_s, seconds / MOST_WINDOWS)
+        return Protocol(window_s=window_s, measured_s=seconds, calls=self.total_steps)
+
+    def design(self, targets: Sequence[Target]) -> RunDesign:
+        used = {each.backend.name: each.backend for each in targets}
+        return RunDesign(
+            repeats={name: self.repeats_of(backend) for name, backend in used.items()},
+            protocol={name: self.protocol_of(backend) for name, backend in used.items()},
+            quick=self.quick,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunExperiment(Experiment[list[Summary]]):
+    """Every cell alone, in rounds."""
+
+    cells: CellRequest = CellRequest()
+    measure: Measure = Measure()
+
+    name: ClassVar[str] = "run"
+    keeps_profile: ClassVar[bool] = True
+
+    @property
+    def named(self) -> bool:
+        return not self.cells.takes_all
+
+    @property
+    def missing(self) -> Missing:
+        """A backend that was named and cannot run is a failure; of all, it is left out."""
+        return "record" if self.named else "leave out"
+
+    @property
+    def block_seconds(self) -> float:
+        measure = self.measure
+        seconds = 0.0 if measure.total_steps else measure.duration_s / (measure.repeats or 5)
+        return START_S + (QUICK_S if measure.quick else seconds)
+
+    def choose(self, site: Site) -> Chosen:
+        chosen = choose(self.cells, site.profile, site.fingerprint.usable_cpus)
+        if not site.other_hardware:
+            return chosen
+        note = (
+            f"Note: this machine is not the hardware of the profile {site.profile.name!r} "
+            f"({site.profile.hardware}): its figures will have a footnote. "
+            "`envbench machines init NAME` makes a profile for this one."
+        )
+        return Chosen(targets=chosen.targets, notes=[note, *chosen.notes])
+
+    def design(self, targets: Sequence[Target]) -> RunDesign:
+        return self.measure.design(targets)
+
+    def remaining(self, plan: Plan, done: Done) -> list[tuple[int, Cell]]:
+        return list(remaining(plan, done))
+
+    def block(self, plan: Plan, todo: tuple[int, Cell]) -> Block:
+        """Cells of a round share the seed, so that they get the same actions."""
+        round_, cell = todo
+        design = run_design(plan)
+        protocol = design.protocol[cell.backend]
+        if protocol.calls is not None:
+            share = calls_of_round(protocol.calls, design.repeats[cell.backend], round_)
+            protocol = msgspec.structs.replace(protocol, calls=share)
+        trial = Trial(cell=cell, seed=seed_of_round(plan.seed, round_), protocol=protocol)
+        return Block(round=round_, trials=[trial])
+
+    def conclude(self, plan: Plan, done: Done, facts: Facts) -> list[Summary]:
+        """Each cell that has a run, in the plan's order."""
+        alone = len(plan.cells) == 1
+        found = []
+        for cell in plan.cells:
+            own = runs([each for each in done if each.trials[0].cell == cell], plan, facts)
+            if own:
+                found.append(summarise(own, cpus=plan.logical_cpus, alone=alone))
+        return found
+
+
+def runs(done: Sequence[BlockRecord], plan: Plan, facts: Facts) -> list[Run]:
+    """The runs that these blocks hold."""
+    known = {name: dict(each) for name, each in facts.items()}
+    return [run_of(plan, block, trial, known) for block in done for trial in block.trials]
+
+
+def schedule(
+    cells: Sequence[Cell], repeats: Mapping[str, int], seed: int
+) -> list[tuple[int, Cell]]:
+    """Every (round, cell) of a plan: each round has every cell once, in a seeded random order.
+
+    A cell takes part in the first ``repeats[cell.backend]`` rounds.
+    """
+    order = random.Random(seed)
+    plan: list[tuple[int, Cell]] = []
+    for number in range(max((repeats[cell.backend] for cell in cells), default=0)):
+        entered = [cell for cell in cells if number < repeats[cell.backend]]
+        order.shuffle(entered)
+        plan += [(number, cell) for cell in entered]
+    return plan
+
+
+def remaining(plan: Plan, done: Sequence[BlockRecord]) -> Iterator[tuple[int, Cell]]:
+    """What is still to be measured: neither done nor of a cell that has failed."""
+    made = {(block.round, digest(block.trials[0].cell)) for block in done}
+    failed = {digest(block.trials[0].cell) for block in done if block.failure}
+    keys = [digest(cell) for cell in plan.cells]
+    if failed.issuperset(keys):
+        return
+    known = {id(cell): key for cell, key in zip(plan.cells, keys, strict=True)}
+    for round_, cell in schedule(plan.cells, run_design(plan).repeats, plan.seed):
+        key = known[id(cell)]
+        if (round_, key) not in made and key not in failed:
+            yield round_, cell
+
+
+def calls_of_round(total: int, repeats: int, round_: int) -> int:
+    """This round's share of a cell's vector steps; the shares add up to the total exactly."""
+    return total // repeats + (round_ < total % repeats)

@@ -1,0 +1,299 @@
+"""From an experiment to its outcome: the one way in which all of them are carried out.
+
+In this order: the profile, the cells (usage errors), whether results can be written, the machine's
+measuring lock, what can run here, the plan to resume or a new one, the campaign. Nothing is
+measured before everything that can be wrong has been looked at.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, Protocol
+
+import msgspec
+
+from envbench import lock
+from envbench.errors import BackendUnavailable, EnvbenchError, Interrupted, UsageError
+from envbench.experiments import resume
+from envbench.experiments.campaign import Campaign, Executor, Listener
+from envbench.experiments.cells import Target, unknown_task
+from envbench.experiments.executor import LocalExecutor
+from envbench.experiments.experiment import (
+    ArmsToAsk,
+    Experiment,
+    Findings,
+    Options,
+    Site,
+    one_per_arm,
+)
+from envbench.experiments.planning import make_plan
+from envbench.experiments.preflight import Arm, Cannot, Looking, package_differences
+from envbench.machine import catalogue, choose, fingerprint, valid_name, write_profile
+from envbench.model import (
+    BlockRecord,
+    Cell,
+    MachineFact,
+    Plan,
+    Shared,
+    arm_key,
+)
+from envbench.results import store
+from envbench.results.store import Journal
+
+
+class Console(Protocol):
+    """Where messages for a person go."""
+
+    def say(self, text: str, /) -> None: ...
+    def listener(self) -> Listener: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome(Generic[Findings]):
+    """What came of an experiment. ``stopped``: a person or the system ended it before its end.
+    ``unavailable``: a backend cannot run here."""
+
+    site: Site
+    campaign: Campaign[Findings]
+    arms: Mapping[str, Arm | Cannot]
+    findings: Findings
+    stopped: Interrupted | None
+    unavailable: bool
+
+    @property
+    def plan(self) -> Plan:
+        return self.campaign.plan
+
+    @property
+    def done(self) -> Sequence[BlockRecord]:
+        return self.campaign.done
+
+    @property
+    def path(self) -> Path:
+        return self.campaign.journal.path
+
+    @property
+    def left(self) -> int:
+        return self.campaign.left
+
+
+def carry_out(
+    experiment: Experiment[Findings],
+    options: Options,
+    console: Console,
+    executor: Executor | None = None,
+) -> Outcome[Findings]:
+    """Carry the experiment out, or continue where the same one was stopped."""
+    session = _Session(experiment, options, console, executor or LocalExecutor())
+    return session.carry_out()
+
+
+def site_of(options: Options) -> Site:
+    """The profile to measure under, and what this machine is found to be."""
+    found = fingerprint()
+    name = None if options.machine is None else valid_name(options.machine)
+    return Site(profile=choose(name, found), fingerprint=found, options=options)
+
+
+# ---------------------------------------------------------------- one call
+
+
+class _Session(Generic[Findings]):
+    def __init__(
+        self,
+        experiment: Experiment[Findings],
+        options: Options,
+        console: Console,
+        executor: Executor,
+    ) -> None:
+        self.experiment = experiment
+        self.options = options
+        self.console = console
+        self.executor = executor
+        self.unavailable = False
+
+    def carry_out(self) -> Outcome[Findings]:
+        if sys.platform == "win32":
+            raise EnvbenchError(
+                "measuring needs the process control of Linux or macOS.", hint="Use WSL 2."
+            )
+        self.site = site_of(self.options)
+        chosen = self.experiment.choose(self.site)
+        for note in chosen.notes:
+            self.console.say(note)
+        store.check_folder(self.options.results, self.site.profile.name)
+        with lock.acquire(wait=self.options.wait, on_wait=self.console.say):
+            return self._measure(chosen.targets)
+
+    def _measure(self, targets: list[Target]) -> Outcome[Findings]:
+        asked = self.experiment.arms(targets, self.site, self.console.say)
+        self.arms = self._ask(asked)
+        targets = self._settle(targets)
+        self._say_differences(targets, list(asked.sources))
+        self._keep_profile()
+        plan = make_plan(self.experiment, targets, self.site, self.arms, asked.sources)
+        campaign = self._campaign(plan, asked)
+        stopped = None
+        try:
+            findings = campaign.carry_out()
+        except Interrupted as error:
+            findings, stopped = campaign.conclude(), error
+        return Outcome(
+            site=self.site,
+            campaign=campaign,
+            arms=self.arms,
+            findings=findings,
+            stopped=stopped,
+            unavailable=self.unavailable,
+        )
+
+    # ------------------------------------------------------------ what can run here
+
+    def _ask(self, asked: ArmsToAsk) -> dict[str, Arm | Cannot]:
+        looking = Looking(self.executor.look)
+        found: dict[str, Arm | Cannot] = {}
+        known: dict[tuple[str, ...], Arm | Cannot] = {}
+        if any(not _is_kernel(arm) for arm, _ in asked.of):
+            self.console.say("Looking at what can run here …")
+        for arm, cell in asked.of:
+            key = arm_key(arm.name, cell)
+            if _is_kernel(arm) or isinstance(arm, Cannot):
+                found[key] = arm
+                continue
+            place = (arm.python, str(arm.worker), arm_key("", cell), cell.task)
+            if place not in known:
+                known[place] = looking.ask(arm, cell)
+            found[key] = msgspec.structs.replace(known[place], name=arm.name)
+        return found
+
+    def _settle(self, targets: list[Target]) -> list[Target]:
+        """The targets that belong to the plan; says what cannot run and why."""
+        able = [each for each in targets if self._able(each.cell)]
+        for target in one_per_arm(targets):
+            cannot = self._cannot(target.cell)
+            if cannot:
+                self._say_cannot(target.cell, cannot, able)
+        if self.experiment.missing == "leave out":
+            targets = able
+        if not targets:
+            raise BackendUnavailable(
+                "no backend can run this here.",
+                hint="The lines above say what each lacks; `envbench backends` lists them all.",
+            )
+        return targets
+
+    def _able(self, cell: Cell) -> bool:
+        """Is there an arm that can run it?"""
+        own = self._arms_of(cell)
+        return any(isinstance(each, Arm) for each in own)
+
+    def _cannot(self, cell: Cell) -> list[Cannot]:
+        return [each for each in self._arms_of(cell) if isinstance(each, Cannot)]
+
+    def _arms_of(self, cell: Cell) -> list[Arm | Cannot]:
+        tail = arm_key("", cell)
+        return [arm for key, arm in self.arms.items() if key == tail or key.endswith(f"/{tail}")]
+
+    def _say_cannot(self, cell: Cell, cannot: list[Cannot], able: Sequence[Target]) -> None:
+        first, policy = cannot[0], self.experiment.missing
+        some = any(each.cell.env == cell.env for each in able)
+        if not self._able(cell):
+            if first.known_tasks is not None and (self.experiment.named or not some):
+                raise unknown_task(cell, first.known_tasks)
+            if first.own_package and not some:
+                raise UsageError(
+                    f"--task {cell.task}: {first.failure.message}", hint=first.failure.hint
+                )
+            if policy == "refuse":
+                raise BackendUnavailable(
+                    f"{cell.backend} cannot run {cell.env}: {first.failure.message}",
+                    hint=first.failure.hint,
+                )
+        for each in cannot:
+            where = f"{cell.task} in the {each.name}" if each.name else f"{cell.env} here"
+            self.console.say(f"{cell.backend} cannot run {where}: {each.failure.message}")
+            if each.failure.hint and (self.experiment.named or not able):
+                self.console.say(f"  {each.failure.hint}")
+        self.unavailable = self.unavailable or not self._able(cell)
+
+    def _say_differences(self, targets: Sequence[Target], names: Sequence[str]) -> None:
+        """Where two sides are compared: what their runtimes do not have in common."""
+        if len(names) != 2:
+            return
+        for cell in (each.cell for each in one_per_arm(targets)):
+            first, last = (self.arms.get(arm_key(name, cell)) for name in names)
+            if differ := package_differences(first, last):
+                self.console.say(f"{cell.backend}: {' → '.join(names)}: {', '.join(differ)}")
+
+    def _keep_profile(self) -> None:
+        """A profile made for this host is written down, so that the report knows its table."""
+        profile = self.site.profile
+        if self.experiment.keeps_profile and profile.name not in catalogue().entries:
+            path = write_profile(profile, Path("machines"))
+            self.console.say(
+                f"No profile fits this machine: made {path}. Edit its title and ladder as you like."
+            )
+
+    # ------------------------------------------------------------ the plan
+
+    def _campaign(self, plan: Plan, asked: ArmsToAsk) -> Campaign[Findings]:
+        """The unfinished one of this experiment, or a new one in a file of its own."""
+        if not self.options.fresh:
+            old = self._unfinished(plan, asked)
+            if old is not None:
+                return self._made(Journal.open(old.path), old.plan, old.done, old.shared)
+        journal = Journal.create(self.options.results, self.site.profile.name, plan.started_utc)
+        machine = MachineFact(hash=plan.fingerprint, fingerprint=self.site.fingerprint)
+        known: dict[str, Shared] = {machine.hash: machine}
+        for arm in self.arms.values():
+            if isinstance(arm, Arm) and arm.runtime is not None:
+                known[arm.runtime.hash] = arm.runtime
+        journal.begin([*known.values(), plan])  # the plan last: a file with a plan is whole
+        return self._made(journal, plan, [], [*known.values()])
+
+    def _made(
+        self, journal: Journal, plan: Plan, done: list[BlockRecord], shared: list[Shared]
+    ) -> Campaign[Findings]:
+        return Campaign(
+            journal,
+            plan,
+            self.experiment,
+            self.arms,
+            executor=self.executor,
+            listener=self.console.listener(),
+            done=done,
+            shared=shared,
+        )
+
+    def _unfinished(self, plan: Plan, asked: ArmsToAsk) -> resume.Recorded | None:
+        def changes(old: resume.Recorded) -> list[str]:
+            changed = resume.differences(old.plan, plan)
+            changed += resume.paused_too_long(old, self.experiment.longest_pause_s)
+            ready = [each for each in self.arms.values() if isinstance(each, Arm)]
+            if not changed and asked.watched:
+                changed += resume.edited_since(old.plan, ready)
+            return changed
+
+        results, machine = self.options.results, self.site.profile.name
+        plans = resume.recorded(results, machine, self.experiment.name)
+        found = resume.find(plans, plan, self.experiment, changes)
+        if found is None:
+            return None
+        old = found.recorded
+        if not found.changed:
+            self.console.say("\n".join([*old.warnings, f"Resuming {old.path}"]))
+            return old
+        self.console.say(
+            f"{old.path} is unfinished, but cannot resume; changed: {'; '.join(found.changed)}. "
+            "Beginning a new plan."
+        )
+        return None
+
+
+def _is_kernel(arm: Arm | Cannot) -> bool:
+    from envbench.builtin import KERNEL
+
+    return arm.backend is KERNEL

@@ -1,0 +1,136 @@
+"""``verify``: are the backends doing the same work? One block per backend, with its reference.
+
+Both start from the same fixed state and get the same actions; then the backend's steps are counted
+twice (``envbench_worker.witness``). The executor compares their traces (``envbench.equivalence``),
+and ``envbench.ledger`` compares the settings. Nothing is timed, so both run at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+
+from envbench.equivalence import STANDARDS
+from envbench.experiments.cells import CellRequest, Chosen, Target, choose
+from envbench.experiments.experiment import Done, Experiment, Facts, Missing, Site
+from envbench.model import (
+    Block,
+    Cell,
+    Plan,
+    Programme,
+    Trial,
+    Verification,
+    Verify,
+    VerifyDesign,
+    digest,
+)
+from envbench.results.archive import verification_of
+from envbench.settings import with_role
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyExperiment(Experiment[list[Verification]]):
+    """One block per backend: its reference, where it has one, and itself. ``audit_calls`` vector
+    steps are counted twice."""
+
+    cells: CellRequest = CellRequest()
+    audit_calls: int = 1000
+
+    name: ClassVar[str] = "verify"
+
+    @property
+    def missing(self) -> Missing:
+        return "leave out"
+
+    @property
+    def block_seconds(self) -> float:
+        return 8.0
+
+    @property
+    def named(self) -> bool:
+        return not self.cells.takes_all
+
+    def choose(self, site: Site) -> Chosen:
+        """What was asked for, with the reference of each kind that is compared; references first,
+        then the others, each with its default settings before other ones."""
+        cpus = site.fingerprint.usable_cpus
+        chosen = choose(self.cells, site.profile, cpus)
+        targets = list(chosen.targets)
+        for cell in [each.cell for each in targets]:
+            standard = STANDARDS.get((cell.env, cell.kind))
+            if standard and not any(
+                _is_reference(each.cell, cell, standard.reference) for each in targets
+            ):
+                request = CellRequest(
+                    family=cell.env,
+                    task=cell.task,
+                    backends=[standard.reference],
+                    numenv=[cell.numenv],
+                    frame_skip=self.cells.frame_skip,
+                )
+                targets += choose(request, site.profile, cpus).targets
+        return Chosen(targets=sorted(targets, key=_order), notes=chosen.notes)
+
+    def design(self, targets: Sequence[Target]) -> VerifyDesign:
+        amount = Verify(audit_calls=self.audit_calls)
+        together = {each.cell.key: _together(amount.lock_steps, each) for each in targets}
+        references = {
+            each.cell.key: reference.cell
+            for each in targets
+            if (reference := _reference_of(each, targets)) is not None
+        }
+        return VerifyDesign(verify=amount, together=together, references=references)
+
+    def remaining(self, plan: Plan, done: Done) -> list[Cell]:
+        made = {digest(block.trials[-1].cell) for block in done}
+        return [cell for cell in plan.cells if digest(cell) not in made]
+
+    def block(self, plan: Plan, todo: Cell) -> Block:
+        design = plan.design
+        assert isinstance(design, VerifyDesign)
+        amount = msgspec.structs.replace(design.verify, together=design.together.get(todo.key, 0))
+        own = Trial(cell=todo, mode="verify", seed=plan.seed, verify=amount)
+        reference = design.references.get(todo.key)
+        if reference is None:
+            return Block(trials=[own])
+        followed = msgspec.structs.replace(amount, audit_calls=1)  # its own block has its audit
+        trials = [Trial(cell=reference, mode="verify", seed=plan.seed, verify=followed), own]
+        return Block(trials=trials, programme=Programme(start="at once"), reference=0)
+
+    def conclude(self, plan: Plan, done: Done, facts: Facts) -> list[Verification]:
+        known = {name: dict(each) for name, each in facts.items()}
+        return [verification_of(plan, block, known) for block in done]
+
+
+def _order(target: Target) -> tuple[bool, bool]:
+    cell = target.cell
+    standard = STANDARDS.get((cell.env, cell.kind))
+    return standard is None or cell.backend != standard.reference, bool(cell.variant)
+
+
+def _is_reference(cell: Cell, of: Cell, reference: str) -> bool:
+    mine, its = (cell.env, cell.task, cell.kind), (of.env, of.task, of.kind)
+    return mine == its and cell.backend == reference and not cell.variant
+
+
+def _reference_of(target: Target, targets: Sequence[Target]) -> Target | None:
+    """What it is compared with; None for the reference itself, and for an engine of its own."""
+    cell = target.cell
+    standard = STANDARDS.get((cell.env, cell.kind))
+    if standard is None or target.backend.own_engine:
+        return None
+    if cell.backend == standard.reference and not cell.variant:
+        return None
+    found = (t for t in targets if _is_reference(t.cell, cell, standard.reference))
+    return next(found, None)
+
+
+def _together(steps: int, target: Target) -> int:
+    """In how many of the lock-steps every environment gets the first one's action: the first half;
+    in none where actions are constant."""
+    setting = with_role(target.backend, "actions")
+    constant = setting is not None and target.cell.settings.get(setting.name) == "constant"
+    return 0 if constant else steps // 2

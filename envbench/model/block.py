@@ -1,0 +1,137 @@
+"""What came back of a block of trials: one line of a results file. Raw facts only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from envbench.model.cell import Cell
+from envbench.model.measured import Failure, Load, Times, Windows
+from envbench.model.values import SCHEMA, Int
+
+
+class Audit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The same vector steps counted twice: by the adapter, and by the environments.
+
+    ``frames`` (of transitions only) is None where nothing counts them a second way.
+    """
+
+    calls: Int
+    steps: Int
+    resets: Int
+    frames: float | None
+
+
+class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How far a backend stayed from the reference, from the same start and with the same actions.
+
+    Distances are of the compared part of an observation (``envbench.equivalence``), the largest
+    of any environment, step by step: grey levels per pixel, or the engine's own units.
+    """
+
+    reference: str  # the backend that it was compared with
+    distances: list[float]
+    reward_distances: list[float]
+    same_ends: bool  # episodes ended in the same steps
+    first_other_end: Int | None = None  # the first step, from 0, in which they did not
+    ends: Int | None = None  # episodes that ended in the steps compared
+    reference_ends: Int | None = None
+    # of its stillest environment, from step to step in the second half, over the reference's
+    late_movement: float | None = None
+
+
+class FactsRecord(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="facts"
+):
+    """What an adapter says of what ran (observation shape, autoreset, threads, the work of a
+    step). Referred to by ``hash``, because most trials of a cell say the same."""
+
+    schema: Int = SCHEMA
+    hash: str
+    facts: dict[str, Any]
+
+
+class TrialRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What came back of one fresh worker process.
+
+    ``stopped_ns``: how much of each of its ``times``, by name, it spent stopped while another
+    trial of the block started. ``by_products`` are large files by kind (``trace``), named by the
+    hash of what is in them.
+    """
+
+    trial_id: str
+    cell: Cell
+    arm: str = ""
+    seed: Int
+    cpus: list[Int] = []
+    runtime: str = ""  # hash of a RuntimeFact; "": the worker never came up
+    times: Times | None = None
+    stopped_ns: dict[str, Int] = {}
+    warmup: Windows = Windows()
+    measured: Windows = Windows()  # slices or windows, one entry each
+    resets: Windows = Windows()  # slices in which all environments were reset again and again
+    steady: bool | None = None
+    peak_memory_bytes: Int | None = None
+    peak_gpu_memory_bytes: Int | None = None
+    load: Load = Load()
+    before: dict[str, Any] = {}  # the machine just before
+    facts: str = ""  # hash of a FactsRecord
+    environment: dict[str, str] = {}  # variables that were set for it
+    audit: Audit | None = None
+    agreement: Agreement | None = None
+    # Do observations follow the actions? None: not looked at.
+    responds: bool | None = None
+    by_products: dict[str, str] = {}
+    failure: Failure | None = None
+
+
+class BlockRecord(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="block"
+):
+    """One block, whatever its end. ``turns`` names the trial of each slice of steps, as made."""
+
+    schema: Int = SCHEMA
+    block_id: str
+    plan_id: str
+    stage: Int = 1
+    round: Int = 0
+    started_utc: str
+    seconds: float = 0.0  # how long the whole block took, by the monotonic clock
+    turns: list[Int] = []
+    trials: list[TrialRecord]
+
+    @property
+    def failure(self) -> Failure | None:
+        """The first of its trials' failures."""
+        return next((each.failure for each in self.trials if each.failure), None)
+
+    @property
+    def interrupted(self) -> bool:
+        """Was it stopped from outside, by a person or the system? Then it counts for nothing."""
+        failures = [each.failure for each in self.trials if each.failure]
+        return any(failure.reason == "interrupted" for failure in failures)
+
+
+class ProgressRecord(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="progress"
+):
+    """A step of a long trial, on disk before the block ends, so that a crash costs little."""
+
+    schema: Int = SCHEMA
+    block_id: str
+    plan_id: str
+    trial: Int  # its index in the block
+    number: Int  # from 0
+    values: dict[str, Any]
+    by_products: dict[str, str] = {}
+
+
+class AbandonedRecord(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="abandoned"
+):
+    """A person gave a plan up: it is not resumed."""
+
+    schema: Int = SCHEMA
+    plan_id: str
+    abandoned_utc: str

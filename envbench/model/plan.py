@@ -1,0 +1,220 @@
+"""What is asked for: how a trial measures, what a block is, and a plan of many blocks."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from envbench.model.cell import Cell
+from envbench.model.values import SCHEMA, Family, Int, Settings
+
+Mode = Literal["measure", "probe", "verify"]
+
+
+class Protocol(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a trial measures, in seconds: warm-up, then windows.
+
+    ``measured_s`` is the measured time of one trial. ``calls``, where not None, replaces it: in a
+    trial its vector steps, in a plan those of a cell over all its trials (``--total-step``).
+    """
+
+    window_s: float = 0.25
+    warmup_min_s: float = 1.0
+    warmup_max_s: float = 4.0
+    measured_s: float = 8.0
+    calls: Int | None = None
+
+
+class Verify(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How much a verifying trial does: vector steps in lock-step, and vector steps audited.
+
+    In the first ``together`` of the lock-steps every environment gets the first one's action.
+    """
+
+    lock_steps: Int = 200
+    audit_calls: Int = 1000
+    together: Int = 0
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One worker's order: the controller writes it as ``job.json``, the worker reads it."""
+
+    schema: Int = SCHEMA
+    mode: Mode = "measure"
+    run_id: str
+    adapter: str  # "module:attribute", imported by the worker only
+    family: Family
+    task: str
+    numenv: Int
+    env_instances: Int
+    frame_skip: Int | float
+    settings: Settings
+    seed: Int
+    protocol: Protocol = Protocol()
+    verify: Verify = Verify()
+    cpus: list[Int] = []  # the cores that the worker keeps to; empty: all that it may use
+    together: Int = 0  # as in ``verify``: adapters read it here
+    turns: str = ""  # a named pipe that orders slices one by one; empty: windows back to back
+
+
+# ---------------------------------------------------------------- blocks
+
+
+class Trial(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One fresh worker process for one cell in one arm."""
+
+    cell: Cell
+    arm: str = ""  # the name of one of the plan's arms; "": the backend's own runtime
+    mode: Mode = "measure"
+    seed: Int = 0
+    protocol: Protocol = Protocol()
+    verify: Verify = Verify()
+    cpus: list[Int] = []  # empty: all that it may use
+
+
+class Programme(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which slices the trials of a block make, and in which order.
+
+    ``turns`` names the trial (its index) of each slice of steps, in order. Empty: each trial works
+    on its own, by its protocol. ``equal_calls``: every trial makes as many vector steps per slice
+    as the first one makes in ``slice_s``; otherwise each has its own number. ``reset_turns`` are
+    slices of resets, made after the steps. ``lead_in_s``: untimed steps after a switch to another
+    trial. ``start``: the trials take turns of 10 ms until they warm up, or all run at once.
+    """
+
+    turns: list[Int] = []
+    slice_s: float = 0.0
+    equal_calls: bool = False
+    reset_turns: list[Int] = []
+    lead_in_s: float = 0.0
+    start: Literal["in turns", "at once"] = "in turns"
+
+
+class Block(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Trials that start together and then step alternately; all but the active one are stopped.
+
+    (stage, round, cells) identify a block within its plan. ``reference``: the index of the trial
+    whose trace the others' traces are compared with; None: nothing is compared.
+    """
+
+    stage: Int = 1
+    round: Int = 0
+    trials: list[Trial]
+    programme: Programme = Programme()
+    reference: Int | None = None
+
+
+# ---------------------------------------------------------------- plans
+
+
+class Behaviour(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a backend uses a machine: what decides about cores, slices and expected noise.
+
+    ``steps_in``: one thread, a pool of threads, processes of its own, or a program on a device.
+    ``large_batches``: its steps come many at a time (a rollout, a compiled scan, orders to free
+    running processes), so slices have to be long.
+    """
+
+    steps_in: Literal["one-thread", "pool", "processes", "device"] = "pool"
+    large_batches: bool = False
+
+
+class Arm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where an arm came from. ``place`` is the hash of its interpreters' paths: another commit or
+    requirement has another place."""
+
+    name: str
+    source: str
+    place: str = ""
+
+
+class RunDesign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="run"):
+    """Every cell alone, in rounds. Both mappings are by backend."""
+
+    repeats: dict[str, Int]  # rounds that a backend takes part in
+    protocol: dict[str, Protocol]
+    quick: bool = False
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What counts as slower. ``margin`` and ``tolerance`` are shares of the baseline's rate,
+    ``cost_tolerance`` of a cost; ``false_alarm`` is one-sided, per stage."""
+
+    margin: float = 0.01
+    tolerance: float = 0.05
+    cost_tolerance: float = 0.25
+    false_alarm: float = 0.001
+
+
+class PairsDesign(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="pairs"
+):
+    """Two trials per block that alternate in short slices.
+
+    ``pairs`` per cell and stage, each of ``quads`` times four slices (two per trial) of ``slice_s``
+    seconds. ``rule`` where a verdict is asked for.
+    """
+
+    pairs: Int
+    quads: Int
+    slice_s: float
+    protocol: Protocol
+    rule: Rule | None = None
+
+
+class VerifyDesign(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="verify"
+):
+    """A backend and its reference, given the same actions. Both mappings are by cell key:
+    ``references`` have the cell that it is compared with, ``together`` as ``Verify`` has it."""
+
+    verify: Verify
+    references: dict[str, Cell] = {}
+    together: dict[str, Int] = {}
+
+
+Design = RunDesign | PairsDesign | VerifyDesign
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="plan"):
+    """What an experiment set out to do, and everything that decides which block comes next.
+
+    ``spec`` is the hash of what was asked: the same command has the same. ``code`` and
+    ``runtimes`` say what ran, by ``arm_key``; ``code`` has a hash per mode (``…/measure``). A
+    resume needs both unchanged. ``logical_cpus`` is the whole machine's, ``cores`` are those that
+    may be used, ``quota`` is what a container grants.
+    """
+
+    schema: Int = SCHEMA
+    plan_id: str
+    experiment: str
+    spec: str
+    cells: list[Cell]
+    design: Design
+    behaviour: dict[str, Behaviour] = {}  # by backend
+    arms: list[Arm] = []  # empty: each backend in its own runtime
+    logical_cpus: Int = 1
+    cores: list[Int] = []
+    quota: float | None = None
+    seed: Int
+    fingerprint: str
+    code: dict[str, str] = {}
+    runtimes: dict[str, str] = {}  # hashes of RuntimeFacts
+    started_utc: str
+    command: list[str]
+    envbench_version: str
+    git_commit: str | None = None
+    git_dirty: bool | None = None
+
+
+def run_design(plan: Plan) -> RunDesign:
+    """The design of a plan of ``run``; ``TypeError`` for another experiment's."""
+    if not isinstance(plan.design, RunDesign):
+        raise TypeError(f"the plan {plan.plan_id} is of {plan.experiment}")
+    return plan.design
+
+
+def arm_key(arm: str, cell: Cell) -> str:
+    """What a runtime is found by: the arm's name, backend, family and workload."""
+    return "/".join([*([arm] if arm else []), cell.backend, cell.env, cell.workload])

@@ -1,0 +1,165 @@
+"""Ends what a worker leaves behind when its guardian was killed.
+
+A guardian ends its worker's processes, but it can be killed itself. Then the kernel kills the
+worker, and gives every other process that loses its parent to the nearest child subreaper above:
+this process, while a ``Family`` is open. So all that is left is found below this process, and
+some of it among its children, beside processes that must not be touched: other guardians, uv,
+git. A process belongs to a family if one of these is true:
+
+1. Its environment holds the family's mark, a random number given to the worker. It is inherited.
+2. It is in the session of the worker, or of another process of the family.
+3. Its parent belongs to the family.
+4. It is an unknown child that has no trace of its origin. It runs, it started after the
+   guardian, it has left this process's session, and its environment is neither ours nor another
+   family's. What this process starts itself stays in its session or has its environment.
+
+The environment in question is the one that a process was started with, as /proc shows it. All
+this is for Linux. Elsewhere only the worker's process group is killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+from envbench.process.process_table import Process, all_processes, below, environment, start_time
+
+MARK = "ENVBENCH_TRIAL"
+PATIENCE_S = 5.0  # what is left then is stuck in the kernel
+POLL_S = 0.01
+LINUX = sys.platform == "linux"
+PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER = 36, 37
+
+_lock = threading.Lock()  # held while guardians are started, and while processes are attributed
+
+
+class Family:
+    """A worker, its guardian and all that they start: open from before the start to the end."""
+
+    _open: list[Family] = []  # of this process, in all its threads
+    _was_subreaper = False
+
+    def __init__(self) -> None:
+        self.mark = secrets.token_hex(16)  # of fixed length: it shifts the worker's stack
+        self.guardian = 0
+        self._guardian_start = 0
+        self._members: dict[int, int] = {}  # their start, by process
+        with _lock:
+            if not Family._open:
+                Family._was_subreaper = _is_subreaper()
+                _set_subreaper(True)
+            Family._open.append(self)
+
+    def close(self) -> None:
+        """Stop adopting, unless another family is open."""
+        with _lock:
+            Family._open.remove(self)
+            if not Family._open:
+                _set_subreaper(Family._was_subreaper)
+
+    @contextlib.contextmanager
+    def starting(self) -> Iterator[None]:
+        """Start the guardian in here and set ``guardian``: no other family takes it for a stray."""
+        with _lock:
+            yield
+            self._guardian_start = start_time(self.guardian) or 0
+
+    def end(self, worker: int) -> int:
+        """Kill all that is left when the guardian is dead. Returns how many could not be ended.
+
+        ``worker`` is the worker's process, or 0 if it is not known.
+        """
+        if not LINUX:
+            with contextlib.suppress(OSError):
+                if worker:
+                    os.killpg(worker, signal.SIGKILL)
+            return 0
+        until = time.monotonic() + PATIENCE_S
+        while (left := self._kill(worker)) and time.monotonic() < until:
+            time.sleep(POLL_S)
+        return left
+
+    def _kill(self, worker: int) -> int:
+        """Kill the members there are now, stopped ones too, and collect the dead among them."""
+        with _lock:
+            found = self._find(worker)
+            for pid in found:
+                with contextlib.suppress(OSError):  # it has ended, or is another user's
+                    os.kill(pid, signal.SIGKILL)
+                with contextlib.suppress(OSError):  # its parent, a member too, has not ended yet
+                    os.waitpid(pid, os.WNOHANG)
+        return len(found)
+
+    def _find(self, worker: int) -> list[int]:
+        """The members among the processes that exist now. The known ones remain members."""
+        table = all_processes()
+        own = below(os.getpid(), table, {each.guardian for each in Family._open} - {0})
+        members = {
+            pid
+            for pid, start in self._members.items()
+            if pid in table and table[pid].start == start
+        }
+        members |= {pid for pid in table if self._is_marked(pid)}
+        members |= {pid for pid in own if self._is_stray(pid, table[pid])}
+        grew = True
+        while grew:
+            sessions = {table[pid].session for pid in members} | {worker}
+            sessions -= {0, os.getsid(0)}
+            new = {
+                pid
+                for pid in own - members
+                if table[pid].parent in members or table[pid].session in sessions
+            }
+            members |= new
+            grew = bool(new)
+        self._members = {pid: table[pid].start for pid in members}
+        return sorted(members)
+
+    def _is_marked(self, pid: int) -> bool:
+        return pid != os.getpid() and f"{MARK}={self.mark}".encode() in environment(pid)
+
+    def _is_stray(self, pid: int, process: Process) -> bool:
+        """A child of this process that can only be a worker's: rule 4 above."""
+        if (
+            process.parent != os.getpid()
+            or process.state in "ZX"  # it shows no environment, and somebody may wait for it
+            or process.start < self._guardian_start
+            or process.session == os.getsid(0)
+        ):
+            return False
+        names = {entry.partition(b"=")[0] for entry in environment(pid)}
+        return MARK.encode() not in names and not names >= _own_names()
+
+
+def _own_names() -> set[bytes]:
+    """Variables that every process has which this process starts with an environment like its own.
+
+    Between fork and exec it is the one that this process was started with itself.
+    """
+    at_start = {entry.partition(b"=")[0] for entry in environment(os.getpid())}
+    return at_start & {os.fsencode(name) for name in os.environ}
+
+
+def _is_subreaper() -> bool:
+    import ctypes
+
+    value = ctypes.c_int(0)
+    return LINUX and _prctl(PR_GET_CHILD_SUBREAPER, ctypes.addressof(value)) and bool(value.value)
+
+
+def _set_subreaper(wanted: bool) -> None:
+    if LINUX:
+        _prctl(PR_SET_CHILD_SUBREAPER, int(wanted))
+
+
+def _prctl(option: int, value: int) -> bool:
+    import ctypes
+
+    words = (ctypes.c_ulong(each) for each in (value, 0, 0, 0))
+    return int(ctypes.CDLL(None).prctl(option, *words)) == 0

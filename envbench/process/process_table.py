@@ -1,0 +1,69 @@
+"""Which processes exist, when they started and whose children they are: from proc(5).
+
+A process number is given out again, so a process is known by its number and its start time.
+On systems without /proc only ``start_time`` works.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from typing import NamedTuple
+
+
+class Process(NamedTuple):
+    """A process at one moment. ``start`` is in ticks since the system started."""
+
+    state: str
+    parent: int
+    session: int
+    start: int
+
+
+def all_processes() -> dict[int, Process]:
+    """Every process, by its number."""
+    numbers = (int(name) for name in os.listdir("/proc") if name.isdigit())
+    found = ((pid, _process(pid)) for pid in numbers)
+    return {pid: process for pid, process in found if process is not None}
+
+
+def _process(pid: int) -> Process | None:
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:
+        # the command's name may hold spaces and brackets: count from its last bracket
+        fields = file.read().rpartition(b")")[2].split()
+        return Process(fields[0].decode(), int(fields[1]), int(fields[3]), int(fields[19]))
+    return None
+
+
+def start_time(pid: int) -> int | None:
+    """When the process started, in ticks of this system; None if there is no such process."""
+    if sys.platform == "linux":
+        process = _process(pid)
+        return process.start if process else None
+    import psutil
+
+    with contextlib.suppress(psutil.Error):
+        return round(psutil.Process(pid).create_time() * 100)
+    return None
+
+
+def below(top: int, processes: dict[int, Process], without: set[int]) -> set[int]:
+    """All descendants of ``top``, but not the processes ``without`` and theirs."""
+    children: dict[int, list[int]] = {}
+    for pid, process in processes.items():
+        children.setdefault(process.parent, []).append(pid)
+    found: set[int] = set()
+    todo = [top]
+    while todo:
+        new = [pid for pid in children.get(todo.pop(), []) if pid not in without]
+        found.update(new)
+        todo += new
+    return found
+
+
+def environment(pid: int) -> set[bytes]:
+    """The variables that a process was started with; none if it has ended or hides them."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
+        return set(file.read().split(b"\0"))
+    return set()

@@ -1,0 +1,140 @@
+"""How the workers of a block start, so that what a start-up costs can be compared.
+
+A start-up is one figure per process, a fifth of a second long. If processes start one after
+another on a busy machine, any of them may take half as long again. So from their first instruction
+to their warm-up they alternate, ``SLICE_S`` at a time, and the time that each one was stopped
+during each of its phases is recorded. (A start that only waits, for a network, continues to wait
+while it is stopped: a difference between two of those looks larger than it is, by a factor of two
+at most.)
+
+Where a start is the work of one thread and each worker can have a core of its own, all start at
+once instead. That takes less time.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+
+from envbench.model import Times
+from envbench.process.stopping import Tree
+
+SLICE_S = 0.01
+POLL_S = 0.2  # a signal is handled in between
+clock = time.perf_counter_ns  # a system's clock, not a process's: the workers use it, too
+
+
+class Start:
+    """One worker's way to its warm-up.
+
+    ``changed`` guards all of a block's starts and tables. ``at_once``: it does not alternate, and
+    waits for the others only before its warm-up.
+    """
+
+    def __init__(self, changed: threading.Condition, *, at_once: bool = False) -> None:
+        self.changed = changed
+        self.at_once = at_once
+        self.tree = Tree(0)
+        self.stops: list[tuple[int, int]] = []  # from when to when it was stopped
+        self._ended = self._arrived = self._may_warm_up = False
+        self._stopped_at: int | None = None
+
+    # ------------------------------------------------------------ called by its own thread
+
+    def began(self, pid: int) -> None:
+        """It has a process. If starts alternate, it is stopped until its turn."""
+        with self.changed:
+            self.tree = Tree(pid)
+            if not self.at_once and not self._may_warm_up:
+                self._stop()
+            self.changed.notify_all()
+
+    def arrived(self) -> None:
+        """Its warm-up would begin; return when it may."""
+        with self.changed:
+            self._stop()
+            self._arrived = True
+            self.changed.notify_all()
+            self.changed.wait_for(lambda: self._may_warm_up)
+            self._resume()
+
+    def ended(self) -> None:
+        """The worker has ended, well or not."""
+        with self.changed:
+            self._ended = True
+            self.changed.notify_all()
+
+    # ------------------------------------------------------------ called by the main thread
+
+    @property
+    def known(self) -> bool:
+        return self.tree.pid != 0 or self.over
+
+    @property
+    def over(self) -> bool:
+        """Has it reached its warm-up, or its end?"""
+        return self._arrived or self._ended
+
+    def run_for(self, seconds: float) -> None:
+        """Let it run for that long, or until its start is over."""
+        with self.changed:
+            if not self.over:
+                self._resume()
+                self.changed.wait_for(lambda: self.over, seconds)
+
+    def pause(self) -> None:
+        with self.changed:
+            if not self.over:
+                self._stop()
+
+    def warm_up(self) -> None:
+        """Let it warm up. Also what frees it when everything is given up."""
+        with self.changed:
+            self._may_warm_up = True
+            if not self._arrived:
+                self._resume()
+            self.changed.notify_all()
+
+    # ------------------------------------------------------------ called with ``changed`` held
+
+    def _stop(self) -> None:
+        if self._stopped_at is None:
+            self._stopped_at = clock()
+        self.tree.stop()
+
+    def _resume(self) -> None:
+        if self._stopped_at is not None:
+            self.stops.append((self._stopped_at, clock()))
+            self._stopped_at = None
+        self.tree.resume()
+
+
+def start(starts: Sequence[Start]) -> None:
+    """Let them run alternately or at once, until all wait for their warm-up or have ended."""
+    changed = starts[0].changed
+    with changed:
+        while not changed.wait_for(lambda: all(each.known for each in starts), POLL_S):
+            pass
+    while running := [each for each in starts if not each.over]:
+        if len(running) == 1 or running[0].at_once:
+            running[0].run_for(POLL_S)
+            continue
+        for each in running:
+            each.run_for(SLICE_S)
+            each.pause()
+
+
+def stopped_ns(
+    stops: Sequence[tuple[int, int]], began_ns: Mapping[str, int], times: Times
+) -> dict[str, int]:
+    """Nanoseconds of each of the times, by name, during which the worker was stopped.
+
+    ``began_ns``: when each began, by the clock of the stops.
+    """
+    found = {}
+    for name, began in began_ns.items():
+        ended = began + getattr(times, name)
+        overlaps = (min(to, ended) - max(since, began) for since, to in stops)
+        found[name] = sum(max(0, each) for each in overlaps)
+    return found

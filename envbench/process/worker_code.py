@@ -1,0 +1,125 @@
+"""A hash of the code that a measurement runs: the worker's own part, and one adapter.
+
+Two measurements of a backend can be compared where the same code made them. ``code_hash`` covers
+the sources that a worker of one adapter and one mode loads from ``envbench_worker``: an edit of
+another backend's adapter does not change it. Nothing is imported; the sources are read with
+``ast``, so the tree may be of another version and need other libraries.
+
+A module counts as loaded where another one imports it, at the top or inside a function, and where
+a string names it: ``"envbench_worker.adapters.ceiling_ale:AleCore"``, or a script with an import
+in it. A name that is put together from several strings is not found. Name a module in full.
+
+In ``__main__.py`` a module that only one mode needs is imported inside the method that bears the
+mode's name. Other modes skip that method.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+WORKER_PATH = Path(__file__).parents[1] / "worker_path"
+PACKAGE = "envbench_worker"
+ENTRY = f"{PACKAGE}.__main__"
+FOR_PLUGINS = tuple(f"{PACKAGE}.{name}" for name in ("contract", "actions", "autoreset"))
+MODES = frozenset({"measure", "verify", "probe"})
+_NAMED = re.compile(rf"\b{PACKAGE}(?:\.\w+)+")
+
+
+def code_hash(adapter: str, mode: str, root: Path = WORKER_PATH) -> str:
+    """12 hex digits: what a worker of this adapter (``module:Class``) and mode runs.
+
+    ``mode`` is ``measure``, ``verify`` or ``probe``; ``ValueError`` for any other. ``root`` is the
+    folder that holds ``envbench_worker``. For a plugin's adapter only the files that every adapter
+    may build on are covered, because its own code is a package of the runtime and has a version
+    there.
+    """
+    seen = hashlib.sha256()
+    for path in code_files(adapter, mode, root):
+        name = path.relative_to(root).as_posix().encode()
+        seen.update(name + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    return seen.hexdigest()[:12]
+
+
+def code_files(adapter: str, mode: str, root: Path = WORKER_PATH) -> list[Path]:
+    """The source files that ``code_hash`` covers, sorted."""
+    if mode not in MODES:
+        raise ValueError(f"{mode!r} is not a mode of the worker: {', '.join(sorted(MODES))}")
+    module = adapter.partition(":")[0]
+    waiting = [ENTRY, *(FOR_PLUGINS if module.partition(".")[0] != PACKAGE else [module])]
+    found: set[Path] = set()
+    while waiting:
+        name = waiting.pop()
+        path = _source(root, name)
+        if path is None or path in found:
+            continue
+        found.add(path)
+        package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+        skipped = MODES - {mode} if name == ENTRY else frozenset[str]()
+        waiting += [package, *_names(path.read_bytes(), package, skipped)]
+    return sorted(found)
+
+
+def _source(root: Path, module: str) -> Path | None:
+    """The file of a module or package; None where ``root`` has none."""
+    place = root.joinpath(*module.split("."))
+    return next((p for p in (place.with_suffix(".py"), place / "__init__.py") if p.is_file()), None)
+
+
+@lru_cache(maxsize=256)
+def _names(source: bytes, package: str, skipped: frozenset[str]) -> tuple[str, ...]:
+    """What may be a module of the worker, by all its dotted names, in a source of ``package``.
+
+    Kept by the source itself, so that an edit is seen.
+    """
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):  # it cannot be imported either, and that is reported then
+        return ()
+    found: set[str] = set()
+    for node in _nodes(tree, skipped):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = _absolute(node, package)
+            found.update([module, *(f"{module}.{alias.name}" for alias in node.names)])
+        elif isinstance(node, ast.Constant) and PACKAGE in str(node.value):
+            found.update(_names_in_text(str(node.value), package))
+    own = (name for name in found if name.partition(".")[0] == PACKAGE)
+    return tuple(sorted({part for name in own for part in _prefixes(name)}))
+
+
+def _names_in_text(text: str, package: str) -> Iterator[str]:
+    """Modules that a string names, alone or as a Python script that imports them."""
+    yield from _NAMED.findall(text)
+    if "import" in text:
+        yield from _names(text.encode(), package, frozenset())
+
+
+def _nodes(node: ast.AST, skipped: frozenset[str]) -> Iterator[ast.AST]:
+    """A node and all below it, but not the functions with these names."""
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.FunctionDef) and node.name in skipped:
+            continue
+        yield node
+        waiting.extend(ast.iter_child_nodes(node))
+
+
+def _absolute(node: ast.ImportFrom, package: str) -> str:
+    """The module that a ``from`` names; it may be relative to the package."""
+    if not node.level:
+        return node.module or ""
+    parts = package.split(".")[: len(package.split(".")) + 1 - node.level]
+    return ".".join([*parts, *([node.module] if node.module else [])])
+
+
+def _prefixes(name: str) -> list[str]:
+    """``a.b.c`` and what comes before each of its dots: a class's module is among them."""
+    parts = name.split(".")
+    return [".".join(parts[:length]) for length in range(1, len(parts) + 1)]

@@ -1,0 +1,1 @@
+"""What is on record: stored values joined into what a report reads."""

@@ -1,0 +1,130 @@
+"""From stored records to what a report reads: each trial joined with its plan, block and facts.
+
+Pure. A block whose plan is missing cannot be judged: it is left out, and a warning says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from envbench.model import (
+    BlockRecord,
+    FactsRecord,
+    MachineFact,
+    Plan,
+    Published,
+    Record,
+    Run,
+    RunDesign,
+    RuntimeFact,
+    Stored,
+    TrialRecord,
+    Verification,
+    VerifyDesign,
+)
+from envbench.model.plan import arm_key
+
+
+@dataclass(frozen=True, kw_only=True)
+class Archive:
+    """``records`` as a report reads them; ``lines``: where each run and verification is stored."""
+
+    records: list[Record] = field(default_factory=list)
+    lines: dict[str, int] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+
+def joined(stored: Iterable[tuple[int, Stored]]) -> Archive:
+    """What the records of one file say, each given with its line number."""
+    stored = list(stored)
+    records = [record for _, record in stored]
+    plans = {each.plan_id: each for each in records if isinstance(each, Plan)}
+    facts = {each.hash: each.facts for each in records if isinstance(each, FactsRecord)}
+    archive = Archive()
+    orphans: dict[str, int] = {}
+    for line, record in stored:
+        if isinstance(record, BlockRecord):
+            plan = plans.get(record.plan_id)
+            if plan is None:
+                orphans[record.plan_id] = orphans.get(record.plan_id, 0) + 1
+                continue
+            for each in _of_block(plan, record, facts):
+                archive.records.append(each)
+                archive.lines[each.run_id if isinstance(each, Run) else each.verification_id] = line
+        elif isinstance(record, Plan):
+            if isinstance(record.design, RunDesign):
+                archive.records.append(record)
+        elif isinstance(record, MachineFact | RuntimeFact | Published):
+            archive.records.append(record)
+    archive.warnings.extend(_orphaned(plan_id, count) for plan_id, count in orphans.items())
+    return archive
+
+
+def _orphaned(plan_id: str, count: int) -> str:
+    blocks = "1 block" if count == 1 else f"{count} blocks"
+    return f"{blocks} of the plan {plan_id} left out: the plan's own line is missing"
+
+
+def _of_block(
+    plan: Plan, block: BlockRecord, facts: dict[str, dict[str, Any]]
+) -> Iterator[Run | Verification]:
+    if isinstance(plan.design, RunDesign):
+        for trial in block.trials:
+            yield run_of(plan, block, trial, facts)
+    elif isinstance(plan.design, VerifyDesign) and block.trials:
+        yield verification_of(plan, block, facts)
+
+
+def run_of(
+    plan: Plan, block: BlockRecord, trial: TrialRecord, facts: dict[str, dict[str, Any]]
+) -> Run:
+    """One trial of a ``run`` plan."""
+    beside = {"before": trial.before, "environment": trial.environment}
+    return Run(
+        run_id=trial.trial_id,
+        plan_id=plan.plan_id,
+        round=block.round,
+        cell=trial.cell,
+        seed=trial.seed,
+        started_utc=block.started_utc,
+        fingerprint=plan.fingerprint,
+        runtime=trial.runtime,
+        quick=isinstance(plan.design, RunDesign) and plan.design.quick,
+        times=trial.times,
+        warmup=trial.warmup,
+        measured=trial.measured,
+        steady=trial.steady,
+        peak_memory_bytes=trial.peak_memory_bytes,
+        peak_gpu_memory_bytes=trial.peak_gpu_memory_bytes,
+        load=trial.load,
+        facts={**facts.get(trial.facts, {}), **{k: v for k, v in beside.items() if v}},
+        failure=trial.failure,
+    )
+
+
+def verification_of(
+    plan: Plan, block: BlockRecord, facts: dict[str, dict[str, Any]]
+) -> Verification:
+    """What a ``verify`` block says of its last trial; the others are what it is compared with."""
+    trial = block.trials[-1]
+    return Verification(
+        verification_id=trial.trial_id,
+        cell=trial.cell,
+        started_utc=block.started_utc,
+        fingerprint=plan.fingerprint,
+        runtime=trial.runtime,
+        worker=plan.code.get(f"{arm_key(trial.arm, trial.cell)}/measure", ""),
+        seed=trial.seed,
+        audit=trial.audit,
+        agreement=trial.agreement,
+        responds=trial.responds,
+        work=_work(facts.get(trial.facts, {})),
+        failure=trial.failure,
+    )
+
+
+def _work(facts: dict[str, Any]) -> dict[str, Any]:
+    work = facts.get("work")
+    return work if isinstance(work, dict) else {}

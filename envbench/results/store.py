@@ -1,0 +1,309 @@
+"""Write results: ``results/<machine>/<utc-start>.jsonl``, one file per plan.
+
+Contract. A ``Journal`` is one results file. ``Journal.append`` writes one record as one line and
+flushes it to disk, under an exclusive lock of the file itself, so that no lock file is left
+behind. A write that fails is taken back: what was stored before stays whole. The next append
+closes off a line that a power cut tore. A journal remembers which file it is: it refuses to write
+when its path no longer leads to that file.
+
+``read`` (from ``envbench.results.reading``) reads such a file back.
+
+Errors: ``StorageError`` where the disk or its permissions are in the way, or where the file was
+deleted, moved or replaced; ``UsageError`` for a name or folder that may not be written to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import tempfile
+import time
+import weakref
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
+
+import msgspec
+
+from envbench.errors import StorageError, UsageError
+from envbench.model import Stored
+from envbench.results.reading import MAX_FILE_BYTES, MAX_LINE_BYTES, MAX_WARNINGS, Reading, read
+
+__all__ = [
+    "LOCK_TIMEOUT_S",
+    "MAX_FILE_BYTES",
+    "MAX_LINE_BYTES",
+    "MAX_WARNINGS",
+    "Journal",
+    "Reading",
+    "append",
+    "check_folder",
+    "discard_empty",
+    "files",
+    "new_file",
+    "read",
+]
+
+LOCK_TIMEOUT_S = 60.0
+BY_PRODUCTS = "by-products"  # a folder of each machine's: files named by their hash
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_FLAGS = os.O_RDWR | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+_ENCODER = msgspec.json.Encoder()
+
+
+# ---------------------------------------------------------------- folders and names
+
+
+def check_folder(results: Path, machine: str) -> Path:
+    """``results/machine``, proved writable before a minute is spent. Leaves nothing behind.
+
+    The folder may be missing: then the nearest folder above it that exists must be writable, and
+    ``Journal.create`` makes the missing ones. Refused: a name that is not a plain file name, and a
+    folder that a link leads out of ``results``.
+    """
+    if not _NAME.fullmatch(machine):
+        raise UsageError(
+            f"{machine[:80]!r} is not a machine's name: letters, digits, dots, - and _; at most 64."
+        )
+    folder = results / machine
+    leads_to = os.path.realpath(folder)
+    if leads_to != os.path.join(os.path.realpath(results), machine):
+        raise UsageError(
+            f"{folder} is a link that leads to {leads_to}: results are not written there.",
+            hint="Remove the link, or name the folder you mean with --results.",
+        )
+    try:
+        with tempfile.TemporaryFile(dir=_nearest_folder(folder)):
+            pass
+    except OSError as error:
+        raise _refusal(folder, error) from error
+    return folder
+
+
+def _nearest_folder(folder: Path) -> Path:
+    """The folder itself, or the nearest one above it that exists."""
+    for place in (folder, *folder.parents):
+        with contextlib.suppress(FileNotFoundError):
+            place.stat()
+            return place
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+
+def new_file(results: Path, machine: str, started_utc: str) -> Path:
+    """The path of a new empty file, as ``Journal.create`` makes it."""
+    with Journal.create(results, machine, started_utc) as journal:
+        return journal.path
+
+
+def discard_empty(path: Path) -> None:
+    """Remove a new file that nothing was written to, as on a full disk."""
+    with contextlib.suppress(OSError):
+        if path.stat().st_size == 0:
+            path.unlink()
+
+
+def files(results: Path) -> list[Path]:
+    """Every results file, by machine and then by start. None where there is no such folder."""
+    try:
+        found = [path for path in results.glob("*/*.jsonl") if path.is_file()]
+    except OSError as error:
+        raise StorageError(
+            f"cannot read results from {results}: {error.strerror or error}.",
+            hint="Name another folder with --results DIR.",
+        ) from error
+    return sorted(found, key=lambda path: (path.parent.name, *_started(path)))
+
+
+def _started(path: Path) -> tuple[str, int]:
+    """``…Z.jsonl`` came before ``…Z-2.jsonl``, which started in the same second (``new_file``)."""
+    stamp, _, number = path.stem.partition("Z-")
+    return stamp.removesuffix("Z"), int(number) if number.isdigit() else 1
+
+
+def _refusal(path: Path, error: OSError) -> StorageError:
+    if error.errno in _FULL:
+        return StorageError(
+            f"no space to write {path} ({error.strerror}). What was stored before is intact.",
+            hint="Free some space and give the same command again. It resumes.",
+        )
+    if isinstance(error, FileExistsError | NotADirectoryError):  # a file in a folder's place
+        return StorageError(
+            f"cannot write results to {path}: it is not a folder, or lies below a plain file.",
+            hint="Move it away, or name another folder with --results DIR.",
+        )
+    return StorageError(
+        f"cannot write results to {path}: {error.strerror or error}.",
+        hint="Make the folder writable, or name another one with --results DIR.",
+    )
+
+
+# ---------------------------------------------------------------- append
+
+
+class Journal:
+    """One results file that is being written, and the memory of which file it is.
+
+    ``append`` raises ``StorageError`` when ``path`` no longer leads to the file that was opened
+    (it was deleted, moved or replaced), or when lines that were written are missing. The file
+    stays open until ``close``, so that its inode number cannot be given to another file. ``with``
+    closes it, and so does the end of the process.
+    """
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+        self._size = 0  # bytes, after the last append: others may add lines, none may remove any
+        self.close = weakref.finalize(self, os.close, descriptor)
+
+    @classmethod
+    def create(cls, results: Path, machine: str, stamp: str) -> Self:
+        """A new empty file of a plan that started at ``stamp``, in ``results/machine``.
+
+        Missing folders are made. A second file with the same stamp gets ``-2``.
+        """
+        folder = check_folder(results, machine)
+        stem = re.sub(r"[^0-9A-Za-z.+-]", "-", stamp)[:40] or "plan"
+        path = folder
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for number in range(1, 1000):
+                path = folder / (f"{stem}.jsonl" if number == 1 else f"{stem}-{number}.jsonl")
+                with contextlib.suppress(FileExistsError):
+                    return cls(path, os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o644))
+        except OSError as error:
+            raise _refusal(path, error) from error
+        raise StorageError(f"{folder} already holds a thousand files that started at {stamp}.")
+
+    @classmethod
+    def open(cls, path: Path, *, create: bool = False) -> Self:
+        """The file at ``path``; made if it is missing and ``create`` is true. Links are refused."""
+        try:
+            return cls(path, os.open(path, _FLAGS | (os.O_CREAT if create else 0), 0o644))
+        except OSError as error:
+            raise _refusal(path, error) from error
+
+    def append(self, record: Stored) -> None:
+        """Add one record as one line and flush it to disk: all of it, or nothing and an error."""
+        self._append(_line(record, self.path))
+
+    def begin(self, records: Iterable[Stored]) -> None:
+        """Add what a new plan begins with; where that fails, an empty file does not stay."""
+        try:
+            for record in records:
+                self.append(record)
+        except StorageError:
+            discard_empty(self.path)
+            raise
+
+    def keep(self, name: str, content: bytes) -> None:
+        """Store a by-product beside the results: written whole before it has its name."""
+        folder = self.path.parent / BY_PRODUCTS
+        try:
+            folder.mkdir(exist_ok=True)
+            if (folder / name).exists():  # the name says what is in it
+                return
+            with tempfile.TemporaryDirectory(dir=folder, prefix=".part-") as place:
+                partial = Path(place, name)
+                with partial.open("wb") as file:
+                    file.write(content)
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.replace(partial, folder / name)
+        except OSError as error:
+            raise _refusal(folder / name, error) from error
+
+    def _append(self, line: bytes) -> None:
+        try:
+            with _locked(self._descriptor, self.path):
+                self._check_unchanged()
+                _append_line(self._descriptor, line)
+                self._size = self._check_unchanged()
+        except OSError as error:
+            raise _refusal(self.path, error) from error
+
+    def _check_unchanged(self) -> int:
+        """The file's size in bytes. Refuses when the path leads elsewhere or lines are missing."""
+        mine = os.fstat(self._descriptor)
+        try:
+            there = os.stat(self.path, follow_symlinks=False)
+        except (FileNotFoundError, NotADirectoryError):
+            happened = "moved away" if mine.st_nlink else "deleted"
+        else:
+            if not os.path.samestat(mine, there):
+                happened = "replaced by another file"
+            elif mine.st_size < self._size:
+                happened = "shortened"
+            else:
+                return mine.st_size
+        raise StorageError(
+            f"{self.path} was {happened} while envbench was writing to it. "
+            "Measuring stops here: no result can be recorded in it.",
+            hint="Leave the results alone while envbench measures, and give the command again.",
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def append(path: Path, record: Stored) -> None:
+    """Add one record to the file at ``path``, which is made if it is missing.
+
+    For a file that is written to more than once, use a ``Journal``: it notices when the file is
+    deleted or replaced in between.
+    """
+    line = _line(record, path)
+    with Journal.open(path, create=True) as journal:
+        journal._append(line)
+
+
+def _line(record: Stored, path: Path) -> bytes:
+    line = _ENCODER.encode(record) + b"\n"
+    if len(line) > MAX_LINE_BYTES:
+        raise StorageError(
+            f"a record of {len(line)} bytes is too long for a line of {path}: "
+            f"at most {MAX_LINE_BYTES} bytes can be read back."
+        )
+    return line
+
+
+@contextmanager
+def _locked(descriptor: int, path: Path) -> Iterator[None]:
+    """Hold the results file's own lock. It ends with the process and leaves no file behind."""
+    from filelock import lock_descriptor, unlock_descriptor
+
+    deadline = time.monotonic() + LOCK_TIMEOUT_S
+    while not lock_descriptor(descriptor, blocking=False):
+        if time.monotonic() > deadline:
+            raise StorageError(f"another process has held {path} for {LOCK_TIMEOUT_S:.0f} s.")
+        time.sleep(0.002)
+    try:
+        yield
+    finally:
+        unlock_descriptor(descriptor)
+
+
+def _append_line(descriptor: int, line: bytes) -> None:
+    size = os.fstat(descriptor).st_size
+    if size and _last_byte(descriptor, size) != b"\n":
+        line = b"\n" + line  # a power cut tore the last line: it stays a line of its own
+    try:
+        written = os.write(descriptor, line)
+        if written != len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        os.fsync(descriptor)
+    except OSError:
+        os.ftruncate(descriptor, size)
+        raise
+
+
+def _last_byte(descriptor: int, size: int) -> bytes:
+    os.lseek(descriptor, size - 1, os.SEEK_SET)
+    return os.read(descriptor, 1)

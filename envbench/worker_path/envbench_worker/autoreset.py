@@ -1,0 +1,48 @@
+"""When a vector environment resets an environment whose episode has ended, by its own statement.
+
+Since 1.1 Gymnasium has vector environments state it in ``metadata["autoreset_mode"]``; ale-py's
+and EnvPool's do so too. How results are counted depends on it:
+
+``next-step``: the step after an end only resets. Its result is no transition.
+``same-step``: the step that ends an episode also resets. Every result is a transition.
+``disabled``: nothing resets, so the next step would be made in an episode that is over.
+
+Source: ``gymnasium/vector/vector_env.py`` of Gymnasium 1.1 (``AutoresetMode``).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Sequence
+
+NEXT_STEP, SAME_STEP = "next-step", "same-step"
+_MODES = {"nextstep": NEXT_STEP, "samestep": SAME_STEP, "disabled": "disabled"}
+
+
+class UnsupportedAutoreset(Exception):
+    """The environments reset in a way that the adapter does not count."""
+
+
+class Autoreset(NamedTuple):
+    """A mode, and who says so: ``metadata``, or ``version`` where the library states nothing."""
+
+    mode: str
+    source: str
+
+
+def of(envs: Any, counted: Sequence[str]) -> Autoreset:
+    """The mode of a vector environment; ``UnsupportedAutoreset`` unless it is one of ``counted``.
+
+    Where the library states none it is next-step: that is the only mode of Gymnasium 1.0, and of
+    EnvPool beside an older Gymnasium.
+    """
+    stated = getattr(envs, "metadata", {}).get("autoreset_mode")
+    if stated is None:
+        return Autoreset(NEXT_STEP, "version")
+    name = str(getattr(stated, "name", stated))
+    mode = _MODES.get(name.replace("_", "").replace("-", "").lower(), name)
+    if mode not in counted:
+        raise UnsupportedAutoreset(
+            "{} states the autoreset mode {}, but this backend's steps are counted for {} only; "
+            "their number would be wrong".format(type(envs).__name__, mode, " and ".join(counted))
+        )
+    return Autoreset(mode, "metadata")

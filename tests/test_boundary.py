@@ -1,0 +1,239 @@
+"""What every command refuses, and how the system's errors are reported (FAULTS 28, 40 to 42)."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import click.testing
+import pytest
+from place import Done, Place
+
+from envbench.cli import COMMANDS, envbench
+from envbench.cli.boundary import explained, subcommands
+from envbench.errors import EnvbenchError
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
+LONG = "x" * 300
+
+
+def commands() -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Every command and subcommand, with the words that name it."""
+    for name in COMMANDS:
+        command = envbench.get_command(click.Context(envbench), name)
+        assert command is not None
+        yield from subcommands(command, (name,))
+
+
+def valued() -> Iterator[tuple[tuple[str, ...], click.Parameter, str]]:
+    """Every option of every command that takes a value, by each of its names; every argument."""
+    for words, command in commands():
+        for param in command.params:
+            if isinstance(param, click.Option) and not param.is_flag:
+                yield from ((words, param, name) for name in param.opts)
+            elif isinstance(param, click.Argument):
+                yield words, param, param.human_readable_name
+
+
+def called(*words: str) -> click.testing.Result:
+    return click.testing.CliRunner().invoke(envbench, list(words))
+
+
+# ---------------------------------------------------------------- 42: an empty value
+
+
+def test_the_walk_sees_options_arguments_and_subcommands() -> None:
+    seen = {(*words, name) for words, _, name in valued()}
+    assert {
+        ("check", "--baseline-ref"), ("check", "--summary"), ("baseline", "save", "--output"),
+        ("compare", "A"), ("machines", "init", "--like"), ("run", "--num-envs"),
+        ("backends", "--python"), ("export", "--format"),
+    } <= seen  # fmt: skip
+    assert len(seen) > 80
+
+
+@pytest.mark.parametrize("value", ["", "  "])
+@pytest.mark.parametrize(
+    ("words", "param", "name"), [pytest.param(*each, id=" ".join((*each[0], each[2])))
+                                 for each in valued()]
+)  # fmt: skip
+def test_an_empty_value_is_refused_by_every_option_and_argument_of_every_command(
+    words: tuple[str, ...], param: click.Parameter, name: str, value: str, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    given = [f"{name}={value}"] if isinstance(param, click.Option) else [value]
+    result = called(*words, *given)
+    assert result.exit_code == 2, result.output
+    assert name in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_name_is_refused_with_the_likely_cause() -> None:
+    result = called("check", "--baseline-python", "")
+    assert "--baseline-python is empty" in result.stderr
+    assert "the variable is not set" in result.stderr
+
+
+def test_an_empty_variable_for_the_summary_means_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "")
+    cell = ("--env", "atari", "--backend", "for-loop", "--numenv", "1")
+    assert called("check", "--plan", *cell).exit_code == 0
+    assert called("check", "--plan", *cell, "--summary=").exit_code == 2
+
+
+# ---------------------------------------------------------------- 40: paths and the system
+
+
+def plain(done: Done, code: int) -> str:
+    """The message of a call that ended with an error of one line, and no traceback."""
+    assert done.code == code, done.err
+    assert "Traceback" not in done.err
+    (line,) = [line for line in done.err.splitlines() if line.startswith("Error: ")]
+    return line
+
+
+CELL = ("--env", "atari", "--backend", "for-loop", "--numenv", "1")
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("report", "--results", LONG), 1),
+        (("report", "--results", f"{LONG}/below"), 1),
+        (("export", "--results", LONG), 1),
+        (("compare", "a", "b", "--results", LONG), 1),
+        (("run", *CELL, "--results", LONG), 1),
+        (("compare", LONG, "b"), 2),
+        (("import", LONG), 2),
+        (("check", "--against", LONG), 2),
+        (("check", "--summary", LONG), 2),
+        (("check", "--baseline-python", LONG), 2),
+        (("baseline", "save", *CELL, "--output", LONG), 2),
+        (("run", *CELL, "--python", f"for-loop=/{LONG}"), 2),
+    ],
+)
+def test_a_path_that_is_too_long_is_an_error_of_one_line(
+    place: Place, words: tuple[str, ...], code: int
+) -> None:
+    assert "File name too long" in plain(place.run(*words), code)
+    assert list(place.folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("output", [LONG, f"{LONG}/page.md"])
+@pytest.mark.parametrize("more", [(), ("--check",), ("--format", "html")])
+def test_a_report_to_a_path_that_is_too_long_is_an_error_of_one_line(
+    place: Place, output: str, more: tuple[str, ...]
+) -> None:
+    from made_records import measured_plan, write
+
+    from envbench.results import store
+
+    path = store.new_file(place.results, "laptop", "2025")
+    write(path, measured_plan({("for-loop", 1): 300}))
+    done = place.run("report", "--output", output, *more)
+    assert done.code in (1, 2)
+    assert "File name too long" in plain(done, done.code)
+
+
+@linux
+@pytest.mark.parametrize(
+    "words", [("report", "--results"), ("run", "--results"), ("import",), ("compare", "a"),
+              ("export", "--output"), ("machines", "init"), ("setup",), ("check", "--baseline"),
+              ("run", "--set"), ("run", "--backend"), ("report", "--format")],
+)  # fmt: skip
+def test_a_word_that_is_not_utf8_is_an_error_that_shows_it(
+    place: Place, words: tuple[str, ...]
+) -> None:
+    command = [os.fsencode(word) for word in place.command(*words)]
+    done = subprocess.run(
+        [*command, b"a\xffb"], cwd=place.folder, env=place.environment(), capture_output=True
+    )
+    message = plain(Done(done.returncode, done.stdout.decode(), done.stderr.decode()), 2)
+    assert message == r"Error: 'a\udcffb' is not valid UTF-8."
+    assert list(place.folder.iterdir()) == []
+
+
+@linux
+def test_a_folder_above_whose_name_is_not_utf8_is_no_reason_for_a_traceback(place: Place) -> None:
+    folder = os.path.join(os.fsencode(place.folder), b"\xff")
+    os.mkdir(folder)
+    for words in (["report"], ["machines"], ["machines", "init", "mine"], ["backends"]):
+        done = subprocess.run(
+            place.command(*words), cwd=folder, env=place.environment(), capture_output=True
+        )
+        assert done.returncode == (2 if words == ["report"] else 0), done.stderr
+        assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [" ".join(words) for words, _ in commands()])
+def test_a_deleted_working_directory_is_an_error_of_every_command(place: Place, words: str) -> None:
+    values = {"compare": "a b", "import": "x", "baseline save": "--output x", "setup": "nothing"}
+    line = f"{words} {values.get(words, '')}" if words != "machines init" else f"{words} mine"
+    done = place.shell(f"mkdir gone && cd gone && rmdir ../gone && {{envbench}} {line}")
+    if words == "baseline":  # a group of commands by itself shows its help
+        assert "Traceback" not in done.err
+        return
+    assert "working directory cannot be used" in plain(done, 2)
+    assert "Change to a folder that exists" in done.err
+
+
+@linux
+@pytest.mark.parametrize("limit", [8, 12, 30, 63])
+@pytest.mark.parametrize("words", ["report", "run", "machines", "doctor", "check --plan"])
+def test_too_few_open_files_are_an_error_that_says_how_to_raise_the_limit(
+    place: Place, limit: int, words: str
+) -> None:
+    done = place.shell(f"ulimit -n {limit}; {{envbench}} {words}")
+    assert f"only {limit} files may be open at once here" in plain(done, 1)
+    assert "ulimit -n" in done.err
+
+
+@pytest.mark.slow
+@linux
+def test_as_many_open_files_as_are_asked_for_are_enough_to_measure(place: Place) -> None:
+    words = shlex.join(["run", *CELL, "--total-step", "50", "--repeats", "1"])
+    done = place.shell(f"ulimit -n 64; {{envbench}} {words}")
+    assert done.code == 0, done.err
+    assert [run.failure for run in place.runs()] == [None]
+
+
+@linux
+def test_a_limit_that_is_used_up_is_explained(place: Place) -> None:
+    held = "".join(f"exec {number}< /dev/null; " for number in range(10, 78))
+    done = place.shell(f"ulimit -n 80; {held} {{envbench}} machines detect")
+    assert "Traceback" not in done.err
+    assert done.code in (0, 1)
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENAMETOOLONG, errno.EACCES, errno.EROFS])
+def test_any_error_of_the_system_is_one_line_with_its_path_and_a_hint(number: int) -> None:
+    error = explained(OSError(number, os.strerror(number), "a\x1b[31m\n/" + "x" * 5000))
+    assert isinstance(error, EnvbenchError)
+    assert os.strerror(number) in str(error)
+    assert str(error).isprintable()
+    assert len(str(error)) < 250
+    assert error.hint
+
+
+def test_an_error_of_the_system_that_no_command_expects_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from envbench import machine
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "machines").mkdir()
+    monkeypatch.setattr(machine, "fingerprint", lambda: (tmp_path / "no" / "file").read_text())
+    result = called("machines", "detect")
+    assert result.exit_code == 1
+    assert "no/file': No such file or directory" in result.stderr
+    assert isinstance(result.exception, SystemExit)

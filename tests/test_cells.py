@@ -1,0 +1,364 @@
+"""From what was typed to the cells that are meant, and from a trial to its job."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from envbench import backends
+from envbench.backends import Backend, Setting
+from envbench.errors import UnknownName, UsageError
+from envbench.experiments.cells import CellRequest, choose, make_cell, make_job, seed_of_round
+from envbench.machine import Profile, Table
+from envbench.model import Cell, Protocol, Trial, Verify
+
+LADDER = Table(numenv=[1, 2, 8], rows=["for-loop"])
+PROFILE = Profile(name="here", title="Here", hardware="two cores", atari=LADDER, mujoco=LADDER)
+ATARI = [
+    "for-loop", "subprocess", "sample-factory", "envpool-sync", "envpool-async", "envpool-numa",
+]  # fmt: skip
+ACCELERATORS = ["brax", "isaac-gym"]
+PHYSICS = ["mujoco-rollout", "mjx", "mujoco-warp", "genesis"]
+SIZES = (64, 256, 1024)
+
+
+def cells(request: CellRequest, profile: Profile, cpus: int = 1) -> list[Cell]:
+    return [target.cell for target in choose(request, profile, cpus).targets]
+
+
+def named(**asked: Any) -> list[tuple[str, str, int]]:
+    return [(cell.env, cell.backend, cell.numenv) for cell in cells(CellRequest(**asked), PROFILE)]
+
+
+def test_nothing_named_means_both_families_every_backend_and_the_profiles_ladder() -> None:
+    assert named() == [
+        *(("atari", name, n) for name in [*ATARI, "ale-vector"] for n in (1, 2, 8)),
+        *(("mujoco", name, n) for name in ATARI for n in (1, 2, 8)),
+        *(("mujoco", name, n) for name in [*ACCELERATORS, *PHYSICS] for n in SIZES),
+    ]
+    assert named(backends=["all"]) == named()
+
+
+def test_a_cell_bears_the_profiles_name_and_the_familys_task() -> None:
+    first, *_, last = cells(CellRequest(), PROFILE)
+    assert (first.machine, first.task, last.task) == ("here", "Pong-v5", "Ant-v3")
+
+
+def test_what_is_named_is_taken_in_that_order() -> None:
+    asked = {"family": "atari", "backends": ["envpool-async", "for-loop"], "numenv": [8, 1]}
+    assert named(**asked) == [
+        ("atari", "envpool-async", 8),
+        ("atari", "envpool-async", 1),
+        ("atari", "for-loop", 8),
+        ("atari", "for-loop", 1),
+    ]
+
+
+def test_accelerators_and_physics_have_ladders_of_their_own_in_the_profile() -> None:
+    sizes = Table(numenv=[256, 4096], rows=["brax"])
+    profile = Profile(name="h", title="H", mujoco=LADDER, accelerators=sizes, physics=LADDER)
+    found = cells(CellRequest(family="mujoco", backends=["for-loop", "brax", "mjx"]), profile)
+    assert [(cell.backend, cell.numenv, cell.section) for cell in found] == [
+        *(("for-loop", n, "") for n in (1, 2, 8)),
+        *(("brax", n, "accelerators") for n in (256, 4096)),
+        *(("mjx", n, "physics") for n in (1, 2, 8)),
+    ]
+
+
+def test_a_ceiling_is_measured_on_request_with_an_environment_a_core() -> None:
+    assert "ceiling" not in {name for _, name, _ in named()}
+    found = cells(CellRequest(family="mujoco", backends=["ceiling"]), PROFILE, cpus=6)
+    assert [(cell.numenv, cell.env_instances, cell.section) for cell in found] == [
+        (6, 6, "ceiling")
+    ]
+    asked = CellRequest(family="atari", backends=["all", "ceiling"], numenv=[4])
+    numenv = {cell.backend: cell.numenv for cell in cells(asked, PROFILE, cpus=6)}
+    assert (numenv["ceiling"], numenv["for-loop"]) == (6, 4)
+    with pytest.raises(UsageError, match="ceiling takes no --numenv"):
+        named(family="atari", backends=["ceiling"], numenv=[4])
+
+
+def test_a_cell_with_fewer_environments_than_nodes_is_left_empty(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2}, raising=False)
+    nodes = {"family": "atari", "settings": {"nodes": "0/1/2"}}
+    assert named(**nodes, backends=["envpool-numa"]) == [("atari", "envpool-numa", 8)]
+    with pytest.raises(UsageError, match="envpool-numa has 3 nodes here"):
+        named(**nodes, backends=["envpool-numa"], numenv=[1, 2])
+
+
+@pytest.mark.parametrize(
+    ("nodes", "says"), [("0/7", "core 7 may not be used"), ("0-1/1", "core 1 is named twice")]
+)
+def test_nodes_of_cores_that_are_not_there_are_refused_before_anything_runs(
+    monkeypatch: pytest.MonkeyPatch, nodes: str, says: str
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
+    with pytest.raises(UsageError, match=says):
+        named(family="atari", backends=["envpool-numa"], numenv=[4], settings={"nodes": nodes})
+
+
+@pytest.mark.parametrize(
+    ("numenv", "settings", "says"),
+    [
+        (4, {"envs_per_worker": "3"}, r"numenv \(4\) has to be a multiple of envs_per_worker"),
+        (4, {"worker_splits": "2"}, r"envs_per_worker \(1\) has to be a multiple of worker_splits"),
+    ],
+)
+def test_environments_that_cannot_be_shared_out_are_refused_before_anything_runs(
+    numenv: int, settings: dict[str, str], says: str
+) -> None:
+    with pytest.raises(UsageError, match=says):
+        named(family="atari", backends=["sample-factory"], numenv=[numenv], settings=settings)
+
+
+def test_a_setting_that_some_of_the_chosen_lack_is_told() -> None:
+    asked = CellRequest(
+        family="atari", backends=["for-loop", "envpool-sync"], numenv=[2],
+        settings={"resize": "bilinear"},
+    )  # fmt: skip
+    assert choose(asked, PROFILE).notes == [
+        "Note: resize is no setting of for-loop: measured without it."
+    ]
+
+
+def test_without_a_family_a_named_backend_is_taken_where_it_runs() -> None:
+    assert named(backends=["brax", "for-loop"], numenv=[1]) == [
+        ("atari", "for-loop", 1),
+        ("mujoco", "brax", 1),
+        ("mujoco", "for-loop", 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"family": "atari", "backends": ["brax"]}, "it runs mujoco"),
+        ({"family": "atari", "backends": ["for-loop", "brax"]}, "it runs mujoco"),
+        ({"family": "gym"}, "needs --task"),
+        ({"task": "Pong-v5"}, "--task needs --env"),
+        ({"family": "atri"}, "'atari'"),
+        ({"family": "atari", "backends": ["all", "forloop"]}, "'for-loop'"),
+        ({"family": "atari", "preset": "published"}, "unknown preset"),
+        ({"settings": {"overcomit": "2"}}, "'overcommit'"),
+        ({"settings": {"overcommit": "2"}, "backends": ["for-loop", "subprocess"]}, "overcommit"),
+        ({"family": "atari", "settings": {"contact_forces": "0"}}, "unknown setting"),
+        ({"family": "atari", "backends": ["for-loop"], "settings": {"threads": "1"}}, "threads"),
+        ({"family": "atari", "backends": ["envpool-async"], "in_flight": ""}, "at least 1"),
+    ],
+)
+def test_what_cannot_be_is_a_usage_error_that_says_why(asked: dict[str, Any], says: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        named(**asked)
+    assert says in str(caught.value)
+
+
+def test_a_family_that_the_profile_has_no_table_for_is_told() -> None:
+    only = Profile(name="here", title="Here", hardware="", atari=LADDER)
+    with pytest.raises(UsageError, match="no table"):
+        cells(CellRequest(family="mujoco"), only)
+    assert len(cells(CellRequest(family="mujoco", numenv=[1], backends=["for-loop"]), only)) == 1
+
+
+def test_a_task_of_ones_own_has_the_profiles_ladder_and_the_two_backends_that_run_it() -> None:
+    assert named(family="gym", task="mine:My-v0") == [
+        ("gym", name, n) for name in ("for-loop", "subprocess") for n in (1, 2, 8)
+    ]
+
+
+# ---------------------------------------------------------------- settings
+
+
+def test_with_several_backends_a_setting_goes_to_those_that_have_it() -> None:
+    both = {"overcommit": "2", "actions": "constant"}
+    asked = CellRequest(family="atari", numenv=[2], settings=both)
+    found = {cell.backend: cell.variant for cell in cells(asked, PROFILE)}
+    assert found["for-loop"] == {"actions": "constant"}
+    assert found["envpool-async"] == {"actions": "constant", "overcommit": 2.0}
+
+
+def test_a_setting_of_one_family_reaches_that_family_only() -> None:
+    asked = CellRequest(backends=["for-loop"], numenv=[1], settings={"contact_forces": "no"})
+    atari, mujoco = cells(asked, PROFILE)
+    assert atari.variant == {}
+    assert mujoco.variant == {"contact_forces": False}
+
+
+def test_a_preset_fills_in_what_each_backend_has_and_a_setting_overrides_it() -> None:
+    asked = CellRequest(family="atari", numenv=[1], preset="envpool-published")
+    found = {cell.backend: cell.variant for cell in cells(asked, PROFILE)}
+    assert found["for-loop"] == {"actions": "constant"}
+    assert found["envpool-sync"]["resize"] == "bilinear"
+    area = {"resize": "area"}
+    own = CellRequest(family="atari", numenv=[1], preset="envpool-published", settings=area)
+    assert {
+        cell.variant.get("resize") for cell in cells(own, PROFILE) if "envpool" in cell.backend
+    } == {None}
+
+
+@given(
+    family=st.sampled_from([None, "atari", "mujoco"]),
+    names=st.lists(st.sampled_from(ATARI), min_size=1, unique=True) | st.none(),
+    numenv=st.lists(st.integers(1, 10_000), min_size=1, max_size=6, unique=True) | st.none(),
+)
+def test_every_combination_that_is_named_is_one_cell(
+    family: str | None, names: list[str] | None, numenv: list[int] | None
+) -> None:
+    found = cells(CellRequest(family=family, backends=names, numenv=numenv), PROFILE)
+    assert len({cell.key for cell in found}) == len(found)
+    families = [family] if family else ["atari", "mujoco"]
+    per_family = {
+        "atari": len(names or [*ATARI, "ale-vector"]),
+        "mujoco": len(names or [*ATARI, *ACCELERATORS, *PHYSICS]),
+    }
+    rungs = len(numenv or LADDER.numenv)
+    assert len(found) == sum(per_family[each] * rungs for each in families)
+    for cell in found:
+        threefold = cell.backend in ("envpool-async", "envpool-numa")
+        assert cell.env_instances == cell.numenv * (3 if threefold else 1)
+
+
+def test_an_unknown_backend_is_named_with_the_nearest() -> None:
+    with pytest.raises(UnknownName, match="Did you mean 'envpool-sync'"):
+        named(family="atari", backends=["envpool-synk"])
+
+
+# ---------------------------------------------------------------- settings by their role
+
+
+def own(name: str, *settings: Setting) -> Backend:
+    return Backend(
+        name=name,
+        label=name,
+        families=["atari"],
+        adapter="a:B",
+        library="b",
+        settings=list(settings),
+    )
+
+
+IN_FLIGHT = Setting(
+    name="surplus", type="float", default=2.0, minimum=1.0, maximum=64.0, role="in-flight"
+)
+NODES = Setting(name="sockets", type="str", default="", role="nodes")
+
+
+@pytest.fixture
+def plugin(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A backend that has other names for what ``--overcommit`` and ``--numa-node`` set."""
+    known = {**backends.registry(), "surplus-pool": own("surplus-pool", IN_FLIGHT, NODES)}
+    monkeypatch.setattr(backends, "_load", lambda: (known, []))
+    return "surplus-pool"
+
+
+def test_overcommit_reaches_the_setting_of_that_role_whatever_it_is_called(plugin: str) -> None:
+    request = CellRequest(
+        family="atari", backends=[plugin, "envpool-async", "for-loop"], numenv=[2], in_flight="1.5"
+    )
+    found = choose(request, PROFILE)
+    own, pool, loop = (target.cell for target in found.targets)
+    assert (own.settings["surplus"], own.env_instances) == (1.5, 3)
+    assert (pool.settings["overcommit"], pool.env_instances) == (1.5, 3)
+    assert (loop.variant, loop.env_instances) == ({}, 2)
+    (note,) = found.notes
+    assert "no setting of for-loop" in note
+
+
+def test_nodes_reach_the_setting_of_that_role_and_bound_its_cells(
+    plugin: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
+    request = CellRequest(family="atari", backends=[plugin], numenv=[1, 2], nodes="0/1")
+    found = choose(request, PROFILE)
+    assert [target.cell.numenv for target in found.targets] == [2]
+    assert found.targets[0].cell.settings["sockets"] == "0/1"
+    assert found.notes == [f"{plugin} has 2 nodes here: no cell of it with numenv 1."]
+
+
+def test_a_setting_that_is_given_by_its_role_and_by_its_name_is_refused() -> None:
+    for backends_named in (["envpool-async"], ["envpool-async", "for-loop"], None):
+        with pytest.raises(UsageError, match="by --set and by --overcommit"):
+            named(
+                family="atari", backends=backends_named, numenv=[2],
+                in_flight="2", settings={"overcommit": "3"},
+            )  # fmt: skip
+    with pytest.raises(UsageError, match="by --set and by --numa-node"):
+        named(
+            family="atari", backends=["envpool-numa"], numenv=[2],
+            nodes="0", settings={"nodes": "0"},
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("backends_named", [["for-loop"], ["for-loop", "subprocess"]])
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [({"in_flight": "2"}, "overcommit"), ({"nodes": "0"}, "nodes")],
+    ids=["--overcommit", "--numa-node"],
+)
+def test_an_option_that_none_of_the_named_backends_takes_is_refused(
+    backends_named: list[str], given: dict[str, str], says: str
+) -> None:
+    with pytest.raises(UsageError, match=says):
+        named(family="atari", backends=backends_named, numenv=[2], **given)
+
+
+# ---------------------------------------------------------------- cells, jobs and seeds
+
+
+def cell(backend: str = "for-loop", numenv: int = 2, **given: str) -> Cell:
+    return make_cell("laptop", "atari", "Pong-v5", backends.get(backend), numenv, given)
+
+
+def test_a_target_carries_its_backend_as_a_value() -> None:
+    request = CellRequest(family="atari", backends=["for-loop", "envpool-sync"], numenv=[1])
+    for target in choose(request, PROFILE).targets:
+        assert target.backend is backends.get(target.cell.backend)
+        assert target.cell.workload == "step"
+
+
+def test_a_job_orders_exactly_what_its_trial_says() -> None:
+    wanted = cell("envpool-async", 8, overcommit="2.5")
+    protocol = Protocol(measured_s=3.0, calls=7)
+    trial = Trial(cell=wanted, seed=5, protocol=protocol, cpus=[1])
+    job = make_job(trial, "module:Adapter", "run-1")
+    assert (job.run_id, job.mode, job.adapter) == ("run-1", "measure", "module:Adapter")
+    assert (job.family, job.task) == ("atari", "Pong-v5")
+    assert (job.numenv, job.env_instances, job.frame_skip, job.seed) == (8, 20, 4, 5)
+    assert (job.settings, job.protocol, job.cpus) == (wanted.settings, protocol, [1])
+    assert job.settings["overcommit"] == 2.5
+    assert job.together == 0
+
+
+def test_only_a_verifying_job_has_environments_act_together() -> None:
+    amount = Verify(lock_steps=10, audit_calls=20, together=5)
+    verifying = make_job(Trial(cell=cell(), mode="verify", verify=amount), "a:B", "r")
+    assert (verifying.verify, verifying.together) == (amount, 5)
+    assert make_job(Trial(cell=cell(), verify=amount), "a:B", "r").together == 0
+
+
+def test_a_cells_key_shows_what_differs_from_the_default_only() -> None:
+    assert cell("envpool-async", 8).key == "atari/Pong-v5/envpool-async/8"
+    varied = cell("envpool-async", 8, overcommit="2", threads="0")
+    assert varied.key == "atari/Pong-v5/envpool-async/8,overcommit=2.0"
+
+
+def test_a_task_of_ones_own_has_the_frames_that_were_given() -> None:
+    loop = backends.get("for-loop")
+    own = make_cell("laptop", "gym", "mine:My-v0", loop, 1, {}, 2.0)
+    assert (own.frame_skip, type(own.frame_skip)) == (2, int)
+    assert make_cell("laptop", "gym", "mine:My-v0", loop, 1, {}).frame_skip == 1
+    assert make_cell("laptop", "mujoco", "Ant-v3", loop, 1, {}).frame_skip == 5
+
+
+@given(
+    a=st.tuples(st.integers(0, 2_147_482), st.integers(0, 999)),
+    b=st.tuples(st.integers(0, 2_147_482), st.integers(0, 999)),
+)
+def test_no_two_rounds_of_any_seeds_share_one(a: tuple[int, int], b: tuple[int, int]) -> None:
+    assert (seed_of_round(*a) == seed_of_round(*b)) == (a == b)
+    assert 0 <= seed_of_round(*a) < 2**31  # what the libraries keep a seed in

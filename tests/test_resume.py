@@ -1,0 +1,350 @@
+"""What an earlier call has left unfinished: resumed, passed over, or refused with what changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click.testing
+import msgspec
+import pytest
+from place import ROOT
+from virtual_executor import (
+    BROKEN,
+    SPEED,
+    VirtualExecutor,
+    blocks,
+    fake,
+    files,
+    invoke,
+    plans,
+)
+
+from envbench import backends
+from envbench.backends import Backend
+from envbench.errors import Interrupted
+from envbench.experiments.preflight import TRIES
+from envbench.model import Block
+from envbench.results import store
+
+WORDS = ("--env", "gym", "--task", "My-v0", "--machine", "laptop")
+RUN = ("run", *WORDS, "--numenv", "2", "--repeats", "3")
+VERIFY = ("verify", "--env", "mujoco", "--machine", "laptop")
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> VirtualExecutor:
+    known = {name: fake(name) for name in SPEED}
+    known |= {name: in_mujoco(backends.get(name)) for name in ("for-loop", "subprocess", "brax")}
+    monkeypatch.setattr(backends, "_load", lambda: (known, []))
+    monkeypatch.setenv("ENVBENCH_LOCK_FILE", str(tmp_path / "lock"))
+    monkeypatch.chdir(tmp_path)
+    return VirtualExecutor()
+
+
+def in_mujoco(backend: Backend) -> Backend:
+    """It is found here whatever is installed: no worker of it starts."""
+    return msgspec.structs.replace(
+        backend, families=["mujoco"], library="envbench", requirements=[], gpu_requirements=[]
+    )
+
+
+def again(stopped: VirtualExecutor) -> VirtualExecutor:
+    """The executor of a later call."""
+    later = VirtualExecutor()
+    later.packages = stopped.packages
+    return later
+
+
+def stop_at(number: int) -> VirtualExecutor:
+    executor = VirtualExecutor()
+    executor.trouble[number] = Interrupted(130)
+    return executor
+
+
+def key(block: Block) -> tuple[Any, ...]:
+    return (block.stage, block.round, tuple(each.cell.key for each in block.trials))
+
+
+def measured() -> list[tuple[Any, ...]]:
+    """What was measured to its end, of every plan on disk."""
+    return [
+        (block.plan_id, block.stage, block.round, block.trials[-1].cell.key)
+        for block in blocks()
+        if not block.interrupted
+    ]
+
+
+# ---------------------------------------------------------------- every stopping point
+
+
+@pytest.mark.parametrize("stop", range(1, 7))
+def test_a_run_that_was_stopped_anywhere_resumes_and_measures_nothing_twice(
+    machine: VirtualExecutor, stop: int
+) -> None:
+    first, second = stop_at(stop), VirtualExecutor()
+    assert invoke(first, *RUN).exit_code == 130
+    assert "Resuming" in invoke(second, *RUN).stderr
+    whole = VirtualExecutor()
+    invoke(whole, *RUN, "--results", "whole")
+    assert first.blocks[:-1] + second.blocks == whole.blocks
+    assert len(set(measured())) == len(measured()) == 6
+    assert len(files()) == 1
+
+
+@pytest.mark.parametrize("stop", range(1, 4))
+def test_a_verification_that_was_stopped_anywhere_resumes_and_verifies_nothing_twice(
+    machine: VirtualExecutor, stop: int
+) -> None:
+    first, second = stop_at(stop), VirtualExecutor()
+    stopped = invoke(first, *VERIFY)
+    assert stopped.exit_code == 130
+    assert "the same command resumes" in stopped.stderr
+    done = invoke(second, *VERIFY, "--json")
+    assert "Resuming" in done.stderr
+    rows = [row["backend"] for row in json.loads(done.stdout)["verifications"]]
+    assert rows == ["for-loop", "subprocess", "brax"]
+    assert [key(block) for block in second.blocks] == [
+        key(block) for block in (*first.blocks[-1:], *second.blocks[1:])
+    ]
+    assert len(first.blocks[:-1] + second.blocks) == 3
+    assert len(set(measured())) == len(measured()) == 3
+    assert len(files()) == 1
+
+
+def test_a_complete_verification_is_made_afresh(machine: VirtualExecutor) -> None:
+    for _ in range(2):
+        invoke(machine, *VERIFY)
+    assert len(machine.blocks) == 6
+    assert len(plans()) == 2
+
+
+def test_another_amount_of_verification_begins_a_new_plan(machine: VirtualExecutor) -> None:
+    invoke(stop_at(2), *VERIFY)
+    done = invoke(VirtualExecutor(), *VERIFY, "--total-step", "50")
+    assert "cannot resume; changed: the design" in done.stderr
+    assert len(plans()) == 2
+
+
+def test_an_interrupted_block_is_measured_again_and_its_record_stays(
+    machine: VirtualExecutor,
+) -> None:
+    first, second = stop_at(2), VirtualExecutor()
+    invoke(first, *RUN)
+    invoke(second, *RUN)
+    assert second.blocks[0] == first.blocks[1]
+    assert [block.interrupted for block in blocks()] == [False, True, *[False] * 5]
+
+
+# ---------------------------------------------------------------- a probe that dies
+
+
+@pytest.mark.parametrize("times", range(1, TRIES))
+def test_a_probe_that_dies_of_a_signal_is_asked_again(machine: VirtualExecutor, times: int) -> None:
+    invoke(stop_at(3), *RUN)
+    machine.dead_probes = {"fake-fast": times}
+    done = invoke(machine, *RUN)
+    assert done.exit_code == 0
+    assert "Resuming" in done.stderr
+    assert machine.probes == {"fake-fast": times + 1, "fake-slow": 1}
+    assert len(plans()) == 1
+    assert len(measured()) == 6
+
+
+def test_a_probe_that_always_dies_makes_a_backend_that_cannot_run_here(
+    machine: VirtualExecutor,
+) -> None:
+    machine.dead_probes = {"fake-fast": 99}
+    done = invoke(machine, *RUN)
+    assert machine.probes["fake-fast"] == TRIES == 3
+    assert (done.exit_code, BROKEN.message in done.stderr) == (0, True)  # one of all is left out
+    named = invoke(machine, *RUN, "--backend", "fake-fast,fake-slow")
+    assert named.exit_code == 3
+    assert "failed: signal" in named.stdout
+
+
+def test_a_newer_plan_of_failures_alone_is_passed_over_and_the_older_one_resumed(
+    machine: VirtualExecutor,
+) -> None:
+    words = (*RUN, "--backend", "fake-fast")
+    assert invoke(stop_at(3), *words).exit_code == 130
+    machine.dead_probes = {"fake-fast": 99}
+    broken = invoke(machine, *words)
+    assert broken.exit_code == 3
+    assert "which backends can run here" in broken.stderr
+    old, new = plans()
+    healthy = VirtualExecutor()
+    done = invoke(healthy, *words)
+    assert done.exit_code == 0, done.stderr
+    assert "Resuming" in done.stderr
+    assert [plan.plan_id for plan in plans()] == [old.plan_id, new.plan_id]
+    assert len(healthy.blocks) == 1
+    own = [each for each in measured() if each[0] == old.plan_id]
+    assert len(own) == len(set(own)) == 3
+
+
+def test_a_complete_plan_with_a_figure_is_not_passed_over(machine: VirtualExecutor) -> None:
+    """It answered the question: an older one that was stopped is not worth its hours."""
+    words = (*RUN, "--backend", "fake-fast")
+    invoke(stop_at(2), *words)
+    assert invoke(VirtualExecutor(), *words, "--fresh").exit_code == 0
+    done = invoke(VirtualExecutor(), *words)
+    assert "Resuming" not in done.stderr
+    assert len(plans()) == 3
+
+
+# ---------------------------------------------------------------- what must not be resumed
+
+
+def test_an_abandoned_plan_is_not_resumed_and_its_blocks_stay(machine: VirtualExecutor) -> None:
+    invoke(stop_at(3), *RUN)
+    (plan,) = plans()
+    assert invoke(machine, "plans", "abandon", plan.plan_id).exit_code == 0
+    done = invoke(machine, *RUN)
+    assert done.exit_code == 0
+    assert "Resuming" not in done.stderr
+    assert len(machine.blocks) == 6
+    assert len([each for each in measured() if each[0] == plan.plan_id]) == 2
+
+
+def test_the_plan_of_another_machine_profile_is_not_resumed(machine: VirtualExecutor) -> None:
+    invoke(stop_at(3), *RUN)
+    done = invoke(machine, *[w if w != "laptop" else "dgx-a100" for w in RUN])
+    assert "Resuming" not in done.stderr
+    assert len(machine.blocks) == 6
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"trials": []},
+        {"trials": [{"trial_id": "t", "cell": None, "seed": 0}] * 2},
+    ],
+    ids=["no trial", "a pair"],
+)
+def test_a_strangers_block_of_another_shape_holds_no_one_up(
+    machine: VirtualExecutor, line: dict[str, Any]
+) -> None:
+    invoke(stop_at(2), *VERIFY)
+    (path,) = files()
+    (plan,) = plans()
+    cell = msgspec.to_builtins(plan.cells[0])
+    trials = [{**each, "cell": cell} for each in line["trials"]]
+    whole = {
+        "type": "block", "schema": 2, "block_id": "b", "plan_id": plan.plan_id,
+        "started_utc": "2026-01-02T03:04:05Z", "trials": trials,
+    }  # fmt: skip
+    with path.open("ab") as file:
+        file.write(msgspec.json.encode(whole) + b"\n")
+    assert invoke(VirtualExecutor(), *VERIFY).exit_code == 0
+    assert invoke(machine, "plans").exit_code == 0
+
+
+@pytest.mark.parametrize("experiment", ["run", "verify", "check", "baseline", "noise"])
+def test_a_plan_whose_design_is_of_another_experiment_is_a_skipped_line(
+    machine: VirtualExecutor, experiment: str
+) -> None:
+    invoke(stop_at(2), *RUN)
+    invoke(stop_at(2), *VERIFY)
+    for path in files():
+        plan = next(r for _, r in store.read(path).records if getattr(r, "plan_id", ""))
+        wrong = msgspec.structs.replace(plan, experiment=experiment)
+        path.write_bytes(msgspec.json.encode(wrong) + b"\n")
+    for words in (RUN, VERIFY, ("plans",)):
+        done = invoke(VirtualExecutor(), *words)
+        assert done.exit_code == 0
+        assert "Traceback" not in done.stderr
+
+
+# ---------------------------------------------------------------- edited adapters
+
+CALL = """
+import sys
+from test_resume import called
+sys.exit(called(int(sys.argv[1]), sys.argv[2:]))
+"""
+
+
+def called(stop: int, words: list[str]) -> int:
+    """One call in a process of its own, stopped at that block. Its backends need no library."""
+    known = {name: in_mujoco(backends.get(name)) for name in ("for-loop", "brax")}
+    backends._load = lambda: (known, [])  # type: ignore[assignment]
+    done: click.testing.Result = invoke(stop_at(stop), *words)
+    sys.stderr.write(done.stderr)
+    return done.exit_code
+
+
+class Tree:
+    """A copy of envbench, whose files can be edited."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for name in ("envbench", "machines"):
+            shutil.copytree(ROOT / name, folder / "tree" / name)
+        shutil.copy(ROOT / "pyproject.toml", folder / "tree")
+
+    def edit(self, file: str) -> None:
+        path = self.folder / "tree" / "envbench" / "worker_path" / "envbench_worker" / file
+        path.write_text(path.read_text() + "\n# another release\n")
+
+    def call(self, *words: str, stop: int = 99) -> subprocess.CompletedProcess[str]:
+        path = [str(self.folder / "tree"), str(Path(__file__).parent)]
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(path),
+            "ENVBENCH_LOCK_FILE": str(self.folder / "lock"),
+        }
+        return subprocess.run(
+            [sys.executable, "-c", CALL, str(stop), *words],
+            cwd=self.folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    return Tree(tmp_path)
+
+
+@pytest.mark.parametrize("command", ["run", "verify"])
+def test_an_edited_adapter_restarts_only_the_plans_that_contain_its_backend(
+    tree: Tree, command: str
+) -> None:
+    more = ("--numenv", "2", "--repeats", "2") if command == "run" else ("--total-step", "50")
+    # A verification of brax contains the reference, which is for-loop.
+    with_brax = ("brax", "for-loop,brax") if command == "run" else ("brax",)
+    words = {
+        name: (command, "--env", "mujoco", "--machine", "laptop", *more, "--backend", name)
+        for name in ("for-loop", *with_brax)
+    }
+    for each in words.values():
+        assert tree.call(*each, stop=1 if command == "verify" else 2).returncode == 130
+    tree.edit("adapters/brax_env.py")
+    alone = tree.call(*words["for-loop"])
+    assert alone.returncode == 0, alone.stderr
+    assert "Resuming" in alone.stderr
+    for name in with_brax:
+        done = tree.call(*words[name])
+        assert done.returncode == 0, done.stderr
+        assert "cannot resume; changed: envbench's worker code of brax/mujoco/step" in done.stderr
+        assert "for-loop/mujoco" not in done.stderr
+        assert "Beginning a new plan" in done.stderr
+
+
+def test_an_edited_shared_file_restarts_every_plan_and_one_of_verify_no_run(tree: Tree) -> None:
+    run = ("run", "--env", "mujoco", "--machine", "laptop", "--backend", "for-loop",
+           "--numenv", "2", "--repeats", "3")  # fmt: skip
+    assert tree.call(*run, stop=2).returncode == 130
+    tree.edit("witness.py")  # what only a verification loads
+    resumed = tree.call(*run, stop=1)
+    assert (resumed.returncode, "Resuming" in resumed.stderr) == (130, True)
+    tree.edit("measure.py")
+    anew = tree.call(*run)
+    assert "changed: envbench's worker code of for-loop/mujoco/step" in anew.stderr

@@ -1,0 +1,296 @@
+"""``run`` as an experiment: shares, seeds, identity, order, and what is left to do."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from virtual_executor import VirtualExecutor, invoke, plans
+
+from envbench import backends
+from envbench.experiments import resume
+from envbench.experiments.cells import make_cell, target_of
+from envbench.experiments.run import Measure, RunExperiment, calls_of_round, remaining, schedule
+from envbench.model import (
+    Block,
+    BlockRecord,
+    Cell,
+    Failure,
+    Plan,
+    TrialRecord,
+    run_design,
+)
+
+RUN = RunExperiment()
+
+
+def cell(backend: str = "for-loop", numenv: int = 2, task: str = "Pong-v5", **given: str) -> Cell:
+    return make_cell("laptop", "atari", task, backends.get(backend), numenv, given)
+
+
+def plan(cells: list[Cell] | None = None, seed: int = 0, **measure: Any) -> Plan:
+    cells = cells or [cell()]
+    return Plan(
+        plan_id="p1",
+        experiment="run",
+        spec="s",
+        cells=cells,
+        design=Measure(**measure).design([target_of(each) for each in cells]),
+        seed=seed,
+        fingerprint="f",
+        started_utc="2026-01-02T03-04-05Z",
+        command=["envbench", "run"],
+        envbench_version="0",
+    )
+
+
+def order_of(of: Plan) -> list[tuple[int, Cell]]:
+    return schedule(of.cells, run_design(of).repeats, of.seed)
+
+
+def record(
+    of: Plan, round_: int, which: Cell, reason: str | None = None, **given: Any
+) -> BlockRecord:
+    failure = Failure(reason=reason, message="…") if reason else None  # type: ignore[arg-type]
+    trial = TrialRecord(trial_id="t", cell=which, seed=0, failure=failure)
+    values = {
+        "block_id": f"b{round_} {which.key} {reason}",
+        "plan_id": of.plan_id,
+        "round": round_,
+        "started_utc": "2026-01-02T03:04:05Z",
+        "trials": [trial],
+    }
+    return BlockRecord(**{**values, **given})
+
+
+def every_block(of: Plan) -> list[Block]:
+    """All blocks of a plan, each given once those before it are done."""
+    done: list[BlockRecord] = []
+    made: list[Block] = []
+    while (block := RUN.next(of, done)) is not None:
+        made.append(block)
+        done.append(record(of, block.round, block.trials[0].cell))
+    return made
+
+
+# ---------------------------------------------------------------- shares of a cell
+
+
+@given(total=st.integers(1, 10**12), repeats=st.integers(1, 1000))
+def test_the_rounds_share_a_cells_steps_evenly_and_without_loss(total: int, repeats: int) -> None:
+    shares = [calls_of_round(total, repeats, round_) for round_ in range(repeats)]
+    assert sum(shares) == total
+    assert max(shares) - min(shares) <= 1
+
+
+@given(total=st.integers(1, 50), repeats=st.integers(1, 50))
+def test_no_run_is_without_a_step(total: int, repeats: int) -> None:
+    made = every_block(plan(total_steps=total, repeats=repeats))
+    calls = [block.trials[0].protocol.calls for block in made]
+    assert all(calls)
+    assert sum(c or 0 for c in calls) == total
+
+
+def test_a_duration_is_of_a_cell_over_all_its_runs() -> None:
+    design = run_design(plan())
+    assert design.protocol["for-loop"].measured_s * design.repeats["for-loop"] == 40
+    assert run_design(plan(duration_s=6, repeats=3)).protocol["for-loop"].measured_s == 2
+
+
+def test_a_quick_plan_is_one_run_of_a_second_of_warm_up_and_three_of_windows() -> None:
+    quick = run_design(plan(quick=True))
+    protocol = quick.protocol["for-loop"]
+    assert quick.repeats == {"for-loop": 1}
+    assert (protocol.warmup_min_s, protocol.warmup_max_s, protocol.measured_s) == (1, 1, 3)
+
+
+# ---------------------------------------------------------------- blocks and seeds
+
+
+def test_cells_of_a_round_share_its_seed_and_rounds_do_not() -> None:
+    made = plan([cell(), cell("envpool-async"), cell(numenv=4)], seed=3)
+    seeds = {round_: set[int]() for round_ in range(5)}
+    for block in every_block(made):
+        seeds[block.round].add(block.trials[0].seed)
+    assert all(len(of_round) == 1 for of_round in seeds.values())
+    found = sorted(seed for of_round in seeds.values() for seed in of_round)
+    # Environment i has the seed + i: thousands of environments of two rounds share none.
+    assert min(b - a for a, b in pairwise(found)) > 1_000_000
+
+
+def test_a_block_is_one_trial_of_its_cell_in_the_backends_own_runtime() -> None:
+    made = plan([cell("envpool-async", 8, overcommit="2.5")], repeats=2, seed=1)
+    for number, block in enumerate(every_block(made)):
+        (trial,) = block.trials
+        assert (block.round, block.stage, block.reference) == (number, 1, None)
+        assert (trial.cell, trial.arm, trial.mode) == (made.cells[0], "", "measure")
+        assert trial.protocol == run_design(made).protocol["envpool-async"]
+        assert block.programme.turns == []
+
+
+def test_blocks_come_in_the_order_of_the_schedule() -> None:
+    made = plan([cell(), cell("subprocess"), cell("envpool-async", 8)], repeats=4, seed=2)
+    assert [(block.round, block.trials[0].cell) for block in every_block(made)] == order_of(made)
+
+
+# ---------------------------------------------------------------- identity
+
+QUESTION = {
+    "--env": "atari",
+    "--backend": "for-loop",
+    "--numenv": "2",
+    "--machine": "laptop",
+    "--repeats": "2",
+    "--duration": "4",
+}
+
+
+def asked(other: dict[str, str]) -> list[str]:
+    """The words of ``run``. A flag has an empty value."""
+    options = {**QUESTION, **other}
+    if "--quick" in other:
+        del options["--repeats"]
+    if "--quick" in other or "--total-step" in other:
+        del options["--duration"]
+    return ["run", *(word for pair in options.items() for word in pair if word)]
+
+
+def spec_of(folder: Path, **other: str) -> str:
+    words = asked({f"--{name.replace('_', '-')}": value for name, value in other.items()})
+    invoke(VirtualExecutor(), *words, "--results", folder)
+    (made,) = plans(folder)
+    return made.spec
+
+
+@pytest.fixture
+def quiet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("ENVBENCH_LOCK_FILE", str(tmp_path / "lock"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_same_question_gives_the_same_spec_whenever_and_wherever_it_is_asked(
+    quiet: Path,
+) -> None:
+    first = spec_of(quiet / "one")
+    one_cpu = min(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+    if one_cpu is not None:
+        before = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {one_cpu})
+    try:
+        assert spec_of(quiet / "two") == first
+    finally:
+        if one_cpu is not None:
+            os.sched_setaffinity(0, before)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"duration": "5"},
+        {"repeats": "3"},
+        {"quick": ""},
+        {"seed": "1"},
+        {"numenv": "3"},
+        {"task": "Breakout-v5"},
+        {"set": "actions=constant"},
+        {"backend": "for-loop,subprocess"},
+        {"machine": "dgx-a100"},
+    ],
+    ids=lambda other: next(iter(other)),
+)
+def test_another_question_gives_another_spec(quiet: Path, other: dict[str, str]) -> None:
+    assert spec_of(quiet / "other", **other) != spec_of(quiet / "one")
+
+
+def test_steps_in_place_of_a_duration_are_another_question(quiet: Path) -> None:
+    specs = {spec_of(quiet / f"t{n}", total_step=str(n)) for n in (100, 101)}
+    assert len({spec_of(quiet / "one"), *specs}) == 3
+
+
+def test_a_spec_does_not_depend_on_the_process_that_computes_it(quiet: Path) -> None:
+    code = (
+        "import sys, test_run_experiment as t; from pathlib import Path;"
+        "print(t.spec_of(Path(sys.argv[1]), backend='envpool-async', numenv='8'))"
+    )
+    specs = set()
+    for seed in ("1", "2"):
+        environment = {
+            **os.environ,
+            "PYTHONHASHSEED": seed,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(quiet / seed)],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        specs.add(done.stdout)
+    assert specs == {spec_of(quiet / "here", backend="envpool-async", numenv="8") + "\n"}
+
+
+# ---------------------------------------------------------------- what remains
+
+WHOLE = plan([cell(), cell("subprocess"), cell("envpool-async", 8)], repeats=4)
+ORDER = order_of(WHOLE)
+
+
+def left(of: Plan, done: Sequence[BlockRecord]) -> list[tuple[int, Cell]]:
+    found = list(remaining(of, done))
+    assert RUN.left(of, done) == len(found)
+    return found
+
+
+def read_back(folder: Path, of: Plan, blocks: Sequence[BlockRecord]) -> list[BlockRecord]:
+    """The blocks that count, once they were written to a file and read from it."""
+    path = folder / "plan.jsonl"
+    path.write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in (of, *blocks)))
+    found = resume.read(path)
+    assert found is not None
+    assert found.warnings == []
+    return found.done
+
+
+@given(done=st.sets(st.integers(0, len(ORDER) - 1)), stopped=st.sets(st.integers(0, 11)))
+def test_what_remains_is_what_has_no_finished_run(
+    tmp_path_factory: pytest.TempPathFactory, done: set[int], stopped: set[int]
+) -> None:
+    blocks = [record(WHOLE, *ORDER[i]) for i in done]
+    blocks += [record(WHOLE, *ORDER[i], "interrupted") for i in stopped]
+    counted = read_back(tmp_path_factory.getbasetemp(), WHOLE, blocks)
+    assert left(WHOLE, counted) == [ORDER[i] for i in range(len(ORDER)) if i not in done]
+
+
+@given(failed=st.sets(st.integers(0, len(ORDER) - 1), max_size=2))
+def test_a_failed_run_ends_its_cell_and_no_other(failed: set[int]) -> None:
+    blocks = [record(WHOLE, *ORDER[i], "signal") for i in failed]
+    over = [ORDER[i][1] for i in failed]
+    assert left(WHOLE, blocks) == [each for each in ORDER if each[1] not in over]
+
+
+def test_runs_of_another_plan_count_for_nothing(tmp_path: Path) -> None:
+    others = [record(WHOLE, round_, each, plan_id="p0") for round_, each in ORDER]
+    assert len(left(WHOLE, read_back(tmp_path, WHOLE, others))) == len(ORDER)
+
+
+def test_cells_that_differ_in_a_setting_only_are_not_taken_for_one_another() -> None:
+    made = plan([cell("envpool-async", 8), cell("envpool-async", 8, threads="1")], repeats=1)
+    ((_, which),) = left(made, [record(made, 0, made.cells[0])])
+    assert which == made.cells[1]
+
+
+def test_a_block_that_was_read_back_from_a_file_is_recognised(tmp_path: Path) -> None:
+    blocks = read_back(tmp_path, WHOLE, [record(WHOLE, *each) for each in ORDER[:3]])
+    assert left(WHOLE, blocks) == ORDER[3:]
+    assert not any(each.interrupted for each in blocks)

@@ -1,0 +1,31 @@
+"""The order in which ``run`` measures its cells."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from made_records import make_cell
+
+from envbench.experiments.run import schedule
+
+
+def test_each_round_has_every_cell_once_in_an_order_of_its_own():
+    cells = [make_cell(numenv=n) for n in range(1, 9)]
+    plan = schedule(cells, {"for-loop": 5}, seed=1)
+    rounds = [[cell.numenv for number, cell in plan if number == i] for i in range(5)]
+    assert all(sorted(order) == list(range(1, 9)) for order in rounds)
+    assert len({tuple(order) for order in rounds}) > 1
+    assert [number for number, _ in plan] == sorted(number for number, _ in plan)
+
+
+def test_a_schedule_depends_on_its_seed_and_nothing_else():
+    cells = [make_cell(numenv=n) for n in range(1, 9)]
+    assert schedule(cells, {"for-loop": 3}, 7) == schedule(cells, {"for-loop": 3}, 7)
+    assert schedule(cells, {"for-loop": 3}, 7) != schedule(cells, {"for-loop": 3}, 8)
+
+
+def test_backends_take_part_in_as_many_rounds_as_they_repeat():
+    cells = [make_cell("for-loop"), make_cell("brax", env="mujoco", task="Ant-v3")]
+    plan = schedule(cells, {"for-loop": 5, "brax": 2}, seed=0)
+    assert Counter(cell.backend for _, cell in plan) == {"for-loop": 5, "brax": 2}
+    assert schedule([], {}, seed=0) == []

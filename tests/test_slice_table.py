@@ -1,0 +1,188 @@
+"""The table of a block's slices: whose slice comes next, how long it is, and how many there are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from made_pairs import cycles, pairs_plan
+
+from envbench.experiments import pairs
+from envbench.model import Programme
+from envbench.process import alternate
+from envbench.process.alternate import _NotOrdered, _Table
+from envbench.process.events import WindowEnded
+from envbench.process.supervisor import Limits
+
+
+def table(programme: Programme, *ns_per_call: float) -> _Table:
+    """A table at which all are ready, in the reverse order of their places."""
+    made = _Table(programme, len(ns_per_call))
+    for side, ns in reversed([*enumerate(ns_per_call)]):
+        made.sit_down(side, ns)
+    return made
+
+
+def ended(ns: int = 1, calls: int = 1, resets: int = 0) -> WindowEnded:
+    return WindowEnded(phase="measure", ns=ns, calls=calls, steps=calls, resets=resets)
+
+
+def alternating(reset_slices: int = 0, **given: Any) -> Programme:
+    turns = [0, 1, 1, 0] * 50
+    values = {"slice_s": 0.01, "equal_calls": True, **given}
+    return Programme(turns=turns, reset_turns=turns[:reset_slices], **values)
+
+
+@pytest.mark.parametrize(
+    ("ns_per_call", "calls", "slices"),
+    [
+        (1e3, 10_000, 200),
+        (4e6, 2, 200),
+        (3.9e6, 3, 200),  # three calls are a little longer than a slice: that shortens nothing
+        (20e6, 1, 100),
+        (24e6, 1, 80),
+        (1e9, 1, 20),
+    ],
+)
+def test_calls_that_are_longer_than_a_slice_make_fewer(
+    ns_per_call: float, calls: int, slices: int
+) -> None:
+    made = table(alternating(), ns_per_call, 1.0)  # the first one decides for both
+    assert ([made.calls(0), made.calls(1)], len(made.steps)) == ([calls, calls], slices)
+
+
+@pytest.mark.parametrize(
+    ("ns_per_call", "slices"),
+    [
+        ([1e6] * 5, 100),  # all fit
+        ([10e6] * 5, 100),
+        ([20e6] * 5, 50),  # each is twice as long
+        ([10e6, 10e6, 10e6, 10e6, 60e6], 50),  # so they are on average
+        ([25e6] * 5, 50),  # 40 would be fewer than ten per worker
+        ([1e9] * 5, 50),
+    ],
+)
+def test_with_five_workers_the_mean_length_of_their_slices_decides(
+    ns_per_call: list[float], slices: int
+) -> None:
+    turns = cycles(20, 5)
+    made = table(Programme(turns=turns, slice_s=0.01), *ns_per_call)
+    assert [side for _, side in made.steps] == turns[:slices]
+    for side, ns in enumerate(ns_per_call):
+        assert made.calls(side) == max(1, round(10e6 / ns))
+        assert [whose for _, whose in made.steps].count(side) == slices / 5
+
+
+def test_a_pacemaker_that_dies_before_it_is_ready_leaves_the_pace_to_the_next() -> None:
+    for late in (False, True):
+        made = _Table(alternating(), 2)
+        if late:
+            made.sit_down(1, 2e6)
+        made.leave(0)
+        if not late:
+            made.sit_down(1, 2e6)
+        assert made.all_ready
+        assert made.calls(1) == 5
+        assert len(made.steps) == 200
+        assert made.await_turn(1) == b"step 5\n"
+
+
+def test_a_pacemaker_that_dies_later_does_not_change_the_slices_of_the_others() -> None:
+    made = table(alternating(), 1e6, 2e6)
+    made.done(0, ended(calls=10))
+    made.leave(0)
+    for _ in range(100):
+        assert made.await_turn(1) == b"step 10\n"
+        made.done(1, ended(calls=10))
+    assert made.await_turn(1) == b"\n"
+    assert made.made == [0] + [1] * 100
+
+
+def test_slices_of_workers_that_are_gone_are_skipped() -> None:
+    made = table(Programme(turns=[0, 1, 2] * 10, slice_s=0.01), 1e6, 1e6, 1e6)
+    made.done(0, ended(calls=10))
+    made.leave(1)
+    for _ in range(9):
+        made.done(2, ended(calls=10))
+        made.done(0, ended(calls=10))
+    made.leave(2)
+    assert made.made == [0, *[2, 0] * 9]
+    assert made.await_turn(0) == b"\n"  # only a slice of one that is gone was left
+
+
+def test_no_slice_begins_before_all_are_ready_or_gone() -> None:
+    made = _Table(alternating(), 3)
+    made.sit_down(0, 1e6)
+    made.sit_down(1, 1e6)
+    assert not made._may_go(0)
+    made.leave(2)
+    assert made._may_go(0)
+    assert not made._may_go(1)
+
+
+def test_resets_fill_slices_too_and_long_ones_make_fewer() -> None:
+    def resets(ns: int) -> tuple[int, int]:
+        made = table(alternating(40), 1e6, 1e6)
+        made.next = len(made.steps)
+        assert made.await_turn(0) == b"reset 1\n"
+        made.done(0, ended(ns=ns, resets=1))
+        assert made.await_turn(1) == f"reset {made.resets}\n".encode()
+        return made.resets, len(made.reset_slices)
+
+    assert [resets(ns) for ns in (10, 10**6, 2 * 10**7, 10**9)] == [
+        (10_000, 40), (10, 40), (1, 20), (1, 8)
+    ]  # fmt: skip
+
+
+def test_a_library_without_resets_is_asked_once() -> None:
+    made = table(alternating(40), 1e6, 1e6)
+    made.next = len(made.steps)
+    made.done(0, ended(resets=0))
+    assert made.await_turn(1) == b"\n"
+
+
+def test_a_lead_in_is_ordered_after_a_switch_only() -> None:
+    programme = Programme(turns=[0, 0, 1, 0], slice_s=0.01, lead_in_s=0.005)
+    made = table(programme, 1e6, 2e6)
+    assert made.await_turn(0) == b"lead 5\nstep 10\n"
+    made.done(0, ended(calls=10))
+    assert made.await_turn(0) == b"step 10\n"
+    made.done(0, ended(calls=10))
+    assert made.await_turn(1) == b"lead 3\nstep 5\n"
+    made.done(1, ended(calls=5))
+    assert made.await_turn(0) == b"lead 5\nstep 10\n"
+
+
+@pytest.mark.parametrize(("side", "calls"), [(1, 10), (0, 9), (0, 11)])
+def test_a_slice_that_was_not_ordered_is_refused(side: int, calls: int) -> None:
+    made = table(alternating(), 1e6, 1e6)
+    with pytest.raises(_NotOrdered):
+        made.done(side, ended(calls=calls))
+
+
+def test_a_slice_after_the_last_one_is_refused() -> None:
+    made = table(Programme(turns=[0, 1], slice_s=0.01), 1e6, 1e6)
+    made.done(0, ended(calls=10))
+    made.done(1, ended(calls=10))
+    with pytest.raises(_NotOrdered):
+        made.done(0, ended(calls=10))
+
+
+def test_a_table_that_is_given_up_orders_nothing_more() -> None:
+    made = _Table(alternating(), 2)
+    made.give_up()
+    assert made.await_turn(0) == b"\n"
+    assert made.await_turn(1) == b"\n"
+
+
+def test_while_starts_alternate_each_may_be_silent_for_as_many_times_as_long() -> None:
+    limits = alternate._limits(5)
+    assert limits.import_s == 5 * Limits().import_s
+    assert limits.measure_s == Limits().measure_s
+
+
+def test_the_programme_of_a_pair_fits_the_table() -> None:
+    plan = pairs_plan()
+    block = pairs.pair(plan, (("baseline", plan.cells[0]), ("candidate", plan.cells[0])), number=0)
+    made = table(block.programme, 1e6, 1e6)
+    assert [side for _, side in made.steps] == block.programme.turns

@@ -1,0 +1,187 @@
+"""How the workers of a block start: alternately or at once, and what of that is recorded."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+import pytest
+from place import wait_until
+
+from envbench.model import Times
+from envbench.process import stopping
+from envbench.process.starting import Start, start, stopped_ns
+from envbench.process.stopping import Tree
+
+
+def states(processes: list[psutil.Process]) -> set[str]:
+    return {each.status() for each in processes}
+
+
+STOPPED = {psutil.STATUS_STOPPED}
+SPAWNS = "import subprocess, sys\nfor line in sys.stdin: subprocess.Popen(['sleep', '60'])"
+
+
+@pytest.mark.parametrize("listed", [True, False], ids=["proc", "no proc"])
+def test_a_tree_is_stopped_with_every_process_that_it_has_by_then(
+    listed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not listed:
+        monkeypatch.setattr(stopping, "_of_thread", lambda *_: Path("/nowhere").read_bytes())
+    with subprocess.Popen([sys.executable, "-c", SPAWNS], stdin=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        worker = Tree(process.pid)
+        tree = psutil.Process(process.pid)
+        try:
+            for count in (1, 2):
+                process.stdin.write(b"\n")
+                process.stdin.flush()
+                wait_until(lambda count=count: len(tree.children()) == count, "one more child")
+                family = [tree, *tree.children()]
+                wait_until(lambda: all(each.name() == "sleep" for each in tree.children()), "exec")
+                worker.stop()
+                wait_until(lambda family=family: states(family) == STOPPED, "all are stopped")
+                worker.resume()
+                wait_until(lambda family=family: not STOPPED & states(family), "all run again")
+        finally:
+            for each in [*tree.children(), tree]:
+                each.kill()
+
+
+def test_a_tree_that_has_ended_is_stopped_and_resumed_without_an_error() -> None:
+    with subprocess.Popen(["true"]) as process:
+        pass
+    worker = Tree(process.pid)
+    worker.stop()
+    worker.resume()
+
+
+@pytest.fixture
+def spinning() -> Iterator[list[psutil.Process]]:
+    """Three processes that are always busy."""
+    made = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(3)]
+    yield [psutil.Process(each.pid) for each in made]
+    for each in made:
+        each.kill()
+        each.wait()
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_workers_start_alternately_and_wait_for_each_other(
+    spinning: list[psutil.Process], count: int
+) -> None:
+    del spinning[count:]
+    changed = threading.Condition()
+    starts = [Start(changed) for _ in spinning]
+
+    def reaches_its_warm_up(index: int) -> None:
+        starts[index].began(spinning[index].pid)
+        time.sleep(0.4 + 0.4 * index)
+        starts[index].arrived()
+
+    with ThreadPoolExecutor(count) as pool:
+        threads = [pool.submit(reaches_its_warm_up, index) for index in range(count)]
+        began = time.perf_counter_ns()
+        start(starts)
+        try:
+            wait_until(lambda: states(spinning) == STOPPED, "all wait")
+            ran = [sum(each.cpu_times()[:2]) for each in spinning]
+            starts[0].warm_up()
+            wait_until(lambda: spinning[0].status() != psutil.STATUS_STOPPED, "it warms up")
+            assert states(spinning[1:]) == STOPPED
+        finally:
+            for each in starts:
+                each.warm_up()
+        for thread in threads:
+            thread.result(timeout=10)
+        wait_until(lambda: not STOPPED & states(spinning), "all run again")
+    times = make_times(import_ns=400_000_000)
+    found = [stopped_ns(each.stops, {"import_ns": began}, times)["import_ns"] for each in starts]
+    share = 1 - 1 / count  # of the first one's start, in which all of them alternate
+    assert all((share - 0.25) * 0.4e9 < each < (share + 0.25) * 0.4e9 for each in found)
+    after = stopped_ns(starts[-1].stops, {"import_ns": began + (count - 1) * 400_000_000}, times)[
+        "import_ns"
+    ]
+    assert after < 0.4e9  # the last part it was alone, until it waited
+    assert ran[1] > ran[0]
+
+
+def test_workers_that_start_at_once_are_not_stopped_before_their_warm_up(
+    spinning: list[psutil.Process],
+) -> None:
+    changed = threading.Condition()
+    starts = [Start(changed, at_once=True) for _ in spinning]
+    seen: set[str] = set()
+
+    def reaches_its_warm_up(index: int) -> None:
+        starts[index].began(spinning[index].pid)
+        for _ in range(10):
+            time.sleep(0.02)
+            seen.add(spinning[index].status())
+        starts[index].arrived()
+
+    with ThreadPoolExecutor(3) as pool:
+        threads = [pool.submit(reaches_its_warm_up, index) for index in range(3)]
+        start(starts)
+        wait_until(lambda: states(spinning) == STOPPED, "all wait")
+        for each in starts:
+            each.warm_up()
+        for thread in threads:
+            thread.result(timeout=10)
+    assert psutil.STATUS_STOPPED not in seen
+    assert [len(each.stops) for each in starts] == [1, 1, 1]
+
+
+def make_times(**times: int) -> Times:
+    nothing = dict.fromkeys(Times.__struct_fields__, 1)
+    return Times(**{**nothing, **times})
+
+
+def test_only_what_overlaps_a_time_is_taken_from_it() -> None:
+    stops = [(0, 10), (20, 30), (95, 120), (300, 400)]
+    times = make_times(import_ns=100, build_ns=50, first_step_ns=10)
+    began = {"import_ns": 5, "build_ns": 110, "first_step_ns": 200}
+    assert stopped_ns(stops, began, times) == {"import_ns": 25, "build_ns": 10, "first_step_ns": 0}
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_no_one_waits_for_a_worker_that_fails_to_start(
+    spinning: list[psutil.Process], at_once: bool
+) -> None:
+    changed = threading.Condition()
+    starts = [Start(changed, at_once=at_once) for _ in range(3)]
+
+    def starts_alone() -> None:
+        starts[1].began(spinning[1].pid)
+        time.sleep(0.3)
+        starts[1].arrived()
+
+    with ThreadPoolExecutor(1) as pool:
+        thread = pool.submit(starts_alone)
+        starts[0].ended()
+        starts[2].ended()
+        start(starts)
+        starts[1].warm_up()
+        thread.result(timeout=10)
+    assert sum(until - since for since, until in starts[1].stops) < 0.2e9
+    wait_until(lambda: states(spinning[1:2]) != STOPPED, "it runs again")
+
+
+def test_a_start_that_is_given_up_runs_on() -> None:
+    """What ``alternate`` does to all of them when a person interrupts it."""
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
+        try:
+            given_up = Start(threading.Condition())
+            given_up.began(process.pid)
+            known = psutil.Process(process.pid)
+            wait_until(lambda: known.status() == psutil.STATUS_STOPPED, "it is stopped")
+            given_up.warm_up()
+            wait_until(lambda: known.status() != psutil.STATUS_STOPPED, "it runs again")
+        finally:
+            process.kill()

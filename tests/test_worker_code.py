@@ -1,0 +1,190 @@
+"""The hash of a backend's code: it changes with every file that its worker loads, and no other."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from envbench.builtin import BUILT_IN
+from envbench.process.worker_code import MODES, WORKER_PATH, code_files, code_hash
+
+ADAPTERS = {backend.name: backend.adapter for backend in BUILT_IN}
+ADAPTERS["reference"] = "envbench_worker.adapters.reference:Reference"
+EVERY = set(ADAPTERS)
+PLUGIN = "envbench_example.serial:Serial"
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A copy of the worker that may be edited."""
+    return Path(shutil.copytree(WORKER_PATH, tmp_path / "worker_path"))
+
+
+def hashes(tree: Path, mode: str = "measure") -> dict[str, str]:
+    return {name: code_hash(adapter, mode, tree) for name, adapter in ADAPTERS.items()}
+
+
+def edit(tree: Path, name: str, text: str = "\nEDITED = True\n") -> None:
+    with (tree / "envbench_worker" / name).open("a") as file:
+        file.write(text)
+
+
+def changed_by(tree: Path, name: str, mode: str = "measure") -> set[str]:
+    """The backends whose hash an edit of this file changes."""
+    before = hashes(tree, mode)
+    edit(tree, name)
+    after = hashes(tree, mode)
+    return {backend for backend in before if before[backend] != after[backend]}
+
+
+def names(adapter: str, mode: str = "measure") -> set[str]:
+    root = WORKER_PATH / "envbench_worker"
+    return {path.relative_to(root).as_posix() for path in code_files(adapter, mode)}
+
+
+# ---------------------------------------------------------------- what an edit changes
+
+GYMNASIUM_TASKS = {"for-loop", "subprocess", "sample-factory", "ceiling", "ale-vector"}
+ENVPOOL = {"envpool-sync", "envpool-async", "envpool-numa"}
+
+
+@pytest.mark.parametrize(
+    ("name", "backends"),
+    [
+        ("adapters/brax_env.py", {"brax"}),
+        ("adapters/jax_batch.py", {"brax", "mjx"}),
+        ("adapters/gymnasium_tasks.py", GYMNASIUM_TASKS),
+        ("adapters/gymnasium_audit.py", GYMNASIUM_TASKS),
+        ("adapters/gymnasium_vector.py", {"for-loop", "subprocess"}),
+        ("adapters/member.py", {"envpool-numa", "ceiling"}),
+        ("adapters/ceiling_ale.py", {"ceiling"}),  # named by a string alone
+        ("autoreset.py", {"for-loop", "subprocess", "ale-vector", *ENVPOOL}),
+        ("adapters/numa_nodes.py", {"envpool-numa", "ceiling", "mujoco-rollout"}),
+        ("adapters/reference.py", {"reference"}),
+        ("adapters/__init__.py", EVERY),
+        ("sensors.py", EVERY),
+        ("contract.py", EVERY),
+        ("__main__.py", EVERY),
+        ("measure.py", EVERY),
+        ("witness.py", set()),
+    ],
+)
+def test_an_edit_changes_the_hash_of_the_backends_that_load_the_file(
+    tree: Path, name: str, backends: set[str]
+) -> None:
+    assert changed_by(tree, name) == backends
+
+
+@pytest.mark.parametrize(
+    ("name", "modes"),
+    [
+        ("witness.py", {"verify"}),
+        ("measure.py", {"measure"}),
+        ("sensors.py", MODES),
+        ("adapters/for_loop.py", MODES),
+    ],
+)
+def test_a_file_of_one_mode_belongs_to_that_modes_hash(
+    tree: Path, name: str, modes: set[str]
+) -> None:
+    before = {mode: hashes(tree, mode) for mode in MODES}
+    edit(tree, name)
+    after = {mode: hashes(tree, mode) for mode in MODES}
+    assert {m for m in MODES if before[m]["for-loop"] != after[m]["for-loop"]} == modes
+
+
+def test_an_edit_that_imports_another_file_adds_it(tree: Path) -> None:
+    edit(tree, "adapters/for_loop.py", "\ndef late():\n    from . import brax_env\n")
+    assert changed_by(tree, "adapters/brax_env.py") == {"brax", "for-loop"}
+
+
+def test_a_script_in_a_string_adds_what_it_imports(tree: Path) -> None:
+    script = '\nSCRIPT = """\nfrom envbench_worker.adapters import brax_env\nbrax_env.go()\n"""\n'
+    edit(tree, "adapters/for_loop.py", script)
+    assert changed_by(tree, "adapters/brax_env.py") == {"brax", "for-loop"}
+
+
+def test_the_hash_is_the_same_wherever_the_tree_lies(tree: Path) -> None:
+    assert hashes(tree) == hashes(WORKER_PATH)
+
+
+# ---------------------------------------------------------------- what is covered
+
+
+@pytest.mark.parametrize("mode", sorted(MODES))
+@pytest.mark.parametrize("backend", sorted(EVERY))
+def test_every_adapter_is_covered_with_what_all_workers_share(backend: str, mode: str) -> None:
+    module = ADAPTERS[backend].partition(":")[0]
+    own = "/".join(module.split(".")[1:]) + ".py"
+    assert {own, "__main__.py", "contract.py", "sensors.py"} <= names(ADAPTERS[backend], mode)
+
+
+def test_different_backends_have_different_hashes() -> None:
+    assert len(set(hashes(WORKER_PATH).values())) == len(ADAPTERS)
+
+
+def test_of_a_plugin_the_files_that_all_adapters_share_are_covered() -> None:
+    found = names(PLUGIN)
+    assert found >= {
+        "__main__.py",
+        "contract.py",
+        "actions.py",
+        "autoreset.py",
+        "measure.py",
+        "sensors.py",
+    }
+    assert not [name for name in found if name.startswith("adapters/")]
+
+
+def test_every_module_that_a_worker_has_loaded_is_covered() -> None:
+    """By a real worker process: nothing was loaded that the hash does not know."""
+    import json
+    import subprocess
+    import sys
+
+    code = (
+        "import json, sys; sys.path.insert(0, sys.argv[1])\n"
+        "import runpy; runpy.run_path(sys.argv[1] + '/envbench_worker/__main__.py')\n"
+        "import envbench_worker.measure, importlib; importlib.import_module(sys.argv[2])\n"
+        "own = [m for name, m in sys.modules.items() if name.startswith('envbench_worker')]\n"
+        "print(json.dumps([m.__file__ for m in own]))"
+    )
+    for backend in ("for-loop", "envpool-numa", "ceiling", "ale-vector", "mujoco-rollout"):
+        module = ADAPTERS[backend].partition(":")[0]
+        words = [sys.executable, "-I", "-c", code, str(WORKER_PATH), module]
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+        loaded = {Path(file) for file in json.loads(done.stdout.splitlines()[-1])}
+        assert loaded <= set(code_files(ADAPTERS[backend], "measure")), backend
+
+
+# ---------------------------------------------------------------- odd trees
+
+
+def test_a_source_that_is_no_python_still_counts(tree: Path) -> None:
+    before = hashes(tree)
+    edit(tree, "adapters/brax_env.py", "\ndef broken(:\n")
+    after = hashes(tree)
+    assert {name for name in before if before[name] != after[name]} == {"brax"}
+
+
+def test_an_adapter_that_the_tree_does_not_have_is_no_error(tree: Path) -> None:
+    (tree / "envbench_worker" / "adapters" / "brax_env.py").unlink()
+    assert len(code_hash(ADAPTERS["brax"], "measure", tree)) == 12
+
+
+def test_an_unknown_mode_is_refused() -> None:
+    with pytest.raises(ValueError, match="'train' is not a mode"):
+        code_hash(ADAPTERS["for-loop"], "train")
+
+
+def test_a_second_hash_is_a_matter_of_milliseconds() -> None:
+    hashes(WORKER_PATH)
+    took = []
+    for _ in range(5):
+        start = time.perf_counter()
+        code_hash(ADAPTERS["ceiling"], "measure")
+        took.append(time.perf_counter() - start)
+    assert min(took) < 0.02

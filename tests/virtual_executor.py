@@ -1,0 +1,210 @@
+"""An executor with a virtual clock: the pipeline from command line to disk without a process.
+
+It takes the place of this machine (``envbench.experiments.executor``) and is given to the command
+line as click's ``obj``. What its trials measure is computed from a clock of its own, so that
+rounds, resume, failures and figures are exact.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click.testing
+import msgspec
+
+from envbench.backends import Backend
+from envbench.cli import envbench
+from envbench.experiments.campaign import Arms, Executed, new_id
+from envbench.experiments.preflight import Arm, Cannot
+from envbench.model import (
+    Agreement,
+    Audit,
+    Block,
+    BlockRecord,
+    Failure,
+    Plan,
+    Run,
+    RuntimeFact,
+    Times,
+    Trial,
+    TrialRecord,
+    Windows,
+    arm_key,
+    digest,
+)
+from envbench.process.events import OnEvent
+from envbench.results import store
+from envbench.results.archive import joined
+
+SPEED = {"fake-slow": 1000, "fake-fast": 4000}  # transitions per second of the virtual clock
+BROKEN = Failure(reason="signal", message="the worker died of SIGSEGV", signal="SIGSEGV")
+
+
+def fake(name: str, **given: Any) -> Backend:
+    """A backend that no worker is needed for. Its adapter is a plugin's, so that its code is what
+    every plugin may build on."""
+    values = {"families": ["gym"], "adapter": f"{name}:Fake", "library": "envbench", **given}
+    return Backend(name=name, label=name.title(), **values)
+
+
+class VirtualExecutor:
+    """``trouble[n]`` is what the n-th block comes to instead; ``dead_probes`` is how often the
+    first probe of each backend dies of a signal."""
+
+    def __init__(self) -> None:
+        self.now = 0.0  # seconds of the virtual clock
+        self.blocks: list[Block] = []
+        self.probes: Counter[str] = Counter()
+        self.trouble: dict[int, BaseException | Failure] = {}
+        self.speed: Callable[[str], float] = lambda name: SPEED.get(name, 1000)
+        self.before_block: Callable[[], None] = lambda: None
+        self.packages = {"fake": "1.0"}
+        self.dead_probes: dict[str, int] = {}
+
+    @property
+    def trials(self) -> list[Trial]:
+        """The last trial of each block: the one that it is about."""
+        return [block.trials[-1] for block in self.blocks]
+
+    # ------------------------------------------------------------ what an executor does
+
+    def look(self, arm: Arm, block: Block) -> Arm | Cannot:
+        name = arm.backend.name
+        self.probes[name] += 1
+        if self.probes[name] <= self.dead_probes.get(name, 0):
+            return Cannot(name=arm.name, backend=arm.backend, failure=BROKEN)
+        return msgspec.structs.replace(arm, runtime=self._runtime())
+
+    def run(self, block: Block, arms: Arms, on_event: OnEvent) -> Executed:
+        self.before_block()
+        self.blocks.append(block)
+        trouble = self.trouble.get(len(self.blocks))
+        if isinstance(trouble, BaseException):
+            raise trouble
+        by_products: dict[str, bytes] = {}
+        records = []
+        for trial in block.trials:
+            arm = arms[arm_key(trial.arm, trial.cell)]
+            failure = arm.failure if isinstance(arm, Cannot) else trouble
+            record = self._blank(trial, failure)
+            if failure is None:
+                record = self._done(block, trial, record, by_products)
+            records.append(record)
+        shared = [self._runtime()] if any(each.runtime for each in records) else []
+        return Executed(trials=records, shared=[*shared], by_products=by_products)
+
+    # ------------------------------------------------------------ what a trial comes to
+
+    def _runtime(self) -> RuntimeFact:
+        facts = ("3.11.0", "CPython", self.packages)
+        return RuntimeFact(
+            hash=digest(facts), python=facts[0], implementation=facts[1], packages=facts[2]
+        )
+
+    def _blank(self, trial: Trial, failure: Failure | None) -> TrialRecord:
+        never_up = failure is not None and failure.reason == "setup"
+        return TrialRecord(
+            trial_id=new_id(datetime.now(UTC)),
+            cell=trial.cell,
+            arm=trial.arm,
+            seed=trial.seed,
+            runtime="" if never_up else self._runtime().hash,
+            failure=failure,
+        )
+
+    def _done(
+        self, block: Block, trial: Trial, record: TrialRecord, by_products: dict[str, bytes]
+    ) -> TrialRecord:
+        if trial.mode == "verify":
+            return self._verified(block, trial, record, by_products)
+        warmup, measured = self._windows(trial, 4), self._windows(trial, 8)
+        times = Times(
+            import_ns=1,
+            build_ns=2,
+            first_step_ns=3,
+            warmup_ns=sum(warmup.ns),
+            measured_ns=sum(measured.ns),
+        )
+        return msgspec.structs.replace(
+            record, times=times, warmup=warmup, measured=measured, steady=True
+        )
+
+    def _windows(self, trial: Trial, count: int) -> Windows:
+        width, start, numenv = trial.protocol.window_s, self.now, trial.cell.numenv
+        steps, starts = [], []
+        for _ in range(count):
+            starts.append(round((self.now - start) * 1e9))
+            steps.append(round(width * self.speed(trial.cell.backend)))
+            self.now += width
+        calls = [math.ceil(each / numenv) + 1 for each in steps]
+        resets = [c * numenv - s for c, s in zip(calls, steps, strict=True)]
+        ns = [round(width * 1e9)] * count
+        return Windows(start_ns=starts, ns=ns, calls=calls, steps=steps, resets=resets)
+
+    def _verified(
+        self, block: Block, trial: Trial, record: TrialRecord, by_products: dict[str, bytes]
+    ) -> TrialRecord:
+        """Equal work. The trace of a backend is its name, of every cell alike."""
+        trace = trial.cell.backend.encode()
+        name = f"{hashlib.sha256(trace).hexdigest()}.npz"
+        by_products[name] = trace
+        calls = trial.verify.audit_calls
+        steps = calls * trial.cell.numenv
+        followed = block.reference is not None and trial is not block.trials[block.reference]
+        exact = [0.0] * trial.verify.lock_steps
+        agreement = Agreement(
+            reference=block.trials[0].cell.backend,
+            distances=exact,
+            reward_distances=exact,
+            same_ends=True,
+        )
+        return msgspec.structs.replace(
+            record,
+            audit=Audit(
+                calls=calls, steps=steps, resets=0, frames=float(steps * trial.cell.frame_skip)
+            ),
+            agreement=agreement if followed else None,
+            responds=True,
+            by_products={"trace": name},
+        )
+
+
+# ---------------------------------------------------------------- calls, and what they left
+
+
+def invoke(executor: VirtualExecutor, *words: object) -> click.testing.Result:
+    """The command line with that executor; whatever it raises is the test's failure."""
+    runner = click.testing.CliRunner()
+    result = runner.invoke(envbench, [*map(str, words)], obj=executor)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+RESULTS = Path("results")
+
+
+def files(results: Path = RESULTS) -> list[Path]:
+    return store.files(results)
+
+
+def records(results: Path = RESULTS) -> list[Any]:
+    return [record for path in files(results) for _, record in store.read(path).records]
+
+
+def plans(results: Path = RESULTS) -> list[Plan]:
+    return [record for record in records(results) if isinstance(record, Plan)]
+
+
+def blocks(results: Path = RESULTS) -> list[BlockRecord]:
+    return [record for record in records(results) if isinstance(record, BlockRecord)]
+
+
+def runs() -> list[Run]:
+    every = [joined(store.read(path).records).records for path in files()]
+    return [record for found in every for record in found if isinstance(record, Run)]
