@@ -18,6 +18,7 @@ from made_pairs import CELLS, PACKAGES, Workers, carry_out, pairs_plan
 from made_records import make_cell, make_failure
 
 from envbench.backends import get
+from envbench.cli.progress import Lines
 from envbench.experiments import pairs, resume
 from envbench.experiments.campaign import STAMP, Experiment
 from envbench.experiments.check.experiment import CheckExperiment, remaining
@@ -109,6 +110,17 @@ def test_only_the_cells_with_an_alarm_are_tried_again() -> None:
     }
     assert len(workers.blocks) == 16 + 8
     assert verdicts(plan, done) == ["PASS", "REGRESSION"]
+
+
+def test_each_alarm_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    plan, workers, lines = pairs_plan(), Workers(slower=1.2), Lines()
+    carry_out(CHECK, plan, workers)
+    lines.began(plan, 0, len(workers.blocks), 1.0)
+    for block in workers.blocks:
+        lines.block_began(block)
+    told = [line for line in capsys.readouterr().err.splitlines() if "an alarm" in line]
+    assert len(told) == len(CELLS)
+    assert all(line.endswith("Trying again with fresh pairs.") for line in told)
 
 
 def test_an_alarm_that_only_the_first_stage_saw_does_not_count() -> None:

@@ -44,10 +44,7 @@ class LocalExecutor:
 
     def look(self, arm: Arm, block: Block) -> Arm | Cannot:
         (trial,) = block.trials
-        launch = _launch(trial, arm)
-        reply = execute(launch.job, python=launch.python, environment=launch.environment,
-                        worker=launch.worker)  # fmt: skip
-        return answer_of(arm, trial.cell, reply)
+        return answer_of(arm, trial.cell, _alone(_launch(trial, arm)))
 
     def run(self, block: Block, arms: Arms, on_event: OnEvent) -> Executed:
         chosen = [arms[arm_key(trial.arm, trial.cell)] for trial in block.trials]
@@ -92,7 +89,7 @@ def _replies(
     return dict(zip(sides, made.replies, strict=True)), [sides[turn] for turn in made.turns]
 
 
-def _alone(launch: Launch, on_event: OnEvent) -> Reply:
+def _alone(launch: Launch, on_event: OnEvent = lambda _: None) -> Reply:
     """In the caller's thread: nothing else has to be waited for."""
     return execute(
         launch.job,
