@@ -115,7 +115,7 @@ def test_only_the_cells_with_an_alarm_are_tried_again() -> None:
 def test_each_alarm_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
     plan, workers, lines = pairs_plan(), Workers(slower=1.2), Lines()
     carry_out(CHECK, plan, workers)
-    lines.began(plan, 0, len(workers.blocks), 1.0)
+    lines.began(CHECK, plan, 0, len(workers.blocks))
     for block in workers.blocks:
         lines.block_began(block)
     told = [line for line in capsys.readouterr().err.splitlines() if "an alarm" in line]

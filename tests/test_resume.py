@@ -29,9 +29,10 @@ from envbench import backends
 from envbench.backends import Backend
 from envbench.errors import Interrupted
 from envbench.experiments.preflight import TRIES
-from envbench.model import Block
+from envbench.model import Block, Failure
 from envbench.results import store
 
+KILLED = Failure(reason="signal", message="the worker died of SIGKILL", signal="SIGKILL")
 WORDS = ("--env", "gym", "--task", "My-v0", "--machine", "laptop")
 RUN = ("run", *WORDS, "--numenv", "2", "--repeats", "3")
 VERIFY = ("verify", "--env", "mujoco", "--machine", "laptop")
@@ -186,6 +187,55 @@ def test_a_newer_plan_of_failures_alone_is_passed_over_and_the_older_one_resumed
     assert len(healthy.blocks) == 1
     own = [each for each in measured() if each[0] == old.plan_id]
     assert len(own) == len(set(own)) == 3
+
+
+def test_a_newer_plan_without_any_block_is_passed_over_and_the_older_one_resumed(
+    machine: VirtualExecutor,
+) -> None:
+    invoke(stop_at(3), *RUN)
+    changed = stop_at(1)
+    changed.packages = {"fake": "2.0"}
+    assert "cannot resume; changed: the packages" in invoke(changed, *RUN).stderr
+    done = invoke(machine, *RUN)
+    assert "Resuming" in done.stderr
+    assert len(machine.blocks) == 4
+    assert len(plans()) == 2
+
+
+# ---------------------------------------------------------------- a worker that is killed
+
+
+@pytest.mark.parametrize("words", [RUN, VERIFY], ids=["run", "verify"])
+def test_a_block_whose_worker_is_killed_is_made_again(
+    machine: VirtualExecutor, words: tuple[str, ...]
+) -> None:
+    machine.trouble = {2: KILLED, 3: KILLED}
+    done = invoke(machine, *words)
+    assert done.exit_code == 0, done.stderr
+    assert done.stderr.count("the worker died of SIGKILL. Trying again.") == 2
+    assert machine.blocks[1] == machine.blocks[2] == machine.blocks[3]
+    whole = 6 if words is RUN else 3
+    assert [each.interrupted for each in blocks()] == [False, True, True, *[False] * (whole - 1)]
+    assert len(set(measured())) == len(measured()) == whole
+    assert "0 of" not in invoke(machine, "plans").stdout
+
+
+def test_what_is_killed_again_and_again_has_failed(machine: VirtualExecutor) -> None:
+    machine.trouble = dict.fromkeys(range(1, 100), KILLED)
+    done = invoke(machine, *RUN, "--backend", "fake-fast")
+    assert done.exit_code == 1
+    assert len(machine.blocks) == 3
+    assert [each.interrupted for each in blocks()] == [True, True, False]
+    assert "failed: signal" in done.stdout
+
+
+def test_a_crash_of_its_own_is_not_tried_again(machine: VirtualExecutor) -> None:
+    machine.trouble = {1: BROKEN}
+    assert invoke(machine, *RUN, "--backend", "fake-fast").exit_code == 1
+    assert len(machine.blocks) == 1
+
+
+# ---------------------------------------------------------------- how far an older plan reaches
 
 
 def test_a_complete_plan_with_a_figure_is_not_passed_over(machine: VirtualExecutor) -> None:

@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envbench.cli import tell
-from envbench.model import Block, BlockRecord, Cell, PairsDesign, Plan, RunDesign
+from envbench.model import Block, BlockRecord, Cell, Failure, PairsDesign, Plan, RunDesign
 from envbench.process.events import Event, PhaseBegan, WindowEnded
 from envbench.text import printable
 
 if TYPE_CHECKING:
     from envbench.experiments.campaign import Executor
+    from envbench.experiments.experiment import Experiment
 
 REFRESH_S = 1.0
 PHASES = {"import": "importing", "build": "building", "first_step": "first step", "close": "ending"}
-UNITS = {"run": "run", "check": "pair of processes", "baseline": "pair of processes",
-         "noise": "pair of processes", "verify": "backend"}  # fmt: skip
 
 
 class Terminal:
@@ -44,13 +43,14 @@ class Lines:
         self.total = self.done = 0
         self._alarmed: set[str] = set()
 
-    def began(self, plan: Plan, done: int, left: int, block_seconds: float) -> None:
+    def began(self, experiment: Experiment[Any], plan: Plan, done: int, left: int) -> None:
         self.plan, self.done, self.total = plan, done, done + left
-        self.first_guess = block_seconds
+        self.first_guess = experiment.block_seconds
         self.start = self.block_start = time.monotonic()
         if left:
             of = f" of {self.total}" if done else ""
-            self.say(f"{left}{of} {_units(plan, left)} to go, about {clock(self.remaining(left))}")
+            what, time_left = _units(experiment.unit, left), clock(self.remaining(left))
+            self.say(f"{left}{of} {what} to go, about {time_left}")
 
     def block_began(self, block: Block) -> None:
         self.block = block
@@ -59,6 +59,9 @@ class Lines:
         if block.stage > 1 and cell.key not in self._alarmed:
             self._alarmed.add(cell.key)
             self.say(f"{name_of(cell)}: an alarm. Trying again with fresh pairs.")
+
+    def trying_again(self, block: Block, failure: Failure) -> None:
+        self.say(f"{name_of(block.trials[-1].cell)}: {failure.message}. Trying again.")
 
     def event(self, event: Event) -> None:
         """Nothing: a log gets a line when a block has ended."""
@@ -106,8 +109,8 @@ class Bar(Lines):
             transient=True,
         )
 
-    def began(self, plan: Plan, done: int, left: int, block_seconds: float) -> None:
-        super().began(plan, done, left, block_seconds)
+    def began(self, experiment: Experiment[Any], plan: Plan, done: int, left: int) -> None:
+        super().began(experiment, plan, done, left)
         self.task = self.progress.add_task(
             "", total=max(1, self.total), completed=done, cell="", state="starting", times=""
         )
@@ -123,7 +126,7 @@ class Bar(Lines):
         if isinstance(design, RunDesign):
             return f"round {block.round + 1}/{max(design.repeats.values())}"
         if isinstance(design, PairsDesign):
-            stage = f"stage {block.stage}, " if self.plan.experiment == "check" else ""
+            stage = f"stage {block.stage}, " if has_stages(self.plan) else ""
             return f"{stage}pair {block.round + 1}/{design.pairs}"
         return "verifying"
 
@@ -134,7 +137,7 @@ class Bar(Lines):
             self._update(state=self._state(event))
 
     def _state(self, window: WindowEnded) -> str:
-        if len(self.block.trials) > 1 or not window.ns or self.plan.experiment == "verify":
+        if len(self.block.trials) > 1 or not window.ns or self.block.trials[0].mode == "verify":
             return "warming up" if window.phase == "warmup" else "stepping"
         fps = window.steps / window.ns * 1e9 * self.block.trials[0].cell.frame_skip
         return f"{'warm-up ' if window.phase == 'warmup' else ''}{shown(fps)} FPS"
@@ -160,8 +163,12 @@ def executor() -> Executor | None:
     return click.get_current_context().find_object(object)  # type: ignore[return-value]
 
 
-def _units(plan: Plan, count: int) -> str:
-    unit = UNITS.get(plan.experiment, "block")
+def has_stages(plan: Plan) -> bool:
+    """Are named sides compared? Then an alarm leads to a second stage."""
+    return bool(plan.arms)
+
+
+def _units(unit: str, count: int) -> str:
     first, _, rest = unit.partition(" ")
     return unit if count == 1 else f"{first}s {rest}".strip()
 
@@ -183,7 +190,7 @@ def describe(plan: Plan, record: BlockRecord) -> str:
     what = name_of(cell)
     if isinstance(plan.design, RunDesign):
         what = f"round {record.round + 1}  {what}"
-    elif plan.experiment == "check":
+    elif has_stages(plan):
         what = f"{what}, stage {record.stage}"
     if failure := record.failure:
         lines = failure.message.splitlines() or [failure.reason]

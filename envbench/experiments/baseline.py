@@ -44,6 +44,7 @@ class BaselineExperiment(Experiment[dict[str, Failure]]):
     stop_at_failure: bool = False
 
     name: ClassVar[str] = "baseline"
+    unit: ClassVar[str] = "pair of processes"
     longest_pause_s: ClassVar[float | None] = LONGEST_PAUSE_S
 
     def choose(self, site: Site) -> Chosen:
@@ -108,7 +109,10 @@ def save(outcome: Outcome[dict[str, Failure]], path: Path) -> None:
             f"{path} exists already: what was measured is in {outcome.path}."
         ) from error
     except OSError as error:
-        raise StorageError(f"cannot write {path}: {error.strerror or error}.") from error
+        raise StorageError(
+            f"cannot write {path}: {error.strerror or error}.",
+            hint=f"All of it is measured: copy {outcome.path} there by hand.",
+        ) from error
 
 
 class CellFailed(EnvbenchError):

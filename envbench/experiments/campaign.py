@@ -32,6 +32,7 @@ from envbench.process.events import OnEvent
 from envbench.results.store import Journal
 
 Arms = Mapping[str, Arm | Cannot]  # by ``arm_key``
+TRIES = 3  # of a block whose worker is killed; the last one counts
 
 
 class Executed(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,8 +63,9 @@ class Executor(Protocol):
 class Listener(Protocol):
     """Follows a campaign: a progress bar, lines in a log, or nothing."""
 
-    def began(self, plan: Plan, done: int, left: int, block_seconds: float) -> None: ...
+    def began(self, experiment: Experiment[Any], plan: Plan, done: int, left: int) -> None: ...
     def block_began(self, block: Block) -> None: ...
+    def trying_again(self, block: Block, failure: Failure) -> None: ...
     def event(self, event: Any) -> None: ...
     def block_ended(self, record: BlockRecord, left: int) -> None: ...
     def close(self) -> None: ...
@@ -102,8 +104,7 @@ class Campaign(Generic[Findings]):
     def carry_out(self) -> Findings:
         """Execute what remains, and say what it means. ``Interrupted`` passes through once the
         block in hand is recorded as interrupted."""
-        seconds = self.experiment.block_seconds
-        self.listener.began(self.plan, len(self.done), self.left, seconds)
+        self.listener.began(self.experiment, self.plan, len(self.done), self.left)
         try:
             while (block := self.experiment.next(self.plan, self.done)) is not None:
                 self._execute(block)
@@ -125,7 +126,22 @@ class Campaign(Generic[Findings]):
         return {each.hash: each.facts for each in every if isinstance(each, FactsRecord)}
 
     def _execute(self, block: Block) -> None:
+        """A block of which a trial was killed from outside is made again: it says nothing. What
+        dies of a kill again and again has failed."""
         self.listener.block_began(block)
+        for tries_left in reversed(range(TRIES)):
+            record = self._attempt(block)
+            killed = record.killed
+            if killed is None or not tries_left:
+                break
+            self.journal.append(_as_interrupted(record))
+            self.listener.trying_again(block, killed)
+        self.journal.append(record)
+        self.done.append(record)
+        self.listener.block_ended(record, self.left)
+
+    def _attempt(self, block: Block) -> BlockRecord:
+        """Execute it once, and keep what its record refers to."""
         now, began = datetime.now(UTC), time.monotonic()
         try:
             executed = self.executor.run(block, self.arms, self.listener.event)
@@ -138,10 +154,7 @@ class Campaign(Generic[Findings]):
             if each.hash not in self._shared:
                 self.journal.append(each)
                 self._shared[each.hash] = each
-        record = self._record(block, executed, now, began)
-        self.journal.append(record)
-        self.done.append(record)
-        self.listener.block_ended(record, self.left)
+        return self._record(block, executed, now, began)
 
     def _record(self, block: Block, executed: Executed, now: datetime, began: float) -> BlockRecord:
         return BlockRecord(
@@ -154,6 +167,19 @@ class Campaign(Generic[Findings]):
             turns=executed.turns,
             trials=executed.trials,
         )
+
+
+def _as_interrupted(record: BlockRecord) -> BlockRecord:
+    """The same, as a block that counts for nothing."""
+    trials = [
+        msgspec.structs.replace(
+            each, failure=msgspec.structs.replace(each.failure, reason="interrupted")
+        )
+        if each.failure and each.failure.killed
+        else each
+        for each in record.trials
+    ]
+    return msgspec.structs.replace(record, trials=trials)
 
 
 def _interrupted(block: Block, now: datetime) -> Executed:

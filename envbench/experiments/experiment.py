@@ -1,6 +1,7 @@
 """What an experiment is: what was asked for, which block comes next, and what the records mean.
 
-A new experiment is one module with a subclass of ``Experiment``. It names its cells (``choose``),
+A new experiment is one module with a subclass of ``Experiment``, its name in ``plans.EVERY`` and a
+command. It names its cells (``choose``),
 its fixed numbers (``design``), its blocks (``remaining``, ``block``) and its conclusion
 (``conclude``). All but ``choose`` and ``arms`` are pure: they depend on the plan and the records
 alone, so that resuming is replaying.
@@ -76,6 +77,8 @@ class Experiment(ABC, Generic[Findings_co]):
     """What was asked for, and how it is carried out."""
 
     name: ClassVar[str]
+    unit: ClassVar[str] = "block"  # what a person calls a block; the first word takes the plural
+    modes: ClassVar[tuple[str, ...]] = ("measure",)  # of its trials
     keeps_profile: ClassVar[bool] = False  # is a profile made for this host written down?
     longest_pause_s: ClassVar[float | None] = None  # after a longer pause it is not resumed
 

@@ -44,6 +44,7 @@ class NoiseExperiment(Experiment[OwnNoise | None]):
     rule: Rule = Rule()
 
     name: ClassVar[str] = "noise"
+    unit: ClassVar[str] = "pair of processes"
     longest_pause_s: ClassVar[float | None] = LONGEST_PAUSE_S
 
     def choose(self, site: Site) -> Chosen:

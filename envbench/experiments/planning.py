@@ -17,7 +17,7 @@ from envbench.experiments.preflight import Arm, Cannot
 from envbench.experiments.resume import STAMP
 from envbench.machine.probe import quota_cpus
 from envbench.model import Arm as ArmFact
-from envbench.model import Design, Plan, VerifyDesign, digest
+from envbench.model import Plan, digest
 from envbench.process.worker_code import code_hash
 
 
@@ -50,7 +50,7 @@ def make_plan(
         quota=quota_cpus(),
         seed=seed,
         fingerprint=digest(site.fingerprint),
-        code=dict(_code(design, ready)),
+        code=dict(_code(experiment.modes, ready)),
         runtimes={key: arm.runtime.hash for key, arm in ready.items() if arm.runtime is not None},
         started_utc=now.strftime(STAMP),
         command=["envbench", *sys.argv[1:]],
@@ -66,9 +66,8 @@ def _place(name: str, ready: Mapping[str, Arm]) -> str:
     return digest(sorted(own.items()))
 
 
-def _code(design: Design, ready: Mapping[str, Arm]) -> Iterator[tuple[str, str]]:
+def _code(modes: Sequence[str], ready: Mapping[str, Arm]) -> Iterator[tuple[str, str]]:
     """The code that the workers load, by arm and mode."""
-    modes = ("measure", "verify") if isinstance(design, VerifyDesign) else ("measure",)
     for key, arm in ready.items():
         for mode in modes:
             yield f"{key}/{mode}", code_hash(arm.backend.adapter, mode, arm.worker.parents[1])

@@ -26,7 +26,6 @@ from envbench.text import printable
 
 Say = Callable[[str], None]
 TRIES = 3
-KILLED = ("signal", "exit")  # it died, or its guardian did, without an answer
 # Where the name to install is not the name to import.
 DISTRIBUTIONS = {"ale_py": "ale-py", "cv2": "opencv-python-headless"}
 
@@ -70,7 +69,7 @@ class Looking:
         probe = Block(trials=[Trial(cell=cell, arm=arm.name, mode="probe")])
         for _ in range(TRIES):
             found = self._look(arm, probe)
-            if not (isinstance(found, Cannot) and found.failure.reason in KILLED):
+            if not (isinstance(found, Cannot) and found.failure.reason == "signal"):
                 break
         return found
 

@@ -47,8 +47,9 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
     warnings: list[str] = []  # lines of the file that could not be read
 
     @property
-    def only_failures(self) -> bool:
-        return bool(self.done) and all(each.failure for each in self.done)
+    def worthless(self) -> bool:
+        """Does it hold nothing that was measured, but failures at most?"""
+        return all(each.failure for each in self.done)
 
 
 def read(path: Path) -> Recorded | None:
@@ -120,9 +121,9 @@ def find(
 ) -> Found | None:
     """What the same command has left unfinished; None where there is nothing of the kind.
 
-    A plan that holds only failures is passed over where an older one can be resumed: whatever
-    went wrong then, what was measured before is still good. Where no plan asked for the same, the
-    newest unfinished one of that experiment is named with what differs.
+    A plan that holds nothing, or only failures, is passed over where an older one can be resumed:
+    whatever went wrong then, what was measured before is still good. Where no plan asked for the
+    same, the newest unfinished one of that experiment is named with what differs.
     """
     refused: Found | None = None
     for each in plans:
@@ -136,7 +137,7 @@ def find(
         changed = [] if complete else changes(each)
         if not complete and not changed:
             return Found(recorded=each)
-        if not each.only_failures:
+        if not each.worthless:
             return None if complete else Found(recorded=each, changed=changed)
         refused = refused or (None if complete else Found(recorded=each, changed=changed))
     return refused

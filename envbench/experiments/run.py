@@ -78,6 +78,7 @@ class RunExperiment(Experiment[list[Summary]]):
     measure: Measure = Measure()
 
     name: ClassVar[str] = "run"
+    unit: ClassVar[str] = "run"
     keeps_profile: ClassVar[bool] = True
 
     @property

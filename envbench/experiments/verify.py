@@ -40,6 +40,8 @@ class VerifyExperiment(Experiment[list[Verification]]):
     audit_calls: int = 1000
 
     name: ClassVar[str] = "verify"
+    unit: ClassVar[str] = "backend"
+    modes: ClassVar[tuple[str, ...]] = ("measure", "verify")
 
     @property
     def missing(self) -> Missing:

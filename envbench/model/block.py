@@ -107,6 +107,12 @@ class BlockRecord(
         return next((each.failure for each in self.trials if each.failure), None)
 
     @property
+    def killed(self) -> Failure | None:
+        """The failure of a trial that was killed from outside, where there is one."""
+        failures = [each.failure for each in self.trials if each.failure]
+        return next((failure for failure in failures if failure.killed), None)
+
+    @property
     def interrupted(self) -> bool:
         """Was it stopped from outside, by a person or the system? Then it counts for nothing."""
         failures = [each.failure for each in self.trials if each.failure]

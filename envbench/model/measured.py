@@ -51,6 +51,10 @@ class Load(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     load_before: float | None = None  # 1-minute load average before the start
 
 
+# Signals that somebody else sends: they say nothing about the one that they end.
+FROM_OUTSIDE = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP")
+
+
 class Failure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Why a trial gave no figure. ``reason`` is one word of a fixed list."""
 
@@ -72,3 +76,8 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     exit_code: Int | None = None
     stderr_tail: str = ""
     hint: str = ""  # what to do next
+
+    @property
+    def killed(self) -> bool:
+        """Did somebody end the worker, or one of its environments, from outside?"""
+        return self.reason == "signal" and self.signal in FROM_OUTSIDE

@@ -159,7 +159,12 @@ def _died_by_itself(ending: Ending, folder: Path) -> Failure:
             hint="A native library crashed, or somebody ended it: its last output may say which.",
         )
     if ending.unguarded:
-        return Failure(reason="exit", message="the worker's guardian died, and the worker with it")
+        return Failure(
+            reason="signal",
+            message="the worker's guardian died, and the worker with it",
+            signal="SIGKILL",  # what the kernel sends a worker whose guardian dies
+            hint="Something ended it from outside. Run the command again.",
+        )
     if folder.is_symlink() or not folder.is_dir():
         return Failure(
             reason="exit",

@@ -73,7 +73,7 @@ def _of_block(
     if isinstance(plan.design, RunDesign):
         for trial in block.trials:
             yield run_of(plan, block, trial, facts)
-    elif isinstance(plan.design, VerifyDesign) and block.trials:
+    elif isinstance(plan.design, VerifyDesign) and block.trials and not block.interrupted:
         yield verification_of(plan, block, facts)
 
 

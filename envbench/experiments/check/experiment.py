@@ -98,6 +98,7 @@ class CheckExperiment(Experiment[list[CellVerdict]]):
     size: Size = Size()
 
     name: ClassVar[str] = "check"
+    unit: ClassVar[str] = "pair of processes"
 
     @property
     def sides(self) -> dict[str, Source]:
