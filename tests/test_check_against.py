@@ -8,6 +8,7 @@ import signal
 import subprocess
 from pathlib import Path
 from statistics import fmean
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from place import Place
 from scipy.stats import ttest_ind
 
 from envbench.cli import envbench
+from envbench.errors import StorageError
+from envbench.experiments.baseline import save
 from envbench.experiments.campaign import Executed
 from envbench.experiments.check.stored_baseline import DRIFT, compared, granting_drift, stored
 from envbench.experiments.executor import LocalExecutor
@@ -68,6 +71,18 @@ def interrupted_at(process: subprocess.Popen[str], mark: str) -> str:
 
 
 @slow
+def test_a_baseline_that_cannot_be_written_says_where_its_records_are(
+    tmp_path: Path,
+) -> None:
+    records = tmp_path / "records.jsonl"
+    records.write_text("{}\n")
+    (tmp_path / "b.jsonl.partial").mkdir()
+    outcome = SimpleNamespace(done=[], path=records)
+    with pytest.raises(StorageError) as error:
+        save(outcome, tmp_path / "b.jsonl")  # type: ignore[arg-type]
+    assert str(records) in error.value.hint
+
+
 def test_a_baseline_and_advice_that_were_stopped_are_resumed(place: Place) -> None:
     save = ["baseline", "save", "--output", "stored.jsonl", *LOOP, "--pairs", 6]
     assert "The same command resumes" in interrupted_at(start_short(place, *save), "[2/6]")
