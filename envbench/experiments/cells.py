@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -260,9 +260,9 @@ class _Choice:
         return notes
 
 
-def _any_name(known: object, role: str) -> str:
+def _any_name(known: Iterable[Backend], role: str) -> str:
     """What backends call the setting of that role, for messages."""
-    found = (with_role(each, role) for each in known)  # type: ignore[attr-defined]
+    found = (with_role(each, role) for each in known)
     return next((setting.name for setting in found if setting), role)
 
 
