@@ -32,12 +32,13 @@ class UsageError(EnvbenchError):
 
 
 class UnknownName(UsageError):
-    """A backend, family, task, machine or setting that is not known, with the nearest known."""
+    """A backend, family, task, machine or setting that is not known, with the nearest known, if
+    it is at least that close (0 to 1)."""
 
-    def __init__(self, what: str, name: str, known: list[str]) -> None:
+    def __init__(self, what: str, name: str, known: list[str], *, closeness: float = 0.5) -> None:
         from difflib import get_close_matches
 
-        near = get_close_matches(name, known, n=1, cutoff=0.5)
+        near = get_close_matches(name, known, n=1, cutoff=closeness)
         suggestion = f" Did you mean {near[0]!r}?" if near else ""
         shown = ", ".join(known[:20]) + (", …" if len(known) > 20 else "")
         super().__init__(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -28,6 +29,8 @@ from virtual_executor import (
 
 from envbench import backends, lock
 from envbench.errors import Interrupted
+from envbench.experiments import resume
+from envbench.experiments.run import RunExperiment
 from envbench.model import AbandonedRecord
 from envbench.results import store
 
@@ -66,7 +69,7 @@ def listed(*words: object) -> list[dict[str, Any]]:
     done = call("--json", *words)
     assert done.exit_code == 0
     document = json.loads(done.stdout)
-    assert (list(document), document["schema"]) == (["schema", "plans"], 1)
+    assert (list(document), document["schema"]) == (["schema", "plans", "warnings"], 1)
     rows: list[dict[str, Any]] = document["plans"]
     return rows
 
@@ -77,7 +80,9 @@ def listed(*words: object) -> list[dict[str, Any]]:
 def test_an_empty_folder_has_no_plans() -> None:
     done = call()
     assert (done.exit_code, done.stdout) == (0, "")
-    assert "There are no plans in results." in done.stderr
+    assert "There are no plans in results: that folder does not exist." in done.stderr
+    Path("results").mkdir()
+    assert "There are no plans in results." in call().stderr
     assert "no unfinished plans" in call("--unfinished").stderr
     assert listed() == []
 
@@ -115,6 +120,58 @@ def test_only_the_unfinished_ones_or_those_of_a_machine_can_be_asked_for() -> No
     assert [row["plan"] for row in listed("--unfinished")] == [part]
     assert len(listed("--machine", "laptop")) == 3
     assert listed("--machine", "elsewhere") == []
+    said = call("--machine", "elsewhere")
+    place = Path("results", "elsewhere")
+    assert said.exit_code == 0
+    assert f"There are no plans in {place}: that folder does not exist." in said.stderr
+
+
+def test_a_machines_name_that_cannot_be_is_refused() -> None:
+    done = call("--machine", "../laptop")
+    assert done.exit_code == 2
+    assert "cannot name a machine profile" in done.stderr
+
+
+def test_the_table_shortens_a_long_command_and_json_keeps_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sys.argv", ["envbench", "run", "--task", "x" * 100])
+    measure(*RUN, "--repeats", "1")
+    row = call().stdout.splitlines()[-1]
+    assert row.endswith("  envbench run --task " + "x" * 39 + "…")
+    assert listed()[0]["command"][-1] == "x" * 100
+
+
+# ---------------------------------------------------------------- options before a subcommand
+
+
+@pytest.mark.parametrize("words", [("abandon",), ("delete", "--yes")])
+def test_the_results_folder_may_be_named_before_or_after_the_subcommand(
+    words: tuple[str, ...],
+) -> None:
+    plan = measure(*RUN, "--repeats", "3", stop=3)
+    shutil.copytree("results", "other")
+    shutil.copytree("results", "third")
+    (path,) = files()
+    before = path.read_bytes()
+    assert call("--results", "other", words[0], plan, *words[1:]).exit_code == 0
+    assert call("--results", "results", *words, plan, "--results", "third").exit_code == 0
+    assert path.read_bytes() == before
+    for folder in ("other", "third"):
+        rows = listed("--results", folder)
+        assert [row["state"] for row in rows] == (["abandoned"] if words == ("abandon",) else [])
+
+
+@pytest.mark.parametrize("given", [("--json",), ("--unfinished",), ("--machine", "laptop")])
+@pytest.mark.parametrize("words", [("abandon",), ("delete", "--yes")])
+def test_an_option_of_the_list_before_a_subcommand_is_wrong_usage(
+    words: tuple[str, ...], given: tuple[str, ...]
+) -> None:
+    plan = measure(*RUN, "--repeats", "3", stop=3)
+    done = call(*given, words[0], plan, *words[1:])
+    assert done.exit_code == 2
+    assert f"{given[0]} cannot be given with `envbench plans {words[0]}`" in done.stderr
+    assert [row["state"] for row in listed()] == ["unfinished"]
 
 
 def test_the_newest_plan_comes_first() -> None:
@@ -150,6 +207,8 @@ def test_damaged_lines_are_warnings_and_the_other_plans_are_listed() -> None:
     assert done.stderr.count("Warning: ") == 2
     assert "2020-01-01T00-00-00Z.jsonl:1: line skipped" in done.stderr
     assert "it is torn" in done.stderr
+    warnings = json.loads(done.stdout)["warnings"]
+    assert [f"Warning: {each}" for each in warnings] == done.stderr.splitlines()
 
 
 def test_a_name_that_a_stranger_wrote_reaches_no_terminal_raw() -> None:
@@ -186,6 +245,10 @@ def test_an_ambiguous_or_unknown_name_is_wrong_usage_and_changes_nothing(
     unknown = call(words[0], every[0][:-1] + "x", *words[1:])
     assert unknown.exit_code == 2
     assert "Did you mean" in unknown.stderr
+    for other in ("nosuch", "2020-01-02T03-04-05Z-000000"):
+        far = call(words[0], other, *words[1:])
+        assert far.exit_code == 2
+        assert "Did you mean" not in far.stderr
     empty = call(words[0], "", *words[1:])
     assert empty.exit_code == 2
     assert [path.read_bytes() for path in files()] == before
@@ -200,6 +263,20 @@ def test_a_whole_id_is_never_ambiguous() -> None:
     assert {row["plan"]: row["state"] for row in listed()} == {
         plan.plan_id: "abandoned", longer.plan_id: "unfinished",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("words", [("abandon",), ("delete", "--yes")])
+def test_of_a_plan_that_was_copied_by_hand_the_two_files_are_named(words: tuple[str, ...]) -> None:
+    plan = measure(*RUN, "--repeats", "3", stop=3)
+    (path,) = files()
+    copy = path.with_name("copy.jsonl")
+    shutil.copy(path, copy)
+    for name in (plan, plan[:-2]):
+        done = call(words[0], name, *words[1:])
+        assert done.exit_code == 2
+        assert f"{plan} is in 2 files: {path} and {copy}." in done.stderr
+        assert "Delete one by hand" in done.stderr
+    assert [row["state"] for row in listed()] == ["unfinished", "unfinished"]
 
 
 # ---------------------------------------------------------------- abandon
@@ -224,6 +301,52 @@ def test_a_finished_plan_cannot_be_abandoned() -> None:
     assert done.exit_code == 2
     assert "is finished: there is nothing to abandon" in done.stderr
     assert listed()[0]["state"] == "finished"
+
+
+def test_abandon_names_the_older_plan_that_the_same_command_resumes() -> None:
+    words = (*RUN, "--repeats", "3", "--fresh")
+    old = measure(*words, stop=3)
+    other = measure(*RUN, "--repeats", "2", stop=2)
+    new = measure(*words, stop=2)
+    done = call("abandon", new)
+    assert f"{new} is abandoned: the same command resumes {old}." in done.stderr
+    assert "the same command begins a new plan" in call("abandon", other).stderr
+    assert "the same command begins a new plan" in call("abandon", old).stderr
+
+
+def test_abandon_names_the_newer_plan_that_the_same_command_resumes() -> None:
+    words = (*RUN, "--repeats", "3", "--fresh")
+    old, new = measure(*words, stop=3), measure(*words, stop=2)
+    assert f"the same command resumes {new}." in call("abandon", old).stderr
+
+
+def test_after_abandon_an_older_plan_behind_a_finished_one_is_not_resumed() -> None:
+    words = (*RUN, "--repeats", "3", "--fresh")
+    measure(*words, stop=3)
+    measure(*words)
+    new = measure(*words, stop=2)
+    assert "the same command begins a new plan" in call("abandon", new).stderr
+
+
+def test_after_abandon_a_plan_that_paused_too_long_is_not_resumed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    words = (*RUN, "--repeats", "3", "--fresh")
+    old, new = measure(*words, stop=3), measure(*words, stop=2)
+    assert f"the same command resumes {old}." in call("abandon", new).stderr
+    monkeypatch.setattr(RunExperiment, "longest_pause_s", -1.0)
+    assert "the same command begins a new plan" in call("abandon", new).stderr
+
+
+def test_after_abandon_a_plan_of_other_packages_is_not_resumed() -> None:
+    words = (*RUN, "--repeats", "3", "--fresh")
+    measure(*words, stop=3)
+    (path,) = files()
+    (plan,) = plans()
+    other = msgspec.structs.replace(plan, runtimes=dict.fromkeys(plan.runtimes, "0" * 12))
+    path.write_bytes(path.read_bytes() + msgspec.json.encode(other) + b"\n")
+    new = measure(*words, stop=2)
+    assert "the same command begins a new plan" in call("abandon", new).stderr
 
 
 # ---------------------------------------------------------------- delete
@@ -312,6 +435,66 @@ def test_a_file_that_holds_two_plans_is_not_deleted() -> None:
     assert second.exists()
 
 
+# ---------------------------------------------------------------- files that were joined by hand
+
+
+def join(order: int, *paths: Path) -> Path:
+    """Make one file of these; the plans lie in it in that order, or the other way round."""
+    whole = b"".join(path.read_bytes() for path in paths[::order])
+    for path in paths:
+        path.unlink()
+    made = paths[0].with_name("joined.jsonl")
+    made.write_bytes(whole)
+    return made
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_every_plan_of_a_joined_file_is_listed_and_can_be_named(order: int) -> None:
+    old, new = measure(*RUN, "--repeats", "3", stop=3), measure(*VERIFY)
+    path = join(order, *files())
+    rows = listed()
+    assert {row["plan"] for row in rows} == {old, new}
+    assert {row["file"] for row in rows} == {str(path)}
+    assert {row["plan"]: row["done"] for row in rows}[old] == 2
+    done = call("delete", old, "--yes")
+    assert done.exit_code == 2
+    assert "holds more than one plan" in done.stderr
+    assert call("abandon", old).exit_code == 0
+    assert {row["plan"]: row["state"] for row in listed()} == {old: "abandoned", new: "finished"}
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_plan_of_a_joined_file_is_resumed(order: int) -> None:
+    old = measure(*RUN, "--repeats", "3", stop=3)
+    measure(*VERIFY)
+    join(order, *files())
+    executor = VirtualExecutor()
+    assert "Resuming" in invoke(executor, *RUN, "--repeats", "3").stderr
+    assert len(executor.blocks) == 4
+    assert {row["plan"]: row["state"] for row in listed()}[old] == "finished"
+    assert len(plans()) == 2
+
+
+def test_plans_of_several_files_come_newest_first_whatever_their_files_are_called(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    measure(*RUN, "--repeats", "3", stop=3)
+    (path,) = files()
+    (plan,) = plans()
+    starts = ["2026-01-03", "2026-01-01", "2026-01-02", "2026-01-04"]
+    made = [
+        msgspec.structs.replace(plan, plan_id=start, started_utc=f"{start}T00-00-00Z")
+        for start in starts
+    ]
+    path.unlink()
+    for name, each in zip(["joined", "joined", "b", "a"], made, strict=True):
+        store.append(path.with_name(f"{name}.jsonl"), each)
+    found = [each.plan.plan_id for each in resume.recorded(Path("results"), "laptop", "run")]
+    assert found == sorted(starts, reverse=True)
+    assert [each.plan.plan_id for each in resume.recorded(Path("results"))] == found
+    assert [*resume.recorded(Path("results"), "laptop", "verify")] == []
+
+
 # ---------------------------------------------------------------- while another one measures
 
 
@@ -332,5 +515,6 @@ def test_a_plan_is_left_alone_while_another_envbench_measures(
     done = call(words[0], plan, *words[1:])
     assert done.exit_code == 1
     assert "another envbench is measuring" in done.stderr
+    assert "--wait" not in done.stderr
     assert [path.read_bytes() for path in files()] == before
     assert listed()[0]["state"] == "unfinished"  # a list needs no lock

@@ -256,8 +256,7 @@ def read_back(folder: Path, of: Plan, blocks: Sequence[BlockRecord]) -> list[Blo
     """The blocks that count, once they were written to a file and read from it."""
     path = folder / "plan.jsonl"
     path.write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in (of, *blocks)))
-    found = resume.read(path)
-    assert found is not None
+    (found,) = resume.read(path)
     assert found.warnings == []
     return found.done
 

@@ -114,8 +114,10 @@ def only_one(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 def results_folder(
     ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
 ) -> Path | None:
-    """``results`` where the option was left out."""
-    return Path(only_one(ctx, param, values) or "results")
+    """Where the option was left out: what was given before the subcommand, or ``results``."""
+    given = only_one(ctx, param, values)
+    before = ctx.parent.params.get("results") if ctx.parent else None
+    return Path(given or before or "results")
 
 
 def no_key_twice(

@@ -27,8 +27,10 @@ from envbench.experiments.verify import VerifyExperiment
 from envbench.model import AbandonedRecord, Plan
 from envbench.results import store
 from envbench.results.store import BY_PRODUCTS, Journal
+from envbench.text import listed
 
 _BY_PRODUCT = re.compile(r"[0-9a-f]{8,128}(\.[a-z0-9]{1,8})?")
+CLOSE = 0.9  # all ids of a day are alike: only a slip of the finger is close
 State = Literal["finished", "unfinished", "abandoned", "unknown"]
 EVERY: tuple[Experiment[object], ...] = (
     RunExperiment(),
@@ -67,10 +69,9 @@ def listing(results: Path, machine: str | None = None) -> Listing:
     for path in store.files(results):
         if machine not in (None, path.parent.name):
             continue
-        plan = resume.read(path)
-        warnings += store.read(path).warnings if plan is None else plan.warnings
-        if plan is not None:
-            found.append(_listed(plan))
+        plans = resume.read(path)
+        warnings += plans[0].warnings if plans else store.read(path).warnings
+        found += [_listed(each) for each in plans]
     newest_first = sorted(found, key=lambda each: each.started_utc, reverse=True)
     return Listing(plans=newest_first, warnings=warnings)
 
@@ -96,28 +97,46 @@ def _listed(found: Recorded) -> Listed:
 
 
 def _left(found: Recorded) -> int | None:
-    known = {each.name: each for each in EVERY}
-    if found.plan.experiment not in known:
+    experiment = _experiment(found.plan)
+    if experiment is None:
         return None
     try:
-        return known[found.plan.experiment].left(found.plan, found.done)
+        return experiment.left(found.plan, found.done)
     except (AssertionError, TypeError, KeyError, IndexError, StopIteration):
         return None  # a plan that no envbench writes
 
 
+def _experiment(plan: Plan) -> Experiment[object] | None:
+    return next((each for each in EVERY if each.name == plan.experiment), None)
+
+
+def _recorded(results: Path, machine: str | None = None) -> list[Recorded]:
+    """Every plan, those included that ``resume.recorded`` does not recognise at a look."""
+    paths = [path for path in store.files(results) if machine in (None, path.parent.name)]
+    found = [plan for path in paths for plan in resume.read(path)]
+    return sorted(found, key=lambda each: each.plan.started_utc, reverse=True)
+
+
 def named(results: Path, plan_id: str) -> Recorded:
     """The plan of that id, or of the beginning of an id; ``UsageError`` where it is not one."""
-    every = list(resume.recorded(results))
+    every = _recorded(results)
     found = [each for each in every if each.plan.plan_id.startswith(plan_id)]
-    exact = [each for each in found if each.plan.plan_id == plan_id]
-    if len(exact) == 1 or len(found) == 1:
-        return (exact or found)[0]
+    found = [each for each in found if each.plan.plan_id == plan_id] or found
+    ids = list(dict.fromkeys(each.plan.plan_id for each in found))
     if not found:
-        raise UnknownName("plan", plan_id, [each.plan.plan_id for each in every])
-    raise UsageError(
-        f"{plan_id!r} is the beginning of {len(found)} plans.",
-        hint="Give more of it: " + ", ".join(each.plan.plan_id for each in found[:5]),
-    )
+        known = dict.fromkeys(each.plan.plan_id for each in every)
+        raise UnknownName("plan", plan_id, [*known], closeness=CLOSE)
+    if len(ids) > 1:
+        raise UsageError(
+            f"{plan_id!r} is the beginning of {len(ids)} plans.",
+            hint="Give more of it: " + ", ".join(ids[:5]),
+        )
+    if len(found) > 1:
+        raise UsageError(
+            f"{ids[0]} is in {len(found)} files: {listed(sorted(str(e.path) for e in found))}.",
+            hint="One is a copy of the other. Delete one by hand.",
+        )
+    return found[0]
 
 
 def abandon(found: Recorded) -> None:
@@ -130,18 +149,36 @@ def abandon(found: Recorded) -> None:
             journal.append(AbandonedRecord(plan_id=found.plan.plan_id, abandoned_utc=now))
 
 
+def next_resumed(given_up: Recorded) -> str | None:
+    """The id of the plan that the command of an abandoned plan resumes now, where there is one.
+
+    What has changed on the machine since ``given_up`` began is not looked at.
+    """
+    plan, machine = given_up.plan, given_up.path.parent
+    experiment = _experiment(plan)
+    if experiment is None:
+        return None
+
+    def changes(old: Recorded) -> list[str]:
+        paused = resume.paused_too_long(old, experiment.longest_pause_s)
+        return resume.differences(old.plan, plan) + paused
+
+    every = resume.recorded(machine.parent, machine.name, experiment.name)
+    sound = (each for each in every if _left(each) is not None)
+    found = resume.find(sound, plan, experiment, changes)
+    return found.recorded.plan.plan_id if found and not found.changed else None
+
+
 def delete(found: Recorded) -> list[Path]:
     """Remove its file and its own by-products; what was removed."""
-    if sum(1 for each in _plans_in(found.path)) > 1:
+    if len(resume.read(found.path)) > 1:
         raise UsageError(
             f"{found.path} holds more than one plan: envbench does not delete it.",
             hint="Files that were joined by hand have to be taken apart by hand.",
         )
     machine = found.path.parent
     mine = set(_by_products([found]))
-    others = [
-        each for each in resume.recorded(machine.parent, machine.name) if each.path != found.path
-    ]
+    others = [each for each in _recorded(machine.parent, machine.name) if each.path != found.path]
     gone = [found.path, *(machine / BY_PRODUCTS / n for n in mine - set(_by_products(others)))]
     try:
         for path in gone:
@@ -149,11 +186,6 @@ def delete(found: Recorded) -> list[Path]:
     except OSError as error:
         raise StorageError(f"cannot delete {path}: {error.strerror or error}.") from error
     return gone
-
-
-def _plans_in(path: Path) -> list[str]:
-    records = store.read(path).records
-    return [record.plan_id for _, record in records if isinstance(record, Plan)]
 
 
 def _by_products(plans: Iterable[Recorded]) -> list[str]:

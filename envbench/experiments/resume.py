@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from envbench.model import (
     RunDesign,
     RuntimeFact,
     Shared,
+    Stored,
 )
 from envbench.results import store
 
@@ -52,13 +54,18 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
         return all(each.failure for each in self.done)
 
 
-def read(path: Path) -> Recorded | None:
-    """The newest plan of a file; None where it holds none."""
+def read(path: Path) -> list[Recorded]:
+    """The plans of a file, newest first: one, or several where files were joined by hand."""
     reading = store.read(path)
     records = [record for _, record in reading.records]
-    plan = next((each for each in reversed(records) if isinstance(each, Plan)), None)
-    if plan is None:
-        return None
+    by_id = {each.plan_id: each for each in records if isinstance(each, Plan)}
+    last_first = [*by_id.values()][::-1]
+    newest_first = sorted(last_first, key=lambda each: each.started_utc, reverse=True)
+    return [_recorded(path, plan, records, reading.warnings) for plan in newest_first]
+
+
+def _recorded(path: Path, plan: Plan, records: Sequence[Stored], warnings: list[str]) -> Recorded:
+    """What the file's records say of one of its plans."""
     blocks = {  # each once, whatever files were joined by hand
         each.block_id: each
         for each in records
@@ -72,7 +79,7 @@ def read(path: Path) -> Recorded | None:
         abandoned=any(
             isinstance(each, AbandonedRecord) and each.plan_id == plan.plan_id for each in records
         ),
-        warnings=reading.warnings,
+        warnings=warnings,
     )
 
 
@@ -86,24 +93,36 @@ def recorded(
     results: Path, machine: str | None = None, experiment: str | None = None
 ) -> Iterator[Recorded]:
     """Every plan of a results folder, newest first; of one machine or experiment, if named."""
-    for path in reversed(store.files(results)):
-        if machine not in (None, path.parent.name):
-            continue
-        if experiment is not None and not _holds(path, experiment):
-            continue
-        if (found := read(path)) is not None:
-            yield found
+    paths = [path for path in store.files(results) if machine in (None, path.parent.name)]
+    begun = [(start, n) for n, path in enumerate(paths) for start in _starts(path, experiment)]
+    for start, n in sorted(begun, reverse=True):
+        for each in read(paths[n]):
+            if each.plan.started_utc == start and experiment in (None, each.plan.experiment):
+                yield each
 
 
-def _holds(path: Path, experiment: str) -> bool:
-    """Does a line of the file look like a plan of that experiment? Only a look: blocks are large,
-    and decoding all of them takes its time."""
-    name = f'"experiment":"{experiment}"'.encode()
+class _Head(msgspec.Struct):
+    """Of a plan's line, what is looked at."""
+
+    experiment: str
+    started_utc: str
+
+
+def _starts(path: Path, experiment: str | None) -> set[str]:
+    """When the plans of a file began, those of that experiment if it is named. Only a look: blocks
+    are large, and decoding all of them takes its time."""
+    found = set()
     try:
         with path.open("rb") as file:
-            return any(line.startswith(_PLAN) and name in line for line in file)
+            for line in file:
+                if line.startswith(_PLAN):
+                    with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                        head = msgspec.json.decode(line, type=_Head)
+                        if experiment in (None, head.experiment):
+                            found.add(head.started_utc)
     except OSError:
-        return True  # ``read`` says what is wrong
+        return {path.stem}  # ``read`` says what is wrong
+    return found
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
