@@ -19,7 +19,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -28,6 +28,11 @@ from envbench.backends import Backend
 from envbench.errors import SetupFailed, UsageError
 from envbench.model import digest
 from envbench.requirements import Wanted, here
+
+if TYPE_CHECKING:
+    from subprocess import CompletedProcess
+
+TRIES = 3  # of an interpreter that is killed before it has answered
 
 _MARKER = "envbench-ready.json"
 _POOLS = (
@@ -82,17 +87,28 @@ def interpreter(path: str, option: str) -> str:
 
 def _check_python(path: str, option: str) -> None:
     """Refuse what runs, but is no Python that the worker can run in."""
-    import subprocess
-
-    asked = "import sys; print(sys.version_info >= (3, 8))"
-    try:
-        said = subprocess.run([path, "-I", "-c", asked], capture_output=True, timeout=60).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        said = b""
-    if said.strip() != b"True":
+    asked = ask(path, "import sys; print(sys.version_info >= (3, 8))")
+    if isinstance(asked, Exception) or asked.stdout.strip() != "True":
         raise UsageError(
             f"{option}: {path} is not a Python 3.8 or newer.", hint="Give the path of its python."
         )
+
+
+def ask(python: str, code: str, *words: str) -> CompletedProcess[str] | Exception:
+    """What an interpreter says to a line of code, or why it did not run. One that was killed from
+    outside is asked again."""
+    import subprocess
+
+    for _ in range(TRIES):
+        try:
+            asked = subprocess.run(
+                [python, "-I", "-c", code, *words], capture_output=True, text=True, timeout=60
+            )
+        except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+            return error
+        if asked.returncode >= 0:
+            break
+    return asked
 
 
 def _interpreter(path: str, option: str = "--python") -> str:
@@ -217,18 +233,13 @@ def _here(library: str) -> bool:
 
 
 def _other_has(python: str, library: str) -> bool:
-    import subprocess
-
     code = (
         "import sys, importlib.util as u; s = u.find_spec(sys.argv[1]); "
         "sys.exit(s is None or s.origin is None)"
     )
-    try:
-        asked = subprocess.run(
-            [python, "-I", "-c", code, library], capture_output=True, timeout=60, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise UsageError(f"--python: {python} does not run as an interpreter: {error}") from error
+    asked = ask(python, code, library)
+    if isinstance(asked, Exception):
+        raise UsageError(f"--python: {python} does not run as an interpreter: {asked}") from asked
     if asked.returncode not in (0, 1):
         raise UsageError(
             f"--python: {python} is not a Python interpreter.", hint="Give the path of a python."

@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from envbench import backends as registered
+from envbench import runtimes
 from envbench.backends import Backend, Needs, get
 from envbench.cli.backends import backends as backends_command
 from envbench.cli.setup import setup as setup_command
@@ -395,3 +396,14 @@ def test_setup_of_all_takes_what_can_run_here() -> None:
 def test_setup_of_nothing_is_wrong_usage() -> None:
     for arguments in [[], ["--all", "for-loop"]]:
         assert isinstance(CliRunner().invoke(setup_command, arguments).exception, UsageError)
+
+
+def test_an_interpreter_that_is_killed_is_asked_again(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text(
+        f"#!/bin/sh\nif [ ! -e {tmp_path}/asked ]; then touch {tmp_path}/asked; kill -9 $$; fi\n"
+        f'exec {sys.executable} "$@"\n'
+    )
+    python.chmod(0o755)
+    assert runtimes.interpreter(str(python), "--python") == str(python)
+    assert (tmp_path / "asked").exists()

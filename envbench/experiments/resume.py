@@ -8,7 +8,6 @@ where a plan measures code that is being worked on, the files that its interpret
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from envbench import runtimes
 from envbench.experiments.experiment import Experiment
 from envbench.experiments.preflight import Arm
 from envbench.model import (
@@ -261,6 +261,7 @@ def _newest_change(path: Path) -> float:
 
 def _import_path(python: str) -> Sequence[str]:
     code = "import sys; print(*sys.path, sep='\\n')"
-    asked = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, timeout=60)
-    found = [line for line in asked.stdout.splitlines() if os.path.isdir(line)]
+    asked = runtimes.ask(python, code)
+    lines = [] if isinstance(asked, Exception) else asked.stdout.splitlines()
+    found = [line for line in lines if os.path.isdir(line)]
     return [each for each in found if Path(each) != OWN_SOURCE]
