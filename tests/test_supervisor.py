@@ -21,11 +21,14 @@ import msgspec
 import psutil
 import pytest
 from faulty import Limits, marked, run
+from hypothesis import given
+from hypothesis import strategies as st
 
 from envbench.errors import Interrupted
 from envbench.process import guarded, orphans, supervisor
 from envbench.process.events import Event, Started, WindowEnded
 from envbench.process.job_folder import job_folder, sweep
+from envbench.process.owner import Owner, this_process
 from envbench.process.process_table import start_time
 from envbench.process.reply import Reply
 
@@ -91,9 +94,7 @@ class Controller:
         self.process.kill()
         self.process.wait()
         os.kill(guardian, signal.SIGKILL)
-        for pid, _ in marked(self.mark):  # no one else would end what escaped
-            os.kill(pid, signal.SIGKILL)
-        until(lambda: not marked(self.mark))
+        until(lambda: len(marked(self.mark)) == 5)  # the worker dies, and its children live on
         assert folder.is_dir()
         return folder
 
@@ -107,7 +108,11 @@ def controller(tmp_path: Path, pids: Path) -> Iterator[Controller]:
     yield made
     made.process.kill()
     made.process.communicate()
-    until(lambda: not marked(made.mark))
+    try:
+        until(lambda: not marked(made.mark))
+    finally:
+        for pid, _ in marked(made.mark):  # a test that failed
+            os.kill(pid, signal.SIGKILL)
 
 
 def test_a_controller_killed_by_sigkill_takes_every_process_and_folder_with_it(
@@ -121,12 +126,155 @@ def test_a_controller_killed_by_sigkill_takes_every_process_and_folder_with_it(
     until(lambda: not list(controller.temporary.iterdir()), seconds=5)
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep gives guardians no time to end their workers."""
+    monkeypatch.setattr(orphans, "GUARDIAN_S", 0.0)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_what_escaped_ends_at_the_next_start_if_controller_and_guardian_were_killed(
+    controller: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller.kill_with_guardian()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with job_folder():  # as a run does at its start
+        assert marked(controller.mark) == []
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_stopped_guardian_and_worker_end_at_the_next_start_if_the_controller_was_killed(
+    controller: Controller,
+) -> None:
+    os.kill(controller.find("guardian.py "), signal.SIGSTOP)
+    os.kill(controller.find("leaves_children.py"), signal.SIGSTOP)
+    controller.process.kill()
+    until(lambda: not _runs(controller.process.pid))  # a zombie, for this process has not waited
+    assert len(marked(controller.mark)) == 7
+    sweep(controller.temporary)
+    assert marked(controller.mark) == []
+    assert list(controller.temporary.iterdir()) == []
+
+
+def test_a_guardian_whose_controller_has_just_died_ends_its_worker_itself(
+    controller: Controller, tmp_path: Path
+) -> None:
+    controller.process.kill()
+    controller.process.wait()
+    sweep(tmp_path)
+    assert marked(controller.mark) == []
+    until(lambda: not list(controller.temporary.iterdir()), seconds=5)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_the_processes_and_the_folder_of_a_living_run_stay_when_another_process_sweeps(
+    controller: Controller,
+) -> None:
+    until(lambda: len(marked(controller.mark)) == 8)
+    (folder,) = controller.temporary.iterdir()
+    sweep(controller.temporary)
+    assert len(marked(controller.mark)) == 8
+    assert folder.is_dir()
+
+
+@pytest.fixture
+def dead() -> Owner:
+    """A process of this user and namespace that has ended."""
+    process = subprocess.Popen(["sleep", "600"])
+    owner = this_process()._replace(pid=process.pid, start=start_time(process.pid) or 0)
+    process.kill()
+    process.wait()
+    return owner
+
+
+@pytest.fixture
+def start_marked() -> Iterator[Callable[[str], subprocess.Popen[bytes]]]:
+    """Starts a process that has this mark."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(mark: str) -> subprocess.Popen[bytes]:
+        started.append(subprocess.Popen(["sleep", "600"], env={**os.environ, orphans.MARK: mark}))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+RANDOM = "-" + 32 * "0"
+
+
+@pytest.mark.usefixtures("impatient")
+def test_only_processes_of_an_owner_that_is_surely_dead_are_ended(
+    dead: Owner, tmp_path: Path, start_marked: Callable[[str], subprocess.Popen[bytes]]
+) -> None:
+    us = this_process()
+    others = [
+        start_marked(mark)
+        for mark in [
+            f"{us}{RANDOM}",
+            f"{dead._replace(user=dead.user + 1)}{RANDOM}",
+            f"{dead._replace(namespace=dead.namespace + 1)}{RANDOM}",
+            f"{dead._replace(start=0)}{RANDOM}",  # unknown
+            f"{dead}{RANDOM}0",
+            f"{dead}",
+            f" {dead}{RANDOM}",
+            f"{dead}{RANDOM}\n",
+            f"{dead}{RANDOM}".upper(),
+            32 * "0",
+            "",
+        ]
+    ]
+    left = [
+        start_marked(f"{dead}{RANDOM}"),
+        start_marked(f"{us._replace(start=us.start - 1)}{RANDOM}"),  # a number given out again
+    ]
+    sweep(tmp_path)
+    assert [process.wait(timeout=5) for process in left] == [-signal.SIGKILL, -signal.SIGKILL]
+    assert [process.poll() for process in others] == [None] * len(others)
+
+
+SWEEP = """
+import sys
+from pathlib import Path
+from envbench.process import job_folder, orphans
+orphans.GUARDIAN_S = 0.0
+job_folder.sweep(Path(sys.argv[1]))
+print("swept")
+"""
+
+
+def test_a_command_that_a_worker_of_a_dead_owner_started_does_not_end_itself(
+    dead: Owner, tmp_path: Path, start_marked: Callable[[str], subprocess.Popen[bytes]]
+) -> None:
+    beside = start_marked(f"{dead}{RANDOM}")
+    command = [sys.executable, "-c", SWEEP, str(tmp_path)]
+    environment = {
+        **os.environ,
+        orphans.MARK: f"{dead}{RANDOM}",
+        "PYTHONPATH": str(Path(__file__).parents[1]),
+    }
+    assert subprocess.check_output(command, env=environment, text=True) == "swept\n"
+    assert beside.poll() is None
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.integers(1, 2**31 - 1))
+def test_an_owner_is_read_as_it_was_written_at_a_fixed_length(
+    user: int, namespace: int, pid: int
+) -> None:
+    owner = Owner(user=user, namespace=namespace, pid=pid, start=user * namespace)
+    assert Owner.parse(str(owner)) == owner
+    assert len(str(owner)) == len(str(this_process()))
+
+
+@pytest.mark.usefixtures("impatient")
 def test_folders_of_dead_processes_are_removed_at_the_next_start_and_others_stay(
     controller: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left = controller.kill_with_guardian()
     monkeypatch.setattr(tempfile, "tempdir", str(controller.temporary))
-    kept = _folders_that_are_not_of_dead_processes(controller.temporary, left.name)
+    kept = _folders_that_are_not_of_dead_processes(controller.temporary, _owner_of(left))
     with job_folder() as own:  # as a run does at its start
         assert not left.exists()
         assert sorted(controller.temporary.iterdir()) == sorted([*kept, own])
@@ -135,41 +283,39 @@ def test_folders_of_dead_processes_are_removed_at_the_next_start_and_others_stay
     assert (tmp_path / "linked" / "file").exists()
 
 
-def _folders_that_are_not_of_dead_processes(place: Path, dead: str) -> list[Path]:
+def _owner_of(folder: Path) -> Owner:
+    owner = Owner.parse(folder.name.removeprefix("envbench-").rpartition("-")[0])
+    assert owner is not None
+    return owner
+
+
+def _folders_that_are_not_of_dead_processes(place: Path, dead: Owner) -> list[Path]:
     """A living process's, one with no owner in its name, other namespaces', a link, a file."""
-    user, space, pid, start, _ = dead.removeprefix("envbench-").split("-")
     linked = place.parent / "linked"
     linked.mkdir()
     (linked / "file").touch()
     others = [
-        f"envbench-{user}-{space}-{os.getpid()}-{start_time(os.getpid())}-alive",
-        f"envbench-{user}-{int(space) + 1}-{pid}-{start}-other_namespace",
-        f"envbench-{int(user) + 1}-{space}-{pid}-{start}-other_user",
+        f"envbench-{this_process()}-alive",
+        f"envbench-{dead._replace(namespace=dead.namespace + 1)}-other_namespace",
+        f"envbench-{dead._replace(user=dead.user + 1)}-other_user",
         "envbench-notes",
-        f"envbench-{user}-{space}-{pid}-{start}",
+        f"envbench-{dead}",
     ]
     for name in others:
         (place / name).mkdir()
-    (place / f"envbench-{user}-{space}-{pid}-{start}-link").symlink_to(linked)
+    (place / f"envbench-{dead}-link").symlink_to(linked)
     return [place / name for name in others]
 
 
 def test_a_folder_of_a_process_whose_number_was_given_out_again_is_removed(tmp_path: Path) -> None:
     with job_folder() as folder:
-        user, space, pid, start, _ = folder.name.removeprefix("envbench-").split("-")
-    old = tmp_path / f"envbench-{user}-{space}-{pid}-{int(start) - 1}-x"
+        owner = _owner_of(folder)
+    assert owner == this_process()
+    old = tmp_path / f"envbench-{owner._replace(start=owner.start - 1)}-x"
     (old / "locked").mkdir(parents=True, mode=0o700)
     (old / "locked").chmod(0)
     sweep(tmp_path)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_folder_of_a_living_run_stays_when_another_process_sweeps(
-    controller: Controller,
-) -> None:
-    (folder,) = controller.temporary.iterdir()
-    sweep(controller.temporary)
-    assert folder.is_dir()
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -17,8 +17,9 @@ died, and then the job's folder is removed too, for nobody else will.
 
 On Linux the guardian is a child subreaper: whatever the worker starts, in however many sessions
 and double forks, has the guardian as an ancestor for as long as it lives, and so is found. Should
-the guardian itself be killed, the kernel kills the worker (PDEATHSIG) and the controller ends the
-rest. Elsewhere descendants are those ``ps`` shows, and the worker's process group: a best effort.
+the guardian itself be killed, the kernel kills the worker (PDEATHSIG) and the controller, or the
+next envbench process, ends the rest. Elsewhere descendants are those ``ps`` shows, and the worker's
+process group: a best effort.
 
 It sleeps in ``select`` while the worker runs: a measurement never shares its core with it.
 """

@@ -3,11 +3,10 @@
 The process that makes a folder removes it. A process that was killed cannot, and its guardian,
 which would do it instead, can be killed too. So a folder's name says whose it is:
 
-    envbench-<user>-<process namespace>-<process>-<start time>-<random>
+    envbench-<owner>-<random>
 
-``sweep`` removes the folders of this user whose process is dead. A process number is given out
-again, but not with the same start time. A number means something in its own namespace only
-(Linux: containers that share /tmp), so folders of other namespaces stay.
+``sweep`` removes the folders of this user whose owner is dead, after it has ended the processes
+of dead owners: they may still write there.
 """
 
 from __future__ import annotations
@@ -23,9 +22,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from envbench.errors import StorageError
-from envbench.process.process_table import start_time
+from envbench.process.orphans import end_processes_of_dead_owners
+from envbench.process.owner import PATTERN, Owner, this_process
 
-_NAME = re.compile(r"envbench-(?P<user>\d+)-(?P<space>\d+)-(?P<pid>\d+)-(?P<start>\d+)-\w+")
+_NAME = re.compile(rf"envbench-({PATTERN})-\w+")
 
 
 @contextlib.contextmanager
@@ -37,7 +37,7 @@ def job_folder() -> Iterator[Path]:
     place = _temporary_folder()
     _sweep_once(place)
     try:
-        folder = Path(tempfile.mkdtemp(prefix=_prefix(), dir=place))
+        folder = Path(tempfile.mkdtemp(prefix=f"envbench-{this_process()}-", dir=place))
     except OSError as trouble:
         raise no_room(place, trouble) from trouble
     try:
@@ -69,33 +69,23 @@ def _sweep_once(place: Path) -> None:
 
 
 def sweep(place: Path) -> None:
-    """Remove what dead processes of this user left in ``place``. Trouble is not reported."""
-    if start_time(os.getpid()) is None:  # processes have no start times here
-        return
+    """End and remove what dead processes of this user left. Trouble is not reported.
+
+    Their processes are found anywhere, their folders in ``place``.
+    """
+    end_processes_of_dead_owners()
     with contextlib.suppress(OSError), os.scandir(place) as entries:
         for entry in entries:
             name = _NAME.fullmatch(entry.name)
-            if name and _is_own(name, entry) and start_time(int(name["pid"])) != int(name["start"]):
+            owner = Owner.parse(name[1]) if name else None
+            if owner and owner.is_dead and _is_own(entry):
                 _remove(Path(entry.path))
 
 
-def _is_own(name: re.Match[str], entry: os.DirEntry[str]) -> bool:
+def _is_own(entry: os.DirEntry[str]) -> bool:
     with contextlib.suppress(OSError):
-        info = entry.stat(follow_symlinks=False)
-        owner_is_us = info.st_uid == os.getuid() == int(name["user"])
-        return owner_is_us and int(name["space"]) == _process_namespace()
+        return entry.stat(follow_symlinks=False).st_uid == os.getuid()
     return False
-
-
-def _prefix() -> str:
-    owner = (os.getuid(), _process_namespace(), os.getpid(), start_time(os.getpid()) or 0)
-    return f"envbench-{'-'.join(map(str, owner))}-"
-
-
-def _process_namespace() -> int:
-    with contextlib.suppress(OSError):
-        return os.stat("/proc/self/ns/pid").st_ino
-    return 0
 
 
 def _remove(path: Path) -> None:

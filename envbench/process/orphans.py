@@ -1,4 +1,4 @@
-"""Ends what a worker leaves behind when its guardian was killed.
+"""Ends what a worker leaves behind when its guardian was killed, or its controller too.
 
 A guardian ends its worker's processes, but it can be killed itself. Then the kernel kills the
 worker, and gives every other process that loses its parent to the nearest child subreaper above:
@@ -6,12 +6,17 @@ this process, while a ``Family`` is open. So all that is left is found below thi
 some of it among its children, beside processes that must not be touched: other guardians, uv,
 git. A process belongs to a family if one of these is true:
 
-1. Its environment holds the family's mark, a random number given to the worker. It is inherited.
+1. Its environment holds the family's mark, given to the worker: the owner, which is this process,
+   and a random number. It is inherited.
 2. It is in the session of the worker, or of another process of the family.
 3. Its parent belongs to the family.
 4. It is an unknown child that has no trace of its origin. It runs, it started after the
    guardian, it has left this process's session, and its environment is neither ours nor another
    family's. What this process starts itself stays in its session or has its environment.
+
+If this process is killed, its guardians end the workers. If they were killed or stopped as well,
+the next envbench process does it (``end_processes_of_dead_owners``). It finds processes only by
+the owner in their mark, so it misses one that was started with an environment without the mark.
 
 The environment in question is the one that a process was started with, as /proc shows it. All
 this is for Linux. Elsewhere only the worker's process group is killed.
@@ -21,6 +26,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import signal
 import sys
@@ -28,14 +34,24 @@ import threading
 import time
 from collections.abc import Iterator
 
-from envbench.process.process_table import Process, all_processes, below, environment, start_time
+from envbench.process.owner import PATTERN, Owner, this_process
+from envbench.process.process_table import (
+    Process,
+    all_processes,
+    below,
+    environment,
+    start_time,
+    user,
+)
 
 MARK = "ENVBENCH_TRIAL"
 PATIENCE_S = 5.0  # what is left then is stuck in the kernel
 POLL_S = 0.01
+GUARDIAN_S = 3.0  # a guardian needs this to end its worker: its grace and a little more
 LINUX = sys.platform == "linux"
 PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER = 36, 37
 
+_MARK = re.compile(rf"{MARK}=({PATTERN})-[0-9a-f]{{32}}")
 _lock = threading.Lock()  # held while guardians are started, and while processes are attributed
 
 
@@ -46,7 +62,8 @@ class Family:
     _was_subreaper = False
 
     def __init__(self) -> None:
-        self.mark = secrets.token_hex(16)  # of fixed length: it shifts the worker's stack
+        # Of fixed length: it shifts the worker's stack.
+        self.mark = f"{this_process()}-{secrets.token_hex(16)}"
         self.guardian = 0
         self._guardian_start = 0
         self._members: dict[int, int] = {}  # their start, by process
@@ -144,6 +161,41 @@ def _own_names() -> set[bytes]:
     """
     at_start = {entry.partition(b"=")[0] for entry in environment(os.getpid())}
     return at_start & {os.fsencode(name) for name in os.environ}
+
+
+def end_processes_of_dead_owners() -> None:
+    """Kill what dead envbench processes of this user left running, stopped processes too.
+
+    A guardian whose controller has just died still ends its worker and removes its folder: it has
+    ``GUARDIAN_S`` for that. This process may itself have the mark of a dead owner, if a worker
+    started it. All processes of that owner stay then.
+    """
+    if not LINUX:
+        return
+    start = time.monotonic()
+    while (left := _of_dead_owners()) and time.monotonic() < start + GUARDIAN_S + PATIENCE_S:
+        if time.monotonic() >= start + GUARDIAN_S:
+            for pid in left:
+                with contextlib.suppress(OSError):  # it has ended
+                    os.kill(pid, signal.SIGKILL)
+        time.sleep(POLL_S)
+
+
+def _of_dead_owners() -> list[int]:
+    with contextlib.suppress(OSError):
+        numbers = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+        owners = {pid: _owner(pid) for pid in numbers if user(pid) == os.getuid()}
+        dead = {each for each in owners.values() if each and each.is_dead}
+        dead -= {owners.get(os.getpid())}
+        return [pid for pid, owner in owners.items() if owner in dead]
+    return []
+
+
+def _owner(pid: int) -> Owner | None:
+    """The owner that the process's mark names; None without a mark that is exactly right."""
+    marks = [each for each in environment(pid) if each.startswith(f"{MARK}=".encode())]
+    match = _MARK.fullmatch(os.fsdecode(marks[0])) if len(marks) == 1 else None
+    return Owner.parse(match[1]) if match else None
 
 
 def _is_subreaper() -> bool:

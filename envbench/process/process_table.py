@@ -1,7 +1,7 @@
 """Which processes exist, when they started and whose children they are: from proc(5).
 
 A process number is given out again, so a process is known by its number and its start time.
-On systems without /proc only ``start_time`` works.
+On systems without /proc only ``start_time`` and ``has_ended`` work.
 """
 
 from __future__ import annotations
@@ -48,6 +48,24 @@ def start_time(pid: int) -> int | None:
     return None
 
 
+def has_ended(pid: int, start: int) -> bool:
+    """Whether it is certain that the process ``pid`` that started at ``start`` has ended.
+
+    A zombie has ended. A process that cannot be looked at, for example for lack of file
+    descriptors, is not taken for one that has ended.
+    """
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:  # the number belongs to another user's process now
+        pass
+    if sys.platform == "linux":
+        process = _process(pid)
+        return process is not None and (process.start != start or process.state in "ZX")
+    return start_time(pid) not in (None, start)
+
+
 def below(top: int, processes: dict[int, Process], without: set[int]) -> set[int]:
     """All descendants of ``top``, but not the processes ``without`` and theirs."""
     children: dict[int, list[int]] = {}
@@ -60,6 +78,13 @@ def below(top: int, processes: dict[int, Process], without: set[int]) -> set[int
         found.update(new)
         todo += new
     return found
+
+
+def user(pid: int) -> int | None:
+    """Whose process it is; None if there is no such process."""
+    with contextlib.suppress(OSError):
+        return os.stat(f"/proc/{pid}").st_uid
+    return None
 
 
 def environment(pid: int) -> set[bytes]:
