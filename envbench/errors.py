@@ -2,7 +2,7 @@
 
 Exit codes: 0 fine; 1 a failed cell, or a fault of the machine (disk, lock); 2 wrong usage or
 bad input, found before anything is measured; 3 a backend was named that cannot run here;
-4 inconclusive; 130 and 143 interrupted. Only ``envbench.cli`` turns these into an exit.
+4 inconclusive; 129, 130 and 143 interrupted. Only ``envbench.cli`` turns these into an exit.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ UNAVAILABLE = 3
 INCONCLUSIVE = 4
 INTERRUPTED = 130
 TERMINATED = 143
+
+MORE_FILES = "Raise the limit, such as with: ulimit -n 4096"  # the hint, wherever it is met
 
 
 class EnvbenchError(Exception):
@@ -68,7 +70,7 @@ class LockHeld(EnvbenchError):
 
 
 class Interrupted(EnvbenchError):
-    """A person or the system asked to stop: SIGINT (130) or SIGTERM (143)."""
+    """A person or the system asked to stop: SIGHUP (129), SIGINT (130) or SIGTERM (143)."""
 
     def __init__(self, exit_code: int) -> None:
         super().__init__(

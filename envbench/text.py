@@ -6,6 +6,7 @@ steer a terminal. (What Markdown needs besides is ``envbench.report.escape``'s.)
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 REPLACEMENT = "\ufffd"
@@ -22,8 +23,32 @@ def one_line(text: str, limit: int) -> str:
 
 
 def spelt_out(text: str) -> str:
-    r"""The text with what a terminal might obey written as an escape (``\x1b``)."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    r"""The text with what a terminal might obey written as an escape (``\x1b``).
+
+    So is a byte that is not UTF-8, which Python has as a surrogate: as ``\xff``.
+    """
+    return "".join(c if c.isprintable() else _escape(c) for c in text)
+
+
+def _escape(c: str) -> str:
+    if "\udc80" <= c <= "\udcff":
+        return f"\\x{ord(c) - 0xDC00:02x}"
+    return c.encode("unicode_escape").decode()
+
+
+def cut(text: str) -> str:
+    """The text, without its middle where it is long."""
+    return text if len(text) <= 100 else f"{text[:60]}...{text[-30:]}"
+
+
+def names_cut(text: str) -> str:
+    """The text, each long name in it cut. A path stays whole where its parts are short."""
+    return re.sub(r"[^\s/]{101,}", lambda name: cut(name[0]), text)
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 pair``, ``2 pairs``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def listed(words: Sequence[str]) -> str:

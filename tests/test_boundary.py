@@ -18,6 +18,7 @@ from place import Done, Place
 from envbench.cli import COMMANDS, envbench
 from envbench.cli.boundary import explained, subcommands
 from envbench.errors import EnvbenchError
+from envbench.text import names_cut
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 LONG = "x" * 300
@@ -106,26 +107,30 @@ CELL = ("--env", "atari", "--backend", "for-loop", "--numenv", "1")
 
 
 @pytest.mark.parametrize(
-    ("words", "code"),
+    "words",
     [
-        (("report", "--results", LONG), 1),
-        (("report", "--results", f"{LONG}/below"), 1),
-        (("export", "--results", LONG), 1),
-        (("compare", "a", "b", "--results", LONG), 1),
-        (("run", *CELL, "--results", LONG), 1),
-        (("compare", LONG, "b"), 2),
-        (("import", LONG), 2),
-        (("check", "--against", LONG), 2),
-        (("check", "--summary", LONG), 2),
-        (("check", "--baseline-python", LONG), 2),
-        (("baseline", "save", *CELL, "--output", LONG), 2),
-        (("run", *CELL, "--python", f"for-loop=/{LONG}"), 2),
+        ("report", "--results", LONG),
+        ("report", "--results", f"{LONG}/below"),
+        ("plans", "--results", LONG),
+        ("export", "--results", LONG),
+        ("compare", "a", "b", "--results", LONG),
+        ("run", *CELL, "--results", LONG),
+        ("compare", LONG, "b"),
+        ("import", LONG),
+        ("check", "--against", LONG),
+        ("check", "--summary", LONG),
+        ("check", "--baseline-python", LONG),
+        ("baseline", "save", *CELL, "--output", LONG),
+        ("run", *CELL, "--python", f"for-loop=/{LONG}"),
     ],
 )
 def test_a_path_that_is_too_long_is_an_error_of_one_line(
-    place: Place, words: tuple[str, ...], code: int
+    place: Place, words: tuple[str, ...]
 ) -> None:
-    assert "File name too long" in plain(place.run(*words), code)
+    done = place.run(*words)
+    assert "File name too long" in plain(done, 2)
+    assert LONG not in done.err
+    assert "--python" in words or "Give a shorter path." in done.err
     assert list(place.folder.iterdir()) == []
 
 
@@ -141,8 +146,33 @@ def test_a_report_to_a_path_that_is_too_long_is_an_error_of_one_line(
     path = store.new_file(place.results, "laptop", "2025")
     write(path, measured_plan({("for-loop", 1): 300}))
     done = place.run("report", "--output", output, *more)
-    assert done.code in (1, 2)
-    assert "File name too long" in plain(done, done.code)
+    assert "File name too long" in plain(done, 2)
+    assert "Give a shorter path." in done.err
+
+
+def test_a_path_of_the_measuring_lock_that_is_too_long_is_wrong_usage(place: Place) -> None:
+    environment = place.environment(ENVBENCH_LOCK_FILE=str(place.folder / LONG))
+    done = place.run("run", *CELL, env=environment)
+    assert "the measuring lock" in plain(done, 2)
+    assert LONG not in done.err
+    assert "Give a shorter path." in done.err
+
+
+@pytest.mark.parametrize(
+    "words", [("--task", LONG), ("--set", LONG), ("--set", f"{LONG}=1"), ("--python", LONG),
+              ("--env", LONG), ("--backend", LONG), ("--total-step", LONG), (f"--{LONG}",)],
+)  # fmt: skip
+def test_a_long_name_is_cut_in_the_message(place: Place, words: tuple[str, ...]) -> None:
+    done = place.run("run", *CELL[2:], *(() if "--env" in words else CELL[:2]), *words)
+    message = plain(done, 2)
+    assert LONG not in done.err
+    assert "x..." in message
+    assert len(message) < 300
+
+
+def test_a_path_of_many_short_names_stays_whole() -> None:
+    path = "/".join(["folder"] * 60)
+    assert names_cut(f"cannot read {path}.") == f"cannot read {path}."
 
 
 @linux
@@ -159,7 +189,7 @@ def test_a_word_that_is_not_utf8_is_an_error_that_shows_it(
         [*command, b"a\xffb"], cwd=place.folder, env=place.environment(), capture_output=True
     )
     message = plain(Done(done.returncode, done.stdout.decode(), done.stderr.decode()), 2)
-    assert message == r"Error: 'a\udcffb' is not valid UTF-8."
+    assert message == r"Error: 'a\xffb' is not valid UTF-8."
     assert list(place.folder.iterdir()) == []
 
 

@@ -218,6 +218,21 @@ def test_a_strangers_plan_of_absurd_size_holds_no_one_up(workers: VirtualExecuto
     assert "more than 1,000,000" in warning
 
 
+def test_a_resumed_plan_counts_by_the_total_and_warns_of_a_torn_line(
+    workers: VirtualExecutor,
+) -> None:
+    workers.trouble[4] = Interrupted(143)
+    assert call(workers, "--repeats", "1").exit_code == 143
+    (path,) = files()
+    with path.open("ab") as file:
+        file.write(b'{"torn')
+    said = call(workers, "--repeats", "1").stderr.splitlines()
+    assert any(line.startswith("1 of 4 runs to go") for line in said), said
+    torn = [line for line in said if path.name in line and not line.startswith("Resuming")]
+    assert torn
+    assert all(line.startswith("Warning: ") for line in torn[:1]), said
+
+
 def test_a_plan_may_be_stopped_again_and_again(workers: VirtualExecutor) -> None:
     workers.trouble |= {n: Interrupted(143) for n in (1, 2, 5)}
     assert [call(workers, "--repeats", "2").exit_code for _ in range(4)] == [143, 143, 143, 0]

@@ -66,6 +66,12 @@ def test_the_load_is_measured_while_we_sleep() -> None:
     )
 
 
+def test_its_help_says_where_its_records_are(place: Place) -> None:
+    said = " ".join(place.run("doctor", "--help").out.split())
+    assert "$ENVBENCH_CACHE/doctor" in said
+    assert "`envbench plans --results ~/.cache/envbench/doctor` lists them" in said
+
+
 @pytest.mark.slow
 def test_it_says_what_a_check_can_see_here(place: Place, tmp_path: Path) -> None:
     environment = place.environment(ENVBENCH_CACHE=str(tmp_path / "cache"))

@@ -345,6 +345,14 @@ def test_an_environment_that_raises_is_told_with_its_step_and_output() -> None:
     failure = failure_of(run("environment_raises"))
     assert (failure.reason, failure.step, failure.phase) == ("exception", 12, "measure")
     assert failure.stderr_tail == "ValueError: the door is closed\n"
+    assert failure.hint == ""
+
+
+def test_a_worker_that_may_open_no_more_files_is_told_how_to_raise_the_limit() -> None:
+    failure = failure_of(
+        run("environment_raises", message=f"OSError: {OSError(24, os.strerror(24))}")
+    )
+    assert failure.hint == "Raise the limit, such as with: ulimit -n 4096"
 
 
 @pytest.mark.parametrize(("then", "how"), [("crashes", "SIGABRT"), ("hangs", "stalled for")])

@@ -336,6 +336,7 @@ def test_a_guardian_killed_by_sigkill_is_a_failure_and_the_worker_dies_too(
     failure = controller.reply().failure
     assert failure is not None
     assert "guardian died" in failure.message
+    assert "Run the command again." in failure.hint
     assert not Path(f"/proc/{worker}").exists()
     assert marked(controller.mark) == []  # nor any of its children, whatever their session
 

@@ -17,11 +17,13 @@ from envbench.cli.boundary import (
     check_surroundings,
     check_utf8,
     explained,
+    if_too_long,
     is_of_output,
     refuse_empty,
+    with_names_cut,
 )
 from envbench.errors import EnvbenchError
-from envbench.text import printable
+from envbench.text import names_cut, printable
 
 COMMANDS = {
     "run": "Measure environments on this machine: one cell, a plan, or a whole profile.",
@@ -52,9 +54,9 @@ class _Shown(click.ClickException):
         self.hint = error.hint
 
     def show(self, file: Any = None) -> None:
-        click.echo(f"Error: {printable(self.message)}", err=True)
+        click.echo(f"Error: {printable(names_cut(self.message))}", err=True)
         if self.hint:
-            click.echo(printable(self.hint), err=True)
+            click.echo(printable(names_cut(self.hint)), err=True)
 
 
 def tell(text: str) -> None:
@@ -103,7 +105,9 @@ class Commands(click.Group):
                 check_surroundings()
                 return super().invoke(ctx)
         except EnvbenchError as error:
-            raise _Shown(error) from error
+            raise _Shown(if_too_long(error)) from error
+        except click.UsageError as error:
+            raise with_names_cut(error) from error
         except (OSError, UnicodeEncodeError) as error:
             if isinstance(error, OSError) and is_of_output(error):
                 raise
@@ -121,5 +125,5 @@ def envbench() -> None:
     envbench report                                               fills results/README.md
 
     Exit codes: 0 fine; 1 a failed cell, a full disk, a held lock; 2 wrong usage; 3 a named
-    backend cannot run here; 4 check could not tell; 130 and 143 interrupted.
+    backend cannot run here; 4 check could not tell; 129, 130 and 143 interrupted.
     """

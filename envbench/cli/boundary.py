@@ -5,6 +5,7 @@
 - ``refuse_empty``: no option or argument that names something may be empty. In CI, a variable that
   is not set would otherwise turn an option off without a word.
 - ``explained``: an ``OSError`` that no code expected becomes one line instead of a traceback.
+- ``if_too_long``: a path that is too long has one exit code and one hint, wherever it is met.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from typing import Any
 
 import click
 
-from envbench.errors import EnvbenchError, UsageError
+from envbench.errors import MORE_FILES, EnvbenchError, UsageError
+from envbench.text import cut, names_cut, spelt_out
 
 FEWEST_FILES = 64  # open at once: a worker, its guardian, their pipes, the results, the libraries
-_MORE_FILES = "Raise the limit, such as with: ulimit -n 1024"
+_SHORTER = "Give a shorter path."
 _OUTPUT_FAILED = {errno.EPIPE, errno.ENOSPC, errno.EIO}
 
 
@@ -39,7 +41,7 @@ def check_surroundings() -> None:
     if 0 <= allowed < FEWEST_FILES:
         raise EnvbenchError(
             f"only {allowed} files may be open at once here; envbench needs {FEWEST_FILES}.",
-            hint=_MORE_FILES,
+            hint=MORE_FILES,
         )
 
 
@@ -127,16 +129,31 @@ def explained(error: OSError | UnicodeEncodeError) -> EnvbenchError:
         return UsageError(f"{_spelt(text)} is not valid UTF-8.", hint="Rename it.")
     reason = error.strerror or str(error)
     if error.errno in (errno.EMFILE, errno.ENFILE):
-        return EnvbenchError(f"too many files are open ({reason}).", hint=_MORE_FILES)
+        return EnvbenchError(f"too many files are open ({reason}).", hint=MORE_FILES)
     place = "" if error.filename is None else f"{_spelt(os.fsdecode(error.filename))}: "
     if error.errno == errno.ENAMETOOLONG:
-        return UsageError(f"{place}{reason}.", hint="Give a shorter path.")
+        return UsageError(f"{place}{reason}.", hint=_SHORTER)
     return EnvbenchError(
         f"the system refused a file operation: {place}{reason}.",
         hint="Check that the path exists, that you may use it, and that the disk works.",
     )
 
 
+def if_too_long(error: EnvbenchError) -> EnvbenchError:
+    """The error; where a path was too long, it is wrong usage, whatever was to be done with it."""
+    cause = error.__cause__
+    if isinstance(cause, OSError) and cause.errno == errno.ENAMETOOLONG:
+        return UsageError(str(error), hint=_SHORTER)
+    return error
+
+
+def with_names_cut(error: click.UsageError) -> click.UsageError:
+    """Click's own refusal, with the long names in it cut."""
+    text = error.format_message()
+    short = names_cut(text)
+    return error if short == text else click.UsageError(short, error.ctx)
+
+
 def _spelt(text: str) -> str:
     """The text in quotes, its odd characters written as escapes, cut where it is long."""
-    return ascii(text if len(text) <= 100 else f"{text[:60]}...{text[-30:]}")
+    return f"'{spelt_out(cut(text))}'"

@@ -26,6 +26,7 @@ from envbench.cli.options import (
     measuring,
 )
 from envbench.errors import UsageError
+from envbench.text import counted
 
 if TYPE_CHECKING:
     from envbench.experiments.cells import CellRequest
@@ -193,8 +194,10 @@ def check(
         return
     outcome = carry_out(experiment, options, Terminal(), executor())
     if outcome.stopped is not None:
+        count = len(outcome.done)
+        pairs_done = f"{counted(count, 'pair')} {'is' if count == 1 else 'are'}"
         tell(
-            f"Stopped: {len(outcome.done)} pairs are in {outcome.path}, and no verdict. "
+            f"Stopped: {pairs_done} in {outcome.path}, and no verdict. "
             "The same command resumes from here."
         )
         sys.exit(outcome.stopped.exit_code)

@@ -20,8 +20,12 @@ if TYPE_CHECKING:
 def doctor(wait: bool, as_json: bool) -> None:
     """What makes this machine noisy, what to do about it, and what a check can see here.
 
-    Takes about half a minute: a look at the load, then equal workers that step alternately. Its
-    records are kept in the user's cache, so that the same command resumes within ten minutes.
+    Takes about half a minute: a look at the load, then equal workers that step alternately. The
+    same command resumes within ten minutes.
+
+    Its records are kept in $ENVBENCH_CACHE/doctor where that variable is set, else in
+    envbench/doctor of the user's cache (~/.cache on Linux, ~/Library/Caches on macOS);
+    `envbench plans --results ~/.cache/envbench/doctor` lists them.
     """
     from envbench.cli import tell
     from envbench.cli.progress import Terminal, executor

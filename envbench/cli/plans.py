@@ -13,7 +13,7 @@ import click
 from envbench.cli import tell
 from envbench.cli.options import AS_JSON, RESULTS, machine_option
 from envbench.errors import LockHeld, UsageError
-from envbench.text import listed, printable
+from envbench.text import counted, listed, printable
 
 WIDEST = 60  # characters of a command in the table
 
@@ -139,7 +139,7 @@ def delete(plan: str, results: Path, yes: bool) -> None:
     from envbench.experiments import plans as every
 
     found = every.named(results, plan)
-    question = f"Delete {found.path} with {len(found.done)} blocks?"
+    question = f"Delete {found.path} with {counted(len(found.done), 'block')}?"
     if not yes and not sys.stdin.isatty():
         raise UsageError(question.replace("?", " needs --yes where no one can be asked."))
     if not yes and not click.confirm(question, err=True):
@@ -147,5 +147,5 @@ def delete(plan: str, results: Path, yes: bool) -> None:
         return
     with _lock():  # only now does no one write to it
         path, *by_products = every.delete(every.named(results, found.plan.plan_id))
-    s = "" if len(by_products) == 1 else "s"
-    tell(f"Deleted {path}" + (f" and {len(by_products)} by-product{s}." if by_products else "."))
+    more = f" and {counted(len(by_products), 'by-product')}" if by_products else ""
+    tell(f"Deleted {path}{more}.")

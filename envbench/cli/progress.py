@@ -49,7 +49,7 @@ class Lines:
         self.start = self.block_start = time.monotonic()
         if left:
             of = f" of {self.total}" if done else ""
-            what, time_left = _units(experiment.unit, left), clock(self.remaining(left))
+            what, time_left = _units(experiment.unit, self.total), clock(self.remaining(left))
             self.say(f"{left}{of} {what} to go, about {time_left}")
 
     def block_began(self, block: Block) -> None:

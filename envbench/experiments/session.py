@@ -284,7 +284,9 @@ class _Session(Generic[Findings]):
             return None
         old = found.recorded
         if not found.changed:
-            self.console.say("\n".join([*old.warnings, f"Resuming {old.path}"]))
+            self.console.say(
+                "\n".join([*(f"Warning: {each}" for each in old.warnings), f"Resuming {old.path}"])
+            )
             return old
         self.console.say(
             f"{old.path} is unfinished, but cannot resume; changed: {'; '.join(found.changed)}. "

@@ -12,6 +12,8 @@ nothing that the worker started is left running and the job's folder is gone.
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import shutil
 import signal
 from collections.abc import Mapping
@@ -19,6 +21,7 @@ from pathlib import Path
 
 import msgspec
 
+from envbench.errors import MORE_FILES
 from envbench.model import Failure, Job
 from envbench.process.events import OnEvent
 from envbench.process.job_folder import job_folder, no_room
@@ -28,6 +31,7 @@ from envbench.process.supervisor import Ending, Limits, supervise
 
 WORKER = Path(__file__).parents[1] / "worker_path" / "envbench_worker" / "__main__.py"
 DEFAULT_LIMITS = Limits()
+_NO_FILES = os.strerror(errno.EMFILE)  # in a worker's message
 REPLY_ROOM = 1024 * 1024  # with less, a worker without a reply could not write it
 
 
@@ -112,6 +116,7 @@ def _located(failure: Failure, ending: Ending) -> Failure:
     """Say where it happened and what was printed, where the failure itself does not."""
     return msgspec.structs.replace(
         failure,
+        hint=failure.hint or (MORE_FILES if _NO_FILES in failure.message else ""),
         phase=failure.phase or ending.phase,
         step=ending.steps if failure.step is None else failure.step,
         stderr_tail=failure.stderr_tail or ending.tail,
@@ -139,7 +144,10 @@ def _died(ending: Ending, before: MemoryKills, folder: Path) -> Failure:
             hint=_FEWER,
         )
     if ending.stalled_s is not None:
-        left = f"; {ending.survivors} processes could not be ended" if ending.survivors else ""
+        plural = "" if ending.survivors == 1 else "es"
+        left = (
+            f"; {ending.survivors} process{plural} could not be ended" if ending.survivors else ""
+        )
         return Failure(
             reason="stalled",
             message=f"no progress for {ending.stalled_s:.3g} s in phase {ending.phase!r}: "
