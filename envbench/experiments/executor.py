@@ -181,7 +181,7 @@ class _Recording:
             return msgspec.structs.replace(record, failure=unusable)
         name = f"{hashlib.sha256(reply.trace).hexdigest()}.npz"
         self.by_products[name] = reply.trace
-        # A user's own task may rightly stand still.
+        # In a user's own task, observations need not change.
         looked_at = trial.cell.env != "gym"
         return msgspec.structs.replace(
             record,

@@ -42,7 +42,7 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
     that cannot be given a start. ``responds``: observations are numbers that change from step to
     step, are the same in all environments while their actions are the same, and differ as soon as
     the actions differ. It is None where that was not looked at, and for a user's own task, which
-    may stand still.
+    need not change.
     """
 
     verification_id: str
