@@ -128,7 +128,8 @@ def test_what_runs_share_is_written_once_before_them_and_each_run_at_its_end(
     call(workers, "--repeats", "1")
     head = ["MachineFact", "RuntimeFact", "Plan"]
     assert seen == [head + ["BlockRecord"] * n for n in range(4)]
-    machine, runtime, plan, *measured = records()
+    machine, runtime, plan, *measured, ended = records()
+    assert (ended.plan_id, ended.how) == (plan.plan_id, "concluded")
     assert {(block.plan_id, block.trials[0].runtime) for block in measured} == {
         (plan.plan_id, runtime.hash)
     }
@@ -255,10 +256,10 @@ def test_a_run_that_a_power_cut_tore_is_measured_again_and_reported(
     call(workers, "--repeats", "2")
     (path,) = files()
     lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join(lines)[:-100])
+    path.write_bytes(b"".join(lines[:-1])[:-100])
     done = call(workers, "--repeats", "2")
     assert done.exit_code == 0
-    assert f"{path}:{len(lines)}: line skipped" in done.stderr
+    assert f"{path}:{len(lines) - 1}: line skipped" in done.stderr
     assert len(workers.blocks) == 9
     assert len(runs()) == 8
 

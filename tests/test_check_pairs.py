@@ -26,7 +26,7 @@ from envbench.experiments.noise import NoiseExperiment
 from envbench.experiments.preflight import Arm
 from envbench.experiments.resume import Recorded, differences, edited_since, find
 from envbench.model import Arm as ArmFact
-from envbench.model import Behaviour, Block, BlockRecord, PairsDesign, Plan
+from envbench.model import Behaviour, Block, BlockRecord, EndedRecord, PairsDesign, Plan
 from envbench.results import store
 
 CHECK = CheckExperiment()
@@ -297,8 +297,12 @@ def test_an_unfinished_check_is_found_by_what_it_asked_for(tmp_path: Path) -> No
 
 
 def test_a_finished_check_is_measured_afresh(tmp_path: Path) -> None:
-    stored(tmp_path, pairs_plan())
-    assert unfinished(tmp_path, "m", pairs_plan(plan_id="another")) is None
+    path = stored(tmp_path, pairs_plan())
+    again = pairs_plan(plan_id="another")
+    assert unfinished(tmp_path, "m", again) is not None  # nobody has seen its verdict yet
+    shown = EndedRecord(plan_id=pairs_plan().plan_id, how="concluded", ended_utc="now")
+    store.append(path, shown)
+    assert unfinished(tmp_path, "m", again) is None
 
 
 def test_what_changed_since_is_named_and_nothing_is_mixed() -> None:

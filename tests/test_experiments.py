@@ -18,7 +18,7 @@ from envbench import backends
 from envbench.experiments import pairs
 from envbench.experiments.cells import CellRequest, kernel_target, make_cell, target_of
 from envbench.experiments.experiment import Experiment, Options, Site
-from envbench.experiments.plans import EVERY
+from envbench.experiments.plans import experiments
 from envbench.experiments.run import Measure
 from envbench.experiments.verify import VerifyExperiment
 from envbench.machine import Profile, Table
@@ -39,12 +39,12 @@ LADDER = Table(numenv=[2], rows=["for-loop"])
 PROFILE = Profile(name="here", title="Here", hardware="two cores", atari=LADDER, mujoco=LADDER)
 FINGERPRINT = Fingerprint(cpu="c", logical_cpus=2, physical_cores=2, usable_cpus=2, memory_gib=8)
 SITE = Site(profile=PROFILE, fingerprint=FINGERPRINT, options=Options(results=Path("results")))
-NAMES = [each.name for each in EVERY]
+NAMES = list(experiments())
 SLOWER = "for-loop"  # whose candidate is a third slower, so that its check has a second stage
 
 
 def experiment(name: str) -> Experiment[object]:
-    return next(each for each in EVERY if each.name == name)
+    return experiments()[name]
 
 
 def cell(backend: str, numenv: int = 2) -> Cell:

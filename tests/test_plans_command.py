@@ -31,7 +31,7 @@ from envbench import backends, lock
 from envbench.errors import Interrupted
 from envbench.experiments import resume
 from envbench.experiments.run import RunExperiment
-from envbench.model import AbandonedRecord
+from envbench.model import EndedRecord
 from envbench.results import store
 
 RUN = ("run", "--env", "gym", "--task", "My-v0", "--machine", "laptop", "--numenv", "2",
@@ -290,7 +290,7 @@ def test_an_abandoned_plan_keeps_its_blocks_and_is_abandoned_once() -> None:
     assert f"{plan} is abandoned: the same command begins a new plan." in done.stderr
     assert call("abandon", plan).exit_code == 0
     assert blocks() == before
-    assert sum(isinstance(each, AbandonedRecord) for each in records()) == 1
+    assert sum(isinstance(each, EndedRecord) for each in records()) == 1
     (row,) = listed()
     assert (row["state"], row["done"], row["left"]) == ("abandoned", 2, 4)
 

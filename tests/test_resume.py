@@ -105,7 +105,8 @@ def test_a_verification_that_was_stopped_anywhere_resumes_and_verifies_nothing_t
     first, second = stop_at(stop), VirtualExecutor()
     stopped = invoke(first, *VERIFY)
     assert stopped.exit_code == 130
-    assert "the same command resumes" in stopped.stderr
+    assert f"Stopped: {stop - 1} of 3 backends in " in stopped.stderr
+    assert "The same command resumes" in stopped.stderr
     done = invoke(second, *VERIFY, "--json")
     assert "Resuming" in done.stderr
     rows = [row["backend"] for row in json.loads(done.stdout)["verifications"]]
@@ -116,6 +117,74 @@ def test_a_verification_that_was_stopped_anywhere_resumes_and_verifies_nothing_t
     assert len(first.blocks[:-1] + second.blocks) == 3
     assert len(set(measured())) == len(measured()) == 3
     assert len(files()) == 1
+
+
+def kill_before_the_outcome() -> None:
+    """As if the last call had been killed between its last block and its last line."""
+    for path in files():
+        *others, ended = path.read_bytes().splitlines(keepends=True)
+        assert b'"type":"ended"' in ended
+        path.write_bytes(b"".join(others))
+
+
+@pytest.mark.parametrize("words", [RUN, VERIFY])
+def test_what_is_measured_to_its_end_is_shown_by_the_next_call_where_nobody_saw_it(
+    machine: VirtualExecutor, words: tuple[str, ...]
+) -> None:
+    first = invoke(machine, *words, "--json")
+    kill_before_the_outcome()
+    later = VirtualExecutor()
+    second = invoke(later, *words, "--json")
+    assert (second.stdout, second.exit_code) == (first.stdout, first.exit_code)
+    assert "all of it is measured" in second.stderr
+    assert later.blocks == []
+    invoke(later, *words)  # now somebody has
+    assert later.blocks == machine.blocks
+    assert len(plans()) == 2
+
+
+def test_what_is_measured_to_its_end_but_not_shown_is_measured_again_where_something_changed(
+    machine: VirtualExecutor,
+) -> None:
+    invoke(machine, *RUN)
+    kill_before_the_outcome()
+    machine.packages = {"fake": "2.0"}
+    assert "cannot resume" not in invoke(machine, *RUN).stderr
+    assert len(plans()) == 2
+
+
+def test_an_outcome_that_cannot_be_written_is_not_lost(
+    machine: VirtualExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    words = ("baseline", "save", "--machine", "laptop", "--env", "mujoco", "--backend", "for-loop",
+             "--numenv", "2", "--pairs", "5")  # fmt: skip
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "copyfile", full)
+        refused = invoke(machine, *words, "--output", "kept.jsonl")
+    assert refused.exit_code == 1
+    assert "All of it is measured" in refused.stderr
+    measured_before = len(machine.blocks)
+    assert measured_before == 5
+    done = invoke(machine, *words, "--output", "another.jsonl")
+    assert done.exit_code == 0, done.stderr
+    assert len(machine.blocks) == measured_before
+    assert Path("another.jsonl").exists()
+
+
+def test_a_plan_that_a_failure_ended_is_finished(machine: VirtualExecutor) -> None:
+    machine.trouble[2] = BROKEN
+    words = ("baseline", "save", "--machine", "laptop", "--env", "mujoco", "--backend", "for-loop",
+             "--numenv", "2", "--pairs", "5", "--output", "kept.jsonl")  # fmt: skip
+    refused = invoke(machine, *words)
+    assert refused.exit_code == 1
+    assert "SIGSEGV" in refused.stderr
+    (listed,) = json.loads(invoke(machine, "plans", "--json").stdout)["plans"]
+    assert (listed["state"], listed["done"], listed["left"]) == ("finished", 2, 0)
+    assert invoke(machine, *words).exit_code == 0  # measured anew
+    assert len(machine.blocks) == 7
 
 
 def test_a_complete_verification_is_made_afresh(machine: VirtualExecutor) -> None:

@@ -469,8 +469,8 @@ BY_FAMILY = {
     "atari": {
         "ignores-most": ("≠", "parts at step"),
         "stale": ("≠", "parts at step"),
-        # No game ends in the 200 steps of lock-step. How far the audit goes depends on the machine's
-        # speed: where it goes past a game's end, the environments make no more frames.
+        # No game ends in the 200 steps of lock-step. How far the audit goes depends on the speed of
+        # the machine: where it goes past a game's end, the environments make no more frames.
         "never-ends": ("✓✗", " frames"),
     },
     "mujoco": {

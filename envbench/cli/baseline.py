@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,10 +15,13 @@ from envbench.cli.options import (
     cells_asked,
     measuring,
 )
+from envbench.errors import EnvbenchError
 
 if TYPE_CHECKING:
     from envbench.experiments.cells import CellRequest
     from envbench.experiments.experiment import Options
+    from envbench.experiments.session import Outcome
+    from envbench.model import Failure
 
 
 @click.group()
@@ -43,12 +45,12 @@ def save(cells: CellRequest, options: Options, output: Path, pairs: int | None) 
     They are measured into the results folder first; the file is made when all of them are there.
     The same command resumes where it was stopped.
     """
-    from envbench.cli.progress import Terminal, executor
+    from envbench.cli.conduct import conduct
     from envbench.experiments.baseline import BaselineExperiment, refuse_existing
     from envbench.experiments.baseline import save as keep
     from envbench.experiments.check.experiment import cells_to_check
     from envbench.experiments.pairs import DEFAULT_PAIRS
-    from envbench.experiments.session import carry_out, site_of
+    from envbench.experiments.session import site_of
 
     refuse_existing(output)
     site = site_of(options)
@@ -56,11 +58,13 @@ def save(cells: CellRequest, options: Options, output: Path, pairs: int | None) 
     experiment = BaselineExperiment(
         targets=targets, pairs=pairs or DEFAULT_PAIRS, stop_at_failure=True
     )
-    outcome = carry_out(experiment, options, Terminal(), executor())
-    if outcome.stopped is not None:
-        tell(f"Stopped: {outcome.path} is kept. The same command resumes from here.")
-        sys.exit(outcome.stopped.exit_code)
-    keep(outcome, output)
-    tell(
-        f"Saved in {output}: `envbench check --against {output}` compares with it on this machine."
-    )
+
+    def show(outcome: Outcome[dict[str, Failure]]) -> int:
+        for cell, failure in outcome.findings.items():
+            outcome.concluded()
+            raise EnvbenchError(f"{cell}: {failure.message}", hint=failure.hint)
+        keep(outcome, output)
+        tell(f"Saved in {output}: `envbench check --against {output}` compares with it here.")
+        return 0
+
+    conduct(experiment, options, show)

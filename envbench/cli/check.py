@@ -7,11 +7,10 @@ usage, 3 where an arm cannot be made here, 4 where it stayed inconclusive.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -26,12 +25,13 @@ from envbench.cli.options import (
     measuring,
 )
 from envbench.errors import UsageError
-from envbench.text import counted
 
 if TYPE_CHECKING:
     from envbench.experiments.cells import CellRequest
     from envbench.experiments.check.experiment import CheckExperiment
     from envbench.experiments.experiment import Options
+    from envbench.experiments.session import Outcome
+    from envbench.model import Failure
 
 Command = Callable[..., None]
 _SHARE = Number(0.0005, 0.5)
@@ -158,11 +158,11 @@ def check(
     files that git knows). Without --env, --backend and --numenv the profile's cells under `check`
     are compared. The same command resumes a check that was stopped.
     """
-    from envbench.cli.progress import Terminal, executor
-    from envbench.cli.verdicts import exit_code, show, show_plan
+    from envbench.cli.conduct import conduct
+    from envbench.cli.verdicts import show, show_plan
     from envbench.experiments.arms.sources import Source
     from envbench.experiments.check.experiment import CheckExperiment, Size
-    from envbench.experiments.session import carry_out, site_of
+    from envbench.experiments.session import site_of
     from envbench.model import Rule
 
     if tolerance <= margin:
@@ -185,24 +185,14 @@ def check(
     )
     if against is not None:
         _refuse_beside_against(experiment, fresh=options.fresh, only_plan=only_plan)
-        sys.exit(_against(experiment, options, against, as_json=as_json, summary=summary))
+        _against(experiment, options, against, as_json=as_json, summary=summary)
     _check_sides(experiment)
     if only_plan:
         targets = experiment.choose(site_of(options)).targets
         planned = experiment.size.of(targets, rule)
         show_plan(targets, planned, experiment.sides, as_json=as_json)
         return
-    outcome = carry_out(experiment, options, Terminal(), executor())
-    if outcome.stopped is not None:
-        count = len(outcome.done)
-        pairs_done = f"{counted(count, 'pair')} {'is' if count == 1 else 'are'}"
-        tell(
-            f"Stopped: {pairs_done} in {outcome.path}, and no verdict. "
-            "The same command resumes from here."
-        )
-        sys.exit(outcome.stopped.exit_code)
-    show(outcome, as_json=as_json, summary=summary)
-    sys.exit(exit_code(outcome.findings))
+    conduct(experiment, options, partial(show, as_json=as_json, summary=summary))
 
 
 # ---------------------------------------------------------------- what is refused beforehand
@@ -261,20 +251,18 @@ def _refuse_beside_against(experiment: CheckExperiment, *, fresh: bool, only_pla
 
 def _against(
     experiment: CheckExperiment, options: Options, old: Path, *, as_json: bool, summary: Path | None
-) -> int:
+) -> NoReturn:
     """Compare with figures of another time: advice, and said to be that."""
-    from envbench.cli.progress import Terminal, executor
-    from envbench.cli.verdicts import exit_code, show_advice
+    from envbench.cli.conduct import conduct
+    from envbench.cli.verdicts import show_advice
     from envbench.experiments.check import against
-    from envbench.experiments.session import carry_out
     from envbench.machine import fingerprint
 
     then = against.read(old, experiment.cells, fingerprint(), tell)
     anew = against.anew(then, experiment.rule, experiment.size)
-    outcome = carry_out(anew, options, Terminal(), executor())
-    if outcome.stopped is not None:
-        tell(f"Stopped: what was measured is in {outcome.path}. The same command resumes.")
-        return outcome.stopped.exit_code
-    verdicts = against.verdicts(outcome, then, experiment.rule)
-    show_advice(verdicts, old, outcome.path, as_json=as_json, summary=summary)
-    return exit_code(verdicts)
+
+    def show(outcome: Outcome[dict[str, Failure]]) -> int:
+        verdicts = against.verdicts(outcome, then, experiment.rule)
+        return show_advice(verdicts, old, outcome.path, as_json=as_json, summary=summary)
+
+    conduct(anew, options, show)

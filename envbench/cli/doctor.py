@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from envbench.cli import tell
 from envbench.cli.options import AS_JSON, WAIT
+from envbench.errors import EnvbenchError
 
 if TYPE_CHECKING:
     from envbench.experiments.noise import OwnNoise
+    from envbench.experiments.session import Outcome
     from envbench.machine.disturbance import Sign
+    from envbench.model import BlockRecord
 
 
 @click.command()
@@ -27,11 +31,9 @@ def doctor(wait: bool, as_json: bool) -> None:
     envbench/doctor of the user's cache (~/.cache on Linux, ~/Library/Caches on macOS);
     `envbench plans --results ~/.cache/envbench/doctor` lists them.
     """
-    from envbench.cli import tell
-    from envbench.cli.progress import Terminal, executor
+    from envbench.cli.conduct import conduct
     from envbench.experiments.experiment import Options
     from envbench.experiments.noise import NoiseExperiment
-    from envbench.experiments.session import carry_out
     from envbench.machine.disturbance import signs
     from envbench.runtimes import cache_folder
 
@@ -39,15 +41,23 @@ def doctor(wait: bool, as_json: bool) -> None:
     found = signs()
     tell("Stepping a fixed kernel, one pair of equal workers after another …")
     options = Options(results=cache_folder().parent / "doctor", wait=wait)
-    outcome = carry_out(NoiseExperiment(), options, Terminal(), executor())
-    if outcome.stopped is not None:
-        tell("Stopped. The same command resumes within ten minutes.")
-        sys.exit(outcome.stopped.exit_code)
-    assert outcome.findings is not None
-    if as_json:
-        _print_json(found, outcome.findings)
-    else:
-        _print_table(found, outcome.findings)
+
+    def show(outcome: Outcome[OwnNoise | None]) -> int:
+        noise = outcome.findings
+        if noise is None:
+            outcome.concluded()
+            raise _failure(outcome.done)
+        (_print_json if as_json else _print_table)(found, noise)
+        return 0
+
+    conduct(NoiseExperiment(), options, show)
+
+
+def _failure(done: Sequence[BlockRecord]) -> EnvbenchError:
+    for failure in [each.failure for each in done if each.failure]:
+        return EnvbenchError(f"the reference kernel failed: {failure.message}", hint=failure.hint)
+    hint = "Try again, and look at what else runs."
+    return EnvbenchError("the reference kernel made no slice.", hint=hint)
 
 
 def _print_table(found: list[Sign], noise: OwnNoise) -> None:

@@ -13,7 +13,7 @@ import click
 
 from envbench.cli import tell
 from envbench.cli.progress import shown
-from envbench.errors import CELL_FAILED, UNAVAILABLE
+from envbench.errors import CELL_FAILED
 from envbench.text import printable
 
 if TYPE_CHECKING:
@@ -21,27 +21,14 @@ if TYPE_CHECKING:
     from envbench.statistics import Summary
 
 
-def say_plugin_warnings() -> None:
-    from envbench.backends import plugin_warnings
-
-    for warning in plugin_warnings():
-        tell(f"Warning: {warning}")
-
-
-def finish(outcome: Outcome[list[Summary]], *, named: bool, as_json: bool) -> int:
-    """Show the cells measured so far; the exit code. ``named``: were backends asked for by name?"""
-    if outcome.stopped is not None:
-        tell("Stopped. The same command resumes from here.")
+def show(outcome: Outcome[list[Summary]], *, as_json: bool) -> int:
+    """The cells measured so far; the exit code."""
     summaries = outcome.findings
     if as_json:
         other = outcome.site.other_hardware
         click.echo(document(outcome.plan.plan_id, summaries, other_hardware=other))
     elif summaries:
         _show(outcome)
-    if outcome.stopped is not None:
-        return outcome.stopped.exit_code
-    if outcome.unavailable and named:
-        return UNAVAILABLE
     return CELL_FAILED if any(each.failure for each in summaries) else 0
 
 

@@ -6,11 +6,8 @@ driven by the workers' events, moves at most once a second, and has no thread of
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import TYPE_CHECKING, Any
-
-import click
 
 from envbench.cli import tell
 from envbench.model import Block, BlockRecord, Cell, Failure, PairsDesign, Plan, RunDesign
@@ -18,21 +15,10 @@ from envbench.process.events import Event, PhaseBegan, WindowEnded
 from envbench.text import printable
 
 if TYPE_CHECKING:
-    from envbench.experiments.campaign import Executor
     from envbench.experiments.experiment import Experiment
 
 REFRESH_S = 1.0
 PHASES = {"import": "importing", "build": "building", "first_step": "first step", "close": "ending"}
-
-
-class Terminal:
-    """Where a session's messages and its progress go."""
-
-    def say(self, text: str) -> None:
-        tell(text)
-
-    def listener(self) -> Lines:
-        return Bar() if sys.stderr.isatty() else Lines()
 
 
 class Lines:
@@ -48,9 +34,9 @@ class Lines:
         self.first_guess = experiment.block_seconds
         self.start = self.block_start = time.monotonic()
         if left:
-            of = f" of {self.total}" if done else ""
-            what, time_left = _units(experiment.unit, self.total), clock(self.remaining(left))
-            self.say(f"{left}{of} {what} to go, about {time_left}")
+            of = f"{left} of " if done else ""
+            what, time_left = units(experiment.unit, self.total), clock(self.remaining(left))
+            self.say(f"{of}{what} to go, about {time_left}")
 
     def block_began(self, block: Block) -> None:
         self.block = block
@@ -157,20 +143,15 @@ class Bar(Lines):
                              refresh=True, **fields)  # fmt: skip
 
 
-def executor() -> Executor | None:
-    """What executes blocks; None: this machine. A caller of the command line may pass another as
-    click's ``obj`` (the tests have one with a virtual clock)."""
-    return click.get_current_context().find_object(object)  # type: ignore[return-value]
-
-
 def has_stages(plan: Plan) -> bool:
     """Are named sides compared? Then an alarm leads to a second stage."""
     return bool(plan.arms)
 
 
-def _units(unit: str, count: int) -> str:
+def units(unit: str, count: int) -> str:
+    """A number of blocks, as a person calls them: ``3 pairs of processes``."""
     first, _, rest = unit.partition(" ")
-    return unit if count == 1 else f"{first}s {rest}".strip()
+    return f"{count} {unit if count == 1 else f'{first}s {rest}'.strip()}"
 
 
 def clock(seconds: float) -> str:

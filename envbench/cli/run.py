@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -89,10 +89,9 @@ def run(
     One cell takes about a minute. Left-out options mean: both families, every backend that can
     run here, the profile's ladder. The same command resumes where it was stopped.
     """
-    from envbench.cli.outcome import finish, say_plugin_warnings
-    from envbench.cli.progress import Terminal, executor
+    from envbench.cli.conduct import conduct
+    from envbench.cli.outcome import show
     from envbench.experiments.run import DEFAULT_DURATION_S, Measure, RunExperiment
-    from envbench.experiments.session import carry_out
 
     if duration is not None and total_step is not None:
         raise click.UsageError("--duration and --total-step exclude each other.")
@@ -105,6 +104,4 @@ def run(
         quick=quick,
     )
     experiment = RunExperiment(cells=cells, measure=measure)
-    say_plugin_warnings()
-    outcome = carry_out(experiment, options, Terminal(), executor())
-    sys.exit(finish(outcome, named=experiment.named, as_json=as_json))
+    conduct(experiment, options, partial(show, as_json=as_json), partly=True)

@@ -96,8 +96,8 @@ def _plan_json(cells: Sequence[Cell], planned: Sizes, sources: Mapping[str, str]
 # ---------------------------------------------------------------- verdicts
 
 
-def show(outcome: Outcome[list[CellVerdict]], *, as_json: bool, summary: Path | None) -> None:
-    """On stdout, and where CI shows Markdown."""
+def show(outcome: Outcome[list[CellVerdict]], *, as_json: bool, summary: Path | None) -> int:
+    """On stdout, and where CI shows Markdown. Returns the exit code."""
     from envbench.experiments.check.experiment import overall
 
     verdicts, differences = outcome.findings, package_differences(outcome)
@@ -116,6 +116,7 @@ def show(outcome: Outcome[list[CellVerdict]], *, as_json: bool, summary: Path | 
     tell(f"Recorded in {outcome.path}.")
     if summary is not None:
         _add(summary, markdown(outcome.plan, verdicts, differences))
+    return exit_code(verdicts)
 
 
 def package_differences(outcome: Outcome[list[CellVerdict]]) -> dict[str, list[str]]:
@@ -147,8 +148,8 @@ def show_advice(
     *,
     as_json: bool,
     summary: Path | None,
-) -> None:
-    """A comparison with figures of another time."""
+) -> int:
+    """A comparison with figures of another time. Returns the exit code."""
     from envbench.experiments.check.experiment import overall
 
     found = overall(verdicts)
@@ -177,6 +178,7 @@ def show_advice(
     if summary is not None:
         table = _table(verdicts, "github")
         _add(summary, f"### envbench check: {found} (advisory)\n\n{_plain(advice)}\n\n{table}\n")
+    return exit_code(verdicts)
 
 
 def document(

@@ -7,8 +7,8 @@ not follow its actions), or where it differs from the reference too early.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -58,33 +58,22 @@ def verify(cells: CellRequest, options: Options, total_step: int, as_json: bool)
     from a fixed state and gets the same actions as the reference, and its steps are counted twice.
     The same command resumes where it was stopped.
     """
-    from envbench.cli.outcome import say_plugin_warnings
-    from envbench.cli.progress import Terminal, executor
-    from envbench.experiments.session import carry_out
+    from envbench.cli.conduct import conduct
     from envbench.experiments.verify import VerifyExperiment
 
     experiment = VerifyExperiment(cells=cells, audit_calls=total_step)
-    say_plugin_warnings()
-    outcome = carry_out(experiment, options, Terminal(), executor())
-    sys.exit(_finish(outcome, named=experiment.named, as_json=as_json))
+    conduct(experiment, options, partial(_show, as_json=as_json), partly=True)
 
 
-def _finish(outcome: Outcome[list[Verification]], *, named: bool, as_json: bool) -> int:
-    """Show what was found; the exit code."""
-    from envbench.errors import CELL_FAILED, UNAVAILABLE
+def _show(outcome: Outcome[list[Verification]], *, as_json: bool) -> int:
+    """What was found; the exit code."""
+    from envbench.errors import CELL_FAILED
     from envbench.verdict import judge
 
     found = outcome.findings
-    if outcome.stopped is not None:
-        total = len(outcome.plan.cells)
-        tell(f"Stopped. {len(found)} of {total} are in {outcome.path}; the same command resumes.")
-    else:
+    if outcome.stopped is None:
         tell(f"Recorded in {outcome.path}; `envbench report` shows it beside the figures.")
     click.echo(_document(found) if as_json else _tables(found))
-    if outcome.stopped is not None:
-        return outcome.stopped.exit_code
-    if outcome.unavailable and named:
-        return UNAVAILABLE
     verdicts = [judge(each) for each in found]
     wrong = any(verdict.refused or verdict.unequal for verdict in verdicts)
     return CELL_FAILED if wrong or any(each.failure for each in found) else 0

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from envbench.errors import EnvbenchError, StorageError, UsageError
+from envbench.errors import StorageError, UsageError
 from envbench.experiments import pairs
 from envbench.experiments.cells import Chosen, Target, kernel_target
 from envbench.experiments.experiment import (
@@ -51,16 +51,17 @@ class BaselineExperiment(Experiment[dict[str, Failure]]):
         return Chosen(targets=list(self.targets))
 
     def design(self, targets: Sequence[Target]) -> PairsDesign:
-        return pairs.design(self.pairs)
+        return pairs.design(self.pairs, stop_at_failure=self.stop_at_failure)
 
     def arms(self, targets: Sequence[Target], site: Site, say: Say) -> ArmsToAsk:
         kernel = (kernel_arm(KERNEL), kernel_target(site.profile.name).cell)
-        return ArmsToAsk(of=[kernel, *own_arms(targets, site, say).of], watched=True)
+        own = own_arms(targets, site, say)
+        return ArmsToAsk(of=own.of, known=[kernel], watched=True)
 
     def remaining(self, plan: Plan, done: Done) -> list[tuple[int, Cell]]:
         """In rounds, in the plan's order."""
         failed = {cell_of(block).key for block in done if block.failure}
-        if failed and self.stop_at_failure:
+        if failed and design_of(plan).stop_at_failure:
             return []
         made = {(block.round, cell_of(block).key) for block in done}
         return [
@@ -93,11 +94,7 @@ def refuse_existing(path: Path) -> None:
 
 
 def save(outcome: Outcome[dict[str, Failure]], path: Path) -> None:
-    """The plan's records in a file of its own, whole or not at all. ``CellFailed`` where a cell has
-    no figure."""
-    for block in outcome.done:
-        if block.failure is not None:
-            raise CellFailed(cell_of(block), block.failure)
+    """The plan's records in a file of its own, whole or not at all."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(f"{path.name}.partial")
@@ -113,11 +110,3 @@ def save(outcome: Outcome[dict[str, Failure]], path: Path) -> None:
             f"cannot write {path}: {error.strerror or error}.",
             hint=f"All of it is measured: copy {outcome.path} there by hand.",
         ) from error
-
-
-class CellFailed(EnvbenchError):
-    """The cell has no figure. ``failure`` says why."""
-
-    def __init__(self, cell: Cell, failure: Failure) -> None:
-        super().__init__(f"{cell.key}: {failure.message}", hint=failure.hint)
-        self.failure = failure

@@ -1,10 +1,9 @@
 """What an experiment is: what was asked for, which block comes next, and what the records mean.
 
-A new experiment is one module with a subclass of ``Experiment``, its name in ``plans.EVERY`` and a
-command. It names its cells (``choose``),
-its fixed numbers (``design``), its blocks (``remaining``, ``block``) and its conclusion
-(``conclude``). All but ``choose`` and ``arms`` are pure: they depend on the plan and the records
-alone, so that resuming is replaying.
+A new experiment is one module of this package with a subclass of ``Experiment``, and a command that
+shows what it finds. It names its cells (``choose``), its fixed numbers (``design``), its blocks
+(``remaining``, ``block``) and its conclusion (``conclude``). All but ``choose`` and ``arms`` are
+pure: they depend on the plan and the records alone, so that resuming is replaying.
 """
 
 from __future__ import annotations
@@ -65,10 +64,12 @@ class Say(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class ArmsToAsk:
-    """``of``: each arm with a cell to ask it by. ``sources`` by the arm's name, where a person
-    named arms. ``watched``: the files that they import may be edited while they are measured."""
+    """``of``: each arm with a cell to ask it by. ``known``: arms that are sure to run here.
+    ``sources`` by the arm's name, where a person named arms. ``watched``: the files that they
+    import may be edited while they are measured."""
 
     of: list[tuple[Arm | Cannot, Cell]]
+    known: list[tuple[Arm, Cell]] = field(default_factory=list)
     sources: Mapping[str, str] = field(default_factory=dict)
     watched: bool = False
 

@@ -7,9 +7,12 @@ of the machine refers to.
 
 from __future__ import annotations
 
+import pkgutil
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Literal
 
@@ -17,14 +20,9 @@ import msgspec
 
 from envbench.errors import StorageError, UnknownName, UsageError
 from envbench.experiments import resume
-from envbench.experiments.baseline import BaselineExperiment
-from envbench.experiments.check.experiment import CheckExperiment
 from envbench.experiments.experiment import Experiment
-from envbench.experiments.noise import NoiseExperiment
 from envbench.experiments.resume import Recorded
-from envbench.experiments.run import RunExperiment
-from envbench.experiments.verify import VerifyExperiment
-from envbench.model import AbandonedRecord, Plan
+from envbench.model import EndedRecord
 from envbench.results import store
 from envbench.results.store import BY_PRODUCTS, Journal
 from envbench.text import listed
@@ -32,13 +30,6 @@ from envbench.text import listed
 _BY_PRODUCT = re.compile(r"[0-9a-f]{8,128}(\.[a-z0-9]{1,8})?")
 CLOSE = 0.9  # all ids of a day are alike: only a slip of the finger is close
 State = Literal["finished", "unfinished", "abandoned", "unknown"]
-EVERY: tuple[Experiment[object], ...] = (
-    RunExperiment(),
-    CheckExperiment(),
-    VerifyExperiment(),
-    BaselineExperiment(),
-    NoiseExperiment(),
-)
 
 
 class Listed(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,7 +88,7 @@ def _listed(found: Recorded) -> Listed:
 
 
 def _left(found: Recorded) -> int | None:
-    experiment = _experiment(found.plan)
+    experiment = experiments().get(found.plan.experiment)
     if experiment is None:
         return None
     try:
@@ -106,8 +97,14 @@ def _left(found: Recorded) -> int | None:
         return None  # a plan that no envbench writes
 
 
-def _experiment(plan: Plan) -> Experiment[object] | None:
-    return next((each for each in EVERY if each.name == plan.experiment), None)
+@cache
+def experiments() -> dict[str, Experiment[object]]:
+    """Each experiment of this package, by its name: whatever ``Experiment`` a module of it has."""
+    package = "envbench.experiments"
+    for module in pkgutil.walk_packages(import_module(package).__path__, f"{package}."):
+        import_module(module.name)
+    found = (kind for kind in Experiment.__subclasses__() if kind.__module__.startswith(package))
+    return {kind.name: kind() for kind in found}
 
 
 def _recorded(results: Path, machine: str | None = None) -> list[Recorded]:
@@ -146,7 +143,8 @@ def abandon(found: Recorded) -> None:
     if not found.abandoned:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         with Journal.open(found.path) as journal:
-            journal.append(AbandonedRecord(plan_id=found.plan.plan_id, abandoned_utc=now))
+            record = EndedRecord(plan_id=found.plan.plan_id, how="abandoned", ended_utc=now)
+            journal.append(record)
 
 
 def next_resumed(given_up: Recorded) -> str | None:
@@ -155,7 +153,7 @@ def next_resumed(given_up: Recorded) -> str | None:
     What has changed on the machine since ``given_up`` began is not looked at.
     """
     plan, machine = given_up.plan, given_up.path.parent
-    experiment = _experiment(plan)
+    experiment = experiments().get(plan.experiment)
     if experiment is None:
         return None
 

@@ -1,8 +1,9 @@
 """Finds the plan that an earlier call of the same command began, and says whether to resume it.
 
-The newest plan that asked for the same is resumed where it is incomplete and nothing that matters
-has changed since: the machine, the code that its workers load, the packages of its runtimes, and,
-where a plan measures code that is being worked on, the files that its interpreters may import.
+The newest plan that asked for the same is resumed where it is incomplete, or where its outcome was
+never shown, and nothing that matters has changed since: the machine, the code that its workers
+load, the packages of its runtimes, and, where a plan measures code that is being worked on, the
+files that its interpreters may import.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from envbench import runtimes
 from envbench.experiments.experiment import Experiment
 from envbench.experiments.preflight import Arm
 from envbench.model import (
-    AbandonedRecord,
     BlockRecord,
+    EndedRecord,
     FactsRecord,
     MachineFact,
     PairsDesign,
@@ -45,6 +46,7 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
     plan: Plan
     done: list[BlockRecord]
     shared: list[Shared] = []
+    concluded: bool = False  # its outcome was shown or saved
     abandoned: bool = False
     warnings: list[str] = []  # lines of the file that could not be read
 
@@ -71,14 +73,15 @@ def _recorded(path: Path, plan: Plan, records: Sequence[Stored], warnings: list[
         for each in records
         if isinstance(each, BlockRecord) and _counts(each, plan)
     }
+    mine = (each for each in records if isinstance(each, EndedRecord))
+    ended = {each.how for each in mine if each.plan_id == plan.plan_id}
     return Recorded(
         path=path,
         plan=plan,
         done=[*blocks.values()],
         shared=[e for e in records if isinstance(e, MachineFact | RuntimeFact | FactsRecord)],
-        abandoned=any(
-            isinstance(each, AbandonedRecord) and each.plan_id == plan.plan_id for each in records
-        ),
+        concluded="concluded" in ended,
+        abandoned="abandoned" in ended,
         warnings=warnings,
     )
 
@@ -140,6 +143,7 @@ def find(
 ) -> Found | None:
     """What the same command has left unfinished; None where there is nothing of the kind.
 
+    A complete plan is unfinished, too, until its outcome was shown.
     A plan that holds nothing, or only failures, is passed over where an older one can be resumed:
     whatever went wrong then, what was measured before is still good. Where no plan asked for the
     same, the newest unfinished one of that experiment is named with what differs.
@@ -153,8 +157,9 @@ def find(
             if refused is None and not complete:
                 refused = Found(recorded=each, changed=differences(each.plan, wanted))
             continue
-        changed = [] if complete else changes(each)
-        if not complete and not changed:
+        over = complete and each.concluded
+        changed = [] if over else changes(each)
+        if not over and not changed:
             return Found(recorded=each)
         if not each.worthless:
             return None if complete else Found(recorded=each, changed=changed)

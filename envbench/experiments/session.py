@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Generic, Protocol
 
@@ -35,6 +36,7 @@ from envbench.machine import catalogue, choose, fingerprint, valid_name, write_p
 from envbench.model import (
     BlockRecord,
     Cell,
+    EndedRecord,
     MachineFact,
     Plan,
     Shared,
@@ -78,6 +80,12 @@ class Outcome(Generic[Findings]):
     @property
     def left(self) -> int:
         return self.campaign.left
+
+    def concluded(self) -> None:
+        """It was shown, or saved: the same command begins a new plan."""
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        record = EndedRecord(plan_id=self.plan.plan_id, how="concluded", ended_utc=now)
+        self.campaign.journal.append(record)
 
 
 def carry_out(
@@ -154,19 +162,19 @@ class _Session(Generic[Findings]):
 
     def _ask(self, asked: ArmsToAsk) -> dict[str, Arm | Cannot]:
         looking = Looking(self.executor.look)
-        found: dict[str, Arm | Cannot] = {}
-        known: dict[tuple[str, ...], Arm | Cannot] = {}
-        if any(not _is_kernel(arm) for arm, _ in asked.of):
+        found: dict[str, Arm | Cannot] = {arm_key(arm.name, cell): arm for arm, cell in asked.known}
+        answers: dict[tuple[str, ...], Arm | Cannot] = {}
+        if asked.of:
             self.console.say("Looking at what can run here …")
         for arm, cell in asked.of:
             key = arm_key(arm.name, cell)
-            if _is_kernel(arm) or isinstance(arm, Cannot):
+            if isinstance(arm, Cannot):
                 found[key] = arm
                 continue
             place = (arm.python, str(arm.worker), arm_key("", cell), cell.task)
-            if place not in known:
-                known[place] = looking.ask(arm, cell)
-            found[key] = msgspec.structs.replace(known[place], name=arm.name)
+            if place not in answers:
+                answers[place] = looking.ask(arm, cell)
+            found[key] = msgspec.structs.replace(answers[place], name=arm.name)
         return found
 
     def _settle(self, targets: list[Target]) -> list[Target]:
@@ -284,18 +292,13 @@ class _Session(Generic[Findings]):
             return None
         old = found.recorded
         if not found.changed:
-            self.console.say(
-                "\n".join([*(f"Warning: {each}" for each in old.warnings), f"Resuming {old.path}"])
-            )
+            whole = not self.experiment.left(old.plan, old.done)
+            complete = ": all of it is measured. --fresh measures again." if whole else ""
+            warnings = [f"Warning: {each}" for each in old.warnings]
+            self.console.say("\n".join([*warnings, f"Resuming {old.path}{complete}"]))
             return old
         self.console.say(
             f"{old.path} is unfinished, but cannot resume; changed: {'; '.join(found.changed)}. "
             "Beginning a new plan."
         )
         return None
-
-
-def _is_kernel(arm: Arm | Cannot) -> bool:
-    from envbench.builtin import KERNEL
-
-    return arm.backend is KERNEL

@@ -10,10 +10,10 @@ transitions of single environments (reset-only steps excluded), ``calls`` are ve
 """
 
 from envbench.model.block import (
-    AbandonedRecord,
     Agreement,
     Audit,
     BlockRecord,
+    EndedRecord,
     FactsRecord,
     ProgressRecord,
     TrialRecord,
@@ -57,7 +57,7 @@ from envbench.model.values import (
 from envbench.model.views import Run, Verification
 
 Shared = MachineFact | RuntimeFact | FactsRecord
-Stored = Plan | BlockRecord | ProgressRecord | AbandonedRecord | Shared | Published
+Stored = Plan | BlockRecord | ProgressRecord | EndedRecord | Shared | Published
 # What a report reads: runs and verifications in the place of blocks (``envbench.archive``).
 Record = Run | Plan | MachineFact | RuntimeFact | Verification | Published
 
@@ -67,7 +67,6 @@ __all__ = [
     "LARGEST_FPS",
     "LARGEST_SKIP",
     "SCHEMA",
-    "AbandonedRecord",
     "Agreement",
     "Arm",
     "Audit",
@@ -76,6 +75,7 @@ __all__ = [
     "BlockRecord",
     "Cell",
     "Design",
+    "EndedRecord",
     "FactsRecord",
     "Failure",
     "Family",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -133,11 +133,12 @@ class ProgressRecord(
     by_products: dict[str, str] = {}
 
 
-class AbandonedRecord(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="abandoned"
+class EndedRecord(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="ended"
 ):
-    """A person gave a plan up: it is not resumed."""
+    """A plan is not resumed any more: its outcome was shown or saved, or a person gave it up."""
 
     schema: Int = SCHEMA
     plan_id: str
-    abandoned_utc: str
+    how: Literal["concluded", "abandoned"]
+    ended_utc: str

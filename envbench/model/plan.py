@@ -153,7 +153,8 @@ class PairsDesign(
     """Two trials per block that alternate in short slices.
 
     ``pairs`` per cell and stage, each of ``quads`` times four slices (two per trial) of ``slice_s``
-    seconds. ``rule`` where a verdict is asked for.
+    seconds. ``rule`` where a verdict is asked for. ``stop_at_failure``: a cell that fails ends the
+    plan.
     """
 
     pairs: Int
@@ -161,6 +162,7 @@ class PairsDesign(
     slice_s: float
     protocol: Protocol
     rule: Rule | None = None
+    stop_at_failure: bool = False
 
 
 class VerifyDesign(

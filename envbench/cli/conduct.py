@@ -1,0 +1,75 @@
+"""From an experiment to a command's exit code: messages, progress, and what came of it.
+
+Every measuring command ends in ``conduct``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NoReturn, TypeVar
+
+import click
+
+from envbench.cli import tell
+from envbench.cli.progress import Bar, Lines, units
+
+if TYPE_CHECKING:
+    from envbench.experiments.campaign import Executor
+    from envbench.experiments.experiment import Experiment, Options
+    from envbench.experiments.session import Outcome
+
+Findings = TypeVar("Findings")
+
+
+class Terminal:
+    """Where a session's messages and its progress go."""
+
+    def say(self, text: str) -> None:
+        tell(text)
+
+    def listener(self) -> Lines:
+        return Bar() if sys.stderr.isatty() else Lines()
+
+
+def conduct(
+    experiment: Experiment[Findings],
+    options: Options,
+    show: Callable[[Outcome[Findings]], int],
+    *,
+    partly: bool = False,
+) -> NoReturn:
+    """Carry it out, show what came of it, and end.
+
+    ``show`` gives the exit code; with ``partly`` it is also called for what was made before a
+    stop. Only what was shown is concluded: where ``show`` fails, the same command shows it again.
+    """
+    from envbench.backends import plugin_warnings
+    from envbench.errors import UNAVAILABLE
+    from envbench.experiments.session import carry_out
+
+    for warning in plugin_warnings():
+        tell(f"Warning: {warning}")
+    outcome = carry_out(experiment, options, Terminal(), _executor())
+    if outcome.stopped is not None:
+        tell(_stopped(experiment, outcome))
+        if partly:
+            show(outcome)
+        sys.exit(outcome.stopped.exit_code)
+    code = show(outcome)
+    outcome.concluded()
+    sys.exit(UNAVAILABLE if outcome.unavailable and experiment.named else code)
+
+
+def _stopped(experiment: Experiment[Findings], outcome: Outcome[Findings]) -> str:
+    done = len(outcome.done)
+    of = f"{done} of {units(experiment.unit, done + outcome.left)}"
+    pause = experiment.longest_pause_s
+    until = f" within {pause / 60:.0f} minutes" if pause else ""
+    return f"Stopped: {of} in {outcome.path}. The same command resumes from here{until}."
+
+
+def _executor() -> Executor | None:
+    """What executes blocks; None: this machine. A caller of the command line may pass another as
+    click's ``obj`` (the tests have one with a virtual clock)."""
+    return click.get_current_context().find_object(object)  # type: ignore[return-value]
