@@ -25,11 +25,10 @@ from envbench.errors import Interrupted, UnknownName, UsageError
 from envbench.model import FAMILIES, Behaviour, Family, Kind, Settings
 from envbench.settings import (
     LARGEST_INT,
-    PRESETS,
     Setting,
     parse,
-    preset_settings,
     resolve_settings,
+    settings_of,
     shown,
     with_role,
 )
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ACTIONS",
-    "PRESETS",
     "Backend",
     "Needs",
     "Setting",
@@ -262,6 +260,16 @@ def env_instances(backend: Backend, numenv: int, settings: Settings) -> int:
             f"{in_flight.name} x numenv is {instances:g}: more than {backend.name} can count."
         )
     return max(numenv, round(instances))
+
+
+def preset_settings(name: str, backend: Backend, family: str) -> dict[str, str]:
+    """The part of a preset that applies to this backend and family, as ``--set`` would give it."""
+    from envbench.builtin import PRESETS
+
+    if name not in PRESETS:
+        raise UnknownName("preset", name, list(PRESETS))
+    known = settings_of(backend, family)
+    return {key: value for key, value in PRESETS[name].items() if key in known}
 
 
 def same_work(name: str, variant: Settings) -> bool:

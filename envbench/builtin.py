@@ -91,6 +91,16 @@ _ENVPOOL = [
     _RESIZE,
     _FIRE_RESET,
 ]
+# EnvPool's own procedure (its benchmark/test_envpool.py): one batch of actions for ever,
+# use_inter_area_resize=False, threads bound from core 0, and use_fire_reset as the library has it.
+PRESETS: dict[str, dict[str, str]] = {
+    "envpool-published": {
+        "actions": "constant",
+        "resize": "bilinear",
+        "fire_reset": "true",
+        "affinity": "0",
+    }
+}
 _NODES = Setting(
     name="nodes",
     type="str",

@@ -1,8 +1,7 @@
 """The settings of backends: typed, bounded, and resolved from what a person has typed.
 
-``resolve_settings`` turns ``--set KEY=VALUE`` into a cell's full settings; ``PRESETS`` are such
-texts under a name. Errors are ``UnknownName`` and ``UsageError`` (exit 2), and name the setting,
-what it takes and the nearest.
+``resolve_settings`` turns ``--set KEY=VALUE`` into a cell's full settings. Errors are
+``UnknownName`` and ``UsageError`` (exit 2), and name the setting, what it takes and the nearest.
 """
 
 from __future__ import annotations
@@ -62,18 +61,6 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         """``task`` None: is there a task of the family that it applies to?"""
         right_family = not self.families or family in self.families
         return right_family and (not self.tasks or task is None or task in self.tasks)
-
-
-# EnvPool's own procedure (its benchmark/test_envpool.py): one batch of actions for ever,
-# use_inter_area_resize=False, threads bound from core 0, and use_fire_reset as the library has it.
-PRESETS: dict[str, dict[str, str]] = {
-    "envpool-published": {
-        "actions": "constant",
-        "resize": "bilinear",
-        "fire_reset": "true",
-        "affinity": "0",
-    }
-}
 
 
 def settings_of(backend: Backend, family: str, task: str | None = None) -> dict[str, Setting]:
@@ -172,14 +159,6 @@ def check_shares(backend: Backend, numenv: int, settings: Settings) -> None:
                 f"{backend.name}: {setting.divides} ({shown(whole)}) has to be a multiple of "
                 f"{setting.name} ({shown(settings[setting.name])})."
             )
-
-
-def preset_settings(name: str, backend: Backend, family: str) -> dict[str, str]:
-    """The part of a preset that applies to this backend and family, as ``--set`` would give it."""
-    if name not in PRESETS:
-        raise UnknownName("preset", name, list(PRESETS))
-    known = settings_of(backend, family)
-    return {key: value for key, value in PRESETS[name].items() if key in known}
 
 
 def shown(value: Value) -> str:

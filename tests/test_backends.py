@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envbench import backends
-from envbench.backends import Backend, Setting, env_instances, get
-from envbench.builtin import BUILT_IN
+from envbench.backends import Backend, Setting, env_instances, get, preset_settings
+from envbench.builtin import BUILT_IN, PRESETS
 from envbench.errors import UnknownName, UsageError
 from envbench.frames import MUJOCO_FRAMES, frames_per_step
-from envbench.settings import PRESETS, parse, preset_settings, resolve_settings
+from envbench.settings import parse, resolve_settings
 
 BY_NAME = {backend.name: backend for backend in BUILT_IN}
 ASYNC = BY_NAME["envpool-async"]

@@ -347,6 +347,10 @@ def test_code_that_was_edited_meanwhile_is_another_candidate(
         f"{package / '__init__.py'}, which the {name} may import"
         for name in ("baseline", "candidate")
     ]
+    one = [msgspec.structs.replace(each, python="one") for each in arms]
+    assert edited_since(plan, one) == [
+        f"{package / '__init__.py'}, which the baseline and the candidate may import"
+    ]
 
 
 def test_an_experiment_is_next_and_conclude_only() -> None:

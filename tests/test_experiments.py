@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -14,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual_executor import BROKEN
 
+import envbench.experiments as package
 from envbench import backends
-from envbench.experiments import pairs
+from envbench.experiments import noise, pairs
 from envbench.experiments.cells import CellRequest, kernel_target, make_cell, target_of
 from envbench.experiments.experiment import Experiment, Options, Site
 from envbench.experiments.plans import experiments
@@ -176,6 +178,21 @@ def test_no_block_is_made_twice(name: str) -> None:
         for block in whole(name)
     ]
     assert len(seen) == len(set(seen)) > 1
+
+
+def test_a_new_experiment_is_one_module(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nothing but the module: ``envbench plans`` knows it."""
+    source = Path(noise.__file__).read_text()
+    (tmp_path / "jitter.py").write_text(
+        source.replace("NoiseExperiment", "JitterExperiment").replace('"noise"', '"jitter"')
+    )
+    monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
+    experiments.cache_clear()
+    try:
+        assert set(experiments()) == {*NAMES, "jitter"}
+    finally:
+        sys.modules.pop("envbench.experiments.jitter")
+        experiments.cache_clear()
 
 
 def test_the_plans_that_are_replayed_have_all_that_an_experiment_can_have() -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from envbench.builtin import BUILT_IN
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "envbench"
 WORKER = PACKAGE / "worker_path"
@@ -107,6 +109,27 @@ def test_dependencies_point_one_way(room: str, forbidden: set[str]) -> None:
 @pytest.mark.parametrize("name", ["utils", "util", "helpers", "common", "misc"])
 def test_there_is_no_drawer_for_everything(name: str) -> None:
     assert not list(PACKAGE.rglob(f"{name}.py"))
+
+
+def test_a_setting_is_named_in_its_backends_own_entry_only() -> None:
+    """The rest asks for a setting's role. The ledger's names are an adapter's facts."""
+    names = {each.name for backend in BUILT_IN for each in backend.settings}
+    roles = {each.role for backend in BUILT_IN for each in backend.settings}
+    own = {"builtin.py", "backends.py", "ledger.py", "settings.py"}
+    for path in set(PACKAGE.rglob("*.py")) - set(WORKER.rglob("*.py")):
+        if path.name in own:
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        constants = [each for each in ast.walk(tree) if isinstance(each, ast.Constant)]
+        assert not [each.lineno for each in constants if each.value in names - roles], path
+        keys = [each.slice for each in ast.walk(tree) if isinstance(each, ast.Subscript)]
+        keys += [
+            each.args[0]
+            for each in ast.walk(tree)
+            if isinstance(each, ast.Call) and ast.unparse(each.func).endswith("settings.get")
+        ]
+        found = [each for each in keys if isinstance(each, ast.Constant) and each.value in names]
+        assert not found, path
 
 
 def test_only_the_command_line_prints_or_exits() -> None:

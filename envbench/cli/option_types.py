@@ -142,7 +142,7 @@ def joined(ctx: click.Context, param: click.Parameter, values: tuple[list[Any], 
 
 def complete_presets(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Tab completion of presets."""
-    from envbench.settings import PRESETS
+    from envbench.builtin import PRESETS
 
     return [name for name in PRESETS if name.startswith(incomplete)]
 

@@ -99,12 +99,12 @@ def _left(found: Recorded) -> int | None:
 
 @cache
 def experiments() -> dict[str, Experiment[object]]:
-    """Each experiment of this package, by its name: whatever ``Experiment`` a module of it has."""
-    package = "envbench.experiments"
-    for module in pkgutil.walk_packages(import_module(package).__path__, f"{package}."):
-        import_module(module.name)
-    found = (kind for kind in Experiment.__subclasses__() if kind.__module__.startswith(package))
-    return {kind.name: kind() for kind in found}
+    """Every experiment by name: the subclasses of ``Experiment`` in the modules of its package."""
+    package = import_module("envbench.experiments")
+    modules = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    values = [each for found in modules for each in vars(import_module(found.name)).values()]
+    kinds = [each for each in values if isinstance(each, type) and issubclass(each, Experiment)]
+    return {kind.name: kind() for kind in kinds if kind is not Experiment}
 
 
 def _recorded(results: Path, machine: str | None = None) -> list[Recorded]:

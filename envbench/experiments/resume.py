@@ -231,12 +231,14 @@ def paused_too_long(found: Recorded, longest_s: float | None) -> list[str]:
 def edited_since(plan: Plan, arms: Iterable[Arm]) -> list[str]:
     """Files of code that the arms may import and that were written after the plan began."""
     began = datetime.strptime(plan.started_utc, STAMP).replace(tzinfo=UTC).timestamp()
-    changed = []
-    for arm in {arm.python: arm for arm in arms}.values():
-        newer = changed_since(arm.python, began)
+    changed, users = [], dict[str, dict[str, None]]()
+    for arm in arms:
+        who = f"the {arm.name}" if arm.name else arm.backend.name
+        users.setdefault(arm.python, {})[who] = None
+    for python, names in users.items():
+        newer = changed_since(python, began)
         if newer is not None:
-            which = f"the {arm.name}" if arm.name else arm.backend.name
-            changed.append(f"{newer}, which {which} may import")
+            changed.append(f"{newer}, which {' and '.join(names)} may import")
     return changed
 
 
