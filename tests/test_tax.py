@@ -15,7 +15,7 @@ BENCHMARK = Path(__file__).parent / "benchmarks" / "tax.py"
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["for-loop", "envpool-async"])
 def test_both_loops_step_the_same_environments_at_about_the_same_speed(backend: str) -> None:
-    words = ["--pairs", "6", "--slice", "0.1", "--numenv", "2", "--env", "mujoco", "--json"]
+    words = ["--pairs", "6", "--slice", "0.1", "--numenv", "2", "--env", "mujoco"]
     done = subprocess.run(
         [sys.executable, BENCHMARK, *words, "--backend", backend],
         capture_output=True,

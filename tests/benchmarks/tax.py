@@ -1,13 +1,14 @@
 """Does measuring cost anything? envbench's window loop against the library's bare loop.
 
-    python tests/benchmarks/tax.py [--pairs 100] [--slice 0.25] [--numenv 4] [--json]
+    python tests/benchmarks/tax.py [--pairs 100] [--slice 0.25] [--numenv 4]
 
 For each backend and family, in one process and on *one* set of environments (two sets in two
 places of memory differ by several per cent, whoever steps them): they are stepped by turns by
 envbench's ``Meter`` and adapter, windows, sensors, events and all, and by the shortest loop that
 the library's documentation would have you write. Slices have equal numbers of calls, a window
 each, in ABBA order, so that the machine's drift falls on both. The figure is the mean of the log
-ratios of pairs of slices, with a 95 % t-interval: 1.00 is no tax, 0.99 is 1 %.
+ratios of pairs of slices, with a 95 % t-interval: 1.00 is no tax, 0.99 is 1 %. One JSON document
+per line. ``tests/studies/overhead.py`` runs this and the other benchmarks of this folder.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from envbench.experiments.cells import make_cell  # noqa: E402
 from envbench.model import DEFAULT_TASK  # noqa: E402
 
 FAMILIES = ("atari", "mujoco")
-NAMES = ("for-loop", "subprocess", "envpool-sync", "envpool-async")
+NAMES = ("for-loop", "subprocess", "envpool-sync", "envpool-async", "ale-vector")
 PROTOCOL = {"window_s": 0.25, "warmup_min_s": 1.0, "warmup_max_s": 4.0, "measured_s": 1.0}
 
 
@@ -136,14 +137,12 @@ def main() -> None:
     parser.add_argument("--numenv", type=int, default=4)
     parser.add_argument("--env", choices=FAMILIES, action="append")
     parser.add_argument("--backend", choices=NAMES, action="append")
-    parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     for family in given.env or FAMILIES:
         for name in given.backend or NAMES:
-            found = compare(family, name, given.numenv, given.pairs, given.slice_s)
-            low, high = found["interval"]
-            line = f"{family:7} {name:14} x{given.numenv}  ours / bare = {found['ratio']:.4f}"
-            print(json.dumps(found) if given.json else f"{line}  [{low:.4f}, {high:.4f}]")
+            if family in backends.get(name).families:
+                found = compare(family, name, given.numenv, given.pairs, given.slice_s)
+                print(json.dumps(found), flush=True)
 
 
 if __name__ == "__main__":

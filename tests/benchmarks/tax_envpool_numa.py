@@ -13,6 +13,7 @@ of it than one, and only this figure tells what they do with it.
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import os
 import time
@@ -89,7 +90,8 @@ def compare(family: str, numenv: int, pairs: int, slice_s: float) -> dict[str, A
     one.adapter.close()
     two.adapter.close()
     per_cpu = (two.results / two.cpu_s) / (one.results / one.cpu_s)
-    return {"per_cpu": per_cpu, **tax._summary(logs)}
+    what = {"env": family, "backend": "envpool-numa", "numenv": numenv, "pairs": pairs}
+    return {**what, "per_cpu": per_cpu, **tax._summary(logs)}
 
 
 def main() -> None:
@@ -100,12 +102,7 @@ def main() -> None:
     parser.add_argument("--env", choices=tax.FAMILIES, action="append")
     given = parser.parse_args()
     for family in given.env or tax.FAMILIES:
-        found = compare(family, given.numenv, given.pairs, given.slice_s)
-        low, high = found["interval"]
-        print(
-            f"{family:7} x{given.numenv}  numa / async = {found['ratio']:.4f}  "
-            f"[{low:.4f}, {high:.4f}]  per CPU second {found['per_cpu']:.4f}"
-        )
+        print(json.dumps(compare(family, given.numenv, given.pairs, given.slice_s)), flush=True)
 
 
 if __name__ == "__main__":

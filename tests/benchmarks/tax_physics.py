@@ -129,7 +129,8 @@ def compare(
     mean = statistics.fmean(logs)
     half = 1.96 * statistics.stdev(logs) / math.sqrt(pairs)
     interval = [math.exp(mean - half), math.exp(mean + half)]
-    return {"backend": name, "numenv": numenv, "ratio": math.exp(mean), "interval": interval}
+    what = {"env": "mujoco", "backend": name, "numenv": numenv, "pairs": pairs}
+    return {**what, "ratio": math.exp(mean), "interval": interval}
 
 
 def _write(sink: int, event: dict[str, Any]) -> None:
@@ -145,10 +146,7 @@ def main() -> None:
     parser.add_argument("--cpu", action="store_true")
     given = parser.parse_args()
     clock = time.process_time if given.cpu else time.perf_counter
-    found = compare(given.backend, given.numenv, given.pairs, given.slice_s, clock)
-    low, high = found["interval"]
-    print(f"{given.backend} x{given.numenv}  ours / bare = {found['ratio']:.4f}", end="")
-    print(f"  [{low:.4f}, {high:.4f}]")
+    print(json.dumps(compare(given.backend, given.numenv, given.pairs, given.slice_s, clock)))
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ class Bare:
         return seconds
 
 
-def compare(family: str, numenv: int, pairs: int, slice_s: float) -> str:
+def compare(family: str, numenv: int, pairs: int, slice_s: float) -> dict[str, Any]:
     task, frame_skip = TASKS[family]
     settings = {"envs_per_worker": 1, "worker_splits": 1}
     adapter = SampleFactory(Job("measure", family, task, numenv, numenv, frame_skip, settings, 1))
@@ -94,12 +94,17 @@ def compare(family: str, numenv: int, pairs: int, slice_s: float) -> str:
     _print_fps_stats(adapter.cfg, deque([(0.0, 0), (bare.seconds, bare.samples)]))
     rate = sum(ours.meter.measured.steps) / ours.seconds
     mean, half = statistics.fmean(logs), 1.96 * statistics.stdev(logs) / math.sqrt(pairs)
-    low, high = math.exp(mean - half), math.exp(mean + half)
-    return (
-        f"{family:7} sample-factory x{numenv}  ours / bare = {math.exp(mean):.4f}  "
-        f"[{low:.4f}, {high:.4f}]  ({pairs} pairs of {calls} calls; steps a second: ours "
-        f"{rate:.0f}, the library's {bare.samples / bare.seconds:.0f})"
-    )
+    return {
+        "env": family,
+        "backend": "sample-factory",
+        "numenv": numenv,
+        "pairs": pairs,
+        "calls": calls,
+        "ratio": math.exp(mean),
+        "interval": [math.exp(mean - half), math.exp(mean + half)],
+        "steps_per_second": rate,
+        "library_steps_per_second": bare.samples / bare.seconds,
+    }
 
 
 def main() -> None:
@@ -112,7 +117,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         for family in given.env or TASKS:
-            print(compare(family, given.numenv, given.pairs, given.slice_s), flush=True)
+            print(json.dumps(compare(family, given.numenv, given.pairs, given.slice_s)), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,125 @@
+"""What measuring costs on each backend: envbench's loop against the library's own, in alternation.
+
+    python tests/studies/overhead.py                   # all of it; resumes where it was stopped
+    python tests/studies/overhead.py --only brax --again
+
+Runs the benchmarks of ``tests/benchmarks``, each in its backend's own runtime (made if missing),
+and keeps every result as a line of ``results/studies/overhead/measured.txt``, one JSON document
+each. A result that is there already is not measured again, but with ``--again``: then both stay,
+and the table of docs/measurement.md shows each. About 20 minutes; leave the machine alone.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from document import fill
+from tabulate import tabulate
+
+from envbench import backends, runtimes
+
+ROOT = Path(__file__).parents[2]
+BENCHMARKS = ROOT / "tests" / "benchmarks"
+MEASURED = ROOT / "results" / "studies" / "overhead" / "measured.txt"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Benchmark:
+    """One call of a script, which measures a backend in one family."""
+
+    backend: str
+    env: str
+    script: str
+    words: tuple[str, ...]
+    mode: str = ""
+
+    @property
+    def known_by(self) -> tuple[str, str, str]:
+        return self.backend, self.env, self.mode
+
+    def measure(self, pairs: int) -> dict[str, Any]:
+        found = runtimes.find(backends.get(self.backend), {}, self.env)
+        if not found.ready:
+            found = runtimes.make(backends.get(self.backend), click.echo, self.env)
+        asked = [found.python, BENCHMARKS / self.script, *self.words, "--pairs", str(pairs)]
+        done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(f"{self.backend} failed:\n{done.stderr[-2000:]}")
+        made = json.loads(done.stdout.splitlines()[-1])
+        when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        return {"backend": self.backend, "env": self.env, "mode": self.mode, "utc": when, **made}
+
+
+def every() -> Iterator[Benchmark]:
+    for env in ("atari", "mujoco"):
+        for name in ("for-loop", "subprocess", "envpool-sync", "envpool-async"):
+            yield Benchmark(backend=name, env=env, script="tax.py",
+                            words=("--backend", name, "--env", env))  # fmt: skip
+        for name, script in (("envpool-numa", "tax_envpool_numa.py"),
+                             ("sample-factory", "tax_sample_factory.py")):  # fmt: skip
+            yield Benchmark(backend=name, env=env, script=script, words=("--env", env))
+    yield Benchmark(backend="ale-vector", env="atari", script="tax.py",
+                    words=("--backend", "ale-vector", "--env", "atari"))  # fmt: skip
+    for name in ("mujoco-rollout", "mujoco-warp", "genesis"):
+        yield Benchmark(backend=name, env="mujoco", script="tax_physics.py", words=(name,))
+    for name in ("brax", "mjx"):
+        for mode in ("scan", "step"):
+            yield Benchmark(backend=name, env="mujoco", script="tax_jax.py", mode=mode,
+                            words=("--here", "--backend", name, "--mode", mode))  # fmt: skip
+
+
+def measured() -> list[dict[str, Any]]:
+    if not MEASURED.exists():
+        return []
+    return [json.loads(line) for line in MEASURED.read_text().splitlines()]
+
+
+def key(found: dict[str, Any]) -> tuple[str, str, str]:
+    return found["backend"], found["env"], found["mode"]
+
+
+def table() -> str:
+    order = {each.known_by: number for number, each in enumerate(every())}
+    rows = [
+        [
+            f"{each['backend']} ({each['mode']})" if each["mode"] else each["backend"],
+            each["env"],
+            each["numenv"],
+            each["pairs"],
+            f"{each['ratio']:.3f}",
+            "{:.3f}–{:.3f}".format(*each["interval"]),
+        ]
+        for each in sorted(measured(), key=lambda each: order[key(each)])
+    ]
+    heads = ["backend", "env", "numenv", "pairs", "ours / bare", "95 % interval"]
+    return tabulate(rows, heads, tablefmt="github", disable_numparse=True)
+
+
+@click.command(help=(__doc__ or "").splitlines()[0])
+@click.option("--only", multiple=True, help="A backend; repeatable.  [default: all]")
+@click.option("--again", is_flag=True, help="Measure anew what is there already.")
+@click.option("--pairs", default=60, show_default=True, help="Pairs of slices of each.")
+def main(only: tuple[str, ...], again: bool, pairs: int) -> None:
+    known = set() if again else {key(each) for each in measured()}
+    wanted = [each for each in every() if not only or each.backend in only]
+    todo = [each for each in wanted if each.known_by not in known]
+    MEASURED.parent.mkdir(parents=True, exist_ok=True)
+    for number, each in enumerate(todo, start=1):
+        click.echo(f"[{number}/{len(todo)}] {' '.join(each.known_by)} … ", nl=False)
+        made = each.measure(pairs)
+        with MEASURED.open("a") as file:
+            file.write(json.dumps(made) + "\n")
+        click.echo("{:.4f} [{:.4f}, {:.4f}]".format(made["ratio"], *made["interval"]))
+    fill("overhead", table(), ROOT / "docs" / "measurement.md")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
