@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import sys
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -15,12 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual_executor import BROKEN
 
-import envbench.experiments as package
 from envbench import backends
-from envbench.experiments import noise, pairs
+from envbench.experiments import pairs
 from envbench.experiments.cells import CellRequest, kernel_target, make_cell, target_of
 from envbench.experiments.experiment import Experiment, Options, Site
-from envbench.experiments.plans import experiments
+from envbench.experiments.plans import EVERY
 from envbench.experiments.run import Measure
 from envbench.experiments.verify import VerifyExperiment
 from envbench.machine import Profile, Table
@@ -41,12 +39,12 @@ LADDER = Table(numenv=[2], rows=["for-loop"])
 PROFILE = Profile(name="here", title="Here", hardware="two cores", atari=LADDER, mujoco=LADDER)
 FINGERPRINT = Fingerprint(cpu="c", logical_cpus=2, physical_cores=2, usable_cpus=2, memory_gib=8)
 SITE = Site(profile=PROFILE, fingerprint=FINGERPRINT, options=Options(results=Path("results")))
-NAMES = list(experiments())
+NAMES = [each.name for each in EVERY]
 SLOWER = "for-loop"  # whose candidate is a third slower, so that its check has a second stage
 
 
 def experiment(name: str) -> Experiment[object]:
-    return experiments()[name]
+    return next(each() for each in EVERY if each.name == name)
 
 
 def cell(backend: str, numenv: int = 2) -> Cell:
@@ -178,21 +176,6 @@ def test_no_block_is_made_twice(name: str) -> None:
         for block in whole(name)
     ]
     assert len(seen) == len(set(seen)) > 1
-
-
-def test_a_new_experiment_is_one_module(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Nothing but the module: ``envbench plans`` knows it."""
-    source = Path(noise.__file__).read_text()
-    (tmp_path / "jitter.py").write_text(
-        source.replace("NoiseExperiment", "JitterExperiment").replace('"noise"', '"jitter"')
-    )
-    monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
-    experiments.cache_clear()
-    try:
-        assert set(experiments()) == {*NAMES, "jitter"}
-    finally:
-        sys.modules.pop("envbench.experiments.jitter")
-        experiments.cache_clear()
 
 
 def test_the_plans_that_are_replayed_have_all_that_an_experiment_can_have() -> None:

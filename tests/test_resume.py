@@ -467,3 +467,49 @@ def test_an_edited_shared_file_restarts_every_plan_and_one_of_verify_no_run(tree
     tree.edit("measure.py")
     anew = tree.call(*run)
     assert "changed: envbench's worker code of for-loop/mujoco/step" in anew.stderr
+
+
+# ---------------------------------------------------------------- odd files
+
+
+def test_a_plan_that_is_in_two_files_is_one(machine: VirtualExecutor) -> None:
+    """A copy made before the end is no unfinished plan of its own, whatever it is called."""
+    invoke(stop_at(3), *RUN)
+    (path,) = files()
+    copy = path.with_name("a-copy.jsonl")
+    shutil.copy(path, copy)
+    second = VirtualExecutor()
+    invoke(second, *RUN)
+    assert len(second.blocks) == 4
+    assert path.stat().st_size > copy.stat().st_size  # it continues in its own file
+    third = VirtualExecutor()
+    assert "Resuming" not in invoke(third, *RUN).stderr
+    assert len(third.blocks) == 6
+
+
+def test_a_shown_plan_that_lost_a_line_is_not_resumed(machine: VirtualExecutor) -> None:
+    invoke(machine, *RUN)
+    (path,) = files()
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:-2] + lines[-1:]))
+    assert "Resuming" not in invoke(machine, *RUN).stderr
+    assert len(plans()) == 2
+
+
+@pytest.mark.parametrize("columns", [{"ns": [0] * 8}, {"ns": [5]}, {"steps": [0] * 8}])
+def test_a_strangers_figures_stop_no_command(
+    machine: VirtualExecutor, columns: dict[str, Any]
+) -> None:
+    words = ("check", *WORDS, "--backend", "fake-fast", "--numenv", "2", "--pairs", "5")
+    invoke(machine, *words)
+    (path,) = files()
+    lines = path.read_text().splitlines()
+    odd = [json.loads(line) for line in lines if '"type":"ended"' not in line]
+    for each in odd:
+        for trial in each.get("trials", []):
+            trial["measured"].update(columns)
+    compact = (",", ":")
+    path.write_text("".join(json.dumps(each, separators=compact) + "\n" for each in odd))
+    for again in (words, (*words, "--seed", "1"), ("plans",)):
+        result = invoke(machine, *again)
+        assert result.exit_code in (0, 4), result.stderr

@@ -1,9 +1,9 @@
 """What an experiment is: what was asked for, which block comes next, and what the records mean.
 
-A new experiment is one module of this package with a subclass of ``Experiment``, and a command that
-shows what it finds. It names its cells (``choose``), its fixed numbers (``design``), its blocks
-(``remaining``, ``block``) and its conclusion (``conclude``). All but ``choose`` and ``arms`` are
-pure: they depend on the plan and the records alone, so that resuming is replaying.
+A new experiment is one module with a subclass of ``Experiment``, which ``plans.EVERY`` lists, and a
+command that shows what it finds. It names its cells (``choose``), its fixed numbers (``design``),
+its blocks (``remaining``, ``block``) and its conclusion (``conclude``). All but ``choose`` and
+``arms`` are pure: they depend on the plan and the records alone, so that resuming is replaying.
 """
 
 from __future__ import annotations

@@ -7,12 +7,9 @@ of the machine refers to.
 
 from __future__ import annotations
 
-import pkgutil
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Literal
 
@@ -20,9 +17,14 @@ import msgspec
 
 from envbench.errors import StorageError, UnknownName, UsageError
 from envbench.experiments import resume
+from envbench.experiments.baseline import BaselineExperiment
+from envbench.experiments.check.experiment import CheckExperiment
 from envbench.experiments.experiment import Experiment
+from envbench.experiments.noise import NoiseExperiment
 from envbench.experiments.resume import Recorded
-from envbench.model import EndedRecord
+from envbench.experiments.run import RunExperiment
+from envbench.experiments.verify import VerifyExperiment
+from envbench.model import EndedRecord, Plan
 from envbench.results import store
 from envbench.results.store import BY_PRODUCTS, Journal
 from envbench.text import listed
@@ -30,6 +32,13 @@ from envbench.text import listed
 _BY_PRODUCT = re.compile(r"[0-9a-f]{8,128}(\.[a-z0-9]{1,8})?")
 CLOSE = 0.9  # all ids of a day are alike: only a slip of the finger is close
 State = Literal["finished", "unfinished", "abandoned", "unknown"]
+EVERY: tuple[type[Experiment[object]], ...] = (
+    RunExperiment,
+    CheckExperiment,
+    VerifyExperiment,
+    BaselineExperiment,
+    NoiseExperiment,
+)
 
 
 class Listed(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +79,7 @@ def listing(results: Path, machine: str | None = None) -> Listing:
 def _listed(found: Recorded) -> Listed:
     plan = found.plan
     left = _left(found)
-    state: State = "finished" if left == 0 else "unfinished"
+    state: State = "finished" if found.concluded or left == 0 else "unfinished"
     if left is None:
         state = "unknown"
     return Listed(
@@ -88,23 +97,12 @@ def _listed(found: Recorded) -> Listed:
 
 
 def _left(found: Recorded) -> int | None:
-    experiment = experiments().get(found.plan.experiment)
-    if experiment is None:
-        return None
-    try:
-        return experiment.left(found.plan, found.done)
-    except (AssertionError, TypeError, KeyError, IndexError, StopIteration):
-        return None  # a plan that no envbench writes
+    experiment = _experiment(found.plan)
+    return None if experiment is None else resume.blocks_left(experiment, found)
 
 
-@cache
-def experiments() -> dict[str, Experiment[object]]:
-    """Every experiment by name: the subclasses of ``Experiment`` in the modules of its package."""
-    package = import_module("envbench.experiments")
-    modules = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
-    values = [each for found in modules for each in vars(import_module(found.name)).values()]
-    kinds = [each for each in values if isinstance(each, type) and issubclass(each, Experiment)]
-    return {kind.name: kind() for kind in kinds if kind is not Experiment}
+def _experiment(plan: Plan) -> Experiment[object] | None:
+    return next((each() for each in EVERY if each.name == plan.experiment), None)
 
 
 def _recorded(results: Path, machine: str | None = None) -> list[Recorded]:
@@ -138,7 +136,7 @@ def named(results: Path, plan_id: str) -> Recorded:
 
 def abandon(found: Recorded) -> None:
     """It is not resumed any more. Its blocks stay where they are."""
-    if _left(found) == 0:
+    if found.concluded:
         raise UsageError(f"{found.plan.plan_id} is finished: there is nothing to abandon.")
     if not found.abandoned:
         now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -153,7 +151,7 @@ def next_resumed(given_up: Recorded) -> str | None:
     What has changed on the machine since ``given_up`` began is not looked at.
     """
     plan, machine = given_up.plan, given_up.path.parent
-    experiment = experiments().get(plan.experiment)
+    experiment = _experiment(plan)
     if experiment is None:
         return None
 
@@ -162,8 +160,7 @@ def next_resumed(given_up: Recorded) -> str | None:
         return resume.differences(old.plan, plan) + paused
 
     every = resume.recorded(machine.parent, machine.name, experiment.name)
-    sound = (each for each in every if _left(each) is not None)
-    found = resume.find(sound, plan, experiment, changes)
+    found = resume.find(every, plan, experiment, changes)
     return found.recorded.plan.plan_id if found and not found.changed else None
 
 

@@ -68,17 +68,13 @@ def read(path: Path) -> list[Recorded]:
 
 def _recorded(path: Path, plan: Plan, records: Sequence[Stored], warnings: list[str]) -> Recorded:
     """What the file's records say of one of its plans."""
-    blocks = {  # each once, whatever files were joined by hand
-        each.block_id: each
-        for each in records
-        if isinstance(each, BlockRecord) and _counts(each, plan)
-    }
+    blocks = [each for each in records if isinstance(each, BlockRecord) and _counts(each, plan)]
     mine = (each for each in records if isinstance(each, EndedRecord))
     ended = {each.how for each in mine if each.plan_id == plan.plan_id}
     return Recorded(
         path=path,
         plan=plan,
-        done=[*blocks.values()],
+        done=_each_once(blocks),
         shared=[e for e in records if isinstance(e, MachineFact | RuntimeFact | FactsRecord)],
         concluded="concluded" in ended,
         abandoned="abandoned" in ended,
@@ -86,8 +82,13 @@ def _recorded(path: Path, plan: Plan, records: Sequence[Stored], warnings: list[
     )
 
 
+def _each_once(blocks: Iterable[BlockRecord]) -> list[BlockRecord]:
+    """Without copies, whatever files were joined by hand."""
+    return [*{each.identity: each for each in [*blocks][::-1]}.values()][::-1]
+
+
 def _counts(block: BlockRecord, plan: Plan) -> bool:
-    """Is it the plan's, and not interrupted? A block of pairs that is no pair is a stranger's."""
+    """Is it the plan's, and not interrupted? A block of a plan of pairs has two trials."""
     whole = len(block.trials) == 2 or not isinstance(plan.design, PairsDesign)
     return block.plan_id == plan.plan_id and not block.interrupted and whole
 
@@ -95,37 +96,67 @@ def _counts(block: BlockRecord, plan: Plan) -> bool:
 def recorded(
     results: Path, machine: str | None = None, experiment: str | None = None
 ) -> Iterator[Recorded]:
-    """Every plan of a results folder, newest first; of one machine or experiment, if named."""
-    paths = [path for path in store.files(results) if machine in (None, path.parent.name)]
-    begun = [(start, n) for n, path in enumerate(paths) for start in _starts(path, experiment)]
-    for start, n in sorted(begun, reverse=True):
-        for each in read(paths[n]):
-            if each.plan.started_utc == start and experiment in (None, each.plan.experiment):
-                yield each
+    """Every plan of a results folder, newest first; of one machine or experiment, if named.
+
+    A plan that is in several files (copied or joined by hand) is one: what each of them holds of it
+    counts, and it continues in the file that is named by its start.
+    """
+    places: dict[_Head, list[Path]] = {}
+    for path in store.files(results):
+        if machine in (None, path.parent.name):
+            for head in _heads(path):
+                if experiment in (None, head.experiment):
+                    places.setdefault(head, []).append(path)
+    last_first = [*places][::-1]
+    for head in sorted(last_first, key=lambda each: each.started_utc, reverse=True):
+        copies = [
+            each
+            for path in sorted(places[head], key=lambda path: path.stem != head.started_utc)
+            for each in read(path)
+            if each.plan.plan_id == head.plan_id
+        ]
+        if copies:
+            yield _merged(copies)
 
 
-class _Head(msgspec.Struct):
+def _merged(copies: Sequence[Recorded]) -> Recorded:
+    """What all of them hold, in the place of the first."""
+    if len(copies) == 1:
+        return copies[0]
+    return msgspec.structs.replace(
+        copies[0],
+        done=_each_once(block for each in copies for block in each.done),
+        shared=[fact for each in copies for fact in each.shared],
+        concluded=any(each.concluded for each in copies),
+        abandoned=any(each.abandoned for each in copies),
+    )
+
+
+class _Head(msgspec.Struct, frozen=True):
     """Of a plan's line, what is looked at."""
 
+    plan_id: str
     experiment: str
     started_utc: str
 
 
-def _starts(path: Path, experiment: str | None) -> set[str]:
-    """When the plans of a file began, those of that experiment if it is named. Only a look: blocks
-    are large, and decoding all of them takes its time."""
+def _heads(path: Path) -> set[_Head]:
+    """The plans of a file. Only a look: blocks are large, and decoding all of them takes time."""
     found = set()
-    try:
-        with path.open("rb") as file:
-            for line in file:
-                if line.startswith(_PLAN):
-                    with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                        head = msgspec.json.decode(line, type=_Head)
-                        if experiment in (None, head.experiment):
-                            found.add(head.started_utc)
-    except OSError:
-        return {path.stem}  # ``read`` says what is wrong
+    with suppress(OSError), path.open("rb") as file:
+        for line in file:
+            if line.startswith(_PLAN):
+                with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                    found.add(msgspec.json.decode(line, type=_Head))
     return found
+
+
+def blocks_left(experiment: Experiment[object], found: Recorded) -> int | None:
+    """How many blocks the plan still has; None for records that no envbench writes."""
+    try:
+        return experiment.left(found.plan, found.done)
+    except (ArithmeticError, AssertionError, LookupError, StopIteration, TypeError, ValueError):
+        return None
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,22 +180,29 @@ def find(
     same, the newest unfinished one of that experiment is named with what differs.
     """
     refused: Found | None = None
+    other: Found | None = None  # of another request
     for each in plans:
         if each.plan.experiment != wanted.experiment or each.abandoned:
             continue
-        complete = experiment.left(each.plan, each.done) == 0
-        if each.plan.spec != wanted.spec:
-            if refused is None and not complete:
-                refused = Found(recorded=each, changed=differences(each.plan, wanted))
+        if each.concluded:
+            if each.plan.spec == wanted.spec and not each.worthless:
+                return None
             continue
-        over = complete and each.concluded
-        changed = [] if over else changes(each)
-        if not over and not changed:
+        left = blocks_left(experiment, each)
+        if left is None:
+            continue
+        if each.plan.spec != wanted.spec:
+            if other is None and left:
+                other = Found(recorded=each, changed=differences(each.plan, wanted))
+            continue
+        changed = changes(each)
+        if not changed:
             return Found(recorded=each)
+        mine = Found(recorded=each, changed=changed) if left else None
         if not each.worthless:
-            return None if complete else Found(recorded=each, changed=changed)
-        refused = refused or (None if complete else Found(recorded=each, changed=changed))
-    return refused
+            return mine
+        refused = refused or mine
+    return refused or other
 
 
 # ---------------------------------------------------------------- what has changed
@@ -223,8 +261,8 @@ def paused_too_long(found: Recorded, longest_s: float | None) -> list[str]:
     """A measurement relative to its own hour is not resumed in another one."""
     if longest_s is None or not found.done:
         return []
-    last = datetime.fromisoformat(found.done[-1].started_utc)
-    paused = (datetime.now(UTC) - last).total_seconds() > longest_s
+    last = max(each.started_utc for each in found.done)
+    paused = (datetime.now(UTC) - datetime.fromisoformat(last)).total_seconds() > longest_s
     return [f"it was left for over {longest_s / 60:.0f} minutes"] if paused else []
 
 

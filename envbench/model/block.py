@@ -102,6 +102,11 @@ class BlockRecord(
     trials: list[TrialRecord]
 
     @property
+    def identity(self) -> tuple[int, int, tuple[str, ...]]:
+        """What it is in its plan, whichever call made it: two of one identity are copies."""
+        return self.stage, self.round, tuple(f"{e.arm}/{e.cell.key}" for e in self.trials)
+
+    @property
     def failure(self) -> Failure | None:
         """The first of its trials' failures."""
         return next((each.failure for each in self.trials if each.failure), None)
