@@ -148,6 +148,12 @@ def has_role(name: str, role: str) -> bool:
     return name in known and with_role(known[name], role) is not None
 
 
+def has_own_engine(name: str) -> bool:
+    """Does the backend of that name simulate a model of its own?"""
+    known = registry()
+    return name in known and known[name].own_engine
+
+
 def is_built_in(name: str) -> bool:
     """Is it one of envbench's own, whose work its tests compare?"""
     from envbench.builtin import BUILT_IN

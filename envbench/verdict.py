@@ -105,8 +105,10 @@ def _lock_step(found: Verification) -> tuple[bool | None, str]:
         return None, "not applicable: the engine alone"
     if not _led(found):
         return None, "it was not led: nobody saw that it follows its actions"
-    if found.agreement is None or standard is None:
+    if standard is None or backends.has_own_engine(cell.backend):
         return None, "not applicable: another engine, which follows its actions"
+    if found.agreement is None:
+        return None, f"not compared: its reference {standard.reference} cannot run here"
     steps = equivalence.agreed(standard, found.agreement)
     total = len(found.agreement.distances)
     apart = max(found.agreement.distances[: max(steps, 1)], default=0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import Any
 
 import click.testing
 import msgspec
+import numpy as np
 import pytest
 from virtual_executor import (
     BROKEN,
@@ -25,6 +27,7 @@ from virtual_executor import (
 
 from envbench import backends
 from envbench.errors import Interrupted, StorageError
+from envbench.experiments import executor
 from envbench.experiments.campaign import new_id
 from envbench.experiments.cells import make_cell
 from envbench.experiments.executor import CHANGED, LocalExecutor
@@ -33,12 +36,16 @@ from envbench.experiments.preflight import Arm
 from envbench.model import (
     Block,
     BlockRecord,
+    Programme,
     Protocol,
     RuntimeFact,
     Trial,
+    TrialRecord,
+    Windows,
     arm_key,
     run_design,
 )
+from envbench.process.reply import Reply
 from envbench.process.worker_code import code_hash
 from envbench.results import store
 
@@ -380,6 +387,56 @@ def test_the_git_state_is_of_this_checkout() -> None:
     commit, dirty = git_state()
     assert commit is None or len(commit) == 40
     assert (commit is None) == (dirty is None)
+
+
+def test_a_trial_whose_record_is_too_long_for_a_line_fails_and_the_other_stays(
+    workers: VirtualExecutor,
+) -> None:
+    """Without that, the block could not be recorded, and would be made again for ever."""
+    long = {"x": "y" * store.MAX_LINE_BYTES}
+    done = workers._done
+    workers._done = lambda *a: msgspec.structs.replace(done(*a), before=long)  # type: ignore[method-assign]
+    result = call(workers, "--repeats", "1")
+    assert result.exit_code == 1
+    failures = [cell["failure"] for cell in json.loads(result.stdout)["cells"]]
+    assert all("too long for a results file" in each["message"] for each in failures)
+    assert len(runs()) == len(failures) == 4
+
+
+def two_trials(replies: dict[int, Reply], turns: list[int], **given: Any) -> list[TrialRecord]:
+    """What the executor records where two workers answered that."""
+    loop = backends.get("for-loop")
+    cell = make_cell("laptop", "gym", "CartPole-v1", loop, 2, {})
+    trial = Trial(cell=cell, **given)
+    block = Block(trials=[trial, trial], programme=Programme(turns=turns), reference=0)
+    arm = Arm(backend=loop, python=sys.executable)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(executor, "_replies", lambda *_: (replies, turns))
+        return LocalExecutor().run(block, {arm_key("", cell): arm}, lambda _: None).trials
+
+
+def test_a_worker_that_recorded_other_slices_than_were_ordered_has_failed() -> None:
+    column = [1, 1, 1]
+    slices = Windows(start_ns=column, ns=column, calls=column, steps=column, resets=column)
+    replies = {side: Reply(ok=True, measured=slices) for side in (0, 1)}
+    first, second = two_trials(replies, turns=[0, 1, 1, 0, 0])
+    assert first.failure is None
+    assert second.failure is not None
+    assert "recorded 3 slices, and 2 were ordered" in second.failure.message
+
+
+def test_a_backend_whose_reference_failed_in_its_block_is_not_verified() -> None:
+    trace = io.BytesIO()
+    arrays = {name: np.zeros((4, 2)) for name in ("observations", "rewards", "ended")}
+    np.savez(trace, **arrays)
+    own = Reply(ok=True, trace=trace.getvalue())
+    for reference in (Reply(ok=False, failure=BROKEN), Reply(ok=True)):
+        _, trial = two_trials({0: reference, 1: own}, turns=[], mode="verify")
+        assert trial.agreement is None
+        assert trial.failure is not None
+        assert "not compared: its reference for-loop failed" in trial.failure.message
+    _, trial = two_trials({0: own, 1: own}, turns=[], mode="verify")
+    assert (trial.failure, trial.agreement is None) == (None, False)
 
 
 def test_packages_that_change_while_a_plan_runs_fail_the_trial_rather_than_mix() -> None:

@@ -80,7 +80,7 @@ def test_a_baseline_that_cannot_be_written_says_where_its_records_are(
     outcome = SimpleNamespace(done=[], path=records)
     with pytest.raises(StorageError) as error:
         save(outcome, tmp_path / "b.jsonl")  # type: ignore[arg-type]
-    assert str(records) in error.value.hint
+    assert "the same command with another --output saves it" in error.value.hint
 
 
 def test_a_baseline_and_advice_that_were_stopped_are_resumed(place: Place) -> None:
@@ -308,6 +308,9 @@ def test_the_newest_measurement_of_a_cell_counts_and_pairs_come_before_runs() ->
     assert stored(runs(5000, count=4)) == []
     assert stored(baseline(5000, slices=make_windows([5000] * 4, ns=0))) == []
     assert stored(runs(5000, quick=True)) == []
+    twice = baseline(5000)
+    (once,) = stored([*twice, *twice])  # a file that was joined with its copy
+    assert len(once.rates) == len(both.rates)
     # Whatever the profile is called.
     one, moved = runs(5000, 3), runs(5000, 3, cell=make_cell(machine="x"))
     (joined,) = stored([*one, *moved[1:]])

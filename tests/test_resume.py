@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import click.testing
@@ -236,6 +237,50 @@ def test_a_probe_that_always_dies_makes_a_backend_that_cannot_run_here(
     named = invoke(machine, *RUN, "--backend", "fake-fast,fake-slow")
     assert named.exit_code == 3
     assert "failed: signal" in named.stdout
+
+
+def test_probes_that_are_killed_again_and_again_end_the_command_and_no_plan(
+    machine: VirtualExecutor,
+) -> None:
+    words = (*RUN, "--backend", "fake-slow,fake-fast")
+    invoke(stop_at(3), *words)
+    haunted = VirtualExecutor()
+    haunted.dead_probes, haunted.dead_of = {"fake-fast": 99}, KILLED
+    ended = invoke(haunted, *words)
+    assert (ended.exit_code, haunted.blocks) == (1, [])
+    assert "could not be asked what it has: the worker died of SIGKILL, 3 times" in ended.stderr
+    assert "Resuming" in invoke(VirtualExecutor(), *words).stderr
+    assert len(plans()) == 1
+
+
+def test_an_edit_that_is_taken_back_resumes_the_plan_before_it(machine: VirtualExecutor) -> None:
+    def call(packages: str, executor: VirtualExecutor) -> str:
+        executor.packages = {"fake": packages}
+        return invoke(executor, *RUN).stderr
+
+    call("1.0", stop_at(4))
+    call("2.0", stop_at(2))
+    assert "2 of 6 runs to go" not in call("1.0", VirtualExecutor())
+    assert len(plans()) == 2
+    assert sum(not each.interrupted for each in blocks()) == 6 + 1
+
+
+def test_an_outcome_that_stdout_did_not_take_is_shown_by_the_next_call(
+    machine: VirtualExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            "envbench.cli.conduct.sys",
+            SimpleNamespace(stdout=None, stderr=sys.stderr, exit=sys.exit),
+        )
+        closed = invoke(machine, *RUN)
+    assert (closed.exit_code, "stdout is closed" in closed.stderr) == (1, True)
+    (listed,) = json.loads(invoke(machine, "plans", "--unfinished", "--json").stdout)["plans"]
+    assert (listed["state"], listed["left"]) == ("measured", 0)
+    shown = invoke(VirtualExecutor(), *RUN)
+    assert (shown.exit_code, "fake-fast" in shown.stdout) == (0, True)
+    (listed,) = json.loads(invoke(machine, "plans", "--json").stdout)["plans"]
+    assert listed["state"] == "finished"
 
 
 def test_a_newer_plan_of_failures_alone_is_passed_over_and_the_older_one_resumed(

@@ -269,9 +269,10 @@ def test_facts_that_are_nested_as_deeply_as_allowed_are_kept() -> None:
     assert run("raw_reply", raw=raw, bytes=0).ok
 
 
-def test_work_that_is_no_table_is_refused() -> None:
+@pytest.mark.parametrize("name", ["work", "before"])
+def test_facts_that_have_to_be_a_table_and_are_not_are_refused(name: str) -> None:
     columns = '"start_ns": [0], "ns": [1], "calls": [1], "steps": [1], "resets": [0]'
-    raw = f'{{"ok": true, "facts": {{"work": [1]}}, "measured": {{{columns}}}}}'
+    raw = f'{{"ok": true, "facts": {{"{name}": [1]}}, "measured": {{{columns}}}}}'
     assert failure_of(run("raw_reply", raw=raw, bytes=0)).reason == "invalid-figure"
 
 

@@ -312,6 +312,8 @@ def test_a_folder_whose_name_is_too_long_is_refused(tmp_path):
     with pytest.raises(StorageError, match="File name too long"):
         store.check_folder(tmp_path / ("x" * 300), "laptop")
     with pytest.raises(StorageError, match="File name too long"):
+        store.check_folder(tmp_path / "missing" / ("x" * 300), "laptop")
+    with pytest.raises(StorageError, match="File name too long"):
         store.files(tmp_path / ("x" * 300))
 
 

@@ -278,9 +278,15 @@ def test_an_engine_whose_episodes_never_end_is_not_equal() -> None:
 
 
 def test_another_engine_is_told_and_not_refused() -> None:
+    verdict = judge(found(make_cell("brax", env="mujoco"), agreement=None))
+    assert (verdict.refused, verdict.unequal) == (False, False)
+    assert "not applicable: another engine" in verdict.lock_step
+
+
+def test_what_has_a_reference_and_was_not_compared_is_not_called_another_engine() -> None:
     verdict = judge(found(agreement=None))
     assert (verdict.badge, verdict.refused, verdict.unequal) == ("≠", False, False)
-    assert "not applicable" in verdict.lock_step
+    assert verdict.lock_step == "not compared: its reference for-loop cannot run here"
 
 
 def test_work_that_parts_from_the_reference_is_unequal() -> None:

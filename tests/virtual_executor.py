@@ -66,6 +66,7 @@ class VirtualExecutor:
         self.before_block: Callable[[], None] = lambda: None
         self.packages = {"fake": "1.0"}
         self.dead_probes: dict[str, int] = {}
+        self.dead_of = BROKEN
 
     @property
     def trials(self) -> list[Trial]:
@@ -78,7 +79,7 @@ class VirtualExecutor:
         name = arm.backend.name
         self.probes[name] += 1
         if self.probes[name] <= self.dead_probes.get(name, 0):
-            return Cannot(name=arm.name, backend=arm.backend, failure=BROKEN)
+            return Cannot(name=arm.name, backend=arm.backend, failure=self.dead_of)
         return msgspec.structs.replace(arm, runtime=self._runtime())
 
     def run(self, block: Block, arms: Arms, on_event: OnEvent) -> Executed:

@@ -48,16 +48,10 @@ def save(cells: CellRequest, options: Options, output: Path, pairs: int | None) 
     from envbench.cli.conduct import conduct
     from envbench.experiments.baseline import BaselineExperiment, refuse_existing
     from envbench.experiments.baseline import save as keep
-    from envbench.experiments.check.experiment import cells_to_check
     from envbench.experiments.pairs import DEFAULT_PAIRS
-    from envbench.experiments.session import site_of
 
     refuse_existing(output)
-    site = site_of(options)
-    targets = cells_to_check(cells, site.profile, site.fingerprint.usable_cpus).targets
-    experiment = BaselineExperiment(
-        targets=targets, pairs=pairs or DEFAULT_PAIRS, stop_at_failure=True
-    )
+    experiment = BaselineExperiment(cells=cells, pairs=pairs or DEFAULT_PAIRS, stop_at_failure=True)
 
     def show(outcome: Outcome[dict[str, Failure]]) -> int:
         for cell, failure in outcome.findings.items():

@@ -42,23 +42,32 @@ def conduct(
     """Carry it out, show what came of it, and end.
 
     ``show`` gives the exit code; with ``partly`` it is also called for what was made before a
-    stop. Only what was shown is concluded: where ``show`` fails, the same command shows it again.
+    stop.
     """
     from envbench.backends import plugin_warnings
-    from envbench.errors import UNAVAILABLE
+    from envbench.errors import UNAVAILABLE, EnvbenchError
     from envbench.experiments.session import carry_out
 
     for warning in plugin_warnings():
         tell(f"Warning: {warning}")
-    outcome = carry_out(experiment, options, Terminal(), _executor())
-    if outcome.stopped is not None:
-        tell(_stopped(experiment, outcome))
-        if partly:
-            show(outcome)
-        sys.exit(outcome.stopped.exit_code)
-    code = show(outcome)
-    outcome.concluded()
-    sys.exit(UNAVAILABLE if outcome.unavailable and experiment.named else code)
+    code = 0
+
+    def show_all(outcome: Outcome[Findings]) -> None:
+        nonlocal code
+        if outcome.stopped is not None:
+            tell(_stopped(experiment, outcome))
+            code = outcome.stopped.exit_code
+            if partly:
+                show(outcome)
+            return
+        if sys.stdout is None:  # the shell's ``>&-``
+            raise EnvbenchError("stdout is closed.", hint="The same command shows the outcome.")
+        code = show(outcome)
+        if outcome.unavailable and experiment.named:
+            code = UNAVAILABLE
+
+    carry_out(experiment, options, Terminal(), show_all, _executor())
+    sys.exit(code)
 
 
 def _stopped(experiment: Experiment[Findings], outcome: Outcome[Findings]) -> str:

@@ -62,7 +62,7 @@ def plans(
         tell(f"Warning: {warning}")
     found = every.plans
     if unfinished:
-        found = [each for each in found if each.state == "unfinished"]
+        found = [each for each in found if each.state in ("unfinished", "measured")]
     if as_json:
         import msgspec
 

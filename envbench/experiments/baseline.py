@@ -15,7 +15,8 @@ from typing import ClassVar
 
 from envbench.errors import StorageError, UsageError
 from envbench.experiments import pairs
-from envbench.experiments.cells import Chosen, Target, kernel_target
+from envbench.experiments.cells import CellRequest, Chosen, Target, kernel_target
+from envbench.experiments.check.experiment import cells_to_check
 from envbench.experiments.experiment import (
     ArmsToAsk,
     Done,
@@ -39,7 +40,8 @@ class BaselineExperiment(Experiment[dict[str, Failure]]):
     """A pair per cell and round: the kernel, and the cell. ``stop_at_failure``: one failed cell
     ends the rest."""
 
-    targets: Sequence[Target] = ()
+    targets: Sequence[Target] = ()  # or, where there are none, what ``cells`` asks for
+    cells: CellRequest = CellRequest()
     pairs: int = pairs.DEFAULT_PAIRS
     stop_at_failure: bool = False
 
@@ -48,7 +50,9 @@ class BaselineExperiment(Experiment[dict[str, Failure]]):
     longest_pause_s: ClassVar[float | None] = LONGEST_PAUSE_S
 
     def choose(self, site: Site) -> Chosen:
-        return Chosen(targets=list(self.targets))
+        if self.targets:
+            return Chosen(targets=list(self.targets))
+        return cells_to_check(self.cells, site.profile, site.fingerprint.usable_cpus)
 
     def design(self, targets: Sequence[Target]) -> PairsDesign:
         return pairs.design(self.pairs, stop_at_failure=self.stop_at_failure)
@@ -108,5 +112,5 @@ def save(outcome: Outcome[dict[str, Failure]], path: Path) -> None:
     except OSError as error:
         raise StorageError(
             f"cannot write {path}: {error.strerror or error}.",
-            hint=f"All of it is measured: copy {outcome.path} there by hand.",
+            hint="All of it is measured: the same command with another --output saves it.",
         ) from error

@@ -29,7 +29,7 @@ from envbench.model import (
     TrialRecord,
 )
 from envbench.process.events import OnEvent
-from envbench.results.store import Journal
+from envbench.results.store import MAX_LINE_BYTES, Journal
 
 Arms = Mapping[str, Arm | Cannot]  # by ``arm_key``
 TRIES = 3  # of a block whose worker is killed; the last one counts
@@ -157,7 +157,7 @@ class Campaign(Generic[Findings]):
         return self._record(block, executed, now, began)
 
     def _record(self, block: Block, executed: Executed, now: datetime, began: float) -> BlockRecord:
-        return BlockRecord(
+        record = BlockRecord(
             block_id=new_id(now),
             plan_id=self.plan.plan_id,
             stage=block.stage,
@@ -167,6 +167,27 @@ class Campaign(Generic[Findings]):
             turns=executed.turns,
             trials=executed.trials,
         )
+        while len(msgspec.json.encode(record)) >= MAX_LINE_BYTES:
+            record = _without_largest(record)
+        return record
+
+
+def _without_largest(record: BlockRecord) -> BlockRecord:
+    """The same, but the trial with the longest record has failed: a line has a bound."""
+    sizes = [len(msgspec.json.encode(each)) for each in record.trials]
+    side = sizes.index(max(sizes))
+    trial = record.trials[side]
+    failure = Failure(
+        reason="invalid-figure",
+        phase="measure",
+        message=f"its record of {sizes[side]:,} bytes is too long for a results file",
+        hint="Measure for a shorter time.",
+    )
+    failed = TrialRecord(
+        trial_id=trial.trial_id, cell=trial.cell, arm=trial.arm, seed=trial.seed, failure=failure
+    )
+    trials = [failed if index == side else each for index, each in enumerate(record.trials)]
+    return msgspec.structs.replace(record, trials=trials)
 
 
 def _as_interrupted(record: BlockRecord) -> BlockRecord:

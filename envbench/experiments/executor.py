@@ -54,8 +54,8 @@ class LocalExecutor:
         for side, arm in enumerate(chosen):
             if isinstance(arm, Cannot):
                 replies[side] = msgspec.structs.replace(_MISSING, failure=arm.failure)
-            elif _changed(arm, replies[side]):
-                replies[side] = msgspec.structs.replace(replies[side], ok=False, failure=CHANGED)
+            elif failure := _afterwards(arm, replies[side], turns.count(side)):
+                replies[side] = msgspec.structs.replace(replies[side], ok=False, failure=failure)
         return _Recording(block, chosen, replies, turns).made()
 
 
@@ -73,7 +73,7 @@ def _replies(
     block: Block, launches: Mapping[int, Launch], on_event: OnEvent
 ) -> tuple[dict[int, Reply], list[int]]:
     """The replies of the trials that can start, by index; and the slices of steps as made."""
-    if len(launches) == 1 and len(block.trials) == 1:
+    if len(block.trials) == 1 and launches and not block.programme.turns:
         (launch,) = launches.values()
         return {0: _alone(launch, on_event)}, []
     if not launches:
@@ -100,10 +100,15 @@ def _alone(launch: Launch, on_event: OnEvent = lambda _: None) -> Reply:
     )
 
 
-def _changed(arm: Arm, reply: Reply) -> bool:
-    return bool(
-        reply.python and arm.runtime is not None and runtime_fact(reply).hash != arm.runtime.hash
-    )
+def _afterwards(arm: Arm, reply: Reply, ordered: int) -> Failure | None:
+    """What is wrong with a reply that seems well. ``ordered``: slices, 0 where none were."""
+    if reply.python and arm.runtime and runtime_fact(reply).hash != arm.runtime.hash:
+        return CHANGED
+    made = len(reply.measured.ns)
+    if reply.ok and ordered and made != ordered:
+        message = f"its worker recorded {made} slices, and {ordered} were ordered"
+        return Failure(reason="invalid-figure", phase="measure", message=message)
+    return None
 
 
 class _Recording:
@@ -125,9 +130,11 @@ class _Recording:
         self.traces: dict[int, Trace] = {}
 
     def made(self) -> Executed:
-        trials = [self._trial(side, trial) for side, trial in enumerate(self.block.trials)]
+        first = self.block.reference or 0  # the others are compared with it
+        sides = sorted(range(len(self.block.trials)), key=lambda side: side != first)
+        made = {side: self._trial(side, self.block.trials[side]) for side in sides}
         return Executed(
-            trials=trials,
+            trials=[made[side] for side in sorted(made)],
             turns=self.turns,
             shared=list(self.shared.values()),
             by_products=self.by_products,
@@ -173,6 +180,10 @@ class _Recording:
         """With its trace kept, and compared with the reference's."""
         if reply.trace is None or reply.failure is not None:
             return record
+        reference = self.block.reference
+        if reference not in (None, side, *self.traces):
+            assert reference is not None
+            return msgspec.structs.replace(record, failure=self._no_reference(reference))
         try:
             self.traces[side] = trace = equivalence.read_trace(reply.trace)
             agreement = self._agreement(side, trial, trace)
@@ -190,9 +201,15 @@ class _Recording:
             responds=equivalence.responds(trace, trial.verify.together) if looked_at else None,
         )
 
+    def _no_reference(self, reference: int) -> Failure:
+        name, why = self.block.trials[reference].cell.backend, self.replies[reference].failure
+        said = why.message if why else "it recorded nothing"
+        message = f"not compared: its reference {name} failed: {said}"
+        return Failure(reason="setup", message=message, hint=why.hint if why else "")
+
     def _agreement(self, side: int, trial: Trial, own: Trace) -> Agreement | None:
         reference = self.block.reference
-        if reference is None or reference == side or reference not in self.traces:
+        if reference is None or reference == side:
             return None
         cell, name = trial.cell, self.block.trials[reference].cell.backend
         return equivalence.compare(cell.env, cell.kind, name, self.traces[reference], own)

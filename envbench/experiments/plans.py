@@ -1,8 +1,8 @@
 """The plans of a results folder: what is finished, what is not, and how to give one up.
 
-A plan is finished when its experiment has no block left for it. One that was abandoned is not
-resumed; its blocks stay. Deleting a plan removes its file and the by-products that no other plan
-of the machine refers to.
+A plan is finished when its outcome was shown. Before that it is measured (no block is left) or
+unfinished. One that was abandoned is not resumed; its blocks stay. Deleting a plan removes its file
+and the by-products that no other plan of the machine refers to.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from envbench.text import listed
 
 _BY_PRODUCT = re.compile(r"[0-9a-f]{8,128}(\.[a-z0-9]{1,8})?")
 CLOSE = 0.9  # all ids of a day are alike: only a slip of the finger is close
-State = Literal["finished", "unfinished", "abandoned", "unknown"]
+State = Literal["finished", "measured", "unfinished", "abandoned", "unknown"]
 EVERY: tuple[type[Experiment[object]], ...] = (
     RunExperiment,
     CheckExperiment,
@@ -79,14 +79,14 @@ def listing(results: Path, machine: str | None = None) -> Listing:
 def _listed(found: Recorded) -> Listed:
     plan = found.plan
     left = _left(found)
-    state: State = "finished" if found.concluded or left == 0 else "unfinished"
+    state: State = "unfinished" if left else "measured"
     if left is None:
         state = "unknown"
     return Listed(
         plan=plan.plan_id,
         experiment=plan.experiment,
         machine=found.path.parent.name,
-        state="abandoned" if found.abandoned and state != "finished" else state,
+        state="finished" if found.concluded else "abandoned" if found.abandoned else state,
         done=len(found.done),
         left=left,
         failed=sum(1 for each in found.done if each.failure),

@@ -17,7 +17,7 @@ import msgspec
 
 from envbench import runtimes
 from envbench.backends import Backend
-from envbench.errors import SetupFailed
+from envbench.errors import EnvbenchError, SetupFailed
 from envbench.experiments.cells import Target
 from envbench.model import Block, Cell, Failure, RuntimeFact, Trial, digest
 from envbench.process.execute import WORKER
@@ -56,22 +56,23 @@ class Cannot(msgspec.Struct, frozen=True, kw_only=True):
     own_package: bool = False
 
 
-class Looking:
-    """Asks arms, through the executor's ``look``."""
+def ask(look: Callable[[Arm, Block], Arm | Cannot], arm: Arm, cell: Cell) -> Arm | Cannot:
+    """The arm with its runtime known, or why it cannot run. A probe that was killed is repeated.
 
-    def __init__(self, look: Callable[[Arm, Block], Arm | Cannot]) -> None:
-        self._look = look
-
-    def ask(self, arm: Arm | Cannot, cell: Cell) -> Arm | Cannot:
-        """The arm with its runtime known, or why it cannot. A dead probe is asked again."""
-        if isinstance(arm, Cannot):
-            return arm
-        probe = Block(trials=[Trial(cell=cell, arm=arm.name, mode="probe")])
-        for _ in range(TRIES):
-            found = self._look(arm, probe)
-            if not (isinstance(found, Cannot) and found.failure.reason == "signal"):
-                break
+    ``look``: an executor's. A kill may look like one for want of memory.
+    """
+    probe = Block(trials=[Trial(cell=cell, arm=arm.name, mode="probe")])
+    for _ in range(TRIES):
+        found = look(arm, probe)
+        if isinstance(found, Arm) or found.failure.reason not in ("signal", "out-of-memory"):
+            return found
+    assert isinstance(found, Cannot)
+    if not found.failure.killed:
         return found
+    raise EnvbenchError(  # that says nothing about the backend: no plan is given up for it
+        f"{cell.backend} could not be asked what it has: {found.failure.message}, {TRIES} times.",
+        hint="Find out what ends it. Nothing is lost: the same command resumes.",
+    )
 
 
 def own_runtime(

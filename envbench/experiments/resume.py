@@ -32,6 +32,7 @@ from envbench.model import (
     Stored,
 )
 from envbench.results import store
+from envbench.results.reading import lines
 
 STAMP = "%Y-%m-%dT%H-%M-%SZ"  # of a plan's start, and of its file
 _PLAN = b'{"type":"plan"'
@@ -144,7 +145,7 @@ def _heads(path: Path) -> set[_Head]:
     """The plans of a file. Only a look: blocks are large, and decoding all of them takes time."""
     found = set()
     with suppress(OSError), path.open("rb") as file:
-        for line in file:
+        for _, line in lines(file):
             if line.startswith(_PLAN):
                 with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                     found.add(msgspec.json.decode(line, type=_Head))
@@ -198,10 +199,10 @@ def find(
         changed = changes(each)
         if not changed:
             return Found(recorded=each)
-        mine = Found(recorded=each, changed=changed) if left else None
-        if not each.worthless:
-            return mine
-        refused = refused or mine
+        if left and refused is None:
+            refused = Found(recorded=each, changed=changed)
+        elif not left and not each.worthless:
+            return None
     return refused or other
 
 

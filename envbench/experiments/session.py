@@ -8,7 +8,7 @@ measured before everything that can be wrong has been looked at.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,7 +31,7 @@ from envbench.experiments.experiment import (
     one_per_arm,
 )
 from envbench.experiments.planning import make_plan
-from envbench.experiments.preflight import Arm, Cannot, Looking, package_differences
+from envbench.experiments.preflight import Arm, Cannot, ask, package_differences
 from envbench.machine import catalogue, choose, fingerprint, valid_name, write_profile
 from envbench.model import (
     BlockRecord,
@@ -92,11 +92,15 @@ def carry_out(
     experiment: Experiment[Findings],
     options: Options,
     console: Console,
+    show: Callable[[Outcome[Findings]], None],
     executor: Executor | None = None,
-) -> Outcome[Findings]:
-    """Carry the experiment out, or continue where the same one was stopped."""
-    session = _Session(experiment, options, console, executor or LocalExecutor())
-    return session.carry_out()
+) -> None:
+    """Carry the experiment out, or continue where the same one was stopped, and show the outcome.
+
+    A complete plan is over once ``show`` has returned; where it raises, the same command shows the
+    outcome again. The measuring lock is held until then.
+    """
+    _Session(experiment, options, console, show, executor or LocalExecutor()).carry_out()
 
 
 def site_of(options: Options) -> Site:
@@ -115,15 +119,17 @@ class _Session(Generic[Findings]):
         experiment: Experiment[Findings],
         options: Options,
         console: Console,
+        show: Callable[[Outcome[Findings]], None],
         executor: Executor,
     ) -> None:
         self.experiment = experiment
         self.options = options
         self.console = console
+        self.show = show
         self.executor = executor
         self.unavailable = False
 
-    def carry_out(self) -> Outcome[Findings]:
+    def carry_out(self) -> None:
         if sys.platform == "win32":
             raise EnvbenchError(
                 "measuring needs the process control of Linux or macOS.", hint="Use WSL 2."
@@ -134,7 +140,10 @@ class _Session(Generic[Findings]):
             self.console.say(note)
         store.check_folder(self.options.results, self.site.profile.name)
         with lock.acquire(wait=self.options.wait, on_wait=self.console.say):
-            return self._measure(chosen.targets)
+            outcome = self._measure(chosen.targets)
+            self.show(outcome)
+            if outcome.stopped is None:
+                outcome.concluded()
 
     def _measure(self, targets: list[Target]) -> Outcome[Findings]:
         asked = self.experiment.arms(targets, self.site, self.console.say)
@@ -161,7 +170,6 @@ class _Session(Generic[Findings]):
     # ------------------------------------------------------------ what can run here
 
     def _ask(self, asked: ArmsToAsk) -> dict[str, Arm | Cannot]:
-        looking = Looking(self.executor.look)
         found: dict[str, Arm | Cannot] = {arm_key(arm.name, cell): arm for arm, cell in asked.known}
         answers: dict[tuple[str, ...], Arm | Cannot] = {}
         if asked.of:
@@ -173,7 +181,7 @@ class _Session(Generic[Findings]):
                 continue
             place = (arm.python, str(arm.worker), arm_key("", cell), cell.task)
             if place not in answers:
-                answers[place] = looking.ask(arm, cell)
+                answers[place] = ask(self.executor.look, arm, cell)
             found[key] = msgspec.structs.replace(answers[place], name=arm.name)
         return found
 
@@ -293,7 +301,7 @@ class _Session(Generic[Findings]):
         old = found.recorded
         if not found.changed:
             whole = not self.experiment.left(old.plan, old.done)
-            complete = ": all of it is measured. --fresh measures again." if whole else ""
+            complete = ": all of it is measured, and its outcome was not shown." if whole else ""
             warnings = [f"Warning: {each}" for each in old.warnings]
             self.console.say("\n".join([*warnings, f"Resuming {old.path}{complete}"]))
             return old

@@ -23,6 +23,12 @@ class Windows(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     resets: list[Int] = []
     invalid: dict[str, str] = {}
 
+    @property
+    def whole(self) -> bool:
+        """Do all columns have as many entries?"""
+        columns = (self.start_ns, self.ns, self.calls, self.steps, self.resets)
+        return len({len(column) for column in columns}) == 1
+
 
 class Times(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where a trial's time went, in nanoseconds."""

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from envbench.model import Audit, Failure, Job, Load, Times, Windows, out_of_bounds
+from envbench.model import Audit, Failure, Int, Job, Load, Times, Windows, out_of_bounds
 
 REPLY = "reply.json"
 TRACE = "trace.npz"
@@ -34,14 +34,14 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     implementation: str = ""
     packages: dict[str, str] = {}
     times: Times | None = None
-    began_ns: dict[str, int] = {}  # the worker's clock at the start of some of these times
-    stopped_ns: dict[str, int] = {}  # where turns are taken: of these times, by their names
+    began_ns: dict[str, Int] = {}  # the worker's clock at the start of some of these times
+    stopped_ns: dict[str, Int] = {}  # where turns are taken: of these times, by their names
     warmup: Windows = Windows()
     measured: Windows = Windows()
     resets: Windows = Windows()  # where turns are taken: of all environments at once
     steady: bool | None = None
-    peak_memory_bytes: int | None = None
-    peak_gpu_memory_bytes: int | None = None
+    peak_memory_bytes: Int | None = None
+    peak_gpu_memory_bytes: Int | None = None
     load: Load = Load()
     facts: dict[str, Any] = {}
     audit: Audit | None = None  # verify only, as is ``trace``: the bytes of an .npz file
@@ -65,6 +65,7 @@ def read_reply(folder: Path, job: Job) -> Reply | None:
         return None
     reply = _decode(raw)
     _check_facts(reply.facts)
+    _check_columns(reply.warmup, reply.measured)
     if reply.ok == (reply.failure is not None):
         raise Unusable("exit", "the worker's reply contradicts itself: ok with a failure, or none")
     if reply.ok and job.mode == "measure":
@@ -124,16 +125,24 @@ def _decode(raw: bytes) -> Reply:
 def _check_facts(facts: dict[str, Any]) -> None:
     if why := out_of_bounds(facts):
         raise Unusable("invalid-figure", f"the facts in the reply cannot be recorded: {why}")
-    if not isinstance(facts.get("work", {}), dict):
-        raise Unusable("invalid-figure", "the work in the reply's facts is not a table of names")
+    for name in ("work", "before"):
+        if not isinstance(facts.get(name) or {}, dict):
+            what = f"{name!r} in the reply's facts is not a table of names"
+            raise Unusable("invalid-figure", what)
+
+
+def _check_columns(*every: Windows) -> None:
+    for windows in every:
+        if not windows.whole:
+            raise Unusable("invalid-figure", "the columns of its windows differ in length")
 
 
 def _check_figures(reply: Reply, numenv: int) -> None:
     """Refuse what cannot have happened, and figures that give no rate."""
     windows = reply.measured
     columns = (windows.start_ns, windows.ns, windows.calls, windows.steps, windows.resets)
-    if not windows.ns or len({len(column) for column in columns}) != 1:
-        raise Unusable("invalid-figure", "there are no measured windows, or parts of them only")
+    if not windows.ns:
+        raise Unusable("invalid-figure", "there are no measured windows")
     for index, (ns, calls, steps, resets) in enumerate(zip(*columns[1:], strict=True)):
         _check_window(f"measured window {index}", ns, calls, steps, resets, numenv)
         if reply.facts.get("autoreset") == "next-step" and steps + resets > calls * numenv:

@@ -86,7 +86,7 @@ def read(path: Path) -> Reading:
 def _read_lines(file: BufferedReader, path: Path, reading: Reading) -> int:
     """Add the file's records and warnings to ``reading``; the number of bad lines."""
     bad = 0
-    for number, line in _lines(file):
+    for number, line in lines(file):
         outcome = _decode(line)
         if not isinstance(outcome, str):
             reading.records.append((number, outcome))
@@ -97,7 +97,7 @@ def _read_lines(file: BufferedReader, path: Path, reading: Reading) -> int:
     return bad
 
 
-def _lines(file: BufferedReader) -> Iterator[tuple[int, bytes]]:
+def lines(file: BufferedReader) -> Iterator[tuple[int, bytes]]:
     """Each line that is not blank, with its number.
 
     Of a line that is too long, only its first bytes, one more than the limit.
@@ -188,6 +188,8 @@ def _nonsense(record: Stored) -> str:
 
 
 def _bad_trial(trial: TrialRecord) -> str:
+    if not (trial.warmup.whole and trial.measured.whole):
+        return "the columns of its windows differ in length"
     return out_of_bounds(trial.before) or _bad_cell(trial.cell)
 
 

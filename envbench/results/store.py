@@ -48,6 +48,7 @@ __all__ = [
 ]
 
 LOCK_TIMEOUT_S = 60.0
+LONGEST_NAME = 255  # bytes, of a folder or file
 BY_PRODUCTS = "by-products"  # a folder of each machine's: files named by their hash
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -78,6 +79,8 @@ def check_folder(results: Path, machine: str) -> Path:
             hint="Remove the link, or name the folder you mean with --results.",
         )
     try:
+        if any(len(os.fsencode(part)) > LONGEST_NAME for part in folder.parts):
+            raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
         with tempfile.TemporaryFile(dir=_nearest_folder(folder)):
             pass
     except OSError as error:

@@ -145,13 +145,16 @@ def cells_to_check(request: CellRequest, profile: Profile, cpus: int) -> Chosen:
     if request.family or request.backends or request.numenv or request.task:
         return not_too_many(choose(request, profile, cpus))
     targets: list[Target] = []
+    notes: dict[str, None] = {}
     for text in profile.check or DEFAULT_CELLS:
         family, backend, numenv = text.split("/")
         one = msgspec.structs.replace(
             request, family=family, backends=[backend], numenv=[int(numenv)]
         )
-        targets += choose(one, profile, cpus).targets
-    return Chosen(targets=targets)
+        chosen = choose(one, profile, cpus)
+        targets += chosen.targets
+        notes |= dict.fromkeys(chosen.notes)
+    return Chosen(targets=targets, notes=[*notes])
 
 
 def not_too_many(chosen: Chosen) -> Chosen:

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 import msgspec
 
-from envbench.experiments.baseline import KERNEL
+from envbench.experiments.baseline import KERNEL, BaselineExperiment
 from envbench.experiments.check import regression
 from envbench.experiments.check.regression import FEWEST_PAIRS, Stage
 from envbench.experiments.pairs import cell_of, side
-from envbench.model import BlockRecord, Cell, Plan, Rule, Run, RunDesign, TrialRecord
+from envbench.model import BlockRecord, Cell, Plan, Rule, RunDesign, TrialRecord
 from envbench.model import Stored as StoredRecord
 from envbench.results.archive import run_of
 from envbench.statistics import rate
@@ -39,31 +39,29 @@ class Stored:
 
 
 def stored(stored_records: Iterable[StoredRecord]) -> list[Stored]:
-    """Each cell's baseline blocks, or its newest plan's runs where it has none, in file order.
+    """Each cell by its newest baseline plan, or by its newest ``run`` plan where it has none.
 
     Those with fewer than five processes are left out: they do not show their own spread.
     """
     records = list(stored_records)
-    plans = {each.plan_id: each for each in records if isinstance(each, Plan)}
-    gauges: dict[str, list[BlockRecord]] = {}
-    runs: dict[str, list[Run]] = {}
-    fingerprints: dict[str, str] = {}
-    for block in records:
-        plan = plans.get(block.plan_id) if isinstance(block, BlockRecord) else None
-        if not isinstance(block, BlockRecord) or plan is None or block.failure:
-            continue
-        name = name_of(cell_of(block))
-        fingerprints[name] = plan.fingerprint
-        if plan.experiment == "baseline" and _is_sound(block):
-            gauges.setdefault(name, []).append(block)
+    plans = [each for each in records if isinstance(each, Plan)]
+    blocks = {each.block_id: each for each in records if isinstance(each, BlockRecord)}
+    alone: dict[str, Stored] = {}
+    beside: dict[str, Stored] = {}
+    for plan in sorted(plans, key=lambda each: each.started_utc):
+        by_cell: dict[str, list[BlockRecord]] = {}
+        for block in blocks.values():
+            if block.plan_id == plan.plan_id and not block.failure:
+                by_cell.setdefault(name_of(cell_of(block)), []).append(block)
+        if plan.experiment == BaselineExperiment.name:
+            beside |= _enough({name: _of_gauges(plan, own) for name, own in by_cell.items()})
         elif isinstance(plan.design, RunDesign) and not plan.design.quick:
-            known = runs.setdefault(name, [])
-            if known and known[-1].plan_id != plan.plan_id:
-                known.clear()
-            known += [run_of(plan, block, trial, {}) for trial in block.trials]
-    found = {name: _of_runs(known) for name, known in runs.items()}
-    found |= {name: _of_gauges(known, fingerprints[name]) for name, known in gauges.items()}
-    return [each for each in found.values() if len(each.rates) >= FEWEST_PAIRS]
+            alone |= _enough({name: _of_runs(plan, own) for name, own in by_cell.items()})
+    return [*{**alone, **beside}.values()]
+
+
+def _enough(found: dict[str, Stored]) -> dict[str, Stored]:
+    return {name: each for name, each in found.items() if len(each.rates) >= FEWEST_PAIRS}
 
 
 def compared(now: Sequence[BlockRecord], then: Stored, rule: Rule) -> Stage:
@@ -117,20 +115,21 @@ def _is_sound(block: BlockRecord) -> bool:
     )
 
 
-def _of_gauges(blocks: Sequence[BlockRecord], fingerprint: str) -> Stored:
+def _of_gauges(plan: Plan, blocks: Sequence[BlockRecord]) -> Stored:
     return Stored(
         cell=cell_of(blocks[-1]),
-        fingerprint=fingerprint,
-        rates=[relative(block) for block in blocks],
+        fingerprint=plan.fingerprint,
+        rates=[relative(block) for block in blocks if _is_sound(block)],
         beside_kernel=True,
     )
 
 
-def _of_runs(runs: Sequence[Run]) -> Stored:
+def _of_runs(plan: Plan, blocks: Sequence[BlockRecord]) -> Stored:
+    runs = [run_of(plan, block, trial, {}) for block in blocks for trial in block.trials]
     speeds = [speed for run in runs if (speed := rate(run).steps_per_second)]
     return Stored(
         cell=runs[-1].cell,
-        fingerprint=runs[-1].fingerprint,
+        fingerprint=plan.fingerprint,
         rates=[math.log(speed) for speed in speeds],
         beside_kernel=False,
     )
