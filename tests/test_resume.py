@@ -278,7 +278,7 @@ def test_an_outcome_that_stdout_did_not_take_is_shown_by_the_next_call(
     (listed,) = json.loads(invoke(machine, "plans", "--unfinished", "--json").stdout)["plans"]
     assert (listed["state"], listed["left"]) == ("measured", 0)
     shown = invoke(VirtualExecutor(), *RUN)
-    assert (shown.exit_code, "fake-fast" in shown.stdout) == (0, True)
+    assert (shown.exit_code, "Fake-Fast" in shown.stdout) == (0, True)
     (listed,) = json.loads(invoke(machine, "plans", "--json").stdout)["plans"]
     assert listed["state"] == "finished"
 
