@@ -73,7 +73,7 @@ _FIRE_RESET = Setting(
     default=False,
     changes_work=True,
     families=["atari"],
-    help="press fire at a reset, as EnvPool does unless told otherwise",
+    help="press fire at a reset, which is EnvPool's own default",
 )
 _RESIZE = Setting(
     name="resize",
@@ -115,7 +115,7 @@ _MODE = Setting(
     type="str",
     default="scan",
     choices=["scan", "step"],
-    help="scan: many steps a call, looped on the device; step: one call a step from Python",
+    help="scan: many steps per call, in a loop on the device; step: one call per step from Python",
 )
 _PIPELINE = Setting(
     name="pipeline",
@@ -131,7 +131,7 @@ _HORIZON = Setting(
     default=1,
     minimum=1,
     maximum=1000,
-    help="control steps a rollout call: 1, as a learner acts; more, as a planner looks ahead",
+    help="control steps per rollout call: 1 for learning, more for planning",
 )
 _SPLIT = Setting(
     name="envs_per_worker",

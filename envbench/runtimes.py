@@ -217,7 +217,7 @@ def _managed_status(backend: Backend, runtime: Runtime) -> Status:
 
 
 def _missing(backend: Backend, library: str, python: str) -> Status:
-    """What no installer has is nothing that a command sets up."""
+    """A library that no installer offers cannot be set up by a command."""
     reason = f"{library} is not installed"
     if backend.by_hand:
         return Status(state="unavailable", reason=reason, fix=backend.by_hand)

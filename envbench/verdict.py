@@ -14,7 +14,7 @@ Mark = Literal["✓", "≠", "✗", "–"]
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """``refused``: its figures cannot be believed. ``unequal``: it does other work, and is told.
+    """``refused``: its figures cannot be believed. ``unequal``: it does different work.
 
     ``badge``: ✓ counted twice and equal to the reference; ≠ counted twice, other work or another
     engine; ✗ refused; – not counted a second way, or not verified at all.
@@ -104,7 +104,7 @@ def _lock_step(found: Verification) -> tuple[bool | None, str]:
     if found.cell.kind == "ceiling":
         return None, "not applicable: the engine alone"
     if not _led(found):
-        return None, "it was not led: nobody saw that it follows its actions"
+        return None, "not compared: nothing shows that it follows its actions"
     if standard is None or backends.has_own_engine(cell.backend):
         return None, "not applicable: another engine, which follows its actions"
     if found.agreement is None:
@@ -115,7 +115,7 @@ def _lock_step(found: Verification) -> tuple[bool | None, str]:
     unit = f" {standard.unit}" if standard.unit else ""
     same = equivalence.equal(standard, found.agreement)
     if same is None:
-        return None, f"led for {total} steps only (asked: {equivalence.asked(standard)})"
+        return None, f"compared for {total} steps only (required: {equivalence.asked(standard)})"
     if same:
         exactly = "exactly" if apart == 0 else f"within {apart:.2g}{unit}"
         return True, f"equal {exactly} for {steps} of {total} steps (asked: {standard.steps})"
@@ -123,12 +123,12 @@ def _lock_step(found: Verification) -> tuple[bool | None, str]:
         ends = found.agreement.reference_ends
         return False, f"no episode of it ends, where {ends} of the reference's do"
     if found.agreement.first_other_end == steps:
-        return False, f"parts at step {steps + 1}: an episode ends there on one side only"
+        return False, f"differs from step {steps + 1} on: an episode ends there on one side only"
     if found.agreement.distances[steps] <= standard.tolerance:
         by = f"{found.agreement.reward_distances[steps]:.2g} in the reward"
     else:
         by = f"{found.agreement.distances[steps]:.2g}{unit}"
-    return False, f"parts at step {steps + 1} by {by}"
+    return False, f"differs from step {steps + 1} on, by {by}"
 
 
 def _differences(found: Verification) -> list[str]:

@@ -219,7 +219,7 @@ def test_a_file_that_is_not_of_this_machine_is_refused(here: Path) -> None:
 def test_what_a_file_cannot_answer_is_refused(here: Path) -> None:
     path = written(here / "mine.jsonl", runs(50, fingerprint=digest(fingerprint())))
     for words, said in [
-        (["--baseline", "a==1"], "takes no arms"),
+        (["--baseline", "a==1"], "cannot be combined with --baseline"),
         (["--plan"], "cannot promise what it finds"),
         (["--precise"], "cannot promise what it finds"),
         (["--set", "actions=bank"], "with their settings"),

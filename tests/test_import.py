@@ -209,4 +209,4 @@ def test_an_absurd_figure_in_the_results_is_skipped_with_its_line(place: Path) -
     path.write_text(path.read_text() + path.read_text().replace("4745.54", "1e300"))
     reading = store.read(path)
     assert len(reading.records) == 1
-    assert "not absurd" in reading.warnings[0]
+    assert "numenv, fps and frame_skip are over 0" in reading.warnings[0]

@@ -249,7 +249,7 @@ def test_a_table_has_its_badges_shares_and_footnotes(place: Path) -> None:
     table = text[text.index("<h3>Atari - Laptop</h3>") : text.index("<svg")]
     assert ">Of ceiling</button>" in table
     assert '<td data-value="25.0">25 %</td>' in table
-    told = "Refused: claims 400 frames, its environments made 4; it was not led"
+    told = "Refused: claims 400 frames, its environments made 4; not compared"
     assert re.search(rf'<td>✗<sup><a href="#table-\d+-c" title="{told}', table)
     assert re.search(r'id="table-\d+-a"><sup>a</sup> Fewer than five processes', table)
 

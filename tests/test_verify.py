@@ -243,7 +243,7 @@ def test_a_lock_step_that_ended_early_is_told_as_that() -> None:
         reference="for-loop", distances=[0.0] * 2, reward_distances=[0.0] * 2, same_ends=True
     )
     verdict = judge(found(agreement=agreement))
-    assert (verdict.badge, verdict.lock_step) == ("≠", "led for 2 steps only (asked: 200)")
+    assert (verdict.badge, verdict.lock_step) == ("≠", "compared for 2 steps only (required: 200)")
 
 
 def test_a_claim_that_differs_is_refused() -> None:
@@ -255,7 +255,7 @@ def test_a_claim_that_differs_is_refused() -> None:
 def test_what_was_not_led_is_not_verified() -> None:
     verdict = judge(found(agreement=None, responds=None))
     assert (verdict.badge, verdict.refused, verdict.unequal) == ("–", False, False)
-    assert "not led" in verdict.lock_step
+    assert "not compared" in verdict.lock_step
 
 
 def test_what_says_that_it_computes_something_else_is_not_equal() -> None:
@@ -293,7 +293,7 @@ def test_work_that_parts_from_the_reference_is_unequal() -> None:
     parted = msgspec.structs.replace(found().agreement, distances=[0.0, 3.0, 3.0])
     verdict = judge(found(agreement=parted))
     assert (verdict.badge, verdict.refused, verdict.unequal) == ("≠", False, True)
-    assert verdict.lock_step == "parts at step 2 by 3 grey levels"
+    assert verdict.lock_step == "differs from step 2 on, by 3 grey levels"
 
 
 # ---------------------------------------------------------------- the report
@@ -465,7 +465,7 @@ CAUGHT = {
     "ignores-late": ("✗", "do not follow the actions"),
     "ignores-late-in-all-but-one": ("✗", "do not follow the actions"),
     "acts-on-its-own": ("✗", "do not follow the actions"),
-    "is-not-led": ("–", "not led"),
+    "is-not-led": ("–", "not compared"),
     "admits-to-less": ("≠", "counted twice"),
     "led-for-a-few-steps": ("✗", "do not follow the actions"),
     "makes-none": ("✗", "claims 0 frames"),
@@ -473,8 +473,8 @@ CAUGHT = {
 # A game's screen may stand still: there it is the reference that tells them.
 BY_FAMILY = {
     "atari": {
-        "ignores-most": ("≠", "parts at step"),
-        "stale": ("≠", "parts at step"),
+        "ignores-most": ("≠", "differs from step"),
+        "stale": ("≠", "differs from step"),
         # No game ends in the 200 steps of lock-step. How far the audit goes depends on the speed of
         # the machine: where it goes past a game's end, the environments make no more frames.
         "never-ends": ("✓✗", " frames"),

@@ -222,7 +222,7 @@ def _check_sides(experiment: CheckExperiment) -> None:
     if WORKING_TREE in [source.ref for source in sides.values()]:
         _note_untracked()
     if len({str(source) for source in sides.values()}) == 1:
-        tell("Note: both arms are the same: what is found is this machine's own noise.")
+        tell("Note: both sides are the same, so the result shows only this machine's noise.")
 
 
 def _note_untracked() -> None:
@@ -231,7 +231,7 @@ def _note_untracked() -> None:
 
     if left_out := untracked():
         shown = ", ".join(map(printable, left_out[:3])) + (", …" if len(left_out) > 3 else "")
-        tell(f"Note: the working tree is what git knows: without {shown} (git add takes them in).")
+        tell(f"Note: untracked files are not included: {shown}. Add them with git add.")
 
 
 def _refuse_beside_against(experiment: CheckExperiment, *, fresh: bool, only_plan: bool) -> None:
@@ -239,7 +239,7 @@ def _refuse_beside_against(experiment: CheckExperiment, *, fresh: bool, only_pla
 
     named: list[Source] = [experiment.baseline, experiment.candidate]
     if any(source != Source() for source in named):
-        raise click.UsageError("--against compares what is here with a file: it takes no arms.")
+        raise click.UsageError("--against cannot be combined with --baseline or --candidate.")
     if experiment.cells.settings or fresh:
         raise click.UsageError("--against measures the file's cells anew, with their settings.")
     if only_plan or experiment.size.precise:

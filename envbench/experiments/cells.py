@@ -49,7 +49,7 @@ class CellRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def takes_all(self) -> bool:
-        """Were backends left to us? Then one that cannot run is listed, not an error."""
+        """Does envbench choose the backends? Then one that cannot run is listed, and no error."""
         return self.backends is None or "all" in self.backends
 
 
@@ -143,7 +143,7 @@ class _Choice:
         if backend.one_per_core:
             if request.numenv and request.backends == [backend.name]:
                 raise UsageError(
-                    f"{backend.name} takes no --numenv: it is measured with one environment a core."
+                    f"{backend.name} takes no --numenv: it has one environment per core."
                 )
             return [self.cpus]
         if request.numenv:

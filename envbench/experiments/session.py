@@ -257,22 +257,11 @@ class _Session(Generic[Findings]):
 
     def _campaign(self, plan: Plan, asked: ArmsToAsk) -> Campaign[Findings]:
         """The unfinished one of this experiment, or a new one in a file of its own."""
-        if not self.options.fresh:
-            old = self._unfinished(plan, asked)
-            if old is not None:
-                return self._made(Journal.open(old.path), old.plan, old.done, old.shared)
-        journal = Journal.create(self.options.results, self.site.profile.name, plan.started_utc)
-        machine = MachineFact(hash=plan.fingerprint, fingerprint=self.site.fingerprint)
-        known: dict[str, Shared] = {machine.hash: machine}
-        for arm in self.arms.values():
-            if isinstance(arm, Arm) and arm.runtime is not None:
-                known[arm.runtime.hash] = arm.runtime
-        journal.begin([*known.values(), plan])  # the plan last: a file with a plan is whole
-        return self._made(journal, plan, [], [*known.values()])
-
-    def _made(
-        self, journal: Journal, plan: Plan, done: list[BlockRecord], shared: list[Shared]
-    ) -> Campaign[Findings]:
+        old = None if self.options.fresh else self._unfinished(plan, asked)
+        if old is None:
+            journal, shared = self._begin(plan)
+        else:
+            journal, plan, shared = Journal.open(old.path), old.plan, old.shared
         return Campaign(
             journal,
             plan,
@@ -280,9 +269,18 @@ class _Session(Generic[Findings]):
             self.arms,
             executor=self.executor,
             listener=self.console.listener(),
-            done=done,
+            done=old.done if old else [],
             shared=shared,
         )
+
+    def _begin(self, plan: Plan) -> tuple[Journal, list[Shared]]:
+        """A new file with all that the plan refers to, and the plan last: then it is whole."""
+        machine = MachineFact(hash=plan.fingerprint, fingerprint=self.site.fingerprint)
+        runtimes = [arm.runtime for arm in self.arms.values() if isinstance(arm, Arm)]
+        shared = {each.hash: each for each in (machine, *runtimes) if each is not None}
+        journal = Journal.create(self.options.results, self.site.profile.name, plan.started_utc)
+        journal.begin([*shared.values(), plan])
+        return journal, [*shared.values()]
 
     def _unfinished(self, plan: Plan, asked: ArmsToAsk) -> resume.Recorded | None:
         def changes(old: resume.Recorded) -> list[str]:

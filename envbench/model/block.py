@@ -37,7 +37,7 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     first_other_end: Int | None = None  # the first step, from 0, in which they did not
     ends: Int | None = None  # episodes that ended in the steps compared
     reference_ends: Int | None = None
-    # of its stillest environment, from step to step in the second half, over the reference's
+    # movement of its least active environment in the second half, divided by the reference's
     late_movement: float | None = None
 
 

@@ -5,11 +5,12 @@ raises for a worker's trouble: an ``Ending`` tells it. What ``on_event`` raises,
 handler raises in the main thread, passes through once everything has been ended.
 
 The heartbeat is progress: a phase that follows the last one, or a window in which steps were
-made. Output is none: a worker can hang while printing. Silence is allowed per phase (``Limits``).
+made. Output does not count as progress: a worker can hang while printing. Silence is allowed per
+phase (``Limits``).
 
 It costs next to nothing while windows are open: one blocking ``poll``, woken by window events,
 and by output ``1 / OUTPUT_PAUSE_S`` times a second while the pipe holds what is printed meanwhile
-(1 MiB). Who prints more than that is read at once, and never made to wait for us.
+(1 MiB). Output beyond that is read at once, so the worker never waits.
 """
 
 from __future__ import annotations

@@ -183,7 +183,7 @@ def _nonsense(record: Stored) -> str:
         and 0 < record.fps <= LARGEST_FPS
         and 0 < record.frame_skip <= LARGEST_SKIP
     ):
-        return "numenv is at least 1, fps and frame_skip are over 0, and not absurd"
+        return f"numenv, fps and frame_skip are over 0; fps is at most {LARGEST_FPS:g}"
     return _bad_plan(record) if isinstance(record, Plan) else ""
 
 
@@ -204,7 +204,7 @@ def _bad_plan(plan: Plan) -> str:
     if bad := next(filter(None, map(_bad_cell, plan.cells)), ""):
         return bad
     if not isinstance(design, DESIGNS.get(plan.experiment, object)):
-        return f"its design is none of {plan.experiment}"
+        return f"its design does not fit the experiment {plan.experiment}"
     if isinstance(design, PairsDesign):
         return "" if 0 < len(plan.cells) * design.pairs <= MOST_BLOCKS else _TOO_MANY
     if not isinstance(design, RunDesign):

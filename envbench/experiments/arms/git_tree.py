@@ -37,7 +37,7 @@ def commit_of(ref: str, option: str) -> str:
 
 
 def untracked() -> list[str]:
-    """Files of the folder that we stand in which git does not know (and was not told to ignore)."""
+    """Untracked files of the current folder, without ignored ones."""
     words = ["ls-files", "--others", "--exclude-standard"]
     return _git(words, "the working tree").splitlines()
 

@@ -1,7 +1,7 @@
 """Wheels and projects of a person's own, copied into the cache under what is in them.
 
-A wheel that is built again has its old name, and a folder that is edited its old path: a runtime
-that was made of the one is not one of the other.
+A rebuilt wheel keeps its name, and an edited folder its path. The copy is named by its content, so
+that each version gets a runtime of its own.
 """
 
 from __future__ import annotations

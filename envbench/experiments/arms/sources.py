@@ -4,7 +4,7 @@ A ``Source`` says what a person asked for. An interpreter is taken as it is. Req
 installed over those of the backend (or over the measuring packages of the current interpreter,
 pinned to their versions here) into a runtime made as every isolated runtime is, with the same
 Python. The tree of a git ref is installed in the same way. Nothing means the backend's own
-interpreter. What is installed over the rest may change it: its own requirements come first.
+interpreter. Packages that are installed last may change the versions of the others.
 In envbench's own repository a ref brings the worker of that ref, too.
 """
 

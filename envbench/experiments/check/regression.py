@@ -229,8 +229,8 @@ def of_cell(
 ) -> tuple[Verdict, list[str]]:
     """The verdict of a cell, and what got slower, from what its stages say of each quantity.
 
-    ``second`` is None where there was no stage two. Both kinds of steps are one matter: what
-    one of them alarms of, the other may confirm.
+    ``second`` is None where there was no stage two. An alarm of one kind of steps
+    may be confirmed by the other.
     """
     if second is None:
         return ("INCONCLUSIVE" if alarms(first) else _without_alarm(first)), []
@@ -304,8 +304,8 @@ def cost_stage(
     """The verdict on a cost that is better when smaller: start-up, compile, reset, memory.
 
     ``pairs`` are (baseline, candidate). REGRESSION where the candidate surely costs more than the
-    baseline by over ``tolerance`` (0.25: a quarter more), and on average by ``floor`` or more: what
-    is next to nothing may double. Else PASS: nothing is claimed of changes within the tolerance.
+    baseline by over ``tolerance`` (0.25: a quarter more), and on average by ``floor`` or more: a
+    very small cost may double. Else PASS: nothing is claimed of changes within the tolerance.
 
     A cost is one figure a process, where steps are a hundred slices, and its margin is wide: so it
     alarms at ``COSTS_LOOSELY`` times ``false_alarm`` (1 %) a stage, in two stages at 0.01 %.
