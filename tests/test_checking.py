@@ -13,7 +13,7 @@ from envbench.backends import registry
 from envbench.cli.verdicts import document, exit_code, markdown
 from envbench.errors import UsageError
 from envbench.experiments.check.experiment import FLOORS, CellVerdict, findings, overall, verdict
-from envbench.experiments.check.size import MOST_PRECISE_PAIRS, sizes
+from envbench.experiments.check.size import MOST_PRECISE_PAIRS, Size
 from envbench.experiments.pairs import DEFAULT_PAIRS, pair_seconds, slicing
 from envbench.model import BlockRecord, Cell, PairsDesign, Protocol, Rule
 
@@ -154,13 +154,13 @@ def test_verdicts_are_shown_as_json_and_in_pull_requests() -> None:
 
 def test_a_budget_is_filled_with_pairs_and_one_too_small_is_refused() -> None:
     cells = targets(CELL, make_cell("envpool-sync", 4))
-    default = sizes(cells, Rule(), pairs=None, budget=None, precise=False)
+    default = Size().of(cells, Rule())
     assert default.pairs == DEFAULT_PAIRS
-    longer = sizes(cells, Rule(), pairs=None, budget=40 * pair_seconds(), precise=False)
+    longer = Size(budget=40 * pair_seconds()).of(cells, Rule())
     assert longer.pairs == 20
     assert longer.detectable[CELL.key] < default.detectable[CELL.key]
     with pytest.raises(UsageError, match="5 pairs of 2 cells take about"):
-        sizes(cells, Rule(), pairs=None, budget=9 * pair_seconds(), precise=False)
+        Size(budget=9 * pair_seconds()).of(cells, Rule())
 
 
 def test_the_help_names_the_numbers_of_pairs() -> None:
@@ -177,11 +177,11 @@ def test_the_help_names_the_numbers_of_pairs() -> None:
 
 def test_precise_is_refused_where_its_slowdown_is_within_the_margin() -> None:
     with pytest.raises(UsageError, match="which does not count with --margin"):
-        sizes(targets(CELL), Rule(margin=0.02), pairs=None, budget=None, precise=True)
+        Size(precise=True).of(targets(CELL), Rule(margin=0.02))
 
 
 def test_a_default_check_of_a_clean_cell_fits_seventy_five_seconds() -> None:
-    found = sizes(targets(CELL), Rule(), pairs=None, budget=None, precise=False)
+    found = Size().of(targets(CELL), Rule())
     assert found.seconds < 75
 
 
@@ -190,7 +190,7 @@ def test_half_a_start_up_more_is_seen_even_of_a_short_one() -> None:
 
 
 def test_precise_makes_the_pairs_that_find_two_per_cent() -> None:
-    found = sizes(targets(CELL), Rule(), pairs=None, budget=None, precise=True)
+    found = Size(precise=True).of(targets(CELL), Rule())
     assert found.detectable[CELL.key] <= 0.02
     assert found.pairs > 3 * DEFAULT_PAIRS
 

@@ -161,7 +161,8 @@ def check(
     from envbench.cli.conduct import conduct
     from envbench.cli.verdicts import show, show_plan
     from envbench.experiments.arms.sources import Source
-    from envbench.experiments.check.experiment import CheckExperiment, Size
+    from envbench.experiments.check.experiment import CheckExperiment
+    from envbench.experiments.check.size import Size
     from envbench.experiments.session import site_of
     from envbench.model import Rule
 

@@ -21,12 +21,12 @@ from envbench.experiments.experiment import Experiment
 from envbench.experiments.preflight import Arm
 from envbench.model import (
     BlockRecord,
+    Design,
     EndedRecord,
     FactsRecord,
     MachineFact,
     PairsDesign,
     Plan,
-    RunDesign,
     RuntimeFact,
     Shared,
     Stored,
@@ -215,7 +215,7 @@ def differences(old: Plan, new: Plan) -> list[str]:
         "the cells (environments, backends, numenv or settings)": old.cells != new.cells,
         "the arms": [each.source for each in old.arms] != [each.source for each in new.arms],
         "--seed": old.seed != new.seed,
-        **_of_design(old, new),
+        **_of_design(old.design, new.design),
     }
     changed = [what for what, differs in asked.items() if differs]
     if old.spec != new.spec and not changed:
@@ -241,21 +241,25 @@ def differences(old: Plan, new: Plan) -> list[str]:
     return list(dict.fromkeys(changed))
 
 
-def _of_design(old: Plan, new: Plan) -> dict[str, bool]:
-    a, b = old.design, new.design
-    if isinstance(a, RunDesign) and isinstance(b, RunDesign):
-        return {
-            "the number of processes per cell": a.repeats != b.repeats,
-            "the measured time or steps": a.protocol != b.protocol,
-            "--quick": a.quick != b.quick,
-        }
-    if isinstance(a, PairsDesign) and isinstance(b, PairsDesign):
-        return {
-            "the number of pairs": a.pairs != b.pairs,
-            "what counts as slower": a.rule != b.rule,
-            "the slices": (a.quads, a.slice_s, a.protocol) != (b.quads, b.slice_s, b.protocol),
-        }
-    return {"the design": a != b}
+WORDS = {  # of a design's fields; others are "the design"
+    "repeats": "the number of processes per cell",
+    "protocol": "the measured time or steps",
+    "quick": "--quick",
+    "pairs": "the number of pairs",
+    "rule": "what counts as slower",
+    "quads": "the slices",
+    "slice_s": "the slices",
+}
+
+
+def _of_design(old: Design, new: Design) -> dict[str, bool]:
+    if type(old) is not type(new):
+        return {"the design": True}
+    differ: dict[str, bool] = {}
+    for name in old.__struct_fields__:
+        if getattr(old, name) != getattr(new, name):
+            differ[WORDS.get(name, "the design")] = True
+    return differ
 
 
 def paused_too_long(found: Recorded, longest_s: float | None) -> list[str]:

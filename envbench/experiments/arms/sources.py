@@ -104,10 +104,7 @@ def make(kept: Kept, target: Target, say: Callable[[str], None]) -> Arm:
         base = _without(backend, cell.env, cell.workload, kept.added)
         python = runtimes.make(base, say, over=kept.added).python
     else:
-        found = runtimes.find(backend, {}, cell.env, cell.workload)
-        if not found.ready:
-            found = runtimes.make(backend, say, cell.env, cell.workload)
-        python = found.python
+        python = runtimes.make(backend, say, cell.env, cell.workload).python
     return Arm(name=kept.name, backend=backend, python=python, worker=kept.worker)
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from envbench.errors import UsageError
 from envbench.experiments.baseline import BaselineExperiment
 from envbench.experiments.cells import CellRequest, Chosen, target_of
-from envbench.experiments.check.experiment import CANDIDATE, CellVerdict, Size, not_too_many
+from envbench.experiments.check.experiment import CANDIDATE, CellVerdict, not_too_many
+from envbench.experiments.check.size import Size
 from envbench.experiments.check.stored_baseline import DRIFT, Stored, compared, stored
 from envbench.experiments.pairs import cell_of
 from envbench.experiments.session import Outcome

@@ -23,7 +23,7 @@ from envbench.experiments.arms.sources import Source
 from envbench.experiments.cells import CellRequest, Chosen, Target, choose
 from envbench.experiments.check import regression
 from envbench.experiments.check.regression import Slices, Stage, Verdict
-from envbench.experiments.check.size import Sizes, sizes
+from envbench.experiments.check.size import Size
 from envbench.experiments.experiment import (
     ArmsToAsk,
     Done,
@@ -74,17 +74,6 @@ class CellVerdict:
     slower: list[str] = field(default_factory=list)  # quantities that decided a REGRESSION
     failures: dict[str, Failure] = field(default_factory=dict)  # by arm
     invalid: dict[str, int] = field(default_factory=dict)  # slices, by what made them invalid
-
-
-class Size(msgspec.Struct, frozen=True, kw_only=True):
-    """How many pairs: as many as are named, fit a budget of seconds, or find 2 %."""
-
-    pairs: int | None = None
-    budget: float | None = None
-    precise: bool = False
-
-    def of(self, targets: Sequence[Target], rule: Rule) -> Sizes:
-        return sizes(targets, rule, pairs=self.pairs, budget=self.budget, precise=self.precise)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -75,21 +75,22 @@ class Stage:
 
 def stage(effects: Sequence[float], rule: Rule) -> Stage:
     """The verdict of pairs' effects (logarithms of ratios; at least two of them)."""
-    count = len(effects)
-    mean, error, degrees = trimmed(effects)
-    spread = error * math.sqrt(count)
+    return _stage(len(effects), *trimmed(effects), rule)
+
+
+def _stage(count: int, mean: float, error: float, degrees: float, rule: Rule) -> Stage:
+    """By Student's t, from the mean of so many effects and its standard error."""
     shown = quantile(0.5 + CONFIDENCE / 2, degrees) * error
     bound = quantile(1 - rule.false_alarm, degrees) * error
-    low, high = mean - bound, mean + bound
     return Stage(
         pairs=count,
-        spread=spread,
+        spread=error * math.sqrt(count),
         ratio=math.exp(mean),
         interval=(math.exp(mean - shown), math.exp(mean + shown)),
-        low=math.exp(low),
-        high=math.exp(high),
-        detectable=detectable(spread, count, rule),
-        verdict=_verdict(low, high, rule),
+        low=math.exp(mean - bound),
+        high=math.exp(mean + bound),
+        detectable=_detectable(error, degrees, rule),
+        verdict=_verdict(mean - bound, mean + bound, rule),
     )
 
 
@@ -122,20 +123,7 @@ def against(now: Sequence[float], then: Sequence[float], rule: Rule) -> Stage:
     variance = sum(parts)
     weights = [part**2 / (len(each) - 1) for part, each in zip(parts, (now, then), strict=True)]
     degrees = variance**2 / sum(weights) if variance else float(len(now) + len(then) - 2)
-    error, mean = math.sqrt(variance), fmean(now) - fmean(then)
-    shown = quantile(0.5 + CONFIDENCE / 2, degrees) * error
-    bound = quantile(1 - rule.false_alarm, degrees) * error
-    needed = _noncentrality(rule.false_alarm, degrees) * error
-    return Stage(
-        pairs=len(now),
-        spread=error * math.sqrt(len(now)),
-        ratio=math.exp(mean),
-        interval=(math.exp(mean - shown), math.exp(mean + shown)),
-        low=math.exp(mean - bound),
-        high=math.exp(mean + bound),
-        detectable=1 - math.exp(math.log1p(-rule.margin) - needed),
-        verdict=_verdict(mean - bound, mean + bound, rule),
-    )
+    return _stage(len(now), fmean(now) - fmean(then), math.sqrt(variance), degrees, rule)
 
 
 def _verdict(low: float, high: float, rule: Rule) -> Verdict:
@@ -151,8 +139,11 @@ def detectable(spread: float, pairs: int, rule: Rule) -> float:
 
     By the noncentral t distribution (e.g. Montgomery, Applied Statistics, section 9-2.3).
     """
-    degrees = pairs - 2 * cut_at_each_end(pairs) - 1
-    needed = _noncentrality(rule.false_alarm, degrees) * spread / math.sqrt(pairs)
+    return _detectable(spread / math.sqrt(pairs), pairs - 2 * cut_at_each_end(pairs) - 1, rule)
+
+
+def _detectable(error: float, degrees: float, rule: Rule) -> float:
+    needed = _noncentrality(rule.false_alarm, degrees) * error
     return 1 - math.exp(math.log1p(-rule.margin) - needed)
 
 

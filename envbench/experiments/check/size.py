@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from envbench.errors import UsageError
 from envbench.experiments.cells import Target
 from envbench.experiments.check.regression import FEWEST_PAIRS, detectable, pairs_for
@@ -28,27 +30,27 @@ class Sizes:
     detectable: dict[str, float]  # by a cell's key: the slowdown that would be found
 
 
-def sizes(
-    targets: Sequence[Target],
-    rule: Rule,
-    *,
-    pairs: int | None,
-    budget: float | None,
-    precise: bool,
-) -> Sizes:
-    """As many pairs as were asked for, fit the budget, or see what ``precise`` promises."""
-    spreads = {each.cell.key: expected_spread(each.backend.behaviour) for each in targets}
-    chosen = pairs or DEFAULT_PAIRS
-    if precise:
-        chosen = pairs or _precise(max(spreads.values()), rule)
-    elif budget is not None and pairs is None:
-        chosen = _fitting(budget, len(targets))
-    return Sizes(
-        pairs=chosen,
-        seconds=chosen * len(targets) * pair_seconds(),
-        cells=len(targets),
-        detectable={key: detectable(spread, chosen, rule) for key, spread in spreads.items()},
-    )
+class Size(msgspec.Struct, frozen=True, kw_only=True):
+    """How many pairs: as many as are named, fit a budget of seconds, or find ``PRECISE``."""
+
+    pairs: int | None = None
+    budget: float | None = None
+    precise: bool = False
+
+    def of(self, targets: Sequence[Target], rule: Rule) -> Sizes:
+        """For these cells. ``UsageError`` where the rule or the budget does not allow it."""
+        spreads = {each.cell.key: expected_spread(each.backend.behaviour) for each in targets}
+        pairs = self.pairs or DEFAULT_PAIRS
+        if self.pairs is None and self.precise:
+            pairs = _precise(max(spreads.values()), rule)
+        elif self.pairs is None and self.budget is not None:
+            pairs = _fitting(self.budget, len(targets))
+        return Sizes(
+            pairs=pairs,
+            seconds=pairs * len(targets) * pair_seconds(),
+            cells=len(targets),
+            detectable={key: detectable(spread, pairs, rule) for key, spread in spreads.items()},
+        )
 
 
 def _precise(spread: float, rule: Rule) -> int:
