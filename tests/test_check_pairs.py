@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from made_records import make_cell, make_failure
 from envbench.backends import get
 from envbench.cli.progress import Lines
 from envbench.experiments import pairs, resume
-from envbench.experiments.campaign import STAMP, Experiment
+from envbench.experiments.campaign import Experiment
 from envbench.experiments.check.experiment import CheckExperiment, remaining
 from envbench.experiments.noise import NoiseExperiment
 from envbench.experiments.preflight import Arm
@@ -331,8 +332,10 @@ def test_code_that_was_edited_meanwhile_is_another_candidate(
     (package / "__init__.py").write_text("")
     os.utime(package / "__init__.py", (time.time() - 3600,) * 2)
     monkeypatch.setattr(resume, "_import_path", lambda _: [str(tmp_path / "packages")])
-    # The plan began just after everything on its arms' import path was written.
-    plan = pairs_plan(started_utc=time.strftime(STAMP, time.gmtime(time.time() + 30)))
+    # The first block began just after everything on its arms' import path was written.
+    began = datetime.fromtimestamp(time.time() + 30, UTC).isoformat()
+    made = carry_out(CHECK, pairs_plan(), Workers(), most=3)
+    done = [msgspec.structs.replace(each, started_utc=began) for each in made]
     arms = [
         Arm(name=name, backend=get("for-loop"), python=name) for name in ("baseline", "candidate")
     ]
@@ -341,14 +344,14 @@ def test_code_that_was_edited_meanwhile_is_another_candidate(
         path.parent.mkdir(exist_ok=True)
         path.write_text("")
         os.utime(path, (time.time() + 60,) * 2)
-    assert edited_since(plan, arms) == []
+    assert edited_since(done, arms) == []
     os.utime(package / "__init__.py", (time.time() + 60,) * 2)
-    assert edited_since(plan, arms) == [
+    assert edited_since(done, arms) == [
         f"{package / '__init__.py'}, which the {name} may import"
         for name in ("baseline", "candidate")
     ]
     one = [msgspec.structs.replace(each, python="one") for each in arms]
-    assert edited_since(plan, one) == [
+    assert edited_since(done, one) == [
         f"{package / '__init__.py'}, which the baseline and the candidate may import"
     ]
 

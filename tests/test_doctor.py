@@ -113,7 +113,7 @@ def test_it_resumes_within_ten_minutes(place: Place, tmp_path: Path) -> None:
     stopped.send_signal(signal.SIGINT)
     said = stopped.communicate(timeout=60)[1]
     assert stopped.returncode == 130
-    assert "The same command resumes within ten minutes" in said
+    assert "The same command resumes from here within 10 minutes" in said
     before = blocks_of(cache)
     assert before[:2] == [0, 1]
     resumed = place.run("doctor", env=environment)

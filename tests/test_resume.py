@@ -260,9 +260,20 @@ def test_an_edit_that_is_taken_back_resumes_the_plan_before_it(machine: VirtualE
 
     call("1.0", stop_at(4))
     call("2.0", stop_at(2))
-    assert "2 of 6 runs to go" not in call("1.0", VirtualExecutor())
-    assert len(plans()) == 2
+    assert "cannot resume; changed: the packages" in call("3.0", stop_at(1))
+    assert "Resuming" in call("1.0", VirtualExecutor())
+    assert len(plans()) == 3
     assert sum(not each.interrupted for each in blocks()) == 6 + 1
+
+
+def test_after_a_finished_plan_the_newer_one_that_cannot_resume_is_named(
+    machine: VirtualExecutor,
+) -> None:
+    invoke(machine, *RUN)
+    invoke(stop_at(3), *RUN)
+    changed = VirtualExecutor()
+    changed.packages = {"fake": "2.0"}
+    assert "cannot resume; changed: the packages" in invoke(changed, *RUN).stderr
 
 
 def test_an_outcome_that_stdout_did_not_take_is_shown_by_the_next_call(

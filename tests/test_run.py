@@ -71,6 +71,7 @@ def test_a_recorded_run_holds_the_raw_facts(place: Place, faulty_python: Path) -
     assert run.peak_memory_bytes > 10 << 20
     assert [type(record).__name__ for record in place.records()] == [
         "MachineFact", "RuntimeFact", "Plan", "FactsRecord", "BlockRecord",
+        "EndedRecord",
     ]  # fmt: skip
 
 

@@ -9,9 +9,10 @@ files that its interpreters may import.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -187,7 +188,7 @@ def find(
             continue
         if each.concluded:
             if each.plan.spec == wanted.spec and not each.worthless:
-                return None
+                return refused
             continue
         left = blocks_left(experiment, each)
         if left is None:
@@ -202,7 +203,7 @@ def find(
         if left and refused is None:
             refused = Found(recorded=each, changed=changed)
         elif not left and not each.worthless:
-            return None
+            return refused
     return refused or other
 
 
@@ -266,14 +267,26 @@ def paused_too_long(found: Recorded, longest_s: float | None) -> list[str]:
     """A measurement relative to its own hour is not resumed in another one."""
     if longest_s is None or not found.done:
         return []
-    last = max(each.started_utc for each in found.done)
-    paused = (datetime.now(UTC) - datetime.fromisoformat(last)).total_seconds() > longest_s
+    paused = time.time() - max(_starts(found.done)) > longest_s
     return [f"it was left for over {longest_s / 60:.0f} minutes"] if paused else []
 
 
-def edited_since(plan: Plan, arms: Iterable[Arm]) -> list[str]:
-    """Files of code that the arms may import and that were written after the plan began."""
-    began = datetime.strptime(plan.started_utc, STAMP).replace(tzinfo=UTC).timestamp()
+def _starts(done: Sequence[BlockRecord]) -> list[float]:
+    """When each began, in seconds since 1970; 0 for what is no time."""
+    found = []
+    for each in done:
+        try:
+            found.append(datetime.fromisoformat(each.started_utc).timestamp())
+        except ValueError:
+            found.append(0.0)
+    return found
+
+
+def edited_since(done: Sequence[BlockRecord], arms: Iterable[Arm]) -> list[str]:
+    """Files of code that the arms may import and that were written after the first block began."""
+    if not done:
+        return []
+    began = min(_starts(done))
     changed, users = [], dict[str, dict[str, None]]()
     for arm in arms:
         who = f"the {arm.name}" if arm.name else arm.backend.name

@@ -288,7 +288,7 @@ class _Session(Generic[Findings]):
             changed += resume.paused_too_long(old, self.experiment.longest_pause_s)
             ready = [each for each in self.arms.values() if isinstance(each, Arm)]
             if not changed and asked.watched:
-                changed += resume.edited_since(old.plan, ready)
+                changed += resume.edited_since(old.done, ready)
             return changed
 
         results, machine = self.options.results, self.site.profile.name
