@@ -300,7 +300,7 @@ def test_an_unfinished_check_is_found_by_what_it_asked_for(tmp_path: Path) -> No
 def test_a_finished_check_is_measured_afresh(tmp_path: Path) -> None:
     path = stored(tmp_path, pairs_plan())
     again = pairs_plan(plan_id="another")
-    assert unfinished(tmp_path, "m", again) is not None  # nobody has seen its verdict yet
+    assert unfinished(tmp_path, "m", again) is not None  # its verdict was not shown yet
     shown = EndedRecord(plan_id=pairs_plan().plan_id, how="concluded", ended_utc="now")
     store.append(path, shown)
     assert unfinished(tmp_path, "m", again) is None

@@ -59,7 +59,7 @@ class Cannot(msgspec.Struct, frozen=True, kw_only=True):
 def ask(look: Callable[[Arm, Block], Arm | Cannot], arm: Arm, cell: Cell) -> Arm | Cannot:
     """The arm with its runtime known, or why it cannot run. A probe that was killed is repeated.
 
-    ``look``: an executor's. A kill may look like one for want of memory.
+    ``look``: an executor's. A kill from outside can look as if memory had run out.
     """
     probe = Block(trials=[Trial(cell=cell, arm=arm.name, mode="probe")])
     for _ in range(TRIES):

@@ -85,8 +85,11 @@ def _recorded(path: Path, plan: Plan, records: Sequence[Stored], warnings: list[
 
 
 def _each_once(blocks: Iterable[BlockRecord]) -> list[BlockRecord]:
-    """Without copies, whatever files were joined by hand."""
-    return [*{each.identity: each for each in [*blocks][::-1]}.values()][::-1]
+    """The first of each identity: files may have been copied or joined by hand."""
+    found: dict[object, BlockRecord] = {}
+    for each in blocks:
+        found.setdefault(each.identity, each)
+    return [*found.values()]
 
 
 def _counts(block: BlockRecord, plan: Plan) -> bool:
@@ -242,7 +245,7 @@ def differences(old: Plan, new: Plan) -> list[str]:
     return list(dict.fromkeys(changed))
 
 
-WORDS = {  # of a design's fields; others are "the design"
+_WORDS = {  # of a design's fields; others are "the design"
     "repeats": "the number of processes per cell",
     "protocol": "the measured time or steps",
     "quick": "--quick",
@@ -256,11 +259,8 @@ WORDS = {  # of a design's fields; others are "the design"
 def _of_design(old: Design, new: Design) -> dict[str, bool]:
     if type(old) is not type(new):
         return {"the design": True}
-    differ: dict[str, bool] = {}
-    for name in old.__struct_fields__:
-        if getattr(old, name) != getattr(new, name):
-            differ[WORDS.get(name, "the design")] = True
-    return differ
+    differ = (n for n in old.__struct_fields__ if getattr(old, n) != getattr(new, n))
+    return {_WORDS.get(name, "the design"): True for name in differ}
 
 
 def paused_too_long(found: Recorded, longest_s: float | None) -> list[str]:
