@@ -162,10 +162,23 @@ def measured_plan(
 # ---------------------------------------------------------------- as they are stored
 
 
+def new_results_file(results: Path, machine: str, started_utc: str) -> Path:
+    """The path of a new empty file."""
+    with store.Journal.create(results, machine, started_utc) as journal:
+        return journal.path
+
+
+def add_record(path: Path, record: Stored) -> None:
+    """Add one record to the file at ``path``, which is made if it is missing."""
+    path.touch()
+    with store.Journal.open(path) as journal:
+        journal.append(record)
+
+
 def write(path: Path, records: Iterable[Record | Stored]) -> None:
     """Append these to a results file as envbench would have stored them."""
     for record in as_stored(records):
-        store.append(path, record)
+        add_record(path, record)
 
 
 def as_stored(records: Iterable[Record | Stored]) -> Iterator[Stored]:

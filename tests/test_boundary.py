@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 import click.testing
 import pytest
+from made_records import new_results_file
 from place import Done, Place
 
 from envbench.cli import COMMANDS, envbench
@@ -141,9 +142,7 @@ def test_a_report_to_a_path_that_is_too_long_is_an_error_of_one_line(
 ) -> None:
     from made_records import measured_plan, write
 
-    from envbench.results import store
-
-    path = store.new_file(place.results, "laptop", "2025")
+    path = new_results_file(place.results, "laptop", "2025")
     write(path, measured_plan({("for-loop", 1): 300}))
     done = place.run("report", "--output", output, *more)
     assert "File name too long" in plain(done, 2)

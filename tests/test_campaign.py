@@ -13,6 +13,7 @@ import click.testing
 import msgspec
 import numpy as np
 import pytest
+from made_records import new_results_file
 from virtual_executor import (
     BROKEN,
     SPEED,
@@ -459,7 +460,7 @@ def test_packages_that_change_while_a_plan_runs_fail_the_trial_rather_than_mix()
 
 def test_the_newest_of_two_plans_of_one_second_is_the_one_that_came_second(tmp_path: Path) -> None:
     for start in ("2026-01-01T00-00-01Z", *["2026-01-01T00-00-00Z"] * 2):
-        store.new_file(tmp_path, "laptop", start)
+        new_results_file(tmp_path, "laptop", start)
     assert [path.stem for path in store.files(tmp_path)] == [
         "2026-01-01T00-00-00Z", "2026-01-01T00-00-00Z-2", "2026-01-01T00-00-01Z",
     ]  # fmt: skip

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from made_pairs import make_pair, make_trial, measured_pair, pairs_plan, run_plan
-from made_records import LAPTOP, make_cell, make_fact, make_failure, make_windows
+from made_records import LAPTOP, add_record, make_cell, make_fact, make_failure, make_windows
 from paced import start_short
 from place import Place
 from scipy.stats import ttest_ind
@@ -197,7 +197,7 @@ def against(path: Path, *words: object) -> Result:
 
 def written(path: Path, records: list[Stored]) -> Path:
     for record in records:
-        store.append(path, record)
+        add_record(path, record)
     return path
 
 

@@ -16,19 +16,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from made_pairs import CELLS, PACKAGES, Workers, carry_out, pairs_plan
-from made_records import make_cell, make_failure
+from made_records import add_record, make_cell, make_failure, new_results_file
 
 from envbench.backends import get
 from envbench.cli.progress import Lines
 from envbench.experiments import pairs, resume
 from envbench.experiments.campaign import Experiment
-from envbench.experiments.check.experiment import CheckExperiment, remaining
+from envbench.experiments.check.experiment import CheckExperiment
 from envbench.experiments.noise import NoiseExperiment
 from envbench.experiments.preflight import Arm
 from envbench.experiments.resume import Recorded, differences, edited_since, find
 from envbench.model import Arm as ArmFact
 from envbench.model import Behaviour, Block, BlockRecord, EndedRecord, PairsDesign, Plan
-from envbench.results import store
 
 CHECK = CheckExperiment()
 
@@ -178,8 +177,8 @@ def test_stage_two_waits_until_every_cell_has_its_first_stage() -> None:
     block = CHECK.next(plan, own)
     assert block is not None
     assert (block.stage, block.trials[0].cell) == (1, CELLS[1])
-    assert {stage for stage, _, _ in remaining(plan, own)} == {1}
-    assert {stage for stage, _, _ in remaining(plan, done)} == {2}
+    assert {stage for stage, _, _ in CHECK.remaining(plan, own)} == {1}
+    assert {stage for stage, _, _ in CHECK.remaining(plan, done)} == {2}
 
 
 def test_before_a_stage_is_complete_no_verdict_ends_it() -> None:
@@ -261,9 +260,9 @@ def test_the_other_cells_go_on_when_one_is_broken() -> None:
 
 def stored(folder: Path, plan: Plan, most: int = 10_000) -> Path:
     """A results file of a check that was stopped after so many pairs."""
-    path = store.new_file(folder, "m", plan.started_utc)
+    path = new_results_file(folder, "m", plan.started_utc)
     for record in [PACKAGES, plan, *carry_out(CHECK, plan, Workers(), most=most)]:
-        store.append(path, record)
+        add_record(path, record)
     return path
 
 
@@ -302,7 +301,7 @@ def test_a_finished_check_is_measured_afresh(tmp_path: Path) -> None:
     again = pairs_plan(plan_id="another")
     assert unfinished(tmp_path, "m", again) is not None  # its verdict was not shown yet
     shown = EndedRecord(plan_id=pairs_plan().plan_id, how="concluded", ended_utc="now")
-    store.append(path, shown)
+    add_record(path, shown)
     assert unfinished(tmp_path, "m", again) is None
 
 

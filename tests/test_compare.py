@@ -8,13 +8,21 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from made_records import OTHER, make_cell, make_failure, make_plan, make_run, measured_plan, write
+from made_records import (
+    OTHER,
+    make_cell,
+    make_failure,
+    make_plan,
+    make_run,
+    measured_plan,
+    new_results_file,
+    write,
+)
 from place import Place
 
 from envbench.model import Audit, Plan, Run, Verification, digest
 from envbench.report.comparison import by_backend, by_cell, by_machine, compare, rows_of
 from envbench.report.selection import select
-from envbench.results import store
 
 
 def spread(records: Sequence[Any], speeds: Sequence[int]) -> list[Any]:
@@ -94,7 +102,7 @@ def test_what_verify_refused_or_found_unequal_is_in_no_mean(
 def test_what_has_no_results_is_told_and_no_empty_table_printed(
     place: Place, words: list[str], says: str
 ) -> None:
-    path = store.new_file(place.results, "laptop", "2025-11-20T10:00:00Z")
+    path = new_results_file(place.results, "laptop", "2025-11-20T10:00:00Z")
     write(path, [*plan("a", SLOW), *plan("b", FAST, "envpool-sync")])
     done = place.run("compare", "for-loop", "envpool-sync", *words)
     assert (done.code, done.out) == (2, "")
@@ -209,7 +217,7 @@ def test_a_failed_cell_is_a_pair_without_a_ratio() -> None:
 
 
 def put(place: Place, machine: str, records: Sequence[Any]) -> str:
-    path = store.new_file(place.results, machine, "2025-11-20T10:00:00Z")
+    path = new_results_file(place.results, machine, "2025-11-20T10:00:00Z")
     write(path, records)
     return str(path)
 

@@ -15,15 +15,14 @@ from made_records import (
     make_refusal,
     make_run,
     measured_plan,
+    new_results_file,
     write,
 )
 from place import Place
 
-from envbench.results import store
-
 
 def put(place: Place, records: list) -> None:
-    path = store.new_file(place.results, "laptop", "2025-11-20T10:00:00Z")
+    path = new_results_file(place.results, "laptop", "2025-11-20T10:00:00Z")
     write(path, records)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import click.testing
 import msgspec
 import pytest
+from made_records import add_record
 from place import ROOT
 from virtual_executor import (
     BROKEN,
@@ -32,7 +33,6 @@ from envbench.errors import Interrupted
 from envbench.experiments import resume
 from envbench.experiments.run import RunExperiment
 from envbench.model import EndedRecord
-from envbench.results import store
 
 RUN = ("run", "--env", "gym", "--task", "My-v0", "--machine", "laptop", "--numenv", "2",
        "--backend", "fake-slow,fake-fast")  # fmt: skip
@@ -258,7 +258,7 @@ def test_a_whole_id_is_never_ambiguous() -> None:
     measure(*RUN, "--repeats", "2", stop=2)
     (plan,) = plans()
     longer = msgspec.structs.replace(plan, plan_id=plan.plan_id + "0")
-    store.append(Path("results/laptop/2099-01-01T00-00-00Z.jsonl"), longer)
+    add_record(Path("results/laptop/2099-01-01T00-00-00Z.jsonl"), longer)
     assert call("abandon", plan.plan_id).exit_code == 0
     assert {row["plan"]: row["state"] for row in listed()} == {
         plan.plan_id: "abandoned", longer.plan_id: "unfinished",
@@ -416,7 +416,7 @@ def test_a_strangers_record_deletes_no_file_outside_of_the_by_products() -> None
     block = blocks()[-1]
     for name in ("../keep.txt", str(outside.absolute()), "..", ".", ""):
         trial = msgspec.structs.replace(block.trials[-1], by_products={"trace": name})
-        store.append(path, msgspec.structs.replace(block, block_id=f"wild {name}", trials=[trial]))
+        add_record(path, msgspec.structs.replace(block, block_id=f"wild {name}", trials=[trial]))
     assert call("delete", plan, "--yes").exit_code == 0
     assert outside.read_text() == "mine"
     assert BY_PRODUCTS.is_dir()
@@ -488,7 +488,7 @@ def test_plans_of_several_files_come_newest_first_whatever_their_files_are_calle
     ]
     path.unlink()
     for name, each in zip(["joined", "joined", "b", "a"], made, strict=True):
-        store.append(path.with_name(f"{name}.jsonl"), each)
+        add_record(path.with_name(f"{name}.jsonl"), each)
     found = [each.plan.plan_id for each in resume.recorded(Path("results"), "laptop", "run")]
     assert found == sorted(starts, reverse=True)
     assert [each.plan.plan_id for each in resume.recorded(Path("results"))] == found

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from interpreters import not_here
-from made_records import make_windows, measured_plan, write
+from made_records import make_windows, measured_plan, new_results_file, write
 
 from envbench.cli import envbench
-from envbench.results import store
 
 pytestmark = pytest.mark.slow
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -35,7 +34,7 @@ def browser() -> Iterator[Any]:
 @pytest.fixture
 def page(browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.chdir(tmp_path)
-    path = store.new_file(Path("results"), "laptop", "2025-11-20T10:00:00Z")
+    path = new_results_file(Path("results"), "laptop", "2025-11-20T10:00:00Z")
     spoilt = make_windows([100, 120, 80, 100], invalid={"2": "steal"})
     records = [
         *measured_plan({("for-loop", 1): 50, ("for-loop", 8): 40, ("envpool-async", 8): 90}),

@@ -21,6 +21,7 @@ from made_records import (
     make_run,
     make_windows,
     measured_plan,
+    new_results_file,
     write,
 )
 
@@ -50,7 +51,7 @@ def envbench(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def put(folder: Path, records, machine: str = "laptop") -> None:
-    path = store.new_file(folder / "results", machine, "2025-11-20T10:00:00Z")
+    path = new_results_file(folder / "results", machine, "2025-11-20T10:00:00Z")
     write(path, records)
 
 
@@ -342,7 +343,7 @@ def test_ten_thousand_records_are_reported_within_three_seconds(tmp_path):
             for i in range(5)
         ]
         records = [make_fact(), make_plan(cells, plan_id=plan_id), *runs]
-        path = store.new_file(tmp_path / "results", "laptop", str(number))
+        path = new_results_file(tmp_path / "results", "laptop", str(number))
         lines = (msgspec.json.encode(each) + b"\n" for each in as_stored(records))
         path.write_bytes(b"".join(lines))
     before = _children_cpu_s()  # what other programs do meanwhile does not count

@@ -19,13 +19,13 @@ from made_records import (
     make_refusal,
     make_run,
     measured_plan,
+    new_results_file,
     write,
 )
 
 from envbench.cli import envbench
 from envbench.model import Published, RuntimeFact
 from envbench.report.html_tables import number
-from envbench.results import store
 
 CEILING = measured_plan({("ceiling", 12): 200}, plan_id="top", cell={"kind": "ceiling"})
 HERE = measured_plan({("for-loop", 1): 50, ("for-loop", 8): 40, ("envpool-async", 8): 90})
@@ -74,7 +74,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def put(records: list[Any], machine: str = "laptop") -> Path:
-    path = store.new_file(Path("results"), machine, "2025-11-20T10:00:00Z")
+    path = new_results_file(Path("results"), machine, "2025-11-20T10:00:00Z")
     write(path, records)
     return path
 

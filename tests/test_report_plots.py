@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 from click.testing import CliRunner
-from made_records import OTHER, measured_plan, write
+from made_records import OTHER, measured_plan, new_results_file, write
 
 from envbench.cli import envbench
 from envbench.machine import Match, Profile, Table
@@ -22,7 +22,6 @@ from envbench.report.pieces import pieces
 from envbench.report.plots import Kind, draw
 from envbench.report.selection import select
 from envbench.report.stamp import shows, stamped
-from envbench.results import store
 
 LAPTOP = Profile(
     name="laptop",
@@ -140,7 +139,7 @@ def test_a_page_links_to_its_plots_which_are_drawn_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    path = store.new_file(Path("results"), "laptop", "2025-11-20T10:00:00Z")
+    path = new_results_file(Path("results"), "laptop", "2025-11-20T10:00:00Z")
     write(path, [*HERE, *CEILING])
     first = CliRunner().invoke(envbench, ["report"])
     assert first.exit_code == 0, first.stderr
@@ -298,7 +297,7 @@ def test_a_png_that_was_once_drawn_is_kept_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    path = store.new_file(Path("results"), "laptop", "2025-11-20T10:00:00Z")
+    path = new_results_file(Path("results"), "laptop", "2025-11-20T10:00:00Z")
     write(path, HERE)
     run = CliRunner().invoke
     assert run(envbench, ["report"]).exit_code == 0

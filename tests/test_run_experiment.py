@@ -19,7 +19,7 @@ from virtual_executor import VirtualExecutor, invoke, plans
 from envbench import backends
 from envbench.experiments import resume
 from envbench.experiments.cells import make_cell, target_of
-from envbench.experiments.run import Measure, RunExperiment, calls_of_round, remaining, schedule
+from envbench.experiments.run import Measure, RunExperiment, calls_of_round, schedule
 from envbench.model import (
     Block,
     BlockRecord,
@@ -247,7 +247,7 @@ ORDER = order_of(WHOLE)
 
 
 def left(of: Plan, done: Sequence[BlockRecord]) -> list[tuple[int, Cell]]:
-    found = list(remaining(of, done))
+    found = RUN.remaining(of, done)
     assert RUN.left(of, done) == len(found)
     return found
 

@@ -19,11 +19,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from interpreters import not_here
-from made_records import make_block, make_cell, make_fact, make_plan
+from made_records import add_record, make_block, make_cell, make_fact, make_plan, new_results_file
 
 from envbench.errors import StorageError, UsageError
 from envbench.model import FactsRecord
 from envbench.results import store
+from envbench.results.reading import MAX_FILE_BYTES, MAX_WARNINGS
 
 REPOSITORY = Path(__file__).parents[1]
 TESTS = Path(__file__).parent
@@ -74,7 +75,7 @@ def python(code: str, *arguments: object, wrap: tuple[str, ...] = ()) -> subproc
 def test_what_is_appended_is_read_back_in_order_with_its_line(file):
     records = [make_fact(), make_plan([make_cell()]), make_block(), make_block()]
     for record in records:
-        store.append(file, record)
+        add_record(file, record)
     reading = store.read(file)
     assert reading.records == list(enumerate(records, start=1))
     assert reading.warnings == []
@@ -82,15 +83,15 @@ def test_what_is_appended_is_read_back_in_order_with_its_line(file):
 
 
 def test_no_other_file_is_left_beside_the_results(tmp_path):
-    path = store.new_file(tmp_path / "results", "laptop", "2025-11-20T10:00:00Z")
-    store.append(path, make_block())
+    path = new_results_file(tmp_path / "results", "laptop", "2025-11-20T10:00:00Z")
+    add_record(path, make_block())
     assert [p.name for p in (tmp_path / "results").rglob("*") if p.is_file()] == [path.name]
     assert store.files(tmp_path / "results") == [path]
 
 
 def test_two_plans_of_one_second_get_files_of_their_own(tmp_path):
-    first = store.new_file(tmp_path, "laptop", "2025-11-20T10:00:00Z")
-    second = store.new_file(tmp_path, "laptop", "2025-11-20T10:00:00Z")
+    first = new_results_file(tmp_path, "laptop", "2025-11-20T10:00:00Z")
+    second = new_results_file(tmp_path, "laptop", "2025-11-20T10:00:00Z")
     assert (first.name, second.name) == (
         "2025-11-20T10-00-00Z.jsonl",
         "2025-11-20T10-00-00Z-2.jsonl",
@@ -98,39 +99,39 @@ def test_two_plans_of_one_second_get_files_of_their_own(tmp_path):
 
 
 def test_a_start_that_is_a_path_stays_in_its_folder(tmp_path):
-    assert store.new_file(tmp_path, "laptop", "../../x/y").parent == tmp_path / "laptop"
+    assert new_results_file(tmp_path, "laptop", "../../x/y").parent == tmp_path / "laptop"
 
 
 # ---------------------------------------------------------------- faults 10, 11, 14
 
 
 def test_a_torn_last_line_is_skipped_with_file_and_line_and_the_next_append_goes_on(file):
-    store.append(file, make_block("whole"))
-    store.append(file, make_block("torn"))
+    add_record(file, make_block("whole"))
+    add_record(file, make_block("torn"))
     os.truncate(file, file.stat().st_size - 20)
     reading = store.read(file)
     assert [record.block_id for _, record in reading.records] == ["whole"]
     assert f"{file}:2: line skipped: it is torn" in reading.warnings[0]
-    store.append(file, make_block("next"))
+    add_record(file, make_block("next"))
     assert [(n, r.block_id) for n, r in store.read(file).records] == [(1, "whole"), (3, "next")]
     assert len(store.read(file).warnings) == 1
 
 
 def test_a_line_that_lacks_only_its_newline_is_whole(file):
-    store.append(file, make_block("first"))
+    add_record(file, make_block("first"))
     os.truncate(file, file.stat().st_size - 1)
-    store.append(file, make_block("second"))
+    add_record(file, make_block("second"))
     assert [record.block_id for _, record in store.read(file).records] == ["first", "second"]
 
 
 _WRITER = """
 import sys
 from pathlib import Path
-from made_records import make_block
+from made_records import add_record, make_block, new_results_file
 from envbench.results import store
 for number in range(int(sys.argv[3])):
     record = make_block(f"{sys.argv[2]}-{number}", facts={"before": {"x": "y" * 9000}})
-    store.append(Path(sys.argv[1]), record)
+    add_record(Path(sys.argv[1]), record)
 """
 
 
@@ -148,7 +149,7 @@ def test_two_writers_lose_no_line_and_interleave_none(file):
 
 def test_a_writer_waits_for_whoever_holds_the_file(file):
     """The check for a torn line and the way back from a full disk need the file to themselves."""
-    store.append(file, make_block("first"))
+    add_record(file, make_block("first"))
     with file.open("rb+") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         writer = python(_WRITER, file, "w", 1)
@@ -169,7 +170,7 @@ def test_a_writer_that_is_killed_leaves_the_file_free_and_readable(file):
         time.sleep(0.01)
     writer.kill()
     writer.communicate()
-    store.append(file, make_block("after"))
+    add_record(file, make_block("after"))
     assert store.read(file).records[-1][1].block_id == "after"
     assert len(store.read(file).warnings) <= 1
 
@@ -177,15 +178,15 @@ def test_a_writer_that_is_killed_leaves_the_file_free_and_readable(file):
 _FILL_DISK = """
 import sys
 from pathlib import Path
-from made_records import make_block
+from made_records import add_record, make_block, new_results_file
 from envbench.results import store
 from envbench.errors import StorageError
-path = store.new_file(Path(sys.argv[1]) / "results", "laptop", "2025")
+path = new_results_file(Path(sys.argv[1]) / "results", "laptop", "2025")
 written = 0
 try:
     while True:
         before = path.read_bytes()
-        store.append(path, make_block(facts={"before": {"x": "y" * 40000}}))
+        add_record(path, make_block(facts={"before": {"x": "y" * 40000}}))
         written += 1
 except StorageError as error:
     assert "no space" in str(error) and str(path) in str(error), error
@@ -266,7 +267,7 @@ def test_a_machines_folder_that_is_a_link_elsewhere_is_refused(tmp_path, target)
     results.mkdir()
     (results / "laptop").symlink_to(tmp_path / target)  # the last one: to itself
     with pytest.raises((UsageError, StorageError), match="laptop"):
-        store.new_file(results, "laptop", "2025")
+        new_results_file(results, "laptop", "2025")
     assert not any((tmp_path / "outside").iterdir())
     assert not (tmp_path / "missing").exists()
 
@@ -276,14 +277,14 @@ def test_a_results_file_that_is_a_link_is_not_written_through(tmp_path):
     victim.write_text("mine")
     (tmp_path / "x.jsonl").symlink_to(victim)
     with pytest.raises(StorageError):
-        store.append(tmp_path / "x.jsonl", make_block())
+        add_record(tmp_path / "x.jsonl", make_block())
     assert victim.read_text() == "mine"
 
 
 def test_a_results_folder_that_is_a_link_itself_is_the_users_choice(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "results").symlink_to(tmp_path / "real")
-    path = store.new_file(tmp_path / "results", "laptop", "2025")
+    path = new_results_file(tmp_path / "results", "laptop", "2025")
     assert (tmp_path / "real" / "laptop" / path.name).is_file()
 
 
@@ -379,11 +380,10 @@ def test_two_journals_of_one_file_see_each_others_lines_as_growth(journal):
     assert len(store.read(journal.path).records) == 7
 
 
-def test_opening_a_missing_file_is_refused_unless_it_may_be_made(tmp_path):
+def test_opening_a_missing_file_is_refused(tmp_path):
     with pytest.raises(StorageError, match="No such file"):
         store.Journal.open(tmp_path / "x.jsonl")
-    with store.Journal.open(tmp_path / "x.jsonl", create=True) as made:
-        assert made.path.exists()
+    assert not (tmp_path / "x.jsonl").exists()
 
 
 def test_a_closed_journal_leaves_no_open_file(tmp_path):
@@ -505,20 +505,20 @@ def test_line_numbers_are_right_whatever_is_blank(tmp_path_factory, lines):
     file = tmp_path_factory.mktemp("lines") / "x.jsonl"
     file.write_bytes(b"\n".join(lines))
     wanted = [f"{file}:{number}:" for number, line in enumerate(lines, 1) if line.strip()]
-    found = store.read(file).warnings[: store.MAX_WARNINGS]
-    assert [warning.split(" ")[0] for warning in found] == wanted[: store.MAX_WARNINGS]
+    found = store.read(file).warnings[:MAX_WARNINGS]
+    assert [warning.split(" ")[0] for warning in found] == wanted[:MAX_WARNINGS]
 
 
 def test_a_file_of_bad_lines_gives_a_bounded_number_of_warnings(file):
     file.write_bytes(b"nonsense\n" * 5000)
     warnings = store.read(file).warnings
-    assert len(warnings) == store.MAX_WARNINGS + 1
+    assert len(warnings) == MAX_WARNINGS + 1
     assert warnings[-1].endswith("4980 more lines skipped")
 
 
 def test_a_file_of_over_2_gib_is_refused_unread(file):
     with file.open("wb") as sparse:
-        sparse.truncate(store.MAX_FILE_BYTES + 1)
+        sparse.truncate(MAX_FILE_BYTES + 1)
     reading = store.read(file)
     assert reading.records == []
     assert "larger than 2 GiB" in reading.warnings[0]
@@ -526,8 +526,8 @@ def test_a_file_of_over_2_gib_is_refused_unread(file):
 
 def test_a_record_too_long_to_be_read_back_is_not_written(file):
     with pytest.raises(StorageError):
-        store.append(file, make_block(facts={"before": {"x": "y" * store.MAX_LINE_BYTES}}))
-    assert not file.exists()
+        add_record(file, make_block(facts={"before": {"x": "y" * store.MAX_LINE_BYTES}}))
+    assert file.read_bytes() == b""
 
 
 def test_ten_thousand_records_are_read_in_well_under_two_seconds(file):
@@ -545,7 +545,7 @@ def test_ten_thousand_records_are_read_in_well_under_two_seconds(file):
 def test_a_results_file_is_readable_by_others(file):
     old = os.umask(0o022)
     try:
-        store.append(file, make_block())
+        add_record(file, make_block())
     finally:
         os.umask(old)
     assert stat.S_IMODE(file.stat().st_mode) == 0o644

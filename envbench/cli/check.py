@@ -193,7 +193,8 @@ def check(
         planned = experiment.size.of(targets, rule)
         show_plan(targets, planned, experiment.sides, as_json=as_json)
         return
-    conduct(experiment, options, partial(show, as_json=as_json, summary=summary))
+    shown = partial(show, as_json=as_json, summary=summary)
+    conduct(experiment, options, lambda outcome: shown(outcome, outcome.findings))
 
 
 # ---------------------------------------------------------------- what is refused beforehand
@@ -255,15 +256,15 @@ def _against(
 ) -> NoReturn:
     """Compare with figures of another time: advice, and said to be that."""
     from envbench.cli.conduct import conduct
-    from envbench.cli.verdicts import show_advice
+    from envbench.cli.verdicts import show
     from envbench.experiments.check import against
     from envbench.machine import fingerprint
 
     then = against.read(old, experiment.cells, fingerprint(), tell)
     anew = against.anew(then, experiment.rule, experiment.size)
 
-    def show(outcome: Outcome[dict[str, Failure]]) -> int:
+    def show_advice(outcome: Outcome[dict[str, Failure]]) -> int:
         verdicts = against.verdicts(outcome, then, experiment.rule)
-        return show_advice(verdicts, old, outcome.path, as_json=as_json, summary=summary)
+        return show(outcome, verdicts, against=old, as_json=as_json, summary=summary)
 
-    conduct(anew, options, show)
+    conduct(anew, options, show_advice)

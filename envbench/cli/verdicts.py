@@ -96,16 +96,27 @@ def _plan_json(cells: Sequence[Cell], planned: Sizes, sources: Mapping[str, str]
 # ---------------------------------------------------------------- verdicts
 
 
-def show(outcome: Outcome[list[CellVerdict]], *, as_json: bool, summary: Path | None) -> int:
-    """On stdout, and where CI shows Markdown. Returns the exit code."""
+def show(
+    outcome: Outcome[Any],
+    verdicts: Sequence[CellVerdict],
+    *,
+    against: Path | None = None,
+    as_json: bool,
+    summary: Path | None,
+) -> int:
+    """On stdout, and where CI shows Markdown. Returns the exit code.
+
+    ``against``: the file whose figures of another time they were compared with; that is advice.
+    """
     from envbench.experiments.check.experiment import overall
 
-    verdicts, differences = outcome.findings, package_differences(outcome)
+    differences = package_differences(outcome)
+    found, advisory = overall(verdicts), " (advisory)" if against else ""
     if as_json:
-        click.echo(document(outcome.plan, verdicts, differences))
+        click.echo(document(outcome.plan, verdicts, differences, against))
     else:
         click.echo(_table(verdicts, "simple"))
-        click.echo(f"{overall(verdicts)}: {MEANS[overall(verdicts)]}.")
+        click.echo(f"{found}{advisory}: {MEANS[found]}.")
     for each in verdicts:
         for arm, failure in each.failures.items():
             tell(f"{name_of(each.cell)}: the {arm} failed in {failure.phase!r}: {failure.message}")
@@ -113,17 +124,29 @@ def show(outcome: Outcome[list[CellVerdict]], *, as_json: bool, summary: Path | 
                 tell(f"  {failure.hint}")
             for line in printable(failure.stderr_tail).splitlines()[-15:]:
                 tell(f"  | {line}")
+    if against:
+        tell(_advice(against))
     tell(f"Recorded in {outcome.path}.")
     if summary is not None:
-        _add(summary, markdown(outcome.plan, verdicts, differences))
+        _add(summary, markdown(outcome.plan, verdicts, differences, against))
     return exit_code(verdicts)
 
 
-def package_differences(outcome: Outcome[list[CellVerdict]]) -> dict[str, list[str]]:
-    """By backend, what the two arms do not have in common."""
+def _advice(against: Path) -> str:
+    return (
+        f"Advisory: {printable(str(against))} was measured at another time, and a machine can "
+        "change in ways that a reference kernel does not show. To be sure, compare both sides in "
+        "one run: --baseline, --baseline-python, --baseline-ref."
+    )
+
+
+def package_differences(outcome: Outcome[Any]) -> dict[str, list[str]]:
+    """By backend, what the two arms do not have in common; nothing where no arms were named."""
     from envbench.experiments.preflight import package_differences as two_arms_differ
     from envbench.model import arm_key
 
+    if not outcome.plan.arms:
+        return {}
     return {
         cell.backend: two_arms_differ(
             *(outcome.arms.get(arm_key(arm.name, cell)) for arm in outcome.plan.arms[:2])
@@ -141,48 +164,11 @@ def _add(summary: Path, text: str) -> None:
         tell(f"Warning: {summary} cannot be written: {error.strerror}.")
 
 
-def show_advice(
-    verdicts: Sequence[CellVerdict],
-    old: Path,
-    path: Path,
-    *,
-    as_json: bool,
-    summary: Path | None,
-) -> int:
-    """A comparison with figures of another time. Returns the exit code."""
-    from envbench.experiments.check.experiment import overall
-
-    found = overall(verdicts)
-    if as_json:
-        cells = [
-            {
-                **_identity(each.cell),
-                "verdict": each.verdict,
-                "stages": each.stages,
-                "failures": each.failures,
-            }
-            for each in verdicts
-        ]
-        whole = {"schema": SCHEMA, "advisory": True, "against": str(old), "verdict": found}
-        click.echo(_json({**whole, "cells": cells}))
-    else:
-        click.echo(_table(verdicts, "simple"))
-        click.echo(f"{found} (advisory): {MEANS[found]}.")
-    advice = (
-        f"Advisory: {printable(str(old))} was measured at another time, and a machine can change "
-        "in ways that a reference kernel does not show. To be sure, compare both sides in one run: "
-        "--baseline, --baseline-python, --baseline-ref."
-    )
-    tell(advice)
-    tell(f"Recorded in {path}.")
-    if summary is not None:
-        table = _table(verdicts, "github")
-        _add(summary, f"### envbench check: {found} (advisory)\n\n{_plain(advice)}\n\n{table}\n")
-    return exit_code(verdicts)
-
-
 def document(
-    plan: Plan, verdicts: Sequence[CellVerdict], differences: Mapping[str, Sequence[str]]
+    plan: Plan,
+    verdicts: Sequence[CellVerdict],
+    differences: Mapping[str, Sequence[str]],
+    against: Path | None = None,
 ) -> str:
     """The verdicts as one JSON document."""
     from envbench.experiments.check.experiment import overall
@@ -191,6 +177,7 @@ def document(
     return _json(
         {
             "schema": SCHEMA,
+            **({"advisory": True, "against": str(against)} if against else {}),
             "check": plan.plan_id,
             "verdict": overall(verdicts),
             **{arm.name: _arm_json(plan, arm) for arm in plan.arms},
@@ -212,7 +199,10 @@ def document(
 
 
 def markdown(
-    plan: Plan, verdicts: Sequence[CellVerdict], differences: Mapping[str, Sequence[str]]
+    plan: Plan,
+    verdicts: Sequence[CellVerdict],
+    differences: Mapping[str, Sequence[str]],
+    against: Path | None = None,
 ) -> str:
     """For a pull request's page."""
     from envbench.experiments.check.experiment import overall
@@ -220,6 +210,11 @@ def markdown(
     from envbench.model import Rule
 
     found, design = overall(verdicts), design_of(plan)
+    if against:
+        return (
+            f"### envbench check: {found} (advisory)\n\n{_plain(_advice(against))}\n\n"
+            f"{_table(verdicts, 'github')}\n"
+        )
     rule = design.rule or Rule()
     arms = " → ".join(arm.source for arm in plan.arms)
     return (

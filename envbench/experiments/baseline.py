@@ -63,17 +63,9 @@ class BaselineExperiment(Experiment[dict[str, Failure]]):
         return ArmsToAsk(of=own.of, known=[kernel], watched=True)
 
     def remaining(self, plan: Plan, done: Done) -> list[tuple[int, Cell]]:
-        """In rounds, in the plan's order."""
-        failed = {cell_of(block).key for block in done if block.failure}
-        if failed and design_of(plan).stop_at_failure:
+        if design_of(plan).stop_at_failure and any(block.failure for block in done):
             return []
-        made = {(block.round, cell_of(block).key) for block in done}
-        return [
-            (number, cell)
-            for number in range(design_of(plan).pairs)
-            for cell in plan.cells
-            if (number, cell.key) not in made and cell.key not in failed
-        ]
+        return pairs.rounds(plan, plan.cells, done)
 
     def block(self, plan: Plan, todo: tuple[int, Cell]) -> Block:
         number, cell = todo

@@ -17,7 +17,7 @@ from envbench.experiments.check.regression import Stage
 from envbench.experiments.experiment import ArmsToAsk, Done, Experiment, Facts, Say, Site
 from envbench.experiments.pairs import DEFAULT_PAIRS, design_of, side
 from envbench.experiments.preflight import kernel_arm
-from envbench.model import Block, BlockRecord, PairsDesign, Plan, Rule
+from envbench.model import Block, BlockRecord, Cell, PairsDesign, Plan, Rule
 
 PAIRS = 6
 WARM_UP = (0.2, 0.5)
@@ -55,12 +55,12 @@ class NoiseExperiment(Experiment[OwnNoise | None]):
     def arms(self, targets: Sequence[Target], site: Site, say: Say) -> ArmsToAsk:
         return ArmsToAsk(of=[], known=[(kernel_arm(name), targets[0].cell) for name in (A, B)])
 
-    def remaining(self, plan: Plan, done: Done) -> Sequence[int]:
-        failed = any(block.failure for block in done)
-        return [] if failed else range(len(done), design_of(plan).pairs)
+    def remaining(self, plan: Plan, done: Done) -> list[tuple[int, Cell]]:
+        return pairs.rounds(plan, plan.cells, done)
 
-    def block(self, plan: Plan, todo: int) -> Block:
-        return pairs.pair(plan, ((A, plan.cells[0]), (B, plan.cells[0])), number=todo)
+    def block(self, plan: Plan, todo: tuple[int, Cell]) -> Block:
+        number, cell = todo
+        return pairs.pair(plan, ((A, cell), (B, cell)), number=number)
 
     def conclude(self, plan: Plan, done: Done, facts: Facts) -> OwnNoise | None:
         """None under two pairs that have a figure."""

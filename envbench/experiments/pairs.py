@@ -129,9 +129,12 @@ def starts_at_once(plan: Plan, behaviour: Behaviour) -> bool:
 
 
 def rounds(
-    plan: Plan, cells: Sequence[Cell], done: Sequence[BlockRecord], stage: int
+    plan: Plan, cells: Sequence[Cell], done: Sequence[BlockRecord], stage: int = 1
 ) -> list[tuple[int, Cell]]:
-    """The pairs of a stage that are still to be made, in rounds, each in a seeded random order."""
+    """The pairs of a stage that are still to be made, in rounds, each in a seeded random order.
+
+    A cell that failed in any stage gets no more pairs.
+    """
     chance = random.Random(f"{plan.seed} {stage}")
     order = [
         (number, cell)
@@ -139,7 +142,12 @@ def rounds(
         for cell in chance.sample(cells, len(cells))
     ]
     made = {(each.round, cell_of(each).key) for each in done if each.stage == stage}
-    return [(number, cell) for number, cell in order if (number, cell.key) not in made]
+    failed = {cell_of(each).key for each in done if each.failure}
+    return [
+        (number, cell)
+        for number, cell in order
+        if (number, cell.key) not in made and cell.key not in failed
+    ]
 
 
 def cell_of(block: BlockRecord) -> Cell:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
@@ -24,7 +23,7 @@ from envbench.experiments.noise import NoiseExperiment
 from envbench.experiments.resume import Recorded
 from envbench.experiments.run import RunExperiment
 from envbench.experiments.verify import VerifyExperiment
-from envbench.model import EndedRecord, Plan
+from envbench.model import Plan
 from envbench.results import store
 from envbench.results.store import BY_PRODUCTS, Journal
 from envbench.text import listed
@@ -139,10 +138,8 @@ def abandon(found: Recorded) -> None:
     if found.concluded:
         raise UsageError(f"{found.plan.plan_id} is finished: there is nothing to abandon.")
     if not found.abandoned:
-        now = datetime.now(UTC).isoformat(timespec="seconds")
         with Journal.open(found.path) as journal:
-            record = EndedRecord(plan_id=found.plan.plan_id, how="abandoned", ended_utc=now)
-            journal.append(record)
+            journal.end(found.plan.plan_id, "abandoned")
 
 
 def next_resumed(given_up: Recorded) -> str | None:

@@ -7,7 +7,7 @@ fails is not tried again, because what failed for a reason of its own would fail
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -111,7 +111,18 @@ class RunExperiment(Experiment[list[Summary]]):
         return self.measure.design(targets)
 
     def remaining(self, plan: Plan, done: Done) -> list[tuple[int, Cell]]:
-        return list(remaining(plan, done))
+        """Neither measured nor of a cell that has failed."""
+        made = {(block.round, digest(block.trials[0].cell)) for block in done}
+        failed = {digest(block.trials[0].cell) for block in done if block.failure}
+        keys = {id(cell): digest(cell) for cell in plan.cells}
+        if failed.issuperset(keys.values()):
+            return []
+        order = schedule(plan.cells, run_design(plan).repeats, plan.seed)
+        return [
+            (round_, cell)
+            for round_, cell in order
+            if (round_, keys[id(cell)]) not in made and keys[id(cell)] not in failed
+        ]
 
     def block(self, plan: Plan, todo: tuple[int, Cell]) -> Block:
         """Cells of a round share the seed, so that they get the same actions."""
@@ -155,20 +166,6 @@ def schedule(
         order.shuffle(entered)
         plan += [(number, cell) for cell in entered]
     return plan
-
-
-def remaining(plan: Plan, done: Sequence[BlockRecord]) -> Iterator[tuple[int, Cell]]:
-    """What is still to be measured: neither done nor of a cell that has failed."""
-    made = {(block.round, digest(block.trials[0].cell)) for block in done}
-    failed = {digest(block.trials[0].cell) for block in done if block.failure}
-    keys = [digest(cell) for cell in plan.cells]
-    if failed.issuperset(keys):
-        return
-    known = {id(cell): key for cell, key in zip(plan.cells, keys, strict=True)}
-    for round_, cell in schedule(plan.cells, run_design(plan).repeats, plan.seed):
-        key = known[id(cell)]
-        if (round_, key) not in made and key not in failed:
-            yield round_, cell
 
 
 def calls_of_round(total: int, repeats: int, round_: int) -> int:

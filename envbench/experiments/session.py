@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Generic, Protocol
 
@@ -36,7 +35,6 @@ from envbench.machine import catalogue, choose, fingerprint, valid_name, write_p
 from envbench.model import (
     BlockRecord,
     Cell,
-    EndedRecord,
     MachineFact,
     Plan,
     Shared,
@@ -83,9 +81,7 @@ class Outcome(Generic[Findings]):
 
     def concluded(self) -> None:
         """It was shown, or saved: the same command begins a new plan."""
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        record = EndedRecord(plan_id=self.plan.plan_id, how="concluded", ended_utc=now)
-        self.campaign.journal.append(record)
+        self.campaign.journal.end(self.plan.plan_id, "concluded")
 
 
 def carry_out(
@@ -189,8 +185,7 @@ class _Session(Generic[Findings]):
         """The targets that belong to the plan; says what cannot run and why."""
         able = [each for each in targets if self._able(each.cell)]
         for target in one_per_arm(targets):
-            cannot = self._cannot(target.cell)
-            if cannot:
+            if cannot := [e for e in self._arms_of(target.cell) if isinstance(e, Cannot)]:
                 self._say_cannot(target.cell, cannot, able)
         if self.experiment.missing == "leave out":
             targets = able
@@ -203,11 +198,7 @@ class _Session(Generic[Findings]):
 
     def _able(self, cell: Cell) -> bool:
         """Is there an arm that can run it?"""
-        own = self._arms_of(cell)
-        return any(isinstance(each, Arm) for each in own)
-
-    def _cannot(self, cell: Cell) -> list[Cannot]:
-        return [each for each in self._arms_of(cell) if isinstance(each, Cannot)]
+        return any(isinstance(each, Arm) for each in self._arms_of(cell))
 
     def _arms_of(self, cell: Cell) -> list[Arm | Cannot]:
         tail = arm_key("", cell)

@@ -23,29 +23,16 @@ import time
 import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 import msgspec
 
 from envbench.errors import StorageError, UsageError
-from envbench.model import Stored
-from envbench.results.reading import MAX_FILE_BYTES, MAX_LINE_BYTES, MAX_WARNINGS, Reading, read
-
-__all__ = [
-    "LOCK_TIMEOUT_S",
-    "MAX_FILE_BYTES",
-    "MAX_LINE_BYTES",
-    "MAX_WARNINGS",
-    "Journal",
-    "Reading",
-    "append",
-    "check_folder",
-    "discard_empty",
-    "files",
-    "new_file",
-    "read",
-]
+from envbench.model import EndedRecord, Stored
+from envbench.results.reading import MAX_LINE_BYTES as MAX_LINE_BYTES
+from envbench.results.reading import read as read
 
 LOCK_TIMEOUT_S = 60.0
 LONGEST_NAME = 255  # bytes, of a folder or file
@@ -97,12 +84,6 @@ def _nearest_folder(folder: Path) -> Path:
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
 
 
-def new_file(results: Path, machine: str, started_utc: str) -> Path:
-    """The path of a new empty file, as ``Journal.create`` makes it."""
-    with Journal.create(results, machine, started_utc) as journal:
-        return journal.path
-
-
 def discard_empty(path: Path) -> None:
     """Remove a new file that nothing was written to, as on a full disk."""
     with contextlib.suppress(OSError):
@@ -123,7 +104,7 @@ def files(results: Path) -> list[Path]:
 
 
 def _started(path: Path) -> tuple[str, int]:
-    """``…Z.jsonl`` came before ``…Z-2.jsonl``, which started in the same second (``new_file``)."""
+    """``…Z.jsonl`` came before ``…Z-2.jsonl``, made in the same second (``create``)."""
     stamp, _, number = path.stem.partition("Z-")
     return stamp.removesuffix("Z"), int(number) if number.isdigit() else 1
 
@@ -183,16 +164,28 @@ class Journal:
         raise StorageError(f"{folder} already holds a thousand files that started at {stamp}.")
 
     @classmethod
-    def open(cls, path: Path, *, create: bool = False) -> Self:
-        """The file at ``path``; made if it is missing and ``create`` is true. Links are refused."""
+    def open(cls, path: Path) -> Self:
+        """The existing file at ``path``. Links are refused."""
         try:
-            return cls(path, os.open(path, _FLAGS | (os.O_CREAT if create else 0), 0o644))
+            return cls(path, os.open(path, _FLAGS))
         except OSError as error:
             raise _refusal(path, error) from error
 
     def append(self, record: Stored) -> None:
         """Add one record as one line and flush it to disk: all of it, or nothing and an error."""
-        self._append(_line(record, self.path))
+        line = _line(record, self.path)
+        try:
+            with _locked(self._descriptor, self.path):
+                self._check_unchanged()
+                _append_line(self._descriptor, line)
+                self._size = self._check_unchanged()
+        except OSError as error:
+            raise _refusal(self.path, error) from error
+
+    def end(self, plan_id: str, how: Literal["concluded", "abandoned"]) -> None:
+        """Add that a plan is over."""
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        self.append(EndedRecord(plan_id=plan_id, how=how, ended_utc=now))
 
     def begin(self, records: Iterable[Stored]) -> None:
         """Add what a new plan begins with; where that fails, an empty file does not stay."""
@@ -220,15 +213,6 @@ class Journal:
         except OSError as error:
             raise _refusal(folder / name, error) from error
 
-    def _append(self, line: bytes) -> None:
-        try:
-            with _locked(self._descriptor, self.path):
-                self._check_unchanged()
-                _append_line(self._descriptor, line)
-                self._size = self._check_unchanged()
-        except OSError as error:
-            raise _refusal(self.path, error) from error
-
     def _check_unchanged(self) -> int:
         """The file's size in bytes. Refuses when the path leads elsewhere or lines are missing."""
         mine = os.fstat(self._descriptor)
@@ -254,17 +238,6 @@ class Journal:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-
-def append(path: Path, record: Stored) -> None:
-    """Add one record to the file at ``path``, which is made if it is missing.
-
-    For a file that is written to more than once, use a ``Journal``: it notices when the file is
-    deleted or replaced in between.
-    """
-    line = _line(record, path)
-    with Journal.open(path, create=True) as journal:
-        journal._append(line)
 
 
 def _line(record: Stored, path: Path) -> bytes:

@@ -117,7 +117,11 @@ class CheckExperiment(Experiment[list[CellVerdict]]):
         )
 
     def remaining(self, plan: Plan, done: Done) -> list[tuple[int, int, Cell]]:
-        return remaining(plan, done)
+        """(stage, number, cell) of each; of stage two once stage one is complete."""
+        if first := pairs.rounds(plan, plan.cells, done, FIRST):
+            return [(FIRST, *each) for each in first]
+        alarmed = [cell for cell in plan.cells if alarmed_in(plan, done, cell)]
+        return [(SECOND, *each) for each in pairs.rounds(plan, alarmed, done, SECOND)]
 
     def block(self, plan: Plan, todo: tuple[int, int, Cell]) -> Block:
         stage, number, cell = todo
@@ -154,17 +158,6 @@ def not_too_many(chosen: Chosen) -> Chosen:
             hint="Name fewer with --env, --backend and --numenv.",
         )
     return chosen
-
-
-def remaining(plan: Plan, done: Sequence[BlockRecord]) -> list[tuple[int, int, Cell]]:
-    """(stage, number, cell) of the pairs to be made; of stage two once stage one is complete."""
-    sound = [cell for cell in plan.cells if not is_broken(done, cell)]
-    first = pairs.rounds(plan, plan.cells, done, FIRST)
-    if todo := [(FIRST, *each) for each in first if each[1] in sound]:
-        return todo
-    alarmed = [cell for cell in sound if alarmed_in(plan, done, cell)]
-    second = pairs.rounds(plan, alarmed, done, SECOND) if alarmed else []
-    return [(SECOND, *each) for each in second]
 
 
 # ---------------------------------------------------------------- verdicts
@@ -228,11 +221,6 @@ def alarmed_in(plan: Plan, done: Sequence[BlockRecord], cell: Cell) -> bool:
     """Did the cell's first stage raise an alarm in any quantity?"""
     first = [block for block in pairs_of(done, cell) if block.stage == FIRST]
     return bool(regression.alarms(findings(plan, first)))
-
-
-def is_broken(done: Sequence[BlockRecord], cell: Cell) -> bool:
-    """Has an arm failed there?"""
-    return any(block.failure for block in pairs_of(done, cell))
 
 
 def slices_of(block: BlockRecord) -> Slices:
