@@ -30,9 +30,10 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
-from envbench import backends, equivalence, runtimes
+from envbench import backends, runtimes
 from envbench.backends import Backend
-from envbench.experiments.cells import make_cell, make_job
+from envbench.engine.request import make_cell, make_job
+from envbench.equal_work import traces
 from envbench.model import Cell, Family, Job, Mode, Protocol, Trial, Verify
 from envbench.process.execute import execute
 from envbench.process.reply import Reply
@@ -136,12 +137,12 @@ class BackendContract:
         assert reply.audit is not None
         assert reply.audit.frames is not None, "bring `recount`: the environments' own count"
         cell = _cell(self.backend, self.family, self.task, self.numenv, self.settings)
-        assert equivalence.counted(reply.audit, cell.frame_skip), reply.audit
+        assert traces.counted(reply.audit, cell.frame_skip), reply.audit
         results = reply.audit.steps + reply.audit.resets
         assert results >= reply.audit.calls * self.numenv, "it received less than it was asked for"
         if reply.trace is not None and self.family != "gym" and not cell.variant:
-            trace = equivalence.read_trace(reply.trace)
-            assert equivalence.responds(trace, len(trace.rewards) // 2)
+            trace = traces.read_trace(reply.trace)
+            assert traces.responds(trace, len(trace.rewards) // 2)
 
     def test_leaves_no_process_behind(self) -> None:
         self.measured()

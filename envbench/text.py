@@ -17,9 +17,10 @@ def printable(text: str, keep: str = "\n\t") -> str:
     return "".join(c if c.isprintable() or c in keep else REPLACEMENT for c in text)
 
 
-def one_line(text: str, limit: int) -> str:
-    """The same on a single line of at most ``limit`` characters, its runs of space made one."""
-    return printable(" ".join(text.split()), keep="")[:limit].rstrip()
+def one_line(text: str, limit: int = 300) -> str:
+    """The same on a single line, runs of space made one. Longer text is cut, marked by …"""
+    shown = printable(" ".join(text[: 4 * limit].split()), keep="")
+    return shown if len(shown) <= limit else shown[: limit - 1].rstrip() + "…"
 
 
 def spelt_out(text: str) -> str:

@@ -9,10 +9,10 @@ from typing import Any
 
 from made_records import LAPTOP, make_cell, make_windows
 
-from envbench.builtin import KERNEL as KERNEL_BACKEND
-from envbench.experiments.campaign import Experiment
-from envbench.experiments.cells import Target, target_of
-from envbench.experiments.cells import make_cell as resolved_cell
+from envbench.backends.builtin import KERNEL as KERNEL_BACKEND
+from envbench.engine.campaign import Experiment
+from envbench.engine.request import Target, target_of
+from envbench.engine.request import make_cell as resolved_cell
 from envbench.model import (
     Arm,
     Block,

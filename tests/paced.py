@@ -10,7 +10,7 @@ from pathlib import Path
 from interpreters import lent_packages, make_interpreter
 from place import ROOT, Place
 
-from envbench.experiments import pairs
+from envbench.engine import pairs
 
 PACED = """
 import os

@@ -22,11 +22,11 @@ from place import wait_until
 
 from envbench.backends import get
 from envbench.cli.interrupts import raise_on_signals
+from envbench.engine.campaign import Campaign, Executed
+from envbench.engine.executor import LocalExecutor
+from envbench.engine.preflight import Arm, Cannot, own_runtime
+from envbench.engine.request import Target, make_cell
 from envbench.errors import Interrupted
-from envbench.experiments.campaign import Campaign, Executed
-from envbench.experiments.cells import Target, make_cell
-from envbench.experiments.executor import LocalExecutor
-from envbench.experiments.preflight import Arm, Cannot, own_runtime
 from envbench.model import (
     Block,
     BlockRecord,

@@ -16,9 +16,9 @@ from made_records import (
 )
 
 from envbench.model import Plan, Run
-from envbench.report.selection import select
 from envbench.results import store
 from envbench.results.archive import joined
+from envbench.results.selection import select
 
 
 def joint(records):

@@ -12,12 +12,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envbench import backends
-from envbench.backends import Backend, Setting, env_instances, get, preset_settings
-from envbench.builtin import BUILT_IN, PRESETS
+from envbench import backends, testing
+from envbench.backends import (
+    Backend,
+    Setting,
+    env_instances,
+    get,
+    lookup,
+    preset_settings,
+    resolve_settings,
+)
+from envbench.backends.builtin import BUILT_IN, PRESETS
+from envbench.backends.settings import parse
 from envbench.errors import UnknownName, UsageError
-from envbench.frames import MUJOCO_FRAMES, frames_per_step
-from envbench.settings import parse, resolve_settings
+from envbench.families.frames import MUJOCO_FRAMES, frames_per_step
 
 BY_NAME = {backend.name: backend for backend in BUILT_IN}
 ASYNC = BY_NAME["envpool-async"]
@@ -54,7 +62,7 @@ def test_a_built_in_keeps_the_rules_for_plugins(backend: Backend) -> None:
 @pytest.mark.parametrize("backend", BUILT_IN, ids=lambda b: b.name)
 def test_the_adapter_of_a_built_in_exists(backend: Backend) -> None:
     module, _, attribute = backend.adapter.partition(":")
-    worker_path = Path(backends.__file__).parent / "worker_path"
+    worker_path = Path(testing.__file__).parent / "worker_path"
     source = worker_path / Path(*module.split(".")).with_suffix(".py")
     assert f"class {attribute}(" in source.read_text()
 
@@ -260,9 +268,9 @@ class Plugins:
 @pytest.fixture
 def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Plugins]:
     monkeypatch.syspath_prepend(str(tmp_path))
-    backends._load.cache_clear()
+    lookup._load.cache_clear()
     yield Plugins(tmp_path)
-    backends._load.cache_clear()
+    lookup._load.cache_clear()
 
 
 def as_mapping(**changes: object) -> str:

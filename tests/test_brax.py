@@ -13,8 +13,8 @@ from functools import cache
 import pytest
 
 from envbench import backends, testing
-from envbench.frames import MUJOCO_FRAMES, frames_per_step
-from envbench.ledger import REFERENCE, differences
+from envbench.equal_work.reference import REFERENCE, differences
+from envbench.families.frames import MUJOCO_FRAMES, frames_per_step
 from envbench.process.reply import Reply
 from envbench.process.worker_code import WORKER_PATH
 from envbench.testing import BackendContract

@@ -27,13 +27,14 @@ from virtual_executor import (
 )
 
 from envbench import backends
+from envbench.backends import lookup
+from envbench.engine import executor
+from envbench.engine.campaign import new_id
+from envbench.engine.executor import CHANGED, LocalExecutor
+from envbench.engine.planning import git_state
+from envbench.engine.preflight import Arm
+from envbench.engine.request import make_cell
 from envbench.errors import Interrupted, StorageError
-from envbench.experiments import executor
-from envbench.experiments.campaign import new_id
-from envbench.experiments.cells import make_cell
-from envbench.experiments.executor import CHANGED, LocalExecutor
-from envbench.experiments.planning import git_state
-from envbench.experiments.preflight import Arm
 from envbench.model import (
     Block,
     BlockRecord,
@@ -54,7 +55,7 @@ from envbench.results import store
 @pytest.fixture
 def workers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> VirtualExecutor:
     known = {name: fake(name) for name in SPEED}
-    monkeypatch.setattr(backends, "_load", lambda: (known, []))
+    monkeypatch.setattr(lookup, "_load", lambda: (known, []))
     monkeypatch.setenv("ENVBENCH_LOCK_FILE", str(tmp_path / "lock"))
     monkeypatch.chdir(tmp_path)
     return VirtualExecutor()

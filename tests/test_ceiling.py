@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from envbench import backends, testing
-from envbench.frames import frames_per_step
+from envbench.families.frames import frames_per_step
 from envbench.model import DEFAULT_TASK, Family
 from envbench.process.reply import Reply
 from envbench.testing import BackendContract

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envbench import backends
-from envbench.backends import Backend, Setting
+from envbench.backends import Backend, Setting, lookup
+from envbench.engine.request import CellRequest, choose, make_cell, make_job, seed_of_round
 from envbench.errors import UnknownName, UsageError
-from envbench.experiments.cells import CellRequest, choose, make_cell, make_job, seed_of_round
 from envbench.machine import Profile, Table
 from envbench.model import Cell, Protocol, Trial, Verify
 
@@ -252,7 +252,7 @@ NODES = Setting(name="sockets", type="str", default="", role="nodes")
 def plugin(monkeypatch: pytest.MonkeyPatch) -> str:
     """A backend that has other names for what ``--overcommit`` and ``--numa-node`` set."""
     known = {**backends.registry(), "surplus-pool": own("surplus-pool", IN_FLIGHT, NODES)}
-    monkeypatch.setattr(backends, "_load", lambda: (known, []))
+    monkeypatch.setattr(lookup, "_load", lambda: (known, []))
     return "surplus-pool"
 
 

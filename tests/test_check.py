@@ -18,7 +18,7 @@ from paced import TASK, interpreter, start_short
 from place import Place, wait_until
 
 from envbench.cli import envbench
-from envbench.experiments.pairs import side
+from envbench.engine.pairs import side
 from envbench.model import BlockRecord, Plan
 from envbench.results import store
 

@@ -21,12 +21,12 @@ from place import Place
 from scipy.stats import ttest_ind
 
 from envbench.cli import envbench
+from envbench.engine.campaign import Executed
+from envbench.engine.executor import LocalExecutor
+from envbench.engine.pairs import side
 from envbench.errors import StorageError
-from envbench.experiments.baseline import save
-from envbench.experiments.campaign import Executed
+from envbench.experiments.check.baseline import save
 from envbench.experiments.check.stored_baseline import DRIFT, compared, granting_drift, stored
-from envbench.experiments.executor import LocalExecutor
-from envbench.experiments.pairs import side
 from envbench.machine import fingerprint
 from envbench.model import Block, BlockRecord, Cell, Rule, Stored, Windows, digest
 from envbench.results import store

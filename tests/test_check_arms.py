@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from envbench.backends import get
+from envbench.engine.request import Target, make_cell
 from envbench.errors import UsageError
-from envbench.experiments.arms import sources
-from envbench.experiments.arms.git_tree import WORKING_TREE, checked_out, untracked
-from envbench.experiments.arms.local_copies import kept_copy
-from envbench.experiments.arms.sources import Source
-from envbench.experiments.cells import Target, make_cell
+from envbench.experiments.check.arms import sources
+from envbench.experiments.check.arms.git_tree import WORKING_TREE, checked_out, untracked
+from envbench.experiments.check.arms.local_copies import kept_copy
+from envbench.experiments.check.arms.sources import Source
 
 slow = pytest.mark.slow
 

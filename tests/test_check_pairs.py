@@ -20,12 +20,12 @@ from made_records import add_record, make_cell, make_failure, new_results_file
 
 from envbench.backends import get
 from envbench.cli.progress import Lines
-from envbench.experiments import pairs, resume
-from envbench.experiments.campaign import Experiment
-from envbench.experiments.check.experiment import CheckExperiment
+from envbench.engine import pairs, resume
+from envbench.engine.campaign import Experiment
+from envbench.engine.preflight import Arm
+from envbench.engine.resume import Recorded, differences, edited_since, find
+from envbench.experiments.check.stages import CheckExperiment
 from envbench.experiments.noise import NoiseExperiment
-from envbench.experiments.preflight import Arm
-from envbench.experiments.resume import Recorded, differences, edited_since, find
 from envbench.model import Arm as ArmFact
 from envbench.model import Behaviour, Block, BlockRecord, EndedRecord, PairsDesign, Plan
 

@@ -11,10 +11,10 @@ from made_records import make_cell, make_failure, make_windows
 
 from envbench.backends import registry
 from envbench.cli.verdicts import document, exit_code, markdown
+from envbench.engine.pairs import DEFAULT_PAIRS, pair_seconds, slicing
 from envbench.errors import UsageError
-from envbench.experiments.check.experiment import FLOORS, CellVerdict, findings, overall, verdict
 from envbench.experiments.check.size import MOST_PRECISE_PAIRS, Size
-from envbench.experiments.pairs import DEFAULT_PAIRS, pair_seconds, slicing
+from envbench.experiments.check.stages import FLOORS, CellVerdict, findings, overall, verdict
 from envbench.model import BlockRecord, Cell, PairsDesign, Protocol, Rule
 
 CELL = make_cell("for-loop", 4)

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from envbench.cli.machines import machines
 from envbench.errors import EnvbenchError
-from envbench.machine import default_ladder, fingerprint, profile, profile_for_host, shelf
+from envbench.machine import default_ladder, fingerprint, known_profiles, profile, profile_for_host
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +20,7 @@ def _in_an_empty_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, documents_machines: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(shelf, "_shipped", lambda: documents_machines)
+    monkeypatch.setattr(known_profiles, "_shipped", lambda: documents_machines)
 
 
 def call(*arguments: str) -> Result:

@@ -10,8 +10,8 @@ import pytest
 from made_pairs import CELLS, make_pair, make_trial, pairs_plan
 from place import Place
 
+from envbench.engine.resume import Recorded, paused_too_long
 from envbench.experiments.noise import NoiseExperiment
-from envbench.experiments.resume import Recorded, paused_too_long
 from envbench.machine import disturbance
 from envbench.model import BlockRecord
 from envbench.results import store

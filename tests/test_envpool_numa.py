@@ -20,9 +20,9 @@ import pytest
 from interpreters import not_here
 
 from envbench import backends
+from envbench.engine.request import make_cell, make_job
 from envbench.errors import UsageError
-from envbench.experiments.cells import make_cell, make_job
-from envbench.frames import frames_per_step
+from envbench.families.frames import frames_per_step
 from envbench.model import DEFAULT_TASK, Family, Job, Trial, Verify
 from envbench.process.execute import execute
 from envbench.process.reply import Reply

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from virtual_executor import BROKEN
 
 from envbench import backends
-from envbench.experiments import pairs
-from envbench.experiments.cells import CellRequest, kernel_target, make_cell, target_of
-from envbench.experiments.experiment import Experiment, Options, Site
+from envbench.engine import pairs
+from envbench.engine.experiment import Experiment, Options, Site
+from envbench.engine.request import CellRequest, kernel_target, make_cell, target_of
 from envbench.experiments.plans import EVERY
 from envbench.experiments.run import Measure
 from envbench.experiments.verify import VerifyExperiment

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from envbench.builtin import BUILT_IN
+from envbench.backends.builtin import BUILT_IN
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "envbench"
@@ -51,59 +51,9 @@ def test_the_worker_imports_nothing_of_the_controller() -> None:
         assert "envbench" not in roots, path
 
 
-def test_the_controller_imports_nothing_of_the_worker() -> None:
-    for path in set(PACKAGE.rglob("*.py")) - set(WORKER.rglob("*.py")):
-        roots = {name.split(".")[0] for name in imports(path)}
-        assert "envbench_worker" not in roots, path
-
-
-@pytest.mark.parametrize("library", ["envpool", "gymnasium", "ale_py", "mujoco", "cv2", "jax"])
-def test_the_controller_imports_no_measured_library(library: str) -> None:
-    for path in set(PACKAGE.rglob("*.py")) - set(WORKER.rglob("*.py")):
-        assert library not in {name.split(".")[0] for name in imports(path)}, path
-
-
-@pytest.mark.parametrize(
-    ("room", "forbidden"),
-    [
-        (
-            "errors.py",
-            {"model", "statistics", "report", "cli", "process", "results", "experiments"},
-        ),
-        ("model", {"statistics", "report", "cli", "process", "results", "experiments", "backends"}),
-        (
-            "statistics.py",
-            {"report", "cli", "process", "results", "experiments", "runtimes", "machine"},
-        ),
-        ("backends.py", {"runtimes", "process", "experiments", "report", "cli", "results"}),
-        ("runtimes.py", {"process", "experiments", "report", "cli", "results"}),
-        ("installer.py", {"runtimes", "process", "experiments", "report", "cli", "results"}),
-        ("process", {"experiments", "report", "cli", "results", "statistics", "runtimes"}),
-        ("results", {"process", "experiments", "report", "cli", "statistics", "runtimes"}),
-        ("results/reading.py", {"results.store", "results.archive"}),
-        ("experiments", {"report", "cli"}),
-        ("experiments/campaign.py", {"process.execute", "process.alternate", "runtimes"}),
-        (
-            "experiments/cells.py",
-            {"process", "results", "runtimes", "experiments.campaign", "experiments.session"},
-        ),
-        (
-            "experiments/check/regression.py",
-            {"results", "process", "runtimes", "backends", "machine", "experiments"},
-        ),
-        ("report", {"process", "experiments", "cli", "runtimes", "results.store"}),
-        ("cli", {"process.execute", "process.alternate", "process.supervisor"}),
-    ],
-)
-def test_dependencies_point_one_way(room: str, forbidden: set[str]) -> None:
-    place = PACKAGE / room
-    paths = [*place.rglob("*.py")] if place.is_dir() else [place]
-    assert paths
-    for path in paths:
-        own = (name for name in imports(path) if name.startswith("envbench."))
-        names = {name.removeprefix("envbench.") + "." for name in own}
-        found = {each for each in forbidden for name in names if name.startswith(f"{each}.")}
-        assert not found, f"{path.name} imports {found}"
+def test_imports_point_one_way_and_have_no_cycle() -> None:
+    """The contracts are in pyproject.toml."""
+    tool("importlinter.cli", "lint-imports")
 
 
 @pytest.mark.parametrize("name", ["utils", "util", "helpers", "common", "misc"])
@@ -115,7 +65,7 @@ def test_a_setting_is_named_in_its_backends_own_entry_only() -> None:
     """The rest asks for a setting's role. The ledger's names are an adapter's facts."""
     names = {each.name for backend in BUILT_IN for each in backend.settings}
     roles = {each.role for backend in BUILT_IN for each in backend.settings}
-    own = {"builtin.py", "backends.py", "ledger.py", "settings.py"}
+    own = {"builtin.py", "specification.py", "reference.py", "settings.py"}
     for path in set(PACKAGE.rglob("*.py")) - set(WORKER.rglob("*.py")):
         if path.name in own:
             continue

@@ -13,10 +13,10 @@ from made_records import measured_plan
 from envbench.cli import envbench
 from envbench.errors import UsageError
 from envbench.model import Published
-from envbench.published import COLUMNS, parse
-from envbench.report.existing import bare, split_row
-from envbench.report.selection import select
+from envbench.report.tables.existing import bare, split_row
 from envbench.results import store
+from envbench.results.published_csv import COLUMNS, parse
+from envbench.results.selection import select
 
 ROOT = Path(__file__).parents[1]
 PUBLISHED = ROOT / "results" / "published" / "envpool.jsonl"

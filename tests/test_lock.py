@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from envbench import lock
 from envbench.errors import LockHeld, StorageError
+from envbench.machine import lock
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from envbench import lock
+from envbench.machine import lock
 with lock.acquire(wait=False, path=Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(float(sys.argv[2]))

@@ -22,6 +22,7 @@ from envbench.machine import (
     choose,
     default_ladder,
     host_matches,
+    known_profiles,
     matching,
     parse_profile,
     profile,
@@ -29,7 +30,6 @@ from envbench.machine import (
     profile_toml,
     profiles,
     read_profile,
-    shelf,
     valid_name,
     write_profile,
 )
@@ -58,7 +58,7 @@ def _in_an_empty_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, documents_machines: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(shelf, "_shipped", lambda: documents_machines)
+    monkeypatch.setattr(known_profiles, "_shipped", lambda: documents_machines)
 
 
 def machine(

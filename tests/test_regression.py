@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import trim_mean, ttest_1samp, ttest_ind
 
-from envbench.experiments.check.regression import (
+from envbench.engine.pairs import turns
+from envbench.model import Rule
+from envbench.stats.regression import (
     Stage,
     cost_stage,
     detectable,
@@ -27,8 +29,6 @@ from envbench.experiments.check.regression import (
     trimmed,
     usual_effect,
 )
-from envbench.experiments.pairs import turns
-from envbench.model import Rule
 
 RULE = Rule()
 TIGHT = [-0.0005, 0.0005] * 4  # a quiet machine's pairs

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envbench.errors import UsageError
-from envbench.report import blocks
+from envbench.report.markdown import blocks
 
 A = "<!-- Atari - Laptop -->"
 B = "<!-- Mujoco - TPU-VM -->"

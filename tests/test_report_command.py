@@ -28,9 +28,9 @@ from made_records import (
 from envbench.cli.records import recorded
 from envbench.machine import read_profile
 from envbench.model import digest
-from envbench.report.blocks import find
-from envbench.report.document import filled, fresh
-from envbench.report.pieces import pieces
+from envbench.report.markdown.blocks import find
+from envbench.report.markdown.contents import pieces
+from envbench.report.markdown.document import filled, fresh
 from envbench.results import store
 
 REPOSITORY = Path(__file__).parents[1]

@@ -15,13 +15,14 @@ from made_records import OTHER, measured_plan, new_results_file, write
 from envbench.cli import envbench
 from envbench.machine import Match, Profile, Table
 from envbench.model import Published, digest
-from envbench.report import drawing, panels, plots
-from envbench.report.curves import Curve, Panel, Picture, Point
-from envbench.report.document import filled, fresh
-from envbench.report.pieces import pieces
-from envbench.report.plots import Kind, draw
-from envbench.report.selection import select
-from envbench.report.stamp import shows, stamped
+from envbench.report.markdown.contents import pieces
+from envbench.report.markdown.document import filled, fresh
+from envbench.report.plots import axes
+from envbench.report.plots import draw as plots
+from envbench.report.plots.draw import Kind, draw
+from envbench.report.plots.picture import Curve, Panel, Picture, Point
+from envbench.report.plots.picture_files import shows, stamped
+from envbench.results.selection import select
 
 LAPTOP = Profile(
     name="laptop",
@@ -87,7 +88,7 @@ def test_rows_of_one_backend_are_told_apart_by_more_than_colour() -> None:
     with plots._figure(drawn) as figure:
         assert len({line.get_marker() for line in figure.axes[0].lines}) == 3
         assert len({line.get_color() for line in figure.axes[0].lines}) == 1
-    looks = panels.styles(drawn).values()
+    looks = axes.styles(drawn).values()
     assert len({str(look["linestyle"]) for look in looks}) == 3
 
 
@@ -194,10 +195,10 @@ def test_no_picture_loses_its_legend_however_long_its_names() -> None:
 
 def test_numbers_under_the_axis_do_not_run_into_each_other() -> None:
     ladder = [1, 2, 4, 8, 16, 32, 64, 96, 128, 160, 192, 224, 256]  # DGX-A100's
-    assert panels.apart(ladder)[-3:] == [96, 160, 256]
-    assert panels.apart([1, 2, 3, 4, 6, 8, 10, 12])[0] == 1
-    assert panels.apart([8]) == [8]
-    assert panels.apart([]) == []
+    assert axes.apart(ladder)[-3:] == [96, 160, 256]
+    assert axes.apart([1, 2, 3, 4, 6, 8, 10, 12])[0] == 1
+    assert axes.apart([8]) == [8]
+    assert axes.apart([]) == []
 
 
 def test_two_sources_are_two_curves() -> None:
@@ -216,14 +217,14 @@ def test_panels_share_one_legend_and_a_row_looks_the_same_in_each() -> None:
             "For-loop", "EnvPool (async)", "EnvPool (sync)", "ceiling (engine alone)"
         ]  # fmt: skip
         assert all(axes.get_legend() is None for axes in figure.axes)
-    looks = panels.styles(drawn)
+    looks = axes.styles(drawn)
     assert len({look["marker"] for look in looks.values()}) == len(looks) == 3
 
 
 def test_no_two_backends_share_colour_and_marker() -> None:
     curves = [Curve(label=str(k), place=k, points=[Point(1, 1.0)]) for k in range(56)]
     drawn = Picture(name="p", title="P", panels=[Panel(title="P", curves=curves)])
-    looks = panels.styles(drawn).values()
+    looks = axes.styles(drawn).values()
     assert len({(look["color"], look["marker"]) for look in looks}) == 56
 
 
@@ -261,10 +262,10 @@ def test_several_processes_draw_what_one_does(monkeypatch: pytest.MonkeyPatch) -
     found = pieces(select(records), {}).values()
     pictures = [each for piece in found for each in piece.pictures]
     wanted: list[tuple[Picture, Kind]] = [(each, "svg") for each in pictures]
-    monkeypatch.setattr(drawing, "_cpus", lambda: 1)
-    alone = list(drawing.drawn(wanted))
-    monkeypatch.setattr(drawing, "_cpus", lambda: 2)
-    assert list(drawing.drawn(wanted)) == alone
+    monkeypatch.setattr(plots, "_cpus", lambda: 1)
+    alone = list(plots.drawn(wanted))
+    monkeypatch.setattr(plots, "_cpus", lambda: 2)
+    assert list(plots.drawn(wanted)) == alone
 
 
 def test_what_is_published_of_a_machine_without_a_profile_has_a_plot_too() -> None:

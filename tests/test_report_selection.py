@@ -13,8 +13,8 @@ from made_records import (
 )
 
 from envbench.model import Windows, digest
-from envbench.report.selection import select
-from envbench.report.table import same_work
+from envbench.report.tables.table import same_work
+from envbench.results.selection import select
 
 CELL = {("for-loop", 1): 100}  # 100 steps in 0.25 s: 1,600 FPS
 

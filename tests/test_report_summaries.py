@@ -21,12 +21,12 @@ from made_records import (
 from envbench.errors import UsageError
 from envbench.machine import Match, Profile, Table
 from envbench.model import Audit, Load, Run, Times, Verification, digest
-from envbench.report.document import extended, filled, fresh
 from envbench.report.escape import code
-from envbench.report.existing import split_row
-from envbench.report.origin import Origin
-from envbench.report.pieces import pieces
-from envbench.report.selection import select
+from envbench.report.markdown.contents import pieces
+from envbench.report.markdown.document import extended, filled, fresh
+from envbench.report.tables.existing import split_row
+from envbench.results.archive import Origin
+from envbench.results.selection import select
 from envbench.text import listed
 
 LAPTOP = Profile(

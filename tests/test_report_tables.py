@@ -9,14 +9,16 @@ from made_records import OTHER, make_cell, make_failure, make_plan, make_run, me
 
 from envbench.machine import Match, Profile, Table
 from envbench.model import digest
-from envbench.report import escape, extras, notes
-from envbench.report.blocks import find
-from envbench.report.document import extended, filled, fresh
-from envbench.report.existing import split_row
-from envbench.report.pieces import pieces
-from envbench.report.selection import select
-from envbench.report.subjects import subjects
-from envbench.statistics import Costs
+from envbench.report import escape
+from envbench.report.markdown.blocks import find
+from envbench.report.markdown.contents import pieces
+from envbench.report.markdown.document import extended, filled, fresh
+from envbench.report.tables import columns, footnotes
+from envbench.report.tables.existing import split_row
+from envbench.report.tables.subjects import subjects
+from envbench.results.selection import select
+from envbench.stats.summary import Costs
+from envbench.text import one_line
 
 PROFILE = Profile(
     name="laptop",
@@ -209,7 +211,7 @@ def test_a_figure_whose_record_is_gone_is_not_bold_and_says_so():
     assert grid(left)["For-loop"] == ["**96.00**", "160.00<sup>a,b</sup>"]
     assert "<sup>a</sup> Fewer than five" in left
     assert f"<sup>b</sup> {GONE}" in left
-    assert notes.OTHERS not in left
+    assert footnotes.OTHERS not in left
     assert into(left, measured_plan({("for-loop", 1): 6})) == left
     again = into(left, measured_plan({("for-loop", 8): 10, ("for-loop", 1): 6}))
     assert grid(again)["For-loop"] == ["**96.00**", "**160.00**"]
@@ -337,7 +339,7 @@ def test_hostile_text_stays_text(text):
     assert not any(mark in shown for mark in ("<", ">", "|", "@t", "@o", "://", "www.e"))
     for mark in "`*_[]~#":
         assert shown.count(mark) == shown.count(f"\\{mark}") + shown.count(f"&{mark}")
-    assert escape.plain(text).isprintable()
+    assert one_line(text).isprintable()
 
 
 @given(st.text(max_size=60), st.text(max_size=60), st.text(max_size=60), st.integers(1, 10**9))
@@ -419,7 +421,7 @@ def test_what_takes_under_a_tenth_of_a_second_is_told_in_milliseconds(seconds, s
         start_s=seconds, first_step_s=seconds, first_steps_s=None, memory_bytes=None,
         gpu_memory_bytes=None,
     )  # fmt: skip
-    assert extras.COSTS["Start-up"](costs) == extras.COSTS[extras.BOTH](costs) == shown
+    assert columns.COSTS["Start-up"](costs) == columns.COSTS[columns.BOTH](costs) == shown
 
 
 def test_a_row_that_nobody_could_run_says_so_until_somebody_does():

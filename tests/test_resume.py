@@ -27,9 +27,9 @@ from virtual_executor import (
 )
 
 from envbench import backends
-from envbench.backends import Backend
+from envbench.backends import Backend, lookup
+from envbench.engine.preflight import TRIES
 from envbench.errors import Interrupted
-from envbench.experiments.preflight import TRIES
 from envbench.model import Block, Failure
 from envbench.results import store
 
@@ -43,7 +43,7 @@ VERIFY = ("verify", "--env", "mujoco", "--machine", "laptop")
 def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> VirtualExecutor:
     known = {name: fake(name) for name in SPEED}
     known |= {name: in_mujoco(backends.get(name)) for name in ("for-loop", "subprocess", "brax")}
-    monkeypatch.setattr(backends, "_load", lambda: (known, []))
+    monkeypatch.setattr(lookup, "_load", lambda: (known, []))
     monkeypatch.setenv("ENVBENCH_LOCK_FILE", str(tmp_path / "lock"))
     monkeypatch.chdir(tmp_path)
     return VirtualExecutor()

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from virtual_executor import VirtualExecutor, invoke, plans
 
 from envbench import backends
-from envbench.experiments import resume
-from envbench.experiments.cells import make_cell, target_of
+from envbench.engine import resume
+from envbench.engine.request import make_cell, target_of
 from envbench.experiments.run import Measure, RunExperiment, calls_of_round, schedule
 from envbench.model import (
     Block,

@@ -14,14 +14,13 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from envbench import backends as registered
 from envbench import runtimes
-from envbench.backends import Backend, Needs, get
+from envbench.backends import Backend, Needs, get, lookup
 from envbench.cli.backends import backends as backends_command
 from envbench.cli.setup import setup as setup_command
 from envbench.errors import SetupFailed, UnknownName, UsageError
 from envbench.model import Family
-from envbench.runtimes import environment, find, make, parse_overrides, status
+from envbench.runtimes.interpreters import environment, find, make, parse_overrides, status
 
 PLAIN = Backend(name="plain", label="Plain", families=["gym"], adapter="a:B", library="gymnasium")
 ABSENT = msgspec.structs.replace(PLAIN, library="no_such_library")
@@ -178,7 +177,7 @@ def test_two_processes_may_make_a_runtime_at_once(
     monkeypatch.setenv("UV_FIND_LINKS", str(wheels))
     monkeypatch.setenv("UV_OFFLINE", "1")
     code = (
-        "from envbench.backends import Backend; from envbench.runtimes import make\n"
+        "from envbench.backends import Backend; from envbench.runtimes.interpreters import make\n"
         "b = Backend(name='isolated', label='I', families=['gym'], adapter='a:B',"
         " library='x', requirements=['envbench-only-here'])\n"
         "lines = []; print(make(b, lines.append).ready, bool(lines))"
@@ -348,7 +347,7 @@ def test_setup_makes_the_runtime_of_each_family_that_needs_one(
     monkeypatch.setenv("UV_FIND_LINKS", str(wheels))
     monkeypatch.setenv("UV_OFFLINE", "1")
     backend = msgspec.structs.replace(PLAIN, families=BOTH, needs=[PHYSICS])
-    monkeypatch.setattr(registered, "_load", lambda: ({"plain": backend}, []))
+    monkeypatch.setattr(lookup, "_load", lambda: ({"plain": backend}, []))
     done = CliRunner().invoke(setup_command, ["plain", "--json"], catch_exceptions=False)
     assert done.exit_code == 0, done.stderr
     (row,) = json.loads(done.stdout)["backends"]

@@ -14,7 +14,7 @@ import pytest
 from envbench import testing
 from envbench.backends import get
 from envbench.errors import UsageError
-from envbench.frames import frames_per_step
+from envbench.families.frames import frames_per_step
 from envbench.process.execute import WORKER
 from envbench.process.reply import Reply
 from envbench.testing import BackendContract

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from made_pairs import cycles, pairs_plan
 
-from envbench.experiments import pairs
+from envbench.engine import pairs
 from envbench.model import Programme
 from envbench.process import alternate
 from envbench.process.alternate import _NotOrdered, _Table

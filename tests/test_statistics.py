@@ -10,10 +10,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from made_records import make_cell, make_failure, make_run, make_windows
 
-from envbench.intervals import geometric_mean, interval, ratio_interval
 from envbench.model import Load
-from envbench.report.notes import FLAGS as SENTENCES
-from envbench.statistics import FLAGS, rate, summarise
+from envbench.report.tables.footnotes import FLAGS as SENTENCES
+from envbench.stats.intervals import geometric_mean, interval, ratio_interval
+from envbench.stats.summary import FLAGS, rate, summarise
 
 SPEEDS = st.floats(min_value=1e-3, max_value=1e9)
 

@@ -12,7 +12,7 @@ import pytest
 from made_records import make_cell, make_windows
 from place import ROOT
 
-from envbench.experiments import pairs
+from envbench.engine import pairs
 from envbench.model import Arm, BlockRecord, Plan, Rule, TrialRecord
 
 STUDIES = ROOT / "tests" / "studies"
@@ -169,7 +169,7 @@ def test_simulated_effects_are_the_rules(scripts: None) -> None:
     import numpy as np
     from check_simulated import LINES, effects, slices, usual_effects
 
-    from envbench.experiments.check.regression import effect, usual_effect
+    from envbench.stats.regression import effect, usual_effect
 
     for number, kind in enumerate(LINES):
         times, turns = slices(np.random.default_rng(number), kind, 20, 0.03)

@@ -16,9 +16,17 @@ from interpreters import lent_packages, make_interpreter
 from made_records import make_cell, make_fact, make_plan, make_run
 from place import Place, ended, wait_until
 
-from envbench import backends, equivalence, ledger
+from envbench import backends
+from envbench.backends import lookup
 from envbench.cli.progress import Lines
-from envbench.equivalence import (
+from envbench.engine.campaign import Campaign
+from envbench.engine.executor import LocalExecutor
+from envbench.engine.experiment import Options, Site
+from envbench.engine.preflight import Arm
+from envbench.engine.request import CellRequest
+from envbench.equal_work import reference, traces
+from envbench.equal_work.judge import judge
+from envbench.equal_work.traces import (
     STANDARDS,
     Trace,
     agreed,
@@ -28,11 +36,6 @@ from envbench.equivalence import (
     read_trace,
     responds,
 )
-from envbench.experiments.campaign import Campaign
-from envbench.experiments.cells import CellRequest
-from envbench.experiments.executor import LocalExecutor
-from envbench.experiments.experiment import Options, Site
-from envbench.experiments.preflight import Arm
 from envbench.experiments.verify import VerifyExperiment
 from envbench.machine import Profile, Table
 from envbench.model import (
@@ -45,13 +48,12 @@ from envbench.model import (
     Verification,
     arm_key,
 )
-from envbench.report.existing import parse
-from envbench.report.markdown import render
-from envbench.report.selection import select
-from envbench.report.subjects import subjects
-from envbench.report.table import build
+from envbench.report.markdown.render import render
+from envbench.report.tables.existing import parse
+from envbench.report.tables.subjects import subjects
+from envbench.report.tables.table import build
+from envbench.results.selection import select
 from envbench.results.store import Journal
-from envbench.verdict import judge
 
 slow = pytest.mark.slow
 CHEATS = Path(__file__).parent / "fixtures" / "cheats"
@@ -85,7 +87,7 @@ def found(cell: Cell | None = None, **given: Any) -> Verification:
             same_ends=True,
         ),
         "responds": True,
-        "work": dict(ledger.REFERENCE["atari", "env"]),
+        "work": dict(reference.REFERENCE["atari", "env"]),
     }
     return Verification(**{**values, **given})
 
@@ -202,18 +204,18 @@ def test_an_environment_that_stands_still_or_is_deaf_does_not_respond() -> None:
 def test_a_claim_is_what_the_environments_made_or_is_refused(
     frames: float | None, answer: bool | None
 ) -> None:
-    assert equivalence.counted(Audit(calls=10, steps=20, resets=0, frames=frames), 4) is answer
+    assert traces.counted(Audit(calls=10, steps=20, resets=0, frames=frames), 4) is answer
 
 
 # ---------------------------------------------------------------- the ledger
 
 
 def test_the_ledger_lists_what_differs_and_what_is_not_told() -> None:
-    reference = ledger.REFERENCE["atari", "env"]
-    assert ledger.differences("atari", "env", reference) == {}
-    other = {**reference, "fire_reset": True, "sticky": 0.25}
+    wanted = reference.REFERENCE["atari", "env"]
+    assert reference.differences("atari", "env", wanted) == {}
+    other = {**wanted, "fire_reset": True, "sticky": 0.25}
     del other["noop_max"]
-    assert ledger.differences("atari", "env", other) == {
+    assert reference.differences("atari", "env", other) == {
         "noop_max": (30, "unknown"),
         "fire_reset": (False, True),
         "sticky": (0.0, 0.25),
@@ -221,9 +223,9 @@ def test_the_ledger_lists_what_differs_and_what_is_not_told() -> None:
 
 
 def test_another_task_is_not_held_against_the_default_ones_time_steps() -> None:
-    work = {**ledger.REFERENCE["mujoco", "env"], "timestep_s": 0.002, "observation_shape": [17]}
-    assert ledger.differences("mujoco", "env", work, task="Walker2d-v3") == {}
-    assert set(ledger.differences("mujoco", "env", work, task="Ant-v3")) == {
+    work = {**reference.REFERENCE["mujoco", "env"], "timestep_s": 0.002, "observation_shape": [17]}
+    assert reference.differences("mujoco", "env", work, task="Walker2d-v3") == {}
+    assert set(reference.differences("mujoco", "env", work, task="Ant-v3")) == {
         "timestep_s", "observation_shape",
     }  # fmt: skip
 
@@ -259,7 +261,7 @@ def test_what_was_not_led_is_not_verified() -> None:
 
 
 def test_what_says_that_it_computes_something_else_is_not_equal() -> None:
-    work = dict(ledger.REFERENCE["atari", "env"])
+    work = dict(reference.REFERENCE["atari", "env"])
     assert judge(found(work=work)).badge == "✓"
     assert judge(found(work={**work, "stack": 1})).badge == "≠"
     told = {**work, "autoreset": "same-step", "returned_to": "device", "observation_dtype": "int8"}
@@ -449,7 +451,7 @@ def cheats(monkeypatch: pytest.MonkeyPatch) -> dict[str, backends.Backend]:
         for name, attribute in names.items()
     }
     known = {**backends.registry(), **made}
-    monkeypatch.setattr(backends, "_load", lambda: (known, []))
+    monkeypatch.setattr(lookup, "_load", lambda: (known, []))
     return made
 
 

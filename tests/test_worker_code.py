@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from envbench.builtin import BUILT_IN
+from envbench.backends.builtin import BUILT_IN
 from envbench.process.worker_code import MODES, WORKER_PATH, code_files, code_hash
 
 ADAPTERS = {backend.name: backend.adapter for backend in BUILT_IN}

@@ -1,6 +1,6 @@
 """An executor with a virtual clock: the pipeline from command line to disk without a process.
 
-It takes the place of this machine (``envbench.experiments.executor``) and is given to the command
+It takes the place of this machine (``envbench.engine.executor``) and is given to the command
 line as click's ``obj``. What its trials measure is computed from a clock of its own, so that
 rounds, resume, failures and figures are exact.
 """
@@ -20,8 +20,8 @@ import msgspec
 
 from envbench.backends import Backend
 from envbench.cli import envbench
-from envbench.experiments.campaign import Arms, Executed, new_id
-from envbench.experiments.preflight import Arm, Cannot
+from envbench.engine.campaign import Arms, Executed, new_id
+from envbench.engine.preflight import Arm, Cannot
 from envbench.model import (
     Agreement,
     Audit,

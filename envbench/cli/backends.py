@@ -13,7 +13,7 @@ import click
 from envbench.backends import Backend, get, plugin_warnings, registry
 from envbench.cli.option_types import complete_backends
 from envbench.cli.options import AS_JSON
-from envbench.runtimes import Status, parse_overrides, status
+from envbench.runtimes.interpreters import Status, parse_overrides, status
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -113,7 +113,7 @@ def _status_table(found: list[tuple[Backend, Status]]) -> Table:
 def _print_settings(console: Console, backend: Backend) -> None:
     from rich.text import Text
 
-    from envbench.settings import shown, takes
+    from envbench.backends.settings import shown, takes
 
     if not backend.settings:
         console.print(Text(f"{backend.name} has no settings."))

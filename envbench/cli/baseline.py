@@ -18,9 +18,9 @@ from envbench.cli.options import (
 from envbench.errors import EnvbenchError
 
 if TYPE_CHECKING:
-    from envbench.experiments.cells import CellRequest
-    from envbench.experiments.experiment import Options
-    from envbench.experiments.session import Outcome
+    from envbench.engine.experiment import Options
+    from envbench.engine.request import CellRequest
+    from envbench.engine.session import Outcome
     from envbench.model import Failure
 
 
@@ -46,9 +46,9 @@ def save(cells: CellRequest, options: Options, output: Path, pairs: int | None) 
     The same command resumes where it was stopped.
     """
     from envbench.cli.conduct import conduct
-    from envbench.experiments.baseline import BaselineExperiment, refuse_existing
-    from envbench.experiments.baseline import save as keep
-    from envbench.experiments.pairs import DEFAULT_PAIRS
+    from envbench.engine.pairs import DEFAULT_PAIRS
+    from envbench.experiments.check.baseline import BaselineExperiment, refuse_existing
+    from envbench.experiments.check.baseline import save as keep
 
     refuse_existing(output)
     experiment = BaselineExperiment(cells=cells, pairs=pairs or DEFAULT_PAIRS, stop_at_failure=True)

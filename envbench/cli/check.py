@@ -27,10 +27,10 @@ from envbench.cli.options import (
 from envbench.errors import UsageError
 
 if TYPE_CHECKING:
-    from envbench.experiments.cells import CellRequest
-    from envbench.experiments.check.experiment import CheckExperiment
-    from envbench.experiments.experiment import Options
-    from envbench.experiments.session import Outcome
+    from envbench.engine.experiment import Options
+    from envbench.engine.request import CellRequest
+    from envbench.engine.session import Outcome
+    from envbench.experiments.check.stages import CheckExperiment
     from envbench.model import Failure
 
 Command = Callable[..., None]
@@ -160,10 +160,10 @@ def check(
     """
     from envbench.cli.conduct import conduct
     from envbench.cli.verdicts import show, show_plan
-    from envbench.experiments.arms.sources import Source
-    from envbench.experiments.check.experiment import CheckExperiment
+    from envbench.engine.session import site_of
+    from envbench.experiments.check.arms.sources import Source
     from envbench.experiments.check.size import Size
-    from envbench.experiments.session import site_of
+    from envbench.experiments.check.stages import CheckExperiment
     from envbench.model import Rule
 
     if tolerance <= margin:
@@ -212,8 +212,8 @@ def _check_summary(path: Path | None) -> None:
 
 def _check_sides(experiment: CheckExperiment) -> None:
     """Refuse what cannot be an arm, and say what may surprise."""
-    from envbench.experiments.arms.git_tree import WORKING_TREE
-    from envbench.experiments.arms.sources import refuse_impossible
+    from envbench.experiments.check.arms.git_tree import WORKING_TREE
+    from envbench.experiments.check.arms.sources import refuse_impossible
 
     sides = experiment.sides
     for name, source in sides.items():
@@ -228,7 +228,7 @@ def _check_sides(experiment: CheckExperiment) -> None:
 
 
 def _note_untracked() -> None:
-    from envbench.experiments.arms.git_tree import untracked
+    from envbench.experiments.check.arms.git_tree import untracked
     from envbench.text import printable
 
     if left_out := untracked():
@@ -237,7 +237,7 @@ def _note_untracked() -> None:
 
 
 def _refuse_beside_against(experiment: CheckExperiment, *, fresh: bool, only_plan: bool) -> None:
-    from envbench.experiments.arms.sources import Source
+    from envbench.experiments.check.arms.sources import Source
 
     named: list[Source] = [experiment.baseline, experiment.candidate]
     if any(source != Source() for source in named):

@@ -12,9 +12,9 @@ from envbench.errors import UnknownName, UsageError
 from envbench.model import FAMILIES
 
 if TYPE_CHECKING:
-    from envbench.intervals import Interval
     from envbench.report.comparison import By, Comparison, Pair
-    from envbench.report.selection import Measured
+    from envbench.results.shown import Measured
+    from envbench.stats.intervals import Interval
 
 
 @click.command()
@@ -172,7 +172,7 @@ def _print_json(found: Comparison, first: str, second: str) -> None:
 
 
 def _pair_json(pair: Pair) -> dict[str, Any]:
-    from envbench.report.cells import cell_json
+    from envbench.report.cell_json import cell_json
 
     return {
         "a": cell_json(pair.first.summary),

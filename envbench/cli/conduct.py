@@ -15,9 +15,9 @@ from envbench.cli import tell
 from envbench.cli.progress import Bar, Lines, units
 
 if TYPE_CHECKING:
-    from envbench.experiments.campaign import Executor
-    from envbench.experiments.experiment import Experiment, Options
-    from envbench.experiments.session import Outcome
+    from envbench.engine.campaign import Executor
+    from envbench.engine.experiment import Experiment, Options
+    from envbench.engine.session import Outcome
 
 Findings = TypeVar("Findings")
 
@@ -45,8 +45,8 @@ def conduct(
     stop.
     """
     from envbench.backends import plugin_warnings
+    from envbench.engine.session import carry_out
     from envbench.errors import UNAVAILABLE, EnvbenchError
-    from envbench.experiments.session import carry_out
 
     for warning in plugin_warnings():
         tell(f"Warning: {warning}")

@@ -12,8 +12,8 @@ from envbench.cli.options import AS_JSON, WAIT
 from envbench.errors import EnvbenchError
 
 if TYPE_CHECKING:
+    from envbench.engine.session import Outcome
     from envbench.experiments.noise import OwnNoise
-    from envbench.experiments.session import Outcome
     from envbench.machine.disturbance import Sign
     from envbench.model import BlockRecord
 
@@ -32,10 +32,10 @@ def doctor(wait: bool, as_json: bool) -> None:
     `envbench plans --results ~/.cache/envbench/doctor` lists them.
     """
     from envbench.cli.conduct import conduct
-    from envbench.experiments.experiment import Options
+    from envbench.engine.experiment import Options
     from envbench.experiments.noise import NoiseExperiment
     from envbench.machine.disturbance import signs
-    from envbench.runtimes import cache_folder
+    from envbench.runtimes.interpreters import cache_folder
 
     tell("Looking at the load …")
     found = signs()

@@ -34,8 +34,8 @@ def export(results: Path, output: Path, wanted: str | None, runs: bool) -> None:
     """Write the measurements that a report shows as a flat table: a row a cell."""
     from envbench.cli.records import recorded
     from envbench.errors import UsageError
-    from envbench.report.files import write_text
-    from envbench.report.frame import neutralised, of_cells, of_runs
+    from envbench.report.data_frame import neutralised, of_cells, of_runs
+    from envbench.report.disk import write_text
 
     kind = _kind(output, wanted)
     found = recorded(results)
@@ -83,7 +83,7 @@ def _write_parquet(output: Path, frame: DataFrame) -> None:
     import io
 
     from envbench.errors import EnvbenchError, UsageError
-    from envbench.report.files import write_bytes
+    from envbench.report.disk import write_bytes
 
     if str(output) == "-":
         raise UsageError("parquet goes into a file.", hint="Name one: --output cells.parquet")

@@ -25,13 +25,12 @@ def import_csv(files: tuple[Path, ...], results: Path) -> None:
     """
     import msgspec
 
-    from envbench import published
     from envbench.cli import tell
     from envbench.errors import UsageError
-    from envbench.report.files import read_text, write_text
-    from envbench.results import store
+    from envbench.report.disk import read_text, write_text
+    from envbench.results import published_csv, store
 
-    taken = {_stem(path): published.parse(read_text(path), str(path)) for path in files}
+    taken = {_stem(path): published_csv.parse(read_text(path), str(path)) for path in files}
     if len(taken) < len(files):
         raise UsageError("two of these files have one name: rename one, a name is kept once.")
     folder = store.check_folder(results, FOLDER)

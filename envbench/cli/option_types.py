@@ -95,7 +95,7 @@ class Cores(click.ParamType["str"]):
     name = "CORES"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> str:
-        from envbench.settings import CORES
+        from envbench.backends.settings import CORES
 
         if not re.fullmatch(CORES, str(value)):
             self.fail(f"{str(value)[:60]!r} is not a list of cores, such as 0-3.", param, ctx)
@@ -142,7 +142,7 @@ def joined(ctx: click.Context, param: click.Parameter, values: tuple[list[Any], 
 
 def complete_presets(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Tab completion of presets."""
-    from envbench.builtin import PRESETS
+    from envbench.backends.builtin import PRESETS
 
     return [name for name in PRESETS if name.startswith(incomplete)]
 

@@ -22,7 +22,7 @@ from envbench.cli.option_types import (
     only_one,
     results_folder,
 )
-from envbench.frames import SMALLEST_SKIP
+from envbench.families.frames import SMALLEST_SKIP
 from envbench.model import LARGEST_SKIP
 
 # ---------------------------------------------------------------- options of several commands
@@ -163,7 +163,7 @@ def cells_asked(*options: Option) -> Option:
             frame_skip: float | None = None,
             **others: Any,
         ) -> None:
-            from envbench.experiments.cells import CellRequest
+            from envbench.engine.request import CellRequest
 
             cells = CellRequest(
                 family=family,
@@ -200,8 +200,8 @@ def measuring(*options: Option) -> Option:
             no_setup: bool = False,
             **others: Any,
         ) -> None:
-            from envbench.experiments.experiment import Options
-            from envbench.runtimes import parse_overrides
+            from envbench.engine.experiment import Options
+            from envbench.runtimes.interpreters import parse_overrides
 
             options = Options(
                 results=results,

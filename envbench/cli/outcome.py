@@ -17,8 +17,8 @@ from envbench.errors import CELL_FAILED
 from envbench.text import printable
 
 if TYPE_CHECKING:
-    from envbench.experiments.session import Outcome
-    from envbench.statistics import Summary
+    from envbench.engine.session import Outcome
+    from envbench.stats.summary import Summary
 
 
 def show(outcome: Outcome[list[Summary]], *, as_json: bool) -> int:
@@ -65,7 +65,7 @@ def table(summaries: Sequence[Summary]) -> str:
 
 def _say_notes(summaries: Sequence[Summary]) -> None:
     """What the words in the last column mean, on stderr."""
-    from envbench.report.notes import FLAGS
+    from envbench.report.tables.footnotes import FLAGS
 
     for flag in dict.fromkeys(flag for summary in summaries for flag in summary.flags):
         tell(f"{flag}: {FLAGS[flag]}")
@@ -137,7 +137,7 @@ def _explain(alike: list[Summary]) -> None:
 def _say_stand_ins(outcome: Outcome[list[Summary]]) -> None:
     """Where a library no longer has the task: what ran in its place."""
     from envbench.experiments.run import runs
-    from envbench.report.selection import ran
+    from envbench.results.selection import ran
 
     every = runs(outcome.done, outcome.plan, outcome.campaign.facts)
     seen = {(run.cell.backend, ran(run), run.cell.task) for run in every}
@@ -150,7 +150,7 @@ def document(plan_id: str, summaries: Sequence[Summary], *, other_hardware: bool
     """The ``--json`` document (docs/json.md)."""
     import msgspec
 
-    from envbench.report.cells import SCHEMA, cell_json
+    from envbench.report.cell_json import SCHEMA, cell_json
 
     cells = [cell_json(summary, other_hardware=other_hardware) for summary in summaries]
     whole = {"schema": SCHEMA, "plan": plan_id, "cells": cells}

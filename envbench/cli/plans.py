@@ -106,7 +106,7 @@ def _refuse(options: list[str], subcommand: str) -> None:
 @contextmanager
 def _lock() -> Iterator[None]:
     """The measuring lock. These commands have no --wait."""
-    from envbench import lock
+    from envbench.machine import lock
 
     try:
         with lock.acquire(wait=False):

@@ -15,7 +15,7 @@ from envbench.process.events import Event, PhaseBegan, WindowEnded
 from envbench.text import printable
 
 if TYPE_CHECKING:
-    from envbench.experiments.experiment import Experiment
+    from envbench.engine.experiment import Experiment
 
 REFRESH_S = 1.0
 PHASES = {"import": "importing", "build": "building", "first_step": "first step", "close": "ending"}
@@ -183,7 +183,7 @@ def _figure(plan: Plan, record: BlockRecord) -> str:
     if not isinstance(plan.design, RunDesign):
         return "done"
     from envbench.results.archive import run_of
-    from envbench.statistics import rate
+    from envbench.stats.summary import rate
 
     figure = rate(run_of(plan, record, record.trials[0], {}))
     return f"no figure: {figure.invalid}" if figure.fps is None else f"{shown(figure.fps)} FPS"

@@ -13,8 +13,8 @@ from envbench.errors import UsageError
 
 if TYPE_CHECKING:
     from envbench.model import Record
-    from envbench.report.origin import Origin
-    from envbench.report.selection import Selection
+    from envbench.results.archive import Origin
+    from envbench.results.selection import Selection
 
 _FIRST_RUN = "envbench run --env atari --backend envpool-async --numenv 8"
 
@@ -29,10 +29,9 @@ class Recorded(NamedTuple):
 
 def read(paths: Sequence[Path], results: Path | None = None) -> Recorded:
     """What these files hold. Their names are relative to the folder ``results``."""
-    from envbench.report.origin import Origin
-    from envbench.report.selection import select
     from envbench.results import store
-    from envbench.results.archive import joined
+    from envbench.results.archive import Origin, joined
+    from envbench.results.selection import select
 
     records: list[Record] = []
     origins: dict[str, Origin] = {}

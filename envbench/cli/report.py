@@ -13,9 +13,10 @@ from envbench.cli.records import recorded, warn
 from envbench.errors import EnvbenchError, UsageError
 
 if TYPE_CHECKING:
-    from envbench.report.document import Filled, Piece
-    from envbench.report.plots import Kind
-    from envbench.report.selection import Measured, Selection
+    from envbench.report.markdown.document import Filled, Piece
+    from envbench.report.plots.draw import Kind
+    from envbench.results.selection import Selection
+from envbench.results.shown import Measured
 
 
 @click.command()
@@ -76,9 +77,9 @@ def report(
 
 def _html(results: Path, output: Path, *, check: bool) -> None:
     from envbench.machine import catalogue
-    from envbench.report.files import write_text
-    from envbench.report.html_cells import archive
-    from envbench.report.html_page import html_page
+    from envbench.report.disk import write_text
+    from envbench.report.html.cells import archive
+    from envbench.report.html.page import html_page
 
     found = recorded(results)
     text = html_page(found.selection, catalogue().profiles, archive(found.records, found.origins))
@@ -102,9 +103,9 @@ def _files(
 ) -> dict[Path, Filled]:
     """Each file as it shall be; nothing is written before all are made."""
     from envbench.machine import catalogue
-    from envbench.report.document import fresh
-    from envbench.report.files import read_text
-    from envbench.report.pieces import pieces
+    from envbench.report.disk import read_text
+    from envbench.report.markdown.contents import pieces
+    from envbench.report.markdown.document import fresh
 
     known = catalogue()
     warn(known.warnings)
@@ -118,15 +119,15 @@ def _files(
 
 
 def _results_page(page: Path, found: Mapping[str, Piece]) -> Filled:
-    from envbench.report.document import extended, fresh
-    from envbench.report.files import read_text
+    from envbench.report.disk import read_text
+    from envbench.report.markdown.document import extended, fresh
 
     text = extended(read_text(page), str(page), found) if page.exists() else fresh(found)
     return _filled(text, page, found, own=True)
 
 
 def _filled(text: str, path: Path, found: Mapping[str, Piece], *, own: bool = False) -> Filled:
-    from envbench.report.document import filled
+    from envbench.report.markdown.document import filled
 
     outcome = filled(text, str(path), found, own=own)
     warn(outcome.warnings)
@@ -134,7 +135,7 @@ def _filled(text: str, path: Path, found: Mapping[str, Piece], *, own: bool = Fa
 
 
 def _compare(files: Mapping[Path, Filled], kinds: Sequence[Kind]) -> None:
-    from envbench.report.picture_files import stale
+    from envbench.report.plots.picture_files import stale
 
     old = [path for path, filled in files.items() if _differs(path, filled.text)]
     for path, filled in files.items():
@@ -146,7 +147,7 @@ def _compare(files: Mapping[Path, Filled], kinds: Sequence[Kind]) -> None:
 
 
 def _differs(path: Path, text: str) -> bool:
-    from envbench.report.files import read_text
+    from envbench.report.disk import read_text
 
     return not path.exists() or read_text(path) != text
 
@@ -162,8 +163,8 @@ def _tell(old: Sequence[Path], checked: Iterable[Path], command: str) -> None:
 
 
 def _write(files: Mapping[Path, Filled], kinds: Sequence[Kind]) -> None:
-    from envbench.report.files import write_text
-    from envbench.report.picture_files import write
+    from envbench.report.disk import write_text
+    from envbench.report.plots.picture_files import write
 
     for path, filled in files.items():
         if str(path) == "-":
@@ -182,8 +183,8 @@ def _print_cells(measured: Iterable[Measured]) -> None:
     import msgspec
 
     from envbench.machine import catalogue
-    from envbench.report.cells import SCHEMA, measured_json
-    from envbench.report.notes import elsewhere
+    from envbench.report.cell_json import SCHEMA, measured_json
+    from envbench.report.tables.footnotes import elsewhere
 
     profiles = catalogue().profiles
     cells = [

@@ -21,8 +21,8 @@ from envbench.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from envbench.experiments.cells import CellRequest
-    from envbench.experiments.experiment import Options
+    from envbench.engine.experiment import Options
+    from envbench.engine.request import CellRequest
 
 OVERCOMMIT = click.option(
     "--overcommit",

@@ -14,7 +14,7 @@ from envbench.backends import Backend, get, plugin_warnings, registry
 from envbench.cli.backends import complete
 from envbench.cli.options import AS_JSON
 from envbench.errors import UNAVAILABLE, SetupFailed, UsageError
-from envbench.runtimes import make, one_per_runtime, status
+from envbench.runtimes.interpreters import make, one_per_runtime, status
 from envbench.text import printable
 
 

@@ -13,13 +13,13 @@ from envbench.cli.progress import clock, name_of
 from envbench.text import printable
 
 if TYPE_CHECKING:
-    from envbench.experiments.arms.sources import Source
-    from envbench.experiments.cells import Target
-    from envbench.experiments.check.experiment import CellVerdict
-    from envbench.experiments.check.regression import Stage
+    from envbench.engine.request import Target
+    from envbench.engine.session import Outcome
+    from envbench.experiments.check.arms.sources import Source
     from envbench.experiments.check.size import Sizes
-    from envbench.experiments.session import Outcome
+    from envbench.experiments.check.stages import CellVerdict
     from envbench.model import Arm, Cell, Plan
+    from envbench.stats.regression import Stage
 
 SCHEMA = 1
 UNSEEN = 0.5  # a cost that could double (its reciprocal halves) without being seen is noted
@@ -36,7 +36,7 @@ MEANS: dict[str, str] = {
 def exit_code(verdicts: Sequence[CellVerdict]) -> int:
     """0 where every cell passes or is faster, 1 for a regression or a broken arm, 4 unclear."""
     from envbench.errors import CELL_FAILED, INCONCLUSIVE
-    from envbench.experiments.check.experiment import overall
+    from envbench.experiments.check.stages import overall
 
     codes = {"REGRESSION": CELL_FAILED, "BROKEN": CELL_FAILED, "INCONCLUSIVE": INCONCLUSIVE}
     return codes.get(overall(verdicts), 0)
@@ -108,7 +108,7 @@ def show(
 
     ``against``: the file whose figures of another time they were compared with; that is advice.
     """
-    from envbench.experiments.check.experiment import overall
+    from envbench.experiments.check.stages import overall
 
     differences = package_differences(outcome)
     found, advisory = overall(verdicts), " (advisory)" if against else ""
@@ -142,7 +142,7 @@ def _advice(against: Path) -> str:
 
 def package_differences(outcome: Outcome[Any]) -> dict[str, list[str]]:
     """By backend, what the two arms do not have in common; nothing where no arms were named."""
-    from envbench.experiments.preflight import package_differences as two_arms_differ
+    from envbench.engine.preflight import package_differences as two_arms_differ
     from envbench.model import arm_key
 
     if not outcome.plan.arms:
@@ -171,8 +171,8 @@ def document(
     against: Path | None = None,
 ) -> str:
     """The verdicts as one JSON document."""
-    from envbench.experiments.check.experiment import overall
-    from envbench.experiments.pairs import design_of
+    from envbench.engine.pairs import design_of
+    from envbench.experiments.check.stages import overall
 
     return _json(
         {
@@ -205,8 +205,8 @@ def markdown(
     against: Path | None = None,
 ) -> str:
     """For a pull request's page."""
-    from envbench.experiments.check.experiment import overall
-    from envbench.experiments.pairs import design_of
+    from envbench.engine.pairs import design_of
+    from envbench.experiments.check.stages import overall
     from envbench.model import Rule
 
     found, design = overall(verdicts), design_of(plan)

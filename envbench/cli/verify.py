@@ -26,9 +26,9 @@ from envbench.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from envbench.experiments.cells import CellRequest
-    from envbench.experiments.experiment import Options
-    from envbench.experiments.session import Outcome
+    from envbench.engine.experiment import Options
+    from envbench.engine.request import CellRequest
+    from envbench.engine.session import Outcome
     from envbench.model import Verification
 
 NUMENV = click.option(
@@ -67,8 +67,8 @@ def verify(cells: CellRequest, options: Options, total_step: int, as_json: bool)
 
 def _show(outcome: Outcome[list[Verification]], *, as_json: bool) -> int:
     """What was found; the exit code."""
+    from envbench.equal_work.judge import judge
     from envbench.errors import CELL_FAILED
-    from envbench.verdict import judge
 
     found = outcome.findings
     if outcome.stopped is None:
@@ -83,8 +83,8 @@ def _tables(found: Sequence[Verification]) -> str:
     from tabulate import tabulate
 
     from envbench.backends import row_label
+    from envbench.equal_work.judge import judge
     from envbench.text import printable
-    from envbench.verdict import judge
 
     groups: dict[str, list[list[str]]] = {}
     for each in found:
@@ -107,7 +107,7 @@ def _tables(found: Sequence[Verification]) -> str:
 def _document(found: Sequence[Verification]) -> str:
     import msgspec
 
-    from envbench.verdict import judge
+    from envbench.equal_work.judge import judge
 
     rows = [
         {

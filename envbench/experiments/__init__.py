@@ -1,6 +1,4 @@
-"""Everything that measures: one loop, and one module (or folder) per experiment.
+"""One module or folder per experiment: which block comes next, and what the records mean.
 
-``campaign`` is the loop: ask the experiment for the next block, execute it, record it, repeat.
-``session`` brings a request there: cells, lock, preflight, resume. ``run``, ``check``, ``verify``,
-``baseline`` and ``noise`` decide which block comes next and what the records mean; both are pure.
+``plans`` lists them all, and finds, abandons and deletes what they have recorded.
 """

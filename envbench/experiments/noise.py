@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from envbench.experiments import pairs
-from envbench.experiments.cells import Chosen, Target, kernel_target
-from envbench.experiments.check import regression
-from envbench.experiments.check.regression import Stage
-from envbench.experiments.experiment import ArmsToAsk, Done, Experiment, Facts, Say, Site
-from envbench.experiments.pairs import DEFAULT_PAIRS, design_of, side
-from envbench.experiments.preflight import kernel_arm
+from envbench.engine import pairs
+from envbench.engine.experiment import ArmsToAsk, Done, Experiment, Facts, Say, Site
+from envbench.engine.pairs import DEFAULT_PAIRS, design_of, side
+from envbench.engine.preflight import kernel_arm
+from envbench.engine.request import Chosen, Target, kernel_target
 from envbench.model import Block, BlockRecord, Cell, PairsDesign, Plan, Rule
+from envbench.stats import regression
+from envbench.stats.regression import Stage
 
 PAIRS = 6
 WARM_UP = (0.2, 0.5)

@@ -14,13 +14,13 @@ from typing import Literal
 
 import msgspec
 
+from envbench.engine import resume
+from envbench.engine.experiment import Experiment
+from envbench.engine.resume import Recorded
 from envbench.errors import StorageError, UnknownName, UsageError
-from envbench.experiments import resume
-from envbench.experiments.baseline import BaselineExperiment
-from envbench.experiments.check.experiment import CheckExperiment
-from envbench.experiments.experiment import Experiment
+from envbench.experiments.check.baseline import BaselineExperiment
+from envbench.experiments.check.stages import CheckExperiment
 from envbench.experiments.noise import NoiseExperiment
-from envbench.experiments.resume import Recorded
 from envbench.experiments.run import RunExperiment
 from envbench.experiments.verify import VerifyExperiment
 from envbench.model import Plan

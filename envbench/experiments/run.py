@@ -14,8 +14,8 @@ from typing import ClassVar
 import msgspec
 
 from envbench.backends import Backend
-from envbench.experiments.cells import CellRequest, Chosen, Target, choose, seed_of_round
-from envbench.experiments.experiment import Done, Experiment, Facts, Missing, Site
+from envbench.engine.experiment import Done, Experiment, Facts, Missing, Site
+from envbench.engine.request import CellRequest, Chosen, Target, choose, seed_of_round
 from envbench.model import (
     Block,
     BlockRecord,
@@ -29,7 +29,7 @@ from envbench.model import (
     run_design,
 )
 from envbench.results.archive import run_of
-from envbench.statistics import QUICK_S, Summary, summarise
+from envbench.stats.summary import QUICK_S, Summary, summarise
 
 QUICK = Protocol(warmup_min_s=1.0, warmup_max_s=1.0, measured_s=QUICK_S)
 DEFAULT_DURATION_S = 40.0

@@ -1,8 +1,8 @@
 """``verify``: are the backends doing the same work? One block per backend, with its reference.
 
 Both start from the same fixed state and get the same actions; then the backend's steps are counted
-twice (``envbench_worker.witness``). The executor compares their traces (``envbench.equivalence``),
-and ``envbench.ledger`` compares the settings. Nothing is timed, so both run at once.
+twice (``envbench_worker.witness``). ``envbench.equal_work`` compares their traces and settings.
+Nothing is timed, so both run at once.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from typing import ClassVar
 
 import msgspec
 
-from envbench.equivalence import STANDARDS
-from envbench.experiments.cells import CellRequest, Chosen, Target, choose
-from envbench.experiments.experiment import Done, Experiment, Facts, Missing, Site
+from envbench.backends.specification import with_role
+from envbench.engine.experiment import Done, Experiment, Facts, Missing, Site
+from envbench.engine.request import CellRequest, Chosen, Target, choose
+from envbench.equal_work.traces import STANDARDS
 from envbench.model import (
     Block,
     Cell,
@@ -28,7 +29,6 @@ from envbench.model import (
     digest,
 )
 from envbench.results.archive import verification_of
-from envbench.settings import with_role
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,16 @@ A *profile* is a file in ``machines/``: data a person wrote. A *fingerprint* is 
 is found to be: what the report trusts. Nothing is read or probed at import.
 """
 
-from envbench.machine.host import choose, default_ladder, host_matches, profile_for_host
+from envbench.machine.known_profiles import (
+    LOCAL,
+    Catalogue,
+    Entry,
+    catalogue,
+    matching,
+    profile,
+    profiles,
+)
+from envbench.machine.own_profile import choose, default_ladder, host_matches, profile_for_host
 from envbench.machine.probe import fingerprint, numa_nodes
 from envbench.machine.profile_file import (
     TABLES,
@@ -17,7 +26,6 @@ from envbench.machine.profile_file import (
     valid_name,
     write_profile,
 )
-from envbench.machine.shelf import LOCAL, Catalogue, Entry, catalogue, matching, profile, profiles
 
 __all__ = [
     "LOCAL",

@@ -26,7 +26,7 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How far a backend stayed from the reference, from the same start and with the same actions.
 
-    Distances are of the compared part of an observation (``envbench.equivalence``), the largest
+    Distances are of the compared part of an observation (``equal_work.traces``), the largest
     of any environment, step by step: grey levels per pixel, or the engine's own units.
     """
 

@@ -4,7 +4,7 @@ Cells are paired by what the two sides do not differ in: two machines by task, r
 backends by machine, task and numenv; two files by all of it. The ratio is the second side's frames
 per second over the first's. Its interval is of independent processes of both (``ratio_interval``);
 ``~`` is what holds 1, widened by what a machine drifts where the two were measured at different
-times (``envbench.report.ties``); ``?`` is what has no interval. Where a pair does other work on its
+times (``results.ties``); ``?`` is what has no interval. Where a pair does other work on its
 two sides (``Pair.unlike``) the ratio says nothing about speed: it has no verdict and is not in the
 mean.
 """
@@ -15,10 +15,9 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from envbench import backends
-from envbench.intervals import Interval, geometric_mean, mean_ratio_interval, ratio_interval
-from envbench.report.selection import Measured
-from envbench.report.ties import DRIFT, drift, holds_one
-from envbench.settings import shown
+from envbench.backends.settings import shown
+from envbench.results.shown import DRIFT, Measured, drift, holds_one
+from envbench.stats.intervals import Interval, geometric_mean, mean_ratio_interval, ratio_interval
 
 By = Callable[[Measured], Hashable]
 

@@ -1,4 +1,4 @@
-"""A stranger's text made harmless: in Markdown, in an HTML comment, on a terminal.
+"""A stranger's text made harmless in Markdown and in an HTML comment.
 
 Names of tasks and machines, failure messages and hardware come from results files that anyone
 may have written. Whatever they hold stays text: it cannot open a tag, a link, a column or a line,
@@ -8,31 +8,16 @@ mention anyone, or steer a terminal.
 from __future__ import annotations
 
 import re
-import unicodedata
 
-_INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+from envbench.text import one_line
+
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "|": "&#124;"}
 _SPECIAL = re.compile(r"[&<>|\\`*_\[\]~#$]|@(?=\w)|:(?=//)|(?<=www)\.")
 
 
-def plain(text: str, limit: int = 300) -> str:
-    """One line of visible characters: fit for a terminal. Longer text is cut, marked by …"""
-    shown = text[: 4 * limit]
-    if not shown.isprintable():  # that has no other space than " " in it
-        shown = "".join(map(_visible, shown))
-    shown = " ".join(shown.split())
-    return shown if len(shown) <= limit else shown[: limit - 1].rstrip() + "…"
-
-
-def _visible(char: str) -> str:
-    if char.isspace():
-        return " "
-    return "\ufffd" if unicodedata.category(char) in _INVISIBLE else char
-
-
 def markdown(text: str, limit: int = 300) -> str:
     """Text that Markdown shows as it is, in a table's cell or a paragraph."""
-    return _SPECIAL.sub(_harmless, plain(text, limit))
+    return _SPECIAL.sub(_harmless, one_line(text, limit))
 
 
 def _harmless(found: re.Match[str]) -> str:
@@ -46,7 +31,7 @@ def _harmless(found: re.Match[str]) -> str:
 
 def code(text: str, limit: int = 4000) -> str:
     """Text that can be copied as it is: a code span, in a table's cell."""
-    shown = plain(text, limit).replace("|", "\\|")
+    shown = one_line(text, limit).replace("|", "\\|")
     longest = max((len(run) for run in re.findall("`+", shown)), default=0)
     fence = "`" * (longest + 1)
     space = " " if shown.startswith("`") or shown.endswith("`") else ""
@@ -55,4 +40,4 @@ def code(text: str, limit: int = 4000) -> str:
 
 def comment(text: str) -> str:
     """Text for an HTML comment's inside: a marker's."""
-    return re.sub(r"-{2,}", "-", re.sub(r"[<>|`]", "", plain(text, 200))).strip(" -")
+    return re.sub(r"-{2,}", "-", re.sub(r"[<>|`]", "", one_line(text, 200))).strip(" -")

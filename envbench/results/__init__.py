@@ -1,1 +1,1 @@
-"""What is on record: stored values joined into what a report reads."""
+"""Store records, read them, and choose which measurement of a cell is shown."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from envbench.model import (
     BlockRecord,
@@ -128,3 +128,24 @@ def verification_of(
 def _work(facts: dict[str, Any]) -> dict[str, Any]:
     work = facts.get("work")
     return work if isinstance(work, dict) else {}
+
+
+class Origin(NamedTuple):
+    """A record's place. ``line`` counts from 1."""
+
+    record: str
+    file: str
+    line: int
+
+    @property
+    def place(self) -> str:
+        """``epyc-vm/2026-11-20T12-41-47Z.jsonl:7``, as an editor opens it."""
+        return f"{self.file}:{self.line}"
+
+
+def lines_by_file(origins: Iterable[Origin]) -> dict[str, list[int]]:
+    """The lines of each file, in order."""
+    files: dict[str, list[int]] = {}
+    for origin in origins:
+        files.setdefault(origin.file, []).append(origin.line)
+    return {file: sorted(lines) for file, lines in files.items()}

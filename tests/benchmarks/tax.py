@@ -34,7 +34,7 @@ from envbench_worker.contract import Job  # noqa: E402
 from envbench_worker.measure import Meter  # noqa: E402
 
 from envbench import backends  # noqa: E402
-from envbench.experiments.cells import make_cell  # noqa: E402
+from envbench.engine.request import make_cell  # noqa: E402
 from envbench.model import DEFAULT_TASK  # noqa: E402
 
 FAMILIES = ("atari", "mujoco")

@@ -26,7 +26,7 @@ from envbench_worker.contract import Job
 from envbench_worker.sensors import tree_usage
 
 from envbench import backends
-from envbench.experiments.cells import make_cell
+from envbench.engine.request import make_cell
 from envbench.model import DEFAULT_TASK
 
 SETTLE_S = 0.05  # for what is under way when an arm is stopped

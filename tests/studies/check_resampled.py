@@ -28,17 +28,17 @@ from document import fill, share
 from tabulate import tabulate
 
 from envbench import backends
-from envbench.experiments.check.experiment import slices_of
-from envbench.experiments.check.regression import (
+from envbench.engine.pairs import DEFAULT_PAIRS, cell_of
+from envbench.experiments.check.size import PRECISE, expected_spread, precise_pairs
+from envbench.experiments.check.stages import slices_of
+from envbench.model import Rule
+from envbench.stats.regression import (
     Slices,
     effect,
     stage,
     step_stages,
     usual_effect,
 )
-from envbench.experiments.check.size import PRECISE, expected_spread, precise_pairs
-from envbench.experiments.pairs import DEFAULT_PAIRS, cell_of
-from envbench.model import Rule
 
 RULE = Rule()
 

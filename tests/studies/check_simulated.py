@@ -22,7 +22,10 @@ import numpy as np
 from document import fill, share
 from tabulate import tabulate
 
-from envbench.experiments.check.regression import (
+from envbench.engine.pairs import DEFAULT_PAIRS, QUADS
+from envbench.experiments.check.size import POOL_SPREAD, PRECISE, precise_pairs
+from envbench.model import Rule
+from envbench.stats.regression import (
     STEPS,
     Stage,
     Verdict,
@@ -30,9 +33,6 @@ from envbench.experiments.check.regression import (
     of_cell,
     stages_of,
 )
-from envbench.experiments.check.size import POOL_SPREAD, PRECISE, precise_pairs
-from envbench.experiments.pairs import DEFAULT_PAIRS, QUADS
-from envbench.model import Rule
 
 CHECKS, SEED = 20_000, 1
 SPREAD = 0.019

@@ -15,7 +15,7 @@ import gymnasium
 import numpy as np
 from tabulate import tabulate
 
-from envbench.equivalence import ANT_STATE, LEAST_MOVEMENT
+from envbench.equal_work.traces import ANT_STATE, LEAST_MOVEMENT
 
 TASKS = ["Ant-v4", "HalfCheetah-v4", "Hopper-v4", "Walker2d-v4", "Humanoid-v4", "Swimmer-v4",
          "InvertedPendulum-v4", "InvertedDoublePendulum-v4", "Reacher-v4"]  # fmt: skip

@@ -23,15 +23,15 @@ import msgspec
 from document import fill
 from tabulate import tabulate
 
-from envbench import lock
-from envbench.experiments import cells, pairs
-from envbench.experiments.arms import sources
-from envbench.experiments.cells import CellRequest, Target
-from envbench.experiments.check import regression
-from envbench.experiments.executor import LocalExecutor
-from envbench.experiments.planning import usable_cores
-from envbench.machine import choose, fingerprint
+from envbench.engine import pairs
+from envbench.engine import request as cells
+from envbench.engine.executor import LocalExecutor
+from envbench.engine.planning import usable_cores
+from envbench.engine.request import CellRequest, Target
+from envbench.experiments.check.arms import sources
+from envbench.machine import choose, fingerprint, lock
 from envbench.model import Block, Programme, Trial, arm_key
+from envbench.stats import regression
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results" / "studies" / "slice-length"

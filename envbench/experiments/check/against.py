@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from envbench.engine.pairs import cell_of
+from envbench.engine.request import CellRequest, Chosen, target_of
+from envbench.engine.session import Outcome
 from envbench.errors import UsageError
-from envbench.experiments.baseline import BaselineExperiment
-from envbench.experiments.cells import CellRequest, Chosen, target_of
-from envbench.experiments.check.experiment import CANDIDATE, CellVerdict, not_too_many
+from envbench.experiments.check.baseline import BaselineExperiment
 from envbench.experiments.check.size import Size
+from envbench.experiments.check.stages import CANDIDATE, CellVerdict, not_too_many
 from envbench.experiments.check.stored_baseline import DRIFT, Stored, compared, stored
-from envbench.experiments.pairs import cell_of
-from envbench.experiments.session import Outcome
 from envbench.model import BlockRecord, Cell, Failure, Fingerprint, MachineFact, Rule, digest
 from envbench.model import Stored as StoredRecord
 from envbench.results import store

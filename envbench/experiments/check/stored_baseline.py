@@ -15,14 +15,14 @@ from dataclasses import dataclass
 
 import msgspec
 
-from envbench.experiments.baseline import KERNEL, BaselineExperiment
-from envbench.experiments.check import regression
-from envbench.experiments.check.regression import FEWEST_PAIRS, Stage
-from envbench.experiments.pairs import cell_of, side
+from envbench.engine.pairs import cell_of, side
+from envbench.experiments.check.baseline import KERNEL, BaselineExperiment
 from envbench.model import BlockRecord, Cell, Plan, Rule, RunDesign, TrialRecord
 from envbench.model import Stored as StoredRecord
 from envbench.results.archive import run_of
-from envbench.statistics import rate
+from envbench.stats import regression
+from envbench.stats.regression import FEWEST_PAIRS, Stage
+from envbench.stats.summary import rate
 
 DRIFT = 0.10  # between two times, on a shared machine: docs/measurement.md
 

@@ -101,7 +101,7 @@ class Adapter(ABC):
     def facts(self) -> Dict[str, Any]:
         """What ran: at least observation_shape and observation_dtype (of one environment),
         action_source, autoreset (next-step, same-step or none) and env_instances; in ``work`` what
-        is done per step, by the names of ``envbench.ledger``."""
+        is done per step, by the names of ``envbench.equal_work.reference``."""
 
     def gpu_memory(self) -> Optional[int]:
         """Peak bytes of GPU memory, by the library's own count; None where there is no GPU."""

@@ -56,7 +56,7 @@ def motors(model: Any) -> Motors:
 
 
 def work(model: Any, engine: str, precision: str) -> Dict[str, Any]:
-    """What one step is, by the names of ``envbench.ledger``, as the model's options have it."""
+    """What one step is, by the names of ``equal_work.reference``, read from the model."""
     option = model.opt
     return {
         "engine": engine,

@@ -3,7 +3,7 @@
 ``Counted`` goes outside all preprocessing, in verify mode only, and adds up what the emulator or
 the simulation itself says has passed during each ``step``: ALE's frame number, MuJoCo's simulated
 time, or a time limit's counter of elapsed steps. ``work`` reads the settings off an environment, by
-the names of ``envbench.ledger``.
+the names of ``envbench.equal_work.reference``.
 """
 
 from __future__ import annotations

@@ -177,7 +177,7 @@ def _step_s(envs: Any) -> float:
 
 
 def _work(envs: Any) -> Dict[str, Any]:
-    """What is done a step, by the names of ``envbench.ledger``; its integrator is not told."""
+    """What is done a step, by the names of ``equal_work.reference``; its integrator is not told."""
     simulation = envs.sim_params
     return {
         "engine": "PhysX (Isaac Gym)",

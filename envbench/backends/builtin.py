@@ -1,0 +1,353 @@
+"""The backends that envbench has itself, in the order of a table's rows: all of it data.
+
+A new one is an entry here and a file in ``worker_path/envbench_worker/adapters``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from envbench.backends.settings import CORES, Setting
+from envbench.backends.specification import ACTIONS, Backend
+from envbench.model import Behaviour, Family
+
+MOST_CPUS = 4096  # more threads than that, and the library dies rather than tell
+
+_CONTACT_FORCES = Setting(
+    name="contact_forces",
+    type="bool",
+    default=True,
+    families=["mujoco"],
+    tasks=["Ant-v3"],
+    changes_work=True,
+    help="compute contact forces and observe them (111 observations, as Ant-v3 had)",
+)
+_SHARED_MEMORY = Setting(
+    name="shared_memory",
+    type="bool",
+    default=True,
+    help="observations come back through shared memory rather than a pipe",
+)
+_CONTEXT = Setting(
+    name="context",
+    type="str",
+    default="",
+    choices=["", "fork", "spawn", "forkserver"],
+    help="how processes are started; empty: Python's default",
+)
+
+
+def _overcommit(default: float) -> Setting:
+    return Setting(
+        name="overcommit",
+        type="float",
+        default=default,
+        minimum=1.0,
+        role="in-flight",
+        help="env instances kept in flight for each environment received per vector step",
+    )
+
+
+def _threads(whose: str) -> Setting:
+    return Setting(
+        name="threads",
+        type="int",
+        default=0,
+        minimum=0,
+        maximum=MOST_CPUS,
+        help=f"threads that step; 0: {whose}",
+    )
+
+
+_AFFINITY = Setting(
+    name="affinity",
+    type="int",
+    default=-1,
+    minimum=-1,
+    maximum=MOST_CPUS,
+    help="first core that threads are bound to (thread_affinity_offset); -1: not bound",
+)
+_FIRE_RESET = Setting(
+    name="fire_reset",
+    type="bool",
+    default=False,
+    changes_work=True,
+    families=["atari"],
+    help="press fire at a reset, which is EnvPool's own default",
+)
+_RESIZE = Setting(
+    name="resize",
+    type="str",
+    default="area",
+    choices=["area", "bilinear"],
+    changes_work=True,
+    families=["atari"],
+    help="how a frame is shrunk to 84x84; area is the reference",
+)
+_ENVPOOL = [
+    ACTIONS,
+    _threads("EnvPool's choice, as many as cores, at most the batch"),
+    _AFFINITY,
+    _RESIZE,
+    _FIRE_RESET,
+]
+# EnvPool's own procedure (its benchmark/test_envpool.py): one batch of actions for ever,
+# use_inter_area_resize=False, threads bound from core 0, and use_fire_reset as the library has it.
+PRESETS: dict[str, dict[str, str]] = {
+    "envpool-published": {
+        "actions": "constant",
+        "resize": "bilinear",
+        "fire_reset": "true",
+        "affinity": "0",
+    }
+}
+_NODES = Setting(
+    name="nodes",
+    type="str",
+    default="",
+    pattern=f"{CORES}(/{CORES})*",
+    example="0-3/4-7",
+    role="nodes",
+    help="cores of each node, such as 0-3/4-7; empty: the NUMA nodes that the system has",
+)
+_MODE = Setting(
+    name="mode",
+    type="str",
+    default="scan",
+    choices=["scan", "step"],
+    help="scan: many steps per call, in a loop on the device; step: one call per step from Python",
+)
+_PIPELINE = Setting(
+    name="pipeline",
+    type="str",
+    default="generalized",
+    choices=["generalized", "spring", "positional", "mjx"],
+    changes_work=True,
+    help="Brax's physics pipeline",
+)
+_HORIZON = Setting(
+    name="horizon",
+    type="int",
+    default=1,
+    minimum=1,
+    maximum=1000,
+    help="control steps per rollout call: 1 for learning, more for planning",
+)
+_SPLIT = Setting(
+    name="envs_per_worker",
+    type="int",
+    default=1,
+    minimum=1,
+    divides="numenv",
+    help="environments stepped by each worker process; numenv is workers x these",
+)
+_DOUBLE_BUFFER = Setting(
+    name="worker_splits",
+    type="int",
+    default=1,
+    choices=[1, 2],
+    divides="envs_per_worker",
+    help="2: one half of a worker's environments steps while the other waits for its actions",
+)
+
+_ONE_THREAD = Behaviour(steps_in="one-thread")
+_PROCESSES = Behaviour(steps_in="processes")
+_PROCESSES_IN_BATCHES = Behaviour(steps_in="processes", large_batches=True)
+_POOL_IN_BATCHES = Behaviour(steps_in="pool", large_batches=True)
+_DEVICE = Behaviour(steps_in="device", large_batches=True)
+_ADAPTERS = "envbench_worker.adapters."
+_UNIX = ["linux", "darwin"]
+
+
+def _gymnasium(
+    name: str, label: str, adapter: str, settings: list[Setting], **more: Any
+) -> Backend:
+    return Backend(
+        name=name,
+        label=label,
+        families=["atari", "mujoco", "gym"],
+        adapter=_ADAPTERS + adapter,
+        library="gymnasium",
+        settings=[ACTIONS, _CONTACT_FORCES, *settings],
+        **more,
+    )
+
+
+def _envpool(name: str, label: str, adapter: str, settings: list[Setting]) -> Backend:
+    return Backend(
+        name=name,
+        label=label,
+        families=["atari", "mujoco"],
+        adapter=_ADAPTERS + adapter,
+        library="envpool",
+        systems=_UNIX,
+        settings=[*_ENVPOOL, *settings],
+    )
+
+
+def _on_device(name: str, label: str, adapter: str, library: str, **more: Any) -> Backend:
+    """A backend that steps all its environments in one program, on a GPU where there is one."""
+    families: list[Family] = ["mujoco"]
+    return Backend(
+        name=name,
+        label=label,
+        families=families,
+        adapter=_ADAPTERS + adapter,
+        library=library,
+        accelerator=True,
+        behaviour=_DEVICE,
+        pin_threads=False,
+        **{"repeats": 3, **more},
+    )
+
+
+BUILT_IN = [
+    _gymnasium("for-loop", "For-loop", "for_loop:ForLoop", [], behaviour=_ONE_THREAD),
+    _gymnasium(
+        "subprocess",
+        "Subprocess",
+        "subprocess_vector:Subprocess",
+        [_SHARED_MEMORY, _CONTEXT],
+        behaviour=_PROCESSES,
+    ),
+    Backend(
+        name="sample-factory",
+        label="Sample-Factory",
+        families=["atari", "mujoco"],
+        adapter=_ADAPTERS + "sample_factory:SampleFactory",
+        library="sample_factory",
+        behaviour=_PROCESSES_IN_BATCHES,
+        python="3.11",
+        requirements=[
+            "sample-factory==2.1.1",
+            "torch",
+            "numpy<2",
+            "gymnasium[atari]<1",
+            "ale-py==0.8.1",
+            "mujoco==2.3.3",
+            "opencv-python-headless<4.12",
+            "imageio",
+        ],
+        finish=[["{bin}/ale-import-roms", "{roms}"]],
+        systems=_UNIX,
+        repeats=3,  # seconds of CPU a process to start
+        settings=[_CONTACT_FORCES, _SPLIT, _DOUBLE_BUFFER],
+    ),
+    _envpool("envpool-sync", "EnvPool (sync)", "envpool_sync:EnvPoolSync", []),
+    _envpool("envpool-async", "EnvPool (async)", "envpool_async:EnvPoolAsync", [_overcommit(3.0)]),
+    Backend(
+        name="envpool-numa",
+        label="EnvPool (numa+async)",
+        families=["atari", "mujoco"],
+        adapter=_ADAPTERS + "envpool_numa:EnvPoolNuma",
+        library="envpool",
+        behaviour=_PROCESSES_IN_BATCHES,
+        systems=["linux"],
+        settings=[
+            ACTIONS,
+            _threads("as many as each node has cores, at most its environments"),
+            _RESIZE,
+            _FIRE_RESET,
+            _overcommit(3.0),
+            _NODES,
+        ],
+    ),
+    Backend(
+        name="ale-vector",
+        label="ALE (vector)",
+        families=["atari"],
+        adapter=_ADAPTERS + "ale_vector:AleVector",
+        library="ale_py",
+        distribution="ale-py",
+        settings=[
+            ACTIONS,
+            _threads("ALE's choice, as many as cores, at most the environments"),
+            _AFFINITY,
+            _FIRE_RESET,
+            _overcommit(1.0),
+        ],
+    ),
+    _on_device(
+        "brax",
+        "Brax",
+        "brax_env:Brax",
+        "brax",
+        own_engine=True,
+        requirements=["brax==0.14.*", "jax==0.10.*"],
+        gpu_requirements=["jax[cuda12]"],
+        settings=[_PIPELINE, _MODE],
+    ),
+    _on_device(
+        "isaac-gym",
+        "Isaac Gym",
+        "isaac_gym:IsaacGym",
+        "isaacgym",
+        own_engine=True,
+        systems=["linux"],
+        by_hand="On a machine with an NVIDIA GPU: Isaac Gym Preview 4 from "
+        "https://developer.nvidia.com/isaac-gym and https://github.com/isaac-sim/IsaacGymEnvs into "
+        "a Python 3.8 of your own (`pip install -e isaacgym/python -e IsaacGymEnvs`), then "
+        "--python isaac-gym=PATH",
+    ),
+    Backend(
+        name="mujoco-rollout",
+        label="MuJoCo (rollout)",
+        families=["mujoco"],
+        kind="physics",
+        adapter=_ADAPTERS + "mujoco_rollout:MujocoRollout",
+        library="mujoco",
+        behaviour=_POOL_IN_BATCHES,
+        settings=[_threads("as many as cores, at most the environments"), _HORIZON],
+    ),
+    _on_device(
+        "mjx",
+        "MJX",
+        "mjx_physics:Mjx",
+        "mujoco.mjx",
+        kind="physics",
+        requirements=["mujoco-mjx==3.17.*", "jax==0.10.*", "gymnasium"],
+        gpu_requirements=["jax[cuda12]"],
+        settings=[_MODE],
+    ),
+    _on_device(
+        "mujoco-warp",
+        "MuJoCo Warp",
+        "mujoco_warp_physics:MujocoWarp",
+        "mujoco_warp",
+        kind="physics",
+        requirements=["mujoco-warp==4.0.*", "gymnasium"],
+    ),
+    _on_device(
+        "genesis",
+        "Genesis",
+        "genesis_scene:Genesis",
+        "genesis",
+        kind="physics",
+        own_engine=True,
+        requirements=["genesis-world==1.4.*", "torch", "gymnasium"],
+        python="3.11",
+        repeats=2,
+        settings=[_threads("Genesis's choice, which is one on a CPU")],
+    ),
+    Backend(
+        name="ceiling",
+        label="Ceiling",
+        behaviour=_PROCESSES_IN_BATCHES,
+        one_per_core=True,
+        families=["atari", "mujoco"],
+        kind="ceiling",
+        adapter=_ADAPTERS + "ceiling:Ceiling",
+        library="gymnasium",
+    ),
+]
+
+# The reference kernel: a fixed piece of work that no library's version changes. It is measured
+# beside other cells, and is no row of a table.
+KERNEL = Backend(
+    name="reference-kernel",
+    label="Reference kernel",
+    families=["gym"],
+    adapter=_ADAPTERS + "reference:Reference",
+    library="numpy",
+    behaviour=_ONE_THREAD,
+)

@@ -1,0 +1,186 @@
+"""The registry of backends: built-ins and ``envbench.backends`` entry points, all of it data.
+
+A ``Backend`` says what a way of running many copies of a task is called, which families it
+runs, which settings it takes and where its adapter lies. The adapter itself is imported by the
+worker only, in the backend's own interpreter: nothing here imports a measured library.
+
+A third-party package adds a backend by an entry point of the group ``envbench.backends``, whose
+value is a ``Backend`` or a mapping of its fields (``name`` defaults to the entry point's). The
+module that holds it is imported here, so it must be data alone. A plugin that cannot be read, or
+that takes a built-in's name, is a warning (``plugin_warnings``), never a crash.
+
+Errors: ``UnknownName`` and ``UsageError`` (exit 2) for names and settings a person has typed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from envbench.backends.builtin import BUILT_IN, PRESETS
+from envbench.backends.settings import parse, shown
+from envbench.backends.specification import Backend, settings_of, trouble, with_role
+from envbench.errors import Interrupted, UnknownName, UsageError
+from envbench.model import FAMILIES, Settings
+from envbench.text import one_line
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+GROUP = "envbench.backends"
+
+
+# ---------------------------------------------------------------- the registry
+
+
+def registry() -> dict[str, Backend]:
+    """Every backend by name, in the order of a table's rows: built-ins, then plugins."""
+    return dict(_load()[0])
+
+
+def steps_in_processes(name: str) -> bool:
+    """Does the backend of that name step its environments in processes of its own?"""
+    known = registry()
+    return name in known and known[name].behaviour.steps_in == "processes"
+
+
+def has_role(name: str, role: str) -> bool:
+    """Has the backend of that name a setting of that role?"""
+    known = registry()
+    return name in known and with_role(known[name], role) is not None
+
+
+def has_own_engine(name: str) -> bool:
+    """Does the backend of that name simulate a model of its own?"""
+    known = registry()
+    return name in known and known[name].own_engine
+
+
+def is_built_in(name: str) -> bool:
+    """Is it one of envbench's own, whose work its tests compare?"""
+    return any(backend.name == name for backend in BUILT_IN)
+
+
+def plugin_warnings() -> list[str]:
+    """One sentence for each plugin that was left out: its package, the trouble and the fix."""
+    return list(_load()[1])
+
+
+def get(name: str) -> Backend:
+    """The backend of that name, or ``UnknownName`` with the nearest."""
+    known = registry()
+    if name not in known:
+        raise UnknownName("backend", name, list(known))
+    return known[name]
+
+
+@cache
+def _load() -> tuple[dict[str, Backend], list[str]]:
+    from importlib.metadata import entry_points
+
+    known = {backend.name: backend for backend in BUILT_IN}
+    warnings = []
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+        outcome = _read_plugin(point)
+        if isinstance(outcome, Backend) and outcome.name in known:
+            outcome = f"the name {outcome.name!r} is taken; give the backend a name of its own"
+        if isinstance(outcome, Backend):
+            known[outcome.name] = outcome
+        else:
+            warnings.append(_left_out(point, outcome))
+    return known, warnings
+
+
+def _left_out(point: EntryPoint, trouble: str) -> str:
+    package = point.dist.name if point.dist else "an unnamed package"
+    sentence = (
+        f"the backend {point.name!r} of the package {package!r} is left out: {trouble} "
+        f"(entry point {point.value!r}). Update or uninstall {package!r}."
+    )
+    return one_line(sentence, 1000)
+
+
+def _read_plugin(point: EntryPoint) -> Backend | str:
+    """A plugin's backend, or what is wrong with it."""
+    try:
+        value = point.load()
+    except Interrupted:  # a signal that came meanwhile is not the plugin's doing
+        raise
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's module raises anything
+        return f"it cannot be imported: {type(error).__name__}: {error}"
+    if isinstance(value, Mapping):
+        value = {"name": point.name, **value}
+    elif not isinstance(value, Backend):
+        return f"its value is a {type(value).__name__}, not an envbench.backends.Backend"
+    try:
+        # Again where it is a Backend already: a constructor checks no types.
+        backend = msgspec.convert(msgspec.to_builtins(value), Backend)
+        return trouble(backend) or backend
+    except (msgspec.ValidationError, TypeError, UsageError) as error:
+        return str(error)
+
+
+# ---------------------------------------------------------------- families
+
+
+def check_family(backend: Backend, family: str) -> None:
+    """``UsageError`` where the backend cannot run the family, saying which it runs."""
+    if family not in FAMILIES:
+        raise UnknownName("env family", family, list(FAMILIES))
+    if family not in backend.families:
+        others = [each.name for each in registry().values() if family in each.families]
+        raise UsageError(
+            f"the backend {backend.name!r} cannot run {family}: "
+            f"it runs {' and '.join(backend.families)}.",
+            hint=f"Backends that run {family}: {', '.join(others)}",
+        )
+
+
+def resolve_settings(
+    backend: Backend, family: str, given: Mapping[str, str], task: str | None = None
+) -> tuple[Settings, Settings]:
+    """All settings of a cell with defaults filled in, and only those that differ from them."""
+    known = settings_of(backend, family, task)
+    for name in given:
+        if name not in known:
+            raise _unknown_setting(backend, family, name)
+    defaults = {name: setting.default for name, setting in known.items()}
+    settings = defaults | {name: parse(known[name], text) for name, text in given.items()}
+    return settings, {k: v for k, v in settings.items() if v != defaults[k]}
+
+
+def _unknown_setting(backend: Backend, family: str, name: str) -> UsageError:
+    for setting in backend.settings:
+        if setting.name == name:
+            only = " and ".join(setting.tasks or setting.families)
+            return UsageError(f"the setting {name!r} of {backend.name} applies to {only} only.")
+    error = UnknownName(f"setting of {backend.name}", name, list(settings_of(backend, family)))
+    if others := [each.name for each in registry().values() if name in settings_of(each, family)]:
+        error.hint += f". It is a setting of {', '.join(others)}"
+    return error
+
+
+def preset_settings(name: str, backend: Backend, family: str) -> dict[str, str]:
+    """The part of a preset that applies to this backend and family, as ``--set`` would give it."""
+    if name not in PRESETS:
+        raise UnknownName("preset", name, list(PRESETS))
+    known = settings_of(backend, family)
+    return {key: value for key, value in PRESETS[name].items() if key in known}
+
+
+def same_work(name: str, variant: Settings) -> bool:
+    """Does a cell of these settings do its backend's reference work, if in another way?"""
+    known = registry()
+    changing = {s.name for s in known[name].settings if s.changes_work} if name in known else set()
+    changing |= {"frame_skip"}
+    return not changing & variant.keys()
+
+
+def row_label(name: str, variant: Settings) -> str:
+    """A table row's label: ``EnvPool (async), overcommit=2``. An unknown backend's is its name."""
+    known = registry()
+    label = known[name].label if name in known else name
+    return ", ".join([label, *(f"{k}={shown(v)}" for k, v in sorted(variant.items()))])

@@ -1,0 +1,141 @@
+"""What a backend is, as data: its name, families, settings, requirements and behaviour.
+
+A ``Backend`` says what a way of running many copies of a task is called, which families it runs,
+which settings it takes and where its adapter is. Only the worker imports the adapter, in the
+backend's own interpreter. Nothing here imports a measured library.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from envbench.backends.settings import LARGEST_INT, Setting, parse, shown
+from envbench.errors import UsageError
+from envbench.model import Behaviour, Family, Kind, Settings
+
+
+class Needs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Requirements of some families or workloads only; an empty list means all of them."""
+
+    add: list[str]
+    families: list[Family] = []
+    workloads: list[str] = []
+
+    def apply(self, family: str, workload: str) -> bool:
+        fits = not self.families or family in self.families
+        return fits and (not self.workloads or workload in self.workloads)
+
+
+class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A way of running many copies of a task.
+
+    ``library`` is the import name of what is measured, ``distribution`` what installs it where
+    that has another name. ``requirements`` empty: it runs in the current interpreter; otherwise in
+    an isolated runtime made of exactly these (a plugin names its own distribution there too,
+    because its adapter is imported in that runtime), and of ``gpu_requirements`` where there is an
+    NVIDIA GPU. ``needs`` adds requirements for some families or workloads only. ``finish`` are
+    commands that complete the runtime, in which ``{bin}`` is its folder of programs and ``{roms}``
+    the folder of Atari ROMs of the ale-py beside envbench. ``by_hand`` says how a person gets a
+    library that no installer can.
+
+    ``behaviour`` says how it uses the machine. ``accelerator``: it steps thousands of environments
+    in one program, on a GPU where there is one, and has the accelerators' ladder and table.
+    ``own_engine``: it simulates a model of its own, so nothing compares its states with another's.
+    ``one_per_core``: it has one environment per core, whatever numenv is asked for.
+    ``environment`` are variables that its workers get, ``pin_threads`` whether thread pools of
+    common libraries are held to one thread. ``systems`` are ``sys.platform`` values, empty: all.
+    """
+
+    name: str
+    label: str
+    families: list[Family]
+    adapter: str  # "module:attribute", imported by the worker only
+    library: str
+    distribution: str = ""
+    kind: Kind = "env"
+    behaviour: Behaviour = Behaviour()
+    accelerator: bool = False
+    own_engine: bool = False
+    one_per_core: bool = False
+    requirements: list[str] = []
+    gpu_requirements: list[str] = []
+    needs: list[Needs] = []
+    finish: list[list[str]] = []
+    by_hand: str = ""
+    python: str | None = None
+    systems: list[str] = []
+    settings: list[Setting] = []
+    repeats: int = 5
+    pin_threads: bool = True
+    environment: dict[str, str] = {}
+
+    def requirements_of(self, family: str, workload: str = "step") -> list[str]:
+        """What its runtime is made of for that family and workload; empty: nothing of its own."""
+        more = [each for need in self.needs if need.apply(family, workload) for each in need.add]
+        return [*self.requirements, *more]
+
+
+ACTIONS = Setting(
+    name="actions",
+    type="str",
+    default="bank",
+    choices=["bank", "constant"],
+    changes_work=True,
+    role="actions",
+    help="a seeded bank of batches of different random actions, or one constant batch",
+)
+
+
+def settings_of(backend: Backend, family: str, task: str | None = None) -> dict[str, Setting]:
+    """The settings that the backend takes for this family (and task), by name."""
+    return {each.name: each for each in backend.settings if each.applies(family, task)}
+
+
+def with_role(backend: Backend, role: str) -> Setting | None:
+    """The backend's setting of that role, if it has one."""
+    return next((each for each in backend.settings if each.role == role), None)
+
+
+def env_instances(backend: Backend, numenv: int, settings: Settings) -> int:
+    """How many copies of the task exist: more than numenv where some are kept in flight."""
+    in_flight = with_role(backend, "in-flight")
+    if in_flight is None:
+        return numenv
+    instances = float(settings[in_flight.name]) * numenv
+    if instances > LARGEST_INT:
+        raise UsageError(
+            f"{in_flight.name} x numenv is {instances:g}: more than {backend.name} can count."
+        )
+    return max(numenv, round(instances))
+
+
+def check_shares(backend: Backend, numenv: int, settings: Settings) -> None:
+    """Refuse settings that do not share out the environments without rest (``divides``)."""
+    for setting in backend.settings:
+        if not setting.divides or setting.name not in settings:
+            continue
+        whole = numenv if setting.divides == "numenv" else settings[setting.divides]
+        if int(whole) % int(settings[setting.name]):
+            raise UsageError(
+                f"{backend.name}: {setting.divides} ({shown(whole)}) has to be a multiple of "
+                f"{setting.name} ({shown(settings[setting.name])})."
+            )
+
+
+def trouble(backend: Backend) -> str:
+    """What is wrong with a plugin's data, or "": names become folders, table cells and options."""
+    names = [backend.name, *(setting.name for setting in backend.settings)]
+    if bad := [name for name in names if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,39}", name)]:
+        return f"{bad[0]!r} is not a name (lower-case letters, digits, - and _; at most 40)"
+    if not re.fullmatch(r"[\w.]+:[\w.]+", backend.adapter):
+        return f"its adapter {backend.adapter!r} is not 'module:attribute'"
+    texts = [backend.label, backend.by_hand, *(each.help for each in backend.settings)]
+    if not backend.label or not all(text.isprintable() for text in texts):
+        return "its label is empty, or a text of it holds control characters"
+    if backend.repeats < 1 or not backend.families or not backend.library.strip():
+        return "it needs a library, a family and at least one repeat"
+    for setting in backend.settings:
+        parse(setting, shown(setting.default))
+    return ""

@@ -1,0 +1,216 @@
+"""Executes a block on this machine: its trials become worker processes, their replies records."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+import msgspec
+
+from envbench import runtimes
+from envbench.engine.campaign import Arms, Executed, new_id
+from envbench.engine.preflight import Arm, Cannot, answer_of, runtime_fact
+from envbench.engine.request import make_job
+from envbench.equal_work import traces
+from envbench.equal_work.traces import Trace
+from envbench.model import (
+    Agreement,
+    Block,
+    FactsRecord,
+    Failure,
+    Shared,
+    Trial,
+    TrialRecord,
+    arm_key,
+    digest,
+)
+from envbench.process.alternate import Launch, alternate
+from envbench.process.events import OnEvent
+from envbench.process.execute import execute
+from envbench.process.reply import Reply
+
+TRACE = "trace"
+CHANGED = Failure(
+    reason="setup",
+    message="the packages of its runtime changed while the plan ran",
+    hint="Leave the environment alone while it is measured, and run the command again.",
+)
+_MISSING = Reply(ok=False, failure=Failure(reason="setup", message="it never started"))
+
+
+class LocalExecutor:
+    """Fresh processes on this machine, one per trial."""
+
+    def look(self, arm: Arm, block: Block) -> Arm | Cannot:
+        (trial,) = block.trials
+        return answer_of(arm, trial.cell, _alone(_launch(trial, arm)))
+
+    def run(self, block: Block, arms: Arms, on_event: OnEvent) -> Executed:
+        chosen = [arms[arm_key(trial.arm, trial.cell)] for trial in block.trials]
+        ready = {side: arm for side, arm in enumerate(chosen) if isinstance(arm, Arm)}
+        launches = {side: _launch(block.trials[side], arm) for side, arm in ready.items()}
+        replies, turns = _replies(block, launches, on_event)
+        for side, arm in enumerate(chosen):
+            if isinstance(arm, Cannot):
+                replies[side] = msgspec.structs.replace(_MISSING, failure=arm.failure)
+            elif failure := _afterwards(arm, replies[side], turns.count(side)):
+                replies[side] = msgspec.structs.replace(replies[side], ok=False, failure=failure)
+        return _Recording(block, chosen, replies, turns).made()
+
+
+def _launch(trial: Trial, arm: Arm) -> Launch:
+    own = runtimes.environment(arm.backend)
+    return Launch(
+        job=make_job(trial, arm.backend.adapter, trial.cell.key),
+        python=arm.python,
+        environment={**os.environ, **own},
+        worker=arm.worker,
+    )
+
+
+def _replies(
+    block: Block, launches: Mapping[int, Launch], on_event: OnEvent
+) -> tuple[dict[int, Reply], list[int]]:
+    """The replies of the trials that can start, by index; and the slices of steps as made."""
+    if len(block.trials) == 1 and launches and not block.programme.turns:
+        (launch,) = launches.values()
+        return {0: _alone(launch, on_event)}, []
+    if not launches:
+        return {}, []
+    sides = list(launches)
+    place = {side: index for index, side in enumerate(sides)}
+    programme = msgspec.structs.replace(
+        block.programme,
+        turns=[place[side] for side in block.programme.turns if side in place],
+        reset_turns=[place[side] for side in block.programme.reset_turns if side in place],
+    )
+    made = alternate(list(launches.values()), programme, on_event)
+    return dict(zip(sides, made.replies, strict=True)), [sides[turn] for turn in made.turns]
+
+
+def _alone(launch: Launch, on_event: OnEvent = lambda _: None) -> Reply:
+    """In the caller's thread: nothing else has to be waited for."""
+    return execute(
+        launch.job,
+        python=launch.python,
+        environment=launch.environment,
+        on_event=on_event,
+        worker=launch.worker,
+    )
+
+
+def _afterwards(arm: Arm, reply: Reply, ordered: int) -> Failure | None:
+    """What is wrong with a reply that seems well. ``ordered``: slices, 0 where none were."""
+    if reply.python and arm.runtime and runtime_fact(reply).hash != arm.runtime.hash:
+        return CHANGED
+    made = len(reply.measured.ns)
+    if reply.ok and ordered and made != ordered:
+        message = f"its worker recorded {made} slices, and {ordered} were ordered"
+        return Failure(reason="invalid-figure", phase="measure", message=message)
+    return None
+
+
+class _Recording:
+    """Replies made into records, with what they share apart."""
+
+    def __init__(
+        self,
+        block: Block,
+        arms: list[Arm | Cannot],
+        replies: Mapping[int, Reply],
+        turns: list[int],
+    ) -> None:
+        self.block = block
+        self.arms = arms
+        self.replies = replies
+        self.turns = turns
+        self.shared: dict[str, Shared] = {}
+        self.by_products: dict[str, bytes] = {}
+        self.traces: dict[int, Trace] = {}
+
+    def made(self) -> Executed:
+        first = self.block.reference or 0  # the others are compared with it
+        sides = sorted(range(len(self.block.trials)), key=lambda side: side != first)
+        made = {side: self._trial(side, self.block.trials[side]) for side in sides}
+        return Executed(
+            trials=[made[side] for side in sorted(made)],
+            turns=self.turns,
+            shared=list(self.shared.values()),
+            by_products=self.by_products,
+        )
+
+    def _trial(self, side: int, trial: Trial) -> TrialRecord:
+        reply, arm = self.replies[side], self.arms[side]
+        record = TrialRecord(
+            trial_id=new_id(datetime.now(UTC)),
+            cell=trial.cell,
+            arm=trial.arm,
+            seed=trial.seed,
+            cpus=trial.cpus,
+            runtime=self._share(runtime_fact(reply)) if reply.python else "",
+            times=reply.times,
+            stopped_ns=reply.stopped_ns,
+            warmup=reply.warmup,
+            measured=reply.measured,
+            resets=reply.resets,
+            steady=reply.steady,
+            peak_memory_bytes=reply.peak_memory_bytes,
+            peak_gpu_memory_bytes=reply.peak_gpu_memory_bytes,
+            load=reply.load,
+            before=reply.facts.get("before") or {},
+            facts=self._facts(reply),
+            environment=runtimes.environment(arm.backend),
+            audit=reply.audit,
+            failure=reply.failure,
+        )
+        return self._compared(side, trial, record, reply) if trial.mode == "verify" else record
+
+    def _facts(self, reply: Reply) -> str:
+        facts = {name: value for name, value in reply.facts.items() if name != "before"}
+        return self._share(FactsRecord(hash=digest(facts), facts=facts)) if facts else ""
+
+    def _share(self, fact: Shared) -> str:
+        self.shared[fact.hash] = fact
+        return fact.hash
+
+    # ------------------------------------------------------------ equal work
+
+    def _compared(self, side: int, trial: Trial, record: TrialRecord, reply: Reply) -> TrialRecord:
+        """With its trace kept, and compared with the reference's."""
+        if reply.trace is None or reply.failure is not None:
+            return record
+        reference = self.block.reference
+        if reference not in (None, side, *self.traces):
+            assert reference is not None
+            return msgspec.structs.replace(record, failure=self._no_reference(reference))
+        try:
+            self.traces[side] = trace = traces.read_trace(reply.trace)
+            agreement = self._agreement(side, trial, trace)
+        except ValueError as error:
+            unusable = Failure(reason="invalid-figure", phase="measure", message=str(error))
+            return msgspec.structs.replace(record, failure=unusable)
+        name = f"{hashlib.sha256(reply.trace).hexdigest()}.npz"
+        self.by_products[name] = reply.trace
+        # In a user's own task, observations need not change.
+        looked_at = trial.cell.env != "gym"
+        return msgspec.structs.replace(
+            record,
+            by_products={TRACE: name},
+            agreement=agreement,
+            responds=traces.responds(trace, trial.verify.together) if looked_at else None,
+        )
+
+    def _no_reference(self, reference: int) -> Failure:
+        name, why = self.block.trials[reference].cell.backend, self.replies[reference].failure
+        said = why.message if why else "it recorded nothing"
+        message = f"not compared: its reference {name} failed: {said}"
+        return Failure(reason="setup", message=message, hint=why.hint if why else "")
+
+    def _agreement(self, side: int, trial: Trial, own: Trace) -> Agreement | None:
+        reference = self.block.reference
+        if reference is None or reference == side:
+            return None
+        cell, name = trial.cell, self.block.trials[reference].cell.backend
+        return traces.compare(cell.env, cell.kind, name, self.traces[reference], own)

@@ -1,0 +1,362 @@
+"""From what a person asked for to the cells that are meant: families, backends, ladder, settings.
+
+This is the only place that asks the registry. From here on a ``Target`` carries its backend as a
+value. Errors are ``UsageError`` (exit 2), before anything is measured.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from envbench import backends
+from envbench.backends import Backend, resolve_settings
+from envbench.backends.specification import check_shares, settings_of, with_role
+from envbench.errors import UnknownName, UsageError
+from envbench.families import frames
+from envbench.machine import Profile, numa_nodes
+from envbench.model import DEFAULT_TASK, FAMILIES, Cell, Family, Job, Trial, section
+
+MEASURED_FAMILIES: tuple[Family, ...] = ("atari", "mujoco")  # where no family was named
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """A cell with its backend."""
+
+    cell: Cell
+    backend: Backend
+
+
+class CellRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """The options that say which cells; None or empty where left out.
+
+    ``in_flight`` and ``nodes`` are values for the settings of that role, whatever a backend calls
+    them.
+    """
+
+    family: str | None = None
+    task: str | None = None
+    backends: list[str] | None = None
+    numenv: list[int] | None = None
+    ladder: list[int] | None = None  # in place of the profile's, where no number was named
+    settings: dict[str, str] = {}
+    in_flight: str | None = None
+    nodes: str = ""
+    preset: str | None = None
+    frame_skip: float | None = None
+
+    @property
+    def takes_all(self) -> bool:
+        """Does envbench choose the backends? Then one that cannot run is listed, and no error."""
+        return self.backends is None or "all" in self.backends
+
+
+class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+    """The targets in the order of the tables, and what a person should know about the choice."""
+
+    targets: list[Target]
+    notes: list[str] = []
+
+
+def choose(request: CellRequest, profile: Profile, cpus: int = 1) -> Chosen:
+    """Every cell that was asked for. ``cpus`` may be used here: a ceiling has as many
+    environments."""
+    return _Choice(request, profile, cpus).made()
+
+
+def target_of(cell: Cell) -> Target:
+    """A cell that was read from a file, with the backend that it names."""
+    return Target(cell=cell, backend=backends.get(cell.backend))
+
+
+class _Choice:
+    """One request while it is being resolved."""
+
+    def __init__(self, request: CellRequest, profile: Profile, cpus: int) -> None:
+        self.request = request
+        self.profile = profile
+        self.cpus = cpus
+        self.known = backends.registry()
+        self.notes: list[str] = []
+
+    def made(self) -> Chosen:
+        targets = [
+            self._target(family, backend, numenv)
+            for family in self._families()
+            for backend in self._backends(family)
+            for numenv in self._enough(backend, self._ladder(family, backend))
+        ]
+        if not targets:
+            raise UsageError(
+                f"the profile {self.profile.name!r} has no table for that family.",
+                hint="Say --numenv, or give the profile a table with a ladder.",
+            )
+        return Chosen(targets=targets, notes=[*self.notes, *self._settings_left_out(targets)])
+
+    # ------------------------------------------------------------ families and backends
+
+    def _families(self) -> Sequence[Family]:
+        request = self.request
+        if request.task is not None and not request.task.strip():
+            raise UsageError("--task is empty: leave it out for Pong-v5 and Ant-v3.")
+        if request.family is None:
+            if request.task is not None:
+                raise UsageError(
+                    "--task needs --env: which family is it?",
+                    hint="Add --env atari, --env mujoco, or --env gym for a task of your own.",
+                )
+            return MEASURED_FAMILIES
+        if request.family not in FAMILIES:
+            error = UnknownName("env family", request.family, list(FAMILIES))
+            error.hint += ". Leave --env out for both atari and mujoco"
+            raise error
+        if request.family == "gym" and request.task is None:
+            raise UsageError("--env gym needs --task, such as --task my_package:MyEnv-v0.")
+        return [next(family for family in FAMILIES if family == request.family)]
+
+    def _named(self, name: str) -> Backend:
+        if name not in self.known:
+            raise UnknownName("backend", name, list(self.known))
+        return self.known[name]
+
+    def _backends(self, family: Family) -> list[Backend]:
+        """Those named, or all that run the family save ceilings."""
+        names = self.request.backends or []
+        if self.request.takes_all:
+            named = {self._named(name).name for name in names if name != "all"}
+            every = self.known.values()
+            wanted = [each for each in every if each.kind != "ceiling" or each.name in named]
+            return [each for each in wanted if family in each.families]
+        for backend in map(self._named, names):
+            # Of both families, a backend may run one only.
+            if self.request.family or not set(backend.families) & set(MEASURED_FAMILIES):
+                backends.check_family(backend, family)
+        return [each for each in map(self._named, names) if family in each.families]
+
+    # ------------------------------------------------------------ numbers of environments
+
+    def _ladder(self, family: Family, backend: Backend) -> list[int]:
+        """The numbers of environments asked for, or the profile's ladder for the backend."""
+        request = self.request
+        if backend.one_per_core:
+            if request.numenv and request.backends == [backend.name]:
+                raise UsageError(
+                    f"{backend.name} takes no --numenv: it has one environment per core."
+                )
+            return [self.cpus]
+        if request.numenv:
+            return request.numenv
+        if request.ladder:
+            return request.ladder
+        heading = section(backend.kind, accelerator=backend.accelerator)
+        table = self.profile.table(family, heading)
+        return table.numenv if table else []
+
+    def _enough(self, backend: Backend, numenvs: list[int]) -> list[int]:
+        """Those numbers that give every node of a backend with nodes an environment."""
+        setting = with_role(backend, "nodes")
+        if setting is None:
+            return numenvs
+        by_hand = self.request.nodes or self.request.settings.get(setting.name, "")
+        _check_cores(by_hand)
+        nodes = by_hand.count("/") + 1 if by_hand else numa_nodes()
+        enough = [numenv for numenv in numenvs if numenv >= nodes]
+        if not enough and self.request.backends == [backend.name]:
+            raise UsageError(
+                f"{backend.name} has {nodes} nodes here: --numenv takes as many or more."
+            )
+        if self.request.numenv and len(enough) < len(numenvs):
+            few = ", ".join(str(numenv) for numenv in numenvs if numenv < nodes)
+            self.notes.append(
+                f"{backend.name} has {nodes} nodes here: no cell of it with numenv {few}."
+            )
+        return enough
+
+    # ------------------------------------------------------------ settings
+
+    def _target(self, family: Family, backend: Backend, numenv: int) -> Target:
+        request = self.request
+        given = self._settings(backend)
+        if self._shared_settings:
+            self._check_known(given)
+            mine = settings_of(backend, family)
+            given = {key: value for key, value in given.items() if key in mine}
+        if request.preset:
+            given = {**backends.preset_settings(request.preset, backend, family), **given}
+        task = request.task or DEFAULT_TASK[family]
+        cell = make_cell(
+            self.profile.name, family, task, backend, numenv, given, request.frame_skip
+        )
+        return Target(cell=cell, backend=backend)
+
+    @property
+    def _shared_settings(self) -> bool:
+        """Do several backends share the settings, so that each takes those that it has?"""
+        request = self.request
+        return request.takes_all or len(request.backends or []) > 1 or request.family is None
+
+    def _settings(self, backend: Backend) -> dict[str, str]:
+        """What was given, with the options that go by a setting's role under the name that this
+        backend has for it."""
+        given = dict(self.request.settings)
+        for role, option, value in self._by_role:
+            setting = with_role(backend, role)
+            name = setting.name if setting else _any_name(self.known.values(), role)
+            if setting is None and self._shared_settings:
+                continue
+            if name in given:
+                raise UsageError(f"the setting {name!r} is given twice: by --set and by {option}.")
+            given[name] = value
+        return given
+
+    @property
+    def _by_role(self) -> list[tuple[str, str, str]]:
+        request = self.request
+        given = [
+            ("in-flight", "--overcommit", request.in_flight),
+            ("nodes", "--numa-node", request.nodes or None),
+        ]
+        return [(role, option, value) for role, option, value in given if value is not None]
+
+    def _check_known(self, given: Mapping[str, str]) -> None:
+        """With several backends, a setting goes to those that have it. One that none has is
+        wrong."""
+        every, families = self._eligible, self._families()
+        known = sorted({s for f in families for each in every for s in settings_of(each, f)})
+        of_no_one = [
+            _any_name(self.known.values(), role)
+            for role, _, _ in self._by_role
+            if not any(with_role(each, role) for each in every)
+        ]
+        for key in [*given, *of_no_one]:
+            if key not in known:
+                raise UnknownName("setting", key, known)
+
+    @property
+    def _eligible(self) -> list[Backend]:
+        """Those that may be chosen: the named ones, or all."""
+        names = self.request.backends
+        if names and not self.request.takes_all:
+            return [self._named(name) for name in names]
+        return [*self.known.values()]
+
+    def _settings_left_out(self, targets: Sequence[Target]) -> list[str]:
+        """Each setting that was given, and the chosen backends that do not have it."""
+        notes = []
+        given = {key: key for key in self.request.settings}
+        given |= {_any_name(self.known.values(), role): role for role, _, _ in self._by_role}
+        for key, role in given.items():
+            without = dict.fromkeys(
+                each.backend.name
+                for each in targets
+                if key not in each.cell.settings and not with_role(each.backend, role)
+            )
+            if without:
+                notes.append(
+                    f"Note: {key} is no setting of {', '.join(without)}: measured without it."
+                )
+        return notes
+
+
+def _any_name(known: Iterable[Backend], role: str) -> str:
+    """What backends call the setting of that role, for messages."""
+    found = (with_role(each, role) for each in known)
+    return next((setting.name for setting in found if setting), role)
+
+
+def _check_cores(nodes: str) -> None:
+    """Refuse nodes of cores that may not be used here, or of one core twice."""
+    usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set[int]()
+    seen: set[int] = set()
+    for first, last in re.findall(r"(\d+)(?:-(\d+))?", nodes):
+        cores = set(range(int(first), int(last or first) + 1))
+        if not cores:
+            raise UsageError(f"nodes {nodes!r}: {first}-{last} ends before it begins.")
+        if usable and cores - usable:
+            raise UsageError(
+                f"nodes {nodes!r}: core {min(cores - usable)} may not be used here.",
+                hint=f"Cores that may be: {', '.join(map(str, sorted(usable)))}",
+            )
+        if cores & seen:
+            raise UsageError(f"nodes {nodes!r}: core {min(cores & seen)} is named twice.")
+        seen |= cores
+
+
+# ---------------------------------------------------------------- cells, trials, jobs
+
+
+def make_cell(
+    machine: str,
+    family: Family,
+    task: str,
+    backend: Backend,
+    numenv: int,
+    given: Mapping[str, str],
+    frame_skip: float | None = None,
+) -> Cell:
+    """The cell with every setting resolved. ``UsageError`` for a setting that the backend lacks."""
+    settings, variant = resolve_settings(backend, family, given, task)
+    check_shares(backend, numenv, settings)
+    return Cell(
+        machine=machine,
+        env=family,
+        task=task,
+        backend=backend.name,
+        numenv=numenv,
+        env_instances=backends.env_instances(backend, numenv, settings),
+        frame_skip=frames.frames_per_step(family, task, frame_skip),
+        settings=settings,
+        variant=variant,
+        kind=backend.kind,
+        accelerator=backend.accelerator,
+    )
+
+
+def kernel_target(machine: str = "") -> Target:
+    """The reference kernel as a cell, to be measured beside others."""
+    from envbench.backends.builtin import KERNEL
+
+    return Target(cell=make_cell(machine, "gym", "reference", KERNEL, 1, {}), backend=KERNEL)
+
+
+def make_job(trial: Trial, adapter: str, run_id: str) -> Job:
+    """The order for a trial's worker."""
+    cell = trial.cell
+    return Job(
+        mode=trial.mode,
+        run_id=run_id,
+        adapter=adapter,
+        family=cell.env,
+        task=cell.task,
+        numenv=cell.numenv,
+        env_instances=cell.env_instances,
+        frame_skip=cell.frame_skip,
+        settings=cell.settings,
+        seed=trial.seed,
+        protocol=trial.protocol,
+        verify=trial.verify,
+        cpus=trial.cpus,
+        together=trial.verify.together if trial.mode == "verify" else 0,
+    )
+
+
+def seed_of_round(seed: int, round_: int) -> int:
+    """Different in every round, the same for every cell of it.
+
+    Environment i of a cell is seeded with this plus i, so the seeds of rounds lie far apart.
+    """
+    return (seed * 1000 + round_) * 0x2545F491 % 2**31  # an odd factor: no two are the same
+
+
+def unknown_task(cell: Cell, known: list[str]) -> UnknownName:
+    """The error for a task that the cell's backend does not know."""
+    error = UnknownName(f"{cell.env} task of {cell.backend}", cell.task, known)
+    owner = next((f for f, task in DEFAULT_TASK.items() if task == cell.task), None)
+    if owner is not None:
+        error.hint = f"It is a {owner} task: --env {owner}"
+    elif cell.env == "gym" and ":" not in cell.task:
+        error.hint += ". A task of your own package is written my_package:MyEnv-v0"
+    return error

@@ -1,0 +1,261 @@
+"""``check``: pairs of baseline and candidate in rounds, every cell a pair per round; then verdicts.
+
+The guarantees of the rule (``regression``) are kept by ``next``: the number of pairs is fixed in
+the plan; no verdict is formed before the first stage of every cell is complete; a cell that raised
+an alarm is tried again by as many fresh pairs, with seeds of their own and the arms exchanged. The
+verdict of a cell with an alarm is that of its second stage.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import msgspec
+
+from envbench.engine import pairs
+from envbench.engine.experiment import (
+    ArmsToAsk,
+    Done,
+    Experiment,
+    Facts,
+    Say,
+    Site,
+    one_per_arm,
+)
+from envbench.engine.pairs import cell_of, design_of, side
+from envbench.engine.request import CellRequest, Chosen, Target, choose
+from envbench.errors import UsageError
+from envbench.experiments.check.arms import sources
+from envbench.experiments.check.arms.git_tree import WORKING_TREE
+from envbench.experiments.check.arms.sources import Source
+from envbench.experiments.check.size import Size
+from envbench.machine import Profile
+from envbench.model import (
+    Block,
+    BlockRecord,
+    Cell,
+    Failure,
+    PairsDesign,
+    Plan,
+    Rule,
+    TrialRecord,
+    Windows,
+)
+from envbench.stats import regression
+from envbench.stats.regression import Slices, Stage, Verdict
+
+MOST_CELLS = 12
+DEFAULT_CELLS = [
+    f"{family}/{backend}"
+    for family in ("atari", "mujoco")
+    for backend in ("for-loop/1", "envpool-sync/4", "envpool-async/4")
+]
+FIRST, SECOND = 1, 2
+BASELINE, CANDIDATE = "baseline", "candidate"
+# Of each quantity besides the steps: what a pair has to differ by at least to matter at all.
+FLOORS = {"start-up": 0.05e9, "first step": 0.1e9, "reset": 1e3, "memory": 16 * 2**20}
+WORSE: tuple[Verdict, ...] = ("BROKEN", "REGRESSION", "INCONCLUSIVE", "IMPROVEMENT", "PASS")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellVerdict:
+    """What came of one cell.
+
+    ``stages`` hold each quantity's findings, stage by stage: the steps' usual pace, the time of
+    all steps, and the costs (start-up, first step, reset, memory).
+    """
+
+    cell: Cell
+    verdict: Verdict
+    stages: list[dict[str, Stage]] = field(default_factory=list)
+    slower: list[str] = field(default_factory=list)  # quantities that decided a REGRESSION
+    failures: dict[str, Failure] = field(default_factory=dict)  # by arm
+    invalid: dict[str, int] = field(default_factory=dict)  # slices, by what made them invalid
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckExperiment(Experiment[list[CellVerdict]]):
+    """Is the candidate slower than the baseline? Two stages of fixed size."""
+
+    cells: CellRequest = CellRequest()
+    baseline: Source = Source()
+    candidate: Source = Source()
+    rule: Rule = Rule()
+    size: Size = Size()
+
+    name: ClassVar[str] = "check"
+    unit: ClassVar[str] = "pair of processes"
+
+    @property
+    def sides(self) -> dict[str, Source]:
+        """The arms by name. A candidate that is not named is, beside a git ref, the working tree:
+        it is installed as the baseline is."""
+        candidate = self.candidate
+        if self.baseline.ref and candidate == Source():
+            candidate = Source(ref=WORKING_TREE)
+        return {BASELINE: self.baseline, CANDIDATE: candidate}
+
+    def choose(self, site: Site) -> Chosen:
+        return cells_to_check(self.cells, site.profile, site.fingerprint.usable_cpus)
+
+    def design(self, targets: Sequence[Target]) -> PairsDesign:
+        return pairs.design(self.size.of(targets, self.rule).pairs, rule=self.rule)
+
+    def arms(self, targets: Sequence[Target], site: Site, say: Say) -> ArmsToAsk:
+        kept = [sources.keep(name, source) for name, source in self.sides.items()]
+        return ArmsToAsk(
+            of=[
+                (sources.make(each, target, say), target.cell)
+                for target in one_per_arm(targets)
+                for each in kept
+            ],
+            sources={name: str(source) for name, source in self.sides.items()},
+            watched=True,
+        )
+
+    def remaining(self, plan: Plan, done: Done) -> list[tuple[int, int, Cell]]:
+        """(stage, number, cell) of each; of stage two once stage one is complete."""
+        if first := pairs.rounds(plan, plan.cells, done, FIRST):
+            return [(FIRST, *each) for each in first]
+        alarmed = [cell for cell in plan.cells if alarmed_in(plan, done, cell)]
+        return [(SECOND, *each) for each in pairs.rounds(plan, alarmed, done, SECOND)]
+
+    def block(self, plan: Plan, todo: tuple[int, int, Cell]) -> Block:
+        stage, number, cell = todo
+        arms = ((BASELINE, cell), (CANDIDATE, cell))
+        return pairs.pair(plan, arms, number=number, stage=stage, exchanged=stage == SECOND)
+
+    def conclude(self, plan: Plan, done: Done, facts: Facts) -> list[CellVerdict]:
+        """A verdict per cell, in the plan's order."""
+        return [verdict(plan, done, cell) for cell in plan.cells]
+
+
+def cells_to_check(request: CellRequest, profile: Profile, cpus: int) -> Chosen:
+    """The cells that were named, or those of the profile; at most twelve."""
+    if request.family or request.backends or request.numenv or request.task:
+        return not_too_many(choose(request, profile, cpus))
+    targets: list[Target] = []
+    notes: dict[str, None] = {}
+    for text in profile.check or DEFAULT_CELLS:
+        family, backend, numenv = text.split("/")
+        one = msgspec.structs.replace(
+            request, family=family, backends=[backend], numenv=[int(numenv)]
+        )
+        chosen = choose(one, profile, cpus)
+        targets += chosen.targets
+        notes |= dict.fromkeys(chosen.notes)
+    return Chosen(targets=targets, notes=[*notes])
+
+
+def not_too_many(chosen: Chosen) -> Chosen:
+    """The same, or ``UsageError``."""
+    if len(chosen.targets) > MOST_CELLS:
+        raise UsageError(
+            f"a check compares at most {MOST_CELLS} cells, and these are {len(chosen.targets)}.",
+            hint="Name fewer with --env, --backend and --numenv.",
+        )
+    return chosen
+
+
+# ---------------------------------------------------------------- verdicts
+
+
+def verdict(plan: Plan, done: Sequence[BlockRecord], cell: Cell) -> CellVerdict:
+    """What all pairs of a cell come to. A stage counts once all its pairs are made."""
+    own = pairs_of(done, cell)
+    failures = {
+        trial.arm: trial.failure for block in own for trial in block.trials if trial.failure
+    }
+    if failures:
+        return CellVerdict(cell=cell, verdict="BROKEN", failures=failures)
+    first = _whole_stage(plan, own, FIRST)
+    if first is None:
+        return CellVerdict(cell=cell, verdict="INCONCLUSIVE")
+    second = _whole_stage(plan, own, SECOND)
+    found, slower = regression.of_cell(first, second)
+    return CellVerdict(
+        cell=cell,
+        verdict=found,
+        stages=[first, second] if second else [first],
+        slower=slower,
+        invalid=invalid_slices(own),
+    )
+
+
+def _whole_stage(plan: Plan, own: Sequence[BlockRecord], stage: int) -> dict[str, Stage] | None:
+    """What a stage of a cell found; None while a pair is missing."""
+    blocks = [block for block in own if block.stage == stage]
+    return findings(plan, blocks) if len(blocks) == design_of(plan).pairs else None
+
+
+def overall(verdicts: Sequence[CellVerdict]) -> Verdict:
+    """The worst of all cells."""
+    return min((each.verdict for each in verdicts), key=WORSE.index)
+
+
+def pairs_of(done: Sequence[BlockRecord], cell: Cell) -> list[BlockRecord]:
+    return [block for block in done if cell_of(block) == cell]
+
+
+def findings(plan: Plan, blocks: Sequence[BlockRecord]) -> dict[str, Stage]:
+    """What a stage's pairs say of each quantity: of steps, and of the costs that are known."""
+    if len(blocks) < 2 or any(block.failure for block in blocks):
+        return {}
+    rule = design_of(plan).rule or Rule()
+    found = regression.step_stages([slices_of(block) for block in blocks], rule)
+    for name, floor in FLOORS.items():
+        costs = [
+            (_cost(side(block, BASELINE), name), _cost(side(block, CANDIDATE), name))
+            for block in blocks
+        ]
+        known = [(a, b) for a, b in costs if a and b]
+        if len(known) == len(blocks):
+            found[name] = regression.cost_stage(known, floor, rule.cost_tolerance, rule.false_alarm)
+    return found
+
+
+def alarmed_in(plan: Plan, done: Sequence[BlockRecord], cell: Cell) -> bool:
+    """Did the cell's first stage raise an alarm in any quantity?"""
+    first = [block for block in pairs_of(done, cell) if block.stage == FIRST]
+    return bool(regression.alarms(findings(plan, first)))
+
+
+def slices_of(block: BlockRecord) -> Slices:
+    """Times per step of both arms, and which slices an outside signal made invalid in either."""
+    a, b = side(block, BASELINE).measured, side(block, CANDIDATE).measured
+    invalid = [str(k) in a.invalid or str(k) in b.invalid for k in range(len(a.ns))]
+    return _times_per_step(a), _times_per_step(b), invalid
+
+
+def invalid_slices(blocks: Sequence[BlockRecord]) -> dict[str, int]:
+    """How many slices of all trials an outside signal made invalid, by its name (``steal``)."""
+    reasons = [
+        reason.partition(" ")[0]
+        for block in blocks
+        for trial in block.trials
+        for reason in trial.measured.invalid.values()
+    ]
+    return dict(Counter(reasons))
+
+
+def _times_per_step(windows: Windows) -> list[float]:
+    return [ns / max(1, steps) for ns, steps in zip(windows.ns, windows.steps, strict=True)]
+
+
+def _cost(trial: TrialRecord, name: str) -> float | None:
+    """Nanoseconds, or bytes of memory."""
+    times, resets = trial.times, trial.resets
+    if name == "memory":
+        return trial.peak_memory_bytes
+    if name == "reset":
+        return sum(resets.ns) / sum(resets.resets) if sum(resets.resets) > 0 else None
+    if times is None:
+        return None
+    if name == "start-up":
+        parts = {"import_ns": times.import_ns, "build_ns": times.build_ns}
+    else:
+        parts = {"first_step_ns": times.first_step_ns}
+    return max(1, sum(ns - trial.stopped_ns.get(part, 0) for part, ns in parts.items()))

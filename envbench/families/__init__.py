@@ -1,0 +1,1 @@
+"""Env families, as data: default task, titles, frames per step, reference settings, equality."""

@@ -1,0 +1,159 @@
+"""One HTML file: tables that sort and filter, plots, and every cell opened to its runs and windows.
+
+It needs no network and runs no script but its own, which the content-security policy names by
+its hash. Markup comes from a Jinja template with escaping on. The same records give the same bytes.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+
+from envbench import __version__
+from envbench.machine import Profile
+from envbench.model import Family, Published
+from envbench.report.html.cells import Archive, opened
+from envbench.report.html.tables import Place, Tables, all_cells_table, plots
+from envbench.report.markdown.contents import DETAILS, OVERVIEW, SUMMARIES, galleries, pictures
+from envbench.report.tables.existing import Existing
+from envbench.report.tables.published_figures import by_heading
+from envbench.report.tables.published_figures import table as published_table
+from envbench.report.tables.subjects import FAMILY_TITLES, Subject, heading, in_order, subjects
+from envbench.report.tables.table import build
+from envbench.results.selection import Selection
+from envbench.results.shown import Measured
+
+
+def html_page(selection: Selection, profiles: Mapping[str, Profile], held: Archive) -> str:
+    """The whole page as text."""
+    page = _Page(selection, profiles, held)
+    style, script = _asset("page.css"), _asset("page.js")
+    text: str = _template().render(
+        title="envbench: results",
+        version=__version__,
+        style=_safe(style),
+        script=_safe(script),
+        style_hash=_hash(style),
+        script_hash=_hash(script),
+        chapters=[chapter for chapter in page.chapters() if chapter["parts"]],
+        data=_safe(_embedded({"cells": page.cells})),
+    )
+    return text
+
+
+class _Page:
+    """What the page shows, chapter by chapter; a part is a table, a plot, or both."""
+
+    def __init__(
+        self, selection: Selection, profiles: Mapping[str, Profile], held: Archive
+    ) -> None:
+        self._profiles = profiles
+        self._published = by_heading(selection.published, profiles)
+        self._every = list(subjects(selection, profiles).values())
+        self._found = [each for each in self._every if each.measured]
+        self._measured = _once(self._found)
+        self.cells = [opened(each, subject, held) for each, subject in self._measured]
+        self._tables = Tables({id(each): n for n, (each, _) in enumerate(self._measured)})
+        places: dict[Place, int] = {
+            (subject.heading, each.label, each.summary.cell.numenv): number
+            for number, (each, subject) in enumerate(self._measured)
+        }
+        self._pictures = pictures(self._every, selection.published, profiles)
+        self._shared = galleries(self._found)
+        self._plots = plots([*self._shared, *self._pictures.values()], places)
+
+    def chapters(self) -> list[dict[str, Any]]:
+        shown = [(FAMILY_TITLES[family], self._machines(family)) for family in FAMILY_TITLES]
+        every = self._tables.opening(all_cells_table(self._measured), "cells")
+        parts = [
+            (OVERVIEW, [*self._summaries(OVERVIEW), *self._galleries()]),
+            *shown,
+            ("All measured cells", [{"table": every}] if self._measured else []),
+            (DETAILS, self._summaries(DETAILS)),
+            ("Published by others", self._others()),
+        ]
+        return [{"title": title, "parts": made} for title, made in parts]
+
+    def _summaries(self, chapter: str) -> list[dict[str, Any]]:
+        made = [tables(self._every) for its, tables in SUMMARIES.values() if its == chapter]
+        return [{"table": each} for tables in made for each in self._tables.summaries(tables)]
+
+    def _galleries(self) -> list[dict[str, Any]]:
+        return [{"plot": self._plots[each.name]} for each in self._shared]
+
+    def _machines(self, family: Family) -> list[dict[str, Any]]:
+        return [
+            {"table": self._tables.opening(build(each)), **self._plot(each.heading)}
+            for each in self._found
+            if each.env == family
+        ]
+
+    def _others(self) -> list[dict[str, Any]]:
+        """Published figures; their curves, where no table of measured ones has them already."""
+        measured = {subject.heading for subject in self._found}
+        return [
+            {
+                "table": self._tables.opening(published_table(name, figures, Existing())),
+                **(
+                    {}
+                    if self._about(figures[0]) in measured
+                    else self._plot(self._about(figures[0]))
+                ),
+            }
+            for name, figures in self._published.items()
+        ]
+
+    def _about(self, figure: Published) -> str:
+        """The heading of the table that would have such a figure, were it measured."""
+        profile = self._profiles.get(figure.machine)
+        return heading((figure.env, figure.task, ""), profile.title if profile else figure.machine)
+
+    def _plot(self, title: str) -> dict[str, Any]:
+        drawn = self._pictures.get(title)
+        return {"plot": self._plots[drawn.name]} if drawn else {}
+
+
+def _once(found: Sequence[Subject]) -> list[tuple[Measured, Subject]]:
+    """Each measurement with its first subject: of two tables that share a ceiling, one has it."""
+    first: dict[int, tuple[Measured, Subject]] = {}
+    for subject in found:
+        for each in in_order(subject):
+            first.setdefault(id(each), (each, subject))
+    return list(first.values())
+
+
+# ---------------------------------------------------------------- the file
+
+
+def _template() -> Any:
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.from_string(_asset("page.html.jinja"))
+
+
+def _asset(name: str) -> str:
+    return files("envbench.report.html").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _safe(text: str) -> str:
+    from markupsafe import Markup
+
+    return Markup(text)
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"
+
+
+def _embedded(value: object) -> str:
+    """JSON that cannot end the element it stands in."""
+    return msgspec.json.encode(value).decode().replace("<", "\\u003c").replace("&", "\\u0026")

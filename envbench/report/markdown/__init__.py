@@ -1,0 +1,1 @@
+"""Tables written as Markdown between the markers of a document."""

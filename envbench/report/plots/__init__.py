@@ -1,0 +1,1 @@
+"""FPS by number of environments, drawn."""

@@ -1,0 +1,1 @@
+"""Measurements laid out as tables, as values: rows, columns, footnotes."""

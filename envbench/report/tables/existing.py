@@ -1,0 +1,125 @@
+"""What already stands between a pair of markers: a table, its footnotes, a person's own lines.
+
+A document's figures that no result stands behind must stay exactly as they are written, so cells
+are kept as raw text. Only what a report itself writes and rewrites (its line of notes, footnotes
+that no kept entry refers to) is not carried over.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from envbench.report.tables.footnotes import GONE, OPENING, OTHERS
+
+_DELIMITER = re.compile(r"\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*")
+_FOOTNOTE = re.compile(r"\s{0,3}<sup>([a-z]{1,3})</sup> (.*\S)\s*")
+_FIGURE = re.compile(r"(\*\*)?\d+\.\d\d(\*\*)?")
+_MARKS = re.compile(r"<sup>([a-z]{1,3}(?:,[a-z]{1,3})*)</sup>")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Existing:
+    """A block's content. ``rows`` are padded to the header's length.
+
+    ``measured``: a report's note says of its figures that all were measured; none is a person's.
+    """
+
+    header: list[str] = field(default_factory=list)
+    rows: list[list[str]] = field(default_factory=list)
+    footnotes: dict[str, str] = field(default_factory=dict)
+    before: list[str] = field(default_factory=list)  # lines above the table
+    after: list[str] = field(default_factory=list)  # lines below it
+    measured: bool = False
+
+    def is_left(self, text: str) -> bool:
+        """Did a report write this figure, of a record that may be gone by now?"""
+        if GONE in self.told(text):
+            return True
+        return self.measured and _FIGURE.fullmatch(_MARKS.sub("", text).strip()) is not None
+
+    def told(self, text: str) -> list[str]:
+        """The footnotes of an entry."""
+        return [self.footnotes[mark] for mark in marks(text) if mark in self.footnotes]
+
+
+def parse(text: str) -> Existing:
+    """The content of a block, from its raw text."""
+    lines = [line.rstrip("\r") for line in text.split("\n")]
+    start = _table_start(lines)
+    if start is None:
+        return Existing(before=_trimmed(lines))
+    end = start + 2
+    while end < len(lines) and "|" in lines[end]:
+        end += 1
+    grid = [split_row(line) for line in (lines[start], *lines[start + 2 : end])]
+    width = max(map(len, grid))
+    grid = [row + [""] * (width - len(row)) for row in grid]
+    footnotes, after = _foot(lines[end:])
+    own = [line for line in lines[end:] if line.startswith(OPENING)]
+    return Existing(
+        header=grid[0],
+        rows=grid[1:],
+        footnotes=footnotes,
+        before=_trimmed(lines[:start]),
+        after=_trimmed(after),
+        measured=bool(own) and not any(OTHERS in line for line in own),
+    )
+
+
+def split_row(line: str) -> list[str]:
+    r"""The cells of a row; ``\|`` is a bar within a cell, as in GitHub's Markdown."""
+    line = line.strip()
+    cells, cell, escaped = [], "", False
+    for char in line.removeprefix("|"):
+        if char == "|" and not escaped:
+            cells.append(cell.strip())
+            cell = ""
+        else:
+            cell += char
+        escaped = char == "\\" and not escaped
+    return [*cells, cell.strip()] if cell.strip() else cells
+
+
+def marks(text: str) -> list[str]:
+    """The footnotes that an entry's text refers to."""
+    return [mark for group in _MARKS.findall(text) for mark in group.split(",")]
+
+
+def is_figure(text: str) -> bool:
+    """Whether there is more in an entry than references to footnotes."""
+    return bool(bare(text))
+
+
+def bare(text: str) -> str:
+    """An entry without references to footnotes and without bold."""
+    return _MARKS.sub("", text).strip().strip("*")
+
+
+def _table_start(lines: list[str]) -> int | None:
+    for i in range(len(lines) - 1):
+        if "|" in lines[i] and "|" in lines[i + 1] and _DELIMITER.fullmatch(lines[i + 1]):
+            return i
+    return None
+
+
+def _foot(lines: list[str]) -> tuple[dict[str, str], list[str]]:
+    footnotes: dict[str, str] = {}
+    others: list[str] = []
+    for line in lines:
+        if found := _FOOTNOTE.fullmatch(line):
+            footnotes.setdefault(found[1], found[2])
+        elif not line.startswith(OPENING):
+            others.append(line)
+    return footnotes, others
+
+
+def _trimmed(lines: list[str]) -> list[str]:
+    """Without blank lines at the ends, and never two of them in a row."""
+    kept: list[str] = []
+    for line in lines:
+        if line.strip() or (kept and kept[-1].strip()):
+            kept.append(line)
+    while kept and not kept[-1].strip():
+        kept.pop()
+    return kept

@@ -1,0 +1,1 @@
+"""Pure mathematics: rates, intervals and decision rules. No files, no clock, nothing printed."""
