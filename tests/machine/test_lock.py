@@ -33,7 +33,7 @@ def hold(path: Path, seconds: float = 60) -> subprocess.Popen[bytes]:
     process = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(path), str(seconds), "--env", "atari\x1b[31m"],
         stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
     )
     assert process.stdout is not None
     assert process.stdout.readline() == b"held\n"

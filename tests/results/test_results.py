@@ -21,7 +21,7 @@ from envbench.model import (
 from envbench.results import store
 from envbench.results.archive import joined
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def test_every_committed_record_is_read_without_a_warning() -> None:

@@ -75,7 +75,7 @@ class Controller:
                 **os.environ,
                 faulty.MARK: self.mark,
                 "TMPDIR": str(self.temporary),
-                "PYTHONPATH": str(Path(__file__).parents[1]),
+                "PYTHONPATH": str(Path(__file__).parents[2]),
             },
             stdout=subprocess.PIPE,
             start_new_session=True,
@@ -253,7 +253,7 @@ def test_a_command_that_a_worker_of_a_dead_owner_started_does_not_end_itself(
     environment = {
         **os.environ,
         orphans.MARK: f"{dead}{RANDOM}",
-        "PYTHONPATH": str(Path(__file__).parents[1]),
+        "PYTHONPATH": str(Path(__file__).parents[2]),
     }
     assert subprocess.check_output(command, env=environment, text=True) == "swept\n"
     assert beside.poll() is None

@@ -33,8 +33,8 @@ from envbench.report.markdown.contents import pieces
 from envbench.report.markdown.document import filled, fresh
 from envbench.results import store
 
-REPOSITORY = Path(__file__).parents[1]
-GOLDEN = Path(__file__).parent / "golden"
+REPOSITORY = Path(__file__).parents[2]
+GOLDEN = Path(__file__).parents[1] / "golden"
 SEED = GOLDEN / "benchmark_seed.md"
 MARK = "<!-- Atari - Laptop -->"
 

@@ -18,7 +18,7 @@ from envbench.results import store
 from envbench.results.published_csv import COLUMNS, parse
 from envbench.results.selection import select
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PUBLISHED = ROOT / "results" / "published" / "envpool.jsonl"
 HEAD = ",".join(COLUMNS)
 ROW = "laptop,atari,Pong-v5,for-loop,1,4745.54,4,EnvPool's README"

@@ -29,7 +29,7 @@ from envbench.results.store import MAX_LINE_BYTES
 pytestmark = pytest.mark.usefixtures("kernels_counts")
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 MEMORY_LIMIT = 64 << 20
 
 

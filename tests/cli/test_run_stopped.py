@@ -167,7 +167,7 @@ def test_changed_worker_code_begins_a_new_plan(
 
 @slow
 def test_changed_packages_of_a_runtime_begin_a_new_plan(again: Place, tmp_path: Path) -> None:
-    fixtures = Path(__file__).parent / "fixtures"
+    fixtures = Path(__file__).parents[1] / "fixtures"
     paths = [fixtures / "faulty_envs" / "src", *lent_packages()]
     python = make_interpreter(tmp_path / "venv", paths=paths)
     new = site_packages(python) / "just_installed-1.0.dist-info"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-BENCHMARK = Path(__file__).parent / "benchmarks" / "tax.py"
+BENCHMARK = Path(__file__).parents[1] / "benchmarks" / "tax.py"
 
 
 @pytest.mark.slow

@@ -26,8 +26,8 @@ from envbench.model import FactsRecord
 from envbench.results import store
 from envbench.results.reading import MAX_FILE_BYTES, MAX_WARNINGS
 
-REPOSITORY = Path(__file__).parents[1]
-TESTS = Path(__file__).parent
+REPOSITORY = Path(__file__).parents[2]
+TESTS = Path(__file__).parents[1]
 
 
 def line_of(**changes) -> bytes:

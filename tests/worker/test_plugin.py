@@ -17,7 +17,7 @@ import pytest
 import uv
 
 pytestmark = pytest.mark.slow
-REPOSITORY = Path(__file__).parent.parent
+REPOSITORY = Path(__file__).parents[2]
 PLUGIN = REPOSITORY / "tests" / "fixtures" / "example_plugin"
 
 

@@ -56,7 +56,7 @@ from envbench.results.selection import select
 from envbench.results.store import Journal
 
 slow = pytest.mark.slow
-CHEATS = Path(__file__).parent / "fixtures" / "cheats"
+CHEATS = Path(__file__).parents[1] / "fixtures" / "cheats"
 
 
 def trace(seed: int = 0, steps: int = 100, shape: tuple[int, ...] = (27,)) -> Trace:

@@ -35,7 +35,7 @@ from envbench.machine import (
 )
 from envbench.model import Fingerprint
 
-ORIGINAL = Path(__file__).parent / "data" / "original_tables.md"
+ORIGINAL = Path(__file__).parents[1] / "data" / "original_tables.md"
 LABELS = {
     "for-loop": "For-loop",
     "subprocess": "Subprocess",
