@@ -5,6 +5,7 @@ Every measuring command ends in ``conduct``.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn, TypeVar
@@ -60,7 +61,7 @@ def conduct(
             if partly:
                 show(outcome)
             return
-        if sys.stdout is None:  # the shell's ``>&-``
+        if getattr(sys.stdout, "name", os.devnull) == os.devnull:  # the shell closed it: ``>&-``
             raise EnvbenchError("stdout is closed.", hint="The same command shows the outcome.")
         code = show(outcome)
         if outcome.unavailable and experiment.named:

@@ -135,19 +135,23 @@ class _Session(Generic[Findings]):
             self.console.say(note)
         store.check_folder(self.options.results, self.site.profile.name)
         with lock.acquire(wait=self.options.wait, on_wait=self.console.say):
-            outcome = self._measure(chosen.targets)
-            self.show(outcome)
-            if outcome.stopped is None:
-                outcome.concluded()
+            campaign = self._prepare(chosen.targets)
+            with campaign.journal:
+                outcome = self._measure(campaign)
+                self.show(outcome)
+                if outcome.stopped is None:
+                    outcome.concluded()
 
-    def _measure(self, targets: list[Target]) -> Outcome[Findings]:
+    def _prepare(self, targets: list[Target]) -> Campaign[Findings]:
         asked = self.experiment.arms(targets, self.site, self.console.say)
         self.arms = self._ask(asked)
         targets = self._settle(targets)
         self._say_differences(targets, list(asked.sources))
         self._keep_profile()
         plan = make_plan(self.experiment, targets, self.site, self.arms, asked.sources)
-        campaign = self._campaign(plan, asked)
+        return self._campaign(plan, asked)
+
+    def _measure(self, campaign: Campaign[Findings]) -> Outcome[Findings]:
         stopped = None
         try:
             findings = campaign.carry_out()

@@ -332,7 +332,7 @@ class _Player:
         if not self.ordered:
             self.listener(event)
             if isinstance(event, Started):
-                self.start.began(event.pid)
+                self.start.began(event.pid, event.guardian)
             return
         if isinstance(event, WindowEnded) and event.phase == "measure":
             self.start.tree.stop()  # first of all: its threads may run ahead
@@ -342,7 +342,7 @@ class _Player:
             return
         self.listener(event)
         if isinstance(event, Started):
-            self.start.began(event.pid)
+            self.start.began(event.pid, event.guardian)
         elif isinstance(event, PhaseBegan) and event.phase == "warmup":
             self.start.arrived()
             os.write(self._orders, b"warmup 0\n")

@@ -18,9 +18,10 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True, tag="started", tag_field="event"):
-    """The guardian has started the worker, which has this process id."""
+    """The guardian has started the worker. Both are process ids."""
 
     pid: int
+    guardian: int = 0
 
 
 class PhaseBegan(msgspec.Struct, frozen=True, kw_only=True, tag="phase", tag_field="event"):

@@ -7,7 +7,7 @@ tens of milliseconds):
 
 CONTROL, REPORT and EVENTS are inherited pipe ends. On REPORT it writes JSON lines:
 
-    {"event": "started", "pid": 123}
+    {"event": "started", "pid": 123, "guardian": 122}
     {"event": "failed", "message": "…"}                          the interpreter cannot be started
     {"event": "ended", "status": 0, "survivors": 0}             the last line, always
 
@@ -58,6 +58,7 @@ class Guardian:
         prctl = _prctl()
         prctl(PR_SET_CHILD_SUBREAPER, 1)
         guardian = os.getpid()
+        begun, closed_by_exec = os.pipe()
         self._worker = os.fork()
         if self._worker == 0:
             try:
@@ -67,7 +68,10 @@ class Guardian:
             finally:
                 os._exit(127)
         os.close(events)
-        self._say(event="started", pid=self._worker)
+        os.close(closed_by_exec)
+        os.read(begun, 1)  # returns at its exec: from here on it ends with this process
+        os.close(begun)
+        self._say(event="started", pid=self._worker, guardian=guardian)
 
     def watch(self) -> None:
         """Sleep until the worker ends, or until someone asks to stop."""

@@ -42,10 +42,10 @@ class Start:
 
     # ------------------------------------------------------------ called by its own thread
 
-    def began(self, pid: int) -> None:
+    def began(self, pid: int, guardian: int = 0) -> None:
         """It has a process. If starts alternate, it is stopped until its turn."""
         with self.changed:
-            self.tree = Tree(pid)
+            self.tree = Tree(pid, guardian)
             if not self.at_once and not self._may_warm_up:
                 self._stop()
             self.changed.notify_all()

@@ -13,10 +13,14 @@ import psutil
 
 
 class Tree:
-    """A process and everything that it has started, as of the latest ``stop``."""
+    """A process and everything that it has started, as of the latest ``stop``.
 
-    def __init__(self, pid: int) -> None:
+    ``guardian`` adopts what the process started and then disowned (a daemon): its other children.
+    """
+
+    def __init__(self, pid: int, guardian: int = 0) -> None:
         self.pid = pid
+        self._guardian = guardian
         self._stopped: dict[int, psutil.Process] = {}
 
     def stop(self) -> None:
@@ -25,13 +29,13 @@ class Tree:
         Repeat until no new child appears; a stopped process cannot fork.
         """
         self._stopped = {}
-        fresh = [self.pid]
+        fresh = [self.pid, *(_children(self._guardian) if self._guardian else [])]
         while fresh:
             for pid in fresh:
                 with contextlib.suppress(psutil.Error):
                     self._stopped[pid] = process = psutil.Process(pid)
                     process.send_signal(signal.SIGSTOP)
-            every = [child for process in self._stopped.values() for child in _children(process)]
+            every = [child for pid in self._stopped for child in _children(pid)]
             fresh = [pid for pid in dict.fromkeys(every) if pid not in self._stopped]
 
     def resume(self) -> None:
@@ -40,17 +44,16 @@ class Tree:
                 process.send_signal(signal.SIGCONT)
 
 
-def _children(process: psutil.Process) -> list[int]:
+def _children(pid: int) -> list[int]:
     """The children of every thread, from proc(5), which also lists them for a stopped process.
     Where the system has no such file, a look at all processes finds them."""
     try:
-        threads = os.listdir(f"/proc/{process.pid}/task")
-        listed = [_of_thread(process.pid, thread) for thread in threads]
+        listed = [_of_thread(pid, thread) for thread in os.listdir(f"/proc/{pid}/task")]
     except OSError:
         with contextlib.suppress(psutil.Error):
-            return [child.pid for child in process.children()]
+            return [child.pid for child in psutil.Process(pid).children()]
         return []
-    return [int(pid) for pids in listed for pid in pids]
+    return [int(child) for children in listed for child in children]
 
 
 def _of_thread(pid: int, thread: str) -> list[bytes]:

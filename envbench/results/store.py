@@ -1,10 +1,10 @@
 """Write results: ``results/<machine>/<utc-start>.jsonl``, one file per plan.
 
-Contract. A ``Journal`` is one results file. ``Journal.append`` writes one record as one line and
-flushes it to disk, under an exclusive lock of the file itself, so that no lock file is left
-behind. A write that fails is taken back: what was stored before stays whole. The next append
-closes off a line that a power cut tore. A journal remembers which file it is: it refuses to write
-when its path no longer leads to that file.
+Contract. A ``Journal`` is one results file. It holds an exclusive lock of the file while it is
+open, so two campaigns never continue the same plan, and no lock file is left behind. ``append``
+writes one record as one line and flushes it to disk. A write that fails is taken back: what was
+stored before stays whole. The next append closes off a line that a power cut tore. A journal
+remembers which file it is: it refuses to write when its path no longer leads to that file.
 
 ``read`` (from ``envbench.results.reading``) reads such a file back.
 
@@ -21,8 +21,7 @@ import re
 import tempfile
 import time
 import weakref
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, Self
@@ -34,7 +33,7 @@ from envbench.model import EndedRecord, Stored
 from envbench.results.reading import MAX_LINE_BYTES as MAX_LINE_BYTES
 from envbench.results.reading import read as read
 
-LOCK_TIMEOUT_S = 60.0
+LOCK_TIMEOUT_S = 10.0
 LONGEST_NAME = 255  # bytes, of a folder or file
 BY_PRODUCTS = "by-products"  # a folder of each machine's: files named by their hash
 
@@ -141,8 +140,9 @@ class Journal:
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
         self._descriptor = descriptor
-        self._size = 0  # bytes, after the last append: others may add lines, none may remove any
+        self._size = 0  # bytes, after the last append: none may be removed
         self.close = weakref.finalize(self, os.close, descriptor)
+        _lock(descriptor, path)
 
     @classmethod
     def create(cls, results: Path, machine: str, stamp: str) -> Self:
@@ -175,10 +175,9 @@ class Journal:
         """Add one record as one line and flush it to disk: all of it, or nothing and an error."""
         line = _line(record, self.path)
         try:
-            with _locked(self._descriptor, self.path):
-                self._check_unchanged()
-                _append_line(self._descriptor, line)
-                self._size = self._check_unchanged()
+            self._check_unchanged()
+            _append_line(self._descriptor, line)
+            self._size = self._check_unchanged()
         except OSError as error:
             raise _refusal(self.path, error) from error
 
@@ -250,20 +249,18 @@ def _line(record: Stored, path: Path) -> bytes:
     return line
 
 
-@contextmanager
-def _locked(descriptor: int, path: Path) -> Iterator[None]:
-    """Hold the results file's own lock. It ends with the process and leaves no file behind."""
-    from filelock import lock_descriptor, unlock_descriptor
+def _lock(descriptor: int, path: Path) -> None:
+    """Take the results file's own lock. It ends with the descriptor and leaves no file behind."""
+    from filelock import lock_descriptor
 
     deadline = time.monotonic() + LOCK_TIMEOUT_S
     while not lock_descriptor(descriptor, blocking=False):
         if time.monotonic() > deadline:
-            raise StorageError(f"another process has held {path} for {LOCK_TIMEOUT_S:.0f} s.")
-        time.sleep(0.002)
-    try:
-        yield
-    finally:
-        unlock_descriptor(descriptor)
+            raise StorageError(
+                f"another process has been writing to {path} for {LOCK_TIMEOUT_S:.0f} s.",
+                hint="Another envbench measures the same plan: wait for its end, or use --fresh.",
+            )
+        time.sleep(0.01)
 
 
 def _append_line(descriptor: int, line: bytes) -> None:

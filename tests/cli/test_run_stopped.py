@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 from interpreters import lent_packages, make_interpreter, not_here, site_packages
 from place import ROOT, SHORT, THREE, Done, Place, ended, loop, wait_until
@@ -204,3 +206,60 @@ def test_a_complete_plan_is_measured_afresh(place: Place, faulty_python: Path) -
         assert place.run("run", *words).code == 0
     assert [plan.spec for plan in place.plans()] == [place.plans()[0].spec] * 2
     assert len({run.plan_id for run in place.runs()}) == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_stopped_environment_processes_end_with_the_killed_controller_and_guardians(
+    place: Place, context: str
+) -> None:
+    """Nothing of envbench is left to end them: the kernel does, since they asked for it."""
+    process = place.start(
+        *("check", "--env", "mujoco", "--backend", "subprocess", "--numenv", 2),
+        *("--baseline-python", sys.executable, "--candidate-python", sys.executable),
+        *("--pairs", 5, "--set", f"context={context}"),
+    )
+    controller = psutil.Process(process.pid)
+    guardians: list[psutil.Process] = []
+
+    def an_environment_is_stopped() -> bool:
+        try:
+            below = controller.children(recursive=True)
+            guardians[:] = [each for each in below if "guardian.py" in " ".join(each.cmdline())]
+            workers = [child for each in guardians for child in each.children()]
+            steppers = [child for each in workers for child in each.children()]
+            stopped = [each for each in steppers if each.status() == psutil.STATUS_STOPPED]
+        except psutil.Error:  # one has just ended
+            return False
+        return len(steppers) >= 4 and len(stopped) >= 1
+
+    wait_until(an_environment_is_stopped, "an environment's process is stopped", 120)
+    for each in (controller, *guardians):
+        each.kill()
+    process.wait()
+    wait_until(lambda: not place.processes(), "nothing is left", 20)
+
+
+def test_a_plan_that_is_being_measured_is_not_continued_by_a_second_call(
+    place: Place, faulty_python: Path
+) -> None:
+    words = ("run", *loop(faulty_python), *THREE)
+    process = place.start(*words)
+    wait_until(lambda: place.finished() >= 1, "its first run is recorded")
+    process.send_signal(signal.SIGSTOP)
+    done = place.run(*words, env=place.environment(ENVBENCH_LOCK_FILE=str(place.folder / "other")))
+    process.send_signal(signal.SIGCONT)
+    assert process.wait(60) == 0
+    assert (done.code, "another process has been writing" in done.err) == (1, True), done.err
+    assert len(place.runs()) == 3
+
+
+def test_a_closed_stdout_is_an_error_and_the_next_call_shows_the_outcome(
+    place: Place, faulty_python: Path
+) -> None:
+    words = shlex.join(map(str, ("run", *loop(faulty_python), *SHORT)))
+    closed = place.shell(f"{{envbench}} {words} >&-")
+    assert (closed.code, "stdout is closed" in closed.err) == (1, True), closed.err
+    shown = place.shell(f"{{envbench}} {words}")
+    assert (shown.code, len(place.runs())) == (0, 1)
+    assert "For-loop" in shown.out

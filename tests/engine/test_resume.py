@@ -282,7 +282,9 @@ def test_an_outcome_that_stdout_did_not_take_is_shown_by_the_next_call(
     with monkeypatch.context() as patched:
         patched.setattr(
             "envbench.cli.conduct.sys",
-            SimpleNamespace(stdout=None, stderr=sys.stderr, exit=sys.exit),
+            SimpleNamespace(
+                stdout=SimpleNamespace(name=os.devnull), stderr=sys.stderr, exit=sys.exit
+            ),
         )
         closed = invoke(machine, *RUN)
     assert (closed.exit_code, "stdout is closed" in closed.stderr) == (1, True)
@@ -468,7 +470,11 @@ class Tree:
         path.write_text(path.read_text() + "\n# another release\n")
 
     def call(self, *words: str, stop: int = 99) -> subprocess.CompletedProcess[str]:
-        path = [str(self.folder / "tree"), str(Path(__file__).parent), str(Path(__file__).parents[1])]
+        path = [
+            str(self.folder / "tree"),
+            str(Path(__file__).parent),
+            str(Path(__file__).parents[1]),
+        ]
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(path),

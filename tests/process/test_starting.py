@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -15,13 +16,23 @@ import pytest
 from place import wait_until
 
 from envbench.model import Times
-from envbench.process import stopping
+from envbench.process import orphans, stopping
 from envbench.process.starting import Start, start, stopped_ns
 from envbench.process.stopping import Tree
 
 
 def states(processes: list[psutil.Process]) -> set[str]:
     return {each.status() for each in processes}
+
+
+@contextmanager
+def subreaper() -> Iterator[None]:
+    """This process adopts what its children disown, as a guardian does."""
+    family = orphans.Family()
+    try:
+        yield
+    finally:
+        family.close()
 
 
 STOPPED = {psutil.STATUS_STOPPED}
@@ -52,6 +63,39 @@ def test_a_tree_is_stopped_with_every_process_that_it_has_by_then(
         finally:
             for each in [*tree.children(), tree]:
                 each.kill()
+
+
+DISOWNS = """
+import os, sys, time
+if os.fork():
+    os.wait()
+    print("ready", flush=True)
+else:
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+while True:
+    pass
+"""
+
+
+def test_a_daemon_that_the_guardian_adopted_is_stopped_too() -> None:
+    script = [sys.executable, "-c", DISOWNS]
+    with subreaper(), subprocess.Popen(script, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        mine = psutil.Process()
+        every = [each for each in mine.children() if each.status() != psutil.STATUS_ZOMBIE]
+        daemon = next(each for each in every if each.pid != process.pid)
+        worker = Tree(process.pid, guardian=mine.pid)
+        try:
+            worker.stop()
+            wait_until(lambda: states([psutil.Process(process.pid), daemon]) == STOPPED, "both")
+            worker.resume()
+            wait_until(lambda: states([daemon]) != STOPPED, "it runs again")
+        finally:
+            daemon.kill()
+            process.kill()
 
 
 def test_a_tree_that_has_ended_is_stopped_and_resumed_without_an_error() -> None:

@@ -372,12 +372,15 @@ def test_a_journal_refuses_a_file_that_lost_lines(journal):
         journal.append(make_block())
 
 
-def test_two_journals_of_one_file_see_each_others_lines_as_growth(journal):
+def test_a_second_journal_of_one_file_is_refused_while_the_first_is_open(journal, monkeypatch):
+    monkeypatch.setattr(store, "LOCK_TIMEOUT_S", 0.1)
+    with pytest.raises(StorageError, match="another process has been writing") as refused:
+        store.Journal.open(journal.path)
+    assert "wait for its end" in refused.value.hint
+    journal.append(make_block("mine"))
+    journal.close()
     with store.Journal.open(journal.path) as other:
-        for number in range(3):
-            other.append(make_block(f"other-{number}"))
-            journal.append(make_block(f"mine-{number}"))
-    assert len(store.read(journal.path).records) == 7
+        other.append(make_block("other"))
 
 
 def test_opening_a_missing_file_is_refused(tmp_path):

@@ -44,6 +44,13 @@ from envbench.results import store
 PATIENCE_S = 90.0
 GONE_S = 20.0
 BOTH = (*TASK[:4], "--backend", "for-loop,subprocess")
+
+
+def _backend(seed: int) -> list[str]:
+    """One that steps in its own process and one that has processes of its own, plan by plan."""
+    return ["--backend", ("for-loop", "subprocess")[seed % 2], "--numenv", "2"]
+
+
 COMMANDS: dict[str, Callable[[str, int], list[str]]] = {
     "run": lambda python, seed: [
         "run", *BOTH, "--numenv", "2", "--total-step", "300", "--repeats", "3",
@@ -51,12 +58,12 @@ COMMANDS: dict[str, Callable[[str, int], list[str]]] = {
         "--seed", str(seed),
     ],
     "check": lambda python, seed: [
-        "check", *TASK, "--baseline-python", python, "--candidate-python", python,
-        "--pairs", "5", "--seed", str(seed),
+        "check", *TASK[:4], *_backend(seed), "--baseline-python", python, "--candidate-python",
+        python, "--pairs", "5", "--seed", str(seed),
     ],
     "baseline": lambda python, seed: [
         "baseline", "save", "--output", f"saved-{seed}.jsonl", "--env", "mujoco",
-        "--backend", "for-loop", "--numenv", "1", "--pairs", "5", "--seed", str(seed),
+        *_backend(seed), "--pairs", "5", "--seed", str(seed),
     ],
     "verify": lambda python, seed: [
         "verify", *BOTH, "--python", f"for-loop={python}", "--python", f"subprocess={python}",

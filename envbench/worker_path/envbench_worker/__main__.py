@@ -23,7 +23,7 @@ from typing import Any, Dict, Iterator, Tuple
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from envbench_worker import sensors
+from envbench_worker import lifetime, sensors
 from envbench_worker.contract import Adapter, ImpossibleFigure, Job, UnknownTaskError
 
 TRACEBACK_TAIL = 4000
@@ -230,6 +230,7 @@ def main(folder: str, event_fd: int) -> None:
         os.chdir(folder)
     if job["cpus"]:
         os.sched_setaffinity(0, job["cpus"])
+    lifetime.end_forked_children_with_parent()
     worker = Worker(job, folder, event_fd)
     header = runtime()
     reply = worker.reply()

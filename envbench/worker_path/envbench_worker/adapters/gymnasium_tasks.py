@@ -16,11 +16,13 @@ import inspect
 import warnings
 from functools import partial
 from importlib import import_module
+from multiprocessing import parent_process
 from typing import Any, Callable, Dict, List, Tuple
 
 import gymnasium
 from gymnasium.envs.registration import load_env_creator
 
+from envbench_worker import lifetime
 from envbench_worker.adapters import gymnasium_audit
 from envbench_worker.contract import Job, UnknownTaskError
 
@@ -98,6 +100,8 @@ def maker(job: Job) -> Callable[[], Any]:
 
 
 def _make(job: Job) -> Any:
+    if parent_process() is not None:  # a process of a vectoriser, which may have been spawned
+        lifetime.end_with_parent()
     _register(job)
     identifier, kwargs = gym_id(job)
     kwargs.update(_without_noise(job))

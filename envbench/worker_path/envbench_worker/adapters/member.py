@@ -18,7 +18,7 @@ from typing import Any, Dict, List
 
 import numpy as np
 
-from envbench_worker import actions
+from envbench_worker import actions, lifetime
 from envbench_worker.contract import Adapter, Counts, Job
 
 ROW = np.dtype(
@@ -57,6 +57,7 @@ def mapped_table(file: int) -> Any:
 
 def serve(order: Dict[str, Any], memory: str) -> int:
     """Run a member until there is no more to do, or the worker is gone; returns the exit code."""
+    lifetime.end_with_parent()
     connection = Connection(order["connection"])
     table = mapped_table(order["file"])
     try:
