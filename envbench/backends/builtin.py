@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from envbench.backends.settings import CORES, Setting
-from envbench.backends.specification import ACTIONS, Backend
+from envbench.backends.specification import ACTIONS, Backend, Needs
 from envbench.model import Behaviour, Family
 
 MOST_CPUS = 4096  # more threads than that, and the library dies rather than tell
@@ -157,6 +157,7 @@ _POOL_IN_BATCHES = Behaviour(steps_in="pool", large_batches=True)
 _DEVICE = Behaviour(steps_in="device", large_batches=True)
 _ADAPTERS = "envbench_worker.adapters."
 _UNIX = ["linux", "darwin"]
+_VECTORISED = ["atari", "mujoco", "dm_control", "classic_control", "box2d"]
 
 
 def _gymnasium(
@@ -165,7 +166,13 @@ def _gymnasium(
     return Backend(
         name=name,
         label=label,
-        families=["atari", "mujoco", "gym"],
+        families=[*_VECTORISED, "gym"],
+        needs=[
+            Needs(
+                add=["dm-control==1.0.50", "mujoco==3.17.*", "gymnasium"], families=["dm_control"]
+            ),
+            Needs(add=["gymnasium[box2d]"], families=["box2d"]),
+        ],
         adapter=_ADAPTERS + adapter,
         library="gymnasium",
         settings=[ACTIONS, _CONTACT_FORCES, *settings],
@@ -177,7 +184,7 @@ def _envpool(name: str, label: str, adapter: str, settings: list[Setting]) -> Ba
     return Backend(
         name=name,
         label=label,
-        families=["atari", "mujoco"],
+        families=_VECTORISED,
         adapter=_ADAPTERS + adapter,
         library="envpool",
         systems=_UNIX,
@@ -202,11 +209,11 @@ def _on_device(name: str, label: str, adapter: str, library: str, **more: Any) -
 
 
 BUILT_IN = [
-    _gymnasium("for-loop", "For-loop", "for_loop:ForLoop", [], behaviour=_ONE_THREAD),
+    _gymnasium("for-loop", "For-loop", "gymnasium.for_loop:ForLoop", [], behaviour=_ONE_THREAD),
     _gymnasium(
         "subprocess",
         "Subprocess",
-        "subprocess_vector:Subprocess",
+        "gymnasium.subprocess_vector:Subprocess",
         [_SHARED_MEMORY, _CONTEXT],
         behaviour=_PROCESSES,
     ),
@@ -214,7 +221,7 @@ BUILT_IN = [
         name="sample-factory",
         label="Sample-Factory",
         families=["atari", "mujoco"],
-        adapter=_ADAPTERS + "sample_factory:SampleFactory",
+        adapter=_ADAPTERS + "sample_factory.sampler:SampleFactory",
         library="sample_factory",
         behaviour=_PROCESSES_IN_BATCHES,
         python="3.11",
@@ -233,13 +240,15 @@ BUILT_IN = [
         repeats=3,  # seconds of CPU a process to start
         settings=[_CONTACT_FORCES, _SPLIT, _DOUBLE_BUFFER],
     ),
-    _envpool("envpool-sync", "EnvPool (sync)", "envpool_sync:EnvPoolSync", []),
-    _envpool("envpool-async", "EnvPool (async)", "envpool_async:EnvPoolAsync", [_overcommit(3.0)]),
+    _envpool("envpool-sync", "EnvPool (sync)", "envpool.sync:EnvPoolSync", []),
+    _envpool(
+        "envpool-async", "EnvPool (async)", "envpool.asynchronous:EnvPoolAsync", [_overcommit(3.0)]
+    ),
     Backend(
         name="envpool-numa",
         label="EnvPool (numa+async)",
-        families=["atari", "mujoco"],
-        adapter=_ADAPTERS + "envpool_numa:EnvPoolNuma",
+        families=_VECTORISED,
+        adapter=_ADAPTERS + "envpool.numa:EnvPoolNuma",
         library="envpool",
         behaviour=_PROCESSES_IN_BATCHES,
         systems=["linux"],
@@ -294,7 +303,7 @@ BUILT_IN = [
         label="MuJoCo (rollout)",
         families=["mujoco"],
         kind="physics",
-        adapter=_ADAPTERS + "mujoco_rollout:MujocoRollout",
+        adapter=_ADAPTERS + "mujoco.rollout:MujocoRollout",
         library="mujoco",
         behaviour=_POOL_IN_BATCHES,
         settings=[_threads("as many as cores, at most the environments"), _HORIZON],
@@ -302,7 +311,7 @@ BUILT_IN = [
     _on_device(
         "mjx",
         "MJX",
-        "mjx_physics:Mjx",
+        "mujoco.mjx:Mjx",
         "mujoco.mjx",
         kind="physics",
         requirements=["mujoco-mjx==3.17.*", "jax==0.10.*", "gymnasium"],
@@ -312,7 +321,7 @@ BUILT_IN = [
     _on_device(
         "mujoco-warp",
         "MuJoCo Warp",
-        "mujoco_warp_physics:MujocoWarp",
+        "mujoco.warp:MujocoWarp",
         "mujoco_warp",
         kind="physics",
         requirements=["mujoco-warp==4.0.*", "gymnasium"],
@@ -336,7 +345,7 @@ BUILT_IN = [
         one_per_core=True,
         families=["atari", "mujoco"],
         kind="ceiling",
-        adapter=_ADAPTERS + "ceiling:Ceiling",
+        adapter=_ADAPTERS + "ceiling.ceiling:Ceiling",
         library="gymnasium",
     ),
 ]

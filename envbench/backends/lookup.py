@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from envbench import families
 from envbench.backends.builtin import BUILT_IN, PRESETS
 from envbench.backends.settings import parse, shown
 from envbench.backends.specification import Backend, settings_of, trouble, with_role
 from envbench.errors import Interrupted, UnknownName, UsageError
-from envbench.model import FAMILIES, Settings
+from envbench.model import Settings
 from envbench.text import one_line
 
 if TYPE_CHECKING:
@@ -81,8 +82,8 @@ def get(name: str) -> Backend:
 def _load() -> tuple[dict[str, Backend], list[str]]:
     from importlib.metadata import entry_points
 
-    known = {backend.name: backend for backend in BUILT_IN}
-    warnings = []
+    known = {backend.name: _with_plugin_families(backend) for backend in BUILT_IN}
+    warnings = families.plugin_warnings()
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         outcome = _read_plugin(point)
         if isinstance(outcome, Backend) and outcome.name in known:
@@ -92,6 +93,13 @@ def _load() -> tuple[dict[str, Backend], list[str]]:
         else:
             warnings.append(_left_out(point, outcome))
     return known, warnings
+
+
+def _with_plugin_families(backend: Backend) -> Backend:
+    more = [each.name for each in families.registry().values() if backend.name in each.backends]
+    return (
+        msgspec.structs.replace(backend, families=[*backend.families, *more]) if more else backend
+    )
 
 
 def _left_out(point: EntryPoint, trouble: str) -> str:
@@ -128,8 +136,7 @@ def _read_plugin(point: EntryPoint) -> Backend | str:
 
 def check_family(backend: Backend, family: str) -> None:
     """``UsageError`` where the backend cannot run the family, saying which it runs."""
-    if family not in FAMILIES:
-        raise UnknownName("env family", family, list(FAMILIES))
+    families.get(family)
     if family not in backend.families:
         others = [each.name for each in registry().values() if family in each.families]
         raise UsageError(

@@ -11,6 +11,7 @@ import re
 
 import msgspec
 
+from envbench import families
 from envbench.backends.settings import LARGEST_INT, Setting, parse, shown
 from envbench.errors import UsageError
 from envbench.model import Behaviour, Family, Kind, Settings
@@ -129,6 +130,8 @@ def trouble(backend: Backend) -> str:
     names = [backend.name, *(setting.name for setting in backend.settings)]
     if bad := [name for name in names if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,39}", name)]:
         return f"{bad[0]!r} is not a name (lower-case letters, digits, - and _; at most 40)"
+    if unknown := [each for each in backend.families if each not in families.names()]:
+        return f"the env family {unknown[0]!r} is not known"
     if not re.fullmatch(r"[\w.]+:[\w.]+", backend.adapter):
         return f"its adapter {backend.adapter!r} is not 'module:attribute'"
     texts = [backend.label, backend.by_hand, *(each.help for each in backend.settings)]

@@ -9,7 +9,6 @@ import click
 
 from envbench.cli.options import AS_JSON, RESULTS, family_option, machine_option
 from envbench.errors import UnknownName, UsageError
-from envbench.model import FAMILIES
 
 if TYPE_CHECKING:
     from envbench.report.comparison import By, Comparison, Pair
@@ -34,10 +33,11 @@ def compare(
     of measuring the machine's drift of 10 % is in it. To find out whether a change made something
     slower, use `envbench check`, not two files.
     """
+    from envbench import families
     from envbench.report.comparison import compare as paired
 
-    if family is not None and family not in FAMILIES:
-        raise UnknownName("env family", family, list(FAMILIES))
+    if family is not None:
+        families.get(family)
     ours, theirs, by = _sides(first, second, results)
     machines = sorted({found.summary.cell.machine for found in [*ours, *theirs]})
     ours, theirs = _kept(ours, family, machine), _kept(theirs, family, machine)
@@ -140,7 +140,7 @@ def _print_table(found: Comparison, first: str, second: str) -> None:
 def _row(pair: Pair) -> list[str]:
     cells = [pair.first.summary.cell, pair.second.summary.cell]
     name = cells[0].key
-    if cells[0].backend != cells[1].backend or cells[0].shown != cells[1].shown:
+    if cells[0].backend != cells[1].backend or cells[0].variant != cells[1].variant:
         name = f"{cells[0].machine} {cells[0].env}/{cells[0].task}/{cells[0].numenv}"
     speeds = [pair.first.summary.fps, pair.second.summary.fps]
     figures = ["-" if fps is None else f"{fps:.2f}" for fps in speeds]

@@ -165,6 +165,6 @@ def complete_machines(ctx: click.Context, param: click.Parameter, incomplete: st
 
 def complete_families(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Tab completion of env families."""
-    from envbench.model import FAMILIES
+    from envbench import families
 
-    return [name for name in FAMILIES if name.startswith(incomplete)]
+    return [name for name in families.names() if name.startswith(incomplete)]

@@ -22,7 +22,7 @@ from envbench.cli.option_types import (
     only_one,
     results_folder,
 )
-from envbench.families.frames import SMALLEST_SKIP
+from envbench.families import SMALLEST_SKIP
 from envbench.model import LARGEST_SKIP
 
 # ---------------------------------------------------------------- options of several commands

@@ -52,7 +52,7 @@ def table(summaries: Sequence[Summary]) -> str:
     for summary in summaries:
         cell = summary.cell
         name = printable(f"{cell.env} {cell.task}")
-        label = printable(row_label(cell.backend, cell.shown))
+        label = printable(row_label(cell.backend, cell.variant))
         rows.append([name, label, cell.numenv, *_figures(summary)])
     heads = ["task", "backend", "numenv", "FPS", "95 % interval", "steps/s", "notes"]
     return tabulate(

@@ -89,7 +89,7 @@ def _tables(found: Sequence[Verification]) -> str:
     groups: dict[str, list[list[str]]] = {}
     for each in found:
         verdict, cell = judge(each), each.cell
-        label = f"{verdict.badge} {row_label(cell.backend, cell.shown)}"
+        label = f"{verdict.badge} {row_label(cell.backend, cell.variant)}"
         differences = "\n".join(verdict.differences) or "none"
         row = [label, verdict.audit, verdict.lock_step, differences]
         section = f" ({cell.kind})" if cell.kind != "env" else ""

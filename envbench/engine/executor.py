@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from envbench import runtimes
+from envbench import families, runtimes
 from envbench.engine.campaign import Arms, Executed, new_id
 from envbench.engine.preflight import Arm, Cannot, answer_of, runtime_fact
 from envbench.engine.request import make_job
@@ -31,6 +31,7 @@ from envbench.process.events import OnEvent
 from envbench.process.execute import execute
 from envbench.process.reply import Reply
 
+START = "start.npz"  # in a job's folder: the trace whose first observations to start from
 TRACE = "trace"
 CHANGED = Failure(
     reason="setup",
@@ -79,6 +80,8 @@ def _replies(
         return {0: _alone(launch, on_event)}, []
     if not launches:
         return {}, []
+    if block.programme.start == "reference last":
+        return _reference_last(block, launches, on_event), []
     sides = list(launches)
     place = {side: index for index, side in enumerate(sides)}
     programme = msgspec.structs.replace(
@@ -90,7 +93,21 @@ def _replies(
     return dict(zip(sides, made.replies, strict=True)), [sides[turn] for turn in made.turns]
 
 
-def _alone(launch: Launch, on_event: OnEvent = lambda _: None) -> Reply:
+def _reference_last(
+    block: Block, launches: Mapping[int, Launch], on_event: OnEvent
+) -> dict[int, Reply]:
+    """One after the other. The reference gets the other's trace, and starts where it started."""
+    replies: dict[int, Reply] = {}
+    for side in sorted(launches, key=lambda side: side == block.reference):
+        led = next((each.trace for each in replies.values()), None)
+        files = {} if led is None else {START: led}
+        replies[side] = _alone(launches[side], on_event, files)
+    return replies
+
+
+def _alone(
+    launch: Launch, on_event: OnEvent = lambda _: None, files: Mapping[str, bytes] = {}
+) -> Reply:
     """In the caller's thread: nothing else has to be waited for."""
     return execute(
         launch.job,
@@ -98,6 +115,7 @@ def _alone(launch: Launch, on_event: OnEvent = lambda _: None) -> Reply:
         environment=launch.environment,
         on_event=on_event,
         worker=launch.worker,
+        files=files,
     )
 
 
@@ -193,8 +211,7 @@ class _Recording:
             return msgspec.structs.replace(record, failure=unusable)
         name = f"{hashlib.sha256(reply.trace).hexdigest()}.npz"
         self.by_products[name] = reply.trace
-        # In a user's own task, observations need not change.
-        looked_at = trial.cell.env != "gym"
+        looked_at = not families.get(trial.cell.env).own_tasks
         return msgspec.structs.replace(
             record,
             by_products={TRACE: name},
@@ -212,5 +229,5 @@ class _Recording:
         reference = self.block.reference
         if reference is None or reference == side:
             return None
-        cell, name = trial.cell, self.block.trials[reference].cell.backend
-        return traces.compare(cell.env, cell.kind, name, self.traces[reference], own)
+        standard = families.get(trial.cell.env).standards[trial.cell.kind]
+        return traces.compare(standard, self.traces[reference], own)

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 import msgspec
 
+from envbench import families
 from envbench.engine.pairs import pair_seconds
 from envbench.engine.preflight import Arm, Cannot, own_runtime
 from envbench.engine.request import Chosen, Target
@@ -143,7 +144,7 @@ def own_arms(targets: Sequence[Target], site: Site, say: Say) -> ArmsToAsk:
             (own_runtime(each, options.pythons, setup=options.setup, say=say), each.cell)
             for each in one_per_arm(targets)
         ],
-        watched=any(each.cell.env == "gym" for each in targets),
+        watched=any(families.get(each.cell.env).own_tasks for each in targets),
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from envbench import __version__
+from envbench import __version__, families
 from envbench.engine.campaign import new_id
 from envbench.engine.experiment import Experiment, Site
 from envbench.engine.preflight import Arm, Cannot
@@ -69,8 +69,10 @@ def _place(name: str, ready: Mapping[str, Arm]) -> str:
 def _code(modes: Sequence[str], ready: Mapping[str, Arm]) -> Iterator[tuple[str, str]]:
     """The code that the workers load, by arm and mode."""
     for key, arm in ready.items():
+        family = families.get(key.split("/")[-2]).worker
         for mode in modes:
-            yield f"{key}/{mode}", code_hash(arm.backend.adapter, mode, arm.worker.parents[1])
+            root = arm.worker.parents[1]
+            yield f"{key}/{mode}", code_hash(arm.backend.adapter, mode, root, family)
 
 
 def usable_cores() -> list[int]:

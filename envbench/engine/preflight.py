@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from envbench import runtimes
+from envbench import families, runtimes
 from envbench.backends import Backend
 from envbench.engine.request import Target
 from envbench.errors import EnvbenchError, SetupFailed
@@ -138,7 +138,10 @@ def answer_of(arm: Arm, cell: Cell, reply: Reply) -> Arm | Cannot:
 
 
 def _of_own_package(cell: Cell, message: str) -> bool:
-    return cell.env == "gym" and cell.task.partition(":")[0].partition(".")[0] in message
+    return (
+        families.get(cell.env).own_tasks
+        and cell.task.partition(":")[0].partition(".")[0] in message
+    )
 
 
 def _install_hint(arm: Arm, cell: Cell, message: str) -> str:

@@ -12,15 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from envbench import backends
+from envbench import backends, families
 from envbench.backends import Backend, resolve_settings
 from envbench.backends.specification import check_shares, settings_of, with_role
 from envbench.errors import UnknownName, UsageError
-from envbench.families import frames
 from envbench.machine import Profile, numa_nodes
-from envbench.model import DEFAULT_TASK, FAMILIES, Cell, Family, Job, Trial, section
-
-MEASURED_FAMILIES: tuple[Family, ...] = ("atari", "mujoco")  # where no family was named
+from envbench.model import Cell, Family, Job, Trial, section
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,23 +96,24 @@ class _Choice:
     # ------------------------------------------------------------ families and backends
 
     def _families(self) -> Sequence[Family]:
+        """The one that was named, or those that the profile has tables for."""
         request = self.request
         if request.task is not None and not request.task.strip():
-            raise UsageError("--task is empty: leave it out for Pong-v5 and Ant-v3.")
+            raise UsageError("--task is empty: leave it out for each family's default task.")
         if request.family is None:
             if request.task is not None:
                 raise UsageError(
                     "--task needs --env: which family is it?",
                     hint="Add --env atari, --env mujoco, or --env gym for a task of your own.",
                 )
-            return MEASURED_FAMILIES
-        if request.family not in FAMILIES:
-            error = UnknownName("env family", request.family, list(FAMILIES))
-            error.hint += ". Leave --env out for both atari and mujoco"
-            raise error
-        if request.family == "gym" and request.task is None:
-            raise UsageError("--env gym needs --task, such as --task my_package:MyEnv-v0.")
-        return [next(family for family in FAMILIES if family == request.family)]
+            every = families.registry().values()
+            return [each.name for each in every if each.name in self.profile.tables]
+        family = families.get(request.family)
+        if not family.default_task and request.task is None:
+            raise UsageError(
+                f"--env {family.name} needs --task, such as --task my_package:MyEnv-v0."
+            )
+        return [family.name]
 
     def _named(self, name: str) -> Backend:
         if name not in self.known:
@@ -132,7 +130,7 @@ class _Choice:
             return [each for each in wanted if family in each.families]
         for backend in map(self._named, names):
             # Of both families, a backend may run one only.
-            if self.request.family or not set(backend.families) & set(MEASURED_FAMILIES):
+            if self.request.family or not set(backend.families) & set(self._families()):
                 backends.check_family(backend, family)
         return [each for each in map(self._named, names) if family in each.families]
 
@@ -186,7 +184,7 @@ class _Choice:
             given = {key: value for key, value in given.items() if key in mine}
         if request.preset:
             given = {**backends.preset_settings(request.preset, backend, family), **given}
-        task = request.task or DEFAULT_TASK[family]
+        task = request.task or families.default_task(family)
         cell = make_cell(
             self.profile.name, family, task, backend, numenv, given, request.frame_skip
         )
@@ -299,6 +297,8 @@ def make_cell(
 ) -> Cell:
     """The cell with every setting resolved. ``UsageError`` for a setting that the backend lacks."""
     settings, variant = resolve_settings(backend, family, given, task)
+    own_family = families.get(family)
+    frames = own_family.frames_per_step(task, frame_skip)
     check_shares(backend, numenv, settings)
     return Cell(
         machine=machine,
@@ -307,9 +307,9 @@ def make_cell(
         backend=backend.name,
         numenv=numenv,
         env_instances=backends.env_instances(backend, numenv, settings),
-        frame_skip=frames.frames_per_step(family, task, frame_skip),
+        frame_skip=frames,
         settings=settings,
-        variant=variant,
+        variant={**variant, **own_family.other_frames(frames)},
         kind=backend.kind,
         accelerator=backend.accelerator,
     )
@@ -330,6 +330,8 @@ def make_job(trial: Trial, adapter: str, run_id: str) -> Job:
         run_id=run_id,
         adapter=adapter,
         family=cell.env,
+        family_code=families.get(cell.env).worker,
+        own_task=families.get(cell.env).own_tasks,
         task=cell.task,
         numenv=cell.numenv,
         env_instances=cell.env_instances,
@@ -354,9 +356,10 @@ def seed_of_round(seed: int, round_: int) -> int:
 def unknown_task(cell: Cell, known: list[str]) -> UnknownName:
     """The error for a task that the cell's backend does not know."""
     error = UnknownName(f"{cell.env} task of {cell.backend}", cell.task, known)
-    owner = next((f for f, task in DEFAULT_TASK.items() if task == cell.task), None)
+    every = families.registry().values()
+    owner = next((each.name for each in every if each.default_task == cell.task), None)
     if owner is not None:
         error.hint = f"It is a {owner} task: --env {owner}"
-    elif cell.env == "gym" and ":" not in cell.task:
+    elif families.get(cell.env).own_tasks and ":" not in cell.task:
         error.hint += ". A task of your own package is written my_package:MyEnv-v0"
     return error

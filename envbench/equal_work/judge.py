@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from envbench import backends
+from envbench import backends, families
 from envbench.equal_work import reference, traces
-from envbench.equal_work.traces import STANDARDS
-from envbench.model import Verification
+from envbench.families import Standard
+from envbench.model import Agreement, Verification
 
 Mark = Literal["✓", "≠", "✗", "–"]
 
@@ -64,7 +64,7 @@ def _same_work(found: Verification) -> bool:
     """Do its settings leave its work as it is? What differs may lie outside what is compared."""
     cell = found.cell
     told = reference.other_work(cell.env, cell.kind, found.work, task=cell.task)
-    return backends.same_work(cell.backend, cell.shown) and not told
+    return backends.same_work(cell.backend, cell.variant) and not told
 
 
 def _audit(found: Verification) -> tuple[bool | None, str]:
@@ -97,7 +97,7 @@ def _follows(found: Verification) -> bool:
 
 def _lock_step(found: Verification) -> tuple[bool | None, str]:
     cell = found.cell
-    standard = STANDARDS.get((cell.env, cell.kind))
+    standard = families.of_record(cell.env).standards.get(cell.kind)
     if not _follows(found):
         return False, "its observations do not follow the actions"
     if standard is not None and cell.backend == standard.reference and not cell.variant:
@@ -110,6 +110,8 @@ def _lock_step(found: Verification) -> tuple[bool | None, str]:
         return None, "not applicable: another engine, which follows its actions"
     if found.agreement is None:
         return None, f"not compared: its reference {standard.reference} cannot run here"
+    if standard.episodes:
+        return _episodes(standard, found.agreement)
     steps = traces.agreed(standard, found.agreement)
     total = len(found.agreement.distances)
     apart = max(found.agreement.distances[: max(steps, 1)], default=0.0)
@@ -130,6 +132,17 @@ def _lock_step(found: Verification) -> tuple[bool | None, str]:
     else:
         by = f"{found.agreement.distances[steps]:.2g}{unit}"
     return False, f"differs from step {steps + 1} on, by {by}"
+
+
+def _episodes(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
+    same = traces.equal(standard, found)
+    ends = f"{found.ends} and {found.reference_ends} episodes"
+    if same is None:
+        return None, f"compared for {ends} only (required: {standard.episodes})"
+    chances = ", ".join(f"{name} p = {chance:.2g}" for name, chance in found.p_values.items())
+    if same:
+        return True, f"same distributions over {ends} ({chances}); no single step is compared"
+    return False, f"other distributions over {ends} ({chances})"
 
 
 def _differences(found: Verification) -> list[str]:

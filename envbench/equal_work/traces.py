@@ -1,22 +1,8 @@
 """PURE: do two backends do the same, from the same start by the same actions?
 
 A trace is an ``.npz`` of arrays (``envbench_worker.witness.save``): observations
-(steps, environments, …), rewards and ended (steps, environments). What is compared of an
-observation, and how far apart still counts as equal, is a family's ``Standard``:
-
-* atari: the largest difference of any pixel, in grey levels, rewards and ends equal, for 200
-  steps. Libraries may round by a level or two when they shrink a frame; a ball or a paddle that is
-  elsewhere differs by tens. The newest frame of the stack, and from the fourth step on all of it
-  (what a stack holds before the first frame is each library's own).
-* mujoco: positions and velocities (the first 27 numbers of Ant's observation: what follows are
-  contact forces, which are the ledger's), largest absolute difference under 1e-4, for 3 steps.
-  Other releases of MuJoCo differ by about 1e-6 after one step, and touching the ground (step 4)
-  multiplies it: contact dynamics are chaotic, and equal physics part soon after. A skipped
-  frame or another action is far outside of that in the first step (tests/test_verify.py). Ends of
-  episodes have to be the same as long.
-  Later than that it is seen that they follow their actions (``responds``) and still move.
-* physics: qpos and qvel, the same way. Engines in single precision stay within 1e-5 until the
-  first contact, where they build the friction pyramid along other axes, and part.
+(steps, environments, …), rewards and ended (steps, environments). What
+counts as equal is the ``Standard`` of the family (``envbench.families``).
 """
 
 from __future__ import annotations
@@ -26,7 +12,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from envbench.model import Agreement, Audit, Family, Kind
+from envbench.families import Standard
+from envbench.model import Agreement, Audit
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,37 +21,11 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Standard:
-    """``steps`` that have to agree within ``tolerance``; rewards within ``reward_tolerance``."""
-
-    reference: str
-    steps: int
-    tolerance: float
-    reward_tolerance: float
-    unit: str
-
-
-STANDARDS: dict[tuple[Family, Kind], Standard] = {
-    ("atari", "env"): Standard(
-        reference="for-loop", steps=200, tolerance=2.0, reward_tolerance=0.0, unit="grey levels"
-    ),
-    ("mujoco", "env"): Standard(
-        reference="for-loop", steps=3, tolerance=1e-4, reward_tolerance=1e-4, unit=""
-    ),
-    ("gym", "env"): Standard(
-        reference="for-loop", steps=200, tolerance=1e-9, reward_tolerance=1e-9, unit=""
-    ),
-    ("mujoco", "physics"): Standard(
-        reference="mujoco-rollout", steps=3, tolerance=1e-4, reward_tolerance=0.0, unit=""
-    ),
-}
-STACK = 4  # frames
 LEAST_LED = 100  # steps: for half of them an ant that is left alone may still move
 LEAST_MOVEMENT = 0.6  # of the reference's, of each environment (docs/verify.md)
 MOST_REPEATED = {"f": 0.02, "u": 0.5}  # of an environment's steps, by kind of number
 MOST_APART = 1e-4  # of environments that do the same
-ANT_STATE = 27  # of Ant's observation: 13 positions and 14 velocities, before contact forces
+LEAST_P = 0.001  # of two samples of episodes that count as one distribution
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +54,7 @@ def read_trace(raw: bytes) -> Trace:
     return Trace(**found)
 
 
-def compare(family: Family, kind: Kind, reference: str, led: Trace, own: Trace) -> Agreement:
+def compare(standard: Standard, led: Trace, own: Trace) -> Agreement:
     """How far ``own`` is from ``led`` (the reference's), over the steps that both have."""
     import numpy as np
 
@@ -103,17 +64,19 @@ def compare(family: Family, kind: Kind, reference: str, led: Trace, own: Trace) 
         raise ValueError("the trace has no step to compare")
     if own.rewards.shape[1] != environments:
         raise ValueError(f"{own.rewards.shape[1]} of {environments} environments were led")
-    a, b = (_compared(family, kind, each)[:steps] for each in (led, own))
+    if standard.episodes:
+        return _distributions(standard, led, own)
+    a, b = (each.observations[:steps, :, : standard.first] for each in (led, own))
     if a.shape != b.shape:
         raise ValueError(f"observations of {b.shape[2:]} and {a.shape[2:]} cannot be compared")
     apart = np.abs(a.astype(np.float64) - b.astype(np.float64))
-    if family == "atari" and apart.ndim == 5 and apart.shape[2] == STACK:
-        apart[: STACK - 1, :, :-1] = 0.0
+    if standard.stack and apart.ndim == 5 and apart.shape[2] == standard.stack:
+        apart[: standard.stack - 1, :, :-1] = 0.0
     each = apart.reshape(steps, -1).max(axis=1)
     rewards = np.abs(led.rewards[:steps] - own.rewards[:steps]).max(axis=1)
     other_ends = np.flatnonzero((led.ended[:steps] != own.ended[:steps]).any(axis=1))
     return Agreement(
-        reference=reference,
+        reference=standard.reference,
         distances=[_finite(x) for x in each],
         reward_distances=[_finite(x) for x in rewards],
         same_ends=not len(other_ends),
@@ -121,8 +84,41 @@ def compare(family: Family, kind: Kind, reference: str, led: Trace, own: Trace) 
         ends=int(own.ended[:steps].sum()),
         reference_ends=int(led.ended[:steps].sum()),
         # Where all that is led has to agree, that says more.
-        late_movement=_late_movement(a, b) if STANDARDS[family, kind].steps < LEAST_LED else None,
+        late_movement=_late_movement(a, b) if standard.steps < LEAST_LED else None,
     )
+
+
+def _distributions(standard: Standard, led: Trace, own: Trace) -> Agreement:
+    """The lengths and returns of whole episodes of both, as two samples each."""
+    from scipy.stats import ks_2samp
+
+    theirs, ours = (_episodes(each) for each in (led, own))
+    chances = {
+        name: float(ks_2samp(theirs[name], ours[name]).pvalue) if theirs[name] and ours[name] else 0
+        for name in theirs
+    }
+    return Agreement(
+        reference=standard.reference,
+        distances=[],
+        reward_distances=[],
+        same_ends=False,
+        ends=len(ours["length"]),
+        reference_ends=len(theirs["length"]),
+        p_values=chances,
+    )
+
+
+def _episodes(trace: Trace) -> dict[str, list[float]]:
+    """The length and return of each whole episode, environment by environment."""
+    import numpy as np
+
+    found: dict[str, list[float]] = {"length": [], "return": []}
+    for column in range(trace.ended.shape[1]):
+        ends = np.flatnonzero(trace.ended[:, column]) + 1
+        for first, last in zip([0, *ends[:-1]], ends, strict=False):
+            found["length"].append(float(last - first))
+            found["return"].append(float(trace.rewards[first:last, column].sum()))
+    return found
 
 
 def _late_movement(led: Array, own: Array) -> float | None:
@@ -159,7 +155,11 @@ def agreed(standard: Standard, found: Agreement) -> int:
 
 
 def equal(standard: Standard, found: Agreement) -> bool | None:
-    """Did as many steps agree as the standard asks for? None: too few were led to tell."""
+    """Did as many steps agree as asked for, or are the episodes alike? None: too few to say."""
+    if standard.episodes:
+        if min(found.ends or 0, found.reference_ends or 0) < standard.episodes:
+            return None
+        return all(chance >= LEAST_P for chance in found.p_values.values())
     same = agreed(standard, found)
     if same < min(standard.steps, len(found.distances)) or never_ends(found):
         return False
@@ -208,11 +208,6 @@ def counted(audit: Audit, frame_skip: float) -> bool | None:
     if audit.steps < 1 or audit.steps + audit.resets < audit.calls:
         return False
     return abs(claimed - audit.frames) < min(0.5, frame_skip / 2)
-
-
-def _compared(family: Family, kind: Kind, trace: Trace) -> Array:
-    observations = trace.observations
-    return observations[:, :, :ANT_STATE] if (family, kind) == ("mujoco", "env") else observations
 
 
 def _finite(value: float) -> float:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import msgspec
 
+from envbench import families
 from envbench.backends.specification import with_role
 from envbench.engine.experiment import Done, Experiment, Facts, Missing, Site
 from envbench.engine.request import CellRequest, Chosen, Target, choose
-from envbench.equal_work.traces import STANDARDS
 from envbench.model import (
     Block,
     Cell,
@@ -62,7 +62,7 @@ class VerifyExperiment(Experiment[list[Verification]]):
         chosen = choose(self.cells, site.profile, cpus)
         targets = list(chosen.targets)
         for cell in [each.cell for each in targets]:
-            standard = STANDARDS.get((cell.env, cell.kind))
+            standard = families.get(cell.env).standards.get(cell.kind)
             if standard and not any(
                 _is_reference(each.cell, cell, standard.reference) for each in targets
             ):
@@ -78,13 +78,16 @@ class VerifyExperiment(Experiment[list[Verification]]):
 
     def design(self, targets: Sequence[Target]) -> VerifyDesign:
         amount = Verify(audit_calls=self.audit_calls)
-        together = {each.cell.key: _together(amount.lock_steps, each) for each in targets}
+        steps = {each.cell.key: families.get(each.cell.env).lock_steps for each in targets}
+        together = {each.cell.key: _together(steps[each.cell.key], each) for each in targets}
         references = {
             each.cell.key: reference.cell
             for each in targets
             if (reference := _reference_of(each, targets)) is not None
         }
-        return VerifyDesign(verify=amount, together=together, references=references)
+        return VerifyDesign(
+            verify=amount, lock_steps=steps, together=together, references=references
+        )
 
     def remaining(self, plan: Plan, done: Done) -> list[Cell]:
         made = {digest(block.trials[-1].cell) for block in done}
@@ -93,14 +96,22 @@ class VerifyExperiment(Experiment[list[Verification]]):
     def block(self, plan: Plan, todo: Cell) -> Block:
         design = plan.design
         assert isinstance(design, VerifyDesign)
-        amount = msgspec.structs.replace(design.verify, together=design.together.get(todo.key, 0))
+        amount = msgspec.structs.replace(
+            design.verify,
+            lock_steps=design.lock_steps.get(todo.key, design.verify.lock_steps),
+            together=design.together.get(todo.key, 0),
+        )
         own = Trial(cell=todo, mode="verify", seed=plan.seed, verify=amount)
         reference = design.references.get(todo.key)
         if reference is None:
             return Block(trials=[own])
+        from_observation = families.get(todo.env).fixed_start == "observation"
+        start: Literal["reference last", "at once"] = (
+            "reference last" if from_observation else "at once"
+        )
         followed = msgspec.structs.replace(amount, audit_calls=1)  # its own block has its audit
         trials = [Trial(cell=reference, mode="verify", seed=plan.seed, verify=followed), own]
-        return Block(trials=trials, programme=Programme(start="at once"), reference=0)
+        return Block(trials=trials, programme=Programme(start=start), reference=0)
 
     def conclude(self, plan: Plan, done: Done, facts: Facts) -> list[Verification]:
         known = {name: dict(each) for name, each in facts.items()}
@@ -109,7 +120,7 @@ class VerifyExperiment(Experiment[list[Verification]]):
 
 def _order(target: Target) -> tuple[bool, bool]:
     cell = target.cell
-    standard = STANDARDS.get((cell.env, cell.kind))
+    standard = families.get(cell.env).standards.get(cell.kind)
     return standard is None or cell.backend != standard.reference, bool(cell.variant)
 
 
@@ -121,7 +132,7 @@ def _is_reference(cell: Cell, of: Cell, reference: str) -> bool:
 def _reference_of(target: Target, targets: Sequence[Target]) -> Target | None:
     """What it is compared with; None for the reference itself, and for an engine of its own."""
     cell = target.cell
-    standard = STANDARDS.get((cell.env, cell.kind))
+    standard = families.get(cell.env).standards.get(cell.kind)
     if standard is None or target.backend.own_engine:
         return None
     if cell.backend == standard.reference and not cell.variant:
@@ -132,7 +143,9 @@ def _reference_of(target: Target, targets: Sequence[Target]) -> Target | None:
 
 def _together(steps: int, target: Target) -> int:
     """In how many of the lock-steps every environment gets the first one's action: the first half;
-    in none where actions are constant."""
+    in none where actions are constant or environments start differently."""
+    if families.get(target.cell.env).fixed_start not in ("noiseless", "seed"):
+        return 0
     setting = with_role(target.backend, "actions")
     constant = setting is not None and target.cell.settings.get(setting.name) == "constant"
     return 0 if constant else steps // 2

@@ -1,1 +1,86 @@
-"""Env families, as data: default task, titles, frames per step, reference settings, equality."""
+"""Env families, as data: one file per family, and plugins by the entry point ``envbench.families``.
+
+A plugin's entry point gives an ``EnvFamily``. One that cannot be read, or that takes a known name,
+is a warning (``plugin_warnings``). The order is that of a report's tables.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from envbench.errors import UnknownName
+from envbench.families.atari import ATARI
+from envbench.families.box2d import BOX2D
+from envbench.families.classic_control import CLASSIC_CONTROL
+from envbench.families.dm_control import DM_CONTROL
+from envbench.families.family import SMALLEST_SKIP, EnvFamily, Standard, without_version
+from envbench.families.gym import GYM
+from envbench.families.mujoco import MUJOCO
+
+__all__ = [
+    "BUILT_IN",
+    "SMALLEST_SKIP",
+    "EnvFamily",
+    "Standard",
+    "default_task",
+    "get",
+    "names",
+    "of_record",
+    "plugin_warnings",
+    "registry",
+    "without_version",
+]
+BUILT_IN = (ATARI, MUJOCO, DM_CONTROL, CLASSIC_CONTROL, BOX2D, GYM)
+GROUP = "envbench.families"
+
+
+def registry() -> dict[str, EnvFamily]:
+    """Every family by name, in the order of a report's tables."""
+    return dict(_load()[0])
+
+
+def names() -> list[str]:
+    return list(_load()[0])
+
+
+def get(name: str) -> EnvFamily:
+    """The family of that name, or ``UnknownName`` with the nearest."""
+    known = _load()[0]
+    if name not in known:
+        raise UnknownName("env family", name, list(known))
+    return known[name]
+
+
+def of_record(name: str) -> EnvFamily:
+    """The family that a record names. Of a plugin that is not installed here, only the name."""
+    return _load()[0].get(name) or EnvFamily(name=name, title=name, worker="")
+
+
+def default_task(name: str) -> str:
+    return of_record(name).default_task
+
+
+def plugin_warnings() -> list[str]:
+    """One sentence per plugin family that was left out."""
+    return list(_load()[1])
+
+
+@cache
+def _load() -> tuple[dict[str, EnvFamily], list[str]]:
+    from importlib.metadata import entry_points
+
+    known = {family.name: family for family in BUILT_IN}
+    warnings = []
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+        try:
+            family = point.load()
+            problem = "" if isinstance(family, EnvFamily) else "its value is no EnvFamily"
+        except Exception as error:  # noqa: BLE001 - a stranger's module raises anything
+            family, problem = None, f"it cannot be imported: {type(error).__name__}: {error}"
+        if family is not None and not problem and family.name in known:
+            problem = f"the name {family.name!r} is taken"
+        if problem:
+            warnings.append(f"the env family {point.name!r} is left out: {problem}.")
+        else:
+            known[family.name] = family
+    return known, warnings

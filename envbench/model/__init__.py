@@ -18,7 +18,7 @@ from envbench.model.block import (
     ProgressRecord,
     TrialRecord,
 )
-from envbench.model.cell import Cell, Workload, other_frames, section
+from envbench.model.cell import Cell, Workload, section
 from envbench.model.machine import Fingerprint, MachineFact, RuntimeFact
 from envbench.model.measured import Failure, Load, Times, Windows
 from envbench.model.plan import (
@@ -42,8 +42,6 @@ from envbench.model.plan import (
 )
 from envbench.model.published import LARGEST_FPS, LARGEST_SKIP, Published
 from envbench.model.values import (
-    DEFAULT_TASK,
-    FAMILIES,
     SCHEMA,
     Family,
     Int,
@@ -62,8 +60,6 @@ Stored = Plan | BlockRecord | ProgressRecord | EndedRecord | Shared | Published
 Record = Run | Plan | MachineFact | RuntimeFact | Verification | Published
 
 __all__ = [
-    "DEFAULT_TASK",
-    "FAMILIES",
     "LARGEST_FPS",
     "LARGEST_SKIP",
     "SCHEMA",
@@ -112,7 +108,6 @@ __all__ = [
     "Workload",
     "arm_key",
     "digest",
-    "other_frames",
     "out_of_bounds",
     "run_design",
     "section",

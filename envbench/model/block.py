@@ -39,6 +39,8 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     reference_ends: Int | None = None
     # movement of its least active environment in the second half, divided by the reference's
     late_movement: float | None = None
+    # of whole episodes as two samples (Kolmogorov-Smirnov), by what is compared of an episode
+    p_values: dict[str, float] = {}
 
 
 class FactsRecord(

@@ -11,15 +11,6 @@ from envbench.model.values import Family, Int, Kind, Section, Settings
 Workload = Literal["step"]  # what is done with the environments; a policy or training come later
 
 
-def other_frames(family: Family, frame_skip: float) -> Settings:
-    """``{"frame_skip": 4}`` for a user's own task whose step is not one frame.
-
-    It is part of the row's label there, because figures of different frames do not compare.
-    """
-    whole = int(frame_skip) if frame_skip == int(frame_skip) else frame_skip
-    return {"frame_skip": whole} if family == "gym" and frame_skip != 1 else {}
-
-
 def section(kind: Kind, *, accelerator: bool) -> Section:
     """The table that a kind belongs to. Backends that step whole batches on a device have one of
     their own."""
@@ -32,8 +23,9 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """One entry of a table.
 
     ``settings`` holds every setting of the backend with defaults filled in, so two cells are the
-    same cell exactly when they are equal. ``variant`` holds those that differ from the backend's
-    default: the row's label shows them.
+    same cell exactly when they are equal. ``variant`` holds what the row's label shows besides the
+    backend's name: the settings that differ from the backend's default, and ``frame_skip`` where a
+    person chose it.
     """
 
     machine: str
@@ -50,11 +42,6 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     accelerator: bool = False
 
     @property
-    def shown(self) -> Settings:
-        """What a row's label shows besides the backend's name."""
-        return self.variant | other_frames(self.env, self.frame_skip)
-
-    @property
     def section(self) -> Section:
         """Which of its family's tables it belongs to: "" is the family's own."""
         return section(self.kind, accelerator=self.accelerator)
@@ -62,5 +49,5 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     @property
     def key(self) -> str:
         """A stable readable identifier: ``atari/Pong-v5/envpool-async/8`` and any variant."""
-        tail = "".join(f",{k}={v}" for k, v in sorted(self.shown.items()))
+        tail = "".join(f",{k}={v}" for k, v in sorted(self.variant.items()))
         return f"{self.env}/{self.task}/{self.backend}/{self.numenv}{tail}"

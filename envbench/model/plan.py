@@ -45,6 +45,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     run_id: str
     adapter: str  # "module:attribute", imported by the worker only
     family: Family
+    family_code: str = ""  # "module:Class", what the family is to adapters
     task: str
     numenv: Int
     env_instances: Int
@@ -54,6 +55,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     protocol: Protocol = Protocol()
     verify: Verify = Verify()
     cpus: list[Int] = []  # the cores that the worker keeps to; empty: all that it may use
+    own_task: bool = False  # of a user's package: it may read from the current folder
     together: Int = 0  # as in ``verify``: adapters read it here
     turns: str = ""  # a named pipe that orders slices one by one; empty: windows back to back
 
@@ -80,7 +82,8 @@ class Programme(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     on its own, by its protocol. ``equal_calls``: every trial makes as many vector steps per slice
     as the first one makes in ``slice_s``; otherwise each has its own number. ``reset_turns`` are
     slices of resets, made after the steps. ``lead_in_s``: untimed steps after a switch to another
-    trial. ``start``: the trials take turns of 10 ms until they warm up, or all run at once.
+    trial. ``start``: the trials take turns of 10 ms until they warm up, or all run at once, or
+    the block's reference runs after the other, from whose first observations it starts.
     """
 
     turns: list[Int] = []
@@ -88,7 +91,7 @@ class Programme(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     equal_calls: bool = False
     reset_turns: list[Int] = []
     lead_in_s: float = 0.0
-    start: Literal["in turns", "at once"] = "in turns"
+    start: Literal["in turns", "at once", "reference last"] = "in turns"
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -173,6 +176,7 @@ class VerifyDesign(
 
     verify: Verify
     references: dict[str, Cell] = {}
+    lock_steps: dict[str, Int] = {}
     together: dict[str, Int] = {}
 
 

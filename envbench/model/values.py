@@ -9,9 +9,7 @@ from typing import Annotated, Literal
 import msgspec
 
 SCHEMA = 2
-DEFAULT_TASK = {"atari": "Pong-v5", "mujoco": "Ant-v3"}
-Family = Literal["atari", "mujoco", "gym"]
-FAMILIES: tuple[Family, ...] = ("atari", "mujoco", "gym")
+Family = str  # an env family's name (``envbench.families``)
 Kind = Literal["env", "physics", "ceiling"]
 Section = Literal["", "accelerators", "physics", "ceiling"]  # tables never mix them
 # What a library counts in 64 bits: a number of a thousand digits is no count, and no float.

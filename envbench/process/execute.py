@@ -43,15 +43,17 @@ def execute(
     limits: Limits = DEFAULT_LIMITS,
     on_event: OnEvent = lambda _: None,
     worker: Path = WORKER,
+    files: Mapping[str, bytes] = {},
 ) -> Reply:
     """Run ``job`` in a fresh process of the interpreter ``python``.
 
     ``environment`` is all that the worker sees, with one more variable by which its processes are
     found (``orphans.MARK``). ``on_event`` gets every well-formed event, in
-    the caller's thread. ``worker`` is the file to run: tests have faulty ones.
+    the caller's thread. ``worker`` is the file to run: tests have faulty ones. ``files`` are put
+    into the job's folder.
     """
     with job_folder() as folder:
-        _write_job(job, folder)
+        _write_files({**files, "job.json": msgspec.json.encode(job)}, folder)
         before = MemoryKills.now()
         ending = supervise(
             (python, worker, folder),
@@ -62,9 +64,10 @@ def execute(
         return _judge(job, ending, folder, before)
 
 
-def _write_job(job: Job, folder: Path) -> None:
+def _write_files(files: Mapping[str, bytes], folder: Path) -> None:
     try:
-        (folder / "job.json").write_bytes(msgspec.json.encode(job))
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
     except OSError as trouble:
         raise no_room(folder.parent, trouble) from trouble
 

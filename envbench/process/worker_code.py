@@ -6,7 +6,7 @@ another backend's adapter does not change it. Nothing is imported; the sources a
 ``ast``, so the tree may be of another version and need other libraries.
 
 A module counts as loaded where another one imports it, at the top or inside a function, and where
-a string names it: ``"envbench_worker.adapters.ceiling_ale:AleCore"``, or a script with an import
+a string names it: ``"envbench_worker.adapters.ceiling.ale:AleCore"``, or a script with an import
 in it. A name that is put together from several strings is not found. Name a module in full.
 
 In ``__main__.py`` a module that only one mode needs is imported inside the method that bears the
@@ -30,8 +30,8 @@ MODES = frozenset({"measure", "verify", "probe"})
 _NAMED = re.compile(rf"\b{PACKAGE}(?:\.\w+)+")
 
 
-def code_hash(adapter: str, mode: str, root: Path = WORKER_PATH) -> str:
-    """12 hex digits: what a worker of this adapter (``module:Class``) and mode runs.
+def code_hash(adapter: str, mode: str, root: Path = WORKER_PATH, family: str = "") -> str:
+    """12 hex digits: what a worker of this adapter and family (``module:Class``) and mode runs.
 
     ``mode`` is ``measure``, ``verify`` or ``probe``; ``ValueError`` for any other. ``root`` is the
     folder that holds ``envbench_worker``. For a plugin's adapter only the files that every adapter
@@ -39,18 +39,22 @@ def code_hash(adapter: str, mode: str, root: Path = WORKER_PATH) -> str:
     there.
     """
     seen = hashlib.sha256()
-    for path in code_files(adapter, mode, root):
+    for path in code_files(adapter, mode, root, family):
         name = path.relative_to(root).as_posix().encode()
         seen.update(name + b"\0" + hashlib.sha256(path.read_bytes()).digest())
     return seen.hexdigest()[:12]
 
 
-def code_files(adapter: str, mode: str, root: Path = WORKER_PATH) -> list[Path]:
+def code_files(adapter: str, mode: str, root: Path = WORKER_PATH, family: str = "") -> list[Path]:
     """The source files that ``code_hash`` covers, sorted."""
     if mode not in MODES:
         raise ValueError(f"{mode!r} is not a mode of the worker: {', '.join(sorted(MODES))}")
     module = adapter.partition(":")[0]
-    waiting = [ENTRY, *(FOR_PLUGINS if module.partition(".")[0] != PACKAGE else [module])]
+    waiting = [
+        ENTRY,
+        family.partition(":")[0],
+        *(FOR_PLUGINS if module.partition(".")[0] != PACKAGE else [module]),
+    ]
     found: set[Path] = set()
     while waiting:
         name = waiting.pop()

@@ -157,7 +157,7 @@ def _unlike(first: Measured, second: Measured, by: By) -> dict[str, str]:
     badges = [first.badge, second.badge]
     if first.ran != second.ran and badges != ["✓", "✓"]:
         found["task"] = f"{first.ran or one.task} and {second.ran or other.task}"
-    same = [backends.same_work(cell.backend, cell.shown) for cell in (one, other)]
+    same = [backends.same_work(cell.backend, cell.variant) for cell in (one, other)]
     if same[0] != same[1]:
         found["work"] = ""
     if "✗" in badges:

@@ -129,7 +129,7 @@ def _run_row(run: Run, quick: bool | None, badge: str) -> dict[str, Any]:
 
 
 def _what(cell: Cell) -> dict[str, Any]:
-    variant = " ".join(f"{key}={shown(value)}" for key, value in sorted(cell.shown.items()))
+    variant = " ".join(f"{key}={shown(value)}" for key, value in sorted(cell.variant.items()))
     return {
         "machine": cell.machine,
         "env": cell.env,

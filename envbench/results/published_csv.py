@@ -13,9 +13,9 @@ import math
 import re
 from collections.abc import Iterator
 
-from envbench import backends
+from envbench import backends, families
 from envbench.errors import UnknownName, UsageError
-from envbench.model import FAMILIES, LARGEST_FPS, LARGEST_SKIP, Published
+from envbench.model import LARGEST_FPS, LARGEST_SKIP, Published
 from envbench.text import one_line
 
 COLUMNS = ("machine", "env", "task", "backend", "numenv", "fps", "frame_skip", "source")
@@ -89,9 +89,9 @@ def _figure(row: dict[str, str]) -> Published:
             f"{one_line(row['machine'], 80)!r} is not a machine's name: letters, digits, dots, - "
             "and _; at most 64."
         )
-    family = next((each for each in FAMILIES if each == row["env"]), None)
-    if family is None:
-        raise UnknownName("env", one_line(row["env"], 80), list(FAMILIES))
+    family = row["env"]
+    if family not in families.names():
+        raise UnknownName("env", one_line(family, 80), families.names())
     if backends.get(row["backend"]).kind != "env":
         raise UsageError(f"{row['backend']} is no way of running environments: no such table.")
     if family not in backends.get(row["backend"]).families:

@@ -182,7 +182,7 @@ def _measured(
     summary = summarise(runs, cpus=cpus, alone=len(plan.cells) == 1)
     return Measured(
         summary=summary,
-        label=backends.row_label(cell.backend, cell.shown),
+        label=backends.row_label(cell.backend, cell.variant),
         plan=plan,
         when=max(run.started_utc for run in runs),
         quick=run_design(plan).quick or _seconds(runs) < QUICK_S,

@@ -95,4 +95,4 @@ def _of_others(
 
 def row_of(cell: Cell) -> Row:
     """Where a cell stands, whatever its numenv."""
-    return cell.machine, cell.env, cell.task, backends.row_label(cell.backend, cell.shown)
+    return cell.machine, cell.env, cell.task, backends.row_label(cell.backend, cell.variant)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envbench import backends, testing
+from envbench import backends, families, testing
 from envbench.backends import (
     Backend,
     Setting,
@@ -25,7 +25,6 @@ from envbench.backends import (
 from envbench.backends.builtin import BUILT_IN, PRESETS
 from envbench.backends.settings import parse
 from envbench.errors import UnknownName, UsageError
-from envbench.families.frames import MUJOCO_FRAMES, frames_per_step
 
 BY_NAME = {backend.name: backend for backend in BUILT_IN}
 ASYNC = BY_NAME["envpool-async"]
@@ -204,12 +203,16 @@ def test_async_envpool_keeps_more_environments_than_it_returns() -> None:
 
 
 def test_frames_of_a_step_are_fixed_but_for_ones_own_environment() -> None:
-    assert frames_per_step("atari", "Pong-v5") == 4
-    assert frames_per_step("mujoco", "Ant-v3") == frames_per_step("mujoco", "Ant-v3", 5) == 5
-    assert frames_per_step("gym", "CartPole-v1") == 1
-    assert frames_per_step("gym", "my_package:Mine-v0", 3.0) == 3
-    assert frames_per_step("mujoco", "HumanoidStandup-v5") == 1.5
-    assert frames_per_step("mujoco", "CheetahRun-v1", 1) == 1
+    assert families.get("atari").frames_per_step("Pong-v5") == 4
+    assert (
+        families.get("mujoco").frames_per_step("Ant-v3")
+        == families.get("mujoco").frames_per_step("Ant-v3", 5)
+        == 5
+    )
+    assert families.get("gym").frames_per_step("CartPole-v1") == 1
+    assert families.get("gym").frames_per_step("my_package:Mine-v0", 3.0) == 3
+    assert families.get("mujoco").frames_per_step("HumanoidStandup-v5") == 1.5
+    assert families.get("mujoco").frames_per_step("CheetahRun-v1", 1) == 1
     for family, task, given_skip in [
         ("atari", "Pong-v5", 2),
         ("mujoco", "Ant-v3", 1),
@@ -217,18 +220,18 @@ def test_frames_of_a_step_are_fixed_but_for_ones_own_environment() -> None:
         ("gym", "CartPole-v1", float("nan")),
     ]:
         with pytest.raises(UsageError):
-            frames_per_step(family, task, given_skip)
+            families.get(family).frames_per_step(task, given_skip)
 
 
 def test_a_mujoco_task_whose_control_step_is_unknown_has_to_be_told_it() -> None:
     with pytest.raises(UnknownName, match="Did you mean 'Ant-v3'") as caught:
-        frames_per_step("mujoco", "Amt-v3")
+        families.get("mujoco").frames_per_step("Amt-v3")
     assert "--frame-skip" in caught.value.hint
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("name", MUJOCO_FRAMES)
+@pytest.mark.parametrize("name", families.get("mujoco").frames_of)
 def test_a_mujoco_frame_is_a_hundredth_of_a_simulated_second(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,7 +239,9 @@ def test_a_mujoco_frame_is_a_hundredth_of_a_simulated_second(
 
     monkeypatch.chdir(tmp_path)  # MuJoCo writes its log into the current folder
     env = gymnasium.make(f"{name}-v5")
-    assert frames_per_step("mujoco", f"{name}-v5") == pytest.approx(env.unwrapped.dt / 0.01)
+    assert families.get("mujoco").frames_per_step(f"{name}-v5") == pytest.approx(
+        env.unwrapped.dt / 0.01
+    )
     env.close()
 
 

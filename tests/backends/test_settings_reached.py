@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from envbench import backends
-from envbench.model import DEFAULT_TASK, Family
+from envbench import backends, families
+from envbench.model import Family
 from envbench.process.worker_code import WORKER_PATH
 from envbench.testing import verified
 
@@ -28,7 +28,7 @@ def built(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         backend = backends.get(name)
         settings, _ = backends.resolve_settings(backend, family, given)
         job = contract.Job(
-            "measure", family, task or DEFAULT_TASK[family], 2, 2, 4.0, settings, seed
+            "measure", family, task or families.default_task(family), 2, 2, 4.0, settings, seed
         )
         module, _, attribute = backend.adapter.partition(":")
         adapters.append(getattr(import_module(module), attribute)(job))

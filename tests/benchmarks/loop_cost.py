@@ -26,9 +26,9 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "envbench" / "worker_path"))
 
 import numpy as np
 from envbench_worker import autoreset
-from envbench_worker.adapters.envpool_async import EnvPoolAsync
-from envbench_worker.adapters.envpool_sync import EnvPoolSync
-from envbench_worker.adapters.for_loop import ForLoop
+from envbench_worker.adapters.envpool.asynchronous import EnvPoolAsync
+from envbench_worker.adapters.envpool.sync import EnvPoolSync
+from envbench_worker.adapters.gymnasium.for_loop import ForLoop
 from envbench_worker.contract import Adapter, Counts, Job
 from envbench_worker.measure import Meter
 

@@ -33,9 +33,11 @@ sys.path[:0] = [str(ROOT), str(ROOT / "envbench" / "worker_path")]
 from envbench_worker.contract import Job  # noqa: E402
 from envbench_worker.measure import Meter  # noqa: E402
 
-from envbench import backends  # noqa: E402
+from envbench import (
+    backends,
+    families,
+)
 from envbench.engine.request import make_cell  # noqa: E402
-from envbench.model import DEFAULT_TASK  # noqa: E402
 
 FAMILIES = ("atari", "mujoco")
 NAMES = ("for-loop", "subprocess", "envpool-sync", "envpool-async", "ale-vector")
@@ -89,7 +91,7 @@ class BareRecv(BareStep):
 def make(family: str, name: str, numenv: int) -> tuple[Ours, Any]:
     """Both ways of stepping the same environments, with the same actions."""
     backend = backends.get(name)
-    cell = make_cell("tax", family, DEFAULT_TASK[family], backend, numenv, {})
+    cell = make_cell("tax", family, families.default_task(family), backend, numenv, {})
     fields = {f: getattr(cell, f, None) for f in Job._fields}
     job = Job(**{**fields, "mode": "measure", "family": family, "seed": 1})
     module, _, attribute = str(backend.adapter).partition(":")

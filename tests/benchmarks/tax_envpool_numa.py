@@ -21,13 +21,12 @@ from importlib import import_module
 from typing import Any
 
 import tax
-from envbench_worker.adapters.member import WITHOUT_END
+from envbench_worker.adapters.processes.member import WITHOUT_END
 from envbench_worker.contract import Job
 from envbench_worker.sensors import tree_usage
 
-from envbench import backends
+from envbench import backends, families
 from envbench.engine.request import make_cell
-from envbench.model import DEFAULT_TASK
 
 SETTLE_S = 0.05  # for what is under way when an arm is stopped
 
@@ -36,7 +35,9 @@ class Arm:
     """One adapter under the meter, in slices; nothing of it runs in between."""
 
     def __init__(self, family: str, name: str, numenv: int, given: dict[str, str]) -> None:
-        cell = make_cell("tax", family, DEFAULT_TASK[family], backends.get(name), numenv, given)
+        cell = make_cell(
+            "tax", family, families.default_task(family), backends.get(name), numenv, given
+        )
         fields = {field: getattr(cell, field, None) for field in Job._fields}
         job = Job(**{**fields, "mode": "measure", "family": family, "seed": 1})
         module, _, attribute = str(backends.get(name).adapter).partition(":")

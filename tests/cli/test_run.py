@@ -208,7 +208,7 @@ def audit(python: str | Path, code: str, *arguments: str) -> Any:
 LOOP_AUDIT = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
-from envbench_worker.adapters.for_loop import ForLoop
+from envbench_worker.adapters.gymnasium.for_loop import ForLoop
 from envbench_worker.contract import Job
 
 adapter = ForLoop(Job("measure", "gym", "faulty_envs:Normal-v0", 3, 3, 1, {"actions": "bank"}, 1))

@@ -51,7 +51,7 @@ class Counting(gymnasium.Wrapper):
 
 def adapter(envs: Any, mode: str = "measure") -> Any:
     """A for-loop adapter over these vector environments."""
-    from envbench_worker.adapters.for_loop import ForLoop
+    from envbench_worker.adapters.gymnasium.for_loop import ForLoop
 
     class Planted(ForLoop):  # type: ignore[misc]
         def make_vector(self) -> Any:
@@ -97,7 +97,7 @@ def test_environments_that_never_reset_are_refused_with_the_reason() -> None:
 
 def test_same_step_environments_are_not_led_in_lock_step() -> None:
     """At an end the next episode's first observation is returned: traces would differ there."""
-    from envbench_worker.adapters import gymnasium_audit
+    from envbench_worker.adapters.gymnasium import counted as gymnasium_audit
 
     one = partial(lambda: gymnasium_audit.Counted(gymnasium.make("CartPole-v1"), job("verify")))
     envs = SyncVectorEnv([one] * NUMENV, autoreset_mode=AutoresetMode.SAME_STEP)
@@ -183,8 +183,8 @@ def test_envpools_statement_is_read_and_same_step_refused(
 ) -> None:
     pytest.importorskip("envpool")
     from envbench_worker import autoreset
-    from envbench_worker.adapters import envpool_tasks
-    from envbench_worker.adapters.envpool_sync import EnvPoolSync
+    from envbench_worker.adapters.envpool import pool as envpool_tasks
+    from envbench_worker.adapters.envpool.sync import EnvPoolSync
 
     make = envpool_tasks.envpool.make
 

@@ -12,9 +12,8 @@ from functools import cache
 
 import pytest
 
-from envbench import backends, testing
+from envbench import backends, families, testing
 from envbench.equal_work.reference import REFERENCE, differences
-from envbench.families.frames import MUJOCO_FRAMES, frames_per_step
 from envbench.process.reply import Reply
 from envbench.process.worker_code import WORKER_PATH
 from envbench.testing import BackendContract
@@ -104,7 +103,10 @@ def test_an_ants_step_is_five_frames_in_another_pipeline(pipeline: str, substeps
 
 
 def test_a_step_of_every_known_task_is_as_long_as_the_familys() -> None:
-    frames = {f"{name}-v3": frames_per_step("mujoco", f"{name}-v3") for name in MUJOCO_FRAMES}
+    frames = {
+        f"{name}-v3": families.get("mujoco").frames_per_step(f"{name}-v3")
+        for name in families.get("mujoco").frames_of
+    }
     called = subprocess.run(
         [testing.interpreter(BACKEND), "-c", STEP_LENGTHS, str(WORKER_PATH), json.dumps(frames)],
         capture_output=True,

@@ -6,9 +6,8 @@ import sys
 
 import pytest
 
-from envbench import backends, testing
-from envbench.families.frames import frames_per_step
-from envbench.model import DEFAULT_TASK, Family
+from envbench import backends, families, testing
+from envbench.model import Family
 from envbench.process.reply import Reply
 from envbench.testing import BackendContract
 
@@ -46,13 +45,13 @@ def test_frames_counted_by_the_engine_agree_across_episode_ends(
     assert audit is not None
     assert audit.resets >= 2
     assert audit.steps + audit.resets == audit.calls * 2
-    assert audit.frames == pytest.approx(audit.steps * frames_per_step(family, task))
+    assert audit.frames == pytest.approx(audit.steps * families.get(family).frames_per_step(task))
     assert reply.trace is None  # nothing is observed
 
 
 @pytest.mark.parametrize("family", ["atari", "mujoco"])
 def test_nothing_is_observed_and_each_process_has_a_core(family: Family) -> None:
-    facts = verified(family, DEFAULT_TASK[family], 1).facts
+    facts = verified(family, families.default_task(family), 1).facts
     assert (facts["observation_shape"], facts["observation_dtype"]) == ([], "none")
     assert [process["numenv"] for process in facts["processes"]] == [1, 1]
     assert all("-" not in process["cores"] for process in facts["processes"])

@@ -19,11 +19,10 @@ import psutil
 import pytest
 from interpreters import not_here
 
-from envbench import backends
+from envbench import backends, families
 from envbench.engine.request import make_cell, make_job
 from envbench.errors import UsageError
-from envbench.families.frames import frames_per_step
-from envbench.model import DEFAULT_TASK, Family, Job, Trial, Verify
+from envbench.model import Family, Job, Trial, Verify
 from envbench.process.execute import execute
 from envbench.process.reply import Reply
 from envbench.process.worker_code import WORKER_PATH
@@ -41,7 +40,7 @@ def two_cores() -> None:
 
 def job(name: str, family: Family, mode: Any = "measure", numenv: int = 4, **given: str) -> Job:
     backend = backends.get(name)
-    cell = make_cell("test", family, DEFAULT_TASK[family], backend, numenv, given)
+    cell = make_cell("test", family, families.default_task(family), backend, numenv, given)
     amount = Verify(lock_steps=30, audit_calls=400)
     trial = Trial(cell=cell, mode=mode, seed=3, verify=amount)
     return make_job(trial, backend.adapter, f"test-{uuid.uuid4().hex[:8]}")
@@ -80,7 +79,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 @pytest.fixture
 def nodes(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(WORKER_PATH)
-    found = import_module("envbench_worker.adapters.numa_nodes")
+    found = import_module("envbench_worker.adapters.processes.numa_nodes")
     monkeypatch.setattr(found, "usable_cores", lambda: [0, 1, 2, 3, 8])
     return found
 
@@ -190,7 +189,7 @@ def test_a_process_that_cannot_start_is_told_with_its_own_words(
 
 
 FALLS = """
-from envbench_worker.adapters.member import Member
+from envbench_worker.adapters.processes.member import Member
 from envbench_worker.contract import Counts
 
 class Falls(Member):
@@ -211,7 +210,7 @@ def test_what_a_process_raises_while_it_runs_ends_the_run_in_its_own_words(
     (tmp_path / "falls.py").write_text(FALLS)
     (tmp_path / "envbench_worker").symlink_to(Path(WORKER_PATH) / "envbench_worker")
     adapter = made(job("envpool-numa", "mujoco", nodes=TWO_NODES))
-    window = import_module("envbench_worker.adapters.shared_window")
+    window = import_module("envbench_worker.adapters.processes.shared_window")
     monkeypatch.setattr(window, "PACKAGE", str(tmp_path))
     monkeypatch.setattr(adapter, "member", lambda: "falls:Falls")
     adapter.build()
@@ -233,7 +232,7 @@ def test_closing_ends_the_processes_of_their_own_accord(made: Any) -> None:
 ORPHANS = """
 import json, os, sys
 sys.path.insert(0, {path!r})
-from envbench_worker.adapters.ceiling import Ceiling
+from envbench_worker.adapters.ceiling.ceiling import Ceiling
 from envbench_worker.contract import Job
 adapter = Ceiling(Job("measure", "mujoco", "Ant-v3", 2, 2, 5, {{}}, 0))
 adapter.build()
@@ -287,7 +286,9 @@ def test_frames_counted_by_the_environments_agree(family: Family) -> None:
     audit = verified("envpool-numa", family, nodes=TWO_NODES).audit
     assert audit is not None
     assert audit.steps + audit.resets == audit.calls * 4
-    assert audit.frames == audit.steps * frames_per_step(family, DEFAULT_TASK[family])
+    assert audit.frames == audit.steps * families.get(family).frames_per_step(
+        families.default_task(family)
+    )
     assert audit.resets > 0 or family == "atari"  # games are longer
 
 

@@ -29,7 +29,7 @@ STEPS, WORLDS = 60, 3
 DIVERGES = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from envbench_worker.adapters.mujoco_rollout import MujocoRollout
+from envbench_worker.adapters.mujoco.rollout import MujocoRollout
 from envbench_worker.contract import Job
 settings = {"threads": 0, "horizon": 1}
 adapter = MujocoRollout(Job("measure", "mujoco", "Ant-v3", 2, 2, 5, settings, 0))

@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from envbench import testing
+from envbench import families, testing
 from envbench.backends import get
 from envbench.errors import UsageError
-from envbench.families.frames import frames_per_step
 from envbench.process.execute import WORKER
 from envbench.process.reply import Reply
 from envbench.testing import BackendContract
@@ -62,7 +61,7 @@ def test_environments_count_the_frames_that_are_claimed_across_episodes_and_leav
     assert reply.audit is not None
     assert reply.audit.steps == reply.audit.calls * numenv
     assert reply.audit.resets > 0
-    frames = reply.audit.steps * frames_per_step(family, TASKS[family])
+    frames = reply.audit.steps * families.get(family).frames_per_step(TASKS[family])
     assert reply.audit.frames == pytest.approx(frames, abs=0.01)
     assert reply.facts["autoreset"] == "same-step"
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
@@ -81,7 +80,7 @@ import numpy as np
 sys.path.insert(0, {worker!r})
 from envbench_worker import actions
 from envbench_worker.adapters import sample_factory_parts
-from envbench_worker.adapters.sample_factory import SampleFactory
+from envbench_worker.adapters.sample_factory.sampler import SampleFactory
 from envbench_worker.contract import Job
 
 def adapter(mode, family, task, frame_skip, numenv=2):

@@ -20,9 +20,8 @@ import gymnasium
 import numpy as np
 import pytest
 
-from envbench import backends, testing
+from envbench import backends, families, testing
 from envbench.equal_work import reference
-from envbench.families.frames import frames_per_step
 from envbench.process.reply import Reply
 from envbench.process.worker_code import WORKER_PATH
 
@@ -70,7 +69,7 @@ def test_environments_count_the_frames_that_are_claimed_over_ends_of_episodes(
     assert audit is not None
     assert audit.resets >= 4
     assert audit.steps + audit.resets == 2 * audit.calls
-    assert audit.frames == audit.steps * frames_per_step(family, task)
+    assert audit.frames == audit.steps * families.get(family).frames_per_step(task)
 
 
 @slow

@@ -29,7 +29,7 @@ WORKER = WORKER_PATH / "envbench_worker"
 def faulty_job(task: str, **protocol: Any) -> Job:
     return Job(
         run_id="r",
-        adapter="envbench_worker.adapters.for_loop:ForLoop",
+        adapter="envbench_worker.adapters.gymnasium.for_loop:ForLoop",
         family="gym",
         task=f"faulty_envs:{task}-v0",
         numenv=1,

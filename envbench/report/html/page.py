@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from envbench import __version__
+from envbench import __version__, families
 from envbench.machine import Profile
 from envbench.model import Family, Published
 from envbench.report.html.cells import Archive, opened
@@ -23,7 +23,7 @@ from envbench.report.markdown.contents import DETAILS, OVERVIEW, SUMMARIES, gall
 from envbench.report.tables.existing import Existing
 from envbench.report.tables.published_figures import by_heading
 from envbench.report.tables.published_figures import table as published_table
-from envbench.report.tables.subjects import FAMILY_TITLES, Subject, heading, in_order, subjects
+from envbench.report.tables.subjects import Subject, heading, in_order, subjects
 from envbench.report.tables.table import build
 from envbench.results.selection import Selection
 from envbench.results.shown import Measured
@@ -68,7 +68,8 @@ class _Page:
         self._plots = plots([*self._shared, *self._pictures.values()], places)
 
     def chapters(self) -> list[dict[str, Any]]:
-        shown = [(FAMILY_TITLES[family], self._machines(family)) for family in FAMILY_TITLES]
+        names = dict.fromkeys([*families.names(), *(each.env for each in self._every)])
+        shown = [(families.of_record(name).title, self._machines(name)) for name in names]
         every = self._tables.opening(all_cells_table(self._measured), "cells")
         parts = [
             (OVERVIEW, [*self._summaries(OVERVIEW), *self._galleries()]),

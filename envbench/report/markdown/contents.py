@@ -6,8 +6,9 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
+from envbench import families
 from envbench.machine import Profile
-from envbench.model import DEFAULT_TASK, Family, Published, digest
+from envbench.model import Family, Published, digest
 from envbench.report.escape import comment, markdown
 from envbench.report.markdown.document import PLOT, Piece
 from envbench.report.markdown.render import render, render_all
@@ -15,13 +16,12 @@ from envbench.report.plots.picture import FOLDER, Picture, gallery, picture
 from envbench.report.tables import details, overview, provenance, recommendation
 from envbench.report.tables.existing import parse
 from envbench.report.tables.published_figures import by_heading, table
-from envbench.report.tables.subjects import FAMILY_TITLES, Subject, heading, subjects
+from envbench.report.tables.subjects import Subject, heading, subjects
 from envbench.report.tables.table import Table, build
 from envbench.results.selection import Selection
 
 MOST_PANELS = 12  # machines whose plots a page has by itself: more are more than anybody looks at
 OVERVIEW, PLOTS, DETAILS, PUBLISHED = "Overview", "Plots", "Details", "Published by others"
-CHAPTERS = [OVERVIEW, PLOTS, *FAMILY_TITLES.values(), DETAILS, PUBLISHED]
 
 _Tables = Callable[[Sequence[Subject]], list[Table]]
 
@@ -48,7 +48,10 @@ def pieces(selection: Selection, profiles: Mapping[str, Profile]) -> dict[str, P
         *map(_table, found),
         *(_published(name, figures) for name, figures in published),
     ]
-    made.sort(key=lambda piece: CHAPTERS.index(piece.chapter))
+    titles = [each.title for each in families.registry().values()]
+    chapters = [OVERVIEW, PLOTS, *titles, *{piece.chapter for piece in made} - {*titles}]
+    order = [each for each in chapters if each not in (DETAILS, PUBLISHED)] + [DETAILS, PUBLISHED]
+    made.sort(key=lambda piece: order.index(piece.chapter))
     return {piece.heading: piece for piece in made}
 
 
@@ -69,7 +72,7 @@ def _summary(name: str, chapter: str, tables: Sequence[Table]) -> Piece:
 def _table(subject: Subject) -> Piece:
     return Piece(
         heading=subject.heading,
-        chapter=FAMILY_TITLES[subject.env],
+        chapter=families.of_record(subject.env).title,
         live=bool(subject.measured),
         page=True,
         figures=len(subject.measured),
@@ -161,7 +164,9 @@ def _about(figure: Published) -> tuple[str, Family, str]:
 
 def _words(subject: Subject) -> tuple[str, ...]:
     """What a marker says of a subject besides its machine: ``atari``, ``mujoco physics``."""
-    task = "" if subject.task == DEFAULT_TASK.get(subject.env) else comment(subject.task) or "?"
+    task = (
+        "" if subject.task == families.default_task(subject.env) else comment(subject.task) or "?"
+    )
     return tuple(word for word in (subject.env, task, subject.section) if word)
 
 

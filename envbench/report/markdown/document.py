@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
+from envbench import families
 from envbench.errors import UsageError
-from envbench.model import FAMILIES
 from envbench.report.markdown import blocks
 from envbench.report.markdown.render import render
 from envbench.report.plots.picture import FOLDER, Picture
@@ -141,7 +141,7 @@ def filled(text: str, source: str, pieces: Mapping[str, Piece], *, own: bool = F
 def _may_come(heading: str) -> bool:
     """May results make a piece of that marker one day? Summaries are there from the beginning."""
     return not heading.startswith(OURS) or any(
-        heading.startswith(f"{PLOT} {family}") for family in FAMILIES
+        heading.startswith(f"{PLOT} {family}") for family in families.names()
     )
 
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from envbench import backends
+from envbench import backends, families
 from envbench.model import Published, digest
-from envbench.report.tables.subjects import FAMILY_TITLES, Subject, titled
+from envbench.report.tables.subjects import Subject, titled
 from envbench.results.shown import Measured
 
 FOLDER = "plots"  # beside the document that links to them
@@ -65,7 +65,7 @@ def picture(name: str, subject: Subject, published: Sequence[Published] = ()) ->
 def gallery(name: str, subjects: Sequence[Subject]) -> Picture:
     """All machines of a family and task, side by side."""
     first = subjects[0]
-    title = titled(FAMILY_TITLES[first.env], first.env, first.task)
+    title = titled(families.of_record(first.env).title, first.env, first.task)
     return Picture(name=name, title=title, panels=[_panel(each) for each in subjects])
 
 

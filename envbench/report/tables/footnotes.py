@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
-from envbench import backends
+from envbench import backends, families
 from envbench.equal_work.judge import judge
 from envbench.machine import Profile
 from envbench.model import Failure, Fingerprint, Verification
@@ -192,7 +192,7 @@ def _ceiling(ceiling: Measured, measured: Sequence[Measured]) -> list[str]:
     cell, fps = ceiling.summary.cell, ceiling.summary.fps
     if fps is None:
         return []
-    alone = {"atari": "ALE", "mujoco": "mj\\_step"}.get(cell.env, "the engine")
+    alone = families.of_record(cell.env).engine
     cores = "1 core" if cell.numenv == 1 else f"{cell.numenv} cores"
     flags = "".join(f" {FLAGS[flag]}" for flag in ceiling.summary.flags if flag != "one-go")
     when = markdown(ceiling.when[:10])

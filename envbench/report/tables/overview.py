@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+from envbench import families
 from envbench.report.escape import markdown
 from envbench.report.tables.footnotes import DRIFTS, OPENING
-from envbench.report.tables.subjects import FAMILY_TITLES, Subject, titled
+from envbench.report.tables.subjects import Subject, titled
 from envbench.report.tables.table import Entry, Table, competes, same_work
 from envbench.results.shown import Measured, within_noise
 
@@ -87,7 +88,7 @@ def _single(group: Sequence[Subject]) -> Table | None:
     bases = {
         machine: found
         for (_, machine), found in alone.items()
-        if found.summary.cell.backend == BASE and not found.summary.cell.shown
+        if found.summary.cell.backend == BASE and not found.summary.cell.variant
     }
     entries = {
         place: _entry(
@@ -130,7 +131,7 @@ def _table(name: str, group: Sequence[Subject], entries: dict[_Place, Entry], no
     first = group[0]
     machines = list(dict.fromkeys(subject.machine for subject in group))
     labels = dict.fromkeys(label for subject in group for label in subject.labels)
-    title = titled(FAMILY_TITLES[first.env], first.env, first.task)
+    title = titled(families.of_record(first.env).title, first.env, first.task)
     return Table(
         heading=markdown(f"{name} - {title}"),
         columns=[markdown(machine) for machine in machines],

@@ -10,15 +10,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from envbench import backends
+from envbench import backends, families
 from envbench.machine import Profile, profile_for_host
-from envbench.model import DEFAULT_TASK, FAMILIES, Family, Section, Verification
+from envbench.model import Family, Section, Verification
 from envbench.report.escape import comment
 from envbench.results.archive import Origin
 from envbench.results.selection import Selection
 from envbench.results.shown import Measured
-
-FAMILY_TITLES: dict[Family, str] = {"atari": "Atari", "mujoco": "Mujoco", "gym": "Gym"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,15 +114,16 @@ def _tables(profile: Profile | None, group: _Group) -> list[_Key]:
     wanted: dict[_Key, None] = dict.fromkeys(
         (family, task, "" if section == "ceiling" else section) for family, task, section in group
     )
-    for family, task in DEFAULT_TASK.items():
-        if profile is not None and family in profile.tables:
-            wanted[family, task, ""] = None  # type: ignore[index]
+    for family in families.registry().values():
+        if profile is not None and family.default_task and family.name in profile.tables:
+            wanted[family.name, family.default_task, ""] = None
     return sorted(wanted, key=_place)
 
 
 def _place(key: _Key) -> tuple[int, bool, str, Section]:
     family, task, section = key
-    return FAMILIES.index(family), task != DEFAULT_TASK.get(family), task, section
+    order = [*families.names(), family]
+    return order.index(family), task != families.default_task(family), task, section
 
 
 def _subject(name: str, profile: Profile | None, key: _Key, group: _Group) -> Subject:
@@ -173,7 +172,7 @@ def heading(key: Title, machine: str) -> str:
     """The marker's text: ``Atari - Laptop``, ``Gym my_package:MyEnv-v0 - Laptop``,
     ``Mujoco (physics) - Laptop``."""
     family, task, section = key
-    title = titled(FAMILY_TITLES[family], family, task)
+    title = titled(families.of_record(family).title, family, task)
     if section:
         title = f"{title} ({section})"
     return f"{title} - {comment(machine) or '?'}"
@@ -181,7 +180,7 @@ def heading(key: Title, machine: str) -> str:
 
 def titled(title: str, family: Family, task: str) -> str:
     """A title with the task behind it, where that is another than the family's default."""
-    return title if task == DEFAULT_TASK.get(family) else f"{title} {comment(task) or '?'}"
+    return title if task == families.default_task(family) else f"{title} {comment(task) or '?'}"
 
 
 def _labels(rows: Sequence[str], measured: Iterable[Measured]) -> list[str]:

@@ -153,7 +153,7 @@ def _entry(found: Measured, best: dict[int, str], subject: Subject) -> Entry:
 
 def same_work(cell: Cell) -> bool:
     """Whether the cell's settings leave its backend's work as it is."""
-    return backends.same_work(cell.backend, cell.shown)
+    return backends.same_work(cell.backend, cell.variant)
 
 
 def competes(found: Measured, subject: Subject) -> bool:

@@ -119,6 +119,7 @@ class Worker:
         self.enter("first_step")
         adapter.compile()
         adapter.prepare()
+        adapter.start = witness.given_start(self.folder)
         trace = adapter.follow(self.job["verify"]["lock_steps"])
         if trace is not None:
             witness.save(trace, self.folder)
@@ -226,7 +227,9 @@ def main(folder: str, event_fd: int) -> None:
     was measured counts even where closing fails."""
     with open(os.path.join(folder, "job.json"), encoding="utf-8") as file:
         job = json.load(file)
-    if job["family"] != "gym":  # libraries leave logs where they stand; a user's own task may read
+    if not job[
+        "own_task"
+    ]:  # libraries leave logs in the folder they run in; a user's task may read
         os.chdir(folder)
     if job["cpus"]:
         os.sched_setaffinity(0, job["cpus"])

@@ -17,13 +17,14 @@ class Job(NamedTuple):
     """The part of a job that an adapter sees (see ``envbench.model.Job`` for the whole)."""
 
     mode: str  # probe, measure, or verify: from one fixed start, at leisure
-    family: str  # atari, mujoco or gym
+    family: str  # atari, mujoco, …
     task: str
     numenv: int  # environments a consumer receives per vector step
     env_instances: int  # environments that exist
     frame_skip: float
     settings: Dict[str, Any]  # every setting of the backend, defaults filled in
     seed: int
+    family_code: str = ""  # "module:Class" in envbench_worker.families, or a plugin's
     together: int = 0  # verify: batches in which every environment gets the first one's action
 
 
@@ -35,11 +36,16 @@ class Counts(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """What environments did in lock-step: arrays of shape (calls, numenv, …)."""
+    """What environments did in lock-step: arrays of shape (calls, numenv, …).
+
+    ``start``: the observations before the first step, (1, numenv, …), where a family's reference
+    starts from them.
+    """
 
     observations: Any
     rewards: Any
     ended: Any  # bool: terminated or truncated
+    start: Any = None
 
 
 class UnknownTaskError(Exception):
@@ -62,6 +68,7 @@ class Adapter(ABC):
     """
 
     first_calls = 1
+    start: Any = None  # verify: observations (numenv, …) that the environments have to start from
 
     def __init__(self, job: Job) -> None:
         self.job = job

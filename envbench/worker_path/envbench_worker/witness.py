@@ -11,6 +11,7 @@ import numpy as np
 from envbench_worker.contract import Adapter, Trace
 
 TRACE = "trace.npz"
+START = "start.npz"
 STRIDES = (1, 2, 3, 5, 8, 13)  # vector steps of one ``run``: counting must hold at any number
 AT_ONCE_S = 0.5  # twice a window: one that is measured with one environment has more steps
 PATIENCE_S = 20.0  # the longest single ``run``, at the speed so far
@@ -58,13 +59,24 @@ def next_stride(made: int, calls: int, seconds: float) -> int:
     return min(max(calls - made, int(speed * AT_ONCE_S)), longest)
 
 
+def given_start(folder: str) -> Any:
+    """The first observations of the trace that the reference has to start from; None: its own."""
+    path = os.path.join(folder, START)
+    if not os.path.isfile(path):
+        return None
+    with np.load(path, allow_pickle=False) as arrays:
+        return arrays["start"][0] if "start" in arrays else None
+
+
 def save(trace: Trace, folder: str) -> None:
     """Arrays only, never pickles; written whole before it is seen."""
     partial = os.path.join(folder, "partial.npz")
-    np.savez_compressed(
-        partial,
-        observations=np.asarray(trace.observations),
-        rewards=np.asarray(trace.rewards, dtype=np.float64),
-        ended=np.asarray(trace.ended, dtype=np.bool_),
-    )
+    arrays: Dict[str, Any] = {
+        "observations": np.asarray(trace.observations),
+        "rewards": np.asarray(trace.rewards, dtype=np.float64),
+        "ended": np.asarray(trace.ended, dtype=np.bool_),
+    }
+    if trace.start is not None:
+        arrays["start"] = np.asarray(trace.start)
+    np.savez_compressed(partial, **arrays)
     os.replace(partial, os.path.join(folder, TRACE))

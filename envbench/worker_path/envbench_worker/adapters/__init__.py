@@ -1,1 +1,1 @@
-"""One file a backend; each imports only its own library."""
+"""One file or folder per measured library; each imports only its own."""

@@ -21,8 +21,7 @@ import gymnasium
 import numpy as np
 from ale_py.vector_env import AtariVectorEnv
 
-from envbench_worker import actions, autoreset
-from envbench_worker.adapters import gymnasium_tasks
+from envbench_worker import actions, autoreset, families
 from envbench_worker.contract import Adapter, Counts, Trace, UnknownTaskError
 
 NOOP_MAX = 31  # draws from 0 to 30
@@ -33,7 +32,7 @@ SEEDS = 100  # tried for a fixed start; each of two or three starts is equally l
 class AleVector(Adapter):
     def probe(self) -> None:
         gymnasium.register_envs(ale_py)
-        known = gymnasium_tasks.known("atari")
+        known = families.of(self.job).tasks()
         if self.job.task not in known:
             raise UnknownTaskError(self.job.task, known)
 

@@ -21,8 +21,8 @@ import numpy as np
 import torch
 
 from envbench_worker import actions
-from envbench_worker.adapters import ant_model
-from envbench_worker.adapters.ant_model import SUBSTEPS, TIMESTEP_S
+from envbench_worker.adapters.mujoco import ant as ant_model
+from envbench_worker.adapters.mujoco.ant import SUBSTEPS, TIMESTEP_S
 from envbench_worker.contract import Adapter, Counts, Trace
 
 

@@ -14,8 +14,7 @@ from typing import Any, Dict, Optional
 import gymnasium
 import numpy as np
 
-from envbench_worker import actions, autoreset
-from envbench_worker.adapters import gymnasium_tasks
+from envbench_worker import actions, autoreset, families
 from envbench_worker.contract import Adapter, Counts, Trace
 
 
@@ -38,14 +37,14 @@ class GymnasiumVector(Adapter):
 
     def probe(self) -> None:
         _check_autoreset()
-        gymnasium_tasks.probe(self.job)
+        families.of(self.job).probe()
 
     def build(self) -> None:
         job = self.job
         self.envs = self.make_vector()
         counted = (autoreset.NEXT_STEP, autoreset.SAME_STEP)
         self.autoreset = autoreset.of(self.envs, counted)
-        self.envs.reset(seed=job.seed)
+        self.first, _ = self.envs.reset(seed=job.seed)
         space = self.envs.single_action_space
         self.bank = actions.of_job(space, job, self.envs.action_space)
         self.batches = actions.forever(self.bank)
@@ -84,16 +83,22 @@ class GymnasiumVector(Adapter):
 
     def follow(self, calls: int) -> Optional[Trace]:
         space = self.envs.single_observation_space
-        if space.shape is None or not gymnasium_tasks.has_fixed_start(self.job):
+        family = families.of(self.job)
+        if space.shape is None or family.noiseless() is None:
             return None
         if self.autoreset.mode == autoreset.SAME_STEP:
             return None  # at an end the next episode's observation takes the place of the last one
+        start = np.array(self.first)[None]
+        if self.start is not None:  # of the reference alone, whose environments are all here
+            start = self.start[None]
+            for env, observation in zip(self.envs.envs, self.start):
+                family.set_start(env, observation)
         results = [self.envs.step(batch) for batch in islice(cycle(self.bank), calls)]
         observations, rewards, *flags = (np.stack(each) for each in list(zip(*results))[:4])
         ended = flags[0] | flags[1]
         self.ended = int(ended[-1].sum())
         self.envs.call("frames_made")  # these were led: only what ``run`` makes is counted twice
-        return Trace(observations, rewards, ended)
+        return Trace(observations, rewards, ended, start)
 
     def recount(self) -> Optional[float]:
         frames = self.envs.call("frames_made")
@@ -109,7 +114,9 @@ class GymnasiumVector(Adapter):
             "autoreset_source": self.autoreset.source,
             "env_instances": self.job.numenv,
         }
-        facts.update(gymnasium_tasks.described(self.job))
+        family = families.of(self.job)
+        identifier, arguments = family.gym_id()
+        facts.update(library_task=identifier, library_arguments=arguments, **family.described())
         returned = ("autoreset", "observation_shape", "observation_dtype")
         facts["work"].update({name: facts[name] for name in returned}, returned_to="host")
         return facts

@@ -1,7 +1,7 @@
 """What runs in Sample Factory's own processes: the task of a rollout worker, and the policy.
 
 The task is Gymnasium 0.29's, the last that Sample Factory takes, with the ids, arguments and
-preprocessing of ``gymnasium_tasks``: AtariPreprocessing (noop_max 30, area, grey, 84×84) and a
+preprocessing of ``families``: AtariPreprocessing (noop_max 30, area, grey, 84×84) and a
 stack of 4, not the wrappers of Sample Factory's examples, which press fire, clip rewards, end
 episodes with a life and shrink by another filter.
 
@@ -17,8 +17,6 @@ environment i column i of the bank's k-th batch as its k-th action.
 
 from __future__ import annotations
 
-import warnings
-from importlib import import_module
 from typing import Any, Dict, Optional
 
 import gymnasium
@@ -32,8 +30,8 @@ from sample_factory.algo.utils.tensor_dict import TensorDict
 from sample_factory.algo.utils.torch_utils import to_torch_dtype
 from sample_factory.model.actor_critic import ActorCritic
 
-from envbench_worker import actions
-from envbench_worker.adapters import gymnasium_audit, gymnasium_tasks
+from envbench_worker import actions, families
+from envbench_worker.adapters.gymnasium.tasks import Counted
 from envbench_worker.contract import Job
 
 AUDIT = "audit"
@@ -43,43 +41,14 @@ ENVIRONMENT, MADE, FRAMES = range(3)  # what ``audit`` holds
 # ---------------------------------------------------------------- the task
 
 
-def require(family: str) -> None:
-    """Import what the family's tasks need: what is missing is told before anything is built."""
-    if family == "atari":
-        import ale_py  # noqa: F401
-        import cv2  # noqa: F401 - by AtariPreprocessing
-
-        import_module("shimmy")  # by Gymnasium 0.29, to register ale-py 0.8's games
-    if family == "mujoco":
-        import imageio  # noqa: F401 - by Gymnasium's MuJoCo rendering, which its tasks import
-        import mujoco  # noqa: F401
-
-
 def make_env(
     job: Job, name: str, cfg: Any, env_config: Any, render_mode: Optional[str] = None
 ) -> Any:
     """One environment; bound to a job, it is what ``register_env`` takes."""
-    env = Task(make_task(job), job.seed)
+    env = Task(families.of(job).make(), job.seed)
     if job.mode != "verify":
         return env
     return Audited(env, job, env_config.env_id if env_config else 0)
-
-
-def make_task(job: Job) -> Any:
-    identifier, kwargs = gymnasium_tasks.gym_id(job)
-    if job.mode == "verify" and job.family == "mujoco" and gymnasium_tasks.has_fixed_start(job):
-        kwargs["reset_noise_scale"] = 0.0
-    with warnings.catch_warnings():
-        # "Ant-v4 is out of date": known, and said in the report.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        env = gymnasium.make(identifier, **kwargs)
-    return _preprocessed(env, job) if job.family == "atari" else env
-
-
-def _preprocessed(env: Any, job: Job) -> Any:
-    from gymnasium.wrappers import AtariPreprocessing, FrameStack
-
-    return FrameStack(AtariPreprocessing(env, **gymnasium_tasks.preprocessing(job)), 4)
 
 
 class Task(gymnasium.Wrapper):  # type: ignore[misc]
@@ -104,7 +73,7 @@ class Audited(gymnasium.Wrapper):  # type: ignore[misc]
     """Verify: each observation tells how much was done until it was made."""
 
     def __init__(self, env: Any, job: Job, index: int) -> None:
-        super().__init__(gymnasium_audit.Counted(env, job))
+        super().__init__(Counted(env, families.of(job)))
         self.observation_space = gymnasium.spaces.Dict(
             {
                 "obs": env.observation_space,
@@ -129,10 +98,9 @@ class Audited(gymnasium.Wrapper):  # type: ignore[misc]
 
 def work(job: Job) -> Dict[str, Any]:
     """What is done a step, read off one more environment that is made as for measuring."""
-    env = make_task(job._replace(mode="measure"))
-    if job.family == "atari":
-        env.env.screen_size = (84, 84)  # as newer Gymnasium has it; here it is one number
-    found = dict(gymnasium_audit.work(env, job.family), autoreset="same-step", returned_to="host")
+    family = families.of(job._replace(mode="measure"))
+    env = family.make()
+    found = dict(family.work(env), autoreset="same-step", returned_to="host")
     space = env.observation_space
     env.close()
     return dict(found, observation_shape=list(space.shape), observation_dtype=str(space.dtype))

@@ -23,27 +23,28 @@ import tempfile
 import time
 from abc import abstractmethod
 from multiprocessing import Pipe
+from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional
 
 import numpy as np
 
-from envbench_worker.adapters.member import NO_MORE, ROW, TOLD, WITHOUT_END, mapped_table
-from envbench_worker.adapters.numa_nodes import Node, shown
+from envbench_worker.adapters.processes.member import NO_MORE, ROW, TOLD, WITHOUT_END, mapped_table
+from envbench_worker.adapters.processes.numa_nodes import Node, shown
 from envbench_worker.contract import Adapter, Counts, Job, Trace
 
 PAUSE_S = 0.001
 LONGEST_PAUSE_S = 0.05
 PATIENCE_S = 10.0  # for a process to end when asked
-PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PACKAGE = str(Path(__file__).resolve().parents[3])
 
 # A process binds itself before it imports what starts threads or takes memory.
 _ENTRY = """
 import json, sys
 order = json.loads(sys.argv[1])
 sys.path.insert(0, order["package"])
-from envbench_worker.adapters import numa_nodes
+from envbench_worker.adapters.processes import numa_nodes
 memory = numa_nodes.bind(order["cores"], order["memory"])
-from envbench_worker.adapters import member
+from envbench_worker.adapters.processes import member
 sys.exit(member.serve(order, memory))
 """
 

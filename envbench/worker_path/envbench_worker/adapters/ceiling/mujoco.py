@@ -14,9 +14,9 @@ from typing import Any, Dict
 import mujoco
 
 from envbench_worker import actions
-from envbench_worker.adapters import ant_model
-from envbench_worker.adapters.ant_model import SUBSTEPS, TIMESTEP_S
-from envbench_worker.adapters.member import Member
+from envbench_worker.adapters.mujoco import ant as ant_model
+from envbench_worker.adapters.mujoco.ant import SUBSTEPS, TIMESTEP_S
+from envbench_worker.adapters.processes.member import Member
 from envbench_worker.contract import Counts
 
 EPISODE_STEPS = 1000

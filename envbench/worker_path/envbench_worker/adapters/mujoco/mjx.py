@@ -17,9 +17,9 @@ import jax
 import numpy as np
 from mujoco import mjx
 
-from envbench_worker.adapters import ant_model
-from envbench_worker.adapters.ant_model import SUBSTEPS
 from envbench_worker.adapters.jax_batch import JaxBatch
+from envbench_worker.adapters.mujoco import ant as ant_model
+from envbench_worker.adapters.mujoco.ant import SUBSTEPS
 from envbench_worker.contract import Counts, Trace
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Dict, List
 
-from envbench_worker.adapters import numa_nodes
-from envbench_worker.adapters.numa_nodes import Node
-from envbench_worker.adapters.shared_window import FreeRunning, Share
+from envbench_worker.adapters.processes import numa_nodes
+from envbench_worker.adapters.processes.numa_nodes import Node
+from envbench_worker.adapters.processes.shared_window import FreeRunning, Share
 
 MEMBERS = {
-    "atari": "envbench_worker.adapters.ceiling_ale:AleCore",
-    "mujoco": "envbench_worker.adapters.ceiling_mujoco:MujocoCore",
+    "atari": "envbench_worker.adapters.ceiling.ale:AleCore",
+    "mujoco": "envbench_worker.adapters.ceiling.mujoco:MujocoCore",
 }
 
 

@@ -22,8 +22,8 @@ import numpy as np
 import warp as wp
 
 from envbench_worker import actions
-from envbench_worker.adapters import ant_model
-from envbench_worker.adapters.ant_model import SUBSTEPS
+from envbench_worker.adapters.mujoco import ant as ant_model
+from envbench_worker.adapters.mujoco.ant import SUBSTEPS
 from envbench_worker.contract import Adapter, Counts, Trace
 
 _NOT_FATAL = mjw.OverflowType.ITERATIONS | mjw.OverflowType.LS_ITERATIONS

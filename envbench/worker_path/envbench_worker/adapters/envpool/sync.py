@@ -7,14 +7,14 @@ from typing import Any, Optional
 
 import numpy as np
 
-from envbench_worker.adapters.envpool_tasks import EnvPool
+from envbench_worker.adapters.envpool.pool import EnvPool
 from envbench_worker.contract import Counts, Trace
 
 
 class EnvPoolSync(EnvPool):
     def build(self) -> None:
         super().build()
-        self.pool.reset()
+        self.first = self.family.flat(self.pool.reset()[0])
 
     def run(self, calls: int) -> Counts:
         step = self.pool.step
@@ -31,8 +31,9 @@ class EnvPoolSync(EnvPool):
         return self.job.numenv
 
     def follow(self, calls: int) -> Optional[Trace]:
-        if not self._fixed_start():
+        if self.noiseless() is None:
             return None
         results = [self.pool.step(batch) for batch in islice(cycle(self.bank), calls)]
-        observations, rewards, *flags = (np.stack(each) for each in list(zip(*results))[:4])
-        return Trace(observations, rewards, flags[0] | flags[1])
+        observations = np.stack([self.family.flat(result[0]) for result in results])
+        rewards, *flags = (np.stack(each) for each in list(zip(*results))[1:4])
+        return Trace(observations, rewards, flags[0] | flags[1], np.array(self.first)[None])

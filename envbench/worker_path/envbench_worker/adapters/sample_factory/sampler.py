@@ -33,9 +33,9 @@ from sample_factory.cfg.arguments import parse_full_cfg, parse_sf_args
 from sample_factory.envs.env_utils import register_env
 from sample_factory.utils.attr_dict import AttrDict
 
-from envbench_worker import actions
-from envbench_worker.adapters import gymnasium_tasks, sample_factory_parts
-from envbench_worker.adapters.sample_factory_parts import AUDIT, ENVIRONMENT, FRAMES, MADE
+from envbench_worker import actions, families
+from envbench_worker.adapters.sample_factory import parts
+from envbench_worker.adapters.sample_factory.parts import AUDIT, ENVIRONMENT, FRAMES, MADE
 from envbench_worker.contract import Adapter, Counts, Job, Trace, UnknownTaskError
 
 NAME = "envbench"
@@ -45,8 +45,9 @@ ENDING_S = 10.0
 
 class SampleFactory(Adapter):
     def probe(self) -> None:
-        sample_factory_parts.require(self.job.family)
-        known = gymnasium_tasks.known(self.job.family)
+        family = families.of(self.job)
+        family.register()
+        known = family.tasks()
         if self.job.task not in known:
             raise UnknownTaskError(self.job.task, known)
 
@@ -56,8 +57,8 @@ class SampleFactory(Adapter):
         self.credited = 0  # of these, by the latest run
         self.died: Optional[int] = None
         self.cfg = configuration(self.job)
-        register_env(NAME, partial(sample_factory_parts.make_env, self.job))
-        policy = partial(sample_factory_parts.BankPolicy, self.job)
+        register_env(NAME, partial(parts.make_env, self.job))
+        policy = partial(parts.BankPolicy, self.job)
         global_model_factory().register_actor_critic_factory(policy)
         env = make_env_func_non_batched(self.cfg, None)
         self.env_info = extract_env_info(env, self.cfg)
@@ -114,7 +115,7 @@ class SampleFactory(Adapter):
 
     def follow(self, calls: int) -> Optional[Trace]:
         job = self.job
-        if not gymnasium_tasks.has_fixed_start(job):
+        if families.of(job).noiseless() is None:
             return None
         space = self.env_info.obs_space["obs"]
         trace = Trace(
@@ -127,7 +128,7 @@ class SampleFactory(Adapter):
             missing -= _write(trace, self._receive(), calls)
         # At an end the next episode's first observation takes the place of the last one: games,
         # which have to agree throughout, are led until then.
-        return _before_an_end(trace) if job.family == "atari" else trace
+        return _before_an_end(trace) if families.of(job).agrees_throughout else trace
 
     def recount(self) -> Optional[float]:
         return float(self.frames[: self.credited].sum())
@@ -136,7 +137,7 @@ class SampleFactory(Adapter):
         job, cfg = self.job, self.cfg
         space, action_space = self.env_info.obs_space["obs"], self.env_info.action_space
         bank = actions.of_job(action_space, job)
-        identifier, kwargs = gymnasium_tasks.gym_id(job)
+        identifier, kwargs = families.of(job).gym_id()
         return {
             "observation_shape": list(space.shape),
             "observation_dtype": str(space.dtype),
@@ -146,7 +147,7 @@ class SampleFactory(Adapter):
             "library_task": identifier,
             "library_arguments": kwargs,
             "sampler": {name: cfg[name] for name in TOLD},
-            "work": sample_factory_parts.work(job),
+            "work": parts.work(job),
             "torch_threads": torch.get_num_threads(),
         }
 
@@ -196,7 +197,7 @@ def configuration(job: Job) -> Any:
         "use_rnn": False,
         "normalize_input": False,
         "normalize_returns": False,
-        "env_frameskip": int(job.frame_skip) if job.family == "atari" else 1,  # for its log
+        "env_frameskip": max(1, int(job.frame_skip)),  # for its log
         # Workers that start together deliver together: a burst of numenv trajectories, then none.
         "decorrelate_experience_max_seconds": int(job.mode == "measure"),
         "decorrelate_envs_on_one_worker": job.mode == "measure",

@@ -10,7 +10,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from envbench_worker.adapters.envpool_tasks import EnvPool
+from envbench_worker.adapters.envpool.pool import EnvPool
 from envbench_worker.contract import Counts, Trace
 
 
@@ -33,19 +33,23 @@ class EnvPoolAsync(EnvPool):
 
     def follow(self, calls: int) -> Optional[Trace]:
         """Environments 0 to numenv - 1 are led, each at its own pace; the others do as one does."""
-        if not self._fixed_start():
+        if self.noiseless() is None:
             return None
-        job, space = self.job, self.pool.observation_space
+        job, seen = self.job, self._seen()
+        shape, dtype = (job.numenv, *seen["observation_shape"]), seen["observation_dtype"]
         trace = Trace(
-            np.zeros((calls, job.numenv, *space.shape), space.dtype),
+            np.zeros((calls, *shape), dtype),
             np.zeros((calls, job.numenv)),
             np.zeros((calls, job.numenv), np.bool_),
+            np.zeros((1, *shape), dtype),
         )
         made = np.full(job.env_instances, -1)  # actions of which an answer came; first the reset's
         while made[: job.numenv].min() < calls:
             observations, rewards, terminated, truncated, info = self.pool.recv()
-            ids = info["env_id"]
+            ids, observations = info["env_id"], self.family.flat(observations)
             made[ids] += 1
+            fresh = (ids < job.numenv) & (made[ids] == 0)
+            trace.start[0, ids[fresh]] = observations[fresh]
             led = (ids < job.numenv) & (made[ids] > 0) & (made[ids] <= calls)
             where = made[ids[led]] - 1, ids[led]
             trace.observations[where] = observations[led]

@@ -14,9 +14,8 @@ import ale_py
 import gymnasium
 from ale_py import roms
 
-from envbench_worker import actions
-from envbench_worker.adapters import gymnasium_tasks
-from envbench_worker.adapters.member import Member
+from envbench_worker import actions, families
+from envbench_worker.adapters.processes.member import Member
 from envbench_worker.contract import Counts, Job, UnknownTaskError
 
 MAX_FRAMES = 108_000
@@ -25,7 +24,7 @@ MAX_FRAMES = 108_000
 def probe(job: Job) -> None:
     """Raise ``UnknownTaskError`` unless ALE has the game."""
     gymnasium.register_envs(ale_py)
-    known = gymnasium_tasks.known("atari")
+    known = families.of(job).tasks()
     if job.task not in known:
         raise UnknownTaskError(job.task, known)
 

@@ -13,10 +13,10 @@ from typing import Any, Dict, List
 import numpy as np
 
 from envbench_worker import actions
-from envbench_worker.adapters import numa_nodes
-from envbench_worker.adapters.envpool_async import EnvPoolAsync
-from envbench_worker.adapters.member import Member
-from envbench_worker.adapters.shared_window import FreeRunning, Share
+from envbench_worker.adapters.envpool.asynchronous import EnvPoolAsync
+from envbench_worker.adapters.processes import numa_nodes
+from envbench_worker.adapters.processes.member import Member
+from envbench_worker.adapters.processes.shared_window import FreeRunning, Share
 
 
 class EnvPoolNode(Member, EnvPoolAsync):

@@ -2,10 +2,6 @@
 
 EnvPool resets on the step after an episode's end, as Gymnasium does; it marks such a result with
 ``elapsed_step`` 0, which is what is counted (exact in both modes, whatever order results come).
-
-Where backends are compared (mode verify) an episode starts without noise: a game after exactly
-one no-op (EnvPool draws from 1 to ``noop_max``; with fire_reset the fire takes its place), a robot
-in its model's initial state.
 """
 
 from __future__ import annotations
@@ -17,16 +13,20 @@ import envpool
 import numpy as np
 from envpool.registration import registry
 
-from envbench_worker import actions, autoreset
-from envbench_worker.adapters import envpool_audit
-from envbench_worker.contract import Adapter, Counts, UnknownTaskError
+from envbench_worker import actions, autoreset, families
+from envbench_worker.adapters.envpool.watched import Watched
+from envbench_worker.contract import Adapter, Counts, Job, UnknownTaskError
 
 
 class EnvPool(Adapter):
     """A pool of ``env_instances`` environments that returns ``numenv`` at a time."""
 
+    def __init__(self, job: Job) -> None:
+        super().__init__(job)
+        self.family = families.of(job)
+
     def probe(self) -> None:
-        known = _known(self.job.family)
+        known = self.tasks()
         if self.job.task not in known:
             raise UnknownTaskError(self.job.task, known)
 
@@ -34,11 +34,11 @@ class EnvPool(Adapter):
         job = self.job
         arguments = self._arguments()
         if job.mode == "verify":
-            arguments.update(self._fixed_start())
+            arguments.update(self.noiseless() or {})
         self.pool = envpool.make(job.task, env_type="gymnasium", **arguments)
         self.autoreset = autoreset.of(self.pool, (autoreset.NEXT_STEP,))
         if job.mode == "verify":
-            self.pool = envpool_audit.Watched(self.pool, self._work())
+            self.pool = Watched(self.pool, self.family.envpool_frames(self._work()))
         space = self.pool.action_space
         self.bank = actions.of_job(space, job)
         self.batches = actions.forever(self.bank)
@@ -46,34 +46,24 @@ class EnvPool(Adapter):
 
     def _arguments(self) -> Dict[str, Any]:
         job, settings = self.job, self.job.settings
-        arguments: Dict[str, Any] = {
+        return {
             "num_envs": job.env_instances,
             "batch_size": job.numenv,
             "num_threads": settings["threads"],
             "thread_affinity_offset": settings["affinity"],
             "seed": job.seed,
+            **self.family.envpool_arguments(),
         }
-        if job.family == "atari":
-            arguments.update(
-                frame_skip=int(job.frame_skip),
-                stack_num=4,
-                noop_max=30,
-                use_fire_reset=settings["fire_reset"],
-                episodic_life=False,
-                reward_clip=False,
-                repeat_action_probability=0.0,
-                full_action_space=False,
-                max_episode_steps=108_000 // int(job.frame_skip),
-                use_inter_area_resize=settings["resize"] == "area",
-            )
-        return arguments
 
-    def _fixed_start(self) -> Dict[str, Any]:
-        """Arguments with which every episode starts alike; empty where there are none."""
-        if self.job.family == "atari":
-            return {"noop_max": 1}
-        takes_noise = "reset_noise_scale" in envpool.make_spec(self.job.task).config._fields
-        return {"reset_noise_scale": 0.0} if takes_noise else {}
+    def noiseless(self) -> Optional[Dict[str, Any]]:
+        """Arguments with which every episode starts alike; None where there are none."""
+        config = envpool.make_spec(self.job.task).config._asdict()
+        return self.family.envpool_noiseless(config)
+
+    def tasks(self) -> List[str]:
+        """The tasks of the family that EnvPool has."""
+        module = self.family.envpool_module
+        return sorted(name for name, spec in registry.specs.items() if spec[0] == module)
 
     def _count(self, elapsed: Any, calls: int) -> Counts:
         resets = int((np.frombuffer(b"".join(elapsed), dtype=np.int32) == 0).sum())
@@ -88,18 +78,27 @@ class EnvPool(Adapter):
     def _work(self) -> Dict[str, Any]:
         """What is done a step when measuring."""
         spec = envpool.make_spec(self.job.task, **self._arguments())
-        work = envpool_audit.work(
-            self.job.family, spec.config._asdict(), self.pool.observation_space
+        return dict(
+            self.family.envpool_work(spec.config._asdict()),
+            **self._seen(),
+            returned_to="host",
+            autoreset=self.autoreset.mode,
         )
-        return dict(work, autoreset=self.autoreset.mode)
+
+    def _seen(self) -> Dict[str, Any]:
+        """The shape and type of one environment's observation, as a learner has it."""
+        space = self.pool.observation_space
+        sample = self.family.flat(_one_each(space))
+        return {
+            "observation_shape": list(sample.shape[1:]),
+            "observation_dtype": str(sample.dtype),
+        }
 
     def facts(self) -> Dict[str, Any]:
-        space = self.pool.observation_space
         config = self.pool.spec.config._asdict()
         config.pop("base_path", None)  # where the package lies: no fact of the measurement
         return {
-            "observation_shape": list(space.shape),
-            "observation_dtype": str(space.dtype),
+            **self._seen(),
             "action_source": actions.described(self.bank, self.job.seed),
             "autoreset": self.autoreset.mode,
             "autoreset_source": self.autoreset.source,
@@ -126,7 +125,8 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, (bool, int, float, str)) else str(value)
 
 
-def _known(family: str) -> List[str]:
-    """The tasks of a family that EnvPool has (of MuJoCo's, those that are Gymnasium's)."""
-    module = {"atari": "envpool.atari", "mujoco": "envpool.mujoco.gym"}[family]
-    return sorted(name for name, spec in registry.specs.items() if spec[0] == module)
+def _one_each(space: Any) -> Any:
+    """A batch of one observation of zeros, in the space's own structure."""
+    if hasattr(space, "spaces"):
+        return {name: _one_each(each) for name, each in space.spaces.items()}
+    return np.zeros((1, *space.shape), space.dtype)

@@ -19,9 +19,9 @@ import numpy as np
 from mujoco import rollout
 
 from envbench_worker import actions
-from envbench_worker.adapters import ant_model
-from envbench_worker.adapters.ant_model import SUBSTEPS
-from envbench_worker.adapters.numa_nodes import usable_cores
+from envbench_worker.adapters.mujoco import ant as ant_model
+from envbench_worker.adapters.mujoco.ant import SUBSTEPS
+from envbench_worker.adapters.processes.numa_nodes import usable_cores
 from envbench_worker.contract import Adapter, Counts, Trace
 
 TIME = 0  # a full state's first number; qpos and qvel follow

@@ -1,0 +1,47 @@
+"""Atari games: Pong with the usual preprocessing. A step is four frames of the emulator.
+
+Names of ``work``: ``frame_skip`` emulator frames per step, ``max_pool`` how many of the last are
+pooled, ``resize`` (area, bilinear), ``grayscale``, ``screen`` [height, width], ``stack`` frames per
+observation, ``noop_max`` no-ops at a reset at most, ``fire_reset``, ``sticky`` probability,
+``episodic_life``, ``reward_clip``, ``action_set`` (minimal, full), ``max_frames`` per episode.
+
+Libraries may round by a level or two when they shrink a frame. A ball or a paddle that is elsewhere
+differs by tens.
+"""
+
+from __future__ import annotations
+
+from envbench.families.family import EnvFamily, Standard
+
+_WORK = {
+    "frame_skip": 4,
+    "max_pool": 2,
+    "resize": "area",
+    "grayscale": True,
+    "screen": [84, 84],
+    "stack": 4,
+    "noop_max": 30,
+    "fire_reset": False,
+    "sticky": 0.0,
+    "episodic_life": False,
+    "reward_clip": False,
+    "action_set": "minimal",
+    "max_frames": 108_000,
+    "autoreset": "next-step",
+    "returned_to": "host",
+    "observation_shape": [4, 84, 84],
+    "observation_dtype": "uint8",
+}
+ATARI = EnvFamily(
+    name="atari",
+    title="Atari",
+    worker="envbench_worker.families.atari:Atari",
+    default_task="Pong-v5",
+    frames=4,
+    work={"env": _WORK},
+    any_task=[*_WORK],
+    standards={
+        "env": Standard(reference="for-loop", steps=200, tolerance=2.0, unit="grey levels", stack=4)
+    },
+    engine="ALE",
+)

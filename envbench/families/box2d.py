@@ -1,0 +1,32 @@
+"""Gymnasium's Box2D tasks: LunarLander. A step is one frame.
+
+Its terrain and the noise of its engines cannot be set from outside. So no single step is compared:
+the lengths and returns of 200 episodes of both sides are, as distributions. A small difference in
+how a step is computed can stay unseen.
+"""
+
+from __future__ import annotations
+
+from envbench.families.family import EnvFamily, Standard
+
+_WORK = {
+    "timestep_s": 0.02,
+    "max_steps": 1000,
+    "autoreset": "next-step",
+    "returned_to": "host",
+    "observation_shape": [8],
+    "observation_dtype": "float32",
+}
+BOX2D = EnvFamily(
+    name="box2d",
+    title="Box2D",
+    worker="envbench_worker.families.box2d:Box2d",
+    default_task="LunarLander-v3",
+    frames=1,
+    fixed_start="",
+    lock_steps=12_000,
+    work={"env": _WORK},
+    any_task=["autoreset", "returned_to", "observation_dtype"],
+    standards={"env": Standard(reference="for-loop", episodes=200)},
+    engine="Box2D",
+)

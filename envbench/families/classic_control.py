@@ -1,0 +1,34 @@
+"""Gymnasium's classic control tasks: CartPole, so cheap that it shows the vectoriser's own cost.
+
+A step is one frame. An observation of CartPole is its whole state, in single precision: so the
+reference can start from another backend's first observation. Random actions end an episode after
+eight steps at the earliest, and the next start is each library's own.
+"""
+
+from __future__ import annotations
+
+from envbench.families.family import EnvFamily, Standard
+
+_WORK = {
+    "timestep_s": 0.02,
+    "integrator": "Euler",
+    "max_steps": 500,
+    "autoreset": "next-step",
+    "returned_to": "host",
+    "observation_shape": [4],
+    "observation_dtype": "float32",
+}
+CLASSIC_CONTROL = EnvFamily(
+    name="classic_control",
+    title="Classic control",
+    worker="envbench_worker.families.classic_control:ClassicControl",
+    default_task="CartPole-v1",
+    frames=1,
+    fixed_start="observation",
+    work={"env": _WORK},
+    any_task=["autoreset", "returned_to", "observation_dtype"],
+    standards={
+        "env": Standard(reference="for-loop", steps=8, tolerance=1e-5, reward_tolerance=1e-6)
+    },
+    engine="the equations of motion, thousands of states at once in NumPy,",
+)

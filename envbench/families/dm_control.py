@@ -1,0 +1,37 @@
+"""The DeepMind Control Suite: CheetahRun. A step is one frame; there is no action repeat.
+
+The reference is dm_control itself, stepped through its own ``Environment``. An observation of the
+cheetah holds its state but for the horizontal position, which nothing depends on: so the reference
+can start from another backend's first observation.
+"""
+
+from __future__ import annotations
+
+from envbench.families.family import EnvFamily, Standard
+
+_WORK = {
+    "engine": None,
+    "timestep_s": 0.01,
+    "substeps": 1,
+    "integrator": "Euler",
+    "precision": "float64",
+    "max_steps": 1000,
+    "autoreset": "next-step",
+    "returned_to": "host",
+    "observation_shape": [17],
+    "observation_dtype": "float64",
+}
+DM_CONTROL = EnvFamily(
+    name="dm_control",
+    title="DM Control",
+    worker="envbench_worker.families.dm_control:DmControl",
+    default_task="CheetahRun-v1",
+    frames=1,
+    fixed_start="observation",
+    work={"env": _WORK},
+    any_task=["autoreset", "returned_to", "observation_dtype", "precision"],
+    standards={
+        "env": Standard(reference="for-loop", steps=20, tolerance=1e-6, reward_tolerance=1e-6)
+    },
+    engine="mj\\_step",
+)

@@ -1,0 +1,119 @@
+"""What an env family is, as data: its tasks, its frames, and what counts as the same work.
+
+Everything that depends on a family is a field here, or a method of the class that ``worker`` names
+(``envbench_worker.families``). No other module asks which family it has.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from envbench.errors import UnknownName, UsageError
+from envbench.model import LARGEST_SKIP, Kind
+
+SMALLEST_SKIP = 0.001
+FRAME_S = 0.01  # of simulated time is a frame, where a family counts simulated time
+
+
+class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When two backends count as equal, for environments of one kind.
+
+    Both start alike and get the same actions. The first ``steps`` observations may differ by at
+    most ``tolerance`` (in ``unit``), rewards by ``reward_tolerance``. Where a start cannot be set
+    from outside, ``episodes`` of both are compared as distributions instead.
+
+    ``first``: how many leading numbers of an observation are compared; None: all of them.
+    ``stack``: an observation is a stack of so many frames, of which those from before the first
+    step do not count.
+    """
+
+    reference: str
+    steps: int = 0
+    tolerance: float = 0.0
+    reward_tolerance: float = 0.0
+    unit: str = ""
+    first: int | None = None
+    stack: int = 0
+    episodes: int = 0
+
+
+class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An env family. ``default_task`` empty: a person has to name a task.
+
+    A step has ``frames`` frames; or what ``frames_of`` says of the task, named without its version;
+    or, with ``any_frames``, what ``--frame-skip`` says (1 by default).
+
+    ``own_tasks``: tasks come from a user's own packages. Their files may be edited while they are
+    measured, they read from the folder where envbench was called, and need not answer to actions.
+    ``fixed_start`` says what both backends of a comparison start from: "noiseless", a start that
+    every backend makes; "observation", the reference takes over the other's first observation;
+    "" where neither is possible.
+    ``lock_steps``: vector steps that are compared.
+
+    ``work`` is what one step is in the reference, by kind: the names and values that
+    ``envbench.equal_work`` compares. None: any value, but it is shown. ``any_task`` are the names
+    that hold for other tasks than the default one. ``backends`` are built-in backends that run a
+    plugin's family (the built-in backends name the built-in families themselves).
+    """
+
+    name: str
+    title: str
+    worker: str  # "module:Class", imported by the worker only
+    default_task: str = ""
+    frames: float | None = None
+    frames_of: dict[str, float] = {}
+    any_frames: bool = False
+    own_tasks: bool = False
+    fixed_start: str = "noiseless"
+    lock_steps: int = 200
+    work: dict[Kind, dict[str, Any]] = {}
+    any_task: list[str] = []
+    standards: dict[Kind, Standard] = {}
+    engine: str = "the engine"  # what its ceiling measures alone, in Markdown
+    backends: list[str] = []
+
+    def frames_per_step(self, task: str, given: float | None = None) -> int | float:
+        """Frames in one step of the task. ``given`` is ``--frame-skip``.
+
+        FPS is frames per second, so this number is in every published figure. ``UsageError``
+        comes before anything is measured.
+        """
+        if given is not None and not SMALLEST_SKIP <= given <= LARGEST_SKIP:
+            raise UsageError(
+                f"--frame-skip takes a number from {SMALLEST_SKIP} to {LARGEST_SKIP}, "
+                f"not {given:g}."
+            )
+        fixed = self.frames_of.get(without_version(task), self.frames)
+        if fixed is None:
+            if given is None and not self.any_frames:
+                raise self._unknown_frames(task)
+            return _whole(1 if given is None else given)
+        if given not in (None, fixed):
+            raise UsageError(f"a step of {task} is {fixed:g} frames, not {given:g}: leave it out.")
+        return _whole(fixed)
+
+    def _unknown_frames(self, task: str) -> UnknownName:
+        version = self.default_task.removeprefix(without_version(self.default_task))
+        known = [f"{name}{version}" for name in self.frames_of]
+        error = UnknownName(f"{self.name} task", task, known)
+        error.hint += "; or --frame-skip FRAMES for another: its control step / 0.01 s"
+        return error
+
+    def other_frames(self, frame_skip: float) -> dict[str, int | float]:
+        """``{"frame_skip": 4}`` where a person chose what a frame is and a step is not one.
+
+        It is part of the row's label, because figures of different frames do not compare.
+        """
+        return {"frame_skip": _whole(frame_skip)} if self.any_frames and frame_skip != 1 else {}
+
+
+def without_version(task: str) -> str:
+    """``Ant`` for ``Ant-v3``."""
+    return re.sub(r"-v[0-9]+$", "", task)
+
+
+def _whole(number: float) -> int | float:
+    return int(number) if number == int(number) else number

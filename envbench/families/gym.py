@@ -1,0 +1,17 @@
+"""Any Gymnasium task of the user's own packages. ``--frame-skip`` says what a step is."""
+
+from __future__ import annotations
+
+from envbench.families.family import EnvFamily, Standard
+
+GYM = EnvFamily(
+    name="gym",
+    title="Gym",
+    worker="envbench_worker.families.gym:Gym",
+    any_frames=True,
+    own_tasks=True,
+    fixed_start="seed",
+    standards={
+        "env": Standard(reference="for-loop", steps=200, tolerance=1e-9, reward_tolerance=1e-9)
+    },
+)

@@ -1,0 +1,67 @@
+"""Gymnasium's MuJoCo tasks: Ant. A frame is 0.01 s of simulated time, on every engine.
+
+Names of ``work``: ``engine``, ``timestep_s`` and ``substeps`` (their product is the control step),
+``integrator`` (RK4, Euler, implicitfast …), ``solver`` (Newton, CG …), ``iterations`` at most,
+``precision`` (float64, float32), ``contact_forces`` computed for the observation, ``terminates``
+when unhealthy, ``max_steps`` per episode. Physics alone has the first seven.
+
+Positions and velocities are compared: the first 27 numbers of Ant's observation, 13 positions and
+14 velocities. Contact forces come after them. Other releases of MuJoCo differ by about 1e-6 after
+one step, and touching the ground (step 4) multiplies it: contact dynamics are chaotic, and equal
+physics part soon after. A skipped frame or another action is far outside of the tolerance in the
+first step. Engines in single precision stay within 1e-5 until the first contact, where they build
+the friction pyramid along other axes, and part.
+"""
+
+from __future__ import annotations
+
+from envbench.families.family import EnvFamily, Standard
+
+_PHYSICS = {
+    "engine": None,
+    "timestep_s": 0.01,
+    "substeps": 5,
+    "integrator": "RK4",
+    "solver": "Newton",
+    "iterations": 100,
+    "precision": "float64",
+}
+_WORK = {
+    **_PHYSICS,
+    "contact_forces": False,
+    "terminates": True,
+    "max_steps": 1000,
+    "autoreset": "next-step",
+    "returned_to": "host",
+    "observation_shape": [111],
+    "observation_dtype": "float64",
+}
+ANT_STATE = 27
+MUJOCO = EnvFamily(
+    name="mujoco",
+    title="Mujoco",
+    worker="envbench_worker.families.mujoco:Mujoco",
+    default_task="Ant-v3",
+    frames_of={  # time step x substeps / 0.01 s, the same from v2 to v5
+        "Ant": 5,
+        "HalfCheetah": 5,
+        "Hopper": 0.8,
+        "Humanoid": 1.5,
+        "HumanoidStandup": 1.5,
+        "InvertedDoublePendulum": 5,
+        "InvertedPendulum": 4,
+        "Pusher": 5,
+        "Reacher": 2,
+        "Swimmer": 4,
+        "Walker2d": 0.8,
+    },
+    work={"env": _WORK, "physics": _PHYSICS},
+    any_task=["engine", "precision", "observation_dtype", "autoreset", "returned_to"],
+    standards={
+        "env": Standard(
+            reference="for-loop", steps=3, tolerance=1e-4, reward_tolerance=1e-4, first=ANT_STATE
+        ),
+        "physics": Standard(reference="mujoco-rollout", steps=3, tolerance=1e-4),
+    },
+    engine="mj\\_step",
+)

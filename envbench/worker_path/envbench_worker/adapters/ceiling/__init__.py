@@ -1,0 +1,1 @@
+"""The engine alone on every core: what the hardware allows."""

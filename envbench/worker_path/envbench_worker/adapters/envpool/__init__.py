@@ -1,0 +1,1 @@
+"""EnvPool: synchronous, asynchronous, and one pool per NUMA node."""

@@ -1,0 +1,1 @@
+"""Gymnasium environments, one after another or in processes."""

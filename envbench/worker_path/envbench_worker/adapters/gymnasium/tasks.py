@@ -1,0 +1,64 @@
+"""How a job's environments are made with Gymnasium, for the backends that vectorise them.
+
+``docs/measurement.md`` has the reference settings. What depends on the env family is in
+``envbench_worker.families``.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from multiprocessing import parent_process
+from typing import Any, Callable, Optional
+
+import gymnasium
+
+from envbench_worker import families, lifetime
+from envbench_worker.contract import Job
+from envbench_worker.families.base import Family
+
+_MICRO = 6  # decimals of a frame: simulated time is a sum of floats
+
+
+def maker(job: Job) -> Callable[[], Any]:
+    """A function without arguments that makes one environment; it can be pickled."""
+    return partial(_make, job)
+
+
+def _make(job: Job) -> Any:
+    if parent_process() is not None:  # a process of a vectoriser, which may have been spawned
+        lifetime.end_with_parent()
+    family = families.of(job)
+    env = family.make()
+    return Counted(env, family) if job.mode == "verify" else env
+
+
+class Counted(gymnasium.Wrapper):  # type: ignore[misc]
+    """Verify: an environment that adds up the frames of its steps; a reset has none.
+
+    It goes outside all preprocessing, and adds up what the emulator or the simulation itself says
+    has passed during each ``step``: ALE's frame number, MuJoCo's simulated time, or a time limit's
+    counter of elapsed steps.
+    """
+
+    def __init__(self, env: Any, family: Family) -> None:
+        super().__init__(env)
+        self._now = family.clock(env)
+        self._whole = family.whole_step
+        self._made = 0.0
+
+    def step(self, action: Any) -> Any:
+        if self._now is None:
+            return self.env.step(action)
+        before = self._now()
+        result = self.env.step(action)
+        frames = self._now() - before
+        # The end of a game cuts its last step short: a step all the same, of so many frames.
+        if (result[2] or result[3]) and 0 < frames < self._whole:
+            frames = self._whole
+        self._made += frames
+        return result
+
+    def frames_made(self) -> Optional[float]:
+        """Frames since this was last asked for; None where nothing counts them."""
+        made, self._made = self._made, 0.0
+        return None if self._now is None else round(made, _MICRO)

@@ -1,0 +1,1 @@
+"""MuJoCo's physics alone: rollout, MJX and MuJoCo Warp."""

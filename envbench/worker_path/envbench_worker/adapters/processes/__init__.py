@@ -1,0 +1,1 @@
+"""Processes that step freely, bound to cores, counted over one shared window."""

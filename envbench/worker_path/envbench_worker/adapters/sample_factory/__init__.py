@@ -1,0 +1,1 @@
+"""Sample Factory's sampler."""

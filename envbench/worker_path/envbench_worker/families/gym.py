@@ -1,0 +1,28 @@
+"""Any Gymnasium task of the user's own. ``module:Name-v0`` is registered by its module's import."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Dict
+
+from envbench_worker.contract import UnknownTaskError
+from envbench_worker.families.base import Family
+
+
+class Gym(Family):
+    def probe(self) -> None:
+        import gymnasium
+
+        before = set(gymnasium.registry)
+        module, colon, name = self.job.task.rpartition(":")
+        if colon:
+            import_module(module)
+        own = [module + colon + new for new in sorted(set(gymnasium.registry) - before)]
+        try:
+            gymnasium.spec(name)
+        except gymnasium.error.Error as error:
+            raise UnknownTaskError(self.job.task, own or sorted(gymnasium.registry)) from error
+
+    def described(self) -> Dict[str, Any]:
+        """To make a stranger's environment once more may cost or do anything."""
+        return {"work": {}}
