@@ -13,11 +13,6 @@ from typing import Any
 from envbench import families
 from envbench.model import Kind
 
-# Names in which a step may differ and still compute the same: reported, but not other work.
-REPORTED = frozenset(
-    {"engine", "contact_forces", "precision", "observation_dtype", "autoreset", "returned_to"}
-)
-
 
 def differences(
     family: str, kind: Kind, work: Mapping[str, Any], *, task: str = ""
@@ -42,7 +37,9 @@ def differences(
 def other_work(family: str, kind: Kind, work: Mapping[str, Any], *, task: str = "") -> set[str]:
     """The names in which a backend says that its step computes something else."""
     apart = differences(family, kind, work, task=task)
-    return {name for name, (_, own) in apart.items() if own != "unknown"} - REPORTED
+    return {name for name, (_, own) in apart.items() if own != "unknown"} - {
+        *families.of_record(family).reported
+    }
 
 
 def _same(wanted: Any, found: Any) -> bool:

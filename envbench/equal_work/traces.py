@@ -66,7 +66,7 @@ def compare(standard: Standard, led: Trace, own: Trace) -> Agreement:
         raise ValueError(f"{own.rewards.shape[1]} of {environments} environments were led")
     if standard.episodes:
         return _distributions(standard, led, own)
-    a, b = (each.observations[:steps, :, : standard.first] for each in (led, own))
+    a, b = (_compared(standard, each)[:steps] for each in (led, own))
     if a.shape != b.shape:
         raise ValueError(f"observations of {b.shape[2:]} and {a.shape[2:]} cannot be compared")
     apart = np.abs(a.astype(np.float64) - b.astype(np.float64))
@@ -86,6 +86,11 @@ def compare(standard: Standard, led: Trace, own: Trace) -> Agreement:
         # Where all that is led has to agree, that says more.
         late_movement=_late_movement(a, b) if standard.steps < LEAST_LED else None,
     )
+
+
+def _compared(standard: Standard, trace: Trace) -> Array:
+    seen = trace.observations
+    return seen if standard.first is None else seen[:, :, : standard.first]
 
 
 def _distributions(standard: Standard, led: Trace, own: Trace) -> Agreement:

@@ -15,7 +15,7 @@ the friction pyramid along other axes, and part.
 
 from __future__ import annotations
 
-from envbench.families.family import EnvFamily, Standard
+from envbench.families.family import REPORTED, EnvFamily, Standard
 
 _PHYSICS = {
     "engine": None,
@@ -56,6 +56,7 @@ MUJOCO = EnvFamily(
         "Walker2d": 0.8,
     },
     work={"env": _WORK, "physics": _PHYSICS},
+    reported=[*REPORTED, "contact_forces"],
     any_task=["engine", "precision", "observation_dtype", "autoreset", "returned_to"],
     standards={
         "env": Standard(

@@ -28,7 +28,15 @@ def built(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         backend = backends.get(name)
         settings, _ = backends.resolve_settings(backend, family, given)
         job = contract.Job(
-            "measure", family, task or families.default_task(family), 2, 2, 4.0, settings, seed
+            "measure",
+            family,
+            task or families.default_task(family),
+            2,
+            2,
+            4.0,
+            settings,
+            seed,
+            families.get(family).worker,
         )
         module, _, attribute = backend.adapter.partition(":")
         adapters.append(getattr(import_module(module), attribute)(job))

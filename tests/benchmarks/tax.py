@@ -33,10 +33,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "envbench" / "worker_path")]
 from envbench_worker.contract import Job  # noqa: E402
 from envbench_worker.measure import Meter  # noqa: E402
 
-from envbench import (
-    backends,
-    families,
-)
+from envbench import backends, families  # noqa: E402
 from envbench.engine.request import make_cell  # noqa: E402
 
 FAMILIES = ("atari", "mujoco")

@@ -26,7 +26,7 @@ from virtual_executor import (
     runs,
 )
 
-from envbench import backends
+from envbench import backends, families
 from envbench.backends import lookup
 from envbench.engine import executor
 from envbench.engine.campaign import new_id
@@ -146,7 +146,10 @@ def test_what_runs_share_is_written_once_before_them_and_each_run_at_its_end(
     arms = [f"{name}/gym/step" for name in SPEED]
     assert plan.runtimes == dict.fromkeys(arms, runtime.hash)
     assert plan.code == {
-        f"{name}/gym/step/measure": code_hash(f"{name}:Fake", "measure") for name in SPEED
+        f"{name}/gym/step/measure": code_hash(
+            f"{name}:Fake", "measure", family=families.get("gym").worker
+        )
+        for name in SPEED
     }
     assert len({block.block_id for block in measured}) == 4
     assert len({block.trials[0].trial_id for block in measured}) == 4

@@ -16,7 +16,7 @@ from interpreters import lent_packages, make_interpreter
 from made_records import make_cell, make_fact, make_plan, make_run
 from place import Place, ended, wait_until
 
-from envbench import backends
+from envbench import backends, families
 from envbench.backends import lookup
 from envbench.cli.progress import Lines
 from envbench.engine.campaign import Campaign
@@ -27,7 +27,6 @@ from envbench.engine.request import CellRequest
 from envbench.equal_work import reference, traces
 from envbench.equal_work.judge import judge
 from envbench.equal_work.traces import (
-    STANDARDS,
     Trace,
     agreed,
     compare,
@@ -37,6 +36,7 @@ from envbench.equal_work.traces import (
     responds,
 )
 from envbench.experiments.verify import VerifyExperiment
+from envbench.families import Standard
 from envbench.machine import Profile, Table
 from envbench.model import (
     Agreement,
@@ -57,6 +57,10 @@ from envbench.results.store import Journal
 
 slow = pytest.mark.slow
 CHEATS = Path(__file__).parents[1] / "fixtures" / "cheats"
+
+
+def standard(family: str) -> Standard:
+    return families.get(family).standards["env"]
 
 
 def trace(seed: int = 0, steps: int = 100, shape: tuple[int, ...] = (27,)) -> Trace:
@@ -87,7 +91,7 @@ def found(cell: Cell | None = None, **given: Any) -> Verification:
             same_ends=True,
         ),
         "responds": True,
-        "work": dict(reference.REFERENCE["atari", "env"]),
+        "work": dict(families.get("atari").work["env"]),
     }
     return Verification(**{**values, **given})
 
@@ -97,20 +101,20 @@ def found(cell: Cell | None = None, **given: Any) -> Verification:
 
 def test_equal_traces_are_equal_and_others_part_where_they_do() -> None:
     led, own = trace(), trace()
-    same = compare("mujoco", "env", "for-loop", led, own)
+    same = compare(standard("mujoco"), led, own)
     assert set(same.distances) == {0.0}
     assert same.same_ends
-    assert equal(STANDARDS["mujoco", "env"], same)
+    assert equal(standard("mujoco"), same)
     own.observations[2, 1, 5] += 0.01
-    apart = compare("mujoco", "env", "for-loop", led, own)
-    assert agreed(STANDARDS["mujoco", "env"], apart) == 2
-    assert not equal(STANDARDS["mujoco", "env"], apart)
+    apart = compare(standard("mujoco"), led, own)
+    assert agreed(standard("mujoco"), apart) == 2
+    assert not equal(standard("mujoco"), apart)
 
 
 def test_contact_forces_are_no_part_of_what_is_compared() -> None:
     led, own = trace(shape=(111,)), trace(shape=(111,))
     own.observations[:, :, 27:] = 0.0
-    assert max(compare("mujoco", "env", "for-loop", led, own).distances) == 0.0
+    assert max(compare(standard("mujoco"), led, own).distances) == 0.0
 
 
 def test_of_a_games_stack_the_newest_frame_is_compared_and_all_of_it_once_it_is_full() -> None:
@@ -118,57 +122,57 @@ def test_of_a_games_stack_the_newest_frame_is_compared_and_all_of_it_once_it_is_
     own.observations[:3, :, :3] = 0.0  # what stood there before the first frame: the library's own
     own.observations[4, 0, 3, 7, 7] += 50.0  # one pixel of the newest, as of a ball elsewhere
     own.observations[6, 1, 0, 7, 7] += 60.0  # and of the oldest
-    apart = compare("atari", "env", "for-loop", led, own)
+    apart = compare(standard("atari"), led, own)
     assert apart.distances[:4] == [0.0] * 4
     assert apart.distances[4] == pytest.approx(50.0)
     assert apart.distances[6] == pytest.approx(60.0)
-    assert agreed(STANDARDS["atari", "env"], apart) == 4
+    assert agreed(standard("atari"), apart) == 4
 
 
 def test_an_episode_that_ends_elsewhere_is_other_work() -> None:
     led, own = trace(), trace()
     own.ended[1, 0] = True
-    apart = compare("mujoco", "env", "for-loop", led, own)
+    apart = compare(standard("mujoco"), led, own)
     assert (apart.same_ends, apart.first_other_end) == (False, 1)
-    assert equal(STANDARDS["mujoco", "env"], apart) is False
+    assert equal(standard("mujoco"), apart) is False
     own.ended[:] = False
     own.ended[10, 0] = True  # long after engines may part
-    assert equal(STANDARDS["mujoco", "env"], compare("mujoco", "env", "f", led, own)) is True
+    assert equal(standard("mujoco"), compare(standard("mujoco"), led, own)) is True
 
 
 def test_a_trace_that_is_too_short_proves_nothing_and_a_narrow_or_empty_one_is_none() -> None:
     brief = Trace(**{name: array[:2] for name, array in vars(trace()).items()})
-    short = compare("atari", "env", "for-loop", trace(), brief)
-    assert equal(STANDARDS["atari", "env"], short) is None
+    short = compare(standard("atari"), trace(), brief)
+    assert equal(standard("atari"), short) is None
     for steps, answer in ((5, None), (99, None), (100, True)):
-        led = compare("mujoco", "env", "for-loop", trace(steps=steps), trace(steps=steps))
-        assert equal(STANDARDS["mujoco", "env"], led) is answer
+        led = compare(standard("mujoco"), trace(steps=steps), trace(steps=steps))
+        assert equal(standard("mujoco"), led) is answer
     with pytest.raises(ValueError, match="no step"):
-        compare("mujoco", "env", "for-loop", trace(), trace(steps=0))
+        compare(standard("mujoco"), trace(), trace(steps=0))
     narrow = Trace(**{name: array[:, :1] for name, array in vars(trace()).items()})
     with pytest.raises(ValueError, match="1 of 2 environments"):
-        compare("mujoco", "env", "for-loop", trace(), narrow)
+        compare(standard("mujoco"), trace(), narrow)
 
 
 def test_every_environment_has_to_move_on_as_the_references_do() -> None:
     led, own = trace(), trace()
-    assert moves_on(compare("mujoco", "env", "for-loop", led, own))
+    assert moves_on(compare(standard("mujoco"), led, own))
     own.observations[3:, 1] *= 0.5
-    assert not moves_on(compare("mujoco", "env", "for-loop", led, own))
+    assert not moves_on(compare(standard("mujoco"), led, own))
 
 
 def test_what_is_no_number_is_as_far_as_can_be_and_no_crash() -> None:
     led, own = trace(), trace()
     own.observations[0] = np.nan
     own.rewards[1] = np.inf
-    apart = compare("mujoco", "env", "for-loop", led, own)
+    apart = compare(standard("mujoco"), led, own)
     assert apart.distances[0] == apart.reward_distances[1] == 1e308
     msgspec.json.encode(apart)
 
 
 def test_observations_of_other_shapes_are_no_comparison() -> None:
     with pytest.raises(ValueError, match="cannot be compared"):
-        compare("gym", "env", "for-loop", trace(shape=(3,)), trace(shape=(4,)))
+        compare(standard("gym"), trace(shape=(3,)), trace(shape=(4,)))
 
 
 @pytest.mark.parametrize("raw", [b"", b"PK\x03\x04", b"\x80\x04."])
@@ -211,7 +215,7 @@ def test_a_claim_is_what_the_environments_made_or_is_refused(
 
 
 def test_the_ledger_lists_what_differs_and_what_is_not_told() -> None:
-    wanted = reference.REFERENCE["atari", "env"]
+    wanted = families.get("atari").work["env"]
     assert reference.differences("atari", "env", wanted) == {}
     other = {**wanted, "fire_reset": True, "sticky": 0.25}
     del other["noop_max"]
@@ -223,7 +227,7 @@ def test_the_ledger_lists_what_differs_and_what_is_not_told() -> None:
 
 
 def test_another_task_is_not_held_against_the_default_ones_time_steps() -> None:
-    work = {**reference.REFERENCE["mujoco", "env"], "timestep_s": 0.002, "observation_shape": [17]}
+    work = {**families.get("mujoco").work["env"], "timestep_s": 0.002, "observation_shape": [17]}
     assert reference.differences("mujoco", "env", work, task="Walker2d-v3") == {}
     assert set(reference.differences("mujoco", "env", work, task="Ant-v3")) == {
         "timestep_s", "observation_shape",
@@ -261,7 +265,7 @@ def test_what_was_not_led_is_not_verified() -> None:
 
 
 def test_what_says_that_it_computes_something_else_is_not_equal() -> None:
-    work = dict(reference.REFERENCE["atari", "env"])
+    work = dict(families.get("atari").work["env"])
     assert judge(found(work=work)).badge == "✓"
     assert judge(found(work={**work, "stack": 1})).badge == "≠"
     told = {**work, "autoreset": "same-step", "returned_to": "device", "observation_dtype": "int8"}

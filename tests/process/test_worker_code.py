@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from envbench import families
 from envbench.backends.builtin import BUILT_IN
 from envbench.process.worker_code import MODES, WORKER_PATH, code_files, code_hash
 
@@ -47,7 +48,8 @@ def names(adapter: str, mode: str = "measure") -> set[str]:
 
 # ---------------------------------------------------------------- what an edit changes
 
-GYMNASIUM_TASKS = {"for-loop", "subprocess", "sample-factory", "ceiling", "ale-vector"}
+GYM = families.get("gym").worker
+GYMNASIUM = {"for-loop", "subprocess", "sample-factory"}
 ENVPOOL = {"envpool-sync", "envpool-async", "envpool-numa"}
 
 
@@ -56,13 +58,13 @@ ENVPOOL = {"envpool-sync", "envpool-async", "envpool-numa"}
     [
         ("adapters/brax_env.py", {"brax"}),
         ("adapters/jax_batch.py", {"brax", "mjx"}),
-        ("adapters/gymnasium_tasks.py", GYMNASIUM_TASKS),
-        ("adapters/gymnasium_audit.py", GYMNASIUM_TASKS),
-        ("adapters/gymnasium_vector.py", {"for-loop", "subprocess"}),
-        ("adapters/member.py", {"envpool-numa", "ceiling"}),
-        ("adapters/ceiling_ale.py", {"ceiling"}),  # named by a string alone
+        ("adapters/gymnasium/tasks.py", GYMNASIUM),
+        ("adapters/gymnasium/vector.py", {"for-loop", "subprocess"}),
+        ("adapters/processes/member.py", {"envpool-numa", "ceiling"}),
+        ("adapters/ceiling/ale.py", {"ceiling"}),  # named by a string alone
+        ("families/base.py", {*GYMNASIUM, *ENVPOOL, "ale-vector", "ceiling"}),
         ("autoreset.py", {"for-loop", "subprocess", "ale-vector", *ENVPOOL}),
-        ("adapters/numa_nodes.py", {"envpool-numa", "ceiling", "mujoco-rollout"}),
+        ("adapters/processes/numa_nodes.py", {"envpool-numa", "ceiling", "mujoco-rollout"}),
         ("adapters/reference.py", {"reference"}),
         ("adapters/__init__.py", EVERY),
         ("sensors.py", EVERY),
@@ -84,7 +86,7 @@ def test_an_edit_changes_the_hash_of_the_backends_that_load_the_file(
         ("witness.py", {"verify"}),
         ("measure.py", {"measure"}),
         ("sensors.py", MODES),
-        ("adapters/for_loop.py", MODES),
+        ("adapters/gymnasium/for_loop.py", MODES),
     ],
 )
 def test_a_file_of_one_mode_belongs_to_that_modes_hash(
@@ -96,14 +98,23 @@ def test_a_file_of_one_mode_belongs_to_that_modes_hash(
     assert {m for m in MODES if before[m]["for-loop"] != after[m]["for-loop"]} == modes
 
 
+def test_an_edit_of_a_family_changes_the_hash_of_that_familys_cells_only(tree: Path) -> None:
+    adapter, pong = ADAPTERS["for-loop"], families.get("atari").worker
+    before = [code_hash(adapter, "measure", tree, each) for each in (pong, GYM)]
+    edit(tree, "families/atari.py")
+    after = [code_hash(adapter, "measure", tree, each) for each in (pong, GYM)]
+    assert before[0] != after[0]
+    assert before[1] == after[1]
+
+
 def test_an_edit_that_imports_another_file_adds_it(tree: Path) -> None:
-    edit(tree, "adapters/for_loop.py", "\ndef late():\n    from . import brax_env\n")
+    edit(tree, "adapters/gymnasium/for_loop.py", "\ndef late():\n    from .. import brax_env\n")
     assert changed_by(tree, "adapters/brax_env.py") == {"brax", "for-loop"}
 
 
 def test_a_script_in_a_string_adds_what_it_imports(tree: Path) -> None:
     script = '\nSCRIPT = """\nfrom envbench_worker.adapters import brax_env\nbrax_env.go()\n"""\n'
-    edit(tree, "adapters/for_loop.py", script)
+    edit(tree, "adapters/gymnasium/for_loop.py", script)
     assert changed_by(tree, "adapters/brax_env.py") == {"brax", "for-loop"}
 
 

@@ -108,7 +108,11 @@ def test_a_measurement_without_an_interval_never_displaces_one_that_has_it() -> 
 def test_other_frames_a_step_are_a_row_of_their_own_that_does_not_compete() -> None:
     own = {"env": "gym", "task": "mine:My-v0", "frame_skip": 1}
     ones = measured_plan({("for-loop", 1): 10}, cell=own)
-    fours = measured_plan({("for-loop", 1): 10}, plan_id="fours", cell={**own, "frame_skip": 4})
+    fours = measured_plan(
+        {("for-loop", 1): 10},
+        plan_id="fours",
+        cell={**own, "frame_skip": 4, "variant": {"frame_skip": 4}},
+    )
     found = select([*ones, *fours]).measured
     assert [each.label for each in found] == ["For-loop", "For-loop, frame_skip=4"]
     assert [same_work(each.summary.cell) for each in found] == [True, False]

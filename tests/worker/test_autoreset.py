@@ -12,6 +12,7 @@ import gymnasium
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
+from envbench import families
 from envbench.process.worker_code import WORKER_PATH
 
 NUMENV = 3
@@ -30,7 +31,15 @@ def job(mode: str = "measure", family: str = "gym", task: str = "CartPole-v1", *
     from envbench_worker.contract import Job
 
     fields = {"frame_skip": 1, "settings": {"actions": "bank"}, "seed": 1, **given}
-    return Job(mode=mode, family=family, task=task, numenv=NUMENV, env_instances=NUMENV, **fields)
+    return Job(
+        mode=mode,
+        family=family,
+        family_code=families.get(family).worker,
+        task=task,
+        numenv=NUMENV,
+        env_instances=NUMENV,
+        **fields,
+    )
 
 
 class Counting(gymnasium.Wrapper):
@@ -97,9 +106,10 @@ def test_environments_that_never_reset_are_refused_with_the_reason() -> None:
 
 def test_same_step_environments_are_not_led_in_lock_step() -> None:
     """At an end the next episode's first observation is returned: traces would differ there."""
-    from envbench_worker.adapters.gymnasium import counted as gymnasium_audit
+    from envbench_worker.adapters.gymnasium.tasks import Counted
+    from envbench_worker.families.base import Family
 
-    one = partial(lambda: gymnasium_audit.Counted(gymnasium.make("CartPole-v1"), job("verify")))
+    one = partial(lambda: Counted(gymnasium.make("CartPole-v1"), Family(job("verify"))))
     envs = SyncVectorEnv([one] * NUMENV, autoreset_mode=AutoresetMode.SAME_STEP)
     ours = adapter(envs, "verify")
     assert ours.follow(10) is None

@@ -13,7 +13,7 @@ from functools import cache
 import pytest
 
 from envbench import backends, families, testing
-from envbench.equal_work.reference import REFERENCE, differences
+from envbench.equal_work.reference import differences
 from envbench.process.reply import Reply
 from envbench.process.worker_code import WORKER_PATH
 from envbench.testing import BackendContract
@@ -76,7 +76,7 @@ class TestBrax(BackendContract):
 
     def test_states_the_precision_and_that_the_physics_is_its_own(self) -> None:
         work = self.measured().facts["work"]
-        assert set(REFERENCE["mujoco", "env"]) <= set(work)
+        assert set(families.get("mujoco").work["env"]) <= set(work)
         assert set(differences("mujoco", "env", work)) >= {"solver", "integrator", "precision"}
         assert self.measured().facts["observations_finite"] is True
 

@@ -202,7 +202,9 @@ def job(worker: Any, family: str, mode: str = "verify", task: str = "Pong-v5") -
 
 def counted(worker: Any, family: str, frames: int) -> Any:
     """The emulator, counted."""
-    return worker("adapters.gymnasium_audit").Counted(Emulator(frames), job(worker, family))
+    own = job(worker, family)._replace(family_code=families.get(family).worker)
+    made = worker("families").of(own)
+    return worker("adapters.gymnasium.tasks").Counted(Emulator(frames), made)
 
 
 @pytest.mark.parametrize(("skipped", "frames"), [(4, 12), (2, 8)])
@@ -227,7 +229,7 @@ def test_where_nothing_counts_steps_there_is_no_second_count(worker: Any) -> Non
 
 
 def test_nothing_counts_along_where_it_is_measured(worker: Any) -> None:
-    tasks = worker("adapters.gymnasium_tasks")
+    tasks = worker("adapters.gymnasium.tasks")
     for mode, counting in (("measure", False), ("verify", True)):
         env = tasks.maker(job(worker, "gym", mode, "CartPole-v1"))()
         assert env.has_wrapper_attr("frames_made") == counting
@@ -249,7 +251,7 @@ class Pool:
 
 
 def test_an_elapsed_counter_that_restarts_or_stands_still_adds_no_steps(worker: Any) -> None:
-    pool = worker("adapters.envpool_audit").Watched(Pool(), {"frame_skip": 4})
+    pool = worker("adapters.envpool.watched").Watched(Pool(), 4.0)
     found = []
     for _ in Pool.results:
         pool.recv()
