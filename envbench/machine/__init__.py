@@ -4,6 +4,7 @@ A *profile* is a file in ``machines/``: data a person wrote. A *fingerprint* is 
 is found to be: what the report trusts. Nothing is read or probed at import.
 """
 
+from envbench.machine.cpus import numa_nodes, usable_cores, usable_cpus
 from envbench.machine.known_profiles import (
     LOCAL,
     Catalogue,
@@ -14,7 +15,7 @@ from envbench.machine.known_profiles import (
     profiles,
 )
 from envbench.machine.own_profile import choose, default_ladder, host_matches, profile_for_host
-from envbench.machine.probe import fingerprint, numa_nodes
+from envbench.machine.probe import fingerprint
 from envbench.machine.profile_file import (
     TABLES,
     Match,
@@ -48,6 +49,8 @@ __all__ = [
     "profile_toml",
     "profiles",
     "read_profile",
+    "usable_cores",
+    "usable_cpus",
     "valid_name",
     "write_profile",
 ]

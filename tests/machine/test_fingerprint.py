@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envbench.machine import fingerprint
-from envbench.machine.probe import _clean, _lines, cpuinfo_name, gpus, nominal_gib, quota_cpus
+from envbench.machine.cpus import quota_cpus
+from envbench.machine.probe import _clean, _lines, cpuinfo_name, gpus, nominal_gib
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads Linux's own files")
 posix = pytest.mark.skipif(os.name != "posix", reason="runs a shell script")

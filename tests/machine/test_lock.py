@@ -154,7 +154,7 @@ def refused(path: Path) -> StorageError:
 
 
 def test_a_folder_in_the_locks_place_is_an_error_with_the_reason(tmp_path: Path) -> None:
-    assert f"{tmp_path} cannot be opened: Is a directory." in str(refused(tmp_path))
+    assert f"{tmp_path} cannot be used: Is a directory." in str(refused(tmp_path))
 
 
 def test_a_missing_folder_is_an_error_and_is_not_created(tmp_path: Path) -> None:
