@@ -21,18 +21,15 @@ from envbench.machine import (
     catalogue,
     choose,
     default_ladder,
-    host_matches,
     known_profiles,
-    matching,
-    parse_profile,
     profile,
     profile_for_host,
-    profile_toml,
-    profiles,
     read_profile,
     valid_name,
     write_profile,
 )
+from envbench.machine.own_profile import host_matches
+from envbench.machine.profile_file import parse_profile, profile_toml
 from envbench.model import Fingerprint
 
 ORIGINAL = Path(__file__).parents[1] / "data" / "original_tables.md"
@@ -105,14 +102,14 @@ def test_a_shipped_profile_fits_the_machine_that_its_hardware_text_tells_of(name
     assert found.hardware == HARDWARE[name]
     cores, _, cpu = found.hardware.partition(" core ")
     here = machine(cpu, int(cores))
-    assert matching(here) == found
-    assert matching(machine(cpu, 3)) is None
+    assert catalogue().matching(here) == found
+    assert catalogue().matching(machine(cpu, 3)) is None
     assert found.atari is not None
     assert default_ladder(int(cores)) == found.atari.numenv
 
 
 def test_the_shipped_folder_holds_no_broken_file() -> None:
-    assert set(profiles()) >= set(HARDWARE)
+    assert set(catalogue().profiles) >= set(HARDWARE)
     assert catalogue().warnings == []
 
 
@@ -263,7 +260,7 @@ def test_a_broken_file_is_a_warning_in_a_listing_and_hides_the_shipped_one() -> 
 def test_two_profiles_of_one_title_are_warned_of() -> None:
     local("mine", GOOD.replace('"T"', '"Laptop"'))
     (warning,) = catalogue().warnings
-    assert "'Laptop' is also that of" in warning
+    assert "has the title 'Laptop' too" in warning
 
 
 def test_a_local_profile_goes_before_a_shipped_one_of_its_name() -> None:
@@ -279,7 +276,7 @@ def test_a_local_profile_goes_before_a_shipped_one_of_its_name() -> None:
 def test_a_profile_that_names_no_hardware_fits_no_machine_by_itself() -> None:
     local("mine", GOOD)
     assert not profile("mine").fits(machine())
-    assert matching(machine()) is None
+    assert catalogue().matching(machine()) is None
 
 
 @pytest.mark.parametrize(
@@ -309,7 +306,7 @@ def test_of_several_fitting_profiles_the_one_that_says_most_is_taken() -> None:
     local("a-loose", GOOD + '[match]\ncpu = "AMD*"\n')
     local("b-close", GOOD.replace('"T"', '"B"') + '[match]\ncpu = "AMD*"\ncores = 2\n')
     local("c-exact", GOOD.replace('"T"', '"C"') + '[match]\ncpu = "AMD EPYC"\ncores = 2\n')
-    found = matching(machine())
+    found = catalogue().matching(machine())
     assert found is not None
     assert found.name == "c-exact"
 
