@@ -1,8 +1,9 @@
 """The machine's measuring lock: two measurements at once would disturb each other.
 
 ``acquire`` holds it for a ``with`` block. The lock is the kernel's (``flock``, through filelock),
-so it is free as soon as its holder dies, however it dies. A file beside it names the holder. This
-note is only information for a person: it may be missing or out of date, and nothing depends on it.
+so it is free as soon as its holder dies, however it dies. A file beside it holds a line of text
+about the holder. This note is only for people: it may be missing or out of date, and nothing
+depends on it.
 
 The lock file is in the system's temporary folder, where every user can reach it.
 ``ENVBENCH_LOCK_FILE`` names another place, for containers that share a machine and for tests.
@@ -22,8 +23,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from envbench.errors import LockHeld, StorageError
 from envbench.text import one_line
 
@@ -31,20 +30,9 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 POLL_S = 1.0  # a waiting process must not disturb the measurement that it waits for
-_NOTE_LIMIT = 16 * 1024
+_NOTE_LIMIT = 400  # characters
 # Do not follow a link that another user put into a shared folder, and do not block on a FIFO.
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-
-
-class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """The process that measures now."""
-
-    pid: int
-    command: str
-    since: str  # UTC, ISO 8601
-
-    def __str__(self) -> str:
-        return f"process {self.pid} ({one_line(f'{self.command}, since {self.since}', 300)})"
 
 
 def default_path() -> Path:
@@ -72,8 +60,7 @@ def acquire(
     place = path or default_path()
     lock = FileLock(place, mode=0o666, fallback_to_soft=False)
     if not _take(lock):
-        found = holder(place)
-        who = str(found) if found else f"it holds {place}"
+        who = holder(place) or f"it holds {place}"
         if not wait:
             raise LockHeld(
                 f"another envbench is measuring on this machine: {who}",
@@ -122,14 +109,14 @@ def _unusable(place: Path, error: OSError) -> StorageError:
     return StorageError(f"the measuring lock {place} cannot be {verb}: {reason}.", hint=hint)
 
 
-def holder(path: Path | None = None) -> Holder | None:
-    """The process in the note beside the lock; None where the note is missing or not readable."""
+def holder(place: Path) -> str:
+    """The process in the note beside the lock; empty where there is no note."""
     try:
-        fd = os.open(_note(path or default_path()), os.O_RDONLY | _NO_FOLLOW)
-        with open(fd, "rb") as file:
-            return msgspec.json.decode(file.read(_NOTE_LIMIT), type=Holder)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
+        fd = os.open(_note(place), os.O_RDONLY | _NO_FOLLOW)
+        with open(fd, encoding="utf-8", errors="replace") as file:
+            return one_line(file.read(_NOTE_LIMIT), _NOTE_LIMIT)
+    except OSError:
+        return ""
 
 
 def _note(place: Path) -> Path:
@@ -139,13 +126,13 @@ def _note(place: Path) -> Path:
 def _write_note(place: Path, *, empty: bool = False) -> None:
     """Write who holds the lock, or that no one does. A note that cannot be written is no fault."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])[:1000]
-    note = Holder(pid=os.getpid(), command=command, since=now)
+    command = one_line(" ".join([Path(sys.argv[0]).name, *sys.argv[1:]]), 300)
+    note = "" if empty else f"process {os.getpid()} ({command}, since {now})"
     flags = os.O_WRONLY | os.O_TRUNC | _NO_FOLLOW
     with contextlib.suppress(OSError):
         # a sticky folder refuses O_CREAT on another user's file
         fd = os.open(_note(place), flags if _note(place).exists() else flags | os.O_CREAT, 0o666)
-        with open(fd, "wb") as file:
-            file.write(b"" if empty else msgspec.json.encode(note))
+        with open(fd, "w", encoding="utf-8", errors="replace") as file:
+            file.write(note)
             if os.name == "posix":
                 os.fchmod(file.fileno(), 0o666)  # whatever the umask; only the owner may

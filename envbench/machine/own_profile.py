@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from envbench.errors import UnknownName
 from envbench.machine.known_profiles import catalogue, profile
-from envbench.machine.profile_file import CPU_SIZES, GPU_SIZES, Match, Profile, Table
+from envbench.machine.profile_file import CPU_SIZES, GPU_SIZES, LONGEST_NAME, Match, Profile, Table
 from envbench.model import Fingerprint
 from envbench.text import one_line
 
@@ -41,9 +41,9 @@ def choose(name: str | None, found: Fingerprint) -> Profile:
 def profile_for_host(found: Fingerprint) -> Profile:
     """A profile named after the hardware (``amd-epyc-2-core``), the same for equal hardware."""
     found = _clean(found)
-    cpu, share = _model(found.cpu), str(found.logical_cpus)
-    if found.usable_cpus != found.logical_cpus:
-        share = f"{found.usable_cpus} of {share}"
+    whole = found.usable_cpus == found.logical_cpus
+    share = f"{found.logical_cpus}" if whole else f"{found.usable_cpus} of {found.logical_cpus}"
+    cpu = _model(found.cpu)
     ladder = default_ladder(found.usable_cpus)
     cards = "".join(f", {found.gpus.count(gpu)} x {gpu}" for gpu in dict.fromkeys(found.gpus))
     sizes = GPU_SIZES if found.gpus else CPU_SIZES
@@ -52,22 +52,16 @@ def profile_for_host(found: Fingerprint) -> Profile:
         name=f"{slug}-{share.replace(' ', '-')}-core",
         title=f"{cpu}, {share} core{'' if share == '1' else 's'}",
         hardware=f"{share} core {found.cpu}{cards}"[:300].strip(),
-        match=host_matches(found),
+        match=Match(
+            cpu=found.cpu,
+            cores=found.logical_cpus,
+            usable=None if whole else found.usable_cpus,
+            gpu=found.gpus[0] if found.gpus else None,
+        ),
         atari=Table(numenv=ladder, rows=ATARI_ROWS),
         mujoco=Table(numenv=ladder, rows=MUJOCO_ROWS),
         accelerators=Table(numenv=sizes, rows=ACCELERATOR_ROWS),
         physics=Table(numenv=sizes, rows=PHYSICS_ROWS),
-    )
-
-
-def host_matches(found: Fingerprint) -> Match:
-    """A match for this hardware and no other."""
-    whole = found.usable_cpus == found.logical_cpus
-    return Match(
-        cpu=found.cpu,
-        cores=found.logical_cpus,
-        usable=None if whole else found.usable_cpus,
-        gpu=found.gpus[0] if found.gpus else None,
     )
 
 
@@ -88,8 +82,8 @@ def default_ladder(cores: int) -> list[int]:
 
 def _clean(found: Fingerprint) -> Fingerprint:
     """A fingerprint may come from a stranger's results, or from odd firmware."""
-    gpus = [one_line(gpu) or "unknown" for gpu in found.gpus]
-    return replace(found, cpu=one_line(found.cpu) or "unknown", gpus=gpus)
+    gpus = [one_line(gpu, LONGEST_NAME) or "unknown" for gpu in found.gpus]
+    return replace(found, cpu=one_line(found.cpu, LONGEST_NAME) or "unknown", gpus=gpus)
 
 
 def _model(cpu: str) -> str:

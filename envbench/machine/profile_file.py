@@ -36,6 +36,7 @@ from envbench.text import spelt_out
 
 MAX_BYTES = 64 * 1024
 MAX_LINE_BYTES = 8 * 1024  # tomllib's time grows with the square of a dotted key's length
+LONGEST_NAME = 200  # of a CPU or GPU
 # The numenv ladders of backends that step all environments in one program.
 GPU_SIZES = [256, 1024, 4096, 16384]
 CPU_SIZES = [64, 256, 1024]
@@ -45,10 +46,11 @@ _BACKEND = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 
 _Title = Annotated[str, Meta(min_length=1, max_length=80)]
 _Hardware = Annotated[str, Meta(max_length=300)]
-_Pattern = Annotated[str, Meta(min_length=1, max_length=200)]
+_Pattern = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
 _Count = Annotated[int, Meta(ge=1, le=1_000_000)]
 _Ladder = Annotated[list[_Count], Meta(min_length=1, max_length=64)]
-_Rows = Annotated[list[str], Meta(min_length=1, max_length=64)]
+_Name = Annotated[str, Meta(pattern=f"^{_BACKEND}$")]
+_Rows = Annotated[list[_Name], Meta(min_length=1, max_length=64)]
 _CheckedCell = Annotated[str, Meta(pattern=rf"^(atari|mujoco)/{_BACKEND}/[1-9][0-9]{{0,5}}$")]
 _CheckedCells = Annotated[list[_CheckedCell], Meta(max_length=12)]
 
@@ -59,10 +61,6 @@ _CheckedCells = Annotated[list[_CheckedCell], Meta(max_length=12)]
 def _check_text(key: str, text: str) -> None:
     if not text.isprintable() or text != text.strip():
         raise ValueError(f"`{key}` must be one printable line, without space at its ends")
-
-
-def _brief(text: str) -> str:
-    return repr(text) if len(text) <= 60 else f"{text[:40]!r}… ({len(text)} characters)"
 
 
 class Match(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -107,9 +105,6 @@ class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             raise ValueError("`numenv` must be strictly increasing")
         if len(set(self.rows)) != len(self.rows):
             raise ValueError("`rows` names a backend twice")
-        for row in self.rows:
-            if not re.fullmatch(_BACKEND, row):
-                raise ValueError(f"`rows` takes names of backends, not {_brief(row)}")
 
 
 class _Tables(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -187,10 +182,11 @@ def valid_name(name: str) -> str:
     """The name, if it can name a profile's file on every system; else a ``UsageError``."""
     if is_valid_name(name):
         return name
+    shown = repr(name) if len(name) <= 60 else f"{name[:40]!r}… ({len(name)} characters)"
     lower = name.lower().replace(" ", "-")
     suggestion = f"Did you mean {lower!r}? " if is_valid_name(lower) else ""
     raise UsageError(
-        f"{_brief(name)} cannot name a machine profile.",
+        f"{shown} cannot name a machine profile.",
         hint=f"{suggestion}A name is 1 to 64 of a-z 0-9 . _ -, begins with a letter or digit, "
         "does not end with a dot, and is not a name that Windows reserves (con, nul, com1, …).",
     )
@@ -295,20 +291,10 @@ def write_profile(profile: Profile, folder: Path, *, force: bool = False) -> Pat
         raise UsageError(f"{path} exists already.", hint="Add --force to replace it.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _replace(path, text)
+        with tempfile.TemporaryDirectory(dir=folder) as near:
+            whole = Path(near, path.name)
+            whole.write_bytes(text)
+            whole.replace(path)  # replaces a link, and does not write through it
     except OSError as error:
         raise StorageError(f"{path}: cannot be written: {error.strerror}") from error
     return path
-
-
-def _replace(path: Path, text: bytes) -> None:
-    # Renaming replaces a link itself, so nothing is written through one to elsewhere.
-    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
-        try:
-            file.write(text)
-            file.flush()
-            Path(file.name).chmod(0o644)
-            os.replace(file.name, path)
-        except OSError:
-            Path(file.name).unlink(missing_ok=True)
-            raise

@@ -68,9 +68,7 @@ def test_a_killed_holder_frees_the_lock_at_once(held: subprocess.Popen[bytes], p
     os.kill(held.pid, signal.SIGKILL)
     held.wait()
     with lock.acquire(wait=False, path=path):
-        found = lock.holder(path)
-    assert found is not None
-    assert found.pid == os.getpid()
+        assert f"process {os.getpid()} (" in lock.holder(path)
 
 
 def test_one_that_waits_says_for_whom_and_starts_when_the_holder_has_ended(path: Path) -> None:
@@ -103,7 +101,7 @@ def test_waiting_can_be_interrupted_and_takes_nothing(
 def test_after_the_block_nobody_holds_it_whatever_happened_inside(path: Path) -> None:
     with pytest.raises(ZeroDivisionError), lock.acquire(wait=False, path=path):
         raise ZeroDivisionError
-    assert lock.holder(path) is None
+    assert lock.holder(path) == ""
     with lock.acquire(wait=False, path=path):
         pass
 
@@ -115,10 +113,13 @@ def test_other_users_may_take_it_too(path: Path) -> None:
         assert stat.S_IMODE(file.stat().st_mode) == 0o666
 
 
-@pytest.mark.parametrize("note", [b"", b"[" * 10_000, b"\xff", b'{"pid": "me"}', b'{"pid": NaN}'])
-def test_a_note_that_makes_no_sense_is_no_holder(path: Path, note: bytes) -> None:
+@pytest.mark.parametrize("note", [b"", b"[" * 10_000, b"\xff", b"a\n\x1b[31m", b"\0"])
+def test_a_note_that_another_program_wrote_is_shown_as_one_short_line(
+    path: Path, note: bytes
+) -> None:
     path.with_name("envbench.lock.holder").write_bytes(note)
-    assert lock.holder(path) is None
+    assert lock.holder(path).isprintable()
+    assert len(lock.holder(path)) <= 400
 
 
 def test_a_held_lock_without_a_note_is_still_held(

@@ -61,7 +61,7 @@ def wheels(tmp_path: Path) -> Path:
 
 def test_a_backend_without_requirements_runs_in_the_current_interpreter() -> None:
     runtime = find(get("for-loop"), {})
-    assert (runtime.python, runtime.ready, runtime.managed) == (sys.executable, True, False)
+    assert (runtime.python, runtime.ready) == (sys.executable, True)
 
 
 def test_a_given_virtual_environment_stays_itself_and_not_its_base(tmp_path: Path) -> None:
@@ -165,7 +165,6 @@ def test_a_runtime_is_made_from_a_users_folder_of_wheels(
     runtime = make(backend, lines.append)
     assert "envbench-only-here==1.0" in lines[0]
     assert runtime.ready
-    assert runtime.managed
     assert status(backend, {}).state == "ready"
     subprocess.run([runtime.python, "-I", "-c", "import envbench_only_here"], check=True)
     assert make(backend, lines.append) == runtime
@@ -315,7 +314,7 @@ def test_a_family_that_needs_more_has_a_runtime_of_its_own_and_the_others_have_n
     assert find(backend, {}, "atari") == find(PLAIN, {})
     assert status(backend, {}, "atari").state == "ready"
     own = find(backend, {}, "mujoco")
-    assert (own.managed, own.ready) == (True, False)
+    assert not own.ready
     assert Path(own.python).is_relative_to(cache)
     told = status(backend, {}, "mujoco")
     assert (told.state, told.fix) == ("needs-setup", "envbench setup plain")
@@ -338,7 +337,7 @@ def test_families_and_workloads_that_need_the_same_share_a_runtime(cache: Path) 
 def test_an_interpreter_that_was_given_serves_every_family(cache: Path) -> None:
     backend = msgspec.structs.replace(PLAIN, families=BOTH, needs=[PHYSICS])
     runtime = find(backend, {"plain": sys.executable}, "mujoco")
-    assert (runtime.python, runtime.managed) == (sys.executable, False)
+    assert runtime.python == sys.executable
 
 
 def test_setup_makes_the_runtime_of_each_family_that_needs_one(
