@@ -40,9 +40,8 @@ def default_path() -> Path:
     named = os.environ.get("ENVBENCH_LOCK_FILE")
     if named:
         return Path(named)
-    shared = Path("/tmp") if os.name == "posix" else Path(tempfile.gettempdir())
-    usable = os.access(shared, os.W_OK | os.X_OK)
-    return (shared if usable else Path(tempfile.gettempdir())) / "envbench.lock"
+    shared = "/tmp" if os.access("/tmp", os.W_OK | os.X_OK) else tempfile.gettempdir()
+    return Path(shared) / "envbench.lock"
 
 
 @contextlib.contextmanager

@@ -14,8 +14,8 @@ A profile may come from a stranger. It is only data, parsed strictly and within 
 names the file and the key. All text must be printable, so that it cannot control a terminal or
 break a table. The profile's name is the name of its file, without ``.toml``.
 
-Only ``write_profile`` writes one, and never over a file that exists, unless forced. tomli-w cannot
-write comments, and puts each entry of a list on a line of its own; ``profile_toml`` does the rest.
+tomli-w writes no comments, and each entry of a list on a line of its own: ``profile_toml`` adds the
+comments, and joins the lists of the tables.
 """
 
 from __future__ import annotations
@@ -252,9 +252,8 @@ def _refused(source: str, key: str, what: str) -> UsageError:
 
 
 _HEADER = """\
-# What envbench measures on this machine, and how its tables are headed.
-# `envbench check` compares up to 12 cells that are listed here, such as:
-# check = ["atari/envpool-sync/4"]
+# What envbench measures on this machine, and the heading of its tables. To choose the cells that
+# `envbench check` compares, add a line such as: check = ["atari/envpool-sync/4"]
 """
 _ABOUT_MATCH = """
 # The hardware that this profile is for: `envbench run` picks the profile that fits. In a name, *

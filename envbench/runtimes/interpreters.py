@@ -20,6 +20,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
@@ -30,7 +31,7 @@ from envbench.backends import Backend
 from envbench.errors import SetupFailed, UsageError
 from envbench.model import digest
 from envbench.runtimes.installer import Installer, python_in
-from envbench.runtimes.requirements import Packages, packages_for
+from envbench.runtimes.requirements import packages_for
 
 TRIES = 3  # for an interpreter that is killed before it answers
 
@@ -166,20 +167,12 @@ def _version(backend: Backend) -> str:
     return backend.python or f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
-def _packages(backend: Backend) -> Packages:
-    return packages_for(backend, _version(backend))
-
-
 def _folder(backend: Backend, over: Sequence[str]) -> Path:
-    facts = [sorted(_packages(backend).requirements), backend.finish, _version(backend)]
+    version = _version(backend)
+    facts = [sorted(packages_for(backend, version).requirements), backend.finish, version]
     if over:
-        facts += [list(over), _python_below(backend)]
+        facts += [list(over), backend.python or sys.executable]
     return cache_folder() / f"{backend.name}-{digest(facts)}"
-
-
-def _python_below(backend: Backend) -> str:
-    """The Python of an environment with ``over``: exactly this one, unless the backend has one."""
-    return backend.python or sys.executable
 
 
 # ---------------------------------------------------------------- status
@@ -199,7 +192,7 @@ def status(
         reason = f"its runtime ({', '.join(backend.requirements)}) is not made yet"
         return Status(state="needs-setup", reason=reason, fix=f"envbench setup {backend.name}")
     isolated = bool(backend.requirements) and not named
-    if isolated or (_has(runtime.python, library) if named else _is_here(library)):
+    if isolated or _has(runtime.python, library):
         return Status(state="ready")
     reason = f"{library} is not installed"
     if backend.by_hand:  # no installer has it
@@ -208,16 +201,11 @@ def status(
     return Status(state="needs-setup", reason=reason, fix=fix)
 
 
-def _is_here(library: str) -> bool:
-    """Whether this interpreter has it. A folder of that name without code does not count."""
-    from importlib.util import find_spec
-
-    spec = find_spec(library)
-    return spec is not None and spec.origin is not None
-
-
 def _has(python: str, library: str) -> bool:
-    """The same for another interpreter."""
+    """Whether the interpreter has it. A folder of that name without code does not count."""
+    if python == sys.executable:
+        spec = find_spec(library)
+        return spec is not None and spec.origin is not None
     code = (
         "import sys, importlib.util as u; s = u.find_spec(sys.argv[1]); "
         "sys.exit(s is None or s.origin is None)"
@@ -262,7 +250,10 @@ def make(
 def _make_locked(backend: Backend, over: Sequence[str], on_line: Callable[[str], None]) -> None:
     from filelock import FileLock
 
-    folder, packages = _folder(backend, over), _packages(backend)
+    folder, python = _folder(backend, over), _version(backend)
+    packages = packages_for(backend, python)
+    if over:  # what is installed over it may be built for exactly this Python
+        python = backend.python or sys.executable
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):
         if find(backend, {}, over=over).ready:  # another process made it while this one waited
@@ -270,7 +261,6 @@ def _make_locked(backend: Backend, over: Sequence[str], on_line: Callable[[str],
         shutil.rmtree(folder, ignore_errors=True)  # left by a process that was killed
         into = Installer(backend=backend, folder=folder, options=packages.options, on_line=on_line)
         try:
-            python = _python_below(backend) if over else _version(backend)
             into.create(python, packages.requirements)
             if over:
                 into.add(over)
