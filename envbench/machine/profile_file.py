@@ -253,7 +253,8 @@ def _refused(source: str, key: str, what: str) -> UsageError:
 
 _HEADER = """\
 # What envbench measures on this machine, and the heading of its tables. To choose the cells that
-# `envbench check` compares, add a line such as: check = ["atari/envpool-sync/4"]
+# `envbench check` compares, remove the # of the next line, and list up to 12 cells.
+# check = ["atari/envpool-sync/4"]
 """
 _ABOUT_MATCH = """
 # The hardware that this profile is for: `envbench run` picks the profile that fits. In a name, *
