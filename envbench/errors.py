@@ -1,8 +1,8 @@
-"""One exception tree: every expected trouble is an ``EnvbenchError`` with its exit code.
+"""Every expected error is an ``EnvbenchError`` with its exit code.
 
-Exit codes: 0 fine; 1 a failed cell, or a fault of the machine (disk, lock); 2 wrong usage or
-bad input, found before anything is measured; 3 a backend was named that cannot run here;
-4 inconclusive; 129, 130 and 143 interrupted. Only ``envbench.cli`` turns these into an exit.
+Exit codes: 0 success; 1 a failed cell, or a fault of the machine (disk, lock); 2 wrong usage or
+bad input, found before anything is measured; 3 a named backend cannot run here; 4 inconclusive;
+129, 130 and 143 interrupted. Only ``envbench.cli`` exits.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ INCONCLUSIVE = 4
 INTERRUPTED = 130
 TERMINATED = 143
 
-MORE_FILES = "Raise the limit, such as with: ulimit -n 4096"  # the hint, wherever it is met
+MORE_FILES = "Raise the limit, such as with: ulimit -n 4096"  # for too many open files
 
 
 class EnvbenchError(Exception):
-    """Something expected went wrong. ``hint`` is the next thing for a person to do."""
+    """An expected error. ``hint`` is what a person can do next."""
 
     exit_code: int = CELL_FAILED
 
@@ -28,14 +28,16 @@ class EnvbenchError(Exception):
 
 
 class UsageError(EnvbenchError):
-    """The command line, a profile or an input file asks for what cannot be."""
+    """The command line, a profile or an input file is wrong."""
 
     exit_code = USAGE
 
 
 class UnknownName(UsageError):
-    """A backend, family, task, machine or setting that is not known, with the nearest known, if
-    it is at least that close (0 to 1)."""
+    """An unknown backend, family, task, machine or setting.
+
+    The message suggests the nearest known name whose similarity (0 to 1) is at least ``closeness``.
+    """
 
     def __init__(self, what: str, name: str, known: list[str], *, closeness: float = 0.5) -> None:
         from difflib import get_close_matches
@@ -50,7 +52,7 @@ class UnknownName(UsageError):
 
 
 class BackendUnavailable(EnvbenchError):
-    """A backend was named that cannot run here."""
+    """A named backend cannot run here."""
 
     exit_code = UNAVAILABLE
 
@@ -70,11 +72,11 @@ class LockHeld(EnvbenchError):
 
 
 class Interrupted(EnvbenchError):
-    """A person or the system asked to stop: SIGHUP (129), SIGINT (130) or SIGTERM (143)."""
+    """Stopped by SIGHUP (129), SIGINT (130) or SIGTERM (143)."""
 
     def __init__(self, exit_code: int) -> None:
         super().__init__(
             "interrupted",
-            hint="What was finished is kept; the same command goes on from there, or begins again.",
+            hint="Finished work is kept. The same command resumes from there, or starts again.",
         )
         self.exit_code = exit_code

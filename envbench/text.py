@@ -1,7 +1,7 @@
-"""A stranger's text made harmless for a terminal and for a line: what every room has to do.
+"""Text from elsewhere made safe for a terminal, and small pieces of English.
 
-Package names, firmware, profiles, results and commands come from elsewhere; nothing in them may
-steer a terminal. (What Markdown needs besides is ``envbench.report.escape``'s.)
+Package names, firmware, profiles, results and commands come from strangers, and must not control
+a terminal. ``envbench.report.escape`` does the same for Markdown.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ REPLACEMENT = "\ufffd"
 
 
 def printable(text: str, keep: str = "\n\t") -> str:
-    """The text with everything that a terminal might obey replaced; ``keep`` stays as it is."""
+    """The text without control characters: each is replaced, except those in ``keep``."""
     return "".join(c if c.isprintable() or c in keep else REPLACEMENT for c in text)
 
 
 def one_line(text: str, limit: int = 300) -> str:
-    """The same on a single line, runs of space made one. Longer text is cut, marked by …"""
+    """The same on a single line, with single spaces. Text over the limit is cut and ends in …"""
     shown = printable(" ".join(text[: 4 * limit].split()), keep="")
     return shown if len(shown) <= limit else shown[: limit - 1].rstrip() + "…"
 
 
 def spelt_out(text: str) -> str:
-    r"""The text with what a terminal might obey written as an escape (``\x1b``).
+    r"""The text with each control character as an escape (``\x1b``).
 
-    So is a byte that is not UTF-8, which Python has as a surrogate: as ``\xff``.
+    A byte that is not UTF-8, which Python holds as a surrogate, becomes ``\xff``.
     """
     return "".join(c if c.isprintable() else _escape(c) for c in text)
 
@@ -38,12 +38,12 @@ def _escape(c: str) -> str:
 
 
 def cut(text: str) -> str:
-    """The text, without its middle where it is long."""
+    """The text; one over 100 characters loses its middle."""
     return text if len(text) <= 100 else f"{text[:60]}...{text[-30:]}"
 
 
 def names_cut(text: str) -> str:
-    """The text, each long name in it cut. A path stays whole where its parts are short."""
+    """The text with each long name cut. A path stays whole where its parts are short."""
     return re.sub(r"[^\s/]{101,}", lambda name: cut(name[0]), text)
 
 

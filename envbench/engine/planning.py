@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from envbench.engine.experiment import Experiment, Site
 from envbench.engine.preflight import Arm, Cannot
 from envbench.engine.request import Target
 from envbench.engine.resume import STAMP
-from envbench.machine.probe import quota_cpus
+from envbench.machine.cpus import quota_cpus, usable_cores
 from envbench.model import Arm as ArmFact
 from envbench.model import Plan, digest
 from envbench.process.worker_code import code_hash
@@ -73,11 +72,6 @@ def _code(modes: Sequence[str], ready: Mapping[str, Arm]) -> Iterator[tuple[str,
         for mode in modes:
             root = arm.worker.parents[1]
             yield f"{key}/{mode}", code_hash(arm.backend.adapter, mode, root, family)
-
-
-def usable_cores() -> list[int]:
-    """The cores that this process may use; empty where the system does not say."""
-    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
 
 def git_state() -> tuple[str | None, bool | None]:

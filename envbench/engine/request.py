@@ -6,7 +6,6 @@ value. Errors are ``UsageError`` (exit 2), before anything is measured.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -16,7 +15,7 @@ from envbench import backends, families
 from envbench.backends import Backend, resolve_settings
 from envbench.backends.specification import check_shares, settings_of, with_role
 from envbench.errors import UnknownName, UsageError
-from envbench.machine import Profile, numa_nodes
+from envbench.machine import Profile, numa_nodes, usable_cores
 from envbench.model import Cell, Family, Job, Trial, section
 
 
@@ -267,7 +266,7 @@ def _any_name(known: Iterable[Backend], role: str) -> str:
 
 def _check_cores(nodes: str) -> None:
     """Refuse nodes of cores that may not be used here, or of one core twice."""
-    usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set[int]()
+    usable = set(usable_cores())
     seen: set[int] = set()
     for first, last in re.findall(r"(\d+)(?:-(\d+))?", nodes):
         cores = set(range(int(first), int(last or first) + 1))

@@ -17,7 +17,8 @@ from envbench.model import LARGEST_SKIP, Kind
 SMALLEST_SKIP = 0.001
 FRAME_S = 0.01  # of simulated time is a frame, where a family counts simulated time
 
-REPORTED = ["engine", "precision", "observation_dtype", "autoreset", "returned_to"]
+DEFAULT_ROWS = ("for-loop", "subprocess", "envpool-sync", "envpool-async", "envpool-numa")
+REPORTED = ("engine", "precision", "observation_dtype", "autoreset", "returned_to")
 
 
 class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -59,7 +60,8 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ``envbench.equal_work`` compares. None: any value, but it is shown. ``any_task`` are the names
     that hold for other tasks than the default one. In the names ``reported`` a step may differ and
     still compute the same. ``backends`` are built-in backends that run a
-    plugin's family (the built-in backends name the built-in families themselves).
+    plugin's family (the built-in backends name the built-in families themselves). ``rows`` are its
+    table's backends in a profile that has no table for it.
     """
 
     name: str
@@ -74,8 +76,9 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     lock_steps: int = 200
     work: dict[Kind, dict[str, Any]] = {}
     any_task: list[str] = []
-    reported: list[str] = REPORTED
+    reported: tuple[str, ...] = REPORTED
     standards: dict[Kind, Standard] = {}
+    rows: tuple[str, ...] = DEFAULT_ROWS
     engine: str = "the engine"  # what its ceiling measures alone, in Markdown
     backends: list[str] = []
 

@@ -10,6 +10,7 @@ GYM = EnvFamily(
     worker="envbench_worker.families.gym:Gym",
     any_frames=True,
     own_tasks=True,
+    rows=("for-loop", "subprocess"),
     fixed_start="seed",
     standards={
         "env": Standard(reference="for-loop", steps=200, tolerance=1e-9, reward_tolerance=1e-9)

@@ -56,7 +56,7 @@ MUJOCO = EnvFamily(
         "Walker2d": 0.8,
     },
     work={"env": _WORK, "physics": _PHYSICS},
-    reported=[*REPORTED, "contact_forces"],
+    reported=(*REPORTED, "contact_forces"),
     any_task=["engine", "precision", "observation_dtype", "autoreset", "returned_to"],
     standards={
         "env": Standard(

@@ -1,27 +1,18 @@
-"""Machine profiles and fingerprints: what is measured here, and what "here" is.
+"""What this host is, its profiles, its sources of noise.
 
-A *profile* is a file in ``machines/``: data a person wrote. A *fingerprint* is what the machine
-is found to be: what the report trusts. Nothing is read or probed at import.
+A *profile* is a file in ``machines/`` that a person writes: what to measure. A *fingerprint* is
+what is found on the machine; reports trust only this. Nothing is read or probed at import.
 """
 
-from envbench.machine.known_profiles import (
-    LOCAL,
-    Catalogue,
-    Entry,
-    catalogue,
-    matching,
-    profile,
-    profiles,
-)
-from envbench.machine.own_profile import choose, default_ladder, host_matches, profile_for_host
-from envbench.machine.probe import fingerprint, numa_nodes
+from envbench.machine.cpus import numa_nodes, usable_cores, usable_cpus
+from envbench.machine.known_profiles import LOCAL, Entry, catalogue, matching, profile, profiles
+from envbench.machine.own_profile import choose, default_ladder, profile_for_host
+from envbench.machine.probe import fingerprint
 from envbench.machine.profile_file import (
     TABLES,
     Match,
     Profile,
     Table,
-    parse_profile,
-    profile_toml,
     read_profile,
     valid_name,
     write_profile,
@@ -30,7 +21,6 @@ from envbench.machine.profile_file import (
 __all__ = [
     "LOCAL",
     "TABLES",
-    "Catalogue",
     "Entry",
     "Match",
     "Profile",
@@ -39,15 +29,14 @@ __all__ = [
     "choose",
     "default_ladder",
     "fingerprint",
-    "host_matches",
     "matching",
     "numa_nodes",
-    "parse_profile",
     "profile",
     "profile_for_host",
-    "profile_toml",
     "profiles",
     "read_profile",
+    "usable_cores",
+    "usable_cpus",
     "valid_name",
     "write_profile",
 ]

@@ -1,6 +1,8 @@
-"""What makes this machine noisy, and what to do about each: settings, and a few seconds' look.
+"""What makes this machine noisy, and what to do about it: its settings, and its load for 3 s.
 
-Linux tells all of it; elsewhere only what ``psutil`` knows. Nothing is changed: a person does that.
+Linux reports everything; other systems only what psutil knows. Nothing is changed: the advice is
+for a person. psutil has the CPU times, but not governors, boost, SMT or pressure, so these are
+read from ``/sys`` and ``/proc``.
 """
 
 from __future__ import annotations
@@ -10,16 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from envbench.machine.probe import quota_cpus, throttled_periods
+from envbench.machine.cpus import quota_cpus, text_of, throttled_periods
 
 LOOK_S = 3.0
-BUSY, STOLEN, WAITING = 0.05, 0.01, 0.05  # shares of the machine's time that are worth a word
+BUSY, STOLEN, WAITING = 0.05, 0.01, 0.05  # above these shares of the time, a sign is noisy
 SYS = Path("/sys/devices/system/cpu")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sign:
-    """One thing that was looked at. ``advice`` is empty where there is nothing to do."""
+    """One source of noise. ``advice`` is empty where there is nothing to do."""
 
     name: str
     found: str
@@ -27,133 +29,100 @@ class Sign:
     advice: str = ""
 
 
-def signs(system: Path = SYS) -> list[Sign]:
-    """Everything that can be known without measuring, and a look at the load of three seconds."""
-    return [governor(system), turbo(system), smt(system), quota(), *load()]
+def signs() -> list[Sign]:
+    """Every source of noise that is known without measuring. Takes three seconds."""
+    return [governor(), turbo(), smt(), quota(), *load()]
 
 
 def governor(system: Path = SYS) -> Sign:
-    """The clock's policy: one that follows the load makes the first windows slow."""
-    found = sorted({_text(path) for path in system.glob("cpu[0-9]*/cpufreq/scaling_governor")})
+    """The frequency governor. One that follows the load makes the first slices slow."""
+    found = sorted({text_of(path) for path in system.glob("cpu[0-9]*/cpufreq/scaling_governor")})
     if not found:
-        return Sign(name="governor", found="not told (a virtual machine's host has it)",
-                    state="unknown")  # fmt: skip
-    if found == ["performance"]:
-        return Sign(name="governor", found="performance", state="good")
-    return Sign(
-        name="governor",
-        found=", ".join(found),
-        state="noisy",
-        advice="sudo cpupower frequency-set -g performance",
-    )
+        return _unknown("governor", "not reported (on a virtual machine, the host sets it)")
+    advice = "sudo cpupower frequency-set -g performance" if found != ["performance"] else ""
+    return _known("governor", ", ".join(found), advice)
 
 
 def turbo(system: Path = SYS) -> Sign:
-    """Boost clocks fall as the chip warms: the second half of a run is slower than the first."""
-    intel, others = _text(system / "intel_pstate/no_turbo"), _text(system / "cpufreq/boost")
+    """Boost clocks, which fall as the chip warms: a run gets slower towards its end."""
+    intel, others = text_of(system / "intel_pstate/no_turbo"), text_of(system / "cpufreq/boost")
     if intel == "" and others == "":
-        return Sign(name="turbo", found="not told", state="unknown")
+        return _unknown("turbo")
     if intel == "1" or others == "0":
-        return Sign(name="turbo", found="off", state="good")
-    knob = "intel_pstate/no_turbo" if intel else "cpufreq/boost"
-    value = "1" if intel else "0"
-    return Sign(
-        name="turbo",
-        found="on",
-        state="noisy",
-        advice=f"echo {value} | sudo tee {system / knob}  (figures are lower, and steadier)",
-    )
+        return _known("turbo", "off")
+    knob, value = ("intel_pstate/no_turbo", 1) if intel else ("cpufreq/boost", 0)
+    advice = f"echo {value} | sudo tee {system / knob}  (figures get lower, and steadier)"
+    return _known("turbo", "on", advice)
 
 
 def smt(system: Path = SYS, cpuinfo: Path = Path("/proc/cpuinfo")) -> Sign:
-    """Two threads of one core take from each other. A virtual machine is not told of its host's."""
-    found = _text(system / "smt/active")
+    """Two threads of one core slow each other. A virtual machine cannot see its host's setting."""
+    found = text_of(system / "smt/active")
+    if found == "0" and " hypervisor" in text_of(cpuinfo):
+        return _unknown("SMT", "off here; the host of this virtual machine may have it on")
     if found not in ("0", "1"):
-        return Sign(name="SMT", found="not told", state="unknown")
-    if found == "0" and " hypervisor" in _text(cpuinfo):
-        return Sign(name="SMT", found="off here; of its host a virtual machine is not told",
-                    state="unknown")  # fmt: skip
-    if found == "0":
-        return Sign(name="SMT", found="off", state="good")
-    return Sign(
-        name="SMT",
-        found="on",
-        state="noisy",
-        advice=f"echo off | sudo tee {system / 'smt/control'}, or use one thread a core (taskset)",
-    )
+        return _unknown("SMT")
+    advice = f"echo off | sudo tee {system / 'smt/control'}, or use one thread per core (taskset)"
+    return _known("SMT", "on", advice) if found == "1" else _known("SMT", "off")
 
 
 def quota() -> Sign:
-    """A container's CPU quota stops everything for the rest of each period."""
+    """A container's CPU quota, which stops every process for the rest of each period."""
     cpus = quota_cpus()
     if cpus is None:
-        return Sign(name="CPU quota", found="none", state="good")
-    return Sign(
-        name="CPU quota",
-        found=f"{cpus:g} CPUs",
-        state="noisy",
-        advice="give the container whole CPUs of its own (cpuset) in the place of a quota",
-    )
+        return _known("CPU quota", "none")
+    advice = "give the container whole CPUs of its own (cpuset) instead of a quota"
+    return _known("CPU quota", f"{cpus:g} CPUs", advice)
 
 
 def load(seconds: float = LOOK_S) -> list[Sign]:
-    """Who else is here: the machine's busy, stolen and awaited time while we sleep."""
+    """What else runs: the shares of busy, stolen and waiting time while this process sleeps."""
     import psutil
 
-    before, waited, held = psutil.cpu_times(), _pressure_s(), throttled_periods()
+    before, waited, throttled = psutil.cpu_times(), _pressure_s(), throttled_periods()
     time.sleep(seconds)
-    after, waiting, holding = psutil.cpu_times(), _pressure_s(), throttled_periods()
+    after, waiting, throttling = psutil.cpu_times(), _pressure_s(), throttled_periods()
     grown = {name: getattr(after, name) - getattr(before, name) for name in after._fields}
-    every = sum(share for name, share in grown.items() if not name.startswith("guest")) or 1.0
-    stolen = grown.get("steal", 0.0) / every
-    idle = (grown["idle"] + grown.get("iowait", 0.0)) / every
-    found = [
-        _share("other load", 1 - idle - stolen, BUSY, "end what else runs, or come back later"),
-        _share("steal", stolen, STOLEN, "other virtual machines take this share: ask for a "
-               "dedicated host, or measure at another hour")
-        if "steal" in grown
-        else Sign(name="steal", found="not told", state="unknown"),
-        _throttling(held, holding),
+    total = sum(share for name, share in grown.items() if not name.startswith("guest")) or 1.0
+    stolen = grown["steal"] / total if "steal" in grown else None
+    idle = (grown["idle"] + grown.get("iowait", 0.0)) / total
+    waits = None if waited is None or waiting is None else (waiting - waited) / seconds
+    return [
+        _share("other load", 1 - idle - (stolen or 0.0), BUSY, "end other programs, or try later"),
+        _share("steal", stolen, STOLEN, "other virtual machines take this share: use a dedicated "
+               "host, or measure at another hour"),
+        _throttling(throttled, throttling),
+        _share("pressure", waits, WAITING, "tasks wait for a CPU: more of them run than there "
+               "are CPUs"),
     ]  # fmt: skip
-    if waited is None or waiting is None:
-        return [*found, Sign(name="pressure", found="not told", state="unknown")]
-    share = (waiting - waited) / seconds
-    advice = "tasks wait for a CPU: there are more of them than CPUs"
-    return [*found, _share("pressure", share, WAITING, advice)]
 
 
 def _throttling(before: int | None, after: int | None) -> Sign:
     if before is None or after is None:
-        return Sign(name="throttling", found="not told", state="unknown")
+        return _unknown("throttling")
     count = after - before
-    return Sign(
-        name="throttling",
-        found=f"in {count} periods of {LOOK_S:.0f} s",
-        state="noisy" if count else "good",
-        advice="the CPU quota is used up: raise it, or end what else runs in it" if count else "",
-    )
+    advice = "the CPU quota is used up: raise it, or end other programs under it" if count else ""
+    return _known("throttling", f"in {count} periods of {LOOK_S:.0f} s", advice)
 
 
-def _share(name: str, share: float, limit: float, advice: str) -> Sign:
-    share = max(0.0, share)
-    noisy = share > limit
-    return Sign(
-        name=name,
-        found=f"{100 * share:.1f} % of {LOOK_S:.0f} s",
-        state="noisy" if noisy else "good",
-        advice=advice if noisy else "",
-    )
+def _share(name: str, share: float | None, limit: float, advice: str) -> Sign:
+    if share is None:
+        return _unknown(name)
+    found = f"{100 * max(0.0, share):.1f} % of {LOOK_S:.0f} s"
+    return _known(name, found, advice if share > limit else "")
+
+
+def _known(name: str, found: str, advice: str = "") -> Sign:
+    return Sign(name=name, found=found, state="noisy" if advice else "good", advice=advice)
+
+
+def _unknown(name: str, found: str = "not reported") -> Sign:
+    return Sign(name=name, found=found, state="unknown")
 
 
 def _pressure_s() -> float | None:
-    for line in _text(Path("/proc/pressure/cpu")).splitlines():
+    """For how long, since the start of the system, some task has waited for a CPU."""
+    for line in text_of(Path("/proc/pressure/cpu")).splitlines():
         if line.startswith("some"):
             return int(line.rpartition("total=")[2]) / 1e6
     return None
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return ""

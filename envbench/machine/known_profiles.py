@@ -1,7 +1,7 @@
-"""Where profiles come from: ``./machines`` first, then those that ship with envbench.
+"""The known profiles: those in ``./machines`` and those that ship with envbench.
 
-A file in ``./machines`` hides a shipped one of the same name. A broken file is a warning in a
-listing, and an error only when it is asked for by name.
+A file in ``./machines`` hides a shipped one of the same name, even where it is broken. A broken
+file is a warning in a listing, and an error only for a person who names it.
 """
 
 from __future__ import annotations
@@ -12,12 +12,7 @@ from typing import Literal
 import msgspec
 
 from envbench.errors import UnknownName, UsageError
-from envbench.machine.profile_file import (
-    Profile,
-    is_valid_name,
-    read_profile,
-    valid_name,
-)
+from envbench.machine.profile_file import Profile, is_valid_name, read_profile, valid_name
 from envbench.model import Fingerprint
 from envbench.text import spelt_out
 
@@ -26,7 +21,7 @@ Source = Literal["local", "shipped"]
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A profile and the file it stands in."""
+    """A profile and its file."""
 
     profile: Profile
     path: Path
@@ -34,7 +29,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
-    """Every profile that can be read, by name, and what is wrong with the others."""
+    """Every readable profile by name, and what is wrong with the others."""
 
     entries: dict[str, Entry]
     warnings: list[str] = []
@@ -44,13 +39,18 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
         return {name: entry.profile for name, entry in self.entries.items()}
 
     def matching(self, found: Fingerprint) -> Profile | None:
-        """The profile whose ``[match]`` fits; of several, the one that says most, then local."""
+        """The profile whose ``[match]`` fits. Of several: the most specific, then a local one."""
+
+        def rank(entry: Entry) -> tuple[int, bool, bool, str]:
+            match = entry.profile.match
+            given = sum(value is not None for value in msgspec.structs.astuple(match))
+            return -given, match.cpu != found.cpu, entry.source != "local", entry.profile.name
+
         fitting = [entry for entry in self.entries.values() if entry.profile.fits(found)]
-        fitting.sort(key=lambda entry: (*_closeness(entry, found), entry.profile.name))
-        return fitting[0].profile if fitting else None
+        return min(fitting, key=rank).profile if fitting else None
 
     def with_title(self, title: str, *, besides: str) -> Profile | None:
-        """Another profile of this title: the two would share their tables' markers."""
+        """Another profile with this title, so that both would have the same table markers."""
         others = (p for p in self.profiles.values() if p.name != besides)
         return next((p for p in others if p.title == title), None)
 
@@ -65,12 +65,17 @@ def catalogue() -> Catalogue:
         except UsageError as error:
             text = str(error)
             warnings.append(spelt_out(text if text.startswith(str(path)) else f"{path}: {text}"))
-    return Catalogue(entries=entries, warnings=warnings + _doubled(entries))
+    return Catalogue(entries=entries, warnings=warnings + _doubled_titles(entries))
 
 
 def profiles() -> dict[str, Profile]:
-    """Every readable profile by name (``catalogue()`` has the warnings too)."""
+    """Every readable profile by name."""
     return catalogue().profiles
+
+
+def matching(found: Fingerprint) -> Profile | None:
+    """The profile that fits this machine, if one does."""
+    return catalogue().matching(found)
 
 
 def profile(name: str) -> Profile:
@@ -81,20 +86,12 @@ def profile(name: str) -> Profile:
     return read_profile(files[name][0])
 
 
-def matching(found: Fingerprint) -> Profile | None:
-    """The profile that fits this machine, if one does."""
-    return catalogue().matching(found)
-
-
 def _files() -> dict[str, tuple[Path, Source]]:
-    """Name -> file; an earlier folder hides a later one, even with a broken file."""
-    folders: list[tuple[Path, Source]] = [(LOCAL, "local")]
-    shipped = _shipped()
-    if shipped is not None:
-        folders.append((shipped, "shipped"))
+    """The file of each name. A local one hides a shipped one."""
+    folders: dict[Source, Path | None] = {"local": LOCAL, "shipped": _shipped()}
     files: dict[str, tuple[Path, Source]] = {}
-    for folder, source in folders:
-        for path in folder.glob("*.toml"):
+    for source, folder in folders.items():
+        for path in folder.glob("*.toml") if folder else ():
             files.setdefault(path.stem, (path, source))
     return files
 
@@ -107,16 +104,10 @@ def _shipped() -> Path | None:
     return checkout / "machines" if (checkout / "pyproject.toml").is_file() else None
 
 
-def _closeness(entry: Entry, found: Fingerprint) -> tuple[int, bool, bool]:
-    match = entry.profile.match
-    given = sum(value is not None for value in msgspec.structs.astuple(match))
-    return -given, match.cpu != found.cpu, entry.source != "local"
-
-
-def _doubled(entries: dict[str, Entry]) -> list[str]:
+def _doubled_titles(entries: dict[str, Entry]) -> list[str]:
     first: dict[str, Path] = {}
     return [
-        f"{entry.path}: `title`: {entry.profile.title!r} is also that of {earlier}"
+        f"{entry.path}: `title`: {earlier} has the title {entry.profile.title!r} too"
         for entry in entries.values()
         if (earlier := first.setdefault(entry.profile.title, entry.path)) != entry.path
     ]

@@ -1,17 +1,19 @@
 """The machine's measuring lock: two measurements at once would disturb each other.
 
-``acquire`` holds it for a ``with`` block. The lock is the kernel's (``flock``), so it is free the
-moment its holder dies, however it dies. A file beside it says who holds it. That file is
-information for a person only: it may be missing or out of date, and nothing depends on it.
+``acquire`` holds it for a ``with`` block. The lock is the kernel's (``flock``, through filelock),
+so it is free as soon as its holder dies, however it dies. A file beside it holds a line of text
+about the holder. This note is only for people: it may be missing or out of date, and nothing
+depends on it.
 
 The lock file is in the system's temporary folder, where every user can reach it.
-``ENVBENCH_LOCK_FILE`` names another place: for containers that share a machine, and for tests.
+``ENVBENCH_LOCK_FILE`` names another place, for containers that share a machine and for tests.
 Its folder must exist.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 import tempfile
@@ -19,25 +21,18 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from envbench.errors import LockHeld, StorageError
 from envbench.text import one_line
 
-POLL_S = 1.0  # a waiter must not disturb the measurement that it waits for
-_HOLDER_LIMIT = 16 * 1024
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
-
-class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """Who measures now."""
-
-    pid: int
-    command: str
-    since: str  # UTC, ISO 8601
-
-    def __str__(self) -> str:
-        return f"process {self.pid} ({one_line(f'{self.command}, since {self.since}', 300)})"
+POLL_S = 1.0  # a waiting process must not disturb the measurement that it waits for
+_NOTE_LIMIT = 400  # characters
+# Do not follow a link that another user put into a shared folder, and do not block on a FIFO.
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 def default_path() -> Path:
@@ -45,9 +40,8 @@ def default_path() -> Path:
     named = os.environ.get("ENVBENCH_LOCK_FILE")
     if named:
         return Path(named)
-    shared = Path("/tmp") if os.name == "posix" else Path(tempfile.gettempdir())
-    usable = os.access(shared, os.W_OK | os.X_OK)
-    return (shared if usable else Path(tempfile.gettempdir())) / "envbench.lock"
+    shared = "/tmp" if os.access("/tmp", os.W_OK | os.X_OK) else tempfile.gettempdir()
+    return Path(shared) / "envbench.lock"
 
 
 @contextlib.contextmanager
@@ -56,133 +50,88 @@ def acquire(
 ) -> Iterator[None]:
     """Hold the lock for the block.
 
-    If it is held and ``wait`` is true, call ``on_wait`` once with who holds it, and wait. If
+    If it is held and ``wait`` is true, call ``on_wait`` once with the holder, and wait. If
     ``wait`` is false, raise ``LockHeld``, which names the holder. ``StorageError`` where the lock
-    file cannot be created or opened.
+    file cannot be created or used.
     """
-    from filelock import unlock_descriptor
+    from filelock import FileLock
 
     place = path or default_path()
-    descriptor = _try_lock(place)
-    if descriptor is None:
+    lock = FileLock(place, mode=0o666, fallback_to_soft=False)
+    if not _take(lock):
+        who = holder(place) or f"it holds {place}"
         if not wait:
-            raise _held(place)
-        on_wait(f"waiting for another envbench on this machine: {_who(place)}")
-        while descriptor is None:
+            raise LockHeld(
+                f"another envbench is measuring on this machine: {who}",
+                hint="Two measurements at once would disturb each other. "
+                "Add --wait to start when the other has finished.",
+            )
+        on_wait(f"waiting for another envbench on this machine: {who}")
+        while not _take(lock):
             time.sleep(POLL_S)
-            descriptor = _try_lock(place)
     try:
-        _write_holder(place)
+        _write_note(place)
         yield
     finally:
-        _write_holder(place, empty=True)
-        unlock_descriptor(descriptor)
-        os.close(descriptor)
+        _write_note(place, empty=True)
+        lock.release()
 
 
-def _try_lock(place: Path) -> int | None:
-    """An open descriptor that holds the lock, or None where another process holds it."""
-    from filelock import lock_descriptor
+def _take(lock: BaseFileLock) -> bool:
+    """Take the lock; False where another process holds it."""
+    from filelock import Timeout
 
-    while True:
-        descriptor = _open(place)
-        kept = False
-        try:
-            if not lock_descriptor(descriptor, blocking=False):
-                return None
-            kept = _leads_to(place, descriptor)
-            if kept:
-                return descriptor
-        except OSError as error:
-            raise _unusable(place, "locked", error) from error
-        finally:
-            if not kept:
-                os.close(descriptor)
-
-
-def _leads_to(place: Path, descriptor: int) -> bool:
-    """False where the file was deleted after it was opened: its lock excludes no one."""
+    place = Path(lock.lock_file)
     try:
-        return os.path.samestat(os.stat(place, follow_symlinks=False), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False
+        place.parent.stat()  # where it is missing, filelock would create it
+        lock.acquire(blocking=False)
+    except Timeout:
+        if os.path.lexists(place):
+            return False
+        # filelock also gives up, without a reason, where a folder accepts no new file (/proc)
+        reason = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        raise _unusable(place, reason) from None
+    except OSError as error:
+        raise _unusable(place, error) from error
+    return True
 
 
-def _open(place: Path) -> int:
-    """The lock file's descriptor; the file is created if it is missing."""
-    flags = os.O_RDWR | _no_follow()
-    while True:
-        try:
-            descriptor = os.open(place, flags | os.O_CREAT | os.O_EXCL, 0o666)
-        except FileExistsError:
-            pass
-        except OSError as error:
-            raise _unusable(place, "created", error) from error
-        else:
-            with contextlib.suppress(OSError):
-                os.fchmod(descriptor, 0o666)  # for all users, whatever the umask
-            return descriptor
-        try:
-            # without O_CREAT, which a sticky folder refuses on another user's file
-            return os.open(place, flags)
-        except FileNotFoundError:
-            continue  # deleted in between
-        except OSError as error:
-            raise _unusable(place, "opened", error) from error
-
-
-def _unusable(place: Path, done: str, error: OSError) -> StorageError:
+def _unusable(place: Path, error: OSError) -> StorageError:
+    verb, hint = "used", "Remove that file, or set ENVBENCH_LOCK_FILE to another one."
     reason = error.strerror or str(error)
-    hint = "Remove that file, or set ENVBENCH_LOCK_FILE to another one."
-    if done == "created":
+    if not os.path.lexists(place):
+        verb = "created"
         hint = "Set ENVBENCH_LOCK_FILE to a file in a folder that you can write to."
         if isinstance(error, FileNotFoundError) and not os.path.isdir(place.parent):
             reason = f"the folder {place.parent} does not exist"
             hint = "Create that folder, or set ENVBENCH_LOCK_FILE to a file in one that exists."
-    return StorageError(f"the measuring lock {place} cannot be {done}: {reason}.", hint=hint)
+    return StorageError(f"the measuring lock {place} cannot be {verb}: {reason}.", hint=hint)
 
 
-def holder(path: Path | None = None) -> Holder | None:
-    """Who wrote the note beside the lock last; None where the note is missing or makes no sense."""
+def holder(place: Path) -> str:
+    """The process in the note beside the lock; empty where there is no note."""
     try:
-        fd = os.open(_note(path or default_path()), os.O_RDONLY | _no_follow())
-        with open(fd, "rb") as file:
-            return msgspec.json.decode(file.read(_HOLDER_LIMIT), type=Holder)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-
-
-def _held(place: Path) -> LockHeld:
-    return LockHeld(
-        f"another envbench is measuring on this machine: {_who(place)}",
-        hint="Two at once would disturb each other. Add --wait to start when it has finished.",
-    )
-
-
-def _who(place: Path) -> str:
-    found = holder(place)
-    return str(found) if found else f"it holds {place}"
+        fd = os.open(_note(place), os.O_RDONLY | _NO_FOLLOW)
+        with open(fd, encoding="utf-8", errors="replace") as file:
+            return one_line(file.read(_NOTE_LIMIT), _NOTE_LIMIT)
+    except OSError:
+        return ""
 
 
 def _note(place: Path) -> Path:
     return place.with_name(place.name + ".holder")
 
 
-def _no_follow() -> int:
-    """Do not follow a link that another user put into a shared folder, or block on a FIFO."""
-    return getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-
-
-def _write_holder(place: Path, *, empty: bool = False) -> None:
+def _write_note(place: Path, *, empty: bool = False) -> None:
     """Write who holds the lock, or that no one does. A note that cannot be written is no fault."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])[:1000]
-    note = Holder(pid=os.getpid(), command=command, since=now)
-    flags = os.O_WRONLY | os.O_TRUNC | _no_follow()
+    command = one_line(" ".join([Path(sys.argv[0]).name, *sys.argv[1:]]), 300)
+    note = "" if empty else f"process {os.getpid()} ({command}, since {now})"
+    flags = os.O_WRONLY | os.O_TRUNC | _NO_FOLLOW
     with contextlib.suppress(OSError):
-        # O_CREAT on another user's existing file is refused in a sticky folder
+        # a sticky folder refuses O_CREAT on another user's file
         fd = os.open(_note(place), flags if _note(place).exists() else flags | os.O_CREAT, 0o666)
-        with open(fd, "wb") as file:
-            file.write(b"" if empty else msgspec.json.encode(note))
+        with open(fd, "w", encoding="utf-8", errors="replace") as file:
+            file.write(note)
             if os.name == "posix":
-                os.fchmod(file.fileno(), 0o666)  # whatever the umask; the creator's to do
+                os.fchmod(file.fileno(), 0o666)  # whatever the umask; only the owner may

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import msgspec
 
+from envbench.machine.cpus import control_groups
+
 
 class MemoryKills(msgspec.Struct, frozen=True, kw_only=True):
     """How many processes the kernel had ended for want of memory, at one moment.
@@ -41,21 +43,9 @@ def _rose(before: int | None, after: int | None) -> bool:
 
 
 def _cgroup_files() -> list[Path]:
-    """Where the counter may be; inside a container the group's own path is often not visible."""
-    try:
-        lines = Path("/proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        return []
-    files = []
-    for _, controllers, group in (line.split(":", 2) for line in lines):
-        if not controllers:
-            root, name = Path("/sys/fs/cgroup"), "memory.events"
-        elif "memory" in controllers.split(","):
-            root, name = Path("/sys/fs/cgroup/memory"), "memory.oom_control"
-        else:
-            continue
-        files += [root / group.lstrip("/") / name, root / name]
-    return files
+    """Where the counter may be (v2, v1): the files of this process's own group come first."""
+    groups = reversed(control_groups("memory"))
+    return [group / name for group in groups for name in ("memory.events", "memory.oom_control")]
 
 
 def _counter(path: Path) -> int | None:

@@ -28,6 +28,7 @@ NOT_MEASURING = frozenset(
         "rich",
         "setuptools",
         "tabulate",
+        "tomli-w",
         "uv",
         "hypothesis",
         "mypy",

@@ -1,22 +1,24 @@
-"""Makes a backend's virtual environment by ``uv``, whose wheel carries the binary.
+"""Makes a backend's virtual environment with ``uv``, whose wheel contains the program.
 
-``install`` raises ``SetupFailed`` (exit 3) with the tail of what the installer said. Where it is
-made, and that nothing half-made is left, is ``envbench.runtimes.interpreters``'.
+A failure is a ``SetupFailed`` (exit code 3) with the last lines of the installer's output.
+``envbench.runtimes.interpreters`` chooses the folder and removes one that is not complete.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import subprocess
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from envbench.backends import Backend
 from envbench.errors import SetupFailed
-from envbench.runtimes.requirements import Wanted, find_links
+from envbench.runtimes.requirements import find_links
 
-_COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")  # some installers paint even where nobody sees
+_COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")  # some installers use colour in a pipe, too
 _TAIL_LINES = 12
 
 
@@ -25,61 +27,75 @@ def python_in(folder: Path) -> Path:
     return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
-def install(
-    backend: Backend,
-    folder: Path,
-    wanted: Wanted,
-    python: str,
-    on_line: Callable[[str], None],
-) -> None:
-    """Make a virtual environment of that Python in ``folder``, with all that is wanted in it.
+@dataclass(frozen=True, kw_only=True)
+class Installer:
+    """Installs into one folder. ``on_line`` gets each step and each line that is printed.
 
-    ``python`` is a version or a path. ``on_line`` is told what is done and each line that the
-    installer prints.
+    ``options`` are for ``uv pip install``.
     """
-    on_line(f"{backend.name}: making a runtime with {', '.join(wanted.requirements)}")
-    _call(backend, folder, [_uv(), "venv", "--python", python, str(folder)], on_line)
-    if wanted.requirements:
-        _call(backend, folder, _adding(folder, wanted.requirements, wanted.options), on_line)
 
+    backend: Backend
+    folder: Path
+    options: list[str]
+    on_line: Callable[[str], None]
 
-def add(
-    backend: Backend,
-    folder: Path,
-    requirements: Sequence[str],
-    options: Sequence[str],
-    on_line: Callable[[str], None],
-) -> None:
-    """Install more into it: what is there stays, where the new requirements allow it."""
-    on_line(f"{backend.name}: over that, {', '.join(requirements)}")
-    try:
-        _call(backend, folder, _adding(folder, requirements, options), on_line)
-    except SetupFailed as error:
-        raise SetupFailed(
-            f"{', '.join(requirements)}: {error}",
-            hint="Check the network, or name a folder of wheels in UV_FIND_LINKS; or make the "
-            "environment yourself, and name it: --baseline-python, --candidate-python.",
-        ) from error
+    def create(self, python: str, requirements: Sequence[str]) -> None:
+        """Make the environment, with these requirements. ``python`` is a version or a path."""
+        self.on_line(f"{self.backend.name}: making a runtime with {', '.join(requirements)}")
+        self._run([_uv(), "venv", "--python", python, str(self.folder)])
+        if requirements:
+            self._pip_install(requirements)
 
+    def add(self, requirements: Sequence[str]) -> None:
+        """Install more; what is installed stays where the new requirements allow it."""
+        self.on_line(f"{self.backend.name}: adding {', '.join(requirements)}")
+        try:
+            self._pip_install(requirements)
+        except SetupFailed as error:
+            raise SetupFailed(
+                f"{', '.join(requirements)}: {error}",
+                hint="Check the network, or name a folder of wheels in UV_FIND_LINKS; or make the "
+                "environment yourself, and name it: --baseline-python, --candidate-python.",
+            ) from error
 
-def finish(backend: Backend, folder: Path, on_line: Callable[[str], None]) -> None:
-    """The backend's own last commands."""
-    places = {"bin": str(python_in(folder).parent), "roms": _roms()}
-    for command in backend.finish:
-        _call(backend, folder, [word.format_map(places) for word in command], on_line)
+    def finish(self) -> None:
+        """Run the commands that complete the backend's runtime."""
+        places = {"bin": str(python_in(self.folder).parent), "roms": _roms()}
+        for command in self.backend.finish:
+            self._run([word.format_map(places) for word in command])
 
+    def _pip_install(self, requirements: Sequence[str]) -> None:
+        python = str(python_in(self.folder))
+        self._run([_uv(), "pip", "install", "--python", python, *self.options, *requirements])
 
-def _adding(folder: Path, requirements: Sequence[str], options: Sequence[str]) -> list[str]:
-    python = str(python_in(folder))
-    return [_uv(), "pip", "install", "--python", python, *options, *requirements]
-
-
-def _roms() -> str:
-    """The Atari ROMs that the ale-py beside envbench ships."""
-    from importlib.util import find_spec
-
-    found = find_spec("ale_py")
-    return str(Path(found.origin).parent / "roms") if found and found.origin else ""
+    def _run(self, command: list[str]) -> None:
+        tail: deque[str] = deque(maxlen=_TAIL_LINES)
+        with subprocess.Popen(
+            command,
+            cwd=self.folder.parent,  # out of reach of another project's uv settings
+            env=_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        ) as process:
+            try:
+                for line in process.stdout or ():
+                    plain = _COLOUR.sub("", line).rstrip()
+                    tail.append(plain)
+                    self.on_line(plain)
+            except BaseException:  # an interrupt: otherwise leaving `with` would wait for the end
+                process.terminate()
+                raise
+        if process.returncode:
+            name, needed = self.backend.name, ", ".join(self.backend.requirements)
+            raise SetupFailed(
+                f"the runtime of {name!r} could not be made ({needed}):\n" + "\n".join(tail),
+                hint=f"Check the network, or name a folder of wheels in UV_FIND_LINKS; then run "
+                f"`envbench setup {name}`. Or add --python {name}=PATH, with an interpreter that "
+                "has these packages.",
+            )
 
 
 def _uv() -> str:
@@ -88,52 +104,20 @@ def _uv() -> str:
     try:
         return uv.find_uv_bin()
     except FileNotFoundError as error:
-        raise SetupFailed(
-            f"the installer is missing: {error}", hint="pip install --force-reinstall uv"
-        ) from error
+        hint = "Install it again: pip install --force-reinstall uv"
+        raise SetupFailed(f"the installer is missing: {error}", hint=hint) from error
 
 
-def _call(
-    backend: Backend, folder: Path, command: list[str], on_line: Callable[[str], None]
-) -> None:
-    """Run the installer to its end; ``SetupFailed`` with the tail of what it said."""
-    import subprocess
+def _roms() -> str:
+    """The Atari ROMs of the ale-py that is installed with envbench."""
+    from importlib.util import find_spec
 
-    tail: deque[str] = deque(maxlen=_TAIL_LINES)
-    with subprocess.Popen(
-        command,
-        cwd=folder.parent,  # another project's uv settings do not reach a shared runtime
-        env=_installer_environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-    ) as process:
-        try:
-            for line in process.stdout or ():
-                plain = _COLOUR.sub("", line).rstrip()
-                tail.append(plain)
-                on_line(plain)
-        except BaseException:  # an interrupt: without it, leaving `with` would wait for the end
-            process.terminate()
-            raise
-    if process.returncode:
-        raise _failed(backend, tail)
+    found = find_spec("ale_py")
+    return str(Path(found.origin).parent / "roms") if found and found.origin else ""
 
 
-def _failed(backend: Backend, tail: Iterable[str]) -> SetupFailed:
-    return SetupFailed(
-        f"the runtime of {backend.name!r} could not be made "
-        f"({', '.join(backend.requirements)}):\n" + "\n".join(tail),
-        hint=f"Check the network, or name a folder of wheels in UV_FIND_LINKS, then "
-        f"`envbench setup {backend.name}`; or --python {backend.name}=PATH "
-        f"for an interpreter that has it.",
-    )
-
-
-def _installer_environment() -> dict[str, str]:
-    """The environment for uv: the user's, with pip's folders of wheels handed on."""
+def _environment() -> dict[str, str]:
+    """The user's environment, with pip's folders of wheels named to uv as well."""
     changes = {"UV_NO_PROGRESS": "1", "NO_COLOR": "1"}
     if links := find_links():
         changes["UV_FIND_LINKS"] = ",".join(links)

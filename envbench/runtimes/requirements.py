@@ -1,56 +1,65 @@
 """What to install for a backend on this machine: its requirements, with or without a GPU.
 
-PyTorch's wheel of the package index brings gigabytes of CUDA. Where there is no NVIDIA GPU the CPU
-build is taken instead: from a folder of wheels that the installer is told of (``PIP_FIND_LINKS``,
-``UV_FIND_LINKS``), else from PyTorch's own index of CPU wheels (uv's ``--torch-backend cpu``).
+PyTorch's wheel on the package index brings gigabytes of CUDA. Where there is no NVIDIA GPU, its
+CPU build is installed instead: from a local folder of wheels (``PIP_FIND_LINKS``,
+``UV_FIND_LINKS``) that has one, else from PyTorch's own index (uv's ``--torch-backend cpu``).
 """
 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
 import msgspec
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from envbench.backends import Backend
 
-_TORCH = re.compile(r"torch(?![\w-])")
-_CPU_WHEEL = re.compile(r"torch-([0-9.]+\+cpu)-(cp\d+)-.*\.whl")
 
-
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class Packages(msgspec.Struct, frozen=True, kw_only=True):
     """Requirements, and options for ``uv pip install``."""
 
     requirements: list[str]
     options: list[str] = []
 
 
-def here(backend: Backend, python: str) -> Wanted:
+def packages_for(backend: Backend, python: str) -> Packages:
     """What the backend needs on this machine, for a Python such as ``3.11``."""
-    wanted = [*backend.requirements, *(backend.gpu_requirements if has_gpu() else [])]
-    if has_gpu() or not any(map(_TORCH.match, wanted)):
-        return Wanted(requirements=wanted)
-    local = _cpu_torch(f"cp{python.replace('.', '')}", find_links())
+    needed = [*backend.requirements, *(backend.gpu_requirements if has_gpu() else [])]
+    if has_gpu() or "torch" not in map(name_of, needed):
+        return Packages(requirements=needed)
+    local = _cpu_torch(python, find_links())
     if local is None:
-        return Wanted(requirements=wanted, options=["--torch-backend", "cpu"])
-    return Wanted(requirements=[local if _TORCH.match(each) else each for each in wanted])
+        return Packages(requirements=needed, options=["--torch-backend", "cpu"])
+    return Packages(requirements=[local if name_of(each) == "torch" else each for each in needed])
+
+
+def name_of(requirement: str) -> str:
+    """The normalised name in a requirement or in a wheel's path; empty where it is neither."""
+    try:
+        if requirement.endswith(".whl"):
+            return parse_wheel_filename(Path(requirement).name)[0]
+        return canonicalize_name(Requirement(requirement).name)
+    except (InvalidRequirement, InvalidWheelFilename):
+        return ""
 
 
 @cache
 def has_gpu() -> bool:
-    """Is there an NVIDIA GPU that answers?"""
+    """Whether there is an NVIDIA GPU that answers."""
     from envbench.machine.probe import gpus
 
     return bool(gpus())
 
 
 def find_links() -> list[str]:
-    """The folders (or addresses) of wheels that pip and uv are told of, folders made absolute.
+    """The folders (or addresses) of wheels that the user named to pip and uv.
 
-    pip parts them by spaces, uv by commas. Absolute, because the installer runs elsewhere.
+    pip separates them by spaces, uv by commas. Folders are made absolute, because the installer
+    runs in another one.
     """
     given = os.environ.get("UV_FIND_LINKS", "").split(",")
     links = [*given, *os.environ.get("PIP_FIND_LINKS", "").split()]
@@ -58,11 +67,14 @@ def find_links() -> list[str]:
     return list(dict.fromkeys(absolute))
 
 
-def _cpu_torch(tag: str, links: Sequence[str]) -> str | None:
-    """``torch==VERSION+cpu``, the newest such wheel in a local folder for this Python."""
-    names = [path.name for link in links if Path(link).is_dir() for path in Path(link).iterdir()]
-    found = [
-        wheel[1] for name in names if (wheel := _CPU_WHEEL.fullmatch(name)) and wheel[2] == tag
-    ]
-    newest = max(found, key=lambda text: [int(n) for n in re.findall(r"\d+", text)], default=None)
-    return f"torch=={newest}" if newest else None
+def _cpu_torch(python: str, links: Iterable[str]) -> str | None:
+    """``torch==VERSION+cpu`` of the newest such wheel in a local folder for this Python."""
+    tag, versions = f"cp{python.replace('.', '')}", []
+    for path in (path for link in links for path in Path(link).glob("torch-*.whl")):
+        try:
+            _, version, _, tags = parse_wheel_filename(path.name)
+        except InvalidWheelFilename:
+            continue
+        if version.local == "cpu" and tag in (each.interpreter for each in tags):
+            versions.append(version)
+    return f"torch=={max(versions)}" if versions else None

@@ -158,11 +158,17 @@ def test_what_cannot_be_is_a_usage_error_that_says_why(asked: dict[str, Any], sa
     assert says in str(caught.value)
 
 
-def test_a_family_that_the_profile_has_no_table_for_is_told() -> None:
+def test_without_a_named_family_those_with_a_table_are_measured() -> None:
     only = Profile(name="here", title="Here", hardware="", atari=LADDER)
-    with pytest.raises(UsageError, match="no table"):
-        cells(CellRequest(family="mujoco"), only)
-    assert len(cells(CellRequest(family="mujoco", numenv=[1], backends=["for-loop"]), only)) == 1
+    every = cells(CellRequest(backends=["for-loop"]), only)
+    assert {each.env for each in every} == {"atari"}
+
+
+@pytest.mark.parametrize("family", ["mujoco", "classic_control", "dm_control", "box2d"])
+def test_a_named_family_without_a_table_has_the_ladder_of_the_first(family: str) -> None:
+    only = Profile(name="here", title="Here", hardware="", atari=LADDER)
+    found = cells(CellRequest(family=family, backends=["for-loop"]), only)
+    assert [each.numenv for each in found] == LADDER.numenv
 
 
 def test_a_task_of_ones_own_has_the_profiles_ladder_and_the_two_backends_that_run_it() -> None:

@@ -1,4 +1,4 @@
-"""The fingerprint: what this machine is, read from real files and real processes."""
+"""The fingerprint of this machine, read from real files and real processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envbench.machine import fingerprint
-from envbench.machine.probe import _clean, _lines, cpuinfo_name, gpus, nominal_gib, quota_cpus
+from envbench.machine.cpus import quota_cpus
+from envbench.machine.probe import _clean, _lines, cpuinfo_name, gpus, nominal_gib
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads Linux's own files")
 posix = pytest.mark.skipif(os.name != "posix", reason="runs a shell script")
@@ -29,7 +30,7 @@ def tool(folder: Path, script: str) -> None:
     path.chmod(0o755)
 
 
-def test_this_machine_is_the_same_one_twice() -> None:
+def test_two_looks_at_this_machine_give_the_same_fingerprint() -> None:
     found = fingerprint()
     assert fingerprint() == found
     assert found.cpu
@@ -41,7 +42,7 @@ def test_this_machine_is_the_same_one_twice() -> None:
 
 
 @linux
-def test_a_cpu_mask_lessens_the_usable_cpus() -> None:
+def test_an_affinity_mask_reduces_the_usable_cpus() -> None:
     before = os.sched_getaffinity(0)
     try:
         os.sched_setaffinity(0, {min(before)})
@@ -59,11 +60,11 @@ def test_a_cpu_mask_lessens_the_usable_cpus() -> None:
         ("no colon\n:\n", ""),
     ],
 )
-def test_the_cpus_name_is_found_in_cpuinfo(text: str, name: str) -> None:
+def test_the_name_of_the_cpu_is_read_from_cpuinfo(text: str, name: str) -> None:
     assert cpuinfo_name(text) == name
 
 
-def test_a_v2_quota_of_a_parent_group_holds_for_its_children(tmp_path: Path) -> None:
+def test_a_v2_quota_of_a_parent_group_limits_its_children(tmp_path: Path) -> None:
     put(tmp_path / "self", "0::/a/b\n")
     put(tmp_path / "cg/a/cpu.max", "150000 100000\n")
     put(tmp_path / "cg/a/b/cpu.max", "max 100000\n")
@@ -96,13 +97,13 @@ def test_no_quota_is_none(tmp_path: Path, quota: str) -> None:
     [(0.4, 1), (3.7, 4), (7.7, 8), (15.6, 16), (31.2, 32), (62.7, 64), (125.6, 128),
      (251.5, 256), (503.4, 512), (755.0, 768), (1007.0, 1024)],
 )  # fmt: skip
-def test_memory_is_rounded_to_what_was_bought(gib: float, nominal: int) -> None:
+def test_memory_is_rounded_to_the_installed_size(gib: float, nominal: int) -> None:
     assert nominal_gib(int(gib * 2**30)) == nominal
     assert nominal_gib(int(gib * 2**30) - 20 * 2**20) == nominal
 
 
 @posix
-def test_gpus_are_those_that_nvidia_smi_names(
+def test_the_gpus_are_those_that_nvidia_smi_lists(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tool(tmp_path, "printf 'NVIDIA H200\\n\\n\\033[31mNVIDIA  A100\\n'")
@@ -119,7 +120,7 @@ def test_an_nvidia_smi_that_fails_means_no_gpus(
     assert gpus() == []
 
 
-def test_a_probe_that_hangs_is_given_up() -> None:
+def test_a_probe_that_hangs_is_stopped() -> None:
     started = time.monotonic()
     hang = [sys.executable, "-c", "import time; time.sleep(60)"]
     assert _lines(hang, timeout_s=0.3) == []
@@ -127,7 +128,7 @@ def test_a_probe_that_hangs_is_given_up() -> None:
 
 
 @given(st.text(max_size=300))
-def test_a_name_from_firmware_becomes_one_bounded_printable_line(text: str) -> None:
+def test_a_name_from_firmware_becomes_one_short_printable_line(text: str) -> None:
     clean = _clean(text)
     assert clean
     assert clean.isprintable()

@@ -262,9 +262,9 @@ def test_several_processes_draw_what_one_does(monkeypatch: pytest.MonkeyPatch) -
     found = pieces(select(records), {}).values()
     pictures = [each for piece in found for each in piece.pictures]
     wanted: list[tuple[Picture, Kind]] = [(each, "svg") for each in pictures]
-    monkeypatch.setattr(plots, "_cpus", lambda: 1)
+    monkeypatch.setattr(plots, "usable_cpus", lambda: 1)
     alone = list(plots.drawn(wanted))
-    monkeypatch.setattr(plots, "_cpus", lambda: 2)
+    monkeypatch.setattr(plots, "usable_cpus", lambda: 2)
     assert list(plots.drawn(wanted)) == alone
 
 

@@ -1,4 +1,4 @@
-"""Which interpreter a worker runs in: found, made, refused, and never half-made."""
+"""Which interpreter a worker runs in: found, made or refused, and never incomplete."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from envbench.cli.backends import backends as backends_command
 from envbench.cli.setup import setup as setup_command
 from envbench.errors import SetupFailed, UnknownName, UsageError
 from envbench.model import Family
+from envbench.runtimes import requirements
 from envbench.runtimes.interpreters import environment, find, make, parse_overrides, status
 
 PLAIN = Backend(name="plain", label="Plain", families=["gym"], adapter="a:B", library="gymnasium")
@@ -38,7 +39,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def wheels(tmp_path: Path) -> Path:
-    """A folder that holds one wheel, of a package that no index has."""
+    """A folder with the one wheel of a package that is on no index."""
     import zipfile
 
     folder = tmp_path / "wheels"
@@ -61,18 +62,18 @@ def wheels(tmp_path: Path) -> Path:
 
 def test_a_backend_without_requirements_runs_in_the_current_interpreter() -> None:
     runtime = find(get("for-loop"), {})
-    assert (runtime.python, runtime.ready, runtime.managed) == (sys.executable, True, False)
+    assert (runtime.python, runtime.ready) == (sys.executable, True)
 
 
-def test_a_given_virtual_environment_stays_itself_and_not_its_base(tmp_path: Path) -> None:
+def test_a_named_virtual_environment_is_not_resolved_to_its_base(tmp_path: Path) -> None:
     venv.create(tmp_path / "own", symlinks=True, with_pip=False)
     link = tmp_path / "own" / "bin" / "python"
     assert link.is_symlink()
     runtime = find(PLAIN, {"plain": str(link)})
     assert runtime.python == str(link)
     code = "import sys; print(sys.prefix)"
-    told = subprocess.run([runtime.python, "-I", "-c", code], capture_output=True, text=True)
-    assert told.stdout.strip() == str(tmp_path / "own")
+    answer = subprocess.run([runtime.python, "-I", "-c", code], capture_output=True, text=True)
+    assert answer.stdout.strip() == str(tmp_path / "own")
 
 
 def test_a_relative_interpreter_is_made_absolute(
@@ -83,7 +84,7 @@ def test_a_relative_interpreter_is_made_absolute(
     assert parse_overrides(["for-loop=./python"]) == {"for-loop": str(tmp_path / "python")}
 
 
-def test_an_interpreter_that_is_none_is_wrong_usage(tmp_path: Path) -> None:
+def test_a_path_that_is_not_an_interpreter_is_wrong_usage(tmp_path: Path) -> None:
     for text in ["for-loop", "for-loop=", "for-loop=/no/such/python", f"for-loop={__file__}"]:
         with pytest.raises(UsageError, match="--python"):
             parse_overrides([text])
@@ -100,7 +101,7 @@ def test_an_interpreter_that_is_none_is_wrong_usage(tmp_path: Path) -> None:
     assert f"{tmp_path}/bin/python" in caught.value.hint
 
 
-def test_the_key_of_a_runtime_is_its_requirements_and_python(cache: Path) -> None:
+def test_a_runtime_is_found_by_its_requirements_and_python(cache: Path) -> None:
     one = find(isolated("a", "b"), {}).python
     assert Path(one).is_relative_to(cache)
     assert find(isolated("b", "a"), {}).python == one
@@ -109,10 +110,49 @@ def test_the_key_of_a_runtime_is_its_requirements_and_python(cache: Path) -> Non
     assert find(other, {}).python != one
 
 
+# ---------------------------------------------------------------- requirements
+
+
+@pytest.mark.parametrize(
+    ("requirement", "name"),
+    [
+        ("ale_py>=0.11", "ale-py"),
+        ("torch[x]==2.4; python_version > '3'", "torch"),
+        ("/wheels/sample_factory-3.0-py3-none-any.whl", "sample-factory"),
+        ("torchvision", "torchvision"),
+        ("two words", ""),
+        ("mine.whl", ""),
+    ],
+)
+def test_a_requirement_or_wheel_has_a_normalised_name(requirement: str, name: str) -> None:
+    assert requirements.name_of(requirement) == name
+
+
+def test_without_a_gpu_the_newest_local_cpu_wheel_of_torch_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requirements, "has_gpu", lambda: False)
+    monkeypatch.setenv("UV_FIND_LINKS", str(tmp_path))
+    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
+    backend = isolated("torch", "torchvision")
+    online = requirements.packages_for(backend, "3.11")
+    assert online.options == ["--torch-backend", "cpu"]
+    for name in (
+        "torch-2.9.1+cpu-cp311-cp311-linux_x86_64.whl",
+        "torch-2.10.0+cpu-cp311-cp311-linux_x86_64.whl",
+        "torch-2.11.0+cpu-cp312-cp312-linux_x86_64.whl",
+        "torch-2.12.0-cp311-cp311-linux_x86_64.whl",
+        "torch-broken.whl",
+    ):
+        (tmp_path / name).write_bytes(b"")
+    local = requirements.packages_for(backend, "3.11")
+    assert (local.requirements, local.options) == (["torch==2.10.0+cpu", "torchvision"], [])
+
+
 # ---------------------------------------------------------------- status
 
 
-def test_a_library_that_is_missing_is_told_with_the_command_that_installs_it() -> None:
+def test_a_missing_library_is_reported_with_the_command_that_installs_it() -> None:
     found = status(ABSENT, {})
     assert found.state == "needs-setup"
     assert (found.reason, found.fix) == (
@@ -121,7 +161,7 @@ def test_a_library_that_is_missing_is_told_with_the_command_that_installs_it() -
     )
 
 
-def test_a_folder_that_happens_to_have_the_librarys_name_is_no_library(
+def test_an_empty_folder_with_the_name_of_the_library_does_not_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "no_such_library").mkdir()
@@ -129,19 +169,19 @@ def test_a_folder_that_happens_to_have_the_librarys_name_is_no_library(
     assert status(ABSENT, {}).state == "needs-setup"
 
 
-def test_a_library_that_no_installer_has_is_told_with_where_to_get_it() -> None:
+def test_a_library_that_no_installer_has_is_reported_with_its_source() -> None:
     found = status(get("isaac-gym"), {})
     assert (found.state, found.reason) == ("unavailable", "isaacgym is not installed")
     assert "https://developer.nvidia.com/isaac-gym" in found.fix
     assert "--python isaac-gym=PATH" in found.fix
 
 
-def test_a_backend_of_another_system_is_unavailable_here() -> None:
+def test_a_backend_for_another_system_is_unavailable_here() -> None:
     found = status(msgspec.structs.replace(PLAIN, systems=["plan9"]), {})
     assert (found.state, found.reason) == ("unavailable", "gymnasium runs on plan9 only")
 
 
-def test_a_given_interpreter_is_asked_whether_it_has_the_library(tmp_path: Path) -> None:
+def test_a_named_interpreter_is_asked_whether_it_has_the_library(tmp_path: Path) -> None:
     assert status(PLAIN, {"plain": sys.executable}).state == "ready"
     venv.create(tmp_path / "bare", symlinks=True, with_pip=False)
     bare = str(tmp_path / "bare" / "bin" / "python")
@@ -165,13 +205,12 @@ def test_a_runtime_is_made_from_a_users_folder_of_wheels(
     runtime = make(backend, lines.append)
     assert "envbench-only-here==1.0" in lines[0]
     assert runtime.ready
-    assert runtime.managed
     assert status(backend, {}).state == "ready"
     subprocess.run([runtime.python, "-I", "-c", "import envbench_only_here"], check=True)
     assert make(backend, lines.append) == runtime
 
 
-def test_two_processes_may_make_a_runtime_at_once(
+def test_two_processes_can_make_a_runtime_at_once(
     cache: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("UV_FIND_LINKS", str(wheels))
@@ -204,7 +243,7 @@ def test_two_processes_may_make_a_runtime_at_once(
         ("not a requirement", {}, "not a requirement"),
     ],
 )
-def test_an_installers_failure_is_told_and_leaves_nothing_half_made(
+def test_a_failed_installation_is_reported_and_leaves_no_folder(
     cache: Path,
     wheels: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -224,7 +263,7 @@ def test_an_installers_failure_is_told_and_leaves_nothing_half_made(
     assert status(isolated(requirement), {}).state == "needs-setup"
 
 
-def test_what_a_killed_setup_left_is_not_ready_and_is_made_again(
+def test_the_folder_of_a_killed_setup_is_not_ready_and_is_made_again(
     cache: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("UV_FIND_LINKS", str(wheels))
@@ -238,7 +277,7 @@ def test_what_a_killed_setup_left_is_not_ready_and_is_made_again(
     assert make(backend, lambda line: None).ready
 
 
-def test_an_interrupted_setup_ends_the_installer_and_leaves_nothing(
+def test_an_interrupted_setup_ends_the_installer_and_leaves_no_folder(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import socket
@@ -261,7 +300,7 @@ def test_an_interrupted_setup_ends_the_installer_and_leaves_nothing(
     assert not psutil.Process().children()
 
 
-def test_a_cache_that_cannot_be_written_is_told(
+def test_a_cache_that_cannot_be_written_is_an_error_with_a_hint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("")
@@ -281,12 +320,12 @@ def test_thread_pools_are_pinned_unless_the_backend_says_otherwise() -> None:
     assert environment(msgspec.structs.replace(PLAIN, pin_threads=False)) == {}
 
 
-def test_a_workers_variables_are_those_that_the_backend_lists() -> None:
+def test_a_worker_gets_the_variables_that_its_backend_lists() -> None:
     own = {"XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}
     jax = msgspec.structs.replace(PLAIN, environment=own)
     assert environment(jax) == {**environment(PLAIN), **own}
     more = msgspec.structs.replace(PLAIN, environment={"OMP_NUM_THREADS": "2"})
-    assert environment(more)["OMP_NUM_THREADS"] == "2"  # its own wish comes last
+    assert environment(more)["OMP_NUM_THREADS"] == "2"  # the backend's own value wins
     bare = msgspec.structs.replace(jax, pin_threads=False)
     assert environment(bare) == own
 
@@ -298,7 +337,7 @@ PHYSICS = Needs(add=["envbench-only-here==1.0"], families=["mujoco"])
 TORCH = Needs(add=["torch"], workloads=["policy"])
 
 
-def test_a_need_is_of_its_families_and_workloads_only() -> None:
+def test_a_need_applies_to_its_families_and_workloads_only() -> None:
     backend = msgspec.structs.replace(isolated("base"), needs=[PHYSICS, TORCH])
     assert backend.requirements_of("atari") == ["base"]
     assert backend.requirements_of("mujoco") == ["base", "envbench-only-here==1.0"]
@@ -308,18 +347,18 @@ def test_a_need_is_of_its_families_and_workloads_only() -> None:
     ]  # fmt: skip
 
 
-def test_a_family_that_needs_more_has_a_runtime_of_its_own_and_the_others_have_none(
+def test_only_a_family_that_needs_more_gets_an_isolated_runtime(
     cache: Path,
 ) -> None:
     backend = msgspec.structs.replace(PLAIN, families=BOTH, needs=[PHYSICS])
     assert find(backend, {}, "atari") == find(PLAIN, {})
     assert status(backend, {}, "atari").state == "ready"
     own = find(backend, {}, "mujoco")
-    assert (own.managed, own.ready) == (True, False)
+    assert not own.ready
     assert Path(own.python).is_relative_to(cache)
-    told = status(backend, {}, "mujoco")
-    assert (told.state, told.fix) == ("needs-setup", "envbench setup plain")
-    assert "envbench-only-here==1.0" in told.reason
+    found = status(backend, {}, "mujoco")
+    assert (found.state, found.fix) == ("needs-setup", "envbench setup plain")
+    assert "envbench-only-here==1.0" in found.reason
 
 
 def test_families_and_workloads_that_need_the_same_share_a_runtime(cache: Path) -> None:
@@ -335,10 +374,10 @@ def test_families_and_workloads_that_need_the_same_share_a_runtime(cache: Path) 
     assert len(set(folders.values())) == 4
 
 
-def test_an_interpreter_that_was_given_serves_every_family(cache: Path) -> None:
+def test_a_named_interpreter_serves_every_family(cache: Path) -> None:
     backend = msgspec.structs.replace(PLAIN, families=BOTH, needs=[PHYSICS])
     runtime = find(backend, {"plain": sys.executable}, "mujoco")
-    assert (runtime.python, runtime.managed) == (sys.executable, False)
+    assert runtime.python == sys.executable
 
 
 def test_setup_makes_the_runtime_of_each_family_that_needs_one(
@@ -359,7 +398,7 @@ def test_setup_makes_the_runtime_of_each_family_that_needs_one(
 # ---------------------------------------------------------------- the two commands
 
 
-def test_backends_json_is_one_document_of_the_documented_shape() -> None:
+def test_backends_json_is_one_document_with_the_documented_keys() -> None:
     done = CliRunner().invoke(backends_command, ["--json"], catch_exceptions=False)
     document = json.loads(done.stdout)
     assert list(document) == ["backends"]
@@ -369,14 +408,14 @@ def test_backends_json_is_one_document_of_the_documented_shape() -> None:
         assert row["status"] == "ready" or (row["reason"] and row["fix"])
 
 
-def test_backends_shows_a_backends_settings() -> None:
+def test_backends_lists_the_settings_of_a_backend() -> None:
     done = CliRunner().invoke(backends_command, ["envpool-async"], catch_exceptions=False)
     assert "overcommit" in done.stdout
     assert "a number of at least 1" in done.stdout
     assert "for-loop" not in done.stdout
 
 
-def test_setup_goes_on_after_a_backend_that_cannot_be_set_up_and_exits_3() -> None:
+def test_setup_continues_after_a_backend_that_it_cannot_set_up_and_exits_3() -> None:
     done = CliRunner().invoke(setup_command, ["isaac-gym", "for-loop", "--json"])
     assert done.exit_code == 3
     rows = json.loads(done.stdout)["backends"]
@@ -388,7 +427,7 @@ def test_setup_goes_on_after_a_backend_that_cannot_be_set_up_and_exits_3() -> No
 
 
 @pytest.mark.slow
-def test_setup_of_all_takes_what_can_run_here() -> None:
+def test_setup_of_all_skips_backends_that_cannot_run_here() -> None:
     assert CliRunner().invoke(setup_command, ["--all"]).exit_code == 0
 
 
@@ -397,7 +436,7 @@ def test_setup_of_nothing_is_wrong_usage() -> None:
         assert isinstance(CliRunner().invoke(setup_command, arguments).exception, UsageError)
 
 
-def test_an_interpreter_that_is_killed_is_asked_again(tmp_path: Path) -> None:
+def test_an_interpreter_that_is_killed_gets_another_try(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text(
         f"#!/bin/sh\nif [ ! -e {tmp_path}/asked ]; then touch {tmp_path}/asked; kill -9 $$; fi\n"

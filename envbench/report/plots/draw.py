@@ -8,7 +8,6 @@ dark pages show the same. One legend below all panels: no word lies over a curve
 from __future__ import annotations
 
 import io
-import os
 import signal
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any, Literal
 
+from envbench.machine import usable_cpus
 from envbench.report.plots.axes import CEILING, MARGINS, Key, draw_panel, shown, styles
 from envbench.report.plots.picture import Curve, Picture, Point
 from envbench.text import one_line
@@ -154,7 +154,7 @@ Wanted = tuple[Picture, Kind]
 
 def drawn(wanted: Sequence[Wanted]) -> Iterator[Drawing]:
     """The drawings, in this order."""
-    processes = min(_cpus(), MOST_PROCESSES, _panels(wanted) // PANELS_A_PROCESS, len(wanted))
+    processes = min(usable_cpus(), MOST_PROCESSES, _panels(wanted) // PANELS_A_PROCESS, len(wanted))
     if processes < 2:
         yield from map(_draw_one, wanted)
         return
@@ -174,11 +174,6 @@ def _draw_one(wanted: Wanted) -> Drawing:
 
 def _panels(wanted: Sequence[Wanted]) -> int:
     return sum(len(picture.panels) for picture, _ in wanted)
-
-
-def _cpus() -> int:
-    usable = getattr(os, "sched_getaffinity", None)
-    return len(usable(0)) if usable else os.cpu_count() or 1
 
 
 def _left_alone() -> None:

@@ -93,7 +93,7 @@ def _machines(
 
 def _size(name: str, profile: Profile | None, group: _Group) -> tuple[int, str]:
     """By the end of the ladder; without a profile by the most environments measured."""
-    tables = [profile.atari, profile.mujoco, profile.gym] if profile else []
+    tables = [profile.tables.get(name) for name in families.names()] if profile else []
     ladders = [table.numenv[-1] for table in tables if table]
     measured = [found.summary.cell.numenv for each in group.values() for found in each]
     return max(ladders or measured, default=0), name

@@ -11,7 +11,6 @@ In envbench's own repository a ref brings the worker of that ref, too.
 from __future__ import annotations
 
 import os
-import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
@@ -28,6 +27,7 @@ from envbench.experiments.check.arms import git_tree
 from envbench.experiments.check.arms.git_tree import WORKING_TREE
 from envbench.experiments.check.arms.local_copies import kept_copy
 from envbench.process.execute import WORKER
+from envbench.runtimes.requirements import name_of
 
 MEASURING = (  # what the default runtime measures with: requirements.txt
     "numpy",
@@ -38,8 +38,6 @@ MEASURING = (  # what the default runtime measures with: requirements.txt
     "opencv-python-headless",
     "imageio",
 )
-_REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\s*(\[[^]]*\])?\s*($|[=<>!~@;(])")
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,7 +75,7 @@ def refuse_impossible(name: str, source: Source) -> None:
     if source.ref:
         git_tree.commit_of(source.ref, f"--{name}-ref")
     for requirement in source.requirements:
-        if _local(requirement) is None and not _REQUIREMENT.match(requirement):
+        if _local(requirement) is None and not name_of(requirement):
             raise UsageError(
                 f"--{name}: {requirement!r} is not a requirement.",
                 hint="Write one as envpool==1.2.4, or give the path of a wheel or of a project.",
@@ -156,9 +154,7 @@ def _name(requirement: str) -> str:
     """``ale-py`` of ``ale_py==0.11``, of ``/wheels/ale_py-0.11-cp311-….whl`` and of a project."""
     if os.path.isdir(requirement):
         requirement = _project_name(Path(requirement)) or requirement
-    last = requirement.rpartition("/")[2] if requirement.endswith(".whl") else requirement
-    found = _NAME.match(last.partition("-")[0] if requirement.endswith(".whl") else last)
-    return re.sub(r"[-_.]+", "-", found[0]).lower() if found else requirement
+    return name_of(requirement) or requirement
 
 
 def _project_name(folder: Path) -> str:
