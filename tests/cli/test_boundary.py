@@ -257,11 +257,12 @@ def test_any_error_of_the_system_is_one_line_with_its_path_and_a_hint(number: in
 def test_an_error_of_the_system_that_no_command_expects_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from envbench import machine
+    def missing() -> str:
+        return (tmp_path / "no" / "file").read_text()
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "machines").mkdir()
-    monkeypatch.setattr(machine, "fingerprint", lambda: (tmp_path / "no" / "file").read_text())
+    monkeypatch.setattr("envbench.cli.machines.fingerprint", missing)
     result = called("machines", "detect")
     assert result.exit_code == 1
     assert "no/file': No such file or directory" in result.stderr

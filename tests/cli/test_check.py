@@ -226,7 +226,7 @@ def test_without_cells_those_of_the_profile_are_compared(here: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--baseline-python", "python3", "--baseline", "envpool==1"], "taken as it is"),
+        (["--baseline-python", "python3", "--baseline", "envpool==1"], "installs nothing into it"),
         (["--tolerance", "0.01", "--margin", "0.02"], "greater than --margin"),
         (["--numenv", "1,2,3,4,5,6,7,8,9,10,11,12,13"], "at most 12 cells"),
         (["--budget", "10"], "take about"),
@@ -238,12 +238,12 @@ def test_without_cells_those_of_the_profile_are_compared(here: Path) -> None:
         (["--baseline", ""], "--baseline is empty"),
         (["--candidate", "two words"], "--candidate: 'two words' is not a requirement"),
         (["--candidate", "./no.whl"], "neither a requirement nor a file"),
-        (["--margin", "nan"], "'nan' is not a number"),
-        (["--tolerance", "nan"], "'nan' is not a number"),
-        (["--cost-tolerance", "nan"], "'nan' is not a number"),
-        (["--false-alarm", "nan"], "'nan' is not a number"),
-        (["--precise", "--budget", "300"], "exclude each other"),
-        (["--pairs", "5", "--precise"], "exclude each other"),
+        (["--margin", "nan"], "'nan' is not a valid number"),
+        (["--tolerance", "nan"], "'nan' is not a valid number"),
+        (["--cost-tolerance", "nan"], "'nan' is not a valid number"),
+        (["--false-alarm", "nan"], "'nan' is not a valid number"),
+        (["--precise", "--budget", "300"], "cannot be combined"),
+        (["--pairs", "5", "--precise"], "cannot be combined"),
         (["--summary", "/nowhere/summary.md"], "/nowhere/summary.md cannot be written"),
     ],
 )

@@ -220,8 +220,8 @@ def test_what_a_file_cannot_answer_is_refused(here: Path) -> None:
     path = written(here / "mine.jsonl", runs(50, fingerprint=digest(fingerprint())))
     for words, said in [
         (["--baseline", "a==1"], "cannot be combined with --baseline"),
-        (["--plan"], "cannot promise what it finds"),
-        (["--precise"], "cannot promise what it finds"),
+        (["--plan"], "not known beforehand"),
+        (["--precise"], "not known beforehand"),
         (["--set", "actions=bank"], "with their settings"),
         (["--backend", "subprocess"], "no such cell"),
         (["--env", "mujoco"], "no such cell"),

@@ -114,7 +114,7 @@ def test_init_does_not_write_over_a_profile_unless_forced() -> None:
 
 def test_init_says_which_profile_goes_first_where_two_fit() -> None:
     call("init", "a")
-    assert "goes first" in call("init", "b", "--title", "B").stderr
+    assert "is preferred" in call("init", "b", "--title", "B").stderr
 
 
 @pytest.mark.parametrize("name", ["../../x", "CON", "a\0", "x" * 5000, "/tmp/x"])

@@ -249,7 +249,7 @@ def test_two_files_two_machines_two_backends_and_two_rows(place: Place) -> None:
     ("words", "says"),
     [
         (("for-lop", "envpool-async"), "Did you mean 'for-loop'"),
-        (("laptop", "for-loop"), "not of one kind"),
+        (("laptop", "for-loop"), "of different kinds"),
         (("brax", "for-loop"), "brax has no results: there is nothing to compare"),
     ],
 )

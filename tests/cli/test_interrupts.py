@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from envbench.cli.interrupts import raise_on_signals
+from envbench.cli.boundary import raise_on_signals
 from envbench.errors import Interrupted
 
 

@@ -25,7 +25,7 @@ from made_records import (
     write,
 )
 
-from envbench.cli.records import recorded
+from envbench.cli.load_results import load_folder
 from envbench.machine import read_profile
 from envbench.model import digest
 from envbench.report.markdown.blocks import find
@@ -101,7 +101,7 @@ def test_the_results_page_has_the_original_documents_tables_to_the_byte(folder):
     # The four original profiles only: others come and go in machines/.
     names = ("laptop", "tpu-vm", "as4124", "dgx-a100")
     shelf = {name: read_profile(REPOSITORY / "machines" / f"{name}.toml") for name in names}
-    found = pieces(recorded(folder / "results").selection, shelf)
+    found = pieces(load_folder(folder / "results").selection, shelf)
     golden("results_page.md", filled(fresh(found), "README.md", found).text)
 
 

@@ -34,7 +34,7 @@ def test_a_bad_numenv_is_a_usage_error_that_names_the_option_and_what_it_takes(
     for option in ("--numenv", "--num-envs"):
         message = refused(place, "--env", "atari", "--backend", "for-loop", option, value)
         assert "--numenv" in message
-        assert "whole numbers" in message or "names 8 twice" in message
+        assert "whole numbers" in message or "8 is given twice" in message
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_an_unknown_name_is_a_usage_error_with_the_known_ones_and_the_nearest(
     ("words", "says"),
     [
         (["--env", "atari", "--env", "mujoco"], "given more than once: 'atari' and 'mujoco'"),
-        (["--env", "atari", "--numenv", 2, "--numenv", 2], "names 2 twice"),
+        (["--env", "atari", "--numenv", 2, "--numenv", 2], "2 is given twice"),
         (["--env", "atari", "--task", ""], "--task is empty"),
         (["--machine", "Laptop"], "Did you mean 'laptop'?"),
         (["--env", "atari", "--backend", "envpool-numa", "--numenv", 4, "--numa-node", "0",
