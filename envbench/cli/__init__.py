@@ -1,12 +1,12 @@
-"""The command line: the only code that prints or exits.
+"""The command line: parse options, show results, choose the exit code.
 
-Data goes to stdout, progress and messages to stderr. Each command lives in a file of its name
-and is imported only when it is called, so that ``envbench --help`` answers at once.
+No other room prints or exits. Data goes to stdout, progress and messages to stderr. Each command
+is in the file of its name, which is imported when the command is called: ``envbench --help`` is
+quick.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -19,38 +19,37 @@ from envbench.cli.boundary import (
     explained,
     if_too_long,
     is_of_output,
+    raise_on_signals,
     refuse_empty,
     with_names_cut,
 )
-from envbench.errors import EnvbenchError
+from envbench.errors import EnvbenchError, UnknownName
 from envbench.text import names_cut, printable
 
 COMMANDS = {
-    "run": "Measure environments on this machine: one cell, a plan, or a whole profile.",
+    "run": "Measure how fast environments step: one cell, or all cells of a profile.",
     "verify": "Find out whether the backends do the same work, and as much as they claim.",
-    "check": "Did it get slower? A baseline and a candidate that step alternately.",
-    "baseline": "Save what `check --against` compares with, where no A/B can be run.",
-    "doctor": "What makes this machine noisy, and how small a change can be seen here.",
+    "check": "Find out whether a change made environments slower.",
+    "baseline": "Save a baseline for `check --against`.",
+    "doctor": "Show what makes this machine noisy, and how small a slowdown it can show.",
     "plans": "List unfinished and finished plans; abandon or delete one.",
-    "report": "Fill the tables of results/README.md, or of any document, from the results.",
-    "compare": "Two results files, machines or backends: ratio and interval per cell.",
-    "import": "Take figures that others have published from a CSV file into the results.",
-    "export": "Write the measurements as CSV, JSON or Parquet, one row per cell or run.",
-    "backends": "What can run here, what needs setting up, and what cannot run and why.",
-    "setup": "Make the isolated runtime of a backend.",
-    "machines": "List machine profiles, show what this machine is, or make a profile for it.",
+    "report": "Fill the tables of results/README.md, or of another document.",
+    "compare": "Compare two results files, machines or backends, cell by cell.",
+    "import": "Add published figures from a CSV file to the results.",
+    "export": "Write the measurements as CSV, JSON or Parquet.",
+    "backends": "List the backends, what each one needs, and their settings.",
+    "setup": "Create the isolated runtime of a backend.",
+    "machines": "List machine profiles, show this machine, or create a profile for it.",
 }
-
-
-_MODULES = {"import": "import_csv"}  # where the command's name is no name of Python's
+_MODULES = {"import": "import_csv"}  # ``import`` cannot be the name of a module
 
 
 class _Shown(click.ClickException):
-    """An ``EnvbenchError`` as click shows and exits with it."""
+    """An ``EnvbenchError`` that click shows, and whose exit code it uses."""
 
     def __init__(self, error: EnvbenchError) -> None:
         super().__init__(str(error))
-        self.exit_code = error.exit_code  # type: ignore[misc]  # click says ClassVar
+        self.exit_code = error.exit_code  # type: ignore[misc]  # click declares a ClassVar
         self.hint = error.hint
 
     def show(self, file: Any = None) -> None:
@@ -59,14 +58,8 @@ class _Shown(click.ClickException):
             click.echo(printable(names_cut(self.hint)), err=True)
 
 
-def tell(text: str) -> None:
-    """A message for a person, on stderr. Work continues where no one reads it any more."""
-    with suppress(OSError):
-        click.echo(printable(text), err=True)
-
-
 class Commands(click.Group):
-    """Imports a command's module when the command is called, and shows our errors."""
+    """The commands, each imported when it is called. Shows every ``EnvbenchError``."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -91,15 +84,11 @@ class Commands(click.Group):
         return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        from envbench.errors import UnknownName
-
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             raise _Shown(UnknownName("command", args[0], list(COMMANDS)))
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        from envbench.cli.interrupts import raise_on_signals
-
         try:
             with raise_on_signals():
                 check_surroundings()
@@ -117,13 +106,13 @@ class Commands(click.Group):
 @click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="envbench")
 def envbench() -> None:
-    """How fast do reinforcement-learning environments step, on this machine?
+    """Measure how fast reinforcement-learning environments step on this machine.
 
     \b
     envbench run --env atari --backend envpool-async --numenv 8   one cell, about a minute
-    envbench run --machine laptop                                 a whole profile; resumable
-    envbench report                                               fills results/README.md
+    envbench run --machine laptop                                 all cells of a profile
+    envbench report                                               fill results/README.md
 
-    Exit codes: 0 fine; 1 a failed cell, a full disk, a held lock; 2 wrong usage; 3 a named
-    backend cannot run here; 4 check could not tell; 129, 130 and 143 interrupted.
+    Exit codes: 0 success; 1 a failed cell, a regression, a full disk, a held lock; 2 wrong usage;
+    3 a named backend cannot run here; 4 inconclusive check; 129, 130 and 143 interrupted.
     """

@@ -1,69 +1,49 @@
-"""``envbench backends``: what is ready, what can be set up and how, what cannot run and why.
+"""``envbench backends``: list what is ready, what can be set up, and what cannot run and why.
 
-With a NAME (or ``--settings``): what the backend's settings are called, take and do.
 ``--json`` gives ``{"backends": [{"name", "families", "status", "reason", "fix"}]}``.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
 
 import click
 
 from envbench.backends import Backend, get, plugin_warnings, registry
-from envbench.cli.option_types import complete_backends
-from envbench.cli.options import AS_JSON
-from envbench.runtimes.interpreters import Status, parse_overrides, status
+from envbench.backends.settings import shown, takes
+from envbench.cli.options import AS_JSON, PYTHONS, flag
+from envbench.cli.output import print_json, table, warn
+from envbench.cli.parse import complete_backend
+from envbench.runtimes.interpreters import Status, status
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
-_PIPE_WIDTH = 200  # columns where stdout is no terminal: a row stays a line
-_STYLES = {"ready": "green", "needs-setup": "yellow", "unavailable": "dim"}
-
-
-def complete(context: click.Context, parameter: click.Parameter, typed: str) -> list[str]:
-    """Tab completion of a backend's name."""
-    return [name for name in complete_backends(context, parameter, typed) if name != "all"]
+_WIDTHS = [None, 24, 14, None, 36, 48]  # of the columns on a terminal; elsewhere a row is one line
 
 
 @click.command()
-@click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=complete)
-@click.option("--settings", is_flag=True, help="Show the settings of each backend.")
-@click.option(
-    "--python",
-    "overrides",
-    metavar="BACKEND=PATH",
-    multiple=True,
-    help="Look at a backend in an interpreter of your own (repeatable).",
-)
+@click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=complete_backend)
+@flag("--settings", "Show the settings of each backend.")
+@PYTHONS
 @AS_JSON
 def backends(
-    names: tuple[str, ...], settings: bool, overrides: tuple[str, ...], as_json: bool
+    names: tuple[str, ...], settings: bool, pythons: dict[str, str], as_json: bool
 ) -> None:
     """List the backends: what is ready, and what the others need.
 
-    With NAMEs, only those and their settings.
+    With NAMEs, show only these backends and their settings.
     """
     chosen = [get(name) for name in names] or list(registry().values())
-    own = parse_overrides(overrides)
-    found = [(each, status(each, own)) for each in chosen]
-    for warning in plugin_warnings():
-        click.echo(f"warning: {warning}", err=True)
+    found = [(each, status(each, pythons)) for each in chosen]
+    warn(plugin_warnings())
     if as_json:
-        click.echo(_document(found))
+        _print_json(found)
         return
-    console = _console()
-    console.print(_status_table(found))
+    click.echo(_status_table(found))
     if settings or names:
         for each in chosen:
-            _print_settings(console, each)
+            click.echo(f"\n{_settings_table(each)}")
 
 
-def _document(found: list[tuple[Backend, Status]]) -> str:
-    import json
-
+def _print_json(found: list[tuple[Backend, Status]]) -> None:
     rows = [
         {
             "name": backend.name,
@@ -74,57 +54,25 @@ def _document(found: list[tuple[Backend, Status]]) -> str:
         }
         for backend, state in found
     ]
-    return json.dumps({"backends": rows}, indent=2)
+    print_json({"backends": rows})
 
 
-def _console() -> Console:
-    import sys
-
-    from rich.console import Console
-
-    return Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False)
-
-
-def _table(*columns: str) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
-    table.columns[0].no_wrap = True  # a name is there to be copied
-    return table
+def _status_table(found: list[tuple[Backend, Status]]) -> str:
+    rows = [
+        [each.name, each.label, ", ".join(each.families), state.state, state.reason, state.fix]
+        for each, state in found
+    ]
+    heads = ["name", "row", "families", "status", "why", "what to do"]
+    return table(rows, heads, maxcolwidths=_WIDTHS if sys.stdout.isatty() else None)
 
 
-def _status_table(found: list[tuple[Backend, Status]]) -> Table:
-    from rich.text import Text
-
-    table = _table("name", "row", "families", "status", "why", "what to do")
-    for backend, state in found:
-        table.add_row(
-            backend.name,
-            Text(backend.label),
-            ", ".join(backend.families),
-            Text(state.state, style=_STYLES[state.state]),
-            Text(state.reason),
-            Text(state.fix),
-        )
-    return table
-
-
-def _print_settings(console: Console, backend: Backend) -> None:
-    from rich.text import Text
-
-    from envbench.backends.settings import shown, takes
-
+def _settings_table(backend: Backend) -> str:
     if not backend.settings:
-        console.print(Text(f"{backend.name} has no settings."))
-        return
-    table = _table("--set", "default", "takes", "what it does")
+        return f"{backend.name} has no settings."
+    rows = []
     for each in backend.settings:
         only = f" ({' and '.join(each.families)} only)" if each.families else ""
-        table.add_row(
-            each.name,
-            Text(shown(each.default) or "''"),
-            Text(takes(each)),
-            Text(each.help + only),
-        )
-    console.print(Text(f"Settings of {backend.name}:"), table, sep="\n")
+        rows.append([each.name, shown(each.default) or "''", takes(each), each.help + only])
+    heads = ["--set", "default", "takes", "what it does"]
+    widths = [None, None, 40, 60] if sys.stdout.isatty() else None
+    return f"Settings of {backend.name}:\n{table(rows, heads, maxcolwidths=widths)}"

@@ -1,23 +1,29 @@
-"""What every command refuses, and how the system's own errors are reported: in one place.
+"""What surrounds every command: refusals before it, signals during it, system errors after it.
 
 - ``check_surroundings``: the working directory exists, and enough files may be open.
-- ``check_utf8``: every word of the command line is UTF-8, because it is recorded as such.
+- ``check_utf8``: every word of the command line is UTF-8, because results record it as UTF-8.
 - ``refuse_empty``: no option or argument that names something may be empty. In CI, a variable that
-  is not set would otherwise turn an option off without a word.
-- ``explained``: an ``OSError`` that no code expected becomes one line instead of a traceback.
-- ``if_too_long``: a path that is too long has one exit code and one hint, wherever it is met.
+  is not set would otherwise silently turn an option off.
+- ``raise_on_signals``: a signal to stop becomes ``Interrupted``.
+- ``explained``: an unexpected ``OSError`` becomes one line instead of a traceback.
+- ``if_too_long``: a path that is too long always has the same exit code and hint.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator, Sequence
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy
+from functools import partial
+from types import FrameType
 from typing import Any
 
 import click
 
-from envbench.errors import MORE_FILES, EnvbenchError, UsageError
+from envbench.errors import MORE_FILES, EnvbenchError, Interrupted, UsageError
 from envbench.text import cut, names_cut, spelt_out
 
 FEWEST_FILES = 64  # open at once: a worker, its guardian, their pipes, the results, the libraries
@@ -46,79 +52,85 @@ def check_surroundings() -> None:
 
 
 def check_utf8(words: Sequence[str]) -> None:
-    """Raise ``UsageError`` for a word of the command line that holds bytes that are not UTF-8."""
+    """Raise ``UsageError`` for a word of the command line with bytes that are not UTF-8."""
     for word in words:
         try:
             word.encode()
         except UnicodeEncodeError:
             raise UsageError(
                 f"{_spelt(word)} is not valid UTF-8.",
-                hint="envbench records names as UTF-8. Rename it, or name it by a link.",
+                hint="envbench records names as UTF-8. Rename the file, or use a link to it.",
             ) from None
 
 
-# ---------------------------------------------------------------- empty values
-
-
-class NotEmpty(click.ParamType[Any]):
-    """What another type makes of a text; an empty or blank text is refused."""
-
-    def __init__(self, inner: click.ParamType[Any]) -> None:
-        self.inner = inner
-        self.name = inner.name
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        if isinstance(value, str) and not value.strip():
-            raise click.UsageError(
-                f"{_name(param)} is empty. Give it a value, or leave it out. "
-                "If the value comes from a variable, the variable is not set.",
-                ctx,
-            )
-        return self.inner(value, param, ctx)
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
-        return self.inner.get_metavar(param, ctx)
-
-    def get_missing_message(self, param: click.Parameter, ctx: click.Context | None) -> str | None:
-        return self.inner.get_missing_message(param, ctx)
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> Any:
-        return self.inner.shell_complete(ctx, param, incomplete)
-
-
 def refuse_empty(command: click.Command) -> click.Command:
-    """The command, with ``NotEmpty`` around each type that would take an empty text.
+    """The command, which now refuses an empty or blank text for a name or path.
 
-    The other types (numbers, choices, lists) refuse it themselves and say what they take.
+    Other types (numbers, choices, lists) refuse it themselves and say what they take.
     """
     for _, each in subcommands(command):
         for param in each.params:
-            if isinstance(param.type, click.types.StringParamType | click.Path):
-                param.type = NotEmpty(param.type)
+            text = isinstance(param.type, click.types.StringParamType | click.Path)
+            if text and "convert" not in vars(param.type):
+                param.type = copy(param.type)  # click shares one value of it between options
+                convert = partial(_convert, param.type.convert)
+                param.type.convert = convert  # type: ignore[method-assign]
     return command
+
+
+def _convert(convert: Callable[..., Any], value: Any, param: click.Parameter, ctx: Any) -> Any:
+    if isinstance(value, str) and not value.strip():
+        name = param.opts[0] if isinstance(param, click.Option) else param.human_readable_name
+        raise click.UsageError(
+            f"{name} is empty. Give it a value, or leave it out. "
+            "If the value comes from a variable, the variable is not set.",
+            ctx,
+        )
+    return convert(value, param, ctx)
 
 
 def subcommands(
     command: click.Command, words: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """The command and, where it is a group, all below it; each with the words that name it."""
+    """The command and every command below it, each with the words that name it."""
     yield words, command
     if isinstance(command, click.Group):
         for name, each in command.commands.items():
             yield from subcommands(each, (*words, name))
 
 
-def _name(param: click.Parameter | None) -> str:
-    if param is None:
-        return "a value"
-    return param.opts[0] if isinstance(param, click.Option) else param.human_readable_name
+# ---------------------------------------------------------------- signals
+
+
+@contextmanager
+def raise_on_signals() -> Iterator[None]:
+    """In the block, the first SIGINT, SIGTERM or SIGHUP raises ``Interrupted`` (128 + its number).
+
+    A signal that was already ignored (``nohup``) stays ignored. Later signals are ignored while
+    running workers are ended, which takes at most two seconds.
+    """
+    names = [name for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    numbers = [getattr(signal, name) for name in names]
+    numbers = [each for each in numbers if signal.getsignal(each) is not signal.SIG_IGN]
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        for each in numbers:
+            signal.signal(each, signal.SIG_IGN)
+        raise Interrupted(128 + number)
+
+    before = {number: signal.signal(number, stop) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 # ---------------------------------------------------------------- the system's errors
 
 
 def is_of_output(error: OSError) -> bool:
-    """Could stdout not be written? The process's entry point reports that."""
+    """Did writing to stdout fail? The entry point of the process reports that."""
     return error.errno in _OUTPUT_FAILED and error.filename is None
 
 
@@ -140,7 +152,7 @@ def explained(error: OSError | UnicodeEncodeError) -> EnvbenchError:
 
 
 def if_too_long(error: EnvbenchError) -> EnvbenchError:
-    """The error; where a path was too long, it is wrong usage, whatever was to be done with it."""
+    """The error; a ``UsageError`` instead where its cause is a path that is too long."""
     cause = error.__cause__
     if isinstance(cause, OSError) and cause.errno == errno.ENAMETOOLONG:
         return UsageError(str(error), hint=_SHORTER)
@@ -148,12 +160,12 @@ def if_too_long(error: EnvbenchError) -> EnvbenchError:
 
 
 def with_names_cut(error: click.UsageError) -> click.UsageError:
-    """Click's own refusal, with the long names in it cut."""
+    """Click's own error, with long names in it cut."""
     text = error.format_message()
     short = names_cut(text)
     return error if short == text else click.UsageError(short, error.ctx)
 
 
 def _spelt(text: str) -> str:
-    """The text in quotes, its odd characters written as escapes, cut where it is long."""
+    """The text in quotes, with unprintable characters as escapes, cut where it is long."""
     return f"'{spelt_out(cut(text))}'"

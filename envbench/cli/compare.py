@@ -1,51 +1,62 @@
-"""``envbench compare A B``: two results files, machines or backends, cell by cell."""
+"""``envbench compare A B``: compare two results files, machines or backends, cell by cell."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from envbench import backends, families
+from envbench.cli.load_results import load_files
 from envbench.cli.options import AS_JSON, RESULTS, family_option, machine_option
+from envbench.cli.output import print_json, table, tell
 from envbench.errors import UnknownName, UsageError
-
-if TYPE_CHECKING:
-    from envbench.report.comparison import By, Comparison, Pair
-    from envbench.results.shown import Measured
-    from envbench.stats.intervals import Interval
+from envbench.report.cell_json import cell_json
+from envbench.report.comparison import (
+    NOTES,
+    By,
+    Comparison,
+    Pair,
+    by_backend,
+    by_cell,
+    by_machine,
+    rows_of,
+)
+from envbench.report.comparison import compare as paired
+from envbench.results import store
+from envbench.results.shown import Measured
+from envbench.stats.intervals import Interval
+from envbench.text import counted
 
 
 @click.command()
 @click.argument("first", metavar="A")
 @click.argument("second", metavar="B")
 @RESULTS
-@family_option("This family only: atari, mujoco or gym.")
-@machine_option("This machine only.")
+@family_option("Compare only this family: atari, mujoco or gym.")
+@machine_option("Compare only this machine.")
 @AS_JSON
 def compare(
     first: str, second: str, results: Path, family: str | None, machine: str | None, as_json: bool
 ) -> None:
-    """B over A, cell by cell: the ratio of frames per second and its 95 % interval.
+    """Show the frames per second of B divided by those of A, with a 95 % interval per cell.
 
-    A and B are both results files (or folders of them), both machines, or both backends (or rows,
-    by the label that the tables give them). `~` marks what is within the noise: between two times
-    of measuring the machine's drift of 10 % is in it. To find out whether a change made something
-    slower, use `envbench check`, not two files.
+    A and B are two results files (or folders of them), two machines, or two backends (or two row
+    labels of the tables). `~` marks a ratio that is within the noise. Between two sessions, the
+    noise includes a drift of 10 %. To find out whether a change made something slower, use
+    `envbench check` instead.
     """
-    from envbench import families
-    from envbench.report.comparison import compare as paired
-
     if family is not None:
         families.get(family)
     ours, theirs, by = _sides(first, second, results)
     machines = sorted({found.summary.cell.machine for found in [*ours, *theirs]})
-    ours, theirs = _kept(ours, family, machine), _kept(theirs, family, machine)
-    asked = (f" of {family}" if family else "") + (f" on {machine}" if machine else "")
+    ours, theirs = _filtered(ours, family, machine), _filtered(theirs, family, machine)
+    only = (f" of {family}" if family else "") + (f" on {machine}" if machine else "")
     for name, side in ((first, ours), (second, theirs)):
         if not side:
             raise UsageError(
-                f"{name} has no results{asked}: there is nothing to compare.",
+                f"{name} has no results{only}: there is nothing to compare.",
                 hint=f"Machines with results: {', '.join(machines) or 'none'}.",
             )
     found = paired(ours, theirs, by)
@@ -62,18 +73,14 @@ def compare(
 
 
 def _sides(first: str, second: str, results: Path) -> tuple[list[Measured], list[Measured], By]:
-    from envbench import backends
-    from envbench.cli.records import read
-    from envbench.report.comparison import by_backend, by_cell, by_machine, rows_of
-    from envbench.results import store
-
+    """The measurements of A and of B, and what pairs them."""
     paths = [Path(first), Path(second)]
     if all(path.exists() for path in paths):
         return _of_path(paths[0]), _of_path(paths[1]), by_cell
-    measured = read(store.files(results)).selection.measured
+    measured = load_files(store.files(results)).selection.measured
     names = {found.summary.cell.machine for found in measured}
     if {first, second} <= names:
-        return _kept(measured, None, first), _kept(measured, None, second), by_machine
+        return _filtered(measured, None, first), _filtered(measured, None, second), by_machine
     rows = {*backends.registry(), *(found.label for found in measured)}
     if {first, second} <= rows:
         return rows_of(measured, first), rows_of(measured, second), by_backend
@@ -82,20 +89,17 @@ def _sides(first: str, second: str, results: Path) -> tuple[list[Measured], list
         if name not in known and not Path(name).exists():
             raise UnknownName("results file, machine or backend", name, sorted(known))
     raise UsageError(
-        f"{first} and {second} are not of one kind.",
+        f"{first} and {second} are of different kinds.",
         hint="Compare two results files, two machines, or two backends.",
     )
 
 
 def _of_path(path: Path) -> list[Measured]:
-    from envbench.cli.records import read
-    from envbench.results import store
-
     paths = [path] if path.is_file() else store.files(path) or sorted(path.glob("*.jsonl"))
-    return read(paths).selection.measured
+    return load_files(paths).selection.measured
 
 
-def _kept(side: list[Measured], family: str | None, machine: str | None) -> list[Measured]:
+def _filtered(side: list[Measured], family: str | None, machine: str | None) -> list[Measured]:
     cells = [(found, found.summary.cell) for found in side]
     return [
         found
@@ -104,37 +108,19 @@ def _kept(side: list[Measured], family: str | None, machine: str | None) -> list
     ]
 
 
-# ---------------------------------------------------------------- shown
+# ---------------------------------------------------------------- output
 
 
 def _print_table(found: Comparison, first: str, second: str) -> None:
-    from tabulate import tabulate
-
-    from envbench.cli import tell
-    from envbench.report.comparison import NOTES
-    from envbench.text import printable
-
     heads = ["cell", "A", "B", "B / A", "95 % interval", ""]
-    rows = [_row(pair) for pair in found.pairs]
     tell(f"A: {first}\nB: {second}")
-    click.echo(printable(tabulate(rows, heads, disable_numparse=True, colalign=["left"] * 6)))
-    mean, count = found.geometric_mean, len(found.counted)
-    if mean is not None:
-        span = found.mean_interval
-        reach = "no interval" if span is None else f"95 % interval {_span(span)}"
-        ratios = "1 ratio" if count == 1 else f"{count} ratios"
-        click.echo(f"geometric mean of {ratios}: {mean:.3f} ({reach})")
-    for pair in found.pairs:
-        for told in pair.unlike.values():
-            tell(f"not comparable: {pair.second.summary.cell.key}: {told}.")
-    for note in dict.fromkeys(note for pair in found.pairs for note in pair.notes):
-        count = sum(note in pair.notes for pair in found.pairs)
-        tell(f"{count} of {len(found.pairs)} {NOTES[note]}.")
-    if any(pair.verdict == "?" and not pair.unlike for pair in found.pairs):
-        tell("?: no interval, for want of five processes on both sides.")
-    for name, side in (("A", found.only_first), ("B", found.only_second)):
-        if side:
-            tell(f"only in {name}: {len(side)} cell{'s' if len(side) > 1 else ''}.")
+    click.echo(table(map(_row, found.pairs), heads))
+    if found.geometric_mean is not None:
+        interval = found.mean_interval
+        reach = "no interval" if interval is None else f"95 % interval {_span(interval)}"
+        ratios = counted(len(found.counted), "ratio")
+        click.echo(f"geometric mean of {ratios}: {found.geometric_mean:.3f} ({reach})")
+    _tell_notes(found)
 
 
 def _row(pair: Pair) -> list[str]:
@@ -153,32 +139,42 @@ def _span(interval: Interval) -> str:
     return "{:.3f} - {:.3f}".format(*interval)
 
 
-def _print_json(found: Comparison, first: str, second: str) -> None:
-    import msgspec
+def _tell_notes(found: Comparison) -> None:
+    for pair in found.pairs:
+        for reason in pair.unlike.values():
+            tell(f"not comparable: {pair.second.summary.cell.key}: {reason}.")
+    for note in dict.fromkeys(note for pair in found.pairs for note in pair.notes):
+        count = sum(note in pair.notes for pair in found.pairs)
+        tell(f"{count} of {len(found.pairs)} {NOTES[note]}.")
+    if any(pair.verdict == "?" and not pair.unlike for pair in found.pairs):
+        tell("?: there is no interval, because a side has fewer than five processes.")
+    for name, side in (("A", found.only_first), ("B", found.only_second)):
+        if side:
+            tell(f"only in {name}: {counted(len(side), 'cell')}.")
 
-    span = found.mean_interval
-    whole = {
-        "schema": 1,
-        "a": first,
-        "b": second,
-        "cells": [_pair_json(pair) for pair in found.pairs],
-        "geometric_mean": found.geometric_mean,
-        "geometric_mean_interval": None if span is None else list(span),
-        "counted": len(found.counted),
-        "only_in_a": len(found.only_first),
-        "only_in_b": len(found.only_second),
-    }
-    click.echo(msgspec.json.format(msgspec.json.encode(whole)).decode())
+
+def _print_json(found: Comparison, first: str, second: str) -> None:
+    print_json(
+        {
+            "schema": 1,
+            "a": first,
+            "b": second,
+            "cells": [_pair_json(pair) for pair in found.pairs],
+            "geometric_mean": found.geometric_mean,
+            "geometric_mean_interval": found.mean_interval,
+            "counted": len(found.counted),
+            "only_in_a": len(found.only_first),
+            "only_in_b": len(found.only_second),
+        }
+    )
 
 
 def _pair_json(pair: Pair) -> dict[str, Any]:
-    from envbench.report.cell_json import cell_json
-
     return {
         "a": cell_json(pair.first.summary),
         "b": cell_json(pair.second.summary),
         "ratio": pair.ratio,
-        "interval": None if pair.interval is None else list(pair.interval),
+        "interval": pair.interval,
         "verdict": pair.verdict,
         "not_comparable": list(pair.unlike.values()),
         "notes": pair.notes,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import click
 
-from envbench.cli import tell
+from envbench.cli.output import tell
 from envbench.cli.progress import Bar, Lines, units
 
 if TYPE_CHECKING:

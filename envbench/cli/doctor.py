@@ -1,42 +1,36 @@
-"""``envbench doctor``: what makes this machine noisy, and how small a change can be seen here."""
+"""``envbench doctor``: show what makes this machine noisy, and what a check can find here."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
 
 import click
 
-from envbench.cli import tell
+from envbench.cli.conduct import conduct
 from envbench.cli.options import AS_JSON, WAIT
+from envbench.cli.output import print_json, table, tell
+from envbench.engine.experiment import Options
+from envbench.engine.session import Outcome
 from envbench.errors import EnvbenchError
-
-if TYPE_CHECKING:
-    from envbench.engine.session import Outcome
-    from envbench.experiments.noise import OwnNoise
-    from envbench.machine.disturbance import Sign
-    from envbench.model import BlockRecord
+from envbench.experiments.noise import NoiseExperiment, OwnNoise
+from envbench.machine.disturbance import Sign, signs
+from envbench.model import BlockRecord
+from envbench.runtimes.interpreters import cache_folder
 
 
 @click.command()
 @WAIT
 @AS_JSON
 def doctor(wait: bool, as_json: bool) -> None:
-    """What makes this machine noisy, what to do about it, and what a check can see here.
+    """Show what makes this machine noisy, what to do about it, and what a check can find here.
 
-    Takes about half a minute: a look at the load, then equal workers that step alternately. The
-    same command resumes within ten minutes.
+    This takes about half a minute: envbench looks at the load, then lets equal workers step
+    alternately. A stopped measurement can be resumed for ten minutes, by the same command.
 
-    Its records are kept in $ENVBENCH_CACHE/doctor where that variable is set, else in
-    envbench/doctor of the user's cache (~/.cache on Linux, ~/Library/Caches on macOS);
+    The records are kept in $ENVBENCH_CACHE/doctor if that variable is set, else in
+    envbench/doctor in the user's cache (~/.cache on Linux, ~/Library/Caches on macOS).
     `envbench plans --results ~/.cache/envbench/doctor` lists them.
     """
-    from envbench.cli.conduct import conduct
-    from envbench.engine.experiment import Options
-    from envbench.experiments.noise import NoiseExperiment
-    from envbench.machine.disturbance import signs
-    from envbench.runtimes.interpreters import cache_folder
-
     tell("Looking at the load …")
     found = signs()
     tell("Stepping a fixed kernel, one pair of equal workers after another …")
@@ -56,22 +50,22 @@ def doctor(wait: bool, as_json: bool) -> None:
 def _failure(done: Sequence[BlockRecord]) -> EnvbenchError:
     for failure in [each.failure for each in done if each.failure]:
         return EnvbenchError(f"the reference kernel failed: {failure.message}", hint=failure.hint)
-    hint = "Try again, and look at what else runs."
-    return EnvbenchError("the reference kernel made no slice.", hint=hint)
+    return EnvbenchError(
+        "the reference kernel completed no slice.",
+        hint="Try again, and look at what else runs on this machine.",
+    )
 
 
 def _print_table(found: list[Sign], noise: OwnNoise) -> None:
-    from tabulate import tabulate
-
     rows = [[sign.name, sign.found, sign.state, sign.advice] for sign in found]
-    click.echo(tabulate(rows, ["", "found", "", "what to do"], disable_numparse=True))
+    click.echo(table(rows, ["", "found", "", "what to do"]))
     click.echo(
         "\nEqual workers that step a fixed kernel differ by "
         f"{_percents(noise.stage.spread, noise.spreads)} here (standard deviation of "
-        f"{noise.stage.pairs} pairs, and its 95 % interval).\nA default check of one "
-        f"thread can find a slowdown of {_percents(noise.detectable, noise.detectables)}; pools "
-        "and processes spread more, and so may your environment: `envbench check` without arms\n"
-        "measures that."
+        f"{noise.stage.pairs} pairs, with its 95 % interval).\nA default check of one "
+        f"thread can find a slowdown of {_percents(noise.detectable, noise.detectables)}. Pools "
+        "and processes vary more, and so may your environment:\n`envbench check` without arms "
+        "measures by how much."
     )
 
 
@@ -81,15 +75,14 @@ def _percents(middle: float, span: tuple[float, float]) -> str:
 
 
 def _print_json(found: list[Sign], noise: OwnNoise) -> None:
-    import msgspec
-
-    whole: dict[str, Any] = {
-        "schema": 1,
-        "signs": found,
-        "spread": noise.stage.spread,
-        "spread_interval": noise.spreads,
-        "pairs": noise.stage.pairs,
-        "detectable": noise.detectable,
-        "detectable_interval": noise.detectables,
-    }
-    click.echo(msgspec.json.format(msgspec.json.encode(whole)).decode())
+    print_json(
+        {
+            "schema": 1,
+            "signs": found,
+            "spread": noise.stage.spread,
+            "spread_interval": noise.spreads,
+            "pairs": noise.stage.pairs,
+            "detectable": noise.detectable,
+            "detectable_interval": noise.detectables,
+        }
+    )

@@ -1,4 +1,4 @@
-"""``envbench export``: the measurements as a flat table, for pandas, R or a spreadsheet."""
+"""``envbench export``: write the measurements as a flat table, for pandas, R or a spreadsheet."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from envbench.cli.options import RESULTS
+from envbench.cli.load_results import load_folder
+from envbench.cli.options import RESULTS, flag
+from envbench.cli.output import tell
+from envbench.errors import EnvbenchError, UsageError
+from envbench.report.disk import write_bytes
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -21,77 +25,67 @@ FORMATS = ("csv", "json", "jsonl", "parquet")
     "--output",
     type=click.Path(path_type=Path, allow_dash=True, dir_okay=False),
     default=Path("-"),
-    help="A file; its ending says which format.  [default: CSV on stdout]",
+    help="Write this file, in the format of its ending.  [default: CSV on stdout]",
 )
 @click.option(
     "--format",
     "wanted",
     type=click.Choice(FORMATS),
-    help="json is one document, jsonl one a line.  [default: by the file's ending, else csv]",
+    help="json is one document; jsonl has one per line.  [default: by the file's ending, else csv]",
 )
-@click.option("--runs", is_flag=True, help="A row a run, of every run on record, not a row a cell.")
+@flag("--runs", "Write a row per recorded run instead of per cell.")
 def export(results: Path, output: Path, wanted: str | None, runs: bool) -> None:
-    """Write the measurements that a report shows as a flat table: a row a cell."""
-    from envbench.cli.records import recorded
-    from envbench.errors import UsageError
-    from envbench.report.data_frame import neutralised, of_cells, of_runs
-    from envbench.report.disk import write_text
+    """Write the measurements that a report shows as a flat table, one row per cell."""
+    from envbench.report.data_frame import of_cells, of_runs
 
     kind = _kind(output, wanted)
-    found = recorded(results)
-    if runs:
-        frame = of_runs(found.records, found.origins, found.selection)
-    else:
-        frame = of_cells(found.selection.measured)
+    found = load_folder(results)
+    frame = (
+        of_runs(found.records, found.origins, found.selection)
+        if runs
+        else of_cells(found.selection.measured)
+    )
     if frame.empty:
         raise UsageError(
             f"nothing was measured in {results}: there is nothing to export.",
-            hint="Published figures stay as they were imported.",
+            hint="Published figures are not exported; they are in the files that were imported.",
         )
-    if kind == "parquet":
-        _write_parquet(output, frame)
+    if str(output) != "-":
+        write_bytes(output, _encoded(frame, kind))
+        tell(f"wrote {output} ({len(frame)} rows)")
+    elif kind == "parquet":
+        raise UsageError(
+            "parquet cannot be written to stdout.", hint="Name a file: --output cells.parquet"
+        )
     else:
-        text = neutralised(frame).to_csv(index=False) if kind == "csv" else _json(frame, kind)
-        if str(output) == "-":
-            click.echo(text, nl=False)
-            return
-        write_text(output, text)
-    click.echo(f"wrote {output} ({len(frame)} rows)", err=True)
+        click.echo(_encoded(frame, kind), nl=False)
 
 
 def _kind(output: Path, wanted: str | None) -> str:
-    """The format; a file's ending may not name another."""
-    from envbench.errors import UsageError
-
+    """The format. The ending of the file may not contradict it."""
     ending = output.suffix[1:].lower()
     kind = wanted or (ending if ending in FORMATS else "csv")
     if ending not in ("", "txt", kind):
         raise UsageError(
-            f"{output} would hold {kind}, which its ending contradicts.",
-            hint=f"End it in {', '.join(f'.{each}' for each in FORMATS)}.",
+            f"the ending of {output} does not fit the format {kind}.",
+            hint=f"End it with .{kind}, or choose another --format.",
         )
     return kind
 
 
-def _json(frame: DataFrame, kind: str) -> str:
-    lines = kind == "jsonl"
-    text = frame.to_json(orient="records", lines=lines, force_ascii=False)
-    return text if lines else f"{text}\n"
+def _encoded(frame: DataFrame, kind: str) -> bytes:
+    from envbench.report.data_frame import neutralised
 
-
-def _write_parquet(output: Path, frame: DataFrame) -> None:
-    import io
-
-    from envbench.errors import EnvbenchError, UsageError
-    from envbench.report.disk import write_bytes
-
-    if str(output) == "-":
-        raise UsageError("parquet goes into a file.", hint="Name one: --output cells.parquet")
-    file = io.BytesIO()
-    try:
-        frame.to_parquet(file, index=False)
-    except ImportError as error:
-        raise EnvbenchError(
-            "parquet needs pyarrow, which is not installed.", hint="pip install pyarrow"
-        ) from error
-    write_bytes(output, file.getvalue())
+    if kind == "parquet":
+        try:
+            return frame.to_parquet(index=False)
+        except ImportError as error:
+            raise EnvbenchError(
+                "parquet needs pyarrow, which is not installed.", hint="pip install pyarrow"
+            ) from error
+    if kind == "csv":
+        text = neutralised(frame).to_csv(index=False)
+    else:
+        text = frame.to_json(orient="records", lines=kind == "jsonl", force_ascii=False)
+        text += "" if kind == "jsonl" else "\n"
+    return text.encode("utf-8", "surrogateescape")

@@ -1,113 +1,91 @@
-"""``envbench plans``: list finished and unfinished plans, abandon or delete one."""
+"""``envbench plans``: list finished and unfinished plans; abandon or delete one."""
 
 from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
-from envbench.cli import tell
-from envbench.cli.options import AS_JSON, RESULTS, machine_option
+from envbench.cli.options import AS_JSON, RESULTS, flag, machine_option
+from envbench.cli.output import print_json, table, tell, warn
+from envbench.cli.parse import complete_plans
 from envbench.errors import LockHeld, UsageError
-from envbench.text import counted, listed, printable
+from envbench.experiments import plans as every
+from envbench.experiments.plans import Listed
+from envbench.machine import lock, valid_name
+from envbench.text import counted, listed, one_line, printable
 
 WIDEST = 60  # characters of a command in the table
-
-
-def complete_plans(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Tab completion of plan ids."""
-    from envbench.experiments.plans import listing
-
-    every = listing(ctx.params.get("results") or Path("results")).plans
-    return [each.plan for each in every if each.plan.startswith(incomplete)]
-
-
 PLAN = click.argument("plan", metavar="PLAN", shell_complete=complete_plans)
 
 
 @click.group(invoke_without_command=True)
 @RESULTS
-@machine_option("Only plans of this machine profile.")
-@click.option("--unfinished", is_flag=True, help="Only unfinished plans.")
+@machine_option("List only the plans of this machine profile.")
+@flag("--unfinished", "List only unfinished plans.")
 @AS_JSON
 @click.pass_context
 def plans(
     context: click.Context, results: Path, machine: str | None, unfinished: bool, as_json: bool
 ) -> None:
-    """List the plans of a results folder: what is finished, and what is not.
+    """List the finished and unfinished plans of a results folder.
 
     \b
-    envbench plans                      every plan, the newest first
+    envbench plans                      list every plan, newest first
     envbench plans abandon PLAN         do not resume it; keep what was measured
     envbench plans delete PLAN          remove its file
 
-    To resume an unfinished plan, give its command again. The command begins a new plan where
-    a newer one is finished, something that matters has changed, or the pause was too long.
+    To resume an unfinished plan, give its command again. That begins a new plan instead if a newer
+    plan is finished, if something that matters has changed, or if the pause was too long.
     """
-    of_the_list = {"--machine": machine, "--unfinished": unfinished, "--json": as_json}
-    if context.invoked_subcommand is not None:
-        _refuse([name for name, given in of_the_list.items() if given], context.invoked_subcommand)
+    if subcommand := context.invoked_subcommand:
+        given = {"--machine": machine, "--unfinished": unfinished, "--json": as_json}
+        if options := [name for name, value in given.items() if value]:
+            raise UsageError(
+                f"{listed(options)} cannot be given with `envbench plans {subcommand}`.",
+                hint="Only the list of plans takes --machine, --unfinished and --json.",
+            )
         return
     from envbench.experiments.plans import listing
-    from envbench.machine import valid_name
 
     if machine is not None:
         valid_name(machine)
     every = listing(results, machine)
-    for warning in every.warnings:
-        tell(f"Warning: {warning}")
+    warn(every.warnings)
     found = every.plans
     if unfinished:
         found = [each for each in found if each.state in ("unfinished", "measured")]
     if as_json:
-        import msgspec
-
-        whole = {"schema": 1, "plans": found, "warnings": every.warnings}
-        click.echo(msgspec.json.format(msgspec.json.encode(whole)).decode())
-        return
-    if not found:
+        print_json({"schema": 1, "plans": found, "warnings": every.warnings})
+    elif found:
+        click.echo(_table(found))
+    else:
         place = results / (machine or "")
         missing = "" if place.is_dir() else ": that folder does not exist"
         tell(f"There are no {'unfinished ' if unfinished else ''}plans in {place}{missing}.")
-        return
-    from tabulate import tabulate
 
+
+def _table(found: Sequence[Listed]) -> str:
     rows = [
         [each.plan, each.experiment, each.machine, each.state, _blocks(each.done, each.left),
-         str(each.failed or ""), _short(shlex.join(each.command))]
+         str(each.failed or ""), one_line(shlex.join(each.command), WIDEST)]
         for each in found
     ]  # fmt: skip
-    rows = [[printable(text, keep="") for text in row] for row in rows]
-    heads = ["plan", "experiment", "machine", "state", "blocks", "failed", "command"]
-    click.echo(tabulate(rows, heads, disable_numparse=True))
+    rows = [[printable(text, keep="") for text in row] for row in rows]  # a row is one line
+    return table(rows, ["plan", "experiment", "machine", "state", "blocks", "failed", "command"])
 
 
 def _blocks(done: int, left: int | None) -> str:
     return f"{done} of ?" if left is None else f"{done} of {done + left}"
 
 
-def _short(command: str) -> str:
-    return command if len(command) <= WIDEST else command[: WIDEST - 1] + "…"
-
-
-def _refuse(options: list[str], subcommand: str) -> None:
-    """Options of the list do nothing before a subcommand."""
-    if options:
-        raise UsageError(
-            f"{listed(options)} cannot be given with `envbench plans {subcommand}`.",
-            hint="Only the list of plans takes --machine, --unfinished and --json.",
-        )
-
-
 @contextmanager
 def _lock() -> Iterator[None]:
-    """The measuring lock. These commands have no --wait."""
-    from envbench.machine import lock
-
+    """Hold the measuring lock; never wait for it."""
     try:
         with lock.acquire(wait=False):
             yield
@@ -119,9 +97,7 @@ def _lock() -> Iterator[None]:
 @PLAN
 @RESULTS
 def abandon(plan: str, results: Path) -> None:
-    """Do not resume PLAN any more. What was measured stays."""
-    from envbench.experiments import plans as every
-
+    """Do not resume PLAN any more; keep what was measured."""
     with _lock():
         found = every.named(results, plan)
         every.abandon(found)
@@ -130,14 +106,12 @@ def abandon(plan: str, results: Path) -> None:
     tell(f"{found.plan.plan_id} is abandoned: the same command {then}.")
 
 
-@plans.command()
+@plans.command(short_help="Remove the file of PLAN.")
 @PLAN
 @RESULTS
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@flag("--yes", "Do not ask.")
 def delete(plan: str, results: Path, yes: bool) -> None:
     """Remove the file of PLAN with everything that was measured for it."""
-    from envbench.experiments import plans as every
-
     found = every.named(results, plan)
     question = f"Delete {found.path} with {counted(len(found.done), 'block')}?"
     if not yes and not sys.stdin.isatty():
@@ -145,7 +119,7 @@ def delete(plan: str, results: Path, yes: bool) -> None:
     if not yes and not click.confirm(question, err=True):
         tell("Nothing was deleted.")
         return
-    with _lock():  # only now does no one write to it
+    with _lock():  # a plan that is being measured may have grown since the question
         path, *by_products = every.delete(every.named(results, found.plan.plan_id))
     more = f" and {counted(len(by_products), 'by-product')}" if by_products else ""
     tell(f"Deleted {path}{more}.")

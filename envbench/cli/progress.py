@@ -1,31 +1,31 @@
-"""How a campaign shows itself on stderr: a progress bar on a terminal, lines in a log.
+"""Progress on stderr: a bar on a terminal, one line per block in a log.
 
-While a window is open the controller must be quiet (under 0.5 % of a core), so the display is
-driven by the workers' events, moves at most once a second, and has no thread of its own.
+The controller must use under 0.5 % of a core while a worker is timed. So the workers' events drive
+the display, it moves at most once a second, and it has no thread of its own.
 """
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from envbench.cli import tell
-from envbench.model import Block, BlockRecord, Cell, Failure, PairsDesign, Plan, RunDesign
+from envbench.cli.output import cell_name, clock, rate_text, tell
+from envbench.engine.experiment import Experiment
+from envbench.model import Block, BlockRecord, Failure, PairsDesign, Plan, RunDesign
 from envbench.process.events import Event, PhaseBegan, WindowEnded
+from envbench.results.archive import run_of
+from envbench.stats.summary import rate
 from envbench.text import printable
-
-if TYPE_CHECKING:
-    from envbench.engine.experiment import Experiment
 
 REFRESH_S = 1.0
 PHASES = {"import": "importing", "build": "building", "first_step": "first step", "close": "ending"}
 
 
 class Lines:
-    """One line per block, for logs; also the base of the bar: it keeps the times."""
+    """One line per block. It also keeps the times, from which the bar estimates the rest."""
 
     def __init__(self) -> None:
-        self.seconds: list[float] = []  # of each block that ended well
+        self.seconds: list[float] = []  # of each block without a failure
         self.total = self.done = 0
         self._alarmed: set[str] = set()
 
@@ -44,33 +44,32 @@ class Lines:
         cell = block.trials[-1].cell
         if block.stage > 1 and cell.key not in self._alarmed:
             self._alarmed.add(cell.key)
-            self.say(f"{name_of(cell)}: an alarm. Trying again with fresh pairs.")
+            self.say(f"{cell_name(cell)}: an alarm. Repeating with fresh pairs.")
 
     def trying_again(self, block: Block, failure: Failure) -> None:
-        self.say(f"{name_of(block.trials[-1].cell)}: {failure.message}. Trying again.")
+        self.say(f"{cell_name(block.trials[-1].cell)}: {failure.message}. Trying again.")
 
     def event(self, event: Event) -> None:
-        """Nothing: a log gets a line when a block has ended."""
+        """A log gets a line only when a block ends."""
 
     def block_ended(self, record: BlockRecord, left: int) -> None:
         self.done += 1
         self.total = self.done + left
         if record.failure is None:
             self.seconds.append(time.monotonic() - self.block_start)
-        to_go = "" if isinstance(self.plan.design, RunDesign) else f"; {self._to_go(left)}"
-        self.say(f"[{self.done}/{self.total}] {describe(self.plan, record)}{to_go}")
-
-    def _to_go(self, left: int) -> str:
-        return f"{clock(self.remaining(left))} to go"
+        to_go = f"; {clock(self.remaining(left))} to go"
+        if isinstance(self.plan.design, RunDesign):
+            to_go = ""
+        self.say(f"[{self.done}/{self.total}] {_describe(self.plan, record)}{to_go}")
 
     def say(self, text: str) -> None:
         tell(text)
 
     def close(self) -> None:
-        """Nothing more will be said."""
+        """End the display."""
 
     def remaining(self, blocks: int) -> float:
-        """Seconds that so many blocks will take, judged by those that have ended."""
+        """Estimate the seconds that so many blocks will take, from those that have ended."""
         if self.seconds:
             return blocks * sum(self.seconds) / len(self.seconds)
         return blocks * self.first_guess
@@ -104,7 +103,7 @@ class Bar(Lines):
 
     def block_began(self, block: Block) -> None:
         super().block_began(block)
-        self._update(cell=f"{self._where(block)}  {name_of(block.trials[-1].cell)}",
+        self._update(cell=f"{self._where(block)}  {cell_name(block.trials[-1].cell)}",
                      state="starting")  # fmt: skip
 
     def _where(self, block: Block) -> str:
@@ -112,7 +111,7 @@ class Bar(Lines):
         if isinstance(design, RunDesign):
             return f"round {block.round + 1}/{max(design.repeats.values())}"
         if isinstance(design, PairsDesign):
-            stage = f"stage {block.stage}, " if has_stages(self.plan) else ""
+            stage = f"stage {block.stage}, " if self.plan.arms else ""
             return f"{stage}pair {block.round + 1}/{design.pairs}"
         return "verifying"
 
@@ -126,7 +125,7 @@ class Bar(Lines):
         if len(self.block.trials) > 1 or not window.ns or self.block.trials[0].mode == "verify":
             return "warming up" if window.phase == "warmup" else "stepping"
         fps = window.steps / window.ns * 1e9 * self.block.trials[0].cell.frame_skip
-        return f"{'warm-up ' if window.phase == 'warmup' else ''}{shown(fps)} FPS"
+        return f"{'warm-up ' if window.phase == 'warmup' else ''}{rate_text(fps)} FPS"
 
     def say(self, text: str) -> None:
         self.progress.console.print(text, markup=False, soft_wrap=True)
@@ -143,35 +142,18 @@ class Bar(Lines):
                              refresh=True, **fields)  # fmt: skip
 
 
-def has_stages(plan: Plan) -> bool:
-    """Are named sides compared? Then an alarm leads to a second stage."""
-    return bool(plan.arms)
-
-
 def units(unit: str, count: int) -> str:
-    """A number of blocks, as a person calls them: ``3 pairs of processes``."""
+    """``3 pairs of processes``: a number of blocks, where ``unit`` is ``pair of processes``."""
     first, _, rest = unit.partition(" ")
     return f"{count} {unit if count == 1 else f'{first}s {rest}'.strip()}"
 
 
-def clock(seconds: float) -> str:
-    """``1:02:03`` or ``02:03``."""
-    minutes, second = divmod(int(seconds), 60)
-    hours, minute = divmod(minutes, 60)
-    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute:02}:{second:02}"
-
-
-def name_of(cell: Cell) -> str:
-    return f"{cell.env} {cell.task} {cell.backend} × {cell.numenv}"
-
-
-def describe(plan: Plan, record: BlockRecord) -> str:
-    """A block in one line: what, and how fast or why not."""
-    cell = record.trials[-1].cell
-    what = name_of(cell)
+def _describe(plan: Plan, record: BlockRecord) -> str:
+    """A block in one line: its cell, and how fast it was or why it failed."""
+    what = cell_name(record.trials[-1].cell)
     if isinstance(plan.design, RunDesign):
         what = f"round {record.round + 1}  {what}"
-    elif has_stages(plan):
+    elif plan.arms:  # a check of two arms has two stages
         what = f"{what}, stage {record.stage}"
     if failure := record.failure:
         lines = failure.message.splitlines() or [failure.reason]
@@ -182,13 +164,6 @@ def describe(plan: Plan, record: BlockRecord) -> str:
 def _figure(plan: Plan, record: BlockRecord) -> str:
     if not isinstance(plan.design, RunDesign):
         return "done"
-    from envbench.results.archive import run_of
-    from envbench.stats.summary import rate
 
     figure = rate(run_of(plan, record, record.trials[0], {}))
-    return f"no figure: {figure.invalid}" if figure.fps is None else f"{shown(figure.fps)} FPS"
-
-
-def shown(rate: float) -> str:
-    """A rate for a person: whole, but for slow ones."""
-    return f"{rate:,.0f}" if rate >= 100 else f"{rate:,.2f}"
+    return f"no figure: {figure.invalid}" if figure.fps is None else f"{rate_text(figure.fps)} FPS"

@@ -1,107 +1,208 @@
-"""``envbench run``: measure one cell, a plan, or a whole profile; resumes where it was stopped."""
+"""``envbench run``: measure one cell, or all cells of a profile, and show the figures."""
 
 from __future__ import annotations
 
+import os
+import shlex
+import shutil
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import click
 
-from envbench.cli.option_types import Cores, Seconds, complete_presets
+from envbench.backends import row_label
+from envbench.cli.conduct import conduct
 from envbench.cli.options import (
     AS_JSON,
-    BACKENDS,
-    FAMILY,
-    FRAME_SKIP,
-    NO_SETUP,
-    PYTHONS,
-    cells_asked,
-    measuring,
+    flag,
+    grouped,
+    measured_cells,
+    measuring_options,
     numenv_option,
+    refuse_together,
+    repeated,
+    valued,
 )
+from envbench.cli.output import print_json, rate_text, table, tell, tell_failure
+from envbench.cli.parse import Seconds, complete_presets, core_list
+from envbench.engine.experiment import Options
+from envbench.engine.request import CellRequest
+from envbench.engine.session import Outcome
+from envbench.errors import CELL_FAILED
+from envbench.experiments.run import DEFAULT_DURATION_S, Measure, RunExperiment, runs
+from envbench.report.cell_json import SCHEMA, cell_json
+from envbench.report.tables.footnotes import FLAGS
+from envbench.results.selection import ran
+from envbench.stats.summary import Summary
+from envbench.text import counted
 
-if TYPE_CHECKING:
-    from envbench.engine.experiment import Options
-    from envbench.engine.request import CellRequest
-
-OVERCOMMIT = click.option(
+OVERCOMMIT = valued(
     "--overcommit",
-    metavar="X",
-    help="Environments in flight for each one received (async EnvPool).  [default: 3]",
+    str,
+    "X",
+    "Environments in flight per environment received (async EnvPool).  [default: 3]",
+    "in_flight",
 )
-NUMA_NODES = click.option(
+NUMA_NODES = repeated(
     "--numa-node",
-    "numa_nodes",
-    type=Cores(),
-    multiple=True,
-    help="Cores of one node, such as 0-3, for envpool-numa; repeatable.  [default: the system's]",
+    core_list,
+    "CORES",
+    "Cores of one node, such as 0-3, for envpool-numa. Repeatable.  [default: the system's nodes]",
+    "nodes",
+    callback=lambda context, parameter, nodes: "/".join(nodes),
 )
-PRESET = click.option(
+PRESET = valued(
     "--preset",
-    metavar="NAME",
+    str,
+    "NAME",
+    "Use a named set of settings: envpool-published.",
     shell_complete=complete_presets,
-    help="Settings under a name: envpool-published.",
+)
+_MEASURE = grouped(
+    "measure",
+    Measure,
+    valued(
+        "--duration",
+        Seconds(1, 86400),
+        "SECONDS",
+        f"Measured seconds per cell, over all its runs.  [default: {DEFAULT_DURATION_S:g}]",
+        "duration_s",
+    ),
+    valued(
+        "--total-step",
+        click.IntRange(1, 10**12),
+        "K",
+        "Vector steps per cell, over all its runs, instead of a duration.",
+        "total_steps",
+    ),
+    valued(
+        "--repeats",
+        click.IntRange(1, 1000),
+        "N",
+        "Fresh processes per cell.  [default: 5 for most backends]",
+    ),
+    flag("--quick", "Measure one process for 3 s per cell, without an interval."),
 )
 
 
 @click.command()
-@cells_asked(
-    FAMILY,
-    BACKENDS,
-    numenv_option("the profile's ladder"),
-    OVERCOMMIT,
-    NUMA_NODES,
-    PRESET,
-    FRAME_SKIP,
-)
-@click.option(
-    "--duration",
-    type=Seconds(1, 86400),
-    metavar="SECONDS",
-    help="Measured seconds per cell, over all its runs.  [default: 40]",
-)
-@click.option(
-    "--total-step",
-    type=click.IntRange(1, 10**12),
-    metavar="K",
-    help="Vector steps per cell, over all its runs, instead of a duration.",
-)
-@click.option(
-    "--repeats",
-    type=click.IntRange(1, 1000),
-    metavar="N",
-    help="Fresh processes per cell.  [default: 5 for most backends]",
-)
-@click.option("--quick", is_flag=True, help="One process, 3 s per cell, no interval: a look.")
-@measuring(PYTHONS, NO_SETUP)
+@measured_cells(numenv_option("the profile's ladder"), OVERCOMMIT, NUMA_NODES, PRESET)
+@_MEASURE
+@measuring_options(runtimes=True)
 @AS_JSON
-def run(
-    cells: CellRequest,
-    options: Options,
-    duration: float | None,
-    total_step: int | None,
-    repeats: int | None,
-    quick: bool,
-    as_json: bool,
-) -> None:
+def run(cells: CellRequest, options: Options, measure: Measure, as_json: bool) -> None:
     """Measure how fast environments step on this machine.
 
-    One cell takes about a minute. Left-out options mean: both families, every backend that can
-    run here, the profile's ladder. The same command resumes where it was stopped.
+    One cell takes about a minute. By default, measure Atari and MuJoCo with every backend that can
+    run here, on the profile's ladder of numenv. To resume a stopped run, give the same command
+    again.
     """
-    from envbench.cli.conduct import conduct
-    from envbench.cli.outcome import show
-    from envbench.experiments.run import DEFAULT_DURATION_S, Measure, RunExperiment
-
-    if duration is not None and total_step is not None:
-        raise click.UsageError("--duration and --total-step exclude each other.")
-    if quick and (duration is not None or repeats is not None):
-        raise click.UsageError("--quick is one run of 3 s: without --duration and --repeats.")
-    measure = Measure(
-        duration_s=duration or DEFAULT_DURATION_S,
-        total_steps=total_step,
-        repeats=repeats,
-        quick=quick,
-    )
+    refuse_together("--duration", "--total-step")
+    refuse_together("--quick", "--duration")
+    refuse_together("--quick", "--repeats")
     experiment = RunExperiment(cells=cells, measure=measure)
-    conduct(experiment, options, partial(show, as_json=as_json), partly=True)
+    conduct(experiment, options, partial(_show, as_json=as_json), partly=True)
+
+
+# ---------------------------------------------------------------- output
+
+
+def _show(outcome: Outcome[list[Summary]], *, as_json: bool) -> int:
+    """Show the cells measured so far. Returns the exit code."""
+    summaries = outcome.findings
+    if as_json:
+        _print_json(outcome)
+    elif summaries:
+        click.echo(_table(summaries))
+        _tell_flags(summaries)
+        _tell_stand_ins(outcome)
+        for alike in _grouped_failures(summaries):
+            _tell_failures(alike)
+        _tell_next_command(outcome)
+    return CELL_FAILED if any(each.failure for each in summaries) else 0
+
+
+def _print_json(outcome: Outcome[list[Summary]]) -> None:
+    """The ``--json`` document (docs/json.md)."""
+    other = outcome.site.other_hardware
+    cells = [cell_json(summary, other_hardware=other) for summary in outcome.findings]
+    print_json({"schema": SCHEMA, "plan": outcome.plan.plan_id, "cells": cells})
+
+
+def _table(summaries: Sequence[Summary]) -> str:
+    rows = []
+    for summary in summaries:
+        cell = summary.cell
+        label = row_label(cell.backend, cell.variant)
+        rows.append([f"{cell.env} {cell.task}", label, cell.numenv, *_figures(summary)])
+    heads = ["task", "backend", "numenv", "FPS", "95 % interval", "steps/s", "notes"]
+    return table(rows, heads, colalign=("left", "left", *4 * ("right",), "left"))
+
+
+def _figures(summary: Summary) -> list[str]:
+    if summary.fps is None or summary.steps_per_second is None:
+        reason = summary.failure.reason if summary.failure else "?"
+        return ["-", "-", "-", f"failed: {reason}"]
+    interval = " - ".join(map(rate_text, summary.interval)) if summary.interval else "none"
+    fps, steps = rate_text(summary.fps), rate_text(summary.steps_per_second)
+    return [fps, interval, steps, ", ".join(summary.flags)]
+
+
+def _tell_flags(summaries: Sequence[Summary]) -> None:
+    """Explain the words in the column of notes."""
+    for word in dict.fromkeys(word for summary in summaries for word in summary.flags):
+        tell(f"{word}: {FLAGS[word]}")
+
+
+def _tell_stand_ins(outcome: Outcome[list[Summary]]) -> None:
+    """Name the tasks that ran in place of ones that a library no longer has."""
+    every = runs(outcome.done, outcome.plan, outcome.campaign.facts)
+    seen = {(run.cell.backend, ran(run), run.cell.task) for run in every}
+    for backend, other, task in sorted(seen):
+        if other:
+            tell(f"{backend} ran {other} in place of {task}.")
+
+
+def _grouped_failures(summaries: Sequence[Summary]) -> list[list[Summary]]:
+    """The failed cells; those of one backend that failed for the same reason are one group."""
+    groups = defaultdict(list)
+    for each in summaries:
+        if failure := each.failure:
+            cause = (each.cell.env, each.cell.backend, failure.reason, failure.message)
+            groups[cause].append(each)
+    return [*groups.values()]
+
+
+def _tell_failures(alike: list[Summary]) -> None:
+    """Show cells that failed for the same reason as one failure."""
+    summary, more = alike[0], len(alike) - 1
+    failure = summary.failure
+    assert failure is not None
+    where = f" in {failure.phase}" if failure.phase not in ("", failure.reason) else ""
+    after = f" after {failure.step:,} steps" if failure.step else ""
+    others = f" (and {counted(more, 'more cell')})" if more else ""
+    tell_failure(f"\n{summary.cell.key}{others}: {failure.reason}{where}{after}\n", failure)
+
+
+def _tell_next_command(outcome: Outcome[list[Summary]]) -> None:
+    """Where the results are recorded, and the command that shows them in tables."""
+    summaries, recorded = outcome.findings, f"Recorded in {outcome.path}"
+    if outcome.left or not any(summary.fps for summary in summaries):
+        tell(f"{recorded}.")
+        return
+    results = outcome.path.parent.parent
+    place = "" if str(results) == "results" else f" --results {shlex.quote(str(results))}"
+    some = any(summary.interval for summary in summaries)
+    only = "" if some else " where they have no measurement with an interval"
+    tell(f"{recorded}; `{_program()} report{place}` puts it in the tables{only}.")
+
+
+def _program() -> str:
+    """envbench as the user called it, which need not be on the PATH."""
+    called = sys.argv[0]
+    on_path = shutil.which("envbench")
+    if on_path and os.path.realpath(on_path) == os.path.realpath(called):
+        return "envbench"
+    return called if os.path.basename(called) == "envbench" else "python -m envbench"

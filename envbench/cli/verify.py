@@ -1,128 +1,110 @@
-"""``envbench verify``: are the backends doing the same work? One table per family.
+"""``envbench verify``: find out whether the backends do the same work. One table per task.
 
-Findings are stored beside the results, and ``envbench report`` shows them. Exit code 1 where a
-backend's figures are refused (its steps counted otherwise than it claims, or observations that do
-not follow its actions), or where it differs from the reference too early.
+Findings are stored with the results, and ``envbench report`` shows them. The exit code is 1 where
+the figures of a backend are refused (it counted its steps wrongly, or its observations do not
+follow its actions), or where a backend does not equal the reference.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import click
 
-from envbench.cli import tell
-from envbench.cli.options import (
-    AS_JSON,
-    BACKENDS,
-    FAMILY,
-    FRAME_SKIP,
-    NO_SETUP,
-    PYTHONS,
-    cells_asked,
-    measuring,
-)
+from envbench.backends import row_label
+from envbench.cli.conduct import conduct
+from envbench.cli.options import AS_JSON, measured_cells, measuring_options, valued
+from envbench.cli.output import print_json, table, tell
+from envbench.engine.experiment import Options
+from envbench.engine.request import CellRequest
+from envbench.engine.session import Outcome
+from envbench.equal_work.judge import judge
+from envbench.errors import CELL_FAILED
+from envbench.experiments.verify import VerifyExperiment
+from envbench.model import Verification
+from envbench.text import printable
 
-if TYPE_CHECKING:
-    from envbench.engine.experiment import Options
-    from envbench.engine.request import CellRequest
-    from envbench.engine.session import Outcome
-    from envbench.model import Verification
-
-NUMENV = click.option(
+NUMENV = valued(
     "--numenv",
-    type=click.IntRange(2, 1024),
+    click.IntRange(2, 1024),
+    "N",
+    "Environments per vector step. At least two show whether actions have an effect.",
+    "ladder",
     default=2,
-    show_default=True,
-    help="Environments per vector step: two are needed to see that actions matter.",
+    callback=lambda context, parameter, value: [value],
 )
 
 
 @click.command()
-@cells_asked(FAMILY, BACKENDS, NUMENV, FRAME_SKIP)
-@click.option(
+@measured_cells(NUMENV)
+@valued(
     "--total-step",
-    type=click.IntRange(10, 10**6),
+    click.IntRange(10, 10**6),
+    "K",
+    "Count at least this many vector steps twice.",
     default=1000,
-    show_default=True,
-    help="Vector steps that are counted twice, at least.",
 )
-@measuring(PYTHONS, NO_SETUP)
+@measuring_options(runtimes=True)
 @AS_JSON
 def verify(cells: CellRequest, options: Options, total_step: int, as_json: bool) -> None:
-    """Find out whether backends do the same work, and as much as they claim.
+    """Find out whether the backends do the same work, and as much as they claim.
 
-    Left-out options mean: both families, and every backend that can run here. Each backend starts
-    from a fixed state and gets the same actions as the reference, and its steps are counted twice.
-    The same command resumes where it was stopped.
+    Each backend starts from a fixed state and gets the same actions as the reference. Its steps are
+    counted twice, by its adapter and by the environments themselves. By default, verify Atari and
+    MuJoCo with every backend that can run here. To resume a stopped verification, give the same
+    command again.
     """
-    from envbench.cli.conduct import conduct
-    from envbench.experiments.verify import VerifyExperiment
-
     experiment = VerifyExperiment(cells=cells, audit_calls=total_step)
     conduct(experiment, options, partial(_show, as_json=as_json), partly=True)
 
 
 def _show(outcome: Outcome[list[Verification]], *, as_json: bool) -> int:
-    """What was found; the exit code."""
-    from envbench.equal_work.judge import judge
-    from envbench.errors import CELL_FAILED
-
+    """Show the findings. Returns the exit code."""
     found = outcome.findings
     if outcome.stopped is None:
         tell(f"Recorded in {outcome.path}; `envbench report` shows it beside the figures.")
-    click.echo(_document(found) if as_json else _tables(found))
+    if as_json:
+        _print_json(found)
+    else:
+        click.echo(_tables(found))
     verdicts = [judge(each) for each in found]
     wrong = any(verdict.refused or verdict.unequal for verdict in verdicts)
     return CELL_FAILED if wrong or any(each.failure for each in found) else 0
 
 
 def _tables(found: Sequence[Verification]) -> str:
-    from tabulate import tabulate
-
-    from envbench.backends import row_label
-    from envbench.equal_work.judge import judge
-    from envbench.text import printable
-
     groups: dict[str, list[list[str]]] = {}
     for each in found:
         verdict, cell = judge(each), each.cell
         label = f"{verdict.badge} {row_label(cell.backend, cell.variant)}"
         differences = "\n".join(verdict.differences) or "none"
-        row = [label, verdict.audit, verdict.lock_step, differences]
         section = f" ({cell.kind})" if cell.kind != "env" else ""
-        groups.setdefault(f"{cell.env} {cell.task}{section}", []).append(
-            [printable(t) for t in row]
-        )
+        rows = groups.setdefault(f"{cell.env} {cell.task}{section}", [])
+        rows.append([label, verdict.audit, verdict.lock_step, differences])
     heads = ["backend", "audit", "equivalence", "differences"]
     widths = [26, 32, 34, 52]
     return "\n\n".join(
-        f"{printable(name)}\n{tabulate(rows, heads, maxcolwidths=widths, disable_numparse=True)}"
+        f"{printable(name)}\n{table(rows, heads, maxcolwidths=widths)}"
         for name, rows in groups.items()
     )
 
 
-def _document(found: Sequence[Verification]) -> str:
-    import msgspec
-
-    from envbench.equal_work.judge import judge
-
+def _print_json(found: Sequence[Verification]) -> None:
     rows = [
         {
             "machine": each.cell.machine,
             "env": each.cell.env,
             "task": each.cell.task,
             "backend": each.cell.backend,
-            "settings": dict(each.cell.settings),
-            "verdict": msgspec.to_builtins(judge(each)),
-            "audit": msgspec.to_builtins(each.audit),
-            "agreement": msgspec.to_builtins(each.agreement),
+            "settings": each.cell.settings,
+            "verdict": judge(each),
+            "audit": each.audit,
+            "agreement": each.agreement,
             "responds": each.responds,
             "work": each.work,
-            "failure": msgspec.to_builtins(each.failure),
+            "failure": each.failure,
         }
         for each in found
     ]
-    return msgspec.json.encode({"schema": 1, "verifications": rows}).decode()
+    print_json({"schema": 1, "verifications": rows}, indent=-1)

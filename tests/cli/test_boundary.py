@@ -1,4 +1,4 @@
-"""What every command refuses, and how the system's errors are reported (FAULTS 28, 40 to 42)."""
+"""What every command refuses, and how the system's errors are reported."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def called(*words: str) -> click.testing.Result:
 # ---------------------------------------------------------------- 42: an empty value
 
 
-def test_the_walk_sees_options_arguments_and_subcommands() -> None:
+def test_the_walk_visits_options_arguments_and_subcommands() -> None:
     seen = {(*words, name) for words, _, name in valued()}
     assert {
         ("check", "--baseline-ref"), ("check", "--summary"), ("baseline", "save", "--output"),
@@ -83,7 +83,7 @@ def test_an_empty_name_is_refused_with_the_likely_cause() -> None:
     assert "the variable is not set" in result.stderr
 
 
-def test_an_empty_variable_for_the_summary_means_none(
+def test_an_empty_summary_variable_means_no_summary(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -193,7 +193,7 @@ def test_a_word_that_is_not_utf8_is_an_error_that_shows_it(
 
 
 @linux
-def test_a_folder_above_whose_name_is_not_utf8_is_no_reason_for_a_traceback(place: Place) -> None:
+def test_a_parent_folder_that_is_not_utf8_gives_no_traceback(place: Place) -> None:
     folder = os.path.join(os.fsencode(place.folder), b"\xff")
     os.mkdir(folder)
     for words in (["report"], ["machines"], ["machines", "init", "mine"], ["backends"]):
@@ -205,7 +205,7 @@ def test_a_folder_above_whose_name_is_not_utf8_is_no_reason_for_a_traceback(plac
 
 
 @pytest.mark.parametrize("words", [" ".join(words) for words, _ in commands()])
-def test_a_deleted_working_directory_is_an_error_of_every_command(place: Place, words: str) -> None:
+def test_every_command_reports_a_deleted_working_directory(place: Place, words: str) -> None:
     values = {"compare": "a b", "import": "x", "baseline save": "--output x", "setup": "nothing"}
     line = f"{words} {values.get(words, '')}" if words != "machines init" else f"{words} mine"
     done = place.shell(f"mkdir gone && cd gone && rmdir ../gone && {{envbench}} {line}")
@@ -219,7 +219,7 @@ def test_a_deleted_working_directory_is_an_error_of_every_command(place: Place, 
 @linux
 @pytest.mark.parametrize("limit", [8, 12, 30, 63])
 @pytest.mark.parametrize("words", ["report", "run", "machines", "doctor", "check --plan"])
-def test_too_few_open_files_are_an_error_that_says_how_to_raise_the_limit(
+def test_a_low_limit_of_open_files_is_an_error_that_says_how_to_raise_it(
     place: Place, limit: int, words: str
 ) -> None:
     done = place.shell(f"ulimit -n {limit}; {{envbench}} {words}")
@@ -229,7 +229,7 @@ def test_too_few_open_files_are_an_error_that_says_how_to_raise_the_limit(
 
 @pytest.mark.slow
 @linux
-def test_as_many_open_files_as_are_asked_for_are_enough_to_measure(place: Place) -> None:
+def test_the_smallest_allowed_limit_of_open_files_is_enough_to_measure(place: Place) -> None:
     words = shlex.join(["run", *CELL, "--total-step", "50", "--repeats", "1"])
     done = place.shell(f"ulimit -n 64; {{envbench}} {words}")
     assert done.code == 0, done.err
@@ -257,11 +257,12 @@ def test_any_error_of_the_system_is_one_line_with_its_path_and_a_hint(number: in
 def test_an_error_of_the_system_that_no_command_expects_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from envbench import machine
+    def missing() -> str:
+        return (tmp_path / "no" / "file").read_text()
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "machines").mkdir()
-    monkeypatch.setattr(machine, "fingerprint", lambda: (tmp_path / "no" / "file").read_text())
+    monkeypatch.setattr("envbench.cli.machines.fingerprint", missing)
     result = called("machines", "detect")
     assert result.exit_code == 1
     assert "no/file': No such file or directory" in result.stderr

@@ -68,8 +68,8 @@ def test_equal_arms_are_never_a_regression(here: Path, baseline: str) -> None:
 
 
 @slow
-def test_what_got_slower_is_found_twice(here: Path, baseline: str) -> None:
-    # By so much, because other tests take the same cores meanwhile.
+def test_a_slowdown_is_found_in_both_stages(here: Path, baseline: str) -> None:
+    # A large slowdown, because other tests use the same cores.
     slower = interpreter(here / "slower", step=700.0, reset=1500.0, start=2.5)
     summary = here / "summary.md"
     done = check("--baseline-python", baseline, "--candidate-python", slower, "--pairs", 7,
@@ -200,7 +200,7 @@ def pairs_of(place: Place) -> list[BlockRecord]:
 # ---------------------------------------------------------------- what is refused, what is planned
 
 
-def test_a_plan_says_what_it_would_find_before_the_time_is_spent(here: Path) -> None:
+def test_plan_says_what_the_check_would_find(here: Path) -> None:
     words = ["--env", "atari", "--backend", "for-loop,subprocess", "--numenv", "2"]
     done = CliRunner().invoke(envbench, ["check", "--plan", *words, "--baseline", "envpool==1.2.4"])
     assert done.exit_code == 0, done.output
@@ -212,7 +212,7 @@ def test_a_plan_says_what_it_would_find_before_the_time_is_spent(here: Path) -> 
     assert cells[0]["detectable"] < 0.05 < cells[1]["detectable"]
 
 
-def test_without_cells_those_of_the_profile_are_compared(here: Path) -> None:
+def test_the_cells_of_the_profile_are_the_default(here: Path) -> None:
     (here / "machines").mkdir()
     text = (
         'title = "Mine"\ncheck = ["mujoco/envpool-sync/4"]\n[mujoco]\nnumenv=[1]\nrows=["for-loop"]'
@@ -226,7 +226,7 @@ def test_without_cells_those_of_the_profile_are_compared(here: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--baseline-python", "python3", "--baseline", "envpool==1"], "taken as it is"),
+        (["--baseline-python", "python3", "--baseline", "envpool==1"], "installs nothing into it"),
         (["--tolerance", "0.01", "--margin", "0.02"], "greater than --margin"),
         (["--numenv", "1,2,3,4,5,6,7,8,9,10,11,12,13"], "at most 12 cells"),
         (["--budget", "10"], "take about"),
@@ -238,12 +238,12 @@ def test_without_cells_those_of_the_profile_are_compared(here: Path) -> None:
         (["--baseline", ""], "--baseline is empty"),
         (["--candidate", "two words"], "--candidate: 'two words' is not a requirement"),
         (["--candidate", "./no.whl"], "neither a requirement nor a file"),
-        (["--margin", "nan"], "'nan' is not a number"),
-        (["--tolerance", "nan"], "'nan' is not a number"),
-        (["--cost-tolerance", "nan"], "'nan' is not a number"),
-        (["--false-alarm", "nan"], "'nan' is not a number"),
-        (["--precise", "--budget", "300"], "exclude each other"),
-        (["--pairs", "5", "--precise"], "exclude each other"),
+        (["--margin", "nan"], "'nan' is not a valid number"),
+        (["--tolerance", "nan"], "'nan' is not a valid number"),
+        (["--cost-tolerance", "nan"], "'nan' is not a valid number"),
+        (["--false-alarm", "nan"], "'nan' is not a valid number"),
+        (["--precise", "--budget", "300"], "cannot be combined"),
+        (["--pairs", "5", "--precise"], "cannot be combined"),
         (["--summary", "/nowhere/summary.md"], "/nowhere/summary.md cannot be written"),
     ],
 )

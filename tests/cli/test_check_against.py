@@ -135,7 +135,7 @@ def test_a_cell_that_fails_is_broken_and_the_others_are_measured(
 
 
 @slow
-def test_plain_results_are_compared_by_their_rates_and_granted_a_drift(here: Path) -> None:
+def test_plain_results_are_compared_by_rate_with_an_allowance_for_drift(here: Path) -> None:
     run = ["run", *LOOP, "--duration", "2", "--repeats", "5"]
     assert CliRunner().invoke(envbench, run).exit_code == 0
     (path,) = store.files(here / "results")
@@ -216,12 +216,12 @@ def test_a_file_that_is_not_of_this_machine_is_refused(here: Path) -> None:
     assert not Path("results").exists()
 
 
-def test_what_a_file_cannot_answer_is_refused(here: Path) -> None:
+def test_against_refuses_what_its_file_cannot_answer(here: Path) -> None:
     path = written(here / "mine.jsonl", runs(50, fingerprint=digest(fingerprint())))
     for words, said in [
         (["--baseline", "a==1"], "cannot be combined with --baseline"),
-        (["--plan"], "cannot promise what it finds"),
-        (["--precise"], "cannot promise what it finds"),
+        (["--plan"], "not known beforehand"),
+        (["--precise"], "not known beforehand"),
         (["--set", "actions=bank"], "with their settings"),
         (["--backend", "subprocess"], "no such cell"),
         (["--env", "mujoco"], "no such cell"),
@@ -274,7 +274,7 @@ def runs(
     return [plan, *made]
 
 
-def test_beside_the_kernel_a_slower_machine_is_not_slower_code() -> None:
+def test_the_kernel_tells_a_slower_machine_from_slower_code() -> None:
     (then,) = stored(baseline(5000))
     assert compared(pairs(4000, kernel=800), then, Rule()).verdict == "PASS"
     assert compared(pairs(4500), then, Rule()).verdict == "REGRESSION"
@@ -284,7 +284,7 @@ def test_beside_the_kernel_a_slower_machine_is_not_slower_code() -> None:
     ("now", "verdict"),
     [(5000, "PASS"), (4600, "PASS"), (4000, "REGRESSION"), (6000, "IMPROVEMENT")],
 )
-def test_of_rates_alone_a_drift_is_granted(now: int, verdict: str) -> None:
+def test_rates_without_a_kernel_get_an_allowance_for_drift(now: int, verdict: str) -> None:
     (then,) = stored(runs(5000))
     assert not then.beside_kernel
     # The kernel of today says nothing about a day on which none was measured.
@@ -292,7 +292,7 @@ def test_of_rates_alone_a_drift_is_granted(now: int, verdict: str) -> None:
         assert compared(pairs(now, kernel=kernel), then, Rule()).verdict == verdict
 
 
-def test_the_drift_is_granted_on_top_of_margin_and_tolerance() -> None:
+def test_the_allowance_for_drift_is_added_to_margin_and_tolerance() -> None:
     rule = granting_drift(Rule(margin=0.01, tolerance=0.05))
     assert rule.margin == pytest.approx(1 - 0.99 * (1 - DRIFT))
     assert rule.tolerance == pytest.approx(1 - 0.95 * (1 - DRIFT))

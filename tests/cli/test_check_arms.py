@@ -145,7 +145,7 @@ def test_a_wheel_or_a_folder_is_identified_by_its_content(
 
 
 @slow
-def test_an_arm_has_what_was_asked_for_over_the_versions_that_are_here(repository: Path) -> None:
+def test_an_arm_installs_its_requirements_over_the_versions_here(repository: Path) -> None:
     text = '[project]\nname = "mine"\nversion = "1"\ndependencies = ["gymnasium<1.3"]\n'
     Path("pyproject.toml").write_text(text + "[tool.setuptools]\npy-modules = ['mine']\n")
     Path("mine.py").write_text("pace = 1\n")
@@ -179,7 +179,7 @@ def test_an_arm_has_what_was_asked_for_over_the_versions_that_are_here(repositor
     assert sources.make(again, target, said.append).python == made[1].python
 
 
-def test_a_source_is_shown_as_it_was_asked_for() -> None:
+def test_a_source_is_shown_as_the_user_wrote_it() -> None:
     assert str(Source()) == "the current interpreter"
     assert str(Source(ref=WORKING_TREE)) == "the working tree"
     assert str(Source(requirements=["a==1", "b"])) == "a==1, b"

@@ -47,7 +47,7 @@ def test_the_list_shows_each_profile_on_a_line_with_its_ladder() -> None:
     assert "envbench machines init NAME" in result.stderr
 
 
-def test_the_json_list_tells_all_of_a_profile() -> None:
+def test_the_json_list_has_every_field_of_a_profile() -> None:
     listed = document("--json")
     assert listed["this_machine"] is None
     assert listed["warnings"] == []
@@ -112,9 +112,9 @@ def test_init_does_not_write_over_a_profile_unless_forced() -> None:
     assert profile("mine").title == "Other"
 
 
-def test_init_says_which_profile_goes_first_where_two_fit() -> None:
+def test_init_says_which_of_two_fitting_profiles_is_preferred() -> None:
     call("init", "a")
-    assert "goes first" in call("init", "b", "--title", "B").stderr
+    assert "is preferred" in call("init", "b", "--title", "B").stderr
 
 
 @pytest.mark.parametrize("name", ["../../x", "CON", "a\0", "x" * 5000, "/tmp/x"])
@@ -151,7 +151,7 @@ def test_profile_names_complete_in_the_shell() -> None:
     assert [item.value for item in found] == ["laptop"]
 
 
-def test_the_name_of_a_profile_that_ships_is_not_taken(tmp_path: Path) -> None:
+def test_init_refuses_the_name_of_a_shipped_profile(tmp_path: Path) -> None:
     with pytest.raises(EnvbenchError, match="ships with envbench"):
         call("init", "laptop", "--title", "My laptop")
     assert not (tmp_path / "machines").exists()

@@ -26,7 +26,7 @@ from envbench.results.selection import select
 
 
 def spread(records: Sequence[Any], speeds: Sequence[int]) -> list[Any]:
-    """The records, with each round's speed (steps a window) in place of the plan's."""
+    """The records, with each round's speed (steps per window) in place of the plan's."""
     from made_records import make_windows
 
     return [
@@ -75,7 +75,7 @@ def test_a_clear_difference_has_its_ratio_and_interval() -> None:
     ],
     ids=["refused", "unequal"],
 )
-def test_what_verify_refused_or_found_unequal_is_in_no_mean(
+def test_the_mean_excludes_refused_and_unequal_figures(
     audit: dict[str, Any], verdict: str, told: str
 ) -> None:
     finding = Verification(
@@ -103,7 +103,7 @@ def test_what_verify_refused_or_found_unequal_is_in_no_mean(
         (["--machine", "a", "--machine", "b"], "given more than once: 'a' and 'b'"),
     ],
 )
-def test_what_has_no_results_is_told_and_no_empty_table_printed(
+def test_a_side_without_results_is_an_error_and_prints_no_table(
     place: Place, words: list[str], says: str
 ) -> None:
     path = new_results_file(place.results, "laptop", "2025-11-20T10:00:00Z")
@@ -113,13 +113,13 @@ def test_what_has_no_results_is_told_and_no_empty_table_printed(
     assert says in done.err
 
 
-def test_what_is_within_the_noise_is_neither() -> None:
+def test_a_difference_within_the_noise_is_neither_faster_nor_slower() -> None:
     found = compare(select(plan("a", SLOW)).measured, select(plan("b", NOISY)).measured, by_cell)
     assert found.pairs[0].verdict == "~"
 
 
-def test_a_difference_within_a_machines_drift_is_a_tie_between_two_times_only() -> None:
-    """8 % apart, and hardly any noise: measured by turns that is a difference."""
+def test_a_difference_within_the_drift_is_a_tie_only_between_sessions() -> None:
+    """8 % apart, and hardly any noise: measured alternately, this would be a difference."""
     ours = select(plan("a", [100 * speed for speed in SLOW])).measured
     theirs = select(plan("b", [108 * speed for speed in SLOW])).measured
     found = compare(ours, theirs, by_cell)
@@ -131,7 +131,7 @@ def test_a_difference_within_a_machines_drift_is_a_tie_between_two_times_only() 
     assert at_once.pairs[0].verdict == "faster"
 
 
-def test_the_mean_has_an_interval_that_narrows_with_every_ratio_and_needs_all_of_them() -> None:
+def test_the_interval_of_the_mean_narrows_with_every_ratio_and_needs_all_of_them() -> None:
     def both(count: int) -> list[Any]:
         return [
             record for k in range(count) for record in plan(f"{k}", NOISY, cell={"task": f"T{k}"})
@@ -151,7 +151,7 @@ def test_the_mean_has_an_interval_that_narrows_with_every_ratio_and_needs_all_of
     assert compare(mixed, mixed, by_cell).mean_interval is None
 
 
-def test_without_an_interval_nothing_is_said() -> None:
+def test_without_an_interval_the_verdict_is_unknown() -> None:
     few = measured_plan({("for-loop", 8): 300}, plan_id="b", repeats=3)
     found = compare(select(plan("a", SLOW)).measured, select(few).measured, by_cell)
     assert (found.pairs[0].interval, found.pairs[0].verdict) == (None, "?")
@@ -166,7 +166,7 @@ def test_without_an_interval_nothing_is_said() -> None:
         ({"run": {"facts": {"library_task": "Pong-v4"}}}, "Pong-v5 and Pong-v4"),
     ],
 )
-def test_other_work_is_told_and_has_no_verdict(given: dict[str, Any], says: str) -> None:
+def test_different_work_is_named_and_has_no_verdict(given: dict[str, Any], says: str) -> None:
     first, second = select(plan("a", SLOW)).measured, select(plan("b", FAST, **given)).measured
     by = by_backend if "kind" in given.get("cell", {}) else by_cell
     found = compare(first, second, by)
@@ -176,7 +176,7 @@ def test_other_work_is_told_and_has_no_verdict(given: dict[str, Any], says: str)
     assert found.geometric_mean is None
 
 
-def test_a_stand_in_that_verify_found_to_do_the_same_is_compared_and_told() -> None:
+def test_a_stand_in_that_does_equal_work_is_compared_with_a_note() -> None:
     found = [
         replace(each, badge="✓", ran=ran)
         for each, ran in zip(
@@ -190,7 +190,7 @@ def test_a_stand_in_that_verify_found_to_do_the_same_is_compared_and_told() -> N
     assert pair.verdict in ("faster", "slower")
 
 
-def test_more_environments_in_flight_than_are_returned_are_told() -> None:
+def test_extra_environments_in_flight_are_noted() -> None:
     records = [*plan("a", SLOW), *plan("b", FAST, "envpool-async")]
     measured = select(records).measured
     found = compare(rows_of(measured, "for-loop"), rows_of(measured, "envpool-async"), by_backend)
@@ -199,7 +199,7 @@ def test_more_environments_in_flight_than_are_returned_are_told() -> None:
     assert not any("in-flight" in pair.notes for pair in same.pairs)
 
 
-def test_machines_are_paired_by_row_and_number_and_their_hardware_is_told() -> None:
+def test_machines_are_paired_by_row_and_numenv_with_a_note_on_hardware() -> None:
     there = plan("b", FAST, cell={"machine": "other"}, fingerprint=digest(OTHER))
     found = compare(select(plan("a", SLOW)).measured, select(there).measured, by_machine)
     assert found.pairs[0].notes == ["hardware", "session"]
@@ -249,11 +249,11 @@ def test_two_files_two_machines_two_backends_and_two_rows(place: Place) -> None:
     ("words", "says"),
     [
         (("for-lop", "envpool-async"), "Did you mean 'for-loop'"),
-        (("laptop", "for-loop"), "not of one kind"),
+        (("laptop", "for-loop"), "of different kinds"),
         (("brax", "for-loop"), "brax has no results: there is nothing to compare"),
     ],
 )
-def test_what_cannot_be_compared_is_bad_usage(
+def test_sides_that_cannot_be_compared_are_wrong_usage(
     place: Place, words: tuple[str, str], says: str
 ) -> None:
     put(place, "laptop", plan("a", SLOW))

@@ -44,7 +44,7 @@ def system(folder: Path, files: dict[str, str]) -> Path:
         ({"cpufreq/boost": "0"}, ["unknown", "good", "unknown"]),
     ],
 )  # fmt: skip
-def test_settings_are_read_and_what_is_noisy_has_advice(
+def test_a_noisy_setting_of_the_system_has_advice(
     tmp_path: Path, files: dict[str, str], states: list[str]
 ) -> None:
     folder = system(tmp_path, files)
@@ -57,7 +57,7 @@ def test_settings_are_read_and_what_is_noisy_has_advice(
     assert all(bool(sign.advice) == (sign.state == "noisy") for sign in found)
 
 
-def test_the_load_is_measured_while_we_sleep() -> None:
+def test_the_load_is_measured_while_envbench_sleeps() -> None:
     found = {sign.name: sign for sign in disturbance.load(0.2)}
     assert set(found) == {"other load", "steal", "throttling", "pressure"}
     assert all(
@@ -66,14 +66,14 @@ def test_the_load_is_measured_while_we_sleep() -> None:
     )
 
 
-def test_its_help_says_where_its_records_are(place: Place) -> None:
+def test_doctor_help_says_where_the_records_are(place: Place) -> None:
     said = " ".join(place.run("doctor", "--help").out.split())
     assert "$ENVBENCH_CACHE/doctor" in said
     assert "`envbench plans --results ~/.cache/envbench/doctor` lists them" in said
 
 
 @pytest.mark.slow
-def test_it_says_what_a_check_can_see_here(place: Place, tmp_path: Path) -> None:
+def test_doctor_says_what_a_check_can_find_here(place: Place, tmp_path: Path) -> None:
     environment = place.environment(ENVBENCH_CACHE=str(tmp_path / "cache"))
     done = place.run("doctor", "--json", env=environment)
     assert done.code == 0, done.err
@@ -102,7 +102,7 @@ def blocks_of(cache: Path) -> list[int]:
 
 
 @pytest.mark.slow
-def test_it_resumes_within_ten_minutes(place: Place, tmp_path: Path) -> None:
+def test_doctor_resumes_within_ten_minutes(place: Place, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     environment = place.environment(ENVBENCH_CACHE=str(cache))
     stopped = place.start("doctor", env=environment)
@@ -123,7 +123,7 @@ def test_it_resumes_within_ten_minutes(place: Place, tmp_path: Path) -> None:
     assert place.processes() == []
 
 
-def test_another_hour_is_not_mixed_with_this_one() -> None:
+def test_doctor_begins_anew_after_an_hour() -> None:
     plan = pairs_plan(CELLS[:1], pairs=6, experiment="noise")
     done = [make_pair(make_trial("a"), make_trial("b"), started_utc=stamp(seconds_ago=700))]
     old = Recorded(path=Path("x"), plan=plan, done=done)

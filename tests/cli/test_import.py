@@ -40,7 +40,7 @@ def table(page: str, heading: str) -> dict[str, list[str]]:
     return {row[0]: row[1:] for row in [rows[0], *rows[2:]]}
 
 
-def test_a_file_becomes_records_and_again_changes_nothing(place: Path) -> None:
+def test_importing_a_file_twice_changes_nothing(place: Path) -> None:
     Path("theirs.csv").write_text(f"{HEAD}\n{ROW}\n")
     assert "1 figure" in call("import", "theirs.csv").stderr
     (path,) = store.files(Path("results"))
@@ -87,7 +87,7 @@ def test_a_file_becomes_records_and_again_changes_nothing(place: Path) -> None:
         (f'{HEAD}\n"{ROW}', ":2", "no CSV"),
     ],
 )
-def test_one_bad_line_is_named_and_nothing_is_taken(
+def test_a_bad_line_is_named_and_nothing_is_imported(
     place: Path, text: str, line: str, says: str
 ) -> None:
     Path("theirs.csv").write_text(text)
@@ -98,7 +98,7 @@ def test_one_bad_line_is_named_and_nothing_is_taken(
     assert not Path("results").exists()
 
 
-def test_a_table_program_s_file_is_read_with_its_mark_its_line_ends_and_any_order() -> None:
+def test_a_spreadsheets_csv_is_read_with_its_byte_order_mark_and_any_column_order() -> None:
     columns = list(reversed(COLUMNS))
     values = dict(zip(COLUMNS, ROW.split(","), strict=True))
     text = f"\ufeff{','.join(columns)}\r\n{','.join(values[name] for name in columns)}\r\n\r\n"
@@ -156,7 +156,7 @@ def test_the_figures_of_the_original_document_are_among_them() -> None:
     assert all(figures[backend, numenv] == fps for backend, numenv, fps in written)
 
 
-def test_measured_and_published_never_meet() -> None:
+def test_measured_and_published_figures_never_share_a_table() -> None:
     theirs = Published(
         machine="laptop", env="atari", task="Pong-v5", backend="envpool-async", numenv=8,
         fps=1e9, frame_skip=4, source="them",
@@ -166,7 +166,7 @@ def test_measured_and_published_never_meet() -> None:
     assert found.published == [theirs]
 
 
-def test_of_two_sources_each_has_rows_of_its_own(place: Path) -> None:
+def test_each_source_has_rows_of_its_own(place: Path) -> None:
     other = ROW.replace("EnvPool's README", "Another paper | 2").replace("4745.54", "5")
     Path("theirs.csv").write_text(f"{HEAD}\n{ROW}\n{other}\n")
     call("import", "theirs.csv")
@@ -176,7 +176,7 @@ def test_of_two_sources_each_has_rows_of_its_own(place: Path) -> None:
     assert found["For-loop, Another paper &#124; 2"] == ["5.00"]
 
 
-def test_a_figure_holds_what_its_line_says(place: Path) -> None:
+def test_a_figure_has_the_values_of_its_line(place: Path) -> None:
     Path("theirs.csv").write_text(f"{HEAD}\n{ROW}\n")
     (figure,) = parse(Path("theirs.csv").read_text(), "theirs.csv")
     (row,) = csv.DictReader(Path("theirs.csv").read_text().splitlines())

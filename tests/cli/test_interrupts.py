@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from envbench.cli.interrupts import raise_on_signals
+from envbench.cli.boundary import raise_on_signals
 from envbench.errors import Interrupted
 
 
@@ -28,7 +28,7 @@ def test_a_signal_to_stop_is_raised_with_its_exit_code(name: str, code: int) -> 
     assert signal.getsignal(number) is before
 
 
-def test_a_hangup_that_is_ignored_stays_ignored(ignored_hangup: None) -> None:
+def test_an_ignored_hangup_stays_ignored(ignored_hangup: None) -> None:
     with raise_on_signals():
         signal.raise_signal(signal.SIGHUP)
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN

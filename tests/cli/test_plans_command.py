@@ -113,7 +113,7 @@ def test_the_table_names_the_command_that_resumes_a_plan(monkeypatch: pytest.Mon
         assert text in row
 
 
-def test_only_the_unfinished_ones_or_those_of_a_machine_can_be_asked_for() -> None:
+def test_plans_can_be_filtered_by_machine_and_by_state() -> None:
     measure(*RUN, "--repeats", "1")
     part = measure(*RUN, "--repeats", "3", stop=3)
     gone = measure(*VERIFY, stop=2)
@@ -127,7 +127,7 @@ def test_only_the_unfinished_ones_or_those_of_a_machine_can_be_asked_for() -> No
     assert f"There are no plans in {place}: that folder does not exist." in said.stderr
 
 
-def test_a_machines_name_that_cannot_be_is_refused() -> None:
+def test_an_invalid_machine_name_is_refused() -> None:
     done = call("--machine", "../laptop")
     assert done.exit_code == 2
     assert "cannot name a machine profile" in done.stderr
@@ -182,7 +182,7 @@ def test_the_newest_plan_comes_first() -> None:
     assert {row["plan"] for row in listed()} == set(made)
 
 
-def test_a_plan_of_an_experiment_that_is_not_known_here_is_listed_as_that() -> None:
+def test_a_plan_of_an_unknown_experiment_is_listed() -> None:
     measure(*RUN, "--repeats", "1")
     (path,) = files()
     (plan,) = plans()
@@ -212,7 +212,7 @@ def test_damaged_lines_are_warnings_and_the_other_plans_are_listed() -> None:
     assert [f"Warning: {each}" for each in warnings] == done.stderr.splitlines()
 
 
-def test_a_name_that_a_stranger_wrote_reaches_no_terminal_raw() -> None:
+def test_control_characters_in_a_name_never_reach_the_terminal() -> None:
     measure(*RUN, "--repeats", "1")
     (path,) = files()
     (plan,) = plans()
@@ -267,7 +267,7 @@ def test_a_whole_id_is_never_ambiguous() -> None:
 
 
 @pytest.mark.parametrize("words", [("abandon",), ("delete", "--yes")])
-def test_of_a_plan_that_was_copied_by_hand_the_two_files_are_named(words: tuple[str, ...]) -> None:
+def test_a_plan_in_two_files_is_an_error_that_names_both(words: tuple[str, ...]) -> None:
     plan = measure(*RUN, "--repeats", "3", stop=3)
     (path,) = files()
     copy = path.with_name("copy.jsonl")
@@ -374,7 +374,7 @@ def test_without_yes_and_without_a_terminal_nothing_is_deleted() -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
 @pytest.mark.parametrize(("answer", "left"), [("y\n", 0), ("n\n", 1), ("\n", 1)])
-def test_on_a_terminal_it_asks_first(answer: str, left: int) -> None:
+def test_delete_asks_first_on_a_terminal(answer: str, left: int) -> None:
     plan = measure(*RUN, "--repeats", "1")
     ours, theirs = os.openpty()
     words = [sys.executable, "-m", "envbench", "plans", "delete", plan]
@@ -409,7 +409,7 @@ def test_by_products_go_with_the_last_plan_that_refers_to_them() -> None:
     assert listed() == []
 
 
-def test_a_strangers_record_deletes_no_file_outside_of_the_by_products() -> None:
+def test_a_forged_record_cannot_delete_other_files() -> None:
     plan = measure(*VERIFY)
     (path,) = files()
     outside = Path("results/laptop/keep.txt")

@@ -25,7 +25,7 @@ from made_records import (
     write,
 )
 
-from envbench.cli.records import recorded
+from envbench.cli.load_results import load_folder
 from envbench.machine import read_profile
 from envbench.model import digest
 from envbench.report.markdown.blocks import find
@@ -101,7 +101,7 @@ def test_the_results_page_has_the_original_documents_tables_to_the_byte(folder):
     # The four original profiles only: others come and go in machines/.
     names = ("laptop", "tpu-vm", "as4124", "dgx-a100")
     shelf = {name: read_profile(REPOSITORY / "machines" / f"{name}.toml") for name in names}
-    found = pieces(recorded(folder / "results").selection, shelf)
+    found = pieces(load_folder(folder / "results").selection, shelf)
     golden("results_page.md", filled(fresh(found), "README.md", found).text)
 
 
@@ -122,7 +122,7 @@ def test_the_results_page_is_written_once_and_a_second_time_not_at_all(folder):
     assert envbench("report", "--check", cwd=folder).returncode == 0
 
 
-def test_the_original_document_is_filled_and_every_other_byte_stays(folder):
+def test_filling_a_document_changes_only_its_tables(folder):
     document = folder / "BENCHMARK.md"
     document.write_bytes(SEED.read_bytes())
     document.chmod(0o640)
@@ -162,7 +162,7 @@ def test_a_document_with_missing_or_doubled_markers_is_untouched(folder, text):
     assert (folder / "x.md").read_text() == text
 
 
-def test_a_misspelt_marker_is_told_with_the_right_one(folder):
+def test_a_misspelt_marker_is_reported_with_the_right_one(folder):
     (folder / "x.md").write_text("<!-- atari -  laptop -->\n")
     found = envbench("report", "--into", "x.md", cwd=folder)
     assert found.returncode == 2
@@ -192,14 +192,14 @@ def test_a_misspelt_summary_is_an_error_with_the_line_and_the_right_one(folder, 
     assert (folder / "x.md").read_text() == text
 
 
-def test_a_plot_of_what_nobody_has_measured_yet_is_no_error_but_another_family_is(folder):
+def test_a_plot_without_measurements_is_allowed_but_an_unknown_family_is_not(folder):
     for marker, code in (("plot atari Breakout-v5 moon", 0), ("plot atri laptop", 2)):
         (folder / "x.md").write_text(f"{MARK}\n{MARK}\n" + f"<!-- envbench: {marker} -->\n" * 2)
         assert envbench("report", "--into", "x.md", cwd=folder).returncode == code, marker
 
 
 @pytest.mark.parametrize("wrong", ["<!-- atari - laptop -->", "<!-- Atari - Laptpo -->"])
-def test_check_lets_no_misspelt_marker_pass(folder, wrong):
+def test_check_fails_on_a_misspelt_marker(folder, wrong):
     (folder / "x.md").write_text(f"{MARK}\n{MARK}\n{wrong}\n{wrong}\n")
     assert envbench("report", "--into", "x.md", cwd=folder).returncode == 0
     found = envbench("report", "--into", "x.md", "--check", cwd=folder)
@@ -233,7 +233,7 @@ def test_a_document_that_is_not_there_is_wrong_usage(folder):
     assert (found.returncode, "nowhere.md is not a file" in found.stderr) == (2, True)
 
 
-def test_the_page_goes_elsewhere_when_asked(folder):
+def test_output_names_another_page(folder):
     assert envbench("report", "--output", "docs/page.md", cwd=folder).returncode == 0
     page = (folder / "docs" / "page.md").read_text()
     assert not (folder / "results" / "README.md").exists()
@@ -242,7 +242,7 @@ def test_the_page_goes_elsewhere_when_asked(folder):
     assert (folder / "results" / "README.md").read_text() == page
 
 
-def test_a_page_that_a_person_has_edited_gets_the_tables_it_lacks(folder):
+def test_missing_tables_are_added_to_an_edited_page(folder):
     page = folder / "results" / "README.md"
     page.write_text(f"# Mine\n\n### Atari\n\nmy words\n\n{MARK}\n{MARK}\n\n### Else\n\nmore\n")
     assert envbench("report", cwd=folder).returncode == 0
@@ -263,7 +263,7 @@ def test_without_results_it_says_which_command_makes_some(tmp_path):
     assert not (tmp_path / "results").exists()
 
 
-def test_with_unfinished_results_only_it_says_so(tmp_path):
+def test_report_says_when_all_results_are_unfinished(tmp_path):
     put(tmp_path, measured_plan({("for-loop", 1): 1})[:-1])
     found = envbench("report", cwd=tmp_path)
     assert found.returncode == 2
@@ -346,7 +346,7 @@ def test_ten_thousand_records_are_reported_within_three_seconds(tmp_path):
         path = new_results_file(tmp_path / "results", "laptop", str(number))
         lines = (msgspec.json.encode(each) + b"\n" for each in as_stored(records))
         path.write_bytes(b"".join(lines))
-    before = _children_cpu_s()  # what other programs do meanwhile does not count
+    before = _children_cpu_s()  # excludes what other programs do
     found = envbench("report", cwd=tmp_path)
     assert _children_cpu_s() - before < 3
     assert found.returncode == 0

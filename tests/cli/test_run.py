@@ -169,7 +169,7 @@ def test_total_steps_are_the_calls_of_a_cell_over_all_its_runs(
 
 
 def counted(run: Run) -> tuple[int, int]:
-    """All transitions and resets of a run; its first vector step stands in no window."""
+    """All transitions and resets of a run; its first vector step is in no window."""
     steps = sum(run.warmup.steps) + sum(run.measured.steps)
     resets = sum(run.warmup.resets) + sum(run.measured.resets)
     return run.cell.numenv + steps, resets
@@ -177,7 +177,7 @@ def counted(run: Run) -> tuple[int, int]:
 
 @slow
 @pytest.mark.parametrize("backend", ["for-loop", "subprocess"])
-def test_transitions_are_what_the_environments_themselves_counted(
+def test_transitions_equal_the_environments_own_counts(
     place: Place, faulty_python: Path, backend: str
 ) -> None:
     log = place.folder / "environments.jsonl"
@@ -228,7 +228,7 @@ print(json.dumps(windows))
 
 
 @slow
-def test_every_windows_transitions_and_resets_are_those_made_in_it(faulty_python: Path) -> None:
+def test_a_window_counts_only_its_own_transitions_and_resets(faulty_python: Path) -> None:
     windows = audit(faulty_python, LOOP_AUDIT)
     assert len(windows) == 63
     assert all(claimed == made for claimed, made in windows)
@@ -284,7 +284,7 @@ adapter.close()
     ("module", "adapter"),
     [("envpool_sync", "EnvPoolSync"), ("envpool_async", "EnvPoolAsync")],
 )
-def test_a_pools_transitions_are_the_advances_of_each_environments_own_counter(
+def test_a_pools_transitions_equal_the_advances_of_each_environments_counter(
     module: str, adapter: str, family: str, task: str
 ) -> None:
     found = audit(sys.executable, POOL_AUDIT, module, adapter, family, task)

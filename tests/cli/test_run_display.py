@@ -1,4 +1,4 @@
-"""How ``envbench run`` shows itself (FAULTS 34), and how quiet and quick it is."""
+"""How ``envbench run`` shows itself, and how quiet and quick it is."""
 
 from __future__ import annotations
 
@@ -176,14 +176,14 @@ def test_a_full_device_as_stdout_is_one_clear_error(place: Place, words: str) ->
 
 
 @pytest.mark.parametrize("words", ["backends", "machines", "--help"])
-def test_a_closed_stdout_is_nobodys_fault(place: Place, words: str) -> None:
+def test_a_closed_stdout_is_no_error(place: Place, words: str) -> None:
     done = place.shell(f"{{envbench}} {words} >&-")
     assert (done.code, "Traceback" in done.err) == (0, False)
 
 
 @slow
 @pytest.mark.parametrize("tail", ["2>&-", "2> /dev/full", "2>&1 | head -1"])
-def test_a_run_whose_messages_nobody_reads_goes_on(
+def test_a_run_continues_when_no_one_reads_its_messages(
     place: Place, faulty_python: Path, tail: str
 ) -> None:
     words = shlex.join(["run", *map(str, [*loop(faulty_python), *SHORT])])

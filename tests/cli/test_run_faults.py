@@ -1,4 +1,4 @@
-"""``envbench run`` when a backend, environment or machine goes wrong (FAULTS 1, 2, 17, 33, 35)."""
+"""``envbench run`` when a backend, environment or machine goes wrong."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_library_that_fails_to_import_is_a_failure_with_its_reason(
 
 
 @slow
-def test_a_task_whose_package_is_not_there_is_told_how_to_get_it(
+def test_a_missing_package_of_a_task_has_a_hint_to_install_it(
     place: Place, faulty_python: Path
 ) -> None:
     done = place.run("run", *loop(faulty_python, "no_such_package:My-v0"), *SHORT)
@@ -95,7 +95,7 @@ def test_a_segmentation_fault_is_recorded_with_its_signal_and_the_last_output(
 
 
 @slow
-def test_an_environments_process_that_dies_of_a_signal_is_told_as_that(
+def test_an_environment_process_killed_by_a_signal_is_reported_as_such(
     place: Place, faulty_python: Path
 ) -> None:
     task = ["--env", "gym", "--task", "faulty_envs:DiesOfSigsegv-v0", "--backend", "subprocess"]
@@ -112,7 +112,7 @@ def test_an_environments_process_that_dies_of_a_signal_is_told_as_that(
     ("task", "message"),
     [("RaisesTheUnprintable", "Unprintable"), ("ExitsQuietly", "SystemExit: 0")],
 )
-def test_whatever_an_environment_raises_is_the_failure(
+def test_any_exception_of_an_environment_is_recorded_as_the_failure(
     place: Place, faulty_python: Path, task: str, message: str
 ) -> None:
     done = place.run("run", *loop(faulty_python, f"faulty_envs:{task}-v0"), *SHORT)
@@ -151,7 +151,7 @@ def test_an_environment_that_raises_is_a_failure_with_its_traceback_and_step(
 
 
 @slow
-def test_a_failed_cell_does_not_take_the_others_with_it(place: Place, faulty_python: Path) -> None:
+def test_other_cells_are_measured_after_a_failed_one(place: Place, faulty_python: Path) -> None:
     words = ["--env", "gym", "--task", "faulty_envs:RaisesInStep-v0", "--numenv", "1"]
     words += ["--python", f"for-loop={faulty_python}", "--python", f"subprocess={faulty_python}"]
     words += ["--total-step", "20", "--repeats", "2", "--json"]
@@ -246,7 +246,7 @@ BACKEND = {
 
 
 @slow
-def test_an_installer_without_network_names_the_package_and_the_others_go_on(
+def test_an_installer_without_network_names_the_package_and_other_backends_run(
     place: Place, faulty_python: Path, tmp_path: Path
 ) -> None:
     plugin = tmp_path / "plugin"

@@ -1,4 +1,4 @@
-"""``envbench run`` refuses bad input before anything is measured (FAULTS 22 to 26)."""
+"""``envbench run`` refuses bad input before anything is measured."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_bad_numenv_is_a_usage_error_that_names_the_option_and_what_it_takes(
     for option in ("--numenv", "--num-envs"):
         message = refused(place, "--env", "atari", "--backend", "for-loop", option, value)
         assert "--numenv" in message
-        assert "whole numbers" in message or "names 8 twice" in message
+        assert "whole numbers" in message or "8 is given twice" in message
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_an_unknown_name_is_a_usage_error_with_the_known_ones_and_the_nearest(
     ("words", "says"),
     [
         (["--env", "atari", "--env", "mujoco"], "given more than once: 'atari' and 'mujoco'"),
-        (["--env", "atari", "--numenv", 2, "--numenv", 2], "names 2 twice"),
+        (["--env", "atari", "--numenv", 2, "--numenv", 2], "2 is given twice"),
         (["--env", "atari", "--task", ""], "--task is empty"),
         (["--machine", "Laptop"], "Did you mean 'laptop'?"),
         (["--env", "atari", "--backend", "envpool-numa", "--numenv", 4, "--numa-node", "0",
@@ -80,7 +80,7 @@ def test_what_contradicts_itself_is_a_usage_error(
 
 
 @slow
-def test_a_task_of_another_family_is_told_as_that(place: Place) -> None:
+def test_a_task_of_another_family_is_reported_as_such(place: Place) -> None:
     done = place.run(
         "run", "--env", "atari", "--task", "Ant-v3", "--backend", "for-loop", "--numenv", 1
     )
@@ -99,7 +99,7 @@ def test_an_unknown_task_is_found_by_a_probe(place: Place, backend: str) -> None
 
 
 @slow
-def test_an_unknown_task_of_ones_own_package_is_told_with_those_it_has(
+def test_an_unknown_task_of_a_package_lists_the_tasks_it_has(
     place: Place, faulty_python: Path
 ) -> None:
     done = place.run("run", *loop(faulty_python, "faulty_envs:Nromal-v0"), *SHORT)
@@ -122,9 +122,7 @@ def test_a_backend_that_cannot_run_the_family_is_a_usage_error_that_says_which_i
 
 
 @pytest.mark.parametrize("name", ["../../x", "/etc", "CON", "x" * 5000, "a\nb", "", "-", "."])
-def test_a_profile_name_that_is_none_is_refused_and_nothing_is_written(
-    place: Place, name: str
-) -> None:
+def test_an_invalid_profile_name_is_refused_and_nothing_is_written(place: Place, name: str) -> None:
     message = refused(place, "--env", "atari", "--numenv", 1, f"--machine={name}")
     assert len(message) < 1000
     assert list(place.folder.iterdir()) == []

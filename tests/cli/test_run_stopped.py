@@ -1,4 +1,4 @@
-"""``envbench run`` stopped from outside, and resumed (FAULTS 8, 9, 12)."""
+"""``envbench run`` stopped from outside, and resumed."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_killed_envbench_leaves_no_worker_and_no_lock_and_resumes(
     [(signal.SIGINT, 130, True), (signal.SIGINT, 130, False), (signal.SIGTERM, 143, False)],
     ids=["ctrl-c", "SIGINT", "SIGTERM"],
 )
-def test_a_signal_records_what_it_stopped_shows_what_is_done_and_can_be_resumed(
+def test_a_run_stopped_by_a_signal_is_recorded_shown_and_resumed(
     place: Place, faulty_python: Path, number: int, code: int, whole_group: bool
 ) -> None:
     words = [*loop(faulty_python), *THREE]
@@ -191,7 +191,7 @@ def test_a_changed_machine_begins_a_new_plan(again: Place, faulty_python: Path) 
 
 
 @slow
-def test_a_fresh_start_can_be_asked_for(again: Place, faulty_python: Path) -> None:
+def test_fresh_begins_a_new_plan(again: Place, faulty_python: Path) -> None:
     words = [*loop(faulty_python), *THREE, "--machine", "laptop", "--fresh"]
     done = again.run("run", *words)
     assert done.code == 0, done.err

@@ -1,4 +1,4 @@
-"""``envbench run`` and the disk, and two at once (FAULTS 10, 13, 14, 15)."""
+"""``envbench run`` and the disk, and two at once."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_read_only_results_are_refused_before_anything_is_measured(place: Place)
     assert "--results DIR" in done.err
 
 
-def test_a_profiles_folder_that_a_link_leads_out_of_results_is_refused(place: Place) -> None:
+def test_a_profile_folder_that_links_outside_the_results_is_refused(place: Place) -> None:
     outside = place.folder / "outside"
     outside.mkdir()
     place.results.mkdir()
@@ -147,9 +147,7 @@ def test_a_second_envbench_fails_naming_the_holder_or_waits(
 
 
 @slow
-def test_two_that_write_to_one_results_folder_lose_no_line(
-    place: Place, faulty_python: Path
-) -> None:
+def test_two_writers_to_one_results_folder_lose_no_line(place: Place, faulty_python: Path) -> None:
     both = [
         place.start(
             "run", *loop(faulty_python), *SHORT[2:-1], 2, "--numenv", numenv,

@@ -120,7 +120,7 @@ def test_each_alarm_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
         lines.block_began(block)
     told = [line for line in capsys.readouterr().err.splitlines() if "an alarm" in line]
     assert len(told) == len(CELLS)
-    assert all(line.endswith("Trying again with fresh pairs.") for line in told)
+    assert all(line.endswith("Repeating with fresh pairs.") for line in told)
 
 
 def test_an_alarm_that_only_the_first_stage_saw_does_not_count() -> None:

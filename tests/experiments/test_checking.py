@@ -10,7 +10,7 @@ from made_pairs import MS, make_pair, make_trial, pairs_plan, targets
 from made_records import make_cell, make_failure, make_windows
 
 from envbench.backends import registry
-from envbench.cli.verdicts import document, exit_code, markdown
+from envbench.cli.check_output import document, exit_code, markdown
 from envbench.engine.pairs import DEFAULT_PAIRS, pair_seconds, slicing
 from envbench.errors import UsageError
 from envbench.experiments.check.size import MOST_PRECISE_PAIRS, Size
@@ -136,7 +136,9 @@ def test_verdicts_are_shown_as_json_and_in_pull_requests() -> None:
     cell = make_cell("for-loop", 4, task="Evil|<b>-v0")
     own = [*pairs(1, cell, reset=1.5), *pairs(2, cell, reset=1.5)]
     found = [verdict(CHECK, own, cell)]
-    whole = msgspec.json.decode(document(CHECK, found, {"for-loop": ["numpy 1 → 2"]}))
+    whole = msgspec.json.decode(
+        msgspec.json.encode(document(CHECK, found, {"for-loop": ["numpy 1 → 2"]}))
+    )
     assert (whole["schema"], whole["verdict"]) == (1, "REGRESSION")
     (shown,) = whole["cells"]
     assert (shown["task"], shown["slower"]) == ("Evil|<b>-v0", ["reset"])

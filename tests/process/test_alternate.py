@@ -21,7 +21,7 @@ from paced import interpreter, trouble
 from place import wait_until
 
 from envbench.backends import get
-from envbench.cli.interrupts import raise_on_signals
+from envbench.cli.boundary import raise_on_signals
 from envbench.engine.campaign import Campaign, Executed
 from envbench.engine.executor import LocalExecutor
 from envbench.engine.preflight import Arm, Cannot, own_runtime

@@ -1,0 +1,263 @@
+"""What ``envbench check`` shows: its plan; its verdicts as a table, as JSON and as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from envbench.cli.output import cell_name, clock, percent, print_json, table, tell, tell_failure
+from envbench.engine.pairs import design_of
+from envbench.engine.preflight import package_differences as two_arms_differ
+from envbench.engine.request import Target
+from envbench.engine.session import Outcome
+from envbench.errors import CELL_FAILED, INCONCLUSIVE
+from envbench.experiments.check.arms.sources import Source
+from envbench.experiments.check.size import Sizes
+from envbench.experiments.check.stages import CellVerdict, overall
+from envbench.model import Arm, Cell, Plan, Rule, arm_key, digest
+from envbench.report.escape import markdown as escaped
+from envbench.stats.regression import Stage
+from envbench.text import counted, printable
+
+SCHEMA = 1
+UNSEEN = 0.5  # above this, a cost could have doubled (its reciprocal halved) unnoticed
+MEANS: dict[str, str] = {
+    "PASS": "a slowdown by the tolerance is ruled out for the usual pace of the steps",
+    "REGRESSION": "steps are slower by more than the margin, or a cost grew by more than it may",
+    "IMPROVEMENT": "faster by more than the margin",
+    "INCONCLUSIVE": "neither a slowdown nor its absence is certain: use more pairs "
+    "(`--precise`), or a quieter machine (`envbench doctor`)",
+    "BROKEN": "an arm failed",
+}
+
+
+def exit_code(verdicts: Sequence[CellVerdict]) -> int:
+    """1 for a regression or a broken arm, 4 for an inconclusive check, else 0."""
+    codes = {"REGRESSION": CELL_FAILED, "BROKEN": CELL_FAILED, "INCONCLUSIVE": INCONCLUSIVE}
+    return codes.get(overall(verdicts), 0)
+
+
+# ---------------------------------------------------------------- the plan
+
+
+def show_plan(
+    targets: Sequence[Target], planned: Sizes, sides: Mapping[str, Source], *, as_json: bool
+) -> None:
+    """Show what would be measured, and how small a slowdown that would find."""
+    cells = [each.cell for each in targets]
+    sources = {name: str(source) for name, source in sides.items()}
+    if as_json:
+        _print_plan_json(cells, planned, sources)
+        return
+    rows = [
+        [_task(cell), cell.backend, cell.numenv, percent(planned.detectable[cell.key])]
+        for cell in cells
+    ]
+    for name, source in sources.items():
+        click.echo(f"{name + ':':10} {printable(source)}")
+    click.echo(
+        f"{planned.pairs} pairs per cell, about {clock(planned.seconds)} for "
+        f"{counted(planned.cells, 'cell')}; a cell with an alarm takes twice as long.\n\n"
+        f"{table(rows, ['task', 'backend', 'numenv', 'finds a slowdown of'])}\n\n"
+        "(in 95 of 100 checks, if pairs vary as on the machine of docs/check.md; "
+        "`envbench doctor` measures how they vary here)"
+    )
+
+
+def _print_plan_json(cells: Sequence[Cell], planned: Sizes, sources: Mapping[str, str]) -> None:
+    rows = [{**_identity(cell), "detectable": planned.detectable[cell.key]} for cell in cells]
+    sizes = {"pairs": planned.pairs, "seconds": planned.seconds}
+    print_json({"schema": SCHEMA, **sources, **sizes, "cells": rows})
+
+
+# ---------------------------------------------------------------- verdicts
+
+
+def show(
+    outcome: Outcome[Any],
+    verdicts: Sequence[CellVerdict],
+    *,
+    against: Path | None = None,
+    as_json: bool,
+    summary: Path | None,
+) -> int:
+    """Show the verdicts on stdout and append them to ``summary``. Returns the exit code.
+
+    ``against``: the stored baseline that they were compared with; then they are only advice.
+    """
+    differences = package_differences(outcome)
+    found, advisory = overall(verdicts), " (advisory)" if against else ""
+    if as_json:
+        print_json(document(outcome.plan, verdicts, differences, against))
+    else:
+        click.echo(_table(verdicts))
+        click.echo(f"{found}{advisory}: {MEANS[found]}.")
+    for each in verdicts:
+        for arm, failure in each.failures.items():
+            title = f"{cell_name(each.cell)}: the {arm} failed in {failure.phase!r}: "
+            tell_failure(title, failure)
+    if against:
+        tell(_advice(against))
+    tell(f"Recorded in {outcome.path}.")
+    if summary is not None:
+        _append(summary, markdown(outcome.plan, verdicts, differences, against))
+    return exit_code(verdicts)
+
+
+def _advice(against: Path) -> str:
+    return (
+        f"Advisory: {printable(str(against))} was measured at another time, and a machine can "
+        "change in ways that a reference kernel does not show. To be sure, compare both sides in "
+        "one run: --baseline, --baseline-python, --baseline-ref."
+    )
+
+
+def package_differences(outcome: Outcome[Any]) -> dict[str, list[str]]:
+    """How the packages of the two arms differ, by backend; empty without named arms."""
+    if not outcome.plan.arms:
+        return {}
+    return {
+        cell.backend: two_arms_differ(
+            *(outcome.arms.get(arm_key(arm.name, cell)) for arm in outcome.plan.arms[:2])
+        )
+        for cell in outcome.plan.cells
+    }
+
+
+def _append(summary: Path, text: str) -> None:
+    """A summary that cannot be written does not change the verdict."""
+    try:
+        with summary.open("a", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        tell(f"Warning: {summary} cannot be written: {error.strerror}.")
+
+
+def document(
+    plan: Plan,
+    verdicts: Sequence[CellVerdict],
+    differences: Mapping[str, Sequence[str]],
+    against: Path | None = None,
+) -> dict[str, Any]:
+    """The ``--json`` document (docs/json.md)."""
+    return {
+        "schema": SCHEMA,
+        **({"advisory": True, "against": str(against)} if against else {}),
+        "check": plan.plan_id,
+        "verdict": overall(verdicts),
+        **{arm.name: _arm_json(plan, arm) for arm in plan.arms},
+        "pairs": design_of(plan).pairs,
+        "differences": differences,
+        "cells": [
+            {
+                **_identity(each.cell),
+                "verdict": each.verdict,
+                "slower": each.slower,
+                "stages": each.stages,
+                "failures": each.failures,
+                "spoilt": each.invalid,
+            }
+            for each in verdicts
+        ],
+    }
+
+
+def markdown(
+    plan: Plan,
+    verdicts: Sequence[CellVerdict],
+    differences: Mapping[str, Sequence[str]],
+    against: Path | None = None,
+) -> str:
+    """The summary for the page of a pull request."""
+    found, design = overall(verdicts), design_of(plan)
+    figures = _table(verdicts, _plain, tablefmt="github")
+    if against:
+        return (
+            f"### envbench check: {found} (advisory)\n\n{_plain(_advice(against))}\n\n{figures}\n"
+        )
+    rule = design.rule or Rule()
+    arms = " → ".join(arm.source for arm in plan.arms)
+    return (
+        f"### envbench check: {found}\n\n{_plain(arms)}: {MEANS[found]}.\n\n{figures}\n\n"
+        f"{design.pairs} pairs of processes per cell and stage; margin {percent(rule.margin)}, "
+        f"tolerance {percent(rule.tolerance)}, costs {percent(rule.cost_tolerance)}.\n"
+        + "".join(
+            f"\n{_plain(name)}: {_plain(', '.join(each))}\n"
+            for name, each in differences.items()
+            if each
+        )
+    )
+
+
+def _arm_json(plan: Plan, arm: Arm) -> dict[str, str]:
+    """``worker`` is the hash of all code that the workers of the arm load."""
+    own = {key: code for key, code in plan.code.items() if key.startswith(f"{arm.name}/")}
+    return {"source": arm.source, "worker": digest(sorted(own.values())), "place": arm.place}
+
+
+def _table(
+    verdicts: Sequence[CellVerdict], escape: Callable[[str], str] = str, tablefmt: str = "simple"
+) -> str:
+    heads = ["task", "backend", "numenv", "verdict", "steps, candidate / baseline", "95 %",
+             "all steps", "notes"]  # fmt: skip
+    rows = [[escape(str(text)) for text in _row(each)] for each in verdicts]
+    return table(rows, heads, tablefmt=tablefmt)
+
+
+def _row(found: CellVerdict) -> list[Any]:
+    cell = found.cell
+    what = [_task(cell), cell.backend, cell.numenv, found.verdict]
+    if not found.stages:
+        failed = (
+            f"{arm} failed: {(each.message.splitlines() or [''])[0][:120]}"
+            for arm, each in found.failures.items()
+        )
+        return [*what, "-", "-", "-", "; ".join(failed)]
+    last = found.stages[-1]
+    steps = last["steps"]
+    low, high = steps.interval
+    every = f"{last['all steps'].ratio:.3f}" if "all steps" in last else "-"
+    return [*what, f"{steps.ratio:.3f}", f"{low:.3f} - {high:.3f}", every, _notes(found, last)]
+
+
+def _notes(found: CellVerdict, last: dict[str, Stage]) -> str:
+    beside = found.slower[1:] if found.slower[:1] == ["steps"] else found.slower
+    notes = [f"{name} ×{1 / last[name].ratio:.2f}" for name in beside if name in last]
+    differ = _all_steps_disagree(last)
+    if differ:
+        notes.append("the usual pace is slower, all steps together are not")
+    for name in ("all steps",) if differ else ("steps", "all steps"):
+        if name in last and last[name].verdict == "INCONCLUSIVE":
+            notes.append(f"{name}: could have seen a slowdown of {percent(last[name].detectable)}")
+    for name, stage in last.items():
+        if name not in ("steps", "all steps") and stage.detectable > UNSEEN:
+            notes.append(
+                f"{name}: only ×{1 / max(1e-3, 1 - stage.detectable):.1f} could have been seen"
+            )
+    if len(found.stages) == 2 and found.verdict != "REGRESSION":
+        notes.append("an alarm that did not repeat")
+    notes += [f"invalid slices ({reason}): {count}" for reason, count in found.invalid.items()]
+    return ", ".join(notes)
+
+
+def _all_steps_disagree(last: dict[str, Stage]) -> bool:
+    """Is the usual pace slower, but not the time of all steps?"""
+    steps, every = last["steps"], last.get("all steps")
+    return every is not None and steps.verdict == "INCONCLUSIVE" and steps.high < every.interval[0]
+
+
+def _identity(cell: Cell) -> dict[str, Any]:
+    names = ("machine", "env", "task", "backend", "numenv", "env_instances", "settings")
+    return {name: getattr(cell, name) for name in names}
+
+
+def _task(cell: Cell) -> str:
+    return f"{cell.env} {cell.task}"
+
+
+def _plain(text: str) -> str:
+    """The text without meaning to Markdown."""
+    return escaped(text)

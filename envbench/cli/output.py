@@ -1,0 +1,71 @@
+"""What commands write: messages on stderr, tables and JSON documents on stdout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import click
+import msgspec
+
+from envbench.model import Cell, Failure
+from envbench.text import printable
+
+
+def tell(text: str) -> None:
+    """Write a message on stderr. A stderr that no one reads any more stops nothing."""
+    with suppress(OSError):
+        click.echo(printable(text), err=True)
+
+
+def warn(warnings: Iterable[str]) -> None:
+    """Write each warning as a message."""
+    for warning in warnings:
+        tell(f"Warning: {warning}")
+
+
+def tell_failure(title: str, failure: Failure) -> None:
+    """Write a failure's message after a title, the end of the worker's stderr, and the hint."""
+    tell(title + failure.message)
+    for line in failure.stderr_tail.splitlines()[-15:]:
+        tell(f"  | {line}")
+    if failure.hint:
+        tell(f"  {failure.hint}")
+
+
+def print_json(document: object, *, indent: int = 2) -> None:
+    """Write one JSON document on stdout; a negative ``indent`` puts it on one line."""
+    click.echo(msgspec.json.format(msgspec.json.encode(document), indent=indent).decode())
+
+
+def table(rows: Iterable[Sequence[object]], heads: Sequence[str], **style: Any) -> str:
+    """A table for a terminal. A row is one line, unless ``style`` has ``maxcolwidths``, so that
+    grep works on it. ``style`` goes to ``tabulate``."""
+
+    from tabulate import tabulate  # slow to import
+
+    texts = [[printable(str(text)) for text in row] for row in rows]
+    return tabulate(texts, heads, disable_numparse=True, **style)
+
+
+def clock(seconds: float) -> str:
+    """``1:02:03`` or ``02:03``."""
+    minutes, second = divmod(int(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute:02}:{second:02}"
+
+
+def rate_text(rate: float) -> str:
+    """A rate without decimals; a slow one with two."""
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:,.2f}"
+
+
+def percent(share: float) -> str:
+    """``1.5 %`` for 0.015."""
+    return f"{100 * share:.1f} %"
+
+
+def cell_name(cell: Cell) -> str:
+    """``atari Pong-v5 envpool-sync × 8``."""
+    return f"{cell.env} {cell.task} {cell.backend} × {cell.numenv}"
