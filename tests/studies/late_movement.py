@@ -61,4 +61,4 @@ def row(task: str) -> list[str]:
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     print(tabulate([row(task) for task in TASKS], ["task", *FOLLOWS], tablefmt="github"))
-    print(f"\n`verify` refuses movement under {LEAST_MOVEMENT}.")
+    print(f"\n`verify` refuses movement of {LEAST_MOVEMENT} and less.")
