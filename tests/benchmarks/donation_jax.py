@@ -4,11 +4,10 @@
 
 A program that donates its arguments may write the new state over the old one. Brax's training
 donates them. Four programs step one batch of environments in one process: envbench's loop and a
-bare ``jax.lax.scan`` (``tax_jax.py``), each with donation and without it. In every round each of
-them makes one slice, in random order, with equal numbers of steps. Printed is the mean of the log
-ratios of rounds with a 95 % t-interval: above 1.00 the first of the two is faster. Ratios are by
-the clock, and on a CPU by processor time too (``cpu_…``), which is steadier where others use the
-machine.
+bare ``jax.lax.scan`` (``tax_jax.py``), each with and without donation. In every round each program
+steps one slice, in random order, with equal numbers of steps. The result is the mean of the log
+ratios of rounds with a 95 % t-interval. Above 1.00 the first of the two is faster. Ratios use the
+clock and, on a CPU, also processor time (``cpu_…``), which is steadier if others use the machine.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ RATIOS = {
 
 
 class OursWith(Ours):
-    """The adapter under the meter, by a program of its own that donates these arguments."""
+    """The adapter under the meter, with its own program that donates these arguments."""
 
     def __init__(self, adapter: Any, donated: tuple[int, ...]) -> None:
         super().__init__(adapter)
@@ -54,7 +53,7 @@ def arms_of(adapter: Any) -> dict[str, Any]:
 
 
 def fitting(arms: dict[str, Any], chunk: int, slice_s: float, most: int) -> int:
-    """Steps of about one slice: whole chunks, at most as many as the bank has batches."""
+    """The steps of about one slice: whole chunks, at most as many as the bank has batches."""
     arm = arms["ours kept"]
     arm.stretch(chunk)
     calls = chunk
@@ -65,12 +64,12 @@ def fitting(arms: dict[str, Any], chunk: int, slice_s: float, most: int) -> int:
 
 
 def compare(given: argparse.Namespace) -> dict[str, Any]:
-    """The ratios of steps per second over so many rounds of four slices."""
+    """The ratios of steps per second over the given rounds of four slices."""
     adapter = tax_jax.made(given)
     arms = arms_of(adapter)
     calls = fitting(arms, adapter.first_calls, given.slice_s, len(adapter.bank))
     for arm in arms.values():
-        arm.stretch(calls)  # compiles: a scan is of one length
+        arm.stretch(calls)  # compiles, because a scan has a fixed length
     compiled, rounds, chance = len(adapter.compiled), [], random.Random(given.numenv)
     for done in range(given.rounds):
         names = chance.sample(list(arms), len(arms))

@@ -2,12 +2,12 @@
 
     python tests/benchmarks/loop_cost.py
 
-``tax.py`` compares real steps, whose noise hides anything under a per cent. Here the library's
-step does nothing and returns at once, so that only the loops are left: the adapters' ``run``,
-counting included, against the bare loop. The best of many repetitions each, for the cost of code
-has a floor. Divide by the step of the backend in question: hundreds of microseconds.
-Prints one JSON document: {"for-loop and subprocess": ns, "envpool-sync": ns, "envpool-async": ns,
-"window_us": the books of one window, in microseconds}.
+``tax.py`` compares real steps, whose noise hides anything under one per cent. Here the library's
+step does nothing and returns at once, so that only the loops are left: the ``run`` of the adapters,
+with counting, against the bare loop. The figure is the best of many repetitions, because the cost
+of code has a minimum. Divide it by the duration of a real step, hundreds of microseconds, to get
+the share. Prints one JSON document: {"for-loop and subprocess": ns, "envpool-sync": ns,
+"envpool-async": ns, "window_us": the bookkeeping of one window, in microseconds}.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def adapter(kind: Callable[[Job], Any]) -> Any:
 
 
 def per_call(loop: Callable[[], object]) -> float:
-    """Nanoseconds a call, the best of many repetitions."""
+    """Nanoseconds per call, the best of many repetitions."""
     best = float("inf")
     for _ in range(REPETITIONS):
         start = time.perf_counter_ns()
@@ -92,7 +92,7 @@ class Nothing(Adapter):
 
 
 def window_us() -> float:
-    """Microseconds that the meter spends on a window: sensors, columns and the event."""
+    """Microseconds that the meter spends per window: sensors, columns and the event."""
     sink = os.open(os.devnull, os.O_WRONLY)
     nothing = Nothing(Job("measure", "atari", "none", 1, 1, 4, {}, 1))
     meter = Meter(nothing, {"window_s": 0.25}, lambda e: os.write(sink, json.dumps(e).encode()))

@@ -2,12 +2,12 @@
 
     python tests/benchmarks/tax_envpool_numa.py [--pairs 40] [--slice 0.5] [--numenv 4] [--env …]
 
-Both have the same numenv and as many environments in flight, on the first two cores, under
-envbench's own ``Meter``. Slices have equal numbers of calls and alternate in ABBA order; the arm
-whose turn it is not waits (the processes of envpool-numa are allowed no calls). The figure is the
-mean of the log ratios of results per second, with a 95 % t-interval: 1.00 is as fast as one pool.
-Beside it the ratio of results per CPU second: where others use the machine, two processes get more
-of it than one, and only this figure tells what they do with it.
+Both have the same numenv and the same number of environments in flight, on the first two cores,
+under envbench's own ``Meter``. Slices have equal numbers of calls and alternate in ABBA order. The
+inactive arm waits (the processes of envpool-numa are allowed no calls). The figure is the mean of
+the log ratios of results per second, with a 95 % t-interval: 1.00 is as fast as one pool.
+``per_cpu`` is the ratio of results per CPU second. If others use the machine, two processes get
+more of it than one, and only this figure shows what they do with it.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from envbench_worker.sensors import tree_usage
 from envbench import backends, families
 from envbench.engine.request import make_cell
 
-SETTLE_S = 0.05  # for what is under way when an arm is stopped
+SETTLE_S = 0.05  # lets calls finish that are in progress when an arm stops
 
 
 class Arm:
-    """One adapter under the meter, in slices; nothing of it runs in between."""
+    """One adapter under the meter, in slices. Nothing of it runs between slices."""
 
     def __init__(self, family: str, name: str, numenv: int, given: dict[str, str]) -> None:
         cell = make_cell(
@@ -48,7 +48,7 @@ class Arm:
         self._stop()
 
     def slice(self, calls: int) -> float:
-        """Results per second; what they cost in CPU time is added up."""
+        """Results per second. Their CPU time is added to ``cpu_s``."""
         before = tree_usage(os.getpid())["cpu_s"]
         self._go_on()
         rate = calls * self.adapter.job.numenv / self.ours.stretch(calls)
@@ -61,7 +61,7 @@ class Arm:
             self.adapter.table["allowed"] = WITHOUT_END
 
     def _stop(self) -> int:
-        """Returns the results that came after the slice: they are no other slice's."""
+        """Returns the results that came after the slice. They belong to no other slice."""
         if not hasattr(self.adapter, "table"):
             time.sleep(SETTLE_S)
             return 0
@@ -73,13 +73,13 @@ class Arm:
 
 
 def compare(family: str, numenv: int, pairs: int, slice_s: float) -> dict[str, Any]:
-    """The ratio envpool-numa / envpool-async over so many pairs of slices."""
+    """The ratio envpool-numa / envpool-async over the given pairs of slices."""
     cores = sorted(os.sched_getaffinity(0))[:2]
     os.sched_setaffinity(0, cores)
     one = Arm(family, "envpool-async", numenv, {})
     two = Arm(family, "envpool-numa", numenv, {"nodes": "/".join(map(str, cores))})
     calls = 64
-    for _ in range(3):  # and so past the first resets and cold caches
+    for _ in range(3):  # this also passes the first resets and cold caches
         calls = max(16, int(one.slice(calls) * slice_s / numenv))
         two.slice(calls)
     one.results = two.results = 0

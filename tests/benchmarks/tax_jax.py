@@ -2,14 +2,15 @@
 
     python tests/benchmarks/tax_jax.py --backend brax --mode scan [--pairs 30] [--slice 0.5] …
 
-Goes to the backend's own runtime by itself (``envbench setup`` makes it). In one process and on
-*one* batch of environments, handed to and fro: envbench's ``Meter`` and adapter, whose loop takes
-its length as an argument, and the loop that JAX's documentation would have you write:
-``jax.lax.scan`` of a fixed length, of the same step, that returns every observation, reward and
-done (mode scan), or a call of the jitted step for each batch, waited for at the end (mode step).
-Slices have equal numbers of calls in ABBA order. Printed is the mean of the log ratios of pairs
-with a 95 % t-interval: 1.00 is no tax, 0.99 is 1 %; by the clock, and on a CPU by the processor
-time of all threads too (``cpu_…``), which is steadier where others use the machine.
+The script restarts itself in the backend's own runtime (``envbench setup`` builds it). Two loops
+step *one* batch of environments alternately in one process. One is envbench's ``Meter`` and
+adapter, whose loop takes its length as an argument. The other is the loop that JAX's documentation
+recommends. In mode scan it is a ``jax.lax.scan`` of a fixed length and the same step, which returns
+every observation, reward and done. In mode step it calls the jitted step for each batch and waits
+at the end. Slices have equal numbers of calls, in ABBA order. The result is the mean of the log
+ratios of pairs with a 95 % t-interval: 1.00 is no tax, 0.99 is 1 %. Ratios use the clock and, on a
+CPU, also the processor time of all threads (``cpu_…``), which is steadier if others use the
+machine.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ PROTOCOL = {"window_s": 0.25, "warmup_min_s": 1.0, "warmup_max_s": 4.0, "measure
 
 
 class Seconds(NamedTuple):
-    """By the clock, and of processor time."""
+    """Seconds of clock time and of processor time."""
 
     clock: float
     cpu: float
@@ -50,7 +51,7 @@ def now() -> Seconds:
 
 
 class Ours:
-    """The adapter under the meter, as a worker runs it; events go to /dev/null."""
+    """The adapter under the meter, as a worker runs it. Events go to /dev/null."""
 
     def __init__(self, adapter: Any) -> None:
         from envbench_worker.measure import Meter
@@ -69,14 +70,14 @@ class Ours:
 
 
 def returned(state: Any) -> Any:
-    """What a learner stores of a step: Brax's results, or a physics state."""
+    """What a learner stores per step: Brax's results, or a physics state."""
     return (
         (state.obs, state.reward, state.done) if hasattr(state, "obs") else (state.qpos, state.qvel)
     )
 
 
 class BareScan:
-    """``jax.lax.scan`` of ``calls`` steps over actions that lie on the device.
+    """``jax.lax.scan`` of ``calls`` steps over actions that are already on the device.
 
     ``options`` go to ``jax.jit``.
     """
@@ -104,7 +105,7 @@ class BareScan:
 
 
 class BareStep:
-    """``state = step(state, batch)``, and a wait at the end."""
+    """``state = step(state, batch)`` for each batch, and a wait at the end."""
 
     def __init__(self, adapter: Any) -> None:
         import jax
@@ -136,7 +137,7 @@ def made(given: argparse.Namespace) -> Any:
 
 
 def compare(given: argparse.Namespace) -> dict[str, Any]:
-    """The ratio ours / bare of steps per second over so many pairs of slices."""
+    """The ratio ours / bare of steps per second over the given pairs of slices."""
     adapter = made(given)
     ours = Ours(adapter)
     bare = BareScan(adapter) if given.mode == "scan" else BareStep(adapter)
@@ -145,7 +146,7 @@ def compare(given: argparse.Namespace) -> dict[str, Any]:
     while (seconds := ours.stretch(calls).clock) < given.slice_s and calls < len(adapter.bank):
         calls *= 2
     calls = max(1, min(len(adapter.bank), int(calls * given.slice_s / seconds)))
-    bare.stretch(calls)  # compiles: a scan is of one length
+    bare.stretch(calls)  # compiles, because a scan has a fixed length
     compiled, logs = len(adapter.compiled), []
     for pair in range(given.pairs):
         if pair % 2:
@@ -170,7 +171,7 @@ def summary(logs: list[float]) -> dict[str, Any]:
 
 
 def in_its_runtime(backend: str, script: str = __file__) -> int:
-    """The script again, by the backend's own interpreter."""
+    """Run the script again with the backend's own interpreter."""
     sys.path.insert(0, str(ROOT))
     from envbench import backends, runtimes
 

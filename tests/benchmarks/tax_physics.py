@@ -3,12 +3,12 @@
     RUNTIME/bin/python tests/benchmarks/tax_physics.py BACKEND [--pairs 60] [--slice 0.25]
         [--numenv 16] [--cpu]
 
-BACKEND is mujoco-rollout, mujoco-warp or genesis, RUNTIME the one that it runs in. In one process
-and on one set of worlds, by turns: envbench's adapter under the meter as a worker runs it, and
-the loop that the library's documentation would have you write. Slices have equal numbers of
+BACKEND is mujoco-rollout, mujoco-warp or genesis. RUNTIME is the runtime of that backend. Two loops
+step one set of worlds alternately in one process: envbench's adapter under the meter, as a worker
+runs it, and the loop that the library's documentation recommends. Slices have equal numbers of
 calls, in ABBA order. The figure is the mean of the log ratios of pairs of slices with a 95 %
-interval of 1.96 standard errors: 1.00 is no tax, 0.99 is 1 %.
-``--cpu`` counts the process's processor time instead, for a machine that others use meanwhile.
+interval of 1.96 standard errors: 1.00 is no tax, 0.99 is 1 %. ``--cpu`` uses the processor time of
+the process instead of the clock, for a machine that others use too.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Loop = Callable[[int], None]
 
 
 def bare_rollout(adapter: Any) -> Loop:
-    """From the last states, through five physics steps of one control, into memory used again."""
+    """Five physics steps per control from the last states, into memory that is reused."""
     import numpy as np
 
     roll, model, datas = adapter.pool.rollout, adapter.model, adapter.datas
@@ -58,7 +58,7 @@ def bare_rollout(adapter: Any) -> Loop:
 
 
 def bare_warp(adapter: Any) -> Loop:
-    """Copy the controls, launch the graph; wait once at the end."""
+    """Copy the controls and launch the graph per step. Wait once at the end."""
     import warp as wp
 
     batches = cycle(adapter.bank)
@@ -73,7 +73,7 @@ def bare_warp(adapter: Any) -> Loop:
 
 
 def bare_genesis(adapter: Any) -> Loop:
-    """``control_dofs_force``, then ``scene.step``; wait once at the end."""
+    """``control_dofs_force``, then ``scene.step``. Wait once at the end."""
     import genesis as gs
 
     batches = cycle(adapter.bank)
@@ -93,7 +93,7 @@ BARE = {"mujoco-rollout": bare_rollout, "mujoco-warp": bare_warp, "genesis": bar
 def compare(
     name: str, numenv: int, pairs: int, slice_s: float, clock: Callable[[], float]
 ) -> dict[str, Any]:
-    """The ratio ours / bare of calls per second over so many pairs of slices."""
+    """The ratio ours / bare of calls per second over the given pairs of slices."""
 
     def seconds(loop: Loop, calls: int) -> float:
         start = clock()
@@ -115,7 +115,9 @@ def compare(
         meter._window("measure", meter.measured, calls)
 
     calls = 1
-    while seconds(bare, calls) < 4 * slice_s:  # and so past falling down and cold caches
+    while (
+        seconds(bare, calls) < 4 * slice_s
+    ):  # this also passes the falls of the first steps and cold caches
         calls *= 2
     ours(calls)
     calls = max(1, int(calls * slice_s / seconds(bare, calls)))

@@ -2,12 +2,13 @@
 
     RUNTIME/bin/python tests/benchmarks/tax_sample_factory.py [--pairs 60] [--slice 0.5]
 
-RUNTIME is the backend's (``envbench setup sample-factory`` says where). In one process and on one
-set of samplers, by turns: the adapter under envbench's ``Meter``, and the loop of the library's
-own example (``sf_examples.sampler.use_simplified_sampling_api``), which counts the samples of each
-trajectory and prints their rate. Slices are equal numbers of trajectories, in ABBA order. The
-figure is the mean of the log ratios of pairs of slices, with a 95 % interval; the rate that the
-example's own function prints of its slices stands beside ours.
+RUNTIME is the runtime of the backend (``envbench setup sample-factory`` says where). Two loops step
+one set of samplers alternately in one process. One is the adapter under envbench's ``Meter``. The
+other is the loop of the library's own example
+(``sf_examples.sampler.use_simplified_sampling_api``), which counts the samples of each trajectory
+and prints their rate. Slices are equal numbers of trajectories, in ABBA order. The figure is the
+mean of the log ratios of pairs of slices, with a 95 % interval. The example's own function prints
+the rate of its slices for comparison.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ TASKS = {"atari": ("Pong-v5", 4), "mujoco": ("Ant-v3", 5)}
 
 
 class Ours:
-    """The adapter under the meter, as a worker runs it; events go to /dev/null."""
+    """The adapter under the meter, as a worker runs it. Events go to /dev/null."""
 
     def __init__(self, adapter: Any) -> None:
         sink = os.open(os.devnull, os.O_WRONLY)
@@ -54,7 +55,7 @@ class Ours:
 
 
 class Bare:
-    """The loop of the library's example of a sampler without a learner."""
+    """The loop of the library's example: a sampler without a learner."""
 
     def __init__(self, adapter: Any) -> None:
         self.api, self.numenv = adapter.api, adapter.job.numenv

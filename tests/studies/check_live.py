@@ -1,13 +1,13 @@
-"""``envbench check`` on trial, live: equal arms, and arms with a slowdown planted in them.
+"""Run ``envbench check`` on equal arms, and on arms with a slowdown planted in one of them.
 
-    python tests/studies/check_live.py                 # all of it; goes on where it was stopped
-    python tests/studies/check_live.py --at-most 2 --results build/trial     # a try
+    python tests/studies/check_live.py                 # everything; resumes if it was stopped
+    python tests/studies/check_live.py --at-most 2 --results build/trial     # a short trial
 
-Each check is the command itself, with real workers: MuJoCo's Ant by ``for-loop``, in interpreters
-of which one is slower (``planted.py``); and the cells of the laptop's profile in equal arms, as
-noise for ``check_traces.py`` to replay. What was made is a line of ``checks.jsonl`` beside the
-checks' own raw records; a check that has its line is not made again, and one that was stopped in
-its midst goes on. In the end the table of docs/check.md is made, from the raw records.
+Each check is the command itself with real workers. It steps MuJoCo's Ant with ``for-loop`` in two
+interpreters, one of which is slower (``planted.py``). The cells of the laptop's profile are checked
+in equal arms, as noise for ``check_traces.py`` to replay. Each finished check is a line of
+``checks.jsonl`` beside the raw records of the checks. A check that has a line is not repeated. One
+that was stopped resumes. At the end the table of docs/check.md is computed from the raw records.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ VERDICTS = ("REGRESSION", "PASS", "IMPROVEMENT", "INCONCLUSIVE", "BROKEN")
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """So many checks of one kind. ``quantities``: what was made slower, the first one's ratio is
-    shown."""
+    """A number of checks of one kind. ``quantities``: what was made slower. The table shows the
+    ratio of the first."""
 
     name: str
     title: str
@@ -65,7 +65,7 @@ STUDIES = (
 
 
 class Made(msgspec.Struct, frozen=True, kw_only=True):
-    """A check that has come to its end. ``whole``: in one call, so that ``seconds`` are its."""
+    """A finished check. ``whole``: one call finished it, so ``seconds`` is its duration."""
 
     study: str
     seed: int
@@ -75,7 +75,7 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
     file: str
 
 
-# ---------------------------------------------------------------- making them
+# ---------------------------------------------------------------- running the checks
 
 
 def make_all(results: Path, studies: Sequence[Study], at_most: int) -> None:
@@ -91,7 +91,7 @@ def make_all(results: Path, studies: Sequence[Study], at_most: int) -> None:
 
 
 def missing(results: Path, studies: Sequence[Study], at_most: int) -> Iterator[tuple[Study, int]]:
-    """What is not on disk yet. No two checks share a seed."""
+    """The checks that are not on disk yet. No two checks share a seed."""
     done = {(made.study, made.seed) for made in all_made(results)}
     for study in studies:
         for seed in seeds(study)[:at_most]:
@@ -122,7 +122,7 @@ def make_arms(study: Study, results: Path) -> tuple[str, ...]:
 
 
 def usual_start_s(results: Path) -> float:
-    """Seconds of the baseline's start-up in all equal checks of that cell."""
+    """The median start-up of the baseline in all equal checks of that cell, in seconds."""
     times = [
         side(pair, experiment.BASELINE).times
         for made in all_made(results)
@@ -132,13 +132,13 @@ def usual_start_s(results: Path) -> float:
     known = [each.import_ns + each.build_ns for each in times if each is not None]
     if not known:
         raise SystemExit(
-            "how long a start-up takes is known from the equal checks: make them first"
+            "The equal checks give the duration of a start-up. Run them first: --only same"
         )
     return median(known) / 1e9
 
 
 def one_check(results: Path, study: Study, seed: int, arms: Sequence[str]) -> Made:
-    """One call of the command; ``SystemExit`` where it did not come to its end."""
+    """Call the command once. ``SystemExit`` if it does not finish."""
     ARMS.mkdir(parents=True, exist_ok=True)
     asked = ["check", *study.cells, *arms, "--seed", str(seed), "--wait", "--json"]
     before = set(store.files(results))
@@ -152,9 +152,9 @@ def one_check(results: Path, study: Study, seed: int, arms: Sequence[str]) -> Ma
     ) as process:
         try:
             out, err = process.communicate()
-        except KeyboardInterrupt:  # it heard of it, too
+        except KeyboardInterrupt:  # the command received the signal too
             process.communicate()
-            raise SystemExit("Stopped. The same command goes on from here.") from None
+            raise SystemExit("Stopped. Give the same command again to resume.") from None
     if process.returncode not in (0, 1, 4) or not out.strip():
         raise SystemExit(f"exit code {process.returncode}:\n{err[-2000:]}")
     document = json.loads(out)
@@ -179,7 +179,7 @@ def all_made(results: Path) -> list[Made]:
 
 
 def read(path: Path) -> tuple[Plan, list[BlockRecord]]:
-    """A check's plan and its pairs, from its raw records."""
+    """The plan and the pairs of a check, from its raw records."""
     records = [record for _, record in store.read(path).records]
     (plan,) = (record for record in records if isinstance(record, Plan))
     return plan, [record for record in records if isinstance(record, BlockRecord)]
@@ -192,9 +192,9 @@ def read(path: Path) -> tuple[Plan, list[BlockRecord]]:
 class Outcome:
     verdict: str
     slower: list[str]
-    ratio: float  # of steps a second, or of the cost that was planted
+    ratio: float  # of steps per second, or of the cost that was planted
     stages: int
-    seconds: float | None  # None where it was stopped in between
+    seconds: float | None  # None if it was stopped in between
 
 
 def outcomes(results: Path, study: Study) -> list[Outcome]:
@@ -244,33 +244,36 @@ def row(study: Study, found: Sequence[Outcome]) -> list[str]:
 
 def table(results: Path) -> str:
     found = {study: outcomes(results, study) for study in STUDIES}
-    heads = ["planted", "checks of a cell", "REGRESSION, exact 95 % bounds", "other verdicts",
-             "candidate / baseline", "also named"]  # fmt: skip
+    heads = ["planted slowdown", "checks of one cell", "REGRESSION, exact 95 % bounds",
+             "other verdicts", "candidate / baseline", "also named"]  # fmt: skip
     rows = [row(study, each) for study, each in found.items() if each]
     text = tabulate(rows, heads, tablefmt="github", disable_numparse=True)
     return f"{text}\n\n{durations([each for group in found.values() for each in group])}"
 
 
 def durations(found: Sequence[Outcome]) -> str:
-    def told(stages: int, what: str) -> str:
+    def sentence(stages: int, what: str) -> str:
         known = [each.seconds for each in found if each.stages == stages and each.seconds]
         if not known:
             return f"{what}: none yet."
         return (
-            f"{what}: {median(known):.0f} s in the middle, {max(known):.0f} s at most "
+            f"{what}: median {median(known):.0f} s, at most {max(known):.0f} s "
             f"({len(known)} calls of the whole command)."
         )
 
-    return f"{told(1, 'A check without an alarm')} {told(2, 'One with an alarm, tried again')}"
+    first, second = "A check without an alarm", "One with an alarm and a second stage"
+    return f"{sentence(1, first)} {sentence(2, second)}"
 
 
 @click.command()
 @click.option("--results", type=click.Path(path_type=Path), default=RESULTS)
-@click.option("--at-most", default=1000, help="Checks of each study.")
-@click.option("--only", help="The names of studies: same,step,reset,start,cells.")
-@click.option("--table", "only_table", is_flag=True, help="Make none; only the table.")
+@click.option("--at-most", default=1000, help="Run at most this many checks of each study.")
+@click.option(
+    "--only", help="Run only these studies, such as same,step. Names: same,step,reset,start,cells."
+)
+@click.option("--table", "only_table", is_flag=True, help="Run no check; only compute the table.")
 def main(results: Path, at_most: int, only: str | None, only_table: bool) -> None:
-    """Makes what is missing, and the table of docs/check.md."""
+    """Run the missing checks, and fill the table of docs/check.md."""
     names = only.split(",") if only else [study.name for study in STUDIES]
     results = results.absolute()
     if not only_table:

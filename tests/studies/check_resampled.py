@@ -1,16 +1,17 @@
-"""How often the rule of ``envbench check`` is wrong on pairs that were recorded on a real machine.
+"""How often is the rule of ``envbench check`` wrong on pairs recorded on a real machine?
 
     python tests/studies/check_resampled.py [--results FOLDER]
 
-The equal checks (A/A) of ``check_live.py`` have dozens of pairs of a cell. Pairs are independent,
-fresh processes: a check of some is as likely as any other so many of them. Checks are drawn from
-them, with as many other pairs for a second stage, whose sides are exchanged; a slowdown is put in
-by making each time of the candidate's longer. No pair is twice in a check, but where a cell has
-too few pairs for two stages: there they are drawn with return. The truth that an interval should
-cover is the (trimmed) mean of all pairs of the cell, and is shown. Sixty pairs know it to 0.3 %
-only: so a slowdown is put into pairs of which that mean was taken off.
-Seeded: it prints its table again. Bounds are exact (Clopper-Pearson, 95 %) for the drawing, and
-know nothing of hours that were not recorded.
+The equal checks (A/A) of ``check_live.py`` have dozens of pairs per cell. Pairs are independent,
+fresh processes, so every selection of the same size is equally likely. The study draws checks from
+them, and the same number of other pairs for a second stage with exchanged sides. A slowdown makes
+each time of the candidate longer. A check contains no pair twice. If a cell has too few pairs for
+two stages, they are drawn with replacement. The truth that an interval should cover is the
+(trimmed) mean of all pairs of the cell; the table shows it. Sixty pairs determine it only to 0.3 %,
+so a slowdown is put into pairs from which that mean was removed.
+
+The study is seeded and prints the same table again. Bounds are exact (Clopper-Pearson, 95 %) for
+the drawing. They do not cover hours that were not recorded.
 """
 
 from __future__ import annotations
@@ -44,24 +45,25 @@ RULE = Rule()
 
 
 def drawn(rng: Any, pairs: Sequence[Slices], count: int, slowdown: float) -> list[list[Slices]]:
-    """Two stages of ``count`` pairs each, the second one's sides exchanged."""
+    """Two stages of ``count`` pairs each; the sides of the second are exchanged."""
     few = 2 * count > len(pairs)
     chosen = [pairs[k] for k in rng.choice(len(pairs), size=2 * count, replace=few)]
-    exchanged = [(theirs, ours, spoilt) for ours, theirs, spoilt in chosen[count:]]
+    exchanged = [(theirs, ours, invalid) for ours, theirs, invalid in chosen[count:]]
     return [slower(chosen[:count], slowdown), slower(exchanged, slowdown)]
 
 
 def slower(pairs: Sequence[Slices], slowdown: float) -> list[Slices]:
     """The pairs with a slower candidate."""
     return [
-        (ours, [time / (1 - slowdown) for time in theirs], spoilt) for ours, theirs, spoilt in pairs
+        (ours, [time / (1 - slowdown) for time in theirs], invalid)
+        for ours, theirs, invalid in pairs
     ]
 
 
 def verdicts(
     rng: Any, pairs: Sequence[Slices], count: int, slowdown: float, checks: int
 ) -> tuple[dict[str, int], int]:
-    """How many checks came to each verdict, and how many intervals held the truth."""
+    """How many checks reached each verdict, and how many intervals covered the truth."""
     found = {"PASS": 0, "REGRESSION": 0, "IMPROVEMENT": 0, "INCONCLUSIVE": 0}
     covered = 0
     truth = ratio(pairs)
@@ -93,7 +95,7 @@ def row(rng: Any, cell: str, pairs: Sequence[Slices], checks: int) -> list[str]:
 
 
 def ratio(pairs: Sequence[Slices]) -> float:
-    """By all pairs, candidate over baseline."""
+    """Candidate over baseline, from all pairs."""
     return stage([each for pair in pairs if (each := usual_effect(*pair)) is not None], RULE).ratio
 
 
@@ -125,10 +127,10 @@ def table(results: Path, checks: int, seed: int) -> str:
 
 @click.command()
 @click.option("--results", type=click.Path(path_type=Path), default=RESULTS)
-@click.option("--checks", default=4000, show_default=True, help="Drawn, a cell.")
+@click.option("--checks", default=4000, show_default=True, help="Draw this many checks per cell.")
 @click.option("--seed", default=1, show_default=True)
 def main(results: Path, checks: int, seed: int) -> None:
-    """Prints the table, and puts it into docs/check.md."""
+    """Print the table, and put it into docs/check.md."""
     text = table(results, checks, seed)
     click.echo(text)
     if results.absolute() == RESULTS:

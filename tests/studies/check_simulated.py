@@ -1,11 +1,11 @@
-"""How often the rule of ``envbench check`` cries wolf, and how often it sleeps: simulated noise.
+"""False alarms and missed slowdowns of the rule of ``envbench check`` on simulated noise.
 
     python tests/studies/check_simulated.py [--checks 20000]
 
-Each line is a kind of noise. Slices of a pair follow one another in time, by turns as the rule
-orders them; what is simulated is the logarithm of a slice's time a step. Noise is scaled so that
-the effect that differs less between pairs, of the usual pace or of all slices, has the standard
-deviation that EnvPool shows on a shared machine of two cores (1.9 %).
+Each row is a kind of noise. The slices of a pair follow one another in time and alternate in the
+order of a real check. The simulated value is the logarithm of a slice's time per step. The noise is
+scaled so that the effect that differs less between pairs (of the usual pace, or of all slices) has
+the standard deviation that EnvPool shows on a shared machine of two cores (1.9 %).
 Bounds are exact (Clopper-Pearson, 95 %).
 """
 
@@ -36,9 +36,9 @@ from envbench.stats.regression import (
 
 CHECKS, SEED = 20_000, 1
 SPREAD = 0.019
-PRECISE_PAIRS = precise_pairs(POOL_SPREAD, Rule())  # of a cell of EnvPool
+PRECISE_PAIRS = precise_pairs(POOL_SPREAD, Rule())  # for a cell of EnvPool
 SLICES = 4 * QUADS
-Noise = Callable[[Any, int, int], Any]  # (generator, processes' pairs, slices) -> log times
+Noise = Callable[[Any, int, int], Any]  # (generator, pairs of processes, slices) -> log times
 
 
 def iid(rng: Any, pairs: int, slices: int) -> Any:
@@ -62,19 +62,19 @@ def heavy_tails(rng: Any, pairs: int, slices: int) -> Any:
 
 
 def drift(rng: Any, pairs: int, slices: int) -> Any:
-    height = rng.normal(scale=10.0, size=(pairs, 1))  # by its end
+    height = rng.normal(scale=10.0, size=(pairs, 1))  # at the end
     return height * np.arange(slices) / slices + iid(rng, pairs, slices)
 
 
 def steps(rng: Any, pairs: int, slices: int) -> Any:
-    """The machine changes its speed once, anywhere in the pair."""
+    """The machine changes its speed once, at a random place in the pair."""
     at = rng.integers(0, slices, size=(pairs, 1))
     height = rng.normal(scale=5.0, size=(pairs, 1))
     return height * (np.arange(slices) >= at) + iid(rng, pairs, slices)
 
 
 def periodic(rng: Any, pairs: int, slices: int) -> Any:
-    """A neighbour whose period is close to two slices: the worst for what alternates."""
+    """A neighbour whose period is close to two slices: the worst case for alternating slices."""
     phase = rng.uniform(0, 2 * math.pi, size=(pairs, 1))
     period = rng.uniform(1.8, 2.2, size=(pairs, 1))
     wave = np.sin(2 * math.pi * np.arange(slices) / period + phase)
@@ -99,7 +99,7 @@ LINES = [*KINDS, BURSTS, OFFSETS, CORES]
 def stages(
     rng: Any, kind: str, pairs: int, slowdown: float, checks: int, rule: Rule
 ) -> list[dict[str, Stage]]:
-    """What one stage of each of so many checks says of steps."""
+    """What one stage of each check says about steps."""
     times, turns = slices(rng, kind, checks * pairs, slowdown)
     usual, every = (
         of(times, turns).reshape(checks, pairs).tolist() for of in (usual_effects, effects)
@@ -108,7 +108,7 @@ def stages(
 
 
 def slices(rng: Any, kind: str, count: int, slowdown: float) -> tuple[Any, Any]:
-    """So many pairs' times a step, slice after slice, and whose slices they were."""
+    """The times per step of ``count`` pairs, slice by slice, and the side of each slice."""
     firsts = rng.integers(0, 2, size=(count, QUADS))
     turns = np.concatenate([np.stack([b, 1 - b, 1 - b, b], axis=1) for b in firsts.T], axis=1)
     if kind == OFFSETS:
@@ -129,7 +129,7 @@ def slices(rng: Any, kind: str, count: int, slowdown: float) -> tuple[Any, Any]:
 
 
 def _burst(rng: Any, own: Any) -> Any:
-    """A fifth of one arm's slices, on end, in two pairs of five, take twice as long."""
+    """In two of five pairs, a fifth of one arm's slices in a row take twice as long."""
     place = np.cumsum(own, axis=1) - 1
     count = SLICES // 10
     first = rng.integers(0, SLICES // 2 - count + 1, size=(len(own), 1))
@@ -138,7 +138,7 @@ def _burst(rng: Any, own: Any) -> Any:
 
 
 def usual_effects(times: Any, turns: Any) -> Any:
-    """As ``regression.usual_effect``: interquartile mean of log(baseline time / candidate time)."""
+    """Like ``regression.usual_effect``: interquartile mean of log(baseline / candidate time)."""
     ours, theirs = _arms(times, turns)
     ratios = np.sort(np.log(ours / theirs), axis=1)
     cut = SLICES // 8
@@ -146,7 +146,7 @@ def usual_effects(times: Any, turns: Any) -> Any:
 
 
 def effects(times: Any, turns: Any) -> Any:
-    """As ``regression.effect``: of all slices."""
+    """Like ``regression.effect``: from all slices."""
     ours, theirs = _arms(times, turns)
     return np.log(ours.sum(axis=1) / theirs.sum(axis=1))
 
@@ -156,7 +156,7 @@ def _arms(times: Any, turns: Any) -> list[Any]:
 
 
 def outcomes(rng: Any, kind: str, pairs: int, slowdown: float, checks: int, rule: Rule) -> Any:
-    """How many of the checks ended in each verdict, and how many intervals held the truth."""
+    """How many checks ended in each verdict, and how many intervals covered the truth."""
     found = {"PASS": 0, "REGRESSION": 0, "IMPROVEMENT": 0, "INCONCLUSIVE": 0}
     covered = 0
     first, second = (stages(rng, kind, pairs, slowdown, checks, rule) for _ in (1, 2))
@@ -170,7 +170,7 @@ def outcomes(rng: Any, kind: str, pairs: int, slowdown: float, checks: int, rule
 def judged(
     early: Mapping[str, Stage], late: Mapping[str, Stage]
 ) -> tuple[Verdict, tuple[float, float]]:
-    """The verdict of stage one and, where it alarms, stage two; stage one's interval."""
+    """The verdict from stage one and, after an alarm, stage two; the interval of stage one."""
     return of_cell(early, late if alarms(early) else None)[0], early[STEPS].interval
 
 
@@ -195,8 +195,8 @@ def row(kind: str, checks: int, seed: int) -> list[str]:
 @click.option("--checks", default=CHECKS, show_default=True)
 @click.option("--seed", default=SEED, show_default=True)
 def main(checks: int, seed: int) -> None:
-    """Prints the table, and puts it into docs/check.md."""
-    with ProcessPoolExecutor() as pool:  # a line has a seed of its own
+    """Print the table, and put it into docs/check.md."""
+    with ProcessPoolExecutor() as pool:  # each row has a seed of its own
         rows = list(pool.map(partial(row, checks=checks, seed=seed), LINES))
     heads = [
         "noise",

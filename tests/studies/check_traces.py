@@ -2,18 +2,18 @@
 
     python tests/studies/check_traces.py [--results FOLDER]
 
-**Recorded**: the equal checks (A/A) that ``check_live.py`` made on a real machine, slice by slice.
-Each rule is given what one check measured of one cell, ten processes a side, and reads of it what
-its tool would (``other_rules.py``). *In turn*: both sides as measured, by turns. *One after
-the other*: the old side of a check and the new side of the cell's next check, some minutes later,
-which is how those tools measure by default. A slowdown is put in by making each time of the new
-side longer. Ours decides by a second stage: the next check of the cell, with its sides exchanged.
-Nothing in this is drawn by chance: it prints its table again.
+**Recorded**: the equal checks (A/A) that ``check_live.py`` measured on a real machine, slice by
+slice. Each rule gets the measurements of one check of one cell, ten processes per side, and uses
+what its tool would use (``other_rules.py``). *Alternating*: both sides of one check, as measured.
+*One after the other*: the old side of a check and the new side of the cell's next check, some
+minutes later. That is how those tools measure by default. A slowdown makes each time of the new
+side longer. envbench's own rule uses a second stage: the next check of the cell, with exchanged
+sides. Nothing here is random, so the study prints the same table again.
 
-**Simulated**: the lines of noise of ``check_simulated.py``, seeded.
+**Simulated**: the kinds of noise of ``check_simulated.py``, seeded.
 
-Bounds are exact (Clopper-Pearson, 95 %) for checks that are independent; of recorded ones,
-neighbours share measurements where a rule takes two of them.
+Bounds are exact (Clopper-Pearson, 95 %) for independent checks. Neighbouring recorded checks share
+measurements if a rule uses two checks.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ STORED = OwnRule()
 
 @dataclass(frozen=True, kw_only=True)
 class Trace:
-    """One cell of one check: times a step, a list a process."""
+    """One cell of one check: times per step, one list per process."""
 
     old: Side
     new: Side
@@ -59,7 +59,9 @@ class Trace:
 
 
 Checks = Sequence[tuple[Trace, Trace]]
-Asked = Callable[[Trace, Trace], bool]  # a check, the next one -> is the new side told slower?
+Asked = Callable[
+    [Trace, Trace], bool
+]  # a check, the next one -> is the new side reported as slower?
 
 
 def ours(first: Trace, second: Trace) -> bool:
@@ -72,7 +74,7 @@ def ours(first: Trace, second: Trace) -> bool:
     return bool(regression.alarms(early)) and regression.of_cell(early, late)[0] == "REGRESSION"
 
 
-def in_turn(rule: Rule) -> Asked:
+def alternating(rule: Rule) -> Asked:
     return lambda first, _: rule(first.old, first.new)
 
 
@@ -84,7 +86,7 @@ def one_after_the_other(rule: Rule) -> Asked:
 
 
 def recorded(results: Path) -> dict[str, list[Trace]]:
-    """By cell, in the order in which they were measured."""
+    """Traces by cell, in the order in which they were measured."""
     traces: dict[str, list[Trace]] = {}
     for made in all_made(results):
         if made.study not in ("same", "cells"):
@@ -104,7 +106,7 @@ def times(windows: Windows) -> list[float]:
 
 
 def neighbours(traces: dict[str, list[Trace]]) -> list[tuple[Trace, Trace]]:
-    """Each check with the cell's next one."""
+    """Each check with the next one of its cell."""
     return [pair for each in traces.values() for pair in pairwise(each)]
 
 
@@ -114,12 +116,12 @@ def found(asked: Asked, checks: Checks, slowdown: float) -> tuple[int, int]:
 
 
 def ours_found(checks: Checks, slowdown: float) -> tuple[int, int]:
-    """The next check with its sides exchanged stands for stage two: they are equal."""
+    """The next check with exchanged sides is used as stage two. Its sides are equal."""
     return found(ours, [(first, second.exchanged()) for first, second in checks], slowdown)
 
 
 def precisely(traces: dict[str, list[Trace]], checks: int = 6) -> dict[str, list[Trace]]:
-    """As many pairs as ``--precise`` makes, out of six checks of a cell each."""
+    """As many pairs as ``--precise`` uses, joined from six checks of a cell each."""
     joined = {
         key: [
             Trace(
@@ -134,20 +136,20 @@ def precisely(traces: dict[str, list[Trace]], checks: int = 6) -> dict[str, list
 
 
 def recorded_table(traces: dict[str, list[Trace]]) -> str:
-    heads = ["rule", "sides measured", "checks", "told slower: equal sides",
+    heads = ["rule", "sides measured", "checks", "reported slower: equal sides",
              *(f"{100 * s:.0f} % slower" for s in SLOWDOWNS[1:])]  # fmt: skip
     rows = []
 
     def add(name: str, how: str, counted: Callable[[float], tuple[int, int]]) -> None:
-        told = [counted(slowdown) for slowdown in SLOWDOWNS]
-        rows.append([name, how, str(told[0][1]), *(share(*each, 1) for each in told)])
+        counts = [counted(slowdown) for slowdown in SLOWDOWNS]
+        rows.append([name, how, str(counts[0][1]), *(share(*each, 1) for each in counts)])
 
     checks, precise = neighbours(traces), neighbours(precisely(traces))
-    add(OURS, "in turn", lambda slowdown: ours_found(checks, slowdown))
+    add(OURS, "alternating", lambda slowdown: ours_found(checks, slowdown))
     if precise:
-        add(f"{OURS} --precise", "in turn", lambda slowdown: ours_found(precise, slowdown))
+        add(f"{OURS} --precise", "alternating", lambda slowdown: ours_found(precise, slowdown))
     for name, rule in RULES.items():
-        add(name, "in turn", lambda s, rule=rule: found(in_turn(rule), checks, s))
+        add(name, "alternating", lambda s, rule=rule: found(alternating(rule), checks, s))
         add(name, "one after the other",
             lambda s, rule=rule: found(one_after_the_other(rule), checks, s))  # fmt: skip
     return tabulate(rows, heads, tablefmt="github", disable_numparse=True)
@@ -157,7 +159,7 @@ def recorded_table(traces: dict[str, list[Trace]]) -> str:
 
 
 def simulated(rng: Any, kind: str, slowdown: float, checks: int) -> Checks:
-    """So many checks, each with a second stage of its own."""
+    """Simulated checks, each with a second stage of its own."""
     made, turns = slices(rng, kind, 2 * checks * DEFAULT_PAIRS, slowdown)
     half = made.shape[1] // 2
     old, new = (
@@ -177,7 +179,7 @@ def simulated_table(checks: int, seed: int) -> str:
         for slowdown in (0.0, 0.05):
             made = simulated(rng, kind, slowdown, checks)
             counts = [found(ours, made, 0.0)]
-            counts += [found(in_turn(rule), made, 0.0) for rule in RULES.values()]
+            counts += [found(alternating(rule), made, 0.0) for rule in RULES.values()]
             row += [share(*each, 1) for each in counts]
         rows.append(row)
     return tabulate(rows, heads, tablefmt="github", disable_numparse=True)
@@ -185,10 +187,12 @@ def simulated_table(checks: int, seed: int) -> str:
 
 @click.command()
 @click.option("--results", type=click.Path(path_type=Path), default=RESULTS)
-@click.option("--checks", default=1000, show_default=True, help="Simulated, a line.")
+@click.option(
+    "--checks", default=1000, show_default=True, help="Simulate this many checks per row."
+)
 @click.option("--seed", default=1, show_default=True)
 def main(results: Path, checks: int, seed: int) -> None:
-    """Prints the tables, and puts them into docs/check.md."""
+    """Print the tables, and put them into docs/check.md."""
     traces = recorded(results)
     parts = {"rules-simulated": simulated_table(checks, seed)}
     if traces:

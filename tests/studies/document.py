@@ -1,4 +1,4 @@
-"""What the studies of ``check`` share: exact bounds, and the place of a table in the docs."""
+"""Exact bounds of shares, and filling a study's table in the docs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ CHECK = Path(__file__).parents[2] / "docs" / "check.md"
 
 
 def bounds(hits: int, of: int) -> tuple[float, float]:
-    """Clopper and Pearson's exact 95 % interval of a share."""
+    """The exact 95 % interval of a share (Clopper and Pearson)."""
     low = 0.0 if hits == 0 else float(beta.ppf(0.025, hits, of - hits + 1))
     high = 1.0 if hits == of else float(beta.ppf(0.975, hits + 1, of - hits))
     return low, high
 
 
 def share(hits: int, of: int, digits: int = 2) -> str:
-    """``0.00 % (0.00–0.02)``; a dash of none."""
+    """A share with its bounds, such as ``0.00 % (0.00–0.02)``; ``-`` if ``of`` is 0."""
     if of == 0:
         return "-"
     low, high = bounds(hits, of)
@@ -30,7 +30,7 @@ def fill(name: str, text: str, document: Path = CHECK) -> None:
     mark = f"<!-- study: {name} -->"
     old = document.read_text(encoding="utf-8")
     if old.count(mark) != 2:
-        raise SystemExit(f"{document} has not two lines {mark}")
+        raise SystemExit(f"{document} does not have two lines {mark}")
     block = f"{mark}\n\n{text.strip()}\n\n{mark}"
     new = re.sub(f"{re.escape(mark)}.*{re.escape(mark)}", lambda _: block, old, flags=re.DOTALL)
     document.write_text(new, encoding="utf-8")

@@ -1,8 +1,10 @@
-"""How far do robots move late, by how many of the actions they follow? What ``verify`` refuses by.
+"""How far do robots move late if they follow only some actions? The limit of ``verify``.
 
-``python tests/studies/late_movement.py``: for each task, the mean change of an observation from
-step to step in the second half of 200 steps, over the mean of those that follow every action, each
-seed an environment of its own (docs/verify.md).
+    python tests/studies/late_movement.py
+
+For each task, this prints the mean change of an observation from step to step in the second half of
+200 steps. It is divided by the mean of the environments that follow every action. Each seed has an
+environment of its own. docs/verify.md has the table.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ TASKS = ["Ant-v4", "HalfCheetah-v4", "Hopper-v4", "Walker2d-v4", "Humanoid-v4", 
          "InvertedPendulum-v4", "InvertedDoublePendulum-v4", "Reacher-v4"]  # fmt: skip
 STEPS = 200
 SEEDS = range(24)
-EXACT = 3  # steps that have to agree anyway: every one of these is honest in them
+EXACT = 3  # steps that must agree with the reference anyway, so all of them follow these
 FOLLOWS: dict[str, Callable[[int], bool]] = {
     "every action": lambda step: True,
     "every second": lambda step: step < EXACT or step % 2 == 0,
@@ -31,7 +33,7 @@ FOLLOWS: dict[str, Callable[[int], bool]] = {
 
 
 def movement(env: Any, seed: int, follows: Callable[[int], bool]) -> float:
-    """Of one environment, by random actions of which some are zeroed."""
+    """The movement of one environment with random actions, some of which are zeroed."""
     space = env.action_space
     draw = np.random.default_rng(seed)
     env.reset(seed=0)
@@ -59,4 +61,4 @@ def row(task: str) -> list[str]:
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     print(tabulate([row(task) for task in TASKS], ["task", *FOLLOWS], tablefmt="github"))
-    print(f"\nRefused: {LEAST_MOVEMENT} and less.")
+    print(f"\n`verify` refuses movement of {LEAST_MOVEMENT} and less.")

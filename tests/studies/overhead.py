@@ -1,12 +1,13 @@
-"""What measuring costs on each backend: envbench's loop against the library's own, in alternation.
+"""What measuring costs on each backend: envbench's loop and the library's own, alternating.
 
-    python tests/studies/overhead.py                   # all of it; resumes where it was stopped
+    python tests/studies/overhead.py                   # everything; resumes if it was stopped
     python tests/studies/overhead.py --only brax --again
 
-Runs the benchmarks of ``tests/benchmarks``, each in its backend's own runtime (made if missing),
-and keeps every result as a line of ``results/studies/overhead/measured.txt``, one JSON document
-each. A result that is there already is not measured again, but with ``--again``: then both stay,
-and the table of docs/measurement.md shows each. About 20 minutes; leave the machine alone.
+This runs the benchmarks of ``tests/benchmarks``, each in its backend's own runtime, which is built
+if it is missing. Every result is a line of ``results/studies/overhead/measured.txt``, one JSON
+document each. An existing result is measured again only with ``--again``. Then both stay, and the
+table of docs/measurement.md shows both. It takes about 20 minutes. Do not use the machine for
+anything else.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ MEASURED = ROOT / "results" / "studies" / "overhead" / "measured.txt"
 
 @dataclass(frozen=True, kw_only=True)
 class Benchmark:
-    """One call of a script, which measures a backend in one family."""
+    """One call of a script that measures a backend in one family."""
 
     backend: str
     env: str
@@ -104,9 +105,13 @@ def table() -> str:
 
 
 @click.command(help=(__doc__ or "").splitlines()[0])
-@click.option("--only", multiple=True, help="A backend; repeatable.  [default: all]")
-@click.option("--again", is_flag=True, help="Measure anew what is there already.")
-@click.option("--pairs", default=60, show_default=True, help="Pairs of slices of each.")
+@click.option(
+    "--only", multiple=True, help="Measure only this backend. Repeatable.  [default: all]"
+)
+@click.option("--again", is_flag=True, help="Measure existing results again.")
+@click.option(
+    "--pairs", default=60, show_default=True, help="Pairs of slices per backend and family."
+)
 def main(only: tuple[str, ...], again: bool, pairs: int) -> None:
     known = set() if again else {key(each) for each in measured()}
     wanted = [each for each in every() if not only or each.backend in only]

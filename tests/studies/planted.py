@@ -1,8 +1,8 @@
-"""Interpreters whose Ant is truly slower by a given share: the arms of ``check_live.py``.
+"""Interpreters whose Ant is really slower by a given share: the arms of ``check_live.py``.
 
-Each has a package ``paced_ant`` with Gymnasium's Ant in it, which makes every vector step, or every
-reset, or its own import take longer. The arms differ in those three numbers and in nothing else:
-the baseline's are nought, and it reads the clock as often.
+Each has a package ``paced_ant`` with Gymnasium's Ant. The package makes every vector step, every
+reset, or its own import take longer. The arms differ only in those three numbers. The baseline's
+are zero, and it reads the clock as often.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ clock = time.perf_counter_ns
 
 
 def longer(method, share):
-    """The method; afterwards it waits, busily, for that share of the time that it took."""
+    """The method, followed by a busy wait for that share of the time that it took."""
 
     def takes_longer(*args, **kwargs):
         began = clock()
@@ -49,9 +49,9 @@ while time.process_time() < imported:
 
 
 def make_arm(folder: Path, *, step: float = 0.0, reset: float = 0.0, start: float = 0.0) -> None:
-    """``folder/bin/python``, with the packages of this interpreter. ``step`` and ``reset`` are
-    shares of what they take, ``start`` is in seconds. One that is there already is kept as it is,
-    so that a check that was stopped can be gone on with."""
+    """Make ``folder/bin/python`` with the packages of this interpreter. ``step`` and ``reset`` are
+    shares of their usual time, ``start`` is in seconds. An equal one that already exists is kept
+    as it is, so that a stopped check can resume."""
     source = PACKAGE.format(step=step, reset=reset, start=start)
     package = folder / "paced" / "paced_ant.py"
     if package.exists() and package.read_text() == source:

@@ -1,18 +1,18 @@
-"""Random SIGKILLs over ``run``, ``check``, ``baseline`` and ``verify``: what is lost, what is left?
+"""Kill ``run``, ``check``, ``baseline`` and ``verify`` at random: is anything lost or left behind?
 
     python tests/studies/random_kills.py --kills 300 --seed 1
 
-Each command is started with real workers and, after a random time, some of its processes are
-killed at once: the controller, guardians, workers, their children, a whole process group, several
-or all of them; often while others are stopped. Then the same command is given again, until its plan
-is complete, and the next plan begins with another seed. After each kill this is checked:
+The study starts each command with real workers. After a random time it kills some of its processes
+at once with SIGKILL: the controller, guardians, workers, their children, a whole process group,
+several or all of them; often while others are stopped. Then it gives the same command again until
+the plan is complete. The next plan begins with another seed. After each kill it checks:
 
-* no process remains that was started from there, stopped ones included;
+* no process that the command started remains, not even a stopped one;
 * every line that was on disk is still there, unchanged;
 * no block of a plan is recorded twice;
-* the same command comes to its end.
+* the same command finishes.
 
-It prints a table, and exits with 1 where anything was found.
+It prints a table. The exit code is 1 if it found a fault.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Tally:
     """What happened to one command."""
 
     kills: int = 0
-    controllers: int = 0  # kills that hit the controller, too
+    controllers: int = 0  # kills that hit the controller too
     stopped: int = 0  # kills while some process was stopped
     plans: int = 0
     blocks: int = 0
@@ -85,7 +85,7 @@ class Tally:
 
 
 class Soak:
-    """One command in a folder of its own, killed again and again."""
+    """One command in a folder of its own, killed repeatedly."""
 
     def __init__(self, name: str, folder: Path, python: str, chance: random.Random) -> None:
         self.name = name
@@ -98,7 +98,7 @@ class Soak:
         self.longest_s = 4.0
 
     def once(self) -> None:
-        """Start the command, kill something of it, and look."""
+        """Start the command, kill some of its processes, and check what is left."""
         process = self._start()
         victims = self._kill(process)
         ended = self._end(process)
@@ -118,7 +118,7 @@ class Soak:
         )
 
     def _kill(self, process: subprocess.Popen[str]) -> set[int]:
-        """After a random time; the process ids that were killed, none where it had ended."""
+        """Kill after a random time. Returns the killed process ids; none if it had ended."""
         until = time.monotonic() + self.chance.uniform(0.3, self.longest_s)
         while time.monotonic() < until and process.poll() is None:
             time.sleep(0.02)
@@ -169,7 +169,7 @@ class Soak:
         self._look_at_files()
         if code in (2, 3) or (code is not None and code < 0 and not hit_controller):
             self._fault(f"exit code {code}")
-        if not hit_controller and code is not None:  # it came to its end
+        if not hit_controller and code is not None:  # it finished
             self.tally.plans += 1
             self.seed += 1
 
@@ -196,7 +196,7 @@ class Soak:
         )
 
     def finish(self) -> None:
-        """The same command, left alone, comes to its end."""
+        """Let the same command finish without a kill."""
         process = self._start()
         code = self._end(process)
         self._look(hit_controller=False, code=code)
@@ -206,7 +206,7 @@ class Soak:
             for _, record in store.read(path).records
         )
         if plans < self.tally.plans - 1:
-            self._fault(f"{self.tally.plans} plans ended, and {plans} are on disk")
+            self._fault(f"{self.tally.plans} plans ended, but only {plans} are on disk")
 
     def _fault(self, what: str) -> None:
         text = f"{self.name}, kill {self.tally.kills}, seed {self.seed}: {what}"
@@ -240,7 +240,7 @@ def _is_stopped(pid: int) -> bool:
 @click.option("--seed", default=1, show_default=True)
 @click.option("--only", default=",".join(COMMANDS), show_default=True)
 def main(kills: int, seed: int, only: str) -> None:
-    """Kills until so many kills have hit, shared by the commands."""
+    """Kill until this many kills have hit, shared by the commands."""
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="kills-") as top:
         python = interpreter(Path(top) / "python")
@@ -257,7 +257,7 @@ def main(kills: int, seed: int, only: str) -> None:
          each.tally.plans, each.tally.blocks, len(each.tally.faults)]
         for each in soaks
     ]  # fmt: skip
-    heads = ["command", "kills", "of the controller, too", "while some were stopped",
+    heads = ["command", "kills", "of the controller too", "while some were stopped",
              "plans completed", "blocks recorded", "faults"]  # fmt: skip
     click.echo(tabulate(rows, heads))
     sys.exit(any(each.tally.faults for each in soaks))

@@ -1,12 +1,13 @@
-"""How long a slice of a check should be, and what of a pair's slices should count.
+"""How long should a slice of a check be, and which effect of its slices should count?
 
-    python tests/studies/slice_length.py               # goes on where it was stopped
+    python tests/studies/slice_length.py               # resumes if it was stopped
 
-Pairs of equal workers, by slices of 100, 20, 10 and 5 ms that take the same time in all, in rounds
-of random order, so that each length meets the same hours. Of every pair's slices three effects are
-computed: of all of them, of either side's faster half, and by the interquartile mean of
-neighbours' ratios. The less an effect differs between pairs of equals, the better.
-Pairs are lines of ``results/studies/slice-length/pairs.jsonl``; the table is docs/check.md's.
+Pairs of equal workers step in slices of 100, 20, 10 and 5 ms. All lengths get the same total time,
+in rounds of random order, so that each length is measured in the same hours. Three effects are
+computed from the slices of each pair: from all slices, from the faster half of either side, and
+from the interquartile mean of neighbours' ratios. The less an effect differs between equal pairs,
+the better. Pairs are lines of ``results/studies/slice-length/pairs.jsonl``. The table is in
+docs/check.md.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results" / "studies" / "slice-length"
 CELLS = ("mujoco/for-loop/1", "mujoco/envpool-sync/4", "atari/envpool-async/4")
 LENGTHS_MS = (100, 20, 10, 5)
-STEPPING_MS = 2000  # of both sides' slices
+STEPPING_MS = 2000  # of both sides together
 
 
 class Stepped(msgspec.Struct, frozen=True, kw_only=True):
-    """A pair: nanoseconds a step of either side's slices."""
+    """A pair: nanoseconds per step of each side's slices."""
 
     cell: str
     slice_ms: int
@@ -95,7 +96,7 @@ def step(text: str, target: Target, slice_ms: int, seed: int) -> Stepped:
 
 
 def make_all(path: Path, rounds: int) -> None:
-    """In rounds: every cell and length once, in a random order."""
+    """Measure in rounds: every cell and length once per round, in a random order."""
     path.parent.mkdir(parents=True, exist_ok=True)
     machine = fingerprint()
     profile = choose(None, machine)
@@ -139,9 +140,9 @@ def spread(effects: Sequence[float]) -> str:
 
 @click.command()
 @click.option("--results", type=click.Path(path_type=Path), default=RESULTS)
-@click.option("--pairs", default=12, show_default=True, help="Of each cell and length.")
+@click.option("--pairs", default=12, show_default=True, help="Pairs per cell and length.")
 def main(results: Path, pairs: int) -> None:
-    """Makes what is missing, and the table of docs/check.md."""
+    """Measure the missing pairs, and fill the table of docs/check.md."""
     path = results / "pairs.jsonl"
     with lock.acquire(wait=True, on_wait=click.echo):
         make_all(path, pairs)

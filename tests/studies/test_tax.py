@@ -1,4 +1,4 @@
-"""The tax benchmark itself runs and says what it should; its figures are for a quiet machine."""
+"""The overhead benchmarks run and print their figures. The figures need a quiet machine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_both_loops_step_the_same_environments_at_about_the_same_speed(backend: 
     found = json.loads(done.stdout)
     assert (found["env"], found["backend"], found["pairs"]) == ("mujoco", backend, 6)
     assert found["interval"][0] < found["ratio"] < found["interval"][1]
-    assert 0.7 < found["ratio"] < 1.4  # loosely: tests run on busy machines
+    assert 0.7 < found["ratio"] < 1.4  # a loose limit, because tests run on busy machines
 
 
 @pytest.mark.slow
