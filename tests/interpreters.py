@@ -1,4 +1,4 @@
-"""Interpreters for tests to point envbench to, made without an installer."""
+"""Interpreters in which tests run workers, made without an installer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 
 def not_here(what: str) -> NoReturn:
-    """Skip, visibly; but CI insists (``ENVBENCH_CI=1``)."""
+    """Skip the test, with the reason; in CI (``ENVBENCH_CI=1``) let it fail."""
     if os.environ.get("ENVBENCH_CI") == "1":
         pytest.fail(f"CI needs {what}")
     pytest.skip(f"needs {what}")
@@ -38,9 +38,10 @@ def site_packages(python: Path) -> Path:
 
 
 def lent_packages() -> list[str]:
-    """Where the packages of the interpreter that runs the tests lie."""
+    """The folders of packages of the interpreter that runs the tests, also of its .pth files."""
     paths = sysconfig.get_paths()
-    return sorted({paths["purelib"], paths["platlib"]})
+    listed = {path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")}
+    return sorted({paths["purelib"], paths["platlib"], *listed})
 
 
 def python_3_8() -> Path:

@@ -2,13 +2,13 @@
 
     python tests/benchmarks/tax.py [--pairs 100] [--slice 0.25] [--numenv 4]
 
-For each backend and family, in one process and on *one* set of environments (two sets in two
-places of memory differ by several per cent, whoever steps them): they are stepped by turns by
-envbench's ``Meter`` and adapter, windows, sensors, events and all, and by the shortest loop that
-the library's documentation would have you write. Slices have equal numbers of calls, a window
-each, in ABBA order, so that the machine's drift falls on both. The figure is the mean of the log
-ratios of pairs of slices, with a 95 % t-interval: 1.00 is no tax, 0.99 is 1 %. One JSON document
-per line. ``tests/studies/overhead.py`` runs this and the other benchmarks of this folder.
+Two loops alternate: envbench's ``Meter`` and adapter with windows, sensors and events, and the
+shortest loop that the library's documentation suggests. For each backend and family they step the
+*same* set of environments in one process, because two sets at different places in memory differ by
+several per cent. Slices have equal numbers of calls, one window each, in ABBA order, so that the
+machine's drift falls on both. The figure is the mean of the log ratios of pairs of slices, with a
+95 % t-interval: 1.00 is no tax, 0.99 is 1 %. Prints one JSON document per line.
+``tests/studies/overhead.py`` runs this and the other benchmarks of this folder.
 """
 
 from __future__ import annotations
@@ -101,8 +101,18 @@ def make(family: str, name: str, numenv: int) -> tuple[Ours, Any]:
 
 
 def compare(family: str, name: str, numenv: int, pairs: int, slice_s: float) -> dict[str, Any]:
-    """The ratio ours / bare of calls per second over so many pairs of slices."""
+    """The ratio of both loops on environments of this backend and family."""
     ours, bare = make(family, name, numenv)
+    found = ratio(ours, bare, pairs, slice_s)
+    ours.adapter.close()
+    return {"env": family, "backend": name, "numenv": numenv, "pairs": pairs, **found}
+
+
+def ratio(ours: Any, bare: Any, pairs: int, slice_s: float) -> dict[str, Any]:
+    """The ratio ours / bare of calls per second, over this number of pairs of slices.
+
+    ``stretch(calls)`` of each makes so many calls and returns the seconds that they took.
+    """
     calls = 16
     while bare.stretch(calls) < 4 * slice_s:  # and so past the first resets and cold caches
         calls *= 2
@@ -114,8 +124,7 @@ def compare(family: str, name: str, numenv: int, pairs: int, slice_s: float) -> 
         else:
             a, b = ours.stretch(calls), bare.stretch(calls)
         logs.append(math.log(b / a))
-    ours.adapter.close()
-    return {"env": family, "backend": name, "numenv": numenv, "pairs": pairs, **_summary(logs)}
+    return _summary(logs)
 
 
 def _summary(logs: list[float]) -> dict[str, Any]:

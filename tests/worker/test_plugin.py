@@ -10,12 +10,12 @@ import json
 import os
 import subprocess
 import sys
-import sysconfig
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
 import uv
+from interpreters import lent_packages, site_packages
 
 from envbench.testing import BackendContract
 
@@ -40,12 +40,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = call(installer, "venv", "--python", sys.executable, folder / "venv", folder=folder)
     assert made.returncode == 0, made.stderr
     python = folder / "venv" / "bin" / "python"
-    asked = call(
-        python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", folder=folder
-    )
-    site = Path(asked.stdout.strip())
-    paths = sysconfig.get_paths()
-    (site / "lent.pth").write_text("\n".join({paths["purelib"], paths["platlib"]}))
+    (site_packages(python) / "lent.pth").write_text("\n".join(lent_packages()))
     install = [installer, "pip", "install", "--no-deps", "--python", python, REPOSITORY, PLUGIN]
     installed = call(*install, folder=folder)
     assert installed.returncode == 0, installed.stderr
