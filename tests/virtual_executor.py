@@ -67,6 +67,7 @@ class VirtualExecutor:
         self.packages = {"fake": "1.0"}
         self.dead_probes: dict[str, int] = {}
         self.dead_of = BROKEN
+        self.facts_before: dict[str, Any] = {}  # what every trial records of the machine
 
     @property
     def trials(self) -> list[Trial]:
@@ -133,7 +134,12 @@ class VirtualExecutor:
             measured_ns=sum(measured.ns),
         )
         return msgspec.structs.replace(
-            record, times=times, warmup=warmup, measured=measured, steady=True
+            record,
+            times=times,
+            warmup=warmup,
+            measured=measured,
+            steady=True,
+            before=self.facts_before,
         )
 
     def _windows(self, trial: Trial, count: int) -> Windows:

@@ -27,7 +27,6 @@ from virtual_executor import (
 )
 
 from envbench import backends
-from envbench.backends import lookup
 from envbench.engine import executor
 from envbench.engine.campaign import new_id
 from envbench.engine.executor import CHANGED, LocalExecutor
@@ -47,15 +46,19 @@ from envbench.model import (
     arm_key,
     run_design,
 )
+from envbench.process.alternate import Alternated
 from envbench.process.reply import Reply
 from envbench.process.worker_code import code_hash
 from envbench.results import store
 
 
 @pytest.fixture
-def workers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> VirtualExecutor:
-    known = {name: fake(name) for name in SPEED}
-    monkeypatch.setattr(lookup, "_load", lambda: (known, []))
+def workers(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    register: Callable[[dict[str, backends.Backend]], None],
+) -> VirtualExecutor:
+    register({name: fake(name) for name in SPEED})
     monkeypatch.setenv("ENVBENCH_LOCK_FILE", str(tmp_path / "lock"))
     monkeypatch.chdir(tmp_path)
     return VirtualExecutor()
@@ -395,9 +398,7 @@ def test_a_trial_whose_record_is_too_long_for_a_line_fails_and_the_other_stays(
     workers: VirtualExecutor,
 ) -> None:
     """Without that, the block could not be recorded, and would be made again for ever."""
-    long = {"x": "y" * store.MAX_LINE_BYTES}
-    done = workers._done
-    workers._done = lambda *a: msgspec.structs.replace(done(*a), before=long)  # type: ignore[method-assign]
+    workers.facts_before = {"x": "y" * store.MAX_LINE_BYTES}
     result = call(workers, "--repeats", "1")
     assert result.exit_code == 1
     failures = [cell["failure"] for cell in json.loads(result.stdout)["cells"]]
@@ -405,22 +406,23 @@ def test_a_trial_whose_record_is_too_long_for_a_line_fails_and_the_other_stays(
     assert len(runs()) == len(failures) == 4
 
 
-def two_trials(replies: dict[int, Reply], turns: list[int], **given: Any) -> list[TrialRecord]:
-    """What the executor records where two workers answered that."""
+def two_trials(replies: list[Reply], turns: list[int], **given: Any) -> list[TrialRecord]:
+    """What the executor records if two workers of a block give these replies."""
     loop = backends.get("for-loop")
     cell = make_cell("laptop", "gym", "CartPole-v1", loop, 2, {})
     trial = Trial(cell=cell, **given)
     block = Block(trials=[trial, trial], programme=Programme(turns=turns), reference=0)
     arm = Arm(backend=loop, python=sys.executable)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(executor, "_replies", lambda *_: (replies, turns))
+        alternated = Alternated(replies=replies, turns=turns)
+        patched.setattr(executor, "alternate", lambda *_: alternated)
         return LocalExecutor().run(block, {arm_key("", cell): arm}, lambda _: None).trials
 
 
 def test_a_worker_that_recorded_other_slices_than_were_ordered_has_failed() -> None:
     column = [1, 1, 1]
     slices = Windows(start_ns=column, ns=column, calls=column, steps=column, resets=column)
-    replies = {side: Reply(ok=True, measured=slices) for side in (0, 1)}
+    replies = [Reply(ok=True, measured=slices)] * 2
     first, second = two_trials(replies, turns=[0, 1, 1, 0, 0])
     assert first.failure is None
     assert second.failure is not None
@@ -433,11 +435,11 @@ def test_a_backend_whose_reference_failed_in_its_block_is_not_verified() -> None
     np.savez(trace, **arrays)
     own = Reply(ok=True, trace=trace.getvalue())
     for reference in (Reply(ok=False, failure=BROKEN), Reply(ok=True)):
-        _, trial = two_trials({0: reference, 1: own}, turns=[], mode="verify")
+        _, trial = two_trials([reference, own], turns=[], mode="verify")
         assert trial.agreement is None
         assert trial.failure is not None
         assert "not compared: its reference for-loop failed" in trial.failure.message
-    _, trial = two_trials({0: own, 1: own}, turns=[], mode="verify")
+    _, trial = two_trials([own, own], turns=[], mode="verify")
     assert (trial.failure, trial.agreement is None) == (None, False)
 
 

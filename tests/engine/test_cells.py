@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envbench import backends
-from envbench.backends import Backend, Setting, lookup
+from envbench.backends import Backend, Setting
 from envbench.engine.request import CellRequest, choose, make_cell, make_job, seed_of_round
 from envbench.errors import UnknownName, UsageError
 from envbench.machine import Profile, Table
@@ -249,10 +250,9 @@ NODES = Setting(name="sockets", type="str", default="", role="nodes")
 
 
 @pytest.fixture
-def plugin(monkeypatch: pytest.MonkeyPatch) -> str:
-    """A backend that has other names for what ``--overcommit`` and ``--numa-node`` set."""
-    known = {**backends.registry(), "surplus-pool": own("surplus-pool", IN_FLIGHT, NODES)}
-    monkeypatch.setattr(lookup, "_load", lambda: (known, []))
+def plugin(register: Callable[[dict[str, Backend]], None]) -> str:
+    """A backend with other names for the settings of ``--overcommit`` and ``--numa-node``."""
+    register({**backends.registry(), "surplus-pool": own("surplus-pool", IN_FLIGHT, NODES)})
     return "surplus-pool"
 
 

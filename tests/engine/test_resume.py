@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -40,10 +41,14 @@ VERIFY = ("verify", "--env", "mujoco", "--machine", "laptop")
 
 
 @pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> VirtualExecutor:
+def machine(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    register: Callable[[dict[str, Backend]], None],
+) -> VirtualExecutor:
     known = {name: fake(name) for name in SPEED}
     known |= {name: in_mujoco(backends.get(name)) for name in ("for-loop", "subprocess", "brax")}
-    monkeypatch.setattr(lookup, "_load", lambda: (known, []))
+    register(known)
     monkeypatch.setenv("ENVBENCH_LOCK_FILE", str(tmp_path / "lock"))
     monkeypatch.chdir(tmp_path)
     return VirtualExecutor()
@@ -448,8 +453,9 @@ sys.exit(called(int(sys.argv[1]), sys.argv[2:]))
 def called(stop: int, words: list[str]) -> int:
     """One call in a process of its own, stopped at that block. Its backends need no library."""
     known = {name: in_mujoco(backends.get(name)) for name in ("for-loop", "brax")}
-    backends._load = lambda: (known, [])  # type: ignore[assignment]
-    done: click.testing.Result = invoke(stop_at(stop), *words)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(lookup, "_load", lambda: (known, []))
+        done: click.testing.Result = invoke(stop_at(stop), *words)
     sys.stderr.write(done.stderr)
     return done.exit_code
 

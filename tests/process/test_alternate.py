@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import threading
 import time
@@ -39,10 +38,8 @@ from envbench.model import (
     arm_key,
 )
 from envbench.process import alternate
-from envbench.process.alternate import _Table
 from envbench.process.events import Event, PhaseBegan, Started, WindowEnded
 from envbench.process.execute import WORKER
-from envbench.process.starting import Start
 from envbench.process.supervisor import Limits
 from envbench.results import store
 from envbench.results.store import Journal
@@ -227,45 +224,55 @@ def test_two_workers_make_equal_slices_alternately_and_nothing_is_left(
     assert gaps[0] > sum(theirs.measured.ns[:2])  # 1, 1 lies between the first two
 
 
+def states(processes: list[psutil.Process]) -> set[str]:
+    return {each.status() for each in processes}
+
+
 @slow
 def test_a_waiting_worker_is_stopped_before_its_first_slice_and_after_each(
-    baseline: str, monkeypatch: pytest.MonkeyPatch, mark: str
+    baseline: str, mark: str
 ) -> None:
-    own = threading.local()
-    waited: dict[int, int] = {}
-    began, await_turn = Start.began, _Table.await_turn
+    workers: list[psutil.Process] = []
+    slices: list[set[str]] = []
 
-    def noting(start: Start, pid: int) -> None:
-        own.worker = psutil.Process(pid)
-        began(start, pid)
+    def look(event: Event) -> None:
+        """At the end of a slice, before the next one is ordered."""
+        if isinstance(event, Started):
+            workers.append(psutil.Process(event.pid))
+        elif isinstance(event, WindowEnded) and event.phase == "measure":
+            with contextlib.suppress(AssertionError):  # it would end one worker, and no test
+                wait_until(lambda: states(workers) == {psutil.STATUS_STOPPED}, "both stop", 5)
+            slices.append(states(workers))
 
-    def looking(table: _Table, side: int) -> bytes:
-        wait_until(lambda: own.worker.status() == psutil.STATUS_STOPPED, "it is stopped")
-        waited[side] = waited.get(side, 0) + 1
-        return await_turn(table, side)
-
-    monkeypatch.setattr(Start, "began", noting)
-    monkeypatch.setattr(_Table, "await_turn", looking)
     turns = [0, 1, 1, 0] * 5
     block = paced_block(("a", "b"), turns, equal_calls=True, reset_turns=turns, slice_s=0.02)
-    made = executed(block, paced_arms({"a": baseline, "b": baseline}))
+    made = executed(block, paced_arms({"a": baseline, "b": baseline}), look)
     assert [each.failure for each in made.trials] == [None, None]
-    expected = {side: 10 + 1 + len(each.resets.ns) for side, each in enumerate(made.trials)}
-    assert waited == expected
+    resets = sum(len(each.resets.ns) for each in made.trials)
+    assert slices == [{psutil.STATUS_STOPPED}] * (len(turns) + resets)
+
+
+# A worker that measures without waiting for orders, as one of an older version would.
+HASTY = """
+import sys
+sys.path.insert(0, {path!r})
+from envbench_worker import __main__ as worker
+class Hasty(worker.Worker):
+    def measure(self, adapter):
+        self.job["turns"] = None
+        return super().measure(adapter)
+worker.Worker = Hasty
+worker.main(sys.argv[1], int(sys.argv[2]))
+"""
 
 
 @slow
-def test_a_worker_that_makes_slices_that_were_not_ordered_is_a_failed_trial(
+def test_a_worker_that_makes_slices_without_orders_is_a_failed_trial(
     tmp_path: Path, baseline: str, mark: str
 ) -> None:
-    old = tmp_path / "envbench_worker"
-    shutil.copytree(WORKER.parent, old)
-    main = old / "__main__.py"
-    text = main.read_text()
-    takes_turns = 'turns(self.job["turns"]) if self.job["turns"] else None'
-    assert takes_turns in text
-    main.write_text(text.replace(takes_turns, "None"))
-    arms = paced_arms({"a": baseline}, worker=main) | paced_arms({"b": baseline, "c": baseline})
+    hasty = tmp_path / "hasty.py"
+    hasty.write_text(HASTY.format(path=str(WORKER.parents[1])))
+    arms = paced_arms({"a": baseline}, worker=hasty) | paced_arms({"b": baseline, "c": baseline})
     turns = cycles(10, 3)
     before, *now = executed(paced_block(("a", "b", "c"), turns), arms).trials
     assert before.failure is not None

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 from place import wait_until
 
 from envbench.model import Times
-from envbench.process import stopping
 from envbench.process.starting import Start, start, stopped_ns
 from envbench.process.stopping import Tree
 
 
 def states(processes: list[psutil.Process]) -> set[str]:
     return {each.status() for each in processes}
+
+
+def without_threads(path: Any = ".", listdir: Any = os.listdir) -> list[str]:
+    """As on a system whose /proc has no threads."""
+    if str(path).endswith("/task"):
+        raise FileNotFoundError(path)
+    return listdir(path)
 
 
 STOPPED = {psutil.STATUS_STOPPED}
@@ -33,7 +40,7 @@ def test_a_tree_is_stopped_with_every_process_that_it_has_by_then(
     listed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not listed:
-        monkeypatch.setattr(stopping, "_of_thread", lambda *_: Path("/nowhere").read_bytes())
+        monkeypatch.setattr(os, "listdir", without_threads)
     with subprocess.Popen([sys.executable, "-c", SPAWNS], stdin=subprocess.PIPE) as process:
         assert process.stdin is not None
         worker = Tree(process.pid)
