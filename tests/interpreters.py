@@ -24,7 +24,7 @@ def not_here(what: str) -> NoReturn:
 def make_interpreter(
     folder: Path, base: str | Path = sys.executable, paths: Sequence[object] = ()
 ) -> Path:
-    """A virtual environment without pip, which sees the given folders of packages."""
+    """A virtual environment without pip that finds packages in the given folders."""
     subprocess.run([base, "-m", "venv", "--without-pip", folder], check=True)
     python = folder / "bin" / "python"
     site_packages(python).joinpath("lent.pth").write_text("".join(f"{path}\n" for path in paths))
@@ -45,7 +45,7 @@ def lent_packages() -> list[str]:
 
 
 def python_3_8() -> Path:
-    """A real Python 3.8 of this machine; the test is skipped where there is none."""
+    """A real Python 3.8 of this machine. Skips the test if there is none."""
     for candidate in _candidates():
         code = "import sys; print(sys.executable, sys.version_info[:2] == (3, 8))"
         try:
@@ -60,7 +60,7 @@ def python_3_8() -> Path:
 
 
 def install(python: Path, *packages: str) -> None:
-    """Packages from an index or a folder of wheels; the test is skipped where neither is."""
+    """Install packages from an index or a folder of wheels. Skips the test if there is neither."""
     import uv
 
     links = os.environ.get("UV_FIND_LINKS") or ",".join(

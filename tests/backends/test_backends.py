@@ -1,4 +1,4 @@
-"""The registry, its settings and presets, and what a plugin can and cannot do to it."""
+"""The registry of backends, their settings and presets, and plugins that work or fail."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ASYNC = BY_NAME["envpool-async"]
 # ---------------------------------------------------------------- the built-ins
 
 
-def test_built_ins_come_in_the_order_of_a_tables_rows() -> None:
+def test_the_built_in_backends_are_listed_in_the_order_of_table_rows() -> None:
     labels = [backend.label for backend in backends.registry().values()][: len(BUILT_IN)]
     assert labels == [
         "For-loop",
@@ -57,7 +57,7 @@ def test_built_ins_come_in_the_order_of_a_tables_rows() -> None:
 
 
 @pytest.mark.parametrize("backend", BUILT_IN, ids=lambda backend: backend.name)
-def test_a_built_in_keeps_the_rules_for_plugins(backend: Backend) -> None:
+def test_a_built_in_backend_obeys_the_rules_for_plugins(backend: Backend) -> None:
     assert backends.trouble(backend) == ""
 
 
@@ -84,14 +84,14 @@ def test_listing_the_backends_imports_nothing_that_is_measured() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_an_unknown_backend_is_answered_with_the_nearest() -> None:
+def test_the_error_for_an_unknown_backend_suggests_the_nearest_name() -> None:
     with pytest.raises(UnknownName, match="Did you mean 'envpool-async'") as caught:
         get("envpol-async")
     assert caught.value.exit_code == 2
     assert "for-loop" in caught.value.hint
 
 
-def test_a_backend_that_cannot_run_a_family_says_which_it_runs() -> None:
+def test_the_error_for_an_unsupported_family_lists_the_supported_ones() -> None:
     with pytest.raises(UsageError, match="it runs mujoco") as caught:
         backends.check_family(get("brax"), "atari")
     assert caught.value.exit_code == 2
@@ -126,7 +126,7 @@ def test_only_what_differs_from_the_default_is_a_variant() -> None:
     assert settings["threads"] == 0
 
 
-def test_a_setting_of_another_family_is_left_out_and_refused_when_given() -> None:
+def test_a_setting_of_another_family_has_no_default_and_is_refused() -> None:
     settings, _ = resolve_settings(ASYNC, "mujoco", {})
     assert "resize" not in settings
     with pytest.raises(UsageError, match="applies to atari only"):
@@ -134,7 +134,7 @@ def test_a_setting_of_another_family_is_left_out_and_refused_when_given() -> Non
 
 
 @pytest.mark.parametrize("text", ["true", "1", "yes", "TRUE"])
-def test_a_bool_is_said_in_several_ways(text: str) -> None:
+def test_a_boolean_setting_accepts_several_spellings(text: str) -> None:
     settings, _ = resolve_settings(BY_NAME["envpool-sync"], "atari", {"fire_reset": text})
     assert settings["fire_reset"] is True
 
@@ -155,7 +155,9 @@ def test_a_bool_is_said_in_several_ways(text: str) -> None:
         ("overcomit", "3", "Did you mean 'overcommit'"),
     ],
 )
-def test_a_wrong_setting_is_told_what_it_takes(name: str, text: str, says: str) -> None:
+def test_the_error_for_a_wrong_setting_says_what_it_accepts(
+    name: str, text: str, says: str
+) -> None:
     with pytest.raises(UsageError, match=says) as caught:
         resolve_settings(ASYNC, "atari", {name: text})
     assert name in str(caught.value)
@@ -163,7 +165,7 @@ def test_a_wrong_setting_is_told_what_it_takes(name: str, text: str, says: str) 
 
 
 @given(st.text(), st.sampled_from(["bool", "int", "float", "str"]))
-def test_any_text_is_a_value_of_its_type_or_a_usage_error(text: str, kind: str) -> None:
+def test_any_text_becomes_a_value_of_the_right_type_or_a_usage_error(text: str, kind: str) -> None:
     setting = Setting(name="x", type=kind, default=0)  # type: ignore[arg-type]
     try:
         value = parse(setting, text)
@@ -173,7 +175,7 @@ def test_any_text_is_a_value_of_its_type_or_a_usage_error(text: str, kind: str) 
     assert not isinstance(value, float) or math.isfinite(value)
 
 
-def test_the_published_preset_is_envpools_own_procedure() -> None:
+def test_the_published_preset_has_the_settings_of_envpools_benchmark() -> None:
     given = preset_settings("envpool-published", ASYNC, "atari")
     _, variant = resolve_settings(ASYNC, "atari", given)
     assert variant == {
@@ -195,7 +197,7 @@ def test_a_preset_suits_every_backend_and_family(name: str) -> None:
             resolve_settings(backend, family, preset_settings(name, backend, family))
 
 
-def test_an_unknown_preset_is_answered_with_the_nearest() -> None:
+def test_the_error_for_an_unknown_preset_suggests_the_nearest_name() -> None:
     with pytest.raises(UnknownName, match="Did you mean 'envpool-published'"):
         preset_settings("envpool", ASYNC, "atari")
 
@@ -209,7 +211,7 @@ def test_async_envpool_keeps_more_environments_than_it_returns() -> None:
         env_instances(ASYNC, 10**9, {"overcommit": 3.0})
 
 
-def test_frames_of_a_step_are_fixed_but_for_ones_own_environment() -> None:
+def test_frames_per_step_can_be_set_only_for_a_users_own_environment() -> None:
     assert frames_per_step("atari", "Pong-v5") == 4
     assert frames_per_step("mujoco", "Ant-v3") == frames_per_step("mujoco", "Ant-v3", 5) == 5
     assert frames_per_step("gym", "CartPole-v1") == 1
@@ -226,7 +228,7 @@ def test_frames_of_a_step_are_fixed_but_for_ones_own_environment() -> None:
             frames_per_step(family, task, given_skip)
 
 
-def test_a_mujoco_task_whose_control_step_is_unknown_has_to_be_told_it() -> None:
+def test_a_mujoco_task_with_unknown_control_step_needs_frame_skip() -> None:
     with pytest.raises(UnknownName, match="Did you mean 'Ant-v3'") as caught:
         frames_per_step("mujoco", "Amt-v3")
     assert "--frame-skip" in caught.value.hint
@@ -235,7 +237,7 @@ def test_a_mujoco_task_whose_control_step_is_unknown_has_to_be_told_it() -> None
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("name", MUJOCO_FRAMES)
-def test_a_mujoco_frame_is_a_hundredth_of_a_simulated_second(
+def test_a_mujoco_frame_is_one_hundredth_of_a_simulated_second(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import gymnasium
@@ -257,7 +259,7 @@ def test_a_rows_label_shows_the_settings_that_differ() -> None:
 
 
 class Plugins:
-    """Installs packages as a wheel would: a module beside its ``dist-info``."""
+    """Installs packages as a wheel does: a module and its ``dist-info``."""
 
     def __init__(self, site: Path) -> None:
         self.site = site
@@ -284,14 +286,14 @@ def as_mapping(**changes: object) -> str:
     return f"BACKEND = {fields | changes!r}"
 
 
-def test_a_plugins_mapping_becomes_a_backend_after_the_built_ins(plugins: Plugins) -> None:
+def test_a_mapping_of_a_plugin_becomes_a_backend_after_the_built_ins(plugins: Plugins) -> None:
     plugins.install("mapped", as_mapping())
     assert list(backends.registry()) == [*BY_NAME, "mapped"]
     assert get("mapped").label == "Mine"  # though its adapter cannot be imported
     assert backends.plugin_warnings() == []
 
 
-def test_a_plugins_backend_is_taken_as_it_is(plugins: Plugins) -> None:
+def test_a_backend_object_of_a_plugin_is_used_unchanged(plugins: Plugins) -> None:
     plugins.install(
         "direct",
         "from envbench.backends import Backend\n"
@@ -322,7 +324,7 @@ def test_a_plugins_backend_is_taken_as_it_is(plugins: Plugins) -> None:
         ),
     ],
 )
-def test_a_broken_plugin_is_a_warning_with_its_package_and_the_fix(
+def test_the_warning_for_a_broken_plugin_names_its_package_and_the_fix(
     plugins: Plugins, name: str, source: str, says: str
 ) -> None:
     plugins.install(name, source)

@@ -1,4 +1,4 @@
-"""What a cell's settings and seed say is what the library gets, and not only what is recorded."""
+"""The settings and the seed of a cell reach the library; they are not only recorded."""
 
 from __future__ import annotations
 
@@ -43,16 +43,14 @@ def built(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("name", ["envpool-sync", "envpool-async"])
-def test_envpool_is_made_with_the_threads_the_cores_and_the_seed_that_were_asked_for(
-    built: Any, name: str
-) -> None:
+def test_envpool_gets_the_threads_cores_and_seed_of_the_settings(built: Any, name: str) -> None:
     config = built(name, "mujoco", seed=7, threads="1", affinity="0").pool.spec.config
     assert (config.num_threads, config.thread_affinity_offset, config.seed) == (1, 0, 7)
     config = built(name, "mujoco").pool.spec.config
     assert (config.num_threads, config.thread_affinity_offset, config.seed) == (0, -1, 0)
 
 
-def test_envpools_games_are_shrunk_and_begun_as_asked(built: Any) -> None:
+def test_envpool_gets_the_resize_and_fire_reset_of_the_settings(built: Any) -> None:
     asked = {"resize": "bilinear", "fire_reset": "true"}
     config = built("envpool-sync", "atari", **asked).pool.spec.config
     assert (config.use_inter_area_resize, config.use_fire_reset) == (False, True)
@@ -61,7 +59,7 @@ def test_envpools_games_are_shrunk_and_begun_as_asked(built: Any) -> None:
 
 
 @pytest.mark.parametrize("context", ["spawn", "fork", "forkserver"])
-def test_subprocesses_are_started_as_asked(built: Any, context: str) -> None:
+def test_subprocesses_start_by_the_method_of_the_setting(built: Any, context: str) -> None:
     adapter = built("subprocess", "gym", "CartPole-v1", context=context)
     (kind,) = {type(process).__name__ for process in adapter.envs.processes}
     assert kind.lower() == f"{context}process"

@@ -1,4 +1,4 @@
-"""How the workers of a block start: alternately or at once, and what of that is recorded."""
+"""How the workers of a block start, alternately or together, and how long each was stopped."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def states(processes: list[psutil.Process]) -> set[str]:
 
 
 def without_threads(path: Any = ".", listdir: Any = os.listdir) -> list[str]:
-    """As on a system whose /proc has no threads."""
+    """List folders as on a system whose /proc does not list threads."""
     if str(path).endswith("/task"):
         raise FileNotFoundError(path)
     return listdir(path)
@@ -36,7 +36,7 @@ SPAWNS = "import subprocess, sys\nfor line in sys.stdin: subprocess.Popen(['slee
 
 
 @pytest.mark.parametrize("listed", [True, False], ids=["proc", "no proc"])
-def test_a_tree_is_stopped_with_every_process_that_it_has_by_then(
+def test_a_tree_is_stopped_with_every_process_that_it_has_started(
     listed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not listed:
@@ -61,7 +61,7 @@ def test_a_tree_is_stopped_with_every_process_that_it_has_by_then(
                 each.kill()
 
 
-def test_a_tree_that_has_ended_is_stopped_and_resumed_without_an_error() -> None:
+def test_stopping_and_resuming_an_ended_tree_is_no_error() -> None:
     with subprocess.Popen(["true"]) as process:
         pass
     worker = Tree(process.pid)
@@ -110,16 +110,16 @@ def test_workers_start_alternately_and_wait_for_each_other(
         wait_until(lambda: not STOPPED & states(spinning), "all run again")
     times = make_times(import_ns=400_000_000)
     found = [stopped_ns(each.stops, {"import_ns": began}, times)["import_ns"] for each in starts]
-    share = 1 - 1 / count  # of the first one's start, in which all of them alternate
+    share = 1 - 1 / count  # of the first worker's start, during which all alternate
     assert all((share - 0.25) * 0.4e9 < each < (share + 0.25) * 0.4e9 for each in found)
     after = stopped_ns(starts[-1].stops, {"import_ns": began + (count - 1) * 400_000_000}, times)[
         "import_ns"
     ]
-    assert after < 0.4e9  # the last part it was alone, until it waited
+    assert after < 0.4e9  # in the last part it ran alone
     assert ran[1] > ran[0]
 
 
-def test_workers_that_start_at_once_are_not_stopped_before_their_warm_up(
+def test_workers_that_start_together_are_not_stopped_before_their_warm_up(
     spinning: list[psutil.Process],
 ) -> None:
     changed = threading.Condition()
@@ -150,7 +150,7 @@ def make_times(**times: int) -> Times:
     return Times(**{**nothing, **times})
 
 
-def test_only_what_overlaps_a_time_is_taken_from_it() -> None:
+def test_stopped_time_counts_only_where_it_overlaps_a_phase() -> None:
     stops = [(0, 10), (20, 30), (95, 120), (300, 400)]
     times = make_times(import_ns=100, build_ns=50, first_step_ns=10)
     began = {"import_ns": 5, "build_ns": 110, "first_step_ns": 200}
@@ -158,7 +158,7 @@ def test_only_what_overlaps_a_time_is_taken_from_it() -> None:
 
 
 @pytest.mark.parametrize("at_once", [False, True])
-def test_no_one_waits_for_a_worker_that_fails_to_start(
+def test_no_worker_waits_for_one_that_fails_to_start(
     spinning: list[psutil.Process], at_once: bool
 ) -> None:
     changed = threading.Condition()
@@ -180,8 +180,8 @@ def test_no_one_waits_for_a_worker_that_fails_to_start(
     wait_until(lambda: states(spinning[1:2]) != STOPPED, "it runs again")
 
 
-def test_a_start_that_is_given_up_runs_on() -> None:
-    """What ``alternate`` does to all of them when a person interrupts it."""
+def test_a_stopped_worker_runs_again_when_its_start_is_given_up() -> None:
+    """``alternate`` does this to all workers when the user interrupts it."""
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
         try:
             given_up = Start(threading.Condition())

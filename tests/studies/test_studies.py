@@ -1,4 +1,4 @@
-"""The studies of ``check`` count rightly: other tools' rules, resuming, tables, planted arms."""
+"""The studies of ``check``: rules of other tools, resuming, tables, planted changes."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ ARMS = [Arm(name=name, source="a") for name in ("baseline", "candidate")]
 
 @pytest.fixture(scope="module", autouse=True)
 def scripts() -> Iterator[None]:
-    """They import each other as scripts do."""
+    """Lets the scripts import each other."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(STUDIES))
         yield
 
 
 def side(*levels: float) -> list[list[float]]:
-    """A process a level, of ten slices that differ a little."""
+    """One process per level, each with ten slices that differ a little."""
     return [[level * (1 + k / 1000) for k in range(10)] for level in levels]
 
 
@@ -36,17 +36,17 @@ STEADY = [1.0 + k / 500 for k in range(10)]
 
 
 def at(factor: float) -> list[list[float]]:
-    """The same ten processes, each a little off the others, slower by that factor."""
+    """Ten processes that differ a little, all slower by that factor."""
     return side(*(factor * level + 1e-6 for level in STEADY))
 
 
 @pytest.mark.parametrize(
-    ("name", "factor", "told"),
+    ("name", "factor", "slower"),
     [
         ("pyperf compare_to", 1.0, False),
         ("pyperf compare_to", 1.02, True),
         ("pyperf compare_to", 0.9, False),  # faster is not slower
-        ("asv continuous", 1.05, False),  # under its factor, however sure
+        ("asv continuous", 1.05, False),  # below its threshold, however certain
         ("asv continuous", 1.15, True),
         ("asv continuous", 0.8, False),
         ("benchstat", 1.0, False),
@@ -54,10 +54,12 @@ def at(factor: float) -> list[list[float]]:
         ("benchstat", 0.9, False),
     ],
 )
-def test_other_tools_rules_tell_what_they_would(name: str, factor: float, told: bool) -> None:
+def test_the_rules_of_other_tools_find_what_those_tools_would_find(
+    name: str, factor: float, slower: bool
+) -> None:
     from other_rules import RULES
 
-    assert RULES[name](at(1.0), at(factor)) is told
+    assert RULES[name](at(1.0), at(factor)) is slower
 
 
 def test_pyperfs_score_is_the_t_test_of_equal_variances() -> None:
@@ -72,7 +74,7 @@ def test_pyperfs_score_is_the_t_test_of_equal_variances() -> None:
         assert pyperf(old, new) is bool(significant)
 
 
-def test_what_both_sides_met_is_no_change_to_ours_and_is_to_others() -> None:
+def test_noise_that_hits_both_sides_hides_a_change_from_other_rules_only() -> None:
     from check_traces import Trace, ours
     from other_rules import pyperf
 
@@ -82,7 +84,7 @@ def test_what_both_sides_met_is_no_change_to_ours_and_is_to_others() -> None:
     assert not ours(equal, equal)
     assert ours(slower, slower)
     assert not ours(slower, equal)  # the second stage decides
-    assert not pyperf(slower.old, slower.new)  # lost in the weather
+    assert not pyperf(slower.old, slower.new)  # hidden by the noise
 
 
 def test_recorded_checks_are_replayed_cell_by_cell_and_planted_ones_are_not(
@@ -132,19 +134,19 @@ def test_recorded_checks_are_replayed_cell_by_cell_and_planted_ones_are_not(
     lines = check_traces.recorded_table({"x": traces}).splitlines()
     assert lines[2].startswith("| envbench check")
     assert "100.0 %" in lines[2]
-    assert len(lines) == 2 + 1 + 2 * 3  # no --precise out of so few
+    assert len(lines) == 2 + 1 + 2 * 3  # too few for --precise
 
 
-def test_exact_bounds_are_clopper_and_pearsons() -> None:
+def test_the_bounds_of_a_share_are_those_of_clopper_and_pearson() -> None:
     from document import bounds, share
 
-    assert bounds(0, 30) == pytest.approx((0, 0.1157), abs=1e-4)  # a table's
+    assert bounds(0, 30) == pytest.approx((0, 0.1157), abs=1e-4)  # from a published table
     assert bounds(19, 20) == pytest.approx((0.7513, 0.9987), abs=1e-4)
     assert share(0, 30, 1) == "0.0 % (0.0–11.6)"
     assert share(0, 0) == "-"
 
 
-def test_a_table_goes_between_its_markers(tmp_path: Path) -> None:
+def test_a_table_is_written_between_its_markers(tmp_path: Path) -> None:
     from document import fill
 
     page = tmp_path / "page.md"
@@ -165,7 +167,7 @@ def test_the_docs_have_a_place_for_every_table() -> None:
         assert page.count(f"<!-- study: {name} -->") == 2
 
 
-def test_simulated_effects_are_the_rules(scripts: None) -> None:
+def test_simulated_effects_are_those_of_the_decision_rule(scripts: None) -> None:
     import numpy as np
     from check_simulated import LINES, effects, slices, usual_effects
 
@@ -181,7 +183,7 @@ def test_simulated_effects_are_the_rules(scripts: None) -> None:
             assert simulated(times, turns) == pytest.approx(ours), kind
 
 
-def test_a_slice_length_is_judged_by_how_much_equals_differ() -> None:
+def test_a_slice_length_is_judged_by_the_differences_between_equal_sides() -> None:
     from slice_length import Stepped, table
 
     def pair(seed: int, slice_ms: int, theirs: list[float]) -> Stepped:
@@ -204,7 +206,7 @@ def test_a_slice_length_is_judged_by_how_much_equals_differ() -> None:
 # ---------------------------------------------------------------- the live study
 
 
-def test_a_check_that_is_on_record_is_not_made_again(
+def test_a_recorded_check_is_not_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import check_live
@@ -233,7 +235,7 @@ def test_a_check_that_is_on_record_is_not_made_again(
     assert asked == []
 
 
-def test_found_is_a_regression_in_what_was_planted() -> None:
+def test_only_a_regression_in_the_planted_quantity_counts_as_found() -> None:
     from check_live import Outcome, Study, row
 
     study = Study(name="x", title="reset", checks=4, quantities=("reset",))
@@ -241,7 +243,7 @@ def test_found_is_a_regression_in_what_was_planted() -> None:
     def outcome(verdict: str, *slower: str) -> Outcome:
         return Outcome(verdict=verdict, slower=[*slower], ratio=0.7, stages=2, seconds=100.0)
 
-    told = row(
+    cells = row(
         study,
         [
             outcome("REGRESSION", "reset"),
@@ -250,13 +252,13 @@ def test_found_is_a_regression_in_what_was_planted() -> None:
             outcome("INCONCLUSIVE"),
         ],
     )
-    assert told[1] == "4"
-    assert told[2].startswith("2: 50.0 %")
-    assert told[3:] == ["1 INCONCLUSIVE", "0.700", "memory, steps"]
+    assert cells[1] == "4"
+    assert cells[2].startswith("2: 50.0 %")
+    assert cells[3:] == ["1 INCONCLUSIVE", "0.700", "memory, steps"]
 
 
 @pytest.mark.slow
-def test_a_planted_arm_takes_as_much_longer_as_it_says(tmp_path: Path) -> None:
+def test_a_planted_arm_is_slower_by_the_given_share(tmp_path: Path) -> None:
     from planted import make_arm
 
     code = (
@@ -281,7 +283,7 @@ def test_a_planted_arm_takes_as_much_longer_as_it_says(tmp_path: Path) -> None:
 
     make_arm(tmp_path / "usual")
     make_arm(tmp_path / "longer", step=0.5, reset=1.0, start=1.0)
-    made = [(paces("usual"), paces("longer")) for _ in range(4)]  # by turns: other load apart
+    made = [(paces("usual"), paces("longer")) for _ in range(4)]  # other load hits both
     (start, reset, step), (longer_start, longer_reset, longer_step) = (
         [min(times) for times in zip(*side, strict=True)] for side in zip(*made, strict=True)
     )
@@ -291,10 +293,10 @@ def test_a_planted_arm_takes_as_much_longer_as_it_says(tmp_path: Path) -> None:
     module = tmp_path / "longer" / "paced" / "paced_ant.py"
     written = module.stat().st_mtime_ns
     make_arm(tmp_path / "longer", step=0.5, reset=1.0, start=1.0)
-    assert module.stat().st_mtime_ns == written  # so that a stopped check can be gone on with
+    assert module.stat().st_mtime_ns == written  # unchanged, so that a stopped check can resume
 
 
-def test_a_check_is_drawn_of_pairs_and_a_slower_side_is_slower_whichever_it_is() -> None:
+def test_a_resampled_check_draws_pairs_and_slows_either_side() -> None:
     import numpy as np
     from check_resampled import drawn, slower, verdicts
 
@@ -305,7 +307,7 @@ def test_a_check_is_drawn_of_pairs_and_a_slower_side_is_slower_whichever_it_is()
     assert all(a[0] % 1 == 0 for a, _, _ in one)
     assert all(b[0] % 1 == 0 for _, b, _ in two)  # the arms of the second stage are exchanged
     seen = [min(*a, *b) for a, b, _ in (*one, *two)]
-    assert len(set(seen)) == 20  # without return, as long as there are enough
+    assert len(set(seen)) == 20  # without replacement, as long as there are enough
     pairs = [([1000.0] * 2, [1000.0 + k / 5] * 2, ()) for k in range(-10, 10)]
     found, covered = verdicts(np.random.default_rng(1), pairs, 5, 0.0, 40)
     assert found["PASS"] == 40
@@ -314,7 +316,7 @@ def test_a_check_is_drawn_of_pairs_and_a_slower_side_is_slower_whichever_it_is()
     assert found["REGRESSION"] == 40
 
 
-def test_the_scripts_say_how_they_are_called() -> None:
+def test_every_script_has_a_help_text() -> None:
     for name in ("check_live", "check_resampled", "check_traces", "check_simulated"):
         words = [sys.executable, STUDIES / f"{name}.py", "--help"]
         asked = subprocess.run(words, capture_output=True, text=True, check=True)
