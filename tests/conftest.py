@@ -68,7 +68,7 @@ def kept_programs() -> Path:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Slow tests first: the fast ones fill the gaps at the end, when a process runs out of work."""
+    """Run slow tests first, so that no process waits at the end for a slow test of another."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
