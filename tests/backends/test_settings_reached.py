@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -58,11 +60,29 @@ def test_envpool_gets_the_resize_and_fire_reset_of_the_settings(built: Any) -> N
     assert (config.use_inter_area_resize, config.use_fire_reset) == (True, False)
 
 
+# In a process of its own: multiprocessing leaves a tracker of resources running.
+CONTEXT = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from envbench_worker.adapters.subprocess_vector import Subprocess
+from envbench_worker.contract import Job
+adapter = Subprocess(
+    Job("measure", "gym", "CartPole-v1", 2, 2, 1.0, json.loads(sys.argv[2]), 0)
+)
+adapter.build()
+print(*{type(process).__name__ for process in adapter.envs.processes})
+adapter.close()
+"""
+
+
 @pytest.mark.parametrize("context", ["spawn", "fork", "forkserver"])
-def test_subprocesses_start_by_the_method_of_the_setting(built: Any, context: str) -> None:
-    adapter = built("subprocess", "gym", "CartPole-v1", context=context)
-    (kind,) = {type(process).__name__ for process in adapter.envs.processes}
-    assert kind.lower() == f"{context}process"
+def test_subprocesses_start_by_the_method_of_the_setting(context: str) -> None:
+    backend = backends.get("subprocess")
+    settings, _ = backends.resolve_settings(backend, "gym", {"context": context})
+    words = [sys.executable, "-c", CONTEXT, str(WORKER_PATH), json.dumps(settings)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.lower() == f"{context}process\n"
 
 
 @pytest.mark.slow
