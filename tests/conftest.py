@@ -1,11 +1,15 @@
-"""What several test files share: places to call envbench from, and interpreters to point it to."""
+"""Fixtures that several test files share, and how a test session is set up."""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import platform
 import shutil
 import signal
-from collections.abc import Iterator
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -15,56 +19,72 @@ from interpreters import lent_packages, make_interpreter
 from paced import interpreter, shorten
 from place import ROOT, Place
 
-settings.register_profile("envbench", deadline=None)  # what is slow on a busy machine is no bug
+from envbench.backends import Backend, lookup
+from envbench.runtimes.interpreters import cache_folder
+
+settings.register_profile("envbench", deadline=None)  # a busy machine may be slow
 settings.load_profile("envbench")
 FAULTY_ENVS = Path(__file__).parent / "fixtures" / "faulty_envs" / "src"
+MOST_KEPT_BYTES = 500 * 1024**2
 
 
-# The longest files, longest first: two processes share the tests file by file.
-LONGEST = (
-    "test_mjx",
-    "test_genesis",
-    "test_brax",
-    "test_run",
-    "test_contract",
-    "test_run_faults",
-    "test_alternate",
-    "test_sample_factory",
-    "test_runtimes",
-    "test_run_stopped",
-    "test_ale_vector",
-)
+def pytest_configure(config: pytest.Config) -> None:
+    """Give JAX the programs that earlier sessions compiled, as its own cache does for users.
+
+    A session works on a copy: a worker that a test kills may leave half a file.
+    """
+    if hasattr(config, "workerinput"):  # a process of xdist: it inherits the variable
+        return
+    folder = Path(tempfile.mkdtemp(prefix="envbench-programs-"))
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    if kept_programs().is_dir():
+        shutil.copytree(kept_programs(), folder, dirs_exist_ok=True)
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Keep the compiled programs for the next session, if no test failed."""
+    if hasattr(session.config, "workerinput") or exitstatus != pytest.ExitCode.OK:
+        return
+    kept = kept_programs()
+    kept.mkdir(parents=True, exist_ok=True)
+    if sum(each.stat().st_size for each in kept.iterdir()) > MOST_KEPT_BYTES:
+        shutil.rmtree(kept)  # most of it is of older versions
+        kept.mkdir()
+    for made in Path(os.environ["JAX_COMPILATION_CACHE_DIR"]).iterdir():
+        if not (kept / made.name).exists():
+            partial = kept / f"{made.name}.{os.getpid()}"
+            shutil.copy(made, partial)
+            partial.replace(kept / made.name)
+
+
+def kept_programs() -> Path:
+    """JAX finds a program by its code and versions. It does not compare the features of the CPU,
+    and a home folder may be shared by several machines: each kind of CPU has its own folder."""
+    cpuinfo = Path("/proc/cpuinfo").read_text() if sys.platform == "linux" else platform.processor()
+    features = next((each for each in cpuinfo.splitlines() if "flags" in each.lower()), cpuinfo)
+    kind = hashlib.sha256(features.encode()).hexdigest()[:12]
+    return cache_folder().with_name("test-programs") / kind
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A long file that begins last would leave one of the two processes idle beside it."""
-    place = {name: index for index, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: place.get(item.path.stem, len(LONGEST)))
+    """Run slow tests first, so that no process waits at the end for a slow test of another."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def signals_that_stop() -> None:
-    """Heard again where the tests run in the background (``&``, ``nohup``), which ignores them."""
+    """Restore the signals that a shell ignores in the background (``&``, ``nohup``)."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def programs_are_kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """XLA's, between workers, as JAX's own cache does for a person who asks it to."""
-    folder = tmp_path_factory.getbasetemp()
-    shared = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JAX_COMPILATION_CACHE_DIR", str(shared / "programs"))
-        yield
-
-
 @pytest.fixture
 def kernels_counts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Held by tests whose processes are killed for memory, and by those that are told apart from
-    it: the kernel's counts of such kills are of a whole control group, or of the machine."""
+    """A lock for tests whose processes die when memory runs out, and for tests that must not be
+    mistaken for that: the kernel counts such kills per control group or per machine."""
     folder = tmp_path_factory.getbasetemp()
     shared = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
     with FileLock(shared / "kernels_counts.lock"):
@@ -80,8 +100,14 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 
 @pytest.fixture
+def register(monkeypatch: pytest.MonkeyPatch) -> Callable[[Mapping[str, Backend]], None]:
+    """Replaces all backends that envbench knows by these."""
+    return lambda known: monkeypatch.setattr(lookup, "_load", lambda: (dict(known), []))
+
+
+@pytest.fixture
 def documents_machines(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of the original document's four profiles, and none that fits where tests run."""
+    """A folder with four profiles, none of which matches the machine that runs the tests."""
     folder = tmp_path_factory.mktemp("shipped") / "machines"
     folder.mkdir()
     for name in ("as4124", "dgx-a100", "laptop", "tpu-vm"):
@@ -110,7 +136,7 @@ def baseline(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, a lock of its own, and pairs that take three seconds."""
+    """An empty folder as the current one, with its own lock, and pairs that take three seconds."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ENVBENCH_LOCK_FILE", str(tmp_path / "lock"))
     shorten(monkeypatch.setattr)

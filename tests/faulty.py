@@ -1,6 +1,6 @@
-"""Runs a faulty worker for real, and sees that it leaves no process behind.
+"""Runs a real worker that fails in some way, and checks that it leaves no process behind.
 
-As a script it is a controller of its own, to be killed or put into a memory limit by a test:
+As a script it is a controller in its own process, which a test can kill or limit in memory:
 ``python faulty.py WORKER SETTINGS_JSON [CGROUP]`` prints the reply as JSON.
 """
 
@@ -51,7 +51,7 @@ def run(
     python: str = sys.executable,
     **settings: Any,
 ) -> Reply:
-    """Execute, and check that nothing that carries this run's mark is left."""
+    """Execute the worker, and check that no process with the mark of this run is left."""
     mark = uuid.uuid4().hex
     environment = {**os.environ, MARK: mark}
     try:
@@ -68,7 +68,7 @@ def run(
 
 
 def marked(mark: str) -> list[tuple[int, str]]:
-    """Every living process whose environment bears the mark: it is inherited by all of them."""
+    """Every living process with the mark in its environment: children inherit it."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:

@@ -1,4 +1,4 @@
-"""Interpreters for tests to point envbench to, made without an installer."""
+"""Interpreters in which tests run workers, made without an installer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 
 def not_here(what: str) -> NoReturn:
-    """Skip, visibly; but CI insists (``ENVBENCH_CI=1``)."""
+    """Skip the test, with the reason; in CI (``ENVBENCH_CI=1``) let it fail."""
     if os.environ.get("ENVBENCH_CI") == "1":
         pytest.fail(f"CI needs {what}")
     pytest.skip(f"needs {what}")
@@ -24,7 +24,7 @@ def not_here(what: str) -> NoReturn:
 def make_interpreter(
     folder: Path, base: str | Path = sys.executable, paths: Sequence[object] = ()
 ) -> Path:
-    """A virtual environment without pip, which sees the given folders of packages."""
+    """A virtual environment without pip that finds packages in the given folders."""
     subprocess.run([base, "-m", "venv", "--without-pip", folder], check=True)
     python = folder / "bin" / "python"
     site_packages(python).joinpath("lent.pth").write_text("".join(f"{path}\n" for path in paths))
@@ -38,13 +38,14 @@ def site_packages(python: Path) -> Path:
 
 
 def lent_packages() -> list[str]:
-    """Where the packages of the interpreter that runs the tests lie."""
+    """The folders of packages of the interpreter that runs the tests, also of its .pth files."""
     paths = sysconfig.get_paths()
-    return sorted({paths["purelib"], paths["platlib"]})
+    listed = {path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")}
+    return sorted({paths["purelib"], paths["platlib"], *listed})
 
 
 def python_3_8() -> Path:
-    """A real Python 3.8 of this machine; the test is skipped where there is none."""
+    """A real Python 3.8 of this machine. Skips the test if there is none."""
     for candidate in _candidates():
         code = "import sys; print(sys.executable, sys.version_info[:2] == (3, 8))"
         try:
@@ -59,7 +60,7 @@ def python_3_8() -> Path:
 
 
 def install(python: Path, *packages: str) -> None:
-    """Packages from an index or a folder of wheels; the test is skipped where neither is."""
+    """Install packages from an index or a folder of wheels. Skips the test if there is neither."""
     import uv
 
     links = os.environ.get("UV_FIND_LINKS") or ",".join(

@@ -1,4 +1,4 @@
-"""Plans and blocks of pairs, made by hand, and workers that are made up: their pace is known."""
+"""Plans and blocks of pairs made by hand, and simulated workers whose pace is known."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def pairs_plan(cells: Sequence[Cell] = CELLS, pairs: int = 8, **given: Any) -> P
 def make_trial(
     arm: str = "", step: float = 1.0, start: float = 1.0, reset: float = 1.0, **given: Any
 ) -> TrialRecord:
-    """A process of four slices; factors of what it takes."""
+    """A trial of four slices. ``step``, ``start`` and ``reset`` multiply how long each takes."""
     times = Times(
         import_ns=int(900 * MS * start),
         build_ns=int(100 * MS * start),
@@ -103,7 +103,7 @@ def make_pair(*trials: TrialRecord, **given: Any) -> BlockRecord:
 
 
 def measured_pair(cell: Cell, own: Windows, kernel: Windows, **given: Any) -> BlockRecord:
-    """A pair of a ``baseline`` plan: the kernel, and a cell beside it."""
+    """A pair of a ``baseline`` plan: the reference kernel and a cell."""
     trials = (
         make_trial("kernel", cell=KERNEL, measured=kernel),
         make_trial(cell=cell, measured=own),
@@ -120,7 +120,7 @@ def run_plan(cells: Sequence[Cell], *, quick: bool = False, **given: Any) -> Pla
 
 
 def cycles(count: int, trials: int, seed: int = 1) -> list[int]:
-    """Cycles in which every trial has one slice, in random order."""
+    """The turns of some cycles. In each cycle every trial has one slice, in random order."""
     chance = random.Random(seed)
     return [side for _ in range(count) for side in chance.sample(range(trials), trials)]
 
@@ -175,7 +175,7 @@ def carry_out(
     done: Sequence[BlockRecord] = (),
     most: int = 10_000,
 ) -> list[BlockRecord]:
-    """What a campaign does: all records, those that were there before first; at most so many."""
+    """The records of a whole campaign, after those in ``done``; at most ``most`` in all."""
     records = list(done)
     while len(records) < most and (block := experiment.next(plan, records)) is not None:
         records.append(workers(plan, block))

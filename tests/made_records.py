@@ -1,4 +1,4 @@
-"""Records as envbench writes them, made by hand: what the tests of store and report share."""
+"""Records as envbench writes them, made by hand for the tests of store and report."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def make_plan(
 
 
 def make_refusal(cell: Cell) -> Verification:
-    """A row that claims more frames than its environments made."""
+    """A verification that failed: the backend claims more frames than its environments made."""
     return Verification(
         verification_id="refusal", cell=cell, started_utc="2026", fingerprint="", runtime="",
         worker="", seed=0, audit=Audit(calls=1, steps=100, resets=0, frames=4.0),
@@ -137,7 +137,7 @@ def make_fact(fingerprint: Fingerprint = LAPTOP) -> MachineFact:
 def measured_plan(
     speeds: dict[tuple[str, int], int], repeats: int = 5, **given: Any
 ) -> list[Plan | Run | MachineFact]:
-    """A whole plan: (backend, numenv) -> steps a window of 0.25 s; five equal runs each.
+    """A whole plan: (backend, numenv) -> steps per window of 0.25 s; five equal runs per cell.
 
     ``cell`` in ``given`` holds fields of every cell, ``run`` of every run, the rest of the plan.
     """
@@ -169,22 +169,22 @@ def new_results_file(results: Path, machine: str, started_utc: str) -> Path:
 
 
 def add_record(path: Path, record: Stored) -> None:
-    """Add one record to the file at ``path``, which is made if it is missing."""
+    """Add one record to the file at ``path``. Creates the file if it does not exist."""
     path.touch()
     with store.Journal.open(path) as journal:
         journal.append(record)
 
 
 def write(path: Path, records: Iterable[Record | Stored]) -> None:
-    """Append these to a results file as envbench would have stored them."""
+    """Append these to a results file as envbench stores them."""
     for record in as_stored(records):
         add_record(path, record)
 
 
 def as_stored(records: Iterable[Record | Stored]) -> Iterator[Stored]:
-    """A block for each run; for each verification a plan and a block; the rest as it is.
+    """One block per run, one plan and one block per verification, everything else unchanged.
 
-    A run may only say what its plan and its block can say of it.
+    A run must agree with its plan and its block.
     """
     plans: dict[str, Plan] = {}
     known: set[str] = set()
@@ -210,7 +210,7 @@ def as_stored(records: Iterable[Record | Stored]) -> Iterator[Stored]:
 
 
 def make_block(block_id: str = "block", **given: Any) -> BlockRecord:
-    """A block of one trial, which no facts go with; ``given`` as in ``make_run``."""
+    """A block of one trial without facts; ``given`` as in ``make_run``."""
     _, block = block_of(make_run(**given))
     return msgspec.structs.replace(block, block_id=block_id)
 
@@ -246,7 +246,7 @@ def block_of(run: Run) -> tuple[FactsRecord | None, BlockRecord]:
 
 
 def verify_plan(found: Verification) -> Plan:
-    """The plan of that one finding."""
+    """The plan of that one verification."""
     return Plan(
         plan_id=f"{found.verification_id}-p",
         experiment="verify",

@@ -1,4 +1,4 @@
-"""An environment whose pace is given, in interpreters of its own: the arms of checks in tests."""
+"""An environment with a given pace, in separate interpreters: the arms of checks in tests."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ TASK = ("--env", "gym", "--task", "paced_envs:Paced-v0", "--backend", "for-loop"
 
 
 def interpreter(folder: Path, **changes: float) -> str:
-    """One that has ``paced_envs``. ``changes``: microseconds of a step or reset, seconds of the
-    start, the step at which it dies."""
+    """An interpreter with ``paced_envs``. ``changes``: microseconds per step or reset, seconds of
+    the start, the step at which the environment fails."""
     paces = {"step": 100.0, "reset": 100.0, "start": 0.0, "dies_at": -1, **changes}
     package = folder / "packages" / "paced_envs"
     package.mkdir(parents=True)
@@ -65,12 +65,12 @@ def interpreter(folder: Path, **changes: float) -> str:
 
 
 def trouble(python: str) -> Path:
-    """The file that makes the environments of that interpreter raise, or hang if it says so."""
+    """If this file exists, the environments of that interpreter raise; they hang if it says so."""
     return Path(python).parents[2] / "packages" / "paced_envs" / "trouble"
 
 
 def shorten(set_attribute: Callable[[object, str, object], None] = setattr) -> None:
-    """Pairs that take three seconds."""
+    """Let pairs take three seconds."""
     set_attribute(pairs, "QUADS", 2)
     set_attribute(pairs, "SLICE_S", 0.05)
     set_attribute(pairs, "WARM_UP", (0.2, 0.4))
@@ -80,7 +80,7 @@ SHORT = "from paced import shorten; shorten(); from envbench.__main__ import mai
 
 
 def start_short(place: Place, *words: object) -> subprocess.Popen[str]:
-    """The command with such pairs, in a process of its own."""
+    """Start the command with such pairs in its own process."""
     return subprocess.Popen(
         [sys.executable, "-c", SHORT, *map(str, words)],
         cwd=place.folder,

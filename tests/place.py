@@ -1,7 +1,7 @@
-"""A folder of its own from which the command line is called, as a person would.
+"""A folder from which tests call the command line as a user would.
 
-Each place has a measuring lock of its own, so that tests do not wait for one another, and a mark
-in the environment that every process started from it bears: what is left of them can be found.
+Each place has its own measuring lock, so that tests do not wait for each other. Each also has a
+mark that all processes started from it inherit in their environment, so that a test can find them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ THREE = ("--numenv", 2, "--total-step", 200, "--repeats", 3)
 
 
 def loop(python: Path, *task: str) -> list[str]:
-    """Options for ``for-loop`` in that interpreter; by default with the sound environment."""
+    """Options for ``for-loop`` in that interpreter; by default with the environment that works."""
     named = ["--env", "gym", "--task", *task] if task else [*NORMAL]
     return [*named, "--backend", "for-loop", "--python", f"for-loop={python}"]
 
@@ -90,7 +90,7 @@ class Place:
         return ended(self.start(*words, **options))
 
     def shell(self, line: str, *, wrap: Sequence[object] = ("bash", "-c")) -> Done:
-        """Run a line of shell in this place; ``{envbench}`` stands for the command."""
+        """Run a line of shell in this place. ``{envbench}`` becomes the command."""
         words = [*map(str, wrap), line.replace("{envbench}", shlex.join(self.command()))]
         done = subprocess.run(
             words,
@@ -103,7 +103,7 @@ class Place:
         return Done(done.returncode, done.stdout, done.stderr)
 
     def close(self) -> None:
-        """A test that failed leaves nothing running."""
+        """Kill what a failed test left running."""
         for process in self._started:
             with process:
                 process.kill()
@@ -117,7 +117,7 @@ class Place:
         return [record for record in self.records() if isinstance(record, Plan)]
 
     def runs(self) -> list[Run]:
-        """What a report reads of the blocks of ``run`` plans."""
+        """The runs that a report reads from the blocks of ``run`` plans."""
         every = [joined(sound(path)).records for path in self.files()]
         return [record for records in every for record in records if isinstance(record, Run)]
 
@@ -133,12 +133,12 @@ class Place:
         return sum(path.read_text().count(BLOCK) for path in self.files())
 
     def processes(self) -> list[tuple[int, str]]:
-        """What still runs of all that was started from here."""
+        """The living processes that were started from this place."""
         return faulty.marked(self.mark)
 
 
 def sound(path: Path) -> list[tuple[int, Any]]:
-    """The records of a file with their lines; there must be no line that cannot be read."""
+    """The records of a file with their line numbers. Every line must be readable."""
     reading = store.read(path)
     assert reading.warnings == []
     return reading.records
@@ -150,7 +150,7 @@ def ended(process: subprocess.Popen[str], timeout_s: float = 120) -> Done:
 
 
 def ended_within(seconds: float, begin: Callable[[], Done]) -> Done:
-    """A call that must be over soon, and without a traceback."""
+    """A call that must end within that time and without a traceback."""
     began = time.monotonic()
     done = begin()
     assert time.monotonic() - began < seconds
@@ -159,8 +159,8 @@ def ended_within(seconds: float, begin: Callable[[], Done]) -> Done:
 
 
 def wait_until(true: Callable[[], object], what: str, timeout_s: float = 60) -> None:
-    """Wait for something to happen; fail with ``what`` where it does not."""
+    """Wait until ``true()`` is true; fail with ``what`` if that takes too long."""
     deadline = time.monotonic() + timeout_s
     while not true():
-        assert time.monotonic() < deadline, f"in vain: {what}"
+        assert time.monotonic() < deadline, f"waited in vain until {what}"
         time.sleep(0.02)

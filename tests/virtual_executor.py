@@ -1,8 +1,8 @@
 """An executor with a virtual clock: the pipeline from command line to disk without a process.
 
-It takes the place of this machine (``envbench.engine.executor``) and is given to the command
-line as click's ``obj``. What its trials measure is computed from a clock of its own, so that
-rounds, resume, failures and figures are exact.
+It replaces the executor of this machine (``envbench.engine.executor``); the command line gets it
+as click's ``obj``. Its trials compute their figures from a virtual clock, so that rounds, resuming,
+failures and figures are exact.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ BROKEN = Failure(reason="signal", message="the worker died of SIGSEGV", signal="
 
 
 def fake(name: str, **given: Any) -> Backend:
-    """A backend that no worker is needed for. Its adapter is a plugin's, so that its code is what
-    every plugin may build on."""
+    """A backend without a worker. Its adapter is that of a plugin, so that the hash of its code
+    covers the files that plugins share."""
     values = {"families": ["gym"], "adapter": f"{name}:Fake", "library": "envbench", **given}
     return Backend(name=name, label=name.title(), **values)
 
 
 class VirtualExecutor:
-    """``trouble[n]`` is what the n-th block comes to instead; ``dead_probes`` is how often the
-    first probe of each backend dies of a signal."""
+    """``trouble[n]`` replaces the result of the n-th block. ``dead_probes`` says how many of the
+    first probes of each backend die of a signal."""
 
     def __init__(self) -> None:
         self.now = 0.0  # seconds of the virtual clock
@@ -67,10 +67,11 @@ class VirtualExecutor:
         self.packages = {"fake": "1.0"}
         self.dead_probes: dict[str, int] = {}
         self.dead_of = BROKEN
+        self.facts_before: dict[str, Any] = {}  # what every trial records of the machine
 
     @property
     def trials(self) -> list[Trial]:
-        """The last trial of each block: the one that it is about."""
+        """The last trial of each block; earlier ones are references."""
         return [block.trials[-1] for block in self.blocks]
 
     # ------------------------------------------------------------ what an executor does
@@ -133,7 +134,12 @@ class VirtualExecutor:
             measured_ns=sum(measured.ns),
         )
         return msgspec.structs.replace(
-            record, times=times, warmup=warmup, measured=measured, steady=True
+            record,
+            times=times,
+            warmup=warmup,
+            measured=measured,
+            steady=True,
+            before=self.facts_before,
         )
 
     def _windows(self, trial: Trial, count: int) -> Windows:
@@ -151,7 +157,7 @@ class VirtualExecutor:
     def _verified(
         self, block: Block, trial: Trial, record: TrialRecord, by_products: dict[str, bytes]
     ) -> TrialRecord:
-        """Equal work. The trace of a backend is its name, of every cell alike."""
+        """Equal work. The trace of a backend is its name."""
         trace = trial.cell.backend.encode()
         name = f"{hashlib.sha256(trace).hexdigest()}.npz"
         by_products[name] = trace
@@ -180,7 +186,7 @@ class VirtualExecutor:
 
 
 def invoke(executor: VirtualExecutor, *words: object) -> click.testing.Result:
-    """The command line with that executor; whatever it raises is the test's failure."""
+    """Call the command line with that executor. Any exception fails the test."""
     runner = click.testing.CliRunner()
     result = runner.invoke(envbench, [*map(str, words)], obj=executor)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception

@@ -1,7 +1,9 @@
-"""What a cell's settings and seed say is what the library gets, and not only what is recorded."""
+"""The settings and the seed of a cell reach the library; they are not only recorded."""
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -51,16 +53,14 @@ def built(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("name", ["envpool-sync", "envpool-async"])
-def test_envpool_is_made_with_the_threads_the_cores_and_the_seed_that_were_asked_for(
-    built: Any, name: str
-) -> None:
+def test_envpool_gets_the_threads_cores_and_seed_of_the_settings(built: Any, name: str) -> None:
     config = built(name, "mujoco", seed=7, threads="1", affinity="0").pool.spec.config
     assert (config.num_threads, config.thread_affinity_offset, config.seed) == (1, 0, 7)
     config = built(name, "mujoco").pool.spec.config
     assert (config.num_threads, config.thread_affinity_offset, config.seed) == (0, -1, 0)
 
 
-def test_envpools_games_are_shrunk_and_begun_as_asked(built: Any) -> None:
+def test_envpool_gets_the_resize_and_fire_reset_of_the_settings(built: Any) -> None:
     asked = {"resize": "bilinear", "fire_reset": "true"}
     config = built("envpool-sync", "atari", **asked).pool.spec.config
     assert (config.use_inter_area_resize, config.use_fire_reset) == (False, True)
@@ -68,11 +68,29 @@ def test_envpools_games_are_shrunk_and_begun_as_asked(built: Any) -> None:
     assert (config.use_inter_area_resize, config.use_fire_reset) == (True, False)
 
 
+# In a process of its own: multiprocessing leaves a tracker of resources running.
+CONTEXT = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from envbench_worker.adapters.gymnasium.subprocess_vector import Subprocess
+from envbench_worker.contract import Job
+adapter = Subprocess(
+    Job("measure", "gym", "CartPole-v1", 2, 2, 1.0, json.loads(sys.argv[2]), 0)
+)
+adapter.build()
+print(*{type(process).__name__ for process in adapter.envs.processes})
+adapter.close()
+"""
+
+
 @pytest.mark.parametrize("context", ["spawn", "fork", "forkserver"])
-def test_subprocesses_are_started_as_asked(built: Any, context: str) -> None:
-    adapter = built("subprocess", "gym", "CartPole-v1", context=context)
-    (kind,) = {type(process).__name__ for process in adapter.envs.processes}
-    assert kind.lower() == f"{context}process"
+def test_subprocesses_start_by_the_method_of_the_setting(context: str) -> None:
+    backend = backends.get("subprocess")
+    settings, _ = backends.resolve_settings(backend, "gym", {"context": context})
+    words = [sys.executable, "-c", CONTEXT, str(WORKER_PATH), json.dumps(settings)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.lower() == f"{context}process\n"
 
 
 @pytest.mark.slow

@@ -2,13 +2,13 @@
 
     python tests/benchmarks/tax.py [--pairs 100] [--slice 0.25] [--numenv 4]
 
-For each backend and family, two loops step *one* set of environments alternately in one process.
-(Two sets at two places in memory differ by several per cent with the same loop.) One loop is
-envbench's ``Meter`` and adapter, with windows, sensors and events. The other is the shortest loop
-that the library's documentation recommends. Slices have equal numbers of calls, one window each, in
-ABBA order, so that the machine's drift affects both. The figure is the mean of the log ratios of
-pairs of slices, with a 95 % t-interval: 1.00 is no tax, 0.99 is 1 %. Prints one JSON document per
-line. ``tests/studies/overhead.py`` runs this and the other benchmarks of this folder.
+Two loops alternate: envbench's ``Meter`` and adapter with windows, sensors and events, and the
+shortest loop that the library's documentation suggests. For each backend and family they step the
+*same* set of environments in one process, because two sets at different places in memory differ by
+several per cent. Slices have equal numbers of calls, one window each, in ABBA order, so that the
+machine's drift falls on both. The figure is the mean of the log ratios of pairs of slices, with a
+95 % t-interval: 1.00 is no tax, 0.99 is 1 %. Prints one JSON document per line.
+``tests/studies/overhead.py`` runs this and the other benchmarks of this folder.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PROTOCOL = {"window_s": 0.25, "warmup_min_s": 1.0, "warmup_max_s": 4.0, "measure
 
 
 class Ours:
-    """The adapter under the meter, as a worker runs it. Events go to /dev/null."""
+    """The adapter under the meter, as a worker runs it; events go to /dev/null."""
 
     def __init__(self, adapter: Any) -> None:
         self.adapter = adapter
@@ -50,7 +50,7 @@ class Ours:
         self.meter = Meter(adapter, PROTOCOL, self._emit)
 
     def stretch(self, calls: int) -> float:
-        """Seconds for a window of ``calls`` calls, with bookkeeping."""
+        """Seconds for a window of so many calls, books included."""
         start = time.perf_counter()
         self.meter._window("measure", self.meter.measured, calls)
         return time.perf_counter() - start
@@ -60,7 +60,7 @@ class Ours:
 
 
 class BareStep:
-    """``for …: envs.step(actions)``: the loop of Gymnasium and of synchronous EnvPool."""
+    """``for …: envs.step(actions)``: Gymnasium's and synchronous EnvPool's own loop."""
 
     def __init__(self, envs: Any, bank: list[Any]) -> None:
         self.envs, self.batches = envs, cycle(bank)
@@ -74,7 +74,7 @@ class BareStep:
 
 
 class BareRecv(BareStep):
-    """The loop of EnvPool's own benchmark: recv, then send to the received environments."""
+    """EnvPool's own benchmark loop: recv, then send to those that were received."""
 
     def stretch(self, calls: int) -> float:
         envs = self.envs
@@ -100,10 +100,20 @@ def make(family: str, name: str, numenv: int) -> tuple[Ours, Any]:
 
 
 def compare(family: str, name: str, numenv: int, pairs: int, slice_s: float) -> dict[str, Any]:
-    """The ratio ours / bare of calls per second over the given pairs of slices."""
+    """The ratio of both loops on environments of this backend and family."""
     ours, bare = make(family, name, numenv)
+    found = ratio(ours, bare, pairs, slice_s)
+    ours.adapter.close()
+    return {"env": family, "backend": name, "numenv": numenv, "pairs": pairs, **found}
+
+
+def ratio(ours: Any, bare: Any, pairs: int, slice_s: float) -> dict[str, Any]:
+    """The ratio ours / bare of calls per second, over this number of pairs of slices.
+
+    ``stretch(calls)`` of each makes so many calls and returns the seconds that they took.
+    """
     calls = 16
-    while bare.stretch(calls) < 4 * slice_s:  # this also passes the first resets and cold caches
+    while bare.stretch(calls) < 4 * slice_s:  # and so past the first resets and cold caches
         calls *= 2
     calls = max(8, int(calls * slice_s / bare.stretch(calls)))
     logs = []
@@ -113,8 +123,7 @@ def compare(family: str, name: str, numenv: int, pairs: int, slice_s: float) -> 
         else:
             a, b = ours.stretch(calls), bare.stretch(calls)
         logs.append(math.log(b / a))
-    ours.adapter.close()
-    return {"env": family, "backend": name, "numenv": numenv, "pairs": pairs, **_summary(logs)}
+    return _summary(logs)
 
 
 def _summary(logs: list[float]) -> dict[str, Any]:

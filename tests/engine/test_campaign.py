@@ -1,9 +1,10 @@
-"""The whole pipeline from command line to disk, by an executor with a virtual clock."""
+"""The whole pipeline from command line to disk, with an executor that has a virtual clock."""
 
 from __future__ import annotations
 
 import io
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ import msgspec
 import numpy as np
 import pytest
 from made_records import new_results_file
+from place import ROOT
 from virtual_executor import (
     BROKEN,
     SPEED,
@@ -27,7 +29,6 @@ from virtual_executor import (
 )
 
 from envbench import backends, families
-from envbench.backends import lookup
 from envbench.engine import executor
 from envbench.engine.campaign import new_id
 from envbench.engine.executor import CHANGED, LocalExecutor
@@ -47,15 +48,19 @@ from envbench.model import (
     arm_key,
     run_design,
 )
+from envbench.process.alternate import Alternated
 from envbench.process.reply import Reply
 from envbench.process.worker_code import code_hash
 from envbench.results import store
 
 
 @pytest.fixture
-def workers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> VirtualExecutor:
-    known = {name: fake(name) for name in SPEED}
-    monkeypatch.setattr(lookup, "_load", lambda: (known, []))
+def workers(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    register: Callable[[dict[str, backends.Backend]], None],
+) -> VirtualExecutor:
+    register({name: fake(name) for name in SPEED})
     monkeypatch.setenv("ENVBENCH_LOCK_FILE", str(tmp_path / "lock"))
     monkeypatch.chdir(tmp_path)
     return VirtualExecutor()
@@ -75,7 +80,7 @@ def order(workers: VirtualExecutor) -> list[tuple[str, int]]:
 # ---------------------------------------------------------------- rounds
 
 
-def test_each_round_measures_every_cell_once_in_an_order_of_its_own(
+def test_each_round_measures_every_cell_once_in_a_different_order(
     workers: VirtualExecutor,
 ) -> None:
     assert call(workers, "--repeats", "6").exit_code == 0
@@ -87,7 +92,7 @@ def test_each_round_measures_every_cell_once_in_an_order_of_its_own(
     assert [run.round for run in runs()] == [i // 4 for i in range(24)]
 
 
-def test_the_same_seed_gives_the_same_order_and_another_seed_another(
+def test_the_order_of_cells_depends_on_the_seed(
     workers: VirtualExecutor,
 ) -> None:
     for seed in ("1", "1", "2"):
@@ -102,7 +107,7 @@ def test_a_machine_that_slows_down_over_minutes_favours_no_backend(
     workers.speed = lambda name: SPEED[name] * (1 - workers.now / 200)
     document = json.loads(call(workers, "--repeats", "10").stdout)
     fps = {(cell["backend"], cell["numenv"]): cell["fps"] for cell in document["cells"]}
-    assert workers.now > 100  # it was twice as fast in the beginning as in the end
+    assert workers.now > 100  # twice as fast at the beginning as at the end
     for numenv in (2, 4):
         assert fps["fake-fast", numenv] / fps["fake-slow", numenv] == pytest.approx(4, rel=0.03)
 
@@ -110,7 +115,9 @@ def test_a_machine_that_slows_down_over_minutes_favours_no_backend(
 # ---------------------------------------------------------------- what comes out
 
 
-def test_the_figures_are_frames_over_time_of_the_measured_windows(workers: VirtualExecutor) -> None:
+def test_fps_is_the_frames_of_the_measured_windows_over_their_time(
+    workers: VirtualExecutor,
+) -> None:
     document = json.loads(call(workers, "--frame-skip", "3").stdout)
     assert document["schema"] == 1
     (plan,) = plans()
@@ -124,12 +131,12 @@ def test_the_figures_are_frames_over_time_of_the_measured_windows(workers: Virtu
         assert (cell["machine"], cell["task"], cell["frame_skip"]) == ("laptop", "My-v0", 3)
 
 
-def test_under_five_runs_there_is_no_interval(workers: VirtualExecutor) -> None:
+def test_fewer_than_five_runs_give_no_interval(workers: VirtualExecutor) -> None:
     for cell in json.loads(call(workers, "--repeats", "4").stdout)["cells"]:
         assert (cell["interval"], cell["flags"]) == (None, ["few-runs", "other-hardware"])
 
 
-def test_what_runs_share_is_written_once_before_them_and_each_run_at_its_end(
+def test_shared_facts_are_written_once_before_the_runs_and_each_run_at_its_end(
     workers: VirtualExecutor,
 ) -> None:
     seen: list[list[str]] = []
@@ -158,7 +165,7 @@ def test_what_runs_share_is_written_once_before_them_and_each_run_at_its_end(
 # ---------------------------------------------------------------- failures
 
 
-def test_a_failure_ends_its_cell_and_no_other(workers: VirtualExecutor) -> None:
+def test_a_failure_ends_only_its_own_cell(workers: VirtualExecutor) -> None:
     workers.trouble[3] = BROKEN
     result = call(workers, "--repeats", "5")
     assert result.exit_code == 1
@@ -170,7 +177,7 @@ def test_a_failure_ends_its_cell_and_no_other(workers: VirtualExecutor) -> None:
     assert sum(run.failure is not None for run in runs()) == 1
 
 
-def test_a_figure_that_cannot_be_is_a_failed_cell(workers: VirtualExecutor) -> None:
+def test_an_impossible_figure_is_a_failed_cell(workers: VirtualExecutor) -> None:
     workers.speed = lambda name: 0 if name == "fake-slow" else 4000
     result = call(workers, "--repeats", "1")
     assert result.exit_code == 1
@@ -203,22 +210,22 @@ def test_an_interrupted_plan_shows_what_is_done_and_resumes_in_its_file(
     assert document["plan"] == json.loads(stopped.stdout)["plan"]
 
 
-def test_of_a_file_that_holds_two_plans_only_the_newer_is_resumed(workers: VirtualExecutor) -> None:
+def test_only_the_newer_of_two_plans_in_one_file_is_resumed(workers: VirtualExecutor) -> None:
     assert call(workers, "--repeats", "2").exit_code == 0
     (first,) = files()
     workers.trouble[len(workers.blocks) + 3] = Interrupted(130)
     assert call(workers, "--repeats", "2").exit_code == 130
     newer = files()[-1]
-    newer.write_bytes(first.read_bytes() + newer.read_bytes() * 2)  # joined by hand, one twice
+    newer.write_bytes(first.read_bytes() + newer.read_bytes() * 2)  # joined by hand
     first.unlink()
     document = json.loads(call(workers, "--repeats", "2").stdout)
     mine = {run.run_id for run in runs() if run.plan_id == document["plan"]}
-    told = [run for cell in document["cells"] for run in cell["runs"]]
-    assert len(told) == len(set(told)) == 8
-    assert set(told) <= mine
+    shown = [run for cell in document["cells"] for run in cell["runs"]]
+    assert len(shown) == len(set(shown)) == 8
+    assert set(shown) <= mine
 
 
-def test_a_strangers_plan_of_absurd_size_holds_no_one_up(workers: VirtualExecutor) -> None:
+def test_a_foreign_plan_of_absurd_size_is_skipped_with_a_warning(workers: VirtualExecutor) -> None:
     assert call(workers, "--repeats", "1").exit_code == 0
     (path,) = files()
     (plan,) = plans()
@@ -231,7 +238,7 @@ def test_a_strangers_plan_of_absurd_size_holds_no_one_up(workers: VirtualExecuto
     assert "more than 1,000,000" in warning
 
 
-def test_a_resumed_plan_counts_by_the_total_and_warns_of_a_torn_line(
+def test_a_resumed_plan_counts_its_remaining_runs_and_warns_about_a_torn_line(
     workers: VirtualExecutor,
 ) -> None:
     workers.trouble[4] = Interrupted(143)
@@ -246,7 +253,7 @@ def test_a_resumed_plan_counts_by_the_total_and_warns_of_a_torn_line(
     assert all(line.startswith("Warning: ") for line in torn[:1]), said
 
 
-def test_a_plan_may_be_stopped_again_and_again(workers: VirtualExecutor) -> None:
+def test_a_plan_can_be_stopped_and_resumed_many_times(workers: VirtualExecutor) -> None:
     workers.trouble |= {n: Interrupted(143) for n in (1, 2, 5)}
     assert [call(workers, "--repeats", "2").exit_code for _ in range(4)] == [143, 143, 143, 0]
     whole = [(run.round, run.cell.key) for run in runs() if run.failure is None]
@@ -254,7 +261,7 @@ def test_a_plan_may_be_stopped_again_and_again(workers: VirtualExecutor) -> None
     assert len(files()) == 1
 
 
-def test_a_failed_cell_is_not_tried_again_by_a_resume(workers: VirtualExecutor) -> None:
+def test_resuming_does_not_retry_a_failed_cell(workers: VirtualExecutor) -> None:
     workers.trouble |= {1: BROKEN, 4: Interrupted(130)}
     assert call(workers, "--repeats", "2").exit_code == 130
     assert call(workers, "--repeats", "2").exit_code == 1
@@ -262,7 +269,7 @@ def test_a_failed_cell_is_not_tried_again_by_a_resume(workers: VirtualExecutor) 
     assert made.count(made[0]) == 1
 
 
-def test_a_run_that_a_power_cut_tore_is_measured_again_and_reported(
+def test_a_run_whose_record_was_cut_off_is_measured_again_and_reported(
     workers: VirtualExecutor,
 ) -> None:
     call(workers, "--repeats", "2")
@@ -276,7 +283,7 @@ def test_a_run_that_a_power_cut_tore_is_measured_again_and_reported(
     assert len(runs()) == 8
 
 
-def test_a_complete_plan_is_measured_afresh(workers: VirtualExecutor) -> None:
+def test_repeating_a_finished_command_measures_a_new_plan(workers: VirtualExecutor) -> None:
     first, second = (json.loads(call(workers, "--repeats", "1").stdout) for _ in range(2))
     assert first["plan"] != second["plan"]
     assert len(files()) == 2
@@ -290,7 +297,7 @@ def test_a_complete_plan_is_measured_afresh(workers: VirtualExecutor) -> None:
         (("--repeats", "2"), "2.0", "the packages or Python of fake-fast"),
     ],
 )
-def test_an_unfinished_plan_that_differs_is_left_alone_and_says_why(
+def test_a_changed_command_begins_a_new_plan_and_says_what_changed(
     workers: VirtualExecutor, words: tuple[str, ...], packages: str, says: str
 ) -> None:
     workers.trouble[2] = Interrupted(130)
@@ -306,7 +313,7 @@ def test_an_unfinished_plan_that_differs_is_left_alone_and_says_why(
     assert len(files()) == 2
 
 
-def test_the_unfinished_plan_of_another_question_is_resumed_when_asked_again(
+def test_an_unfinished_plan_is_resumed_after_another_command_ran(
     workers: VirtualExecutor,
 ) -> None:
     workers.trouble[2] = Interrupted(130)
@@ -317,7 +324,7 @@ def test_the_unfinished_plan_of_another_question_is_resumed_when_asked_again(
     assert len(files()) == 2
 
 
-def test_what_cannot_be_written_ends_the_plan_and_keeps_what_was(
+def test_a_full_disk_ends_the_plan_and_keeps_the_earlier_runs(
     workers: VirtualExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     append = store.Journal.append
@@ -361,7 +368,7 @@ def shorten(path: Path) -> None:
         (shorten, "shortened"),
     ],
 )
-def test_a_results_file_that_is_changed_while_measuring_ends_the_plan_at_once(
+def test_changing_the_results_file_during_a_plan_ends_the_plan_at_once(
     workers: VirtualExecutor, change: Callable[[Path], None], says: str
 ) -> None:
     def interfere() -> None:
@@ -380,7 +387,7 @@ def test_a_results_file_that_is_changed_while_measuring_ends_the_plan_at_once(
 # ---------------------------------------------------------------- identity
 
 
-def test_ids_sort_by_time_and_are_never_the_same_twice() -> None:
+def test_ids_sort_by_time_and_are_unique() -> None:
     from datetime import UTC, datetime, timedelta
 
     now = datetime(2026, 1, 2, tzinfo=UTC)
@@ -388,19 +395,22 @@ def test_ids_sort_by_time_and_are_never_the_same_twice() -> None:
     assert len({new_id(now) for _ in range(50)}) == 50
 
 
-def test_the_git_state_is_of_this_checkout() -> None:
+def test_the_git_state_is_the_commit_of_the_checkout_and_whether_it_was_edited() -> None:
+    if not (ROOT / ".git").exists():
+        assert git_state() == (None, None)
+        return
     commit, dirty = git_state()
-    assert commit is None or len(commit) == 40
-    assert (commit is None) == (dirty is None)
+    git = ["git", "-C", str(ROOT)]
+    assert subprocess.check_output([*git, "rev-parse", "HEAD"], text=True).strip() == commit
+    edited = subprocess.run([*git, "diff", "--quiet", "HEAD"]).returncode == 1
+    assert dirty is edited
 
 
-def test_a_trial_whose_record_is_too_long_for_a_line_fails_and_the_other_stays(
+def test_a_trial_with_a_record_too_long_for_a_line_fails(
     workers: VirtualExecutor,
 ) -> None:
-    """Without that, the block could not be recorded, and would be made again for ever."""
-    long = {"x": "y" * store.MAX_LINE_BYTES}
-    done = workers._done
-    workers._done = lambda *a: msgspec.structs.replace(done(*a), before=long)  # type: ignore[method-assign]
+    """Otherwise the block could never be recorded, and would be measured for ever."""
+    workers.facts_before = {"x": "y" * store.MAX_LINE_BYTES}
     result = call(workers, "--repeats", "1")
     assert result.exit_code == 1
     failures = [cell["failure"] for cell in json.loads(result.stdout)["cells"]]
@@ -408,44 +418,45 @@ def test_a_trial_whose_record_is_too_long_for_a_line_fails_and_the_other_stays(
     assert len(runs()) == len(failures) == 4
 
 
-def two_trials(replies: dict[int, Reply], turns: list[int], **given: Any) -> list[TrialRecord]:
-    """What the executor records where two workers answered that."""
+def two_trials(replies: list[Reply], turns: list[int], **given: Any) -> list[TrialRecord]:
+    """What the executor records if two workers of a block give these replies."""
     loop = backends.get("for-loop")
     cell = make_cell("laptop", "gym", "CartPole-v1", loop, 2, {})
     trial = Trial(cell=cell, **given)
     block = Block(trials=[trial, trial], programme=Programme(turns=turns), reference=0)
     arm = Arm(backend=loop, python=sys.executable)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(executor, "_replies", lambda *_: (replies, turns))
+        alternated = Alternated(replies=replies, turns=turns)
+        patched.setattr(executor, "alternate", lambda *_: alternated)
         return LocalExecutor().run(block, {arm_key("", cell): arm}, lambda _: None).trials
 
 
-def test_a_worker_that_recorded_other_slices_than_were_ordered_has_failed() -> None:
+def test_a_worker_that_recorded_a_wrong_number_of_slices_has_failed() -> None:
     column = [1, 1, 1]
     slices = Windows(start_ns=column, ns=column, calls=column, steps=column, resets=column)
-    replies = {side: Reply(ok=True, measured=slices) for side in (0, 1)}
+    replies = [Reply(ok=True, measured=slices)] * 2
     first, second = two_trials(replies, turns=[0, 1, 1, 0, 0])
     assert first.failure is None
     assert second.failure is not None
     assert "recorded 3 slices, and 2 were ordered" in second.failure.message
 
 
-def test_a_backend_whose_reference_failed_in_its_block_is_not_verified() -> None:
+def test_a_backend_is_not_verified_if_its_reference_failed() -> None:
     trace = io.BytesIO()
     arrays = {name: np.zeros((4, 2)) for name in ("observations", "rewards", "ended")}
     np.savez(trace, **arrays)
     own = Reply(ok=True, trace=trace.getvalue())
     for reference in (Reply(ok=False, failure=BROKEN), Reply(ok=True)):
-        _, trial = two_trials({0: reference, 1: own}, turns=[], mode="verify")
+        _, trial = two_trials([reference, own], turns=[], mode="verify")
         assert trial.agreement is None
         assert trial.failure is not None
         assert "not compared: its reference for-loop failed" in trial.failure.message
-    _, trial = two_trials({0: own, 1: own}, turns=[], mode="verify")
+    _, trial = two_trials([own, own], turns=[], mode="verify")
     assert (trial.failure, trial.agreement is None) == (None, False)
 
 
-def test_packages_that_change_while_a_plan_runs_fail_the_trial_rather_than_mix() -> None:
-    """A real worker, whose packages are not those that the arm was found with."""
+def test_a_trial_fails_if_the_packages_changed_after_the_plan_began() -> None:
+    """A real worker; the arm was found with other packages."""
     loop = backends.get("for-loop")
     cell = make_cell("laptop", "gym", "CartPole-v1", loop, 1, {})
     old = RuntimeFact(hash="old", python="3", implementation="CPython", packages={"fake": "1.0"})
@@ -462,7 +473,7 @@ def test_packages_that_change_while_a_plan_runs_fail_the_trial_rather_than_mix()
     assert (CHANGED.reason, "packages" in CHANGED.message) == ("setup", True)
 
 
-def test_the_newest_of_two_plans_of_one_second_is_the_one_that_came_second(tmp_path: Path) -> None:
+def test_files_that_begin_in_the_same_second_sort_in_the_order_of_creation(tmp_path: Path) -> None:
     for start in ("2026-01-01T00-00-01Z", *["2026-01-01T00-00-00Z"] * 2):
         new_results_file(tmp_path, "laptop", start)
     assert [path.stem for path in store.files(tmp_path)] == [

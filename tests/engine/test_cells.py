@@ -1,8 +1,9 @@
-"""From what was typed to the cells that are meant, and from a trial to its job."""
+"""How options become cells, and how a trial becomes a job."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envbench import backends
-from envbench.backends import Backend, Setting, lookup
+from envbench.backends import Backend, Setting
 from envbench.engine.request import CellRequest, choose, make_cell, make_job, seed_of_round
 from envbench.errors import UnknownName, UsageError
 from envbench.machine import Profile, Table
@@ -34,7 +35,7 @@ def named(**asked: Any) -> list[tuple[str, str, int]]:
     return [(cell.env, cell.backend, cell.numenv) for cell in cells(CellRequest(**asked), PROFILE)]
 
 
-def test_nothing_named_means_both_families_every_backend_and_the_profiles_ladder() -> None:
+def test_the_default_is_both_families_every_backend_and_the_profiles_ladder() -> None:
     assert named() == [
         *(("atari", name, n) for name in [*ATARI, "ale-vector"] for n in (1, 2, 8)),
         *(("mujoco", name, n) for name in ATARI for n in (1, 2, 8)),
@@ -43,12 +44,12 @@ def test_nothing_named_means_both_families_every_backend_and_the_profiles_ladder
     assert named(backends=["all"]) == named()
 
 
-def test_a_cell_bears_the_profiles_name_and_the_familys_task() -> None:
+def test_a_cell_has_the_profiles_name_and_the_familys_default_task() -> None:
     first, *_, last = cells(CellRequest(), PROFILE)
     assert (first.machine, first.task, last.task) == ("here", "Pong-v5", "Ant-v3")
 
 
-def test_what_is_named_is_taken_in_that_order() -> None:
+def test_cells_keep_the_order_of_the_options() -> None:
     asked = {"family": "atari", "backends": ["envpool-async", "for-loop"], "numenv": [8, 1]}
     assert named(**asked) == [
         ("atari", "envpool-async", 8),
@@ -58,7 +59,7 @@ def test_what_is_named_is_taken_in_that_order() -> None:
     ]
 
 
-def test_accelerators_and_physics_have_ladders_of_their_own_in_the_profile() -> None:
+def test_accelerators_and_physics_use_their_own_ladders_of_the_profile() -> None:
     sizes = Table(numenv=[256, 4096], rows=["brax"])
     profile = Profile(name="h", title="H", mujoco=LADDER, accelerators=sizes, physics=LADDER)
     found = cells(CellRequest(family="mujoco", backends=["for-loop", "brax", "mjx"]), profile)
@@ -69,7 +70,7 @@ def test_accelerators_and_physics_have_ladders_of_their_own_in_the_profile() -> 
     ]
 
 
-def test_a_ceiling_is_measured_on_request_with_an_environment_a_core() -> None:
+def test_the_ceiling_is_measured_only_on_request_with_one_environment_per_core() -> None:
     assert "ceiling" not in {name for _, name, _ in named()}
     found = cells(CellRequest(family="mujoco", backends=["ceiling"]), PROFILE, cpus=6)
     assert [(cell.numenv, cell.env_instances, cell.section) for cell in found] == [
@@ -82,7 +83,7 @@ def test_a_ceiling_is_measured_on_request_with_an_environment_a_core() -> None:
         named(family="atari", backends=["ceiling"], numenv=[4])
 
 
-def test_a_cell_with_fewer_environments_than_nodes_is_left_empty(
+def test_a_cell_with_fewer_environments_than_nodes_is_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2}, raising=False)
@@ -95,7 +96,7 @@ def test_a_cell_with_fewer_environments_than_nodes_is_left_empty(
 @pytest.mark.parametrize(
     ("nodes", "says"), [("0/7", "core 7 may not be used"), ("0-1/1", "core 1 is named twice")]
 )
-def test_nodes_of_cores_that_are_not_there_are_refused_before_anything_runs(
+def test_nodes_with_unusable_cores_are_refused_before_anything_runs(
     monkeypatch: pytest.MonkeyPatch, nodes: str, says: str
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
@@ -110,14 +111,14 @@ def test_nodes_of_cores_that_are_not_there_are_refused_before_anything_runs(
         (4, {"worker_splits": "2"}, r"envs_per_worker \(1\) has to be a multiple of worker_splits"),
     ],
 )
-def test_environments_that_cannot_be_shared_out_are_refused_before_anything_runs(
+def test_environments_that_do_not_divide_evenly_are_refused_before_anything_runs(
     numenv: int, settings: dict[str, str], says: str
 ) -> None:
     with pytest.raises(UsageError, match=says):
         named(family="atari", backends=["sample-factory"], numenv=[numenv], settings=settings)
 
 
-def test_a_setting_that_some_of_the_chosen_lack_is_told() -> None:
+def test_a_note_lists_the_backends_that_do_not_have_a_setting() -> None:
     asked = CellRequest(
         family="atari", backends=["for-loop", "envpool-sync"], numenv=[2],
         settings={"resize": "bilinear"},
@@ -127,7 +128,7 @@ def test_a_setting_that_some_of_the_chosen_lack_is_told() -> None:
     ]
 
 
-def test_without_a_family_a_named_backend_is_taken_where_it_runs() -> None:
+def test_without_a_family_a_backend_runs_in_each_family_that_it_supports() -> None:
     assert named(backends=["brax", "for-loop"], numenv=[1]) == [
         ("atari", "for-loop", 1),
         ("mujoco", "brax", 1),
@@ -152,7 +153,9 @@ def test_without_a_family_a_named_backend_is_taken_where_it_runs() -> None:
         ({"family": "atari", "backends": ["envpool-async"], "in_flight": ""}, "at least 1"),
     ],
 )
-def test_what_cannot_be_is_a_usage_error_that_says_why(asked: dict[str, Any], says: str) -> None:
+def test_an_impossible_request_is_a_usage_error_with_the_reason(
+    asked: dict[str, Any], says: str
+) -> None:
     with pytest.raises(UsageError) as caught:
         named(**asked)
     assert says in str(caught.value)
@@ -171,7 +174,7 @@ def test_a_named_family_without_a_table_has_the_ladder_of_the_first(family: str)
     assert [each.numenv for each in found] == LADDER.numenv
 
 
-def test_a_task_of_ones_own_has_the_profiles_ladder_and_the_two_backends_that_run_it() -> None:
+def test_a_users_own_task_gets_the_profiles_ladder_and_the_backends_that_can_run_it() -> None:
     assert named(family="gym", task="mine:My-v0") == [
         ("gym", name, n) for name in ("for-loop", "subprocess") for n in (1, 2, 8)
     ]
@@ -180,7 +183,7 @@ def test_a_task_of_ones_own_has_the_profiles_ladder_and_the_two_backends_that_ru
 # ---------------------------------------------------------------- settings
 
 
-def test_with_several_backends_a_setting_goes_to_those_that_have_it() -> None:
+def test_a_setting_applies_to_every_chosen_backend_that_has_it() -> None:
     both = {"overcommit": "2", "actions": "constant"}
     asked = CellRequest(family="atari", numenv=[2], settings=both)
     found = {cell.backend: cell.variant for cell in cells(asked, PROFILE)}
@@ -188,14 +191,14 @@ def test_with_several_backends_a_setting_goes_to_those_that_have_it() -> None:
     assert found["envpool-async"] == {"actions": "constant", "overcommit": 2.0}
 
 
-def test_a_setting_of_one_family_reaches_that_family_only() -> None:
+def test_a_setting_of_one_family_applies_only_to_that_family() -> None:
     asked = CellRequest(backends=["for-loop"], numenv=[1], settings={"contact_forces": "no"})
     atari, mujoco = cells(asked, PROFILE)
     assert atari.variant == {}
     assert mujoco.variant == {"contact_forces": False}
 
 
-def test_a_preset_fills_in_what_each_backend_has_and_a_setting_overrides_it() -> None:
+def test_a_setting_overrides_the_preset() -> None:
     asked = CellRequest(family="atari", numenv=[1], preset="envpool-published")
     found = {cell.backend: cell.variant for cell in cells(asked, PROFILE)}
     assert found["for-loop"] == {"actions": "constant"}
@@ -212,7 +215,7 @@ def test_a_preset_fills_in_what_each_backend_has_and_a_setting_overrides_it() ->
     names=st.lists(st.sampled_from(ATARI), min_size=1, unique=True) | st.none(),
     numenv=st.lists(st.integers(1, 10_000), min_size=1, max_size=6, unique=True) | st.none(),
 )
-def test_every_combination_that_is_named_is_one_cell(
+def test_every_requested_combination_is_one_cell(
     family: str | None, names: list[str] | None, numenv: list[int] | None
 ) -> None:
     found = cells(CellRequest(family=family, backends=names, numenv=numenv), PROFILE)
@@ -229,7 +232,7 @@ def test_every_combination_that_is_named_is_one_cell(
         assert cell.env_instances == cell.numenv * (3 if threefold else 1)
 
 
-def test_an_unknown_backend_is_named_with_the_nearest() -> None:
+def test_the_error_for_an_unknown_backend_names_the_nearest() -> None:
     with pytest.raises(UnknownName, match="Did you mean 'envpool-sync'"):
         named(family="atari", backends=["envpool-synk"])
 
@@ -255,14 +258,13 @@ NODES = Setting(name="sockets", type="str", default="", role="nodes")
 
 
 @pytest.fixture
-def plugin(monkeypatch: pytest.MonkeyPatch) -> str:
-    """A backend that has other names for what ``--overcommit`` and ``--numa-node`` set."""
-    known = {**backends.registry(), "surplus-pool": own("surplus-pool", IN_FLIGHT, NODES)}
-    monkeypatch.setattr(lookup, "_load", lambda: (known, []))
+def plugin(register: Callable[[dict[str, Backend]], None]) -> str:
+    """A backend with other names for the settings of ``--overcommit`` and ``--numa-node``."""
+    register({**backends.registry(), "surplus-pool": own("surplus-pool", IN_FLIGHT, NODES)})
     return "surplus-pool"
 
 
-def test_overcommit_reaches_the_setting_of_that_role_whatever_it_is_called(plugin: str) -> None:
+def test_overcommit_sets_the_setting_with_that_role_whatever_its_name(plugin: str) -> None:
     request = CellRequest(
         family="atari", backends=[plugin, "envpool-async", "for-loop"], numenv=[2], in_flight="1.5"
     )
@@ -275,7 +277,7 @@ def test_overcommit_reaches_the_setting_of_that_role_whatever_it_is_called(plugi
     assert "no setting of for-loop" in note
 
 
-def test_nodes_reach_the_setting_of_that_role_and_bound_its_cells(
+def test_nodes_set_the_setting_with_that_role_and_limit_the_cells(
     plugin: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
@@ -286,7 +288,7 @@ def test_nodes_reach_the_setting_of_that_role_and_bound_its_cells(
     assert found.notes == [f"{plugin} has 2 nodes here: no cell of it with numenv 1."]
 
 
-def test_a_setting_that_is_given_by_its_role_and_by_its_name_is_refused() -> None:
+def test_a_setting_given_both_by_role_and_by_name_is_refused() -> None:
     for backends_named in (["envpool-async"], ["envpool-async", "for-loop"], None):
         with pytest.raises(UsageError, match="by --set and by --overcommit"):
             named(
@@ -306,7 +308,7 @@ def test_a_setting_that_is_given_by_its_role_and_by_its_name_is_refused() -> Non
     [({"in_flight": "2"}, "overcommit"), ({"nodes": "0"}, "nodes")],
     ids=["--overcommit", "--numa-node"],
 )
-def test_an_option_that_none_of_the_named_backends_takes_is_refused(
+def test_an_option_that_no_chosen_backend_has_is_refused(
     backends_named: list[str], given: dict[str, str], says: str
 ) -> None:
     with pytest.raises(UsageError, match=says):
@@ -320,14 +322,14 @@ def cell(backend: str = "for-loop", numenv: int = 2, **given: str) -> Cell:
     return make_cell("laptop", "atari", "Pong-v5", backends.get(backend), numenv, given)
 
 
-def test_a_target_carries_its_backend_as_a_value() -> None:
+def test_a_target_contains_its_backend() -> None:
     request = CellRequest(family="atari", backends=["for-loop", "envpool-sync"], numenv=[1])
     for target in choose(request, PROFILE).targets:
         assert target.backend is backends.get(target.cell.backend)
         assert target.cell.workload == "step"
 
 
-def test_a_job_orders_exactly_what_its_trial_says() -> None:
+def test_a_job_has_the_values_of_its_trial() -> None:
     wanted = cell("envpool-async", 8, overcommit="2.5")
     protocol = Protocol(measured_s=3.0, calls=7)
     trial = Trial(cell=wanted, seed=5, protocol=protocol, cpus=[1])
@@ -340,20 +342,20 @@ def test_a_job_orders_exactly_what_its_trial_says() -> None:
     assert job.together == 0
 
 
-def test_only_a_verifying_job_has_environments_act_together() -> None:
+def test_only_a_verifying_job_gives_all_environments_the_same_actions() -> None:
     amount = Verify(lock_steps=10, audit_calls=20, together=5)
     verifying = make_job(Trial(cell=cell(), mode="verify", verify=amount), "a:B", "r")
     assert (verifying.verify, verifying.together) == (amount, 5)
     assert make_job(Trial(cell=cell(), verify=amount), "a:B", "r").together == 0
 
 
-def test_a_cells_key_shows_what_differs_from_the_default_only() -> None:
+def test_a_cells_key_shows_only_settings_that_differ_from_the_default() -> None:
     assert cell("envpool-async", 8).key == "atari/Pong-v5/envpool-async/8"
     varied = cell("envpool-async", 8, overcommit="2", threads="0")
     assert varied.key == "atari/Pong-v5/envpool-async/8,overcommit=2.0"
 
 
-def test_a_task_of_ones_own_has_the_frames_that_were_given() -> None:
+def test_a_users_own_task_has_the_given_frames_per_step() -> None:
     loop = backends.get("for-loop")
     own = make_cell("laptop", "gym", "mine:My-v0", loop, 1, {}, 2.0)
     assert (own.frame_skip, type(own.frame_skip)) == (2, int)
@@ -365,6 +367,8 @@ def test_a_task_of_ones_own_has_the_frames_that_were_given() -> None:
     a=st.tuples(st.integers(0, 2_147_482), st.integers(0, 999)),
     b=st.tuples(st.integers(0, 2_147_482), st.integers(0, 999)),
 )
-def test_no_two_rounds_of_any_seeds_share_one(a: tuple[int, int], b: tuple[int, int]) -> None:
+def test_different_seeds_or_rounds_never_have_the_same_round_seed(
+    a: tuple[int, int], b: tuple[int, int]
+) -> None:
     assert (seed_of_round(*a) == seed_of_round(*b)) == (a == b)
-    assert 0 <= seed_of_round(*a) < 2**31  # what the libraries keep a seed in
+    assert 0 <= seed_of_round(*a) < 2**31  # libraries store a seed in 31 bits

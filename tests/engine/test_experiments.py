@@ -1,4 +1,4 @@
-"""Every experiment is replayed: ``next`` and ``left`` depend on the plan and the records alone."""
+"""Every experiment can be replayed: ``next`` and ``left`` depend only on plan and records."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PROFILE = Profile(name="here", title="Here", hardware="two cores", atari=LADDER,
 FINGERPRINT = Fingerprint(cpu="c", logical_cpus=2, physical_cores=2, usable_cpus=2, memory_gib=8)
 SITE = Site(profile=PROFILE, fingerprint=FINGERPRINT, options=Options(results=Path("results")))
 NAMES = [each.name for each in EVERY]
-SLOWER = "for-loop"  # whose candidate is a third slower, so that its check has a second stage
+SLOWER = "for-loop"  # its candidate is a third slower, so that its check has a second stage
 
 
 def experiment(name: str) -> Experiment[object]:
@@ -88,7 +88,7 @@ def plan_of(name: str) -> Plan:
 
 
 def executed(block: Block, number: int, failed: bool = False) -> BlockRecord:
-    """What came of a block, the same each time that it is asked for."""
+    """The record of a block; always the same for the same block."""
     trials = [_executed(block, side, trial, failed) for side, trial in enumerate(block.trials)]
     return BlockRecord(
         block_id=f"b{number}",
@@ -122,7 +122,7 @@ def _executed(block: Block, side: int, trial: Trial, failed: bool) -> TrialRecor
 def replay(
     name: str, done: Sequence[BlockRecord] = (), failures: frozenset[int] = frozenset()
 ) -> list[Block]:
-    """The blocks that follow ``done``; those with a number of ``failures`` fail."""
+    """The blocks that follow ``done``. The blocks whose numbers are in ``failures`` fail."""
     made: list[Block] = []
     records = [*done]
     while (block := experiment(name).next(plan_of(name), records)) is not None:
@@ -142,7 +142,7 @@ def records_of(blocks: Sequence[Block]) -> list[BlockRecord]:
 
 
 def copied(value: Any) -> Any:
-    """As it is read back from a file."""
+    """The value as a file would give it back."""
     return msgspec.json.decode(msgspec.json.encode(value), type=type(value))
 
 
@@ -156,7 +156,7 @@ def test_the_same_plan_and_records_give_the_same_next_block(name: str) -> None:
         assert experiment(name).next(plan, done[:number]) == expected
         read_back = [copied(each) for each in done[:number]]
         assert type(experiment(name))().next(copied(plan), read_back) == expected
-        assert msgspec.json.encode([plan, done[:number]]) == before  # neither was changed
+        assert msgspec.json.encode([plan, done[:number]]) == before  # it changed neither
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -170,7 +170,7 @@ def test_a_plan_is_complete_when_no_block_is_left(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_block_is_made_twice(name: str) -> None:
+def test_no_block_is_planned_twice(name: str) -> None:
     seen = [
         (block.stage, block.round, tuple(each.cell.key for each in block.trials))
         for block in whole(name)
@@ -178,7 +178,7 @@ def test_no_block_is_made_twice(name: str) -> None:
     assert len(seen) == len(set(seen)) > 1
 
 
-def test_the_plans_that_are_replayed_have_all_that_an_experiment_can_have() -> None:
+def test_the_replayed_plans_cover_stages_rounds_and_references() -> None:
     assert [block.stage for block in whole("check")] == [1] * 14 + [2] * 7
     assert {each.trials[0].cell.backend for each in whole("check")[14:]} == {SLOWER}
     assert {len(block.trials) for block in whole("verify")} == {1, 2}
@@ -191,7 +191,7 @@ def test_the_plans_that_are_replayed_have_all_that_an_experiment_can_have() -> N
     data=st.data(),
     failures=st.frozensets(st.integers(0, 11), max_size=3),
 )
-def test_what_was_stopped_anywhere_continues_with_the_blocks_that_were_left(
+def test_a_plan_stopped_anywhere_continues_with_the_remaining_blocks(
     name: str, data: st.DataObject, failures: frozenset[int]
 ) -> None:
     blocks = replay(name, failures=failures)
@@ -203,7 +203,7 @@ def test_what_was_stopped_anywhere_continues_with_the_blocks_that_were_left(
 
 @settings(max_examples=20)
 @given(name=st.sampled_from(["check", "baseline", "noise"]), data=st.data())
-def test_pairs_that_were_stopped_anywhere_continue_with_those_that_were_left(
+def test_pairs_stopped_anywhere_continue_with_the_remaining_pairs(
     name: str, data: st.DataObject
 ) -> None:
     blocks = whole(name)
@@ -212,8 +212,8 @@ def test_pairs_that_were_stopped_anywhere_continue_with_those_that_were_left(
 
 
 @given(data=st.data())
-def test_the_order_of_a_files_lines_does_not_matter(data: st.DataObject) -> None:
-    """Files that were joined by hand."""
+def test_the_order_of_the_lines_in_a_file_does_not_matter(data: st.DataObject) -> None:
+    """Users join files by hand."""
     name = data.draw(st.sampled_from(["run", "verify"]))
     stop = data.draw(st.integers(0, len(whole(name))))
     done = data.draw(st.permutations(records_of(whole(name)[:stop])))

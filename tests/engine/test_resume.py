@@ -1,4 +1,4 @@
-"""What an earlier call has left unfinished: resumed, passed over, or refused with what changed."""
+"""Unfinished plans of earlier calls: which are resumed, and what is said about the others."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -40,24 +41,28 @@ VERIFY = ("verify", "--env", "mujoco", "--machine", "laptop")
 
 
 @pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> VirtualExecutor:
+def machine(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    register: Callable[[dict[str, Backend]], None],
+) -> VirtualExecutor:
     known = {name: fake(name) for name in SPEED}
     known |= {name: in_mujoco(backends.get(name)) for name in ("for-loop", "subprocess", "brax")}
-    monkeypatch.setattr(lookup, "_load", lambda: (known, []))
+    register(known)
     monkeypatch.setenv("ENVBENCH_LOCK_FILE", str(tmp_path / "lock"))
     monkeypatch.chdir(tmp_path)
     return VirtualExecutor()
 
 
 def in_mujoco(backend: Backend) -> Backend:
-    """It is found here whatever is installed: no worker of it starts."""
+    """The backend as if it were installed here. No worker of it starts."""
     return msgspec.structs.replace(
         backend, families=["mujoco"], library="envbench", requirements=[], gpu_requirements=[]
     )
 
 
 def again(stopped: VirtualExecutor) -> VirtualExecutor:
-    """The executor of a later call."""
+    """The executor of a later call with the same packages."""
     later = VirtualExecutor()
     later.packages = stopped.packages
     return later
@@ -74,7 +79,7 @@ def key(block: Block) -> tuple[Any, ...]:
 
 
 def measured() -> list[tuple[Any, ...]]:
-    """What was measured to its end, of every plan on disk."""
+    """The completed blocks of every plan on disk."""
     return [
         (block.plan_id, block.stage, block.round, block.trials[-1].cell.key)
         for block in blocks()
@@ -86,7 +91,7 @@ def measured() -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("stop", range(1, 7))
-def test_a_run_that_was_stopped_anywhere_resumes_and_measures_nothing_twice(
+def test_a_run_stopped_anywhere_resumes_and_measures_nothing_twice(
     machine: VirtualExecutor, stop: int
 ) -> None:
     first, second = stop_at(stop), VirtualExecutor()
@@ -100,7 +105,7 @@ def test_a_run_that_was_stopped_anywhere_resumes_and_measures_nothing_twice(
 
 
 @pytest.mark.parametrize("stop", range(1, 4))
-def test_a_verification_that_was_stopped_anywhere_resumes_and_verifies_nothing_twice(
+def test_a_verification_stopped_anywhere_resumes_and_verifies_nothing_twice(
     machine: VirtualExecutor, stop: int
 ) -> None:
     first, second = stop_at(stop), VirtualExecutor()
@@ -121,7 +126,7 @@ def test_a_verification_that_was_stopped_anywhere_resumes_and_verifies_nothing_t
 
 
 def kill_before_the_outcome() -> None:
-    """As if the last call had been killed between its last block and its last line."""
+    """Files as if the last call had been killed after its last block."""
     for path in files():
         *others, ended = path.read_bytes().splitlines(keepends=True)
         assert b'"type":"ended"' in ended
@@ -129,7 +134,7 @@ def kill_before_the_outcome() -> None:
 
 
 @pytest.mark.parametrize("words", [RUN, VERIFY])
-def test_what_is_measured_to_its_end_is_shown_by_the_next_call_where_nobody_saw_it(
+def test_the_next_call_shows_a_complete_measurement_that_was_never_shown(
     machine: VirtualExecutor, words: tuple[str, ...]
 ) -> None:
     first = invoke(machine, *words, "--json")
@@ -139,12 +144,12 @@ def test_what_is_measured_to_its_end_is_shown_by_the_next_call_where_nobody_saw_
     assert (second.stdout, second.exit_code) == (first.stdout, first.exit_code)
     assert "all of it is measured" in second.stderr
     assert later.blocks == []
-    invoke(later, *words)  # now somebody has
+    invoke(later, *words)  # the previous call has shown it
     assert later.blocks == machine.blocks
     assert len(plans()) == 2
 
 
-def test_what_is_measured_to_its_end_but_not_shown_is_measured_again_where_something_changed(
+def test_a_complete_measurement_that_was_never_shown_is_repeated_after_a_change(
     machine: VirtualExecutor,
 ) -> None:
     invoke(machine, *RUN)
@@ -154,7 +159,7 @@ def test_what_is_measured_to_its_end_but_not_shown_is_measured_again_where_somet
     assert len(plans()) == 2
 
 
-def test_an_outcome_that_cannot_be_written_is_not_lost(
+def test_an_outcome_that_could_not_be_saved_can_be_saved_by_the_next_call(
     machine: VirtualExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object, **__: object) -> None:
@@ -175,7 +180,7 @@ def test_an_outcome_that_cannot_be_written_is_not_lost(
     assert Path("another.jsonl").exists()
 
 
-def test_a_plan_that_a_failure_ended_is_finished(machine: VirtualExecutor) -> None:
+def test_a_plan_that_ended_with_a_failure_is_finished(machine: VirtualExecutor) -> None:
     machine.trouble[2] = BROKEN
     words = ("baseline", "save", "--machine", "laptop", "--env", "mujoco", "--backend", "for-loop",
              "--numenv", "2", "--pairs", "5", "--output", "kept.jsonl")  # fmt: skip
@@ -184,25 +189,25 @@ def test_a_plan_that_a_failure_ended_is_finished(machine: VirtualExecutor) -> No
     assert "SIGSEGV" in refused.stderr
     (listed,) = json.loads(invoke(machine, "plans", "--json").stdout)["plans"]
     assert (listed["state"], listed["done"], listed["left"]) == ("finished", 2, 0)
-    assert invoke(machine, *words).exit_code == 0  # measured anew
+    assert invoke(machine, *words).exit_code == 0  # a new plan
     assert len(machine.blocks) == 7
 
 
-def test_a_complete_verification_is_made_afresh(machine: VirtualExecutor) -> None:
+def test_repeating_a_complete_verification_begins_a_new_plan(machine: VirtualExecutor) -> None:
     for _ in range(2):
         invoke(machine, *VERIFY)
     assert len(machine.blocks) == 6
     assert len(plans()) == 2
 
 
-def test_another_amount_of_verification_begins_a_new_plan(machine: VirtualExecutor) -> None:
+def test_changing_the_length_of_a_verification_begins_a_new_plan(machine: VirtualExecutor) -> None:
     invoke(stop_at(2), *VERIFY)
     done = invoke(VirtualExecutor(), *VERIFY, "--total-step", "50")
     assert "cannot resume; changed: the design" in done.stderr
     assert len(plans()) == 2
 
 
-def test_an_interrupted_block_is_measured_again_and_its_record_stays(
+def test_an_interrupted_block_is_measured_again_and_keeps_its_record(
     machine: VirtualExecutor,
 ) -> None:
     first, second = stop_at(2), VirtualExecutor()
@@ -216,7 +221,7 @@ def test_an_interrupted_block_is_measured_again_and_its_record_stays(
 
 
 @pytest.mark.parametrize("times", range(1, TRIES))
-def test_a_probe_that_dies_of_a_signal_is_asked_again(machine: VirtualExecutor, times: int) -> None:
+def test_a_probe_that_dies_of_a_signal_is_repeated(machine: VirtualExecutor, times: int) -> None:
     invoke(stop_at(3), *RUN)
     machine.dead_probes = {"fake-fast": times}
     done = invoke(machine, *RUN)
@@ -227,19 +232,19 @@ def test_a_probe_that_dies_of_a_signal_is_asked_again(machine: VirtualExecutor, 
     assert len(measured()) == 6
 
 
-def test_a_probe_that_always_dies_makes_a_backend_that_cannot_run_here(
+def test_a_backend_whose_probe_always_dies_cannot_run_here(
     machine: VirtualExecutor,
 ) -> None:
     machine.dead_probes = {"fake-fast": 99}
     done = invoke(machine, *RUN)
     assert machine.probes["fake-fast"] == TRIES == 3
-    assert (done.exit_code, BROKEN.message in done.stderr) == (0, True)  # one of all is left out
+    assert (done.exit_code, BROKEN.message in done.stderr) == (0, True)  # not named: the others run
     named = invoke(machine, *RUN, "--backend", "fake-fast,fake-slow")
     assert named.exit_code == 3
     assert "failed: signal" in named.stdout
 
 
-def test_probes_that_are_killed_again_and_again_end_the_command_and_no_plan(
+def test_a_probe_that_is_always_killed_ends_the_command_but_not_the_plan(
     machine: VirtualExecutor,
 ) -> None:
     words = (*RUN, "--backend", "fake-slow,fake-fast")
@@ -253,7 +258,7 @@ def test_probes_that_are_killed_again_and_again_end_the_command_and_no_plan(
     assert len(plans()) == 1
 
 
-def test_an_edit_that_is_taken_back_resumes_the_plan_before_it(machine: VirtualExecutor) -> None:
+def test_undoing_an_edit_lets_the_earlier_plan_resume(machine: VirtualExecutor) -> None:
     def call(packages: str, executor: VirtualExecutor) -> str:
         executor.packages = {"fake": packages}
         return invoke(executor, *RUN).stderr
@@ -266,7 +271,7 @@ def test_an_edit_that_is_taken_back_resumes_the_plan_before_it(machine: VirtualE
     assert sum(not each.interrupted for each in blocks()) == 6 + 1
 
 
-def test_after_a_finished_plan_the_newer_one_that_cannot_resume_is_named(
+def test_a_newer_plan_that_cannot_resume_is_named_even_after_a_finished_plan(
     machine: VirtualExecutor,
 ) -> None:
     invoke(machine, *RUN)
@@ -276,7 +281,7 @@ def test_after_a_finished_plan_the_newer_one_that_cannot_resume_is_named(
     assert "cannot resume; changed: the packages" in invoke(changed, *RUN).stderr
 
 
-def test_an_outcome_that_stdout_did_not_take_is_shown_by_the_next_call(
+def test_an_outcome_that_could_not_be_printed_is_shown_by_the_next_call(
     machine: VirtualExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
@@ -296,7 +301,7 @@ def test_an_outcome_that_stdout_did_not_take_is_shown_by_the_next_call(
     assert listed["state"] == "finished"
 
 
-def test_a_newer_plan_of_failures_alone_is_passed_over_and_the_older_one_resumed(
+def test_an_older_plan_is_resumed_if_the_newer_one_has_only_failures(
     machine: VirtualExecutor,
 ) -> None:
     words = (*RUN, "--backend", "fake-fast")
@@ -316,7 +321,7 @@ def test_a_newer_plan_of_failures_alone_is_passed_over_and_the_older_one_resumed
     assert len(own) == len(set(own)) == 3
 
 
-def test_a_newer_plan_without_any_block_is_passed_over_and_the_older_one_resumed(
+def test_an_older_plan_is_resumed_if_the_newer_one_has_no_block(
     machine: VirtualExecutor,
 ) -> None:
     invoke(stop_at(3), *RUN)
@@ -333,7 +338,7 @@ def test_a_newer_plan_without_any_block_is_passed_over_and_the_older_one_resumed
 
 
 @pytest.mark.parametrize("words", [RUN, VERIFY], ids=["run", "verify"])
-def test_a_block_whose_worker_is_killed_is_made_again(
+def test_a_block_is_repeated_if_its_worker_is_killed(
     machine: VirtualExecutor, words: tuple[str, ...]
 ) -> None:
     machine.trouble = {2: KILLED, 3: KILLED}
@@ -347,7 +352,7 @@ def test_a_block_whose_worker_is_killed_is_made_again(
     assert "0 of" not in invoke(machine, "plans").stdout
 
 
-def test_what_is_killed_again_and_again_has_failed(machine: VirtualExecutor) -> None:
+def test_a_block_whose_worker_is_killed_every_time_has_failed(machine: VirtualExecutor) -> None:
     machine.trouble = dict.fromkeys(range(1, 100), KILLED)
     done = invoke(machine, *RUN, "--backend", "fake-fast")
     assert done.exit_code == 1
@@ -356,7 +361,7 @@ def test_what_is_killed_again_and_again_has_failed(machine: VirtualExecutor) -> 
     assert "failed: signal" in done.stdout
 
 
-def test_a_crash_of_its_own_is_not_tried_again(machine: VirtualExecutor) -> None:
+def test_a_worker_that_crashes_by_itself_is_not_retried(machine: VirtualExecutor) -> None:
     machine.trouble = {1: BROKEN}
     assert invoke(machine, *RUN, "--backend", "fake-fast").exit_code == 1
     assert len(machine.blocks) == 1
@@ -365,8 +370,10 @@ def test_a_crash_of_its_own_is_not_tried_again(machine: VirtualExecutor) -> None
 # ---------------------------------------------------------------- how far an older plan reaches
 
 
-def test_a_complete_plan_with_a_figure_is_not_passed_over(machine: VirtualExecutor) -> None:
-    """It answered the question: an older one that was stopped is not worth its hours."""
+def test_an_older_plan_is_not_resumed_after_a_complete_plan_with_a_figure(
+    machine: VirtualExecutor,
+) -> None:
+    """The question is answered: the older plan need not be finished."""
     words = (*RUN, "--backend", "fake-fast")
     invoke(stop_at(2), *words)
     assert invoke(VirtualExecutor(), *words, "--fresh").exit_code == 0
@@ -378,7 +385,7 @@ def test_a_complete_plan_with_a_figure_is_not_passed_over(machine: VirtualExecut
 # ---------------------------------------------------------------- what must not be resumed
 
 
-def test_an_abandoned_plan_is_not_resumed_and_its_blocks_stay(machine: VirtualExecutor) -> None:
+def test_an_abandoned_plan_is_not_resumed_and_keeps_its_blocks(machine: VirtualExecutor) -> None:
     invoke(stop_at(3), *RUN)
     (plan,) = plans()
     assert invoke(machine, "plans", "abandon", plan.plan_id).exit_code == 0
@@ -404,7 +411,7 @@ def test_the_plan_of_another_machine_profile_is_not_resumed(machine: VirtualExec
     ],
     ids=["no trial", "a pair"],
 )
-def test_a_strangers_block_of_another_shape_holds_no_one_up(
+def test_a_foreign_block_with_a_wrong_shape_stops_no_command(
     machine: VirtualExecutor, line: dict[str, Any]
 ) -> None:
     invoke(stop_at(2), *VERIFY)
@@ -423,7 +430,7 @@ def test_a_strangers_block_of_another_shape_holds_no_one_up(
 
 
 @pytest.mark.parametrize("experiment", ["run", "verify", "check", "baseline", "noise"])
-def test_a_plan_whose_design_is_of_another_experiment_is_a_skipped_line(
+def test_a_plan_with_the_design_of_another_experiment_is_skipped(
     machine: VirtualExecutor, experiment: str
 ) -> None:
     invoke(stop_at(2), *RUN)
@@ -448,16 +455,17 @@ sys.exit(called(int(sys.argv[1]), sys.argv[2:]))
 
 
 def called(stop: int, words: list[str]) -> int:
-    """One call in a process of its own, stopped at that block. Its backends need no library."""
+    """A call in its own process, stopped at that block. Its backends need no library."""
     known = {name: in_mujoco(backends.get(name)) for name in ("for-loop", "brax")}
-    backends._load = lambda: (known, [])  # type: ignore[assignment]
-    done: click.testing.Result = invoke(stop_at(stop), *words)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(lookup, "_load", lambda: (known, []))
+        done: click.testing.Result = invoke(stop_at(stop), *words)
     sys.stderr.write(done.stderr)
     return done.exit_code
 
 
 class Tree:
-    """A copy of envbench, whose files can be edited."""
+    """A copy of envbench for tests that edit its files."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -519,11 +527,13 @@ def test_an_edited_adapter_restarts_only_the_plans_that_contain_its_backend(
         assert "Beginning a new plan" in done.stderr
 
 
-def test_an_edited_shared_file_restarts_every_plan_and_one_of_verify_no_run(tree: Tree) -> None:
+def test_editing_a_shared_file_restarts_a_run_and_editing_a_file_of_verify_does_not(
+    tree: Tree,
+) -> None:
     run = ("run", "--env", "mujoco", "--machine", "laptop", "--backend", "for-loop",
            "--numenv", "2", "--repeats", "3")  # fmt: skip
     assert tree.call(*run, stop=2).returncode == 130
-    tree.edit("witness.py")  # what only a verification loads
+    tree.edit("witness.py")  # only a verification loads it
     resumed = tree.call(*run, stop=1)
     assert (resumed.returncode, "Resuming" in resumed.stderr) == (130, True)
     tree.edit("measure.py")
@@ -534,8 +544,8 @@ def test_an_edited_shared_file_restarts_every_plan_and_one_of_verify_no_run(tree
 # ---------------------------------------------------------------- odd files
 
 
-def test_a_plan_that_is_in_two_files_is_one(machine: VirtualExecutor) -> None:
-    """A copy made before the end is no unfinished plan of its own, whatever it is called."""
+def test_a_plan_in_two_files_counts_once(machine: VirtualExecutor) -> None:
+    """A copy that was made before the plan ended is not another unfinished plan."""
     invoke(stop_at(3), *RUN)
     (path,) = files()
     copy = path.with_name("a-copy.jsonl")
@@ -543,13 +553,13 @@ def test_a_plan_that_is_in_two_files_is_one(machine: VirtualExecutor) -> None:
     second = VirtualExecutor()
     invoke(second, *RUN)
     assert len(second.blocks) == 4
-    assert path.stat().st_size > copy.stat().st_size  # it continues in its own file
+    assert path.stat().st_size > copy.stat().st_size  # it continues in the original file
     third = VirtualExecutor()
     assert "Resuming" not in invoke(third, *RUN).stderr
     assert len(third.blocks) == 6
 
 
-def test_a_shown_plan_that_lost_a_line_is_not_resumed(machine: VirtualExecutor) -> None:
+def test_a_finished_plan_that_lost_a_line_is_not_resumed(machine: VirtualExecutor) -> None:
     invoke(machine, *RUN)
     (path,) = files()
     lines = path.read_bytes().splitlines(keepends=True)
@@ -559,7 +569,7 @@ def test_a_shown_plan_that_lost_a_line_is_not_resumed(machine: VirtualExecutor) 
 
 
 @pytest.mark.parametrize("columns", [{"ns": [0] * 8}, {"ns": [5]}, {"steps": [0] * 8}])
-def test_a_strangers_figures_stop_no_command(
+def test_impossible_figures_in_a_file_stop_no_command(
     machine: VirtualExecutor, columns: dict[str, Any]
 ) -> None:
     words = ("check", *WORDS, "--backend", "fake-fast", "--numenv", "2", "--pairs", "5")

@@ -1,4 +1,4 @@
-"""``run`` as an experiment: shares, seeds, identity, order, and what is left to do."""
+"""``run`` as an experiment: steps per run, seeds, identity, order, and the remaining runs."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def record(
 
 
 def every_block(of: Plan) -> list[Block]:
-    """All blocks of a plan, each given once those before it are done."""
+    """All blocks of a plan, in order, if each one succeeds."""
     done: list[BlockRecord] = []
     made: list[Block] = []
     while (block := RUN.next(of, done)) is not None:
@@ -86,27 +86,27 @@ def every_block(of: Plan) -> list[Block]:
 
 
 @given(total=st.integers(1, 10**12), repeats=st.integers(1, 1000))
-def test_the_rounds_share_a_cells_steps_evenly_and_without_loss(total: int, repeats: int) -> None:
+def test_the_steps_of_a_cell_are_divided_evenly_among_its_rounds(total: int, repeats: int) -> None:
     shares = [calls_of_round(total, repeats, round_) for round_ in range(repeats)]
     assert sum(shares) == total
     assert max(shares) - min(shares) <= 1
 
 
 @given(total=st.integers(1, 50), repeats=st.integers(1, 50))
-def test_no_run_is_without_a_step(total: int, repeats: int) -> None:
+def test_every_run_has_at_least_one_step(total: int, repeats: int) -> None:
     made = every_block(plan(total_steps=total, repeats=repeats))
     calls = [block.trials[0].protocol.calls for block in made]
     assert all(calls)
     assert sum(c or 0 for c in calls) == total
 
 
-def test_a_duration_is_of_a_cell_over_all_its_runs() -> None:
+def test_the_duration_of_a_cell_is_divided_among_its_runs() -> None:
     design = run_design(plan())
     assert design.protocol["for-loop"].measured_s * design.repeats["for-loop"] == 40
     assert run_design(plan(duration_s=6, repeats=3)).protocol["for-loop"].measured_s == 2
 
 
-def test_a_quick_plan_is_one_run_of_a_second_of_warm_up_and_three_of_windows() -> None:
+def test_a_quick_plan_is_one_run_with_one_second_of_warm_up_and_three_of_windows() -> None:
     quick = run_design(plan(quick=True))
     protocol = quick.protocol["for-loop"]
     assert quick.repeats == {"for-loop": 1}
@@ -116,18 +116,18 @@ def test_a_quick_plan_is_one_run_of_a_second_of_warm_up_and_three_of_windows() -
 # ---------------------------------------------------------------- blocks and seeds
 
 
-def test_cells_of_a_round_share_its_seed_and_rounds_do_not() -> None:
+def test_cells_of_a_round_have_the_same_seed_and_rounds_have_different_seeds() -> None:
     made = plan([cell(), cell("envpool-async"), cell(numenv=4)], seed=3)
     seeds = {round_: set[int]() for round_ in range(5)}
     for block in every_block(made):
         seeds[block.round].add(block.trials[0].seed)
     assert all(len(of_round) == 1 for of_round in seeds.values())
     found = sorted(seed for of_round in seeds.values() for seed in of_round)
-    # Environment i has the seed + i: thousands of environments of two rounds share none.
+    # Environment i has the seed + i: even thousands of environments of two rounds share no seed.
     assert min(b - a for a, b in pairwise(found)) > 1_000_000
 
 
-def test_a_block_is_one_trial_of_its_cell_in_the_backends_own_runtime() -> None:
+def test_a_block_of_run_is_one_trial_in_the_backends_own_runtime() -> None:
     made = plan([cell("envpool-async", 8, overcommit="2.5")], repeats=2, seed=1)
     for number, block in enumerate(every_block(made)):
         (trial,) = block.trials
@@ -155,7 +155,7 @@ QUESTION = {
 
 
 def asked(other: dict[str, str]) -> list[str]:
-    """The words of ``run``. A flag has an empty value."""
+    """The command line of ``run``. A flag has an empty value."""
     options = {**QUESTION, **other}
     if "--quick" in other:
         del options["--repeats"]
@@ -178,7 +178,7 @@ def quiet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_same_question_gives_the_same_spec_whenever_and_wherever_it_is_asked(
+def test_the_same_options_give_the_same_spec_on_any_cores(
     quiet: Path,
 ) -> None:
     first = spec_of(quiet / "one")
@@ -208,11 +208,11 @@ def test_the_same_question_gives_the_same_spec_whenever_and_wherever_it_is_asked
     ],
     ids=lambda other: next(iter(other)),
 )
-def test_another_question_gives_another_spec(quiet: Path, other: dict[str, str]) -> None:
+def test_other_options_give_another_spec(quiet: Path, other: dict[str, str]) -> None:
     assert spec_of(quiet / "other", **other) != spec_of(quiet / "one")
 
 
-def test_steps_in_place_of_a_duration_are_another_question(quiet: Path) -> None:
+def test_steps_instead_of_a_duration_give_another_spec(quiet: Path) -> None:
     specs = {spec_of(quiet / f"t{n}", total_step=str(n)) for n in (100, 101)}
     assert len({spec_of(quiet / "one"), *specs}) == 3
 
@@ -253,7 +253,7 @@ def left(of: Plan, done: Sequence[BlockRecord]) -> list[tuple[int, Cell]]:
 
 
 def read_back(folder: Path, of: Plan, blocks: Sequence[BlockRecord]) -> list[BlockRecord]:
-    """The blocks that count, once they were written to a file and read from it."""
+    """The blocks that count, after a file was written and read."""
     path = folder / "plan.jsonl"
     path.write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in (of, *blocks)))
     (found,) = resume.read(path)
@@ -262,7 +262,7 @@ def read_back(folder: Path, of: Plan, blocks: Sequence[BlockRecord]) -> list[Blo
 
 
 @given(done=st.sets(st.integers(0, len(ORDER) - 1)), stopped=st.sets(st.integers(0, 11)))
-def test_what_remains_is_what_has_no_finished_run(
+def test_the_runs_that_remain_are_those_without_a_finished_record(
     tmp_path_factory: pytest.TempPathFactory, done: set[int], stopped: set[int]
 ) -> None:
     blocks = [record(WHOLE, *ORDER[i]) for i in done]
@@ -272,24 +272,24 @@ def test_what_remains_is_what_has_no_finished_run(
 
 
 @given(failed=st.sets(st.integers(0, len(ORDER) - 1), max_size=2))
-def test_a_failed_run_ends_its_cell_and_no_other(failed: set[int]) -> None:
+def test_a_failed_run_ends_only_its_own_cell(failed: set[int]) -> None:
     blocks = [record(WHOLE, *ORDER[i], "signal") for i in failed]
     over = [ORDER[i][1] for i in failed]
     assert left(WHOLE, blocks) == [each for each in ORDER if each[1] not in over]
 
 
-def test_runs_of_another_plan_count_for_nothing(tmp_path: Path) -> None:
+def test_runs_of_another_plan_do_not_count(tmp_path: Path) -> None:
     others = [record(WHOLE, round_, each, plan_id="p0") for round_, each in ORDER]
     assert len(left(WHOLE, read_back(tmp_path, WHOLE, others))) == len(ORDER)
 
 
-def test_cells_that_differ_in_a_setting_only_are_not_taken_for_one_another() -> None:
+def test_cells_that_differ_only_in_a_setting_are_different() -> None:
     made = plan([cell("envpool-async", 8), cell("envpool-async", 8, threads="1")], repeats=1)
     ((_, which),) = left(made, [record(made, 0, made.cells[0])])
     assert which == made.cells[1]
 
 
-def test_a_block_that_was_read_back_from_a_file_is_recognised(tmp_path: Path) -> None:
+def test_a_block_read_from_a_file_counts_as_done(tmp_path: Path) -> None:
     blocks = read_back(tmp_path, WHOLE, [record(WHOLE, *each) for each in ORDER[:3]])
     assert left(WHOLE, blocks) == ORDER[3:]
     assert not any(each.interrupted for each in blocks)

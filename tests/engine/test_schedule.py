@@ -9,7 +9,7 @@ from made_records import make_cell
 from envbench.experiments.run import schedule
 
 
-def test_each_round_has_every_cell_once_in_an_order_of_its_own():
+def test_each_round_has_every_cell_once_in_a_different_order():
     cells = [make_cell(numenv=n) for n in range(1, 9)]
     plan = schedule(cells, {"for-loop": 5}, seed=1)
     rounds = [[cell.numenv for number, cell in plan if number == i] for i in range(5)]
@@ -18,13 +18,13 @@ def test_each_round_has_every_cell_once_in_an_order_of_its_own():
     assert [number for number, _ in plan] == sorted(number for number, _ in plan)
 
 
-def test_a_schedule_depends_on_its_seed_and_nothing_else():
+def test_a_schedule_depends_only_on_its_seed():
     cells = [make_cell(numenv=n) for n in range(1, 9)]
     assert schedule(cells, {"for-loop": 3}, 7) == schedule(cells, {"for-loop": 3}, 7)
     assert schedule(cells, {"for-loop": 3}, 7) != schedule(cells, {"for-loop": 3}, 8)
 
 
-def test_backends_take_part_in_as_many_rounds_as_they_repeat():
+def test_a_backend_takes_part_in_one_round_per_repeat():
     cells = [make_cell("for-loop"), make_cell("brax", env="mujoco", task="Ant-v3")]
     plan = schedule(cells, {"for-loop": 5, "brax": 2}, seed=0)
     assert Counter(cell.backend for _, cell in plan) == {"for-loop": 5, "brax": 2}

@@ -1,10 +1,9 @@
-"""Workers of one block that step alternately, as real processes, and the faults of one of them."""
+"""Real workers of one block that step alternately, also when one of them fails."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import threading
 import time
@@ -39,10 +38,8 @@ from envbench.model import (
     arm_key,
 )
 from envbench.process import alternate
-from envbench.process.alternate import _Table
 from envbench.process.events import Event, PhaseBegan, Started, WindowEnded
 from envbench.process.execute import WORKER
-from envbench.process.starting import Start
 from envbench.process.supervisor import Limits
 from envbench.results import store
 from envbench.results.store import Journal
@@ -56,7 +53,7 @@ PACED = make_cell("here", "gym", "paced_envs:Paced-v0", LOOP, 2, {})
 
 @pytest.fixture
 def mark(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Every process of the test bears it, and none is left at its end, stopped or not."""
+    """A mark that every process of the test inherits. None may be left at its end."""
     value = uuid.uuid4().hex
     monkeypatch.setenv(faulty.MARK, value)
     yield value
@@ -85,7 +82,7 @@ def executed(block: Block, arms: dict[str, Arm | Cannot], on_event: Any = None) 
 
 
 class Watcher:
-    """Looks at all trees of processes again and again, and notes which ones could run.
+    """Looks at all process trees again and again, and notes which of them can run.
 
     Between two events of slices at most one tree may run: the one whose slice it is. A look counts
     only if no event came during it.
@@ -113,10 +110,10 @@ class Watcher:
             if len(self.measuring) < len(self.workers) or not self.ended:
                 continue
             before = len(self.ended)
-            running = {pid for pid in self.workers if not stands_still(pid)}
+            running = {pid for pid in self.workers if not is_stopped(pid)}
             if len(running) > 1:  # a thread may need a moment to stop, on a busy machine
                 time.sleep(0.005)
-                running = {pid for pid in running if not stands_still(pid)}
+                running = {pid for pid in running if not is_stopped(pid)}
             if len(self.ended) == before:
                 self.looks.append((before, running))
 
@@ -131,8 +128,8 @@ class Watcher:
             thread.join()
 
 
-def stands_still(pid: int) -> bool:
-    """Is the whole tree stopped, or ended, or about to stop before its next instruction?"""
+def is_stopped(pid: int) -> bool:
+    """Is every process of the tree stopped, ended, or about to stop?"""
     try:
         tree = psutil.Process(pid)
         return all(_is_still(each.pid) for each in [tree, *tree.children(recursive=True)])
@@ -180,13 +177,13 @@ def test_five_different_backends_alternate_in_one_block(mark: str) -> None:
     for index, trial in enumerate(made.trials):
         assert len(trial.measured.ns) == made.turns.count(index)
         assert min(trial.measured.steps) > 0
-        assert len({*trial.measured.calls}) == 1  # the number of its own pace
+        assert len({*trial.measured.calls}) == 1  # it depends only on the worker's own pace
     slices_do_not_overlap(watcher)
     all_others_are_stopped(watcher)
 
 
 def slices_do_not_overlap(watcher: Watcher) -> None:
-    """Each slice fits between the end of the one before and its own end, by our own clock."""
+    """By our own clock, each slice fits between the end of the one before and its own end."""
     for (_, _, before), (_, ns, after) in zip(watcher.ended, watcher.ended[1:], strict=False):
         assert ns <= after - before
 
@@ -221,51 +218,61 @@ def test_two_workers_make_equal_slices_alternately_and_nothing_is_left(
     ours, theirs = made.trials
     assert ours.measured.calls == theirs.measured.calls
     assert len(set(ours.measured.calls)) == 1
-    # Each was stopped while the other stepped: its slices lie apart by the other's.
+    # Each was stopped while the other stepped: its slices are as far apart as those take.
     starts, lengths = ours.measured.start_ns, ours.measured.ns
     gaps = [b - a - ns for a, b, ns in zip(starts, starts[1:], lengths, strict=False)]
     assert gaps[0] > sum(theirs.measured.ns[:2])  # 1, 1 lies between the first two
 
 
+def states(processes: list[psutil.Process]) -> set[str]:
+    return {each.status() for each in processes}
+
+
 @slow
 def test_a_waiting_worker_is_stopped_before_its_first_slice_and_after_each(
-    baseline: str, monkeypatch: pytest.MonkeyPatch, mark: str
+    baseline: str, mark: str
 ) -> None:
-    own = threading.local()
-    waited: dict[int, int] = {}
-    began, await_turn = Start.began, _Table.await_turn
+    workers: list[psutil.Process] = []
+    slices: list[set[str]] = []
 
-    def noting(start: Start, pid: int) -> None:
-        own.worker = psutil.Process(pid)
-        began(start, pid)
+    def look(event: Event) -> None:
+        """At the end of a slice, before the next one is ordered."""
+        if isinstance(event, Started):
+            workers.append(psutil.Process(event.pid))
+        elif isinstance(event, WindowEnded) and event.phase == "measure":
+            with contextlib.suppress(AssertionError):  # raised here, it would only end the worker
+                wait_until(lambda: states(workers) == {psutil.STATUS_STOPPED}, "both stop", 5)
+            slices.append(states(workers))
 
-    def looking(table: _Table, side: int) -> bytes:
-        wait_until(lambda: own.worker.status() == psutil.STATUS_STOPPED, "it is stopped")
-        waited[side] = waited.get(side, 0) + 1
-        return await_turn(table, side)
-
-    monkeypatch.setattr(Start, "began", noting)
-    monkeypatch.setattr(_Table, "await_turn", looking)
     turns = [0, 1, 1, 0] * 5
     block = paced_block(("a", "b"), turns, equal_calls=True, reset_turns=turns, slice_s=0.02)
-    made = executed(block, paced_arms({"a": baseline, "b": baseline}))
+    made = executed(block, paced_arms({"a": baseline, "b": baseline}), look)
     assert [each.failure for each in made.trials] == [None, None]
-    expected = {side: 10 + 1 + len(each.resets.ns) for side, each in enumerate(made.trials)}
-    assert waited == expected
+    resets = sum(len(each.resets.ns) for each in made.trials)
+    assert slices == [{psutil.STATUS_STOPPED}] * (len(turns) + resets)
+
+
+# A worker that measures without waiting for orders, as one of an older version would.
+HASTY = """
+import sys
+sys.path.insert(0, {path!r})
+from envbench_worker import __main__ as worker
+class Hasty(worker.Worker):
+    def measure(self, adapter):
+        self.job["turns"] = None
+        return super().measure(adapter)
+worker.Worker = Hasty
+worker.main(sys.argv[1], int(sys.argv[2]))
+"""
 
 
 @slow
-def test_a_worker_that_makes_slices_that_were_not_ordered_is_a_failed_trial(
+def test_a_worker_that_makes_slices_without_orders_is_a_failed_trial(
     tmp_path: Path, baseline: str, mark: str
 ) -> None:
-    old = tmp_path / "envbench_worker"
-    shutil.copytree(WORKER.parent, old)
-    main = old / "__main__.py"
-    text = main.read_text()
-    takes_turns = 'turns(self.job["turns"]) if self.job["turns"] else None'
-    assert takes_turns in text
-    main.write_text(text.replace(takes_turns, "None"))
-    arms = paced_arms({"a": baseline}, worker=main) | paced_arms({"b": baseline, "c": baseline})
+    hasty = tmp_path / "hasty.py"
+    hasty.write_text(HASTY.format(path=str(WORKER.parents[1])))
+    arms = paced_arms({"a": baseline}, worker=hasty) | paced_arms({"b": baseline, "c": baseline})
     turns = cycles(10, 3)
     before, *now = executed(paced_block(("a", "b", "c"), turns), arms).trials
     assert before.failure is not None
@@ -275,9 +282,7 @@ def test_a_worker_that_makes_slices_that_were_not_ordered_is_a_failed_trial(
 
 
 @slow
-def test_a_longer_start_is_measured_and_the_time_of_the_others_is_not(
-    tmp_path: Path, mark: str
-) -> None:
+def test_the_start_of_a_worker_excludes_the_time_of_the_others(tmp_path: Path, mark: str) -> None:
     starts = {"a": 0.5, "b": 1.0}
     pythons = {name: interpreter(tmp_path / name, start=own) for name, own in starts.items()}
     turns = [0, 1, 1, 0] * 5
@@ -293,7 +298,7 @@ def test_a_longer_start_is_measured_and_the_time_of_the_others_is_not(
 
 
 @slow
-def test_after_a_switch_untimed_steps_lead_in_and_enter_no_slice(baseline: str, mark: str) -> None:
+def test_the_untimed_steps_after_a_switch_belong_to_no_slice(baseline: str, mark: str) -> None:
     turns = [0, 0, 1, 1, 1, 0, 1, 0] * 3
     arms = paced_arms({"a": baseline, "b": baseline})
     made = executed(paced_block(("a", "b"), turns, lead_in_s=0.02), arms)
@@ -313,7 +318,7 @@ def test_after_a_switch_untimed_steps_lead_in_and_enter_no_slice(baseline: str, 
 
 
 def lead_ins(trial: TrialRecord, count: int) -> list[int]:
-    """The calls of the last windows of the warm-up, which lie among the slices."""
+    """The calls of the last windows of the warm-up; they lie between slices."""
     windows = trial.warmup
     assert trial.measured.ns
     last = len(windows.ns) - count
@@ -333,11 +338,11 @@ def lead_ins(trial: TrialRecord, count: int) -> list[int]:
 
 
 class Fault:
-    """Does something to one worker of a block, when that one reaches a moment.
+    """Does something to one worker of a block when it reaches a moment.
 
     ``moment`` is "start", a phase, "warm-up window", "between slices" or "in a slice". ``strike``
-    gets the worker's process id. In the middle two the worker's thread of the controller waits, and
-    between slices the worker is stopped.
+    gets the process id of the worker. The controller's thread for this worker waits for ``strike``,
+    except in a slice. Between slices the worker is stopped.
     """
 
     def __init__(self, python: str, moment: str, strike: Callable[[int], None]) -> None:
@@ -351,9 +356,9 @@ class Fault:
     def event(self, event: Event) -> None:
         if isinstance(event, Started):
             self.own.pid = event.pid
-            # Perhaps it is still its guardian's twin, whose command names the interpreter, too.
+            # Just after the fork it has the command of its guardian, which names the interpreter.
             while not (command := psutil.Process(event.pid).cmdline()):
-                time.sleep(0.001)  # it has none while it becomes the worker
+                time.sleep(0.001)  # it has no command while it becomes the worker
             self.own.mine = self.python in command
         if self.struck or not self.own.mine:
             return
@@ -393,12 +398,12 @@ def kill_guardian(pid: int) -> None:
 
 @pytest.fixture(scope="module")
 def victim(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Another interpreter with the same environment: a worker to be recognised."""
+    """Another interpreter with the same environment. Its path identifies the worker."""
     return interpreter(tmp_path_factory.mktemp("victim"))
 
 
 def the_others_are_whole(made: Executed, turns: list[int], fails: int) -> Failure:
-    """All the others made all of their slices; the failed one has its failure."""
+    """Check that the others made all their slices; the failure of the failed one."""
     for side, trial in enumerate(made.trials):
         if side != fails:
             assert trial.failure is None, (side, trial.failure)
@@ -417,7 +422,7 @@ KILLS = [
     ("import", kill_worker, 0),
     ("build", kill_guardian, 1),
     ("warm-up window", kill_worker, 1),
-    ("measure", kill_worker, 2),  # stopped, and its first slice has not come
+    ("measure", kill_worker, 2),  # stopped, before its first slice
     ("between slices", kill_worker, 0),
     ("between slices", kill_guardian, 2),
     ("in a slice", kill_worker, 1),
@@ -427,7 +432,7 @@ KILLS = [
 
 @slow
 @pytest.mark.parametrize(("moment", "strike", "place"), KILLS)
-def test_a_worker_that_is_killed_takes_none_of_the_others_with_it(
+def test_killing_one_worker_does_not_affect_the_others(
     baseline: str, victim: str, moment: str, strike: Any, place: int, mark: str
 ) -> None:
     names = ["a", "b"]
@@ -452,7 +457,7 @@ TROUBLES = [
 @slow
 @pytest.mark.parametrize(("moment", "phase"), TROUBLES)
 @pytest.mark.parametrize(("what", "reason"), [("raise", "exception"), ("hang", "stalled")])
-def test_an_environment_in_trouble_takes_none_of_the_others_with_it(
+def test_an_environment_that_fails_or_hangs_does_not_affect_the_other_workers(
     tmp_path: Path,
     baseline: str,
     moment: str,
@@ -475,10 +480,10 @@ def test_an_environment_in_trouble_takes_none_of_the_others_with_it(
 
 @slow
 @pytest.mark.parametrize("moment", ["warm-up window", "between slices", "in a slice"])
-def test_a_killed_process_of_a_worker_takes_none_of_the_others_with_it(
+def test_killing_a_child_of_one_worker_does_not_affect_the_others(
     baseline: str, victim: str, moment: str, mark: str
 ) -> None:
-    """One that the worker itself has started: the environment's process of ``subprocess``."""
+    """The worker itself started it: an environment's process of ``subprocess``."""
     many = get("subprocess")
     cell = make_cell("here", "gym", "paced_envs:Paced-v0", many, 2, {})
     turns = cycles(10, 3)
@@ -498,7 +503,7 @@ def test_a_killed_process_of_a_worker_takes_none_of_the_others_with_it(
 
 
 @slow
-def test_the_death_of_the_pacemaker_leaves_the_other_its_slices(
+def test_the_other_worker_makes_its_slices_if_the_pacemaker_dies(
     baseline: str, victim: str, mark: str
 ) -> None:
     for moment in ("start", "between slices"):
@@ -511,7 +516,7 @@ def test_the_death_of_the_pacemaker_leaves_the_other_its_slices(
 
 
 @slow
-def test_all_of_a_block_may_fail(tmp_path: Path, mark: str) -> None:
+def test_every_worker_of_a_block_may_fail(tmp_path: Path, mark: str) -> None:
     dies = interpreter(tmp_path / "dies", dies_at=5)
     made = executed(paced_block(("a", "b"), cycles(10, 2)), paced_arms({"a": dies, "b": dies}))
     assert [each.failure is not None for each in made.trials] == [True, True]
@@ -520,7 +525,7 @@ def test_all_of_a_block_may_fail(tmp_path: Path, mark: str) -> None:
 
 @slow
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_an_arm_that_cannot_run_leaves_the_others_their_slices(
+def test_the_others_make_their_slices_if_one_arm_cannot_run(
     baseline: str, place: int, mark: str
 ) -> None:
     missing = Failure(reason="setup", message="it is not here", phase="start")
@@ -535,7 +540,7 @@ def test_an_arm_that_cannot_run_leaves_the_others_their_slices(
     assert [each.arm for each in made.trials] == names
 
 
-def test_a_block_of_which_no_arm_can_run_is_recorded_too() -> None:
+def test_a_block_is_recorded_even_if_no_arm_can_run() -> None:
     missing = Failure(reason="setup", message="it is not here", phase="start")
     arms: dict[str, Arm | Cannot] = {
         arm_key(name, PACED): Cannot(name=name, backend=LOOP, failure=missing) for name in "ab"
@@ -569,7 +574,7 @@ class OneBlock:
 
 
 class Silent:
-    """Hears everything and says nothing; the fault gets the events."""
+    """A listener that shows nothing and passes events to the fault."""
 
     def __init__(self, fault: Fault) -> None:
         self.fault = fault
@@ -589,7 +594,7 @@ class Silent:
     "moment",
     ["start", "import", "first_step", "warm-up window", "measure", "between slices", "in a slice"],
 )
-def test_an_interrupted_block_is_recorded_as_that_and_leaves_nothing(
+def test_an_interrupted_block_is_recorded_as_interrupted_and_leaves_no_process(
     tmp_path: Path, baseline: str, victim: str, moment: str, number: int, mark: str
 ) -> None:
     def interrupt(_: int) -> None:
@@ -617,4 +622,4 @@ def test_an_interrupted_block_is_recorded_as_that_and_leaves_nothing(
     (record,) = [each for each in every if isinstance(each, BlockRecord)]
     assert record.interrupted
     assert [each.arm for each in record.trials] == ["a", "victim"]
-    assert campaign.done == []  # the same command measures it again
+    assert campaign.done == []  # it does not count: the same command measures it again

@@ -1,4 +1,4 @@
-"""What the runner tells of each way in which a worker fails. Every fault is caused for real."""
+"""What the runner reports for each way in which a worker fails. Every fault is real."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def failure_of(reply: Reply) -> Failure:
     return reply.failure
 
 
-def test_a_sound_worker_gives_its_reply_and_its_events() -> None:
+def test_a_healthy_worker_gives_its_reply_and_its_events() -> None:
     events: list[Event] = []
     reply = run("sound", on_event=events.append)
     assert reply.ok
@@ -52,14 +52,14 @@ def test_a_sound_worker_gives_its_reply_and_its_events() -> None:
     assert windows[0] == WindowEnded(phase="warmup", ns=1_000_000, calls=5, steps=10, resets=0)
 
 
-def test_a_worker_has_its_own_session_and_the_environment_given_with_a_mark() -> None:
+def test_a_worker_has_its_own_session_and_the_given_environment_with_a_mark() -> None:
     facts = run("sound").facts
     assert facts["session"] is True
     given = {*os.environ, faulty.MARK, MARK}
     assert set(facts["environment"]) - {"LC_CTYPE"} == given - {"LC_CTYPE"}
 
 
-def test_the_jobs_folder_is_gone_afterwards(
+def test_the_folder_of_a_job_is_removed_afterwards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -67,7 +67,7 @@ def test_the_jobs_folder_is_gone_afterwards(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_temporary_folder_that_cannot_be_written_is_told(
+def test_an_unwritable_temporary_folder_is_a_storage_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
@@ -75,28 +75,28 @@ def test_a_temporary_folder_that_cannot_be_written_is_told(
         run("sound")
 
 
-def test_a_segmentation_fault_is_told_with_its_signal_and_last_output() -> None:
+def test_a_segmentation_fault_is_reported_with_its_signal_and_last_output() -> None:
     failure = failure_of(run("segmentation_fault"))
     assert (failure.reason, failure.signal) == ("signal", "SIGSEGV")
     assert (failure.phase, failure.step) == ("measure", 10)
     assert "about to read address 0" in failure.stderr_tail
 
 
-def test_an_abort_is_told_with_its_signal_and_last_output() -> None:
+def test_an_abort_is_reported_with_its_signal_and_last_output() -> None:
     failure = failure_of(run("aborts"))
     assert (failure.reason, failure.signal) == ("signal", "SIGABRT")
     assert "std::runtime_error" in failure.stderr_tail
 
 
 @pytest.mark.parametrize(("number", "name"), [(9, "SIGKILL"), (40, "signal 40")])
-def test_a_kill_that_was_not_for_memory_is_a_signal(number: int, name: str) -> None:
+def test_a_kill_that_is_not_about_memory_is_reported_as_a_signal(number: int, name: str) -> None:
     failure = failure_of(run("dies_of", signal=number))
     assert (failure.reason, failure.signal) == ("signal", name)
 
 
 @pytest.fixture
 def small_cgroup() -> Iterator[Path]:
-    """A control group with little memory, below our own."""
+    """A control group with little memory, inside our own."""
     base = next((path.parent for path in _cgroup_files() if path.exists()), None)
     if base is None:
         not_here("a memory control group")
@@ -118,7 +118,7 @@ def small_cgroup() -> Iterator[Path]:
 
 @linux
 @pytest.mark.parametrize("child", ["", "replies", "hangs"])
-def test_a_worker_or_child_killed_for_memory_is_out_of_memory(
+def test_a_worker_or_child_killed_for_memory_is_reported_as_out_of_memory(
     small_cgroup: Path, child: str
 ) -> None:
     settings = json.dumps({"child": child})
@@ -135,14 +135,14 @@ def test_a_worker_or_child_killed_for_memory_is_out_of_memory(
 
 
 @linux
-def test_the_kernels_counts_of_memory_kills_are_read_where_there_are_any() -> None:
+def test_the_kernels_counts_of_memory_kills_can_be_read() -> None:
     kills = MemoryKills.now()
     assert kills.cgroup is not None or kills.system is not None
     assert not kills.rose_in_cgroup()
 
 
 @pytest.mark.parametrize("phases", [0, 1, 3])
-def test_silence_past_its_phases_limit_is_a_stall(phases: int) -> None:
+def test_silence_longer_than_the_limit_of_its_phase_is_a_stall(phases: int) -> None:
     phase = ("start", "import", "build", "first_step")[phases]
     limits = msgspec.structs.replace(Limits(grace_s=0.3), **{f"{phase}_s": 0.4})
     failure = failure_of(run("hangs", limits=limits, phases=phases))
@@ -152,19 +152,19 @@ def test_silence_past_its_phases_limit_is_a_stall(phases: int) -> None:
     assert "entering the hang" in failure.stderr_tail
 
 
-def test_a_phase_that_may_be_silent_for_long_does_not_lend_its_limit_to_a_window() -> None:
+def test_the_long_limit_of_a_phase_does_not_apply_to_its_windows() -> None:
     limits = Limits(first_step_s=600, measure_s=0.4, grace_s=0.3)
     failure = failure_of(run("hangs", limits=limits, window=True))
     assert (failure.reason, failure.phase, failure.step) == ("stalled", "measure", 10)
 
 
-def test_a_library_that_prints_without_end_is_read_and_not_made_to_wait() -> None:
-    limits = Limits(measure_s=10, grace_s=0.3)  # at a MiB each tenth of a second it would take 40
+def test_a_library_that_prints_without_end_is_not_slowed_down() -> None:
+    limits = Limits(measure_s=10, grace_s=0.3)  # at one MiB per tenth of a second it would take 40
     assert run("prints_without_end", limits=limits, megabytes=400).ok
 
 
 @pytest.mark.parametrize("how", ["printing", "idle windows"])
-def test_output_and_windows_without_steps_are_no_heartbeat(how: str) -> None:
+def test_output_and_windows_without_steps_do_not_count_as_progress(how: str) -> None:
     limits = Limits(first_step_s=0.7, grace_s=0.3)
     failure = failure_of(run("hangs", limits=limits, how=how))
     assert failure.reason == "stalled"
@@ -173,14 +173,14 @@ def test_output_and_windows_without_steps_are_no_heartbeat(how: str) -> None:
         assert len(failure.stderr_tail) <= 16 * 1024
 
 
-def test_a_worker_deaf_to_sigterm_is_killed_after_the_grace() -> None:
+def test_a_worker_that_ignores_sigterm_is_killed_after_the_grace_period() -> None:
     limits = Limits(first_step_s=0.3, grace_s=0.3)
     failure = failure_of(run("hangs", limits=limits, deaf=True, how="printing"))
     assert failure.reason == "stalled"
     assert "could not be ended" not in failure.message
 
 
-def test_a_stall_is_no_want_of_memory_whatever_the_kernel_ends_elsewhere(
+def test_a_stall_is_not_reported_as_out_of_memory_if_the_kernel_kills_another_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(MemoryKills, "rose_anywhere", lambda self: True)
@@ -190,13 +190,13 @@ def test_a_stall_is_no_want_of_memory_whatever_the_kernel_ends_elsewhere(
 
 
 @pytest.mark.parametrize("hard", [False, True])
-def test_an_end_without_a_reply_is_told_with_its_exit_code(hard: bool) -> None:
+def test_a_worker_that_ends_without_a_reply_is_reported_with_its_exit_code(hard: bool) -> None:
     failure = failure_of(run("no_reply", hard=hard))
     assert (failure.reason, failure.exit_code, failure.phase) == ("exit", 3, "import")
     assert hard or "giving up" in failure.stderr_tail
 
 
-def test_an_interpreter_that_cannot_be_started_is_a_failure_of_the_setup(tmp_path: Path) -> None:
+def test_an_interpreter_that_cannot_start_is_a_setup_failure(tmp_path: Path) -> None:
     failure = failure_of(run("sound", python=str(tmp_path / "no-python")))
     assert failure.reason == "setup"
     assert "no-python: No such file" in failure.message
@@ -206,7 +206,7 @@ def test_an_interpreter_that_cannot_be_started_is_a_failure_of_the_setup(tmp_pat
     assert failure_of(run("sound", python=str(text))).reason == "setup"
 
 
-def test_rubbish_among_the_events_is_dropped() -> None:
+def test_malformed_events_are_dropped() -> None:
     events: list[Event] = []
     assert run("garbage_events", on_event=events.append).ok
     assert [event.steps for event in events if isinstance(event, WindowEnded)] == [7]
@@ -224,21 +224,21 @@ def test_rubbish_among_the_events_is_dropped() -> None:
         ('{"ok": true, "failure": {"reason": "import", "message": ""}}', "contradicts itself"),
     ],
 )
-def test_a_reply_that_is_none_is_refused(raw: str, message: str) -> None:
+def test_a_malformed_reply_is_refused(raw: str, message: str) -> None:
     failure = failure_of(run("raw_reply", raw=raw, bytes=0))
     assert failure.reason == "exit"
     assert message in failure.message
 
 
-def test_a_reply_without_bound_is_refused() -> None:
+def test_a_reply_that_is_too_large_is_refused() -> None:
     failure = failure_of(run("raw_reply", raw="", bytes=(6 << 20) + 1))
     assert failure.reason == "exit"
     assert "reply.json is larger than 6 MiB" in failure.message
-    assert REPLY_BYTES + (1 << 20) < MAX_LINE_BYTES  # whatever is accepted can be recorded
+    assert REPLY_BYTES + (1 << 20) < MAX_LINE_BYTES  # so every accepted reply can be recorded
 
 
 @pytest.mark.parametrize("where", ["facts", "steps"])
-def test_a_number_without_bound_is_refused(where: str) -> None:
+def test_a_number_that_is_too_long_is_refused(where: str) -> None:
     number = "1" + "0" * 5000
     facts, steps = (number, "1") if where == "facts" else ("1", number)
     columns = f'"start_ns": [0], "ns": [1], "calls": [1], "steps": [{steps}], "resets": [0]'
@@ -252,7 +252,7 @@ NESTED = [33, 499, 500, 999, 5000, 100_000]
 
 @pytest.mark.parametrize("closing", ["", '"x": '])
 @pytest.mark.parametrize("depth", NESTED)
-def test_facts_that_are_nested_too_deeply_are_refused(depth: int, closing: str) -> None:
+def test_facts_nested_too_deeply_are_refused(depth: int, closing: str) -> None:
     opened, closed = ("{" + closing, "}") if closing else ("[", "]")
     facts = f'{{"x": {opened * (depth - 1)}{"1" if closing else ""}{closed * (depth - 1)}}}'
     columns = '"start_ns": [0], "ns": [1], "calls": [1], "steps": [1], "resets": [0]'
@@ -262,7 +262,7 @@ def test_facts_that_are_nested_too_deeply_are_refused(depth: int, closing: str) 
     assert "nested too deeply" in failure.message
 
 
-def test_facts_that_are_nested_as_deeply_as_allowed_are_kept() -> None:
+def test_facts_nested_as_deeply_as_allowed_are_kept() -> None:
     facts = f'{{"x": {"[" * 31}{"]" * 31}}}'
     columns = '"start_ns": [0], "ns": [1], "calls": [1], "steps": [1], "resets": [0]'
     raw = f'{{"ok": true, "facts": {facts}, "measured": {{{columns}}}}}'
@@ -270,7 +270,7 @@ def test_facts_that_are_nested_as_deeply_as_allowed_are_kept() -> None:
 
 
 @pytest.mark.parametrize("name", ["work", "before"])
-def test_facts_that_have_to_be_a_table_and_are_not_are_refused(name: str) -> None:
+def test_facts_that_must_be_a_table_and_are_a_list_are_refused(name: str) -> None:
     columns = '"start_ns": [0], "ns": [1], "calls": [1], "steps": [1], "resets": [0]'
     raw = f'{{"ok": true, "facts": {{"{name}": [1]}}, "measured": {{{columns}}}}}'
     assert failure_of(run("raw_reply", raw=raw, bytes=0)).reason == "invalid-figure"
@@ -292,7 +292,7 @@ def test_facts_that_have_to_be_a_table_and_are_not_are_refused(name: str) -> Non
 )
 @pytest.mark.parametrize("fails", [0, 1])
 @pytest.mark.timeout(30)
-def test_whatever_a_worker_puts_in_place_of_its_reply_is_a_failure_and_is_removed(
+def test_anything_else_in_the_place_of_the_reply_is_a_failure_and_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, message: str, fails: int
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -321,7 +321,7 @@ def test_whatever_a_worker_puts_in_place_of_its_reply_is_a_failure_and_is_remove
     ],
     ids=str,
 )
-def test_a_figure_that_cannot_be_is_invalid(columns: dict[str, list[float]]) -> None:
+def test_an_impossible_figure_is_invalid(columns: dict[str, list[float]]) -> None:
     failure = failure_of(run("claims", columns=json.dumps(columns)))
     assert failure.reason == "invalid-figure"
 
@@ -338,18 +338,18 @@ def test_more_resets_than_the_calls_return_are_refused() -> None:
     assert "window 1 claims 5 steps and 11 resets" in failure.message
 
 
-def test_a_window_that_only_reset_is_sound_beside_others_with_steps() -> None:
+def test_a_window_with_only_resets_is_valid_beside_windows_with_steps() -> None:
     assert run("claims", columns=json.dumps({"steps": [10, 0], "resets": [0, 10]})).ok
 
 
-def test_an_environment_that_raises_is_told_with_its_step_and_output() -> None:
+def test_an_exception_of_an_environment_is_reported_with_its_step_and_output() -> None:
     failure = failure_of(run("environment_raises"))
     assert (failure.reason, failure.step, failure.phase) == ("exception", 12, "measure")
     assert failure.stderr_tail == "ValueError: the door is closed\n"
     assert failure.hint == ""
 
 
-def test_a_worker_that_may_open_no_more_files_is_told_how_to_raise_the_limit() -> None:
+def test_too_many_open_files_are_reported_with_the_command_that_raises_the_limit() -> None:
     failure = failure_of(
         run("environment_raises", message=f"OSError: {OSError(24, os.strerror(24))}")
     )
@@ -357,7 +357,7 @@ def test_a_worker_that_may_open_no_more_files_is_told_how_to_raise_the_limit() -
 
 
 @pytest.mark.parametrize(("then", "how"), [("crashes", "SIGABRT"), ("hangs", "stalled for")])
-def test_a_whole_reply_counts_although_the_process_ended_badly(then: str, how: str) -> None:
+def test_a_complete_reply_counts_even_if_the_process_ends_badly(then: str, how: str) -> None:
     reply = run("ends_badly_after_reply", limits=Limits(close_s=1, grace_s=0.3), then=then)
     assert reply.ok
     assert how in reply.facts["ended_after_reply"]

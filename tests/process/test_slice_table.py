@@ -1,4 +1,4 @@
-"""The table of a block's slices: whose slice comes next, how long it is, and how many there are."""
+"""The slices of a block: which worker has the next one, how long it is, and how many there are."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from envbench.process.supervisor import Limits
 
 
 def table(programme: Programme, *ns_per_call: float) -> _Table:
-    """A table at which all are ready, in the reverse order of their places."""
+    """A table of workers that are ready. They became ready in reverse order."""
     made = _Table(programme, len(ns_per_call))
     for side, ns in reversed([*enumerate(ns_per_call)]):
         made.sit_down(side, ns)
@@ -38,13 +38,13 @@ def alternating(reset_slices: int = 0, **given: Any) -> Programme:
     [
         (1e3, 10_000, 200),
         (4e6, 2, 200),
-        (3.9e6, 3, 200),  # three calls are a little longer than a slice: that shortens nothing
+        (3.9e6, 3, 200),  # three calls are a little longer than a slice: no fewer slices
         (20e6, 1, 100),
         (24e6, 1, 80),
         (1e9, 1, 20),
     ],
 )
-def test_calls_that_are_longer_than_a_slice_make_fewer(
+def test_calls_longer_than_a_slice_reduce_the_number_of_slices(
     ns_per_call: float, calls: int, slices: int
 ) -> None:
     made = table(alternating(), ns_per_call, 1.0)  # the first one decides for both
@@ -57,12 +57,12 @@ def test_calls_that_are_longer_than_a_slice_make_fewer(
         ([1e6] * 5, 100),  # all fit
         ([10e6] * 5, 100),
         ([20e6] * 5, 50),  # each is twice as long
-        ([10e6, 10e6, 10e6, 10e6, 60e6], 50),  # so they are on average
+        ([10e6, 10e6, 10e6, 10e6, 60e6], 50),  # the mean is twice as long
         ([25e6] * 5, 50),  # 40 would be fewer than ten per worker
         ([1e9] * 5, 50),
     ],
 )
-def test_with_five_workers_the_mean_length_of_their_slices_decides(
+def test_the_mean_length_of_slices_decides_for_five_workers(
     ns_per_call: list[float], slices: int
 ) -> None:
     turns = cycles(20, 5)
@@ -98,7 +98,7 @@ def test_a_pacemaker_that_dies_later_does_not_change_the_slices_of_the_others() 
     assert made.made == [0] + [1] * 100
 
 
-def test_slices_of_workers_that_are_gone_are_skipped() -> None:
+def test_slices_of_ended_workers_are_skipped() -> None:
     made = table(Programme(turns=[0, 1, 2] * 10, slice_s=0.01), 1e6, 1e6, 1e6)
     made.done(0, ended(calls=10))
     made.leave(1)
@@ -107,10 +107,10 @@ def test_slices_of_workers_that_are_gone_are_skipped() -> None:
         made.done(0, ended(calls=10))
     made.leave(2)
     assert made.made == [0, *[2, 0] * 9]
-    assert made.await_turn(0) == b"\n"  # only a slice of one that is gone was left
+    assert made.await_turn(0) == b"\n"  # the last slice was of an ended worker
 
 
-def test_no_slice_begins_before_all_are_ready_or_gone() -> None:
+def test_no_slice_begins_before_all_workers_are_ready_or_have_ended() -> None:
     made = _Table(alternating(), 3)
     made.sit_down(0, 1e6)
     made.sit_down(1, 1e6)
@@ -120,7 +120,7 @@ def test_no_slice_begins_before_all_are_ready_or_gone() -> None:
     assert not made._may_go(1)
 
 
-def test_resets_fill_slices_too_and_long_ones_make_fewer() -> None:
+def test_long_resets_reduce_the_number_of_reset_slices() -> None:
     def resets(ns: int) -> tuple[int, int]:
         made = table(alternating(40), 1e6, 1e6)
         made.next = len(made.steps)
@@ -134,14 +134,14 @@ def test_resets_fill_slices_too_and_long_ones_make_fewer() -> None:
     ]  # fmt: skip
 
 
-def test_a_library_without_resets_is_asked_once() -> None:
+def test_a_library_without_resets_gets_one_order_to_reset() -> None:
     made = table(alternating(40), 1e6, 1e6)
     made.next = len(made.steps)
     made.done(0, ended(resets=0))
     assert made.await_turn(1) == b"\n"
 
 
-def test_a_lead_in_is_ordered_after_a_switch_only() -> None:
+def test_a_lead_in_is_ordered_only_after_a_switch() -> None:
     programme = Programme(turns=[0, 0, 1, 0], slice_s=0.01, lead_in_s=0.005)
     made = table(programme, 1e6, 2e6)
     assert made.await_turn(0) == b"lead 5\nstep 10\n"
@@ -154,7 +154,7 @@ def test_a_lead_in_is_ordered_after_a_switch_only() -> None:
 
 
 @pytest.mark.parametrize(("side", "calls"), [(1, 10), (0, 9), (0, 11)])
-def test_a_slice_that_was_not_ordered_is_refused(side: int, calls: int) -> None:
+def test_a_slice_without_an_order_is_refused(side: int, calls: int) -> None:
     made = table(alternating(), 1e6, 1e6)
     with pytest.raises(_NotOrdered):
         made.done(side, ended(calls=calls))
@@ -168,14 +168,14 @@ def test_a_slice_after_the_last_one_is_refused() -> None:
         made.done(0, ended(calls=10))
 
 
-def test_a_table_that_is_given_up_orders_nothing_more() -> None:
+def test_a_table_orders_nothing_after_it_is_given_up() -> None:
     made = _Table(alternating(), 2)
     made.give_up()
     assert made.await_turn(0) == b"\n"
     assert made.await_turn(1) == b"\n"
 
 
-def test_while_starts_alternate_each_may_be_silent_for_as_many_times_as_long() -> None:
+def test_the_limits_of_the_start_grow_with_the_number_of_workers() -> None:
     limits = alternate._limits(5)
     assert limits.import_s == 5 * Limits().import_s
     assert limits.measure_s == Limits().measure_s

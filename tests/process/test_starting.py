@@ -1,7 +1,8 @@
-"""How the workers of a block start: alternately or at once, and what of that is recorded."""
+"""How the workers of a block start, alternately or together, and how long each was stopped."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -9,14 +10,14 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 from place import wait_until
 
 from envbench.model import Times
-from envbench.process import orphans, stopping
+from envbench.process import orphans
 from envbench.process.starting import Start, start, stopped_ns
 from envbench.process.stopping import Tree
 
@@ -35,16 +36,23 @@ def subreaper() -> Iterator[None]:
         family.close()
 
 
+def without_threads(path: Any = ".", listdir: Any = os.listdir) -> list[str]:
+    """List folders as on a system whose /proc does not list threads."""
+    if str(path).endswith("/task"):
+        raise FileNotFoundError(path)
+    return listdir(path)
+
+
 STOPPED = {psutil.STATUS_STOPPED}
 SPAWNS = "import subprocess, sys\nfor line in sys.stdin: subprocess.Popen(['sleep', '60'])"
 
 
 @pytest.mark.parametrize("listed", [True, False], ids=["proc", "no proc"])
-def test_a_tree_is_stopped_with_every_process_that_it_has_by_then(
+def test_a_tree_is_stopped_with_every_process_that_it_has_started(
     listed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not listed:
-        monkeypatch.setattr(stopping, "_of_thread", lambda *_: Path("/nowhere").read_bytes())
+        monkeypatch.setattr(os, "listdir", without_threads)
     with subprocess.Popen([sys.executable, "-c", SPAWNS], stdin=subprocess.PIPE) as process:
         assert process.stdin is not None
         worker = Tree(process.pid)
@@ -98,7 +106,7 @@ def test_a_daemon_that_the_guardian_adopted_is_stopped_too() -> None:
             process.kill()
 
 
-def test_a_tree_that_has_ended_is_stopped_and_resumed_without_an_error() -> None:
+def test_stopping_and_resuming_an_ended_tree_is_no_error() -> None:
     with subprocess.Popen(["true"]) as process:
         pass
     worker = Tree(process.pid)
@@ -147,16 +155,16 @@ def test_workers_start_alternately_and_wait_for_each_other(
         wait_until(lambda: not STOPPED & states(spinning), "all run again")
     times = make_times(import_ns=400_000_000)
     found = [stopped_ns(each.stops, {"import_ns": began}, times)["import_ns"] for each in starts]
-    share = 1 - 1 / count  # of the first one's start, in which all of them alternate
+    share = 1 - 1 / count  # of the first worker's start, during which all alternate
     assert all((share - 0.25) * 0.4e9 < each < (share + 0.25) * 0.4e9 for each in found)
     after = stopped_ns(starts[-1].stops, {"import_ns": began + (count - 1) * 400_000_000}, times)[
         "import_ns"
     ]
-    assert after < 0.4e9  # the last part it was alone, until it waited
+    assert after < 0.4e9  # in the last part it ran alone
     assert ran[1] > ran[0]
 
 
-def test_workers_that_start_at_once_are_not_stopped_before_their_warm_up(
+def test_workers_that_start_together_are_not_stopped_before_their_warm_up(
     spinning: list[psutil.Process],
 ) -> None:
     changed = threading.Condition()
@@ -187,7 +195,7 @@ def make_times(**times: int) -> Times:
     return Times(**{**nothing, **times})
 
 
-def test_only_what_overlaps_a_time_is_taken_from_it() -> None:
+def test_stopped_time_counts_only_where_it_overlaps_a_phase() -> None:
     stops = [(0, 10), (20, 30), (95, 120), (300, 400)]
     times = make_times(import_ns=100, build_ns=50, first_step_ns=10)
     began = {"import_ns": 5, "build_ns": 110, "first_step_ns": 200}
@@ -195,7 +203,7 @@ def test_only_what_overlaps_a_time_is_taken_from_it() -> None:
 
 
 @pytest.mark.parametrize("at_once", [False, True])
-def test_no_one_waits_for_a_worker_that_fails_to_start(
+def test_no_worker_waits_for_one_that_fails_to_start(
     spinning: list[psutil.Process], at_once: bool
 ) -> None:
     changed = threading.Condition()
@@ -217,8 +225,8 @@ def test_no_one_waits_for_a_worker_that_fails_to_start(
     wait_until(lambda: states(spinning[1:2]) != STOPPED, "it runs again")
 
 
-def test_a_start_that_is_given_up_runs_on() -> None:
-    """What ``alternate`` does to all of them when a person interrupts it."""
+def test_a_stopped_worker_runs_again_when_its_start_is_given_up() -> None:
+    """``alternate`` does this to all workers when the user interrupts it."""
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
         try:
             given_up = Start(threading.Condition())

@@ -1,8 +1,9 @@
-"""Nothing outlives a run, however it ends; and while windows are open the controller sleeps."""
+"""No process outlives a run, however it ends, and the controller sleeps during windows."""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import signal
@@ -44,7 +45,7 @@ def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
 
 @pytest.fixture
 def pids(tmp_path: Path) -> Path:
-    """Where the worker's children leave their process ids."""
+    """A folder in which the children of the worker write their process ids."""
     folder = tmp_path / "pids"
     folder.mkdir()
     return folder
@@ -62,7 +63,7 @@ def test_children_in_other_groups_and_sessions_end_with_the_worker(pids: Path, t
 
 
 class Controller:
-    """A controller process of its own, in the middle of a run with five children."""
+    """A separate controller process, in the middle of a run with five children."""
 
     def __init__(self, tmp_path: Path, pids: Path) -> None:
         self.mark = uuid.uuid4().hex
@@ -87,7 +88,7 @@ class Controller:
         return msgspec.json.decode(output, type=Reply)
 
     def kill_with_guardian(self) -> Path:
-        """Kill both at once; the folder that they could not remove."""
+        """Kill both at once. Returns the folder that they could not remove."""
         (folder,) = self.temporary.iterdir()
         guardian = self.find("guardian.py ")
         os.kill(guardian, signal.SIGSTOP)  # it must not see the controller die
@@ -128,12 +129,12 @@ def test_a_controller_killed_by_sigkill_takes_every_process_and_folder_with_it(
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sweep gives guardians no time to end their workers."""
+    """Let a sweep give guardians no time to end their workers."""
     monkeypatch.setattr(orphans, "GUARDIAN_S", 0.0)
 
 
 @pytest.mark.usefixtures("impatient")
-def test_what_escaped_ends_at_the_next_start_if_controller_and_guardian_were_killed(
+def test_processes_left_by_a_killed_controller_and_guardian_end_at_the_next_start(
     controller: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     controller.kill_with_guardian()
@@ -167,7 +168,7 @@ def test_a_guardian_whose_controller_has_just_died_ends_its_worker_itself(
 
 
 @pytest.mark.usefixtures("impatient")
-def test_the_processes_and_the_folder_of_a_living_run_stay_when_another_process_sweeps(
+def test_a_sweep_leaves_the_processes_and_the_folder_of_a_living_run_alone(
     controller: Controller,
 ) -> None:
     until(lambda: len(marked(controller.mark)) == 8)
@@ -189,7 +190,7 @@ def dead() -> Owner:
 
 @pytest.fixture
 def start_marked() -> Iterator[Callable[[str], subprocess.Popen[bytes]]]:
-    """Starts a process that has this mark."""
+    """Starts a process with this mark in its environment."""
     started: list[subprocess.Popen[bytes]] = []
 
     def start(mark: str) -> subprocess.Popen[bytes]:
@@ -206,7 +207,7 @@ RANDOM = "-" + 32 * "0"
 
 
 @pytest.mark.usefixtures("impatient")
-def test_only_processes_of_an_owner_that_is_surely_dead_are_ended(
+def test_a_sweep_ends_only_processes_whose_owner_is_certainly_dead(
     dead: Owner, tmp_path: Path, start_marked: Callable[[str], subprocess.Popen[bytes]]
 ) -> None:
     us = this_process()
@@ -228,7 +229,7 @@ def test_only_processes_of_an_owner_that_is_surely_dead_are_ended(
     ]
     left = [
         start_marked(f"{dead}{RANDOM}"),
-        start_marked(f"{us._replace(start=us.start - 1)}{RANDOM}"),  # a number given out again
+        start_marked(f"{us._replace(start=us.start - 1)}{RANDOM}"),  # its number was reused
     ]
     sweep(tmp_path)
     assert [process.wait(timeout=5) for process in left] == [-signal.SIGKILL, -signal.SIGKILL]
@@ -245,7 +246,7 @@ print("swept")
 """
 
 
-def test_a_command_that_a_worker_of_a_dead_owner_started_does_not_end_itself(
+def test_a_command_with_the_mark_of_a_dead_owner_does_not_end_itself(
     dead: Owner, tmp_path: Path, start_marked: Callable[[str], subprocess.Popen[bytes]]
 ) -> None:
     beside = start_marked(f"{dead}{RANDOM}")
@@ -260,7 +261,7 @@ def test_a_command_that_a_worker_of_a_dead_owner_started_does_not_end_itself(
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.integers(1, 2**31 - 1))
-def test_an_owner_is_read_as_it_was_written_at_a_fixed_length(
+def test_an_owner_is_written_at_a_fixed_length_and_read_back_unchanged(
     user: int, namespace: int, pid: int
 ) -> None:
     owner = Owner(user=user, namespace=namespace, pid=pid, start=user * namespace)
@@ -269,7 +270,7 @@ def test_an_owner_is_read_as_it_was_written_at_a_fixed_length(
 
 
 @pytest.mark.usefixtures("impatient")
-def test_folders_of_dead_processes_are_removed_at_the_next_start_and_others_stay(
+def test_only_the_folders_of_dead_processes_are_removed_at_the_next_start(
     controller: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left = controller.kill_with_guardian()
@@ -290,7 +291,7 @@ def _owner_of(folder: Path) -> Owner:
 
 
 def _folders_that_are_not_of_dead_processes(place: Path, dead: Owner) -> list[Path]:
-    """A living process's, one with no owner in its name, other namespaces', a link, a file."""
+    """Folders of a living process, without an owner, and of other namespaces and users; a link."""
     linked = place.parent / "linked"
     linked.mkdir()
     (linked / "file").touch()
@@ -307,7 +308,7 @@ def _folders_that_are_not_of_dead_processes(place: Path, dead: Owner) -> list[Pa
     return [place / name for name in others]
 
 
-def test_a_folder_of_a_process_whose_number_was_given_out_again_is_removed(tmp_path: Path) -> None:
+def test_a_folder_is_removed_if_another_process_now_has_its_owners_number(tmp_path: Path) -> None:
     with job_folder() as folder:
         owner = _owner_of(folder)
     assert owner == this_process()
@@ -319,7 +320,7 @@ def test_a_folder_of_a_process_whose_number_was_given_out_again_is_removed(tmp_p
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interrupted_controller_ends_everything_before_it_goes(
+def test_an_interrupted_controller_ends_everything_before_it_exits(
     controller: Controller, number: int, code: int
 ) -> None:
     os.killpg(controller.process.pid, number)  # as the terminal's Ctrl-C does
@@ -328,7 +329,7 @@ def test_an_interrupted_controller_ends_everything_before_it_goes(
     assert list(controller.temporary.iterdir()) == []
 
 
-def test_a_guardian_killed_by_sigkill_is_a_failure_and_the_worker_dies_too(
+def test_killing_the_guardian_is_a_failure_and_ends_the_worker(
     controller: Controller,
 ) -> None:
     worker = controller.find("leaves_children.py")
@@ -338,7 +339,7 @@ def test_a_guardian_killed_by_sigkill_is_a_failure_and_the_worker_dies_too(
     assert "guardian died" in failure.message
     assert "Run the command again." in failure.hint
     assert not Path(f"/proc/{worker}").exists()
-    assert marked(controller.mark) == []  # nor any of its children, whatever their session
+    assert marked(controller.mark) == []  # also none of its children, in any session
 
 
 DAEMONS = ["plain", "scrubbed", "stopped", "forks"]
@@ -391,7 +392,7 @@ def leave_daemon(tmp_path: Path) -> Iterator[Callable[[str], Daemon]]:
 
 @pytest.fixture
 def bystanders() -> Iterator[None]:
-    """Children of this process that are not ours to end; and no zombie is left among them."""
+    """Other children of this process. They must live on, and no zombie may be left."""
     started = [
         subprocess.Popen(["sleep", "600"], start_new_session=own_session)
         for own_session in (False, True)
@@ -412,7 +413,7 @@ def _children() -> set[int]:
 
 
 @pytest.mark.parametrize("kind", DAEMONS)
-def test_an_escaped_daemon_ends_although_the_guardian_was_killed(
+def test_a_daemon_ends_even_if_the_guardian_was_killed(
     leave_daemon: Callable[[str], Daemon], bystanders: None, kind: str
 ) -> None:
     daemon = leave_daemon(kind)
@@ -459,28 +460,35 @@ def test_a_guardian_that_does_not_answer_is_killed_and_its_worker_and_daemon_end
     daemon.kill_guardian(signal.SIGSTOP)
     daemon.until.touch()
     reply = daemon.reply()
-    assert reply.ok  # the reply itself was whole
+    assert reply.ok  # the reply itself was complete
     assert not daemon.living()
 
 
 def test_orphans_are_adopted_only_while_a_worker_runs(
     leave_daemon: Callable[[str], Daemon],
 ) -> None:
-    assert not orphans._is_subreaper()
+    assert not adopts_orphans()
     daemons = [leave_daemon("plain") for _ in range(2)]
     for daemon in daemons:
         assert daemon.measures.wait(20)
-        assert orphans._is_subreaper()
+        assert adopts_orphans()
         daemon.until.touch()
         assert daemon.reply().ok
-    assert not orphans._is_subreaper()
+    assert not adopts_orphans()
 
 
-def test_a_worker_dies_with_its_guardian_even_where_the_controller_dies_at_once_too(
+def adopts_orphans() -> bool:
+    """Is this process a subreaper? See prctl(2)."""
+    value = ctypes.c_int(0)
+    assert ctypes.CDLL(None).prctl(37, ctypes.byref(value), 0, 0, 0) == 0
+    return bool(value.value)
+
+
+def test_a_worker_dies_with_its_guardian_even_if_the_controller_cannot_act(
     controller: Controller,
 ) -> None:
     worker, guardian = controller.find("leaves_children.py"), controller.find("guardian.py ")
-    controller.process.send_signal(signal.SIGSTOP)  # it can end nobody any more
+    controller.process.send_signal(signal.SIGSTOP)  # it can no longer end any process
     os.kill(guardian, signal.SIGKILL)
     until(lambda: not _runs(worker), seconds=5)
     controller.process.kill()
@@ -494,13 +502,13 @@ def _runs(pid: int) -> bool:
     return False
 
 
-def test_a_worker_is_in_no_session_of_the_terminals(controller: Controller) -> None:
-    """A Ctrl-C is the controller's to act on: the worker must not die of it first."""
+def test_a_worker_is_not_in_the_session_of_the_terminal(controller: Controller) -> None:
+    """The controller handles Ctrl-C; the worker must not die of it first."""
     for text in ("leaves_children.py", "guardian.py "):
         assert os.getsid(controller.find(text)) != os.getsid(controller.process.pid)
 
 
-def test_a_guardian_asked_by_sigterm_ends_everything(controller: Controller) -> None:
+def test_a_guardian_that_gets_sigterm_ends_everything(controller: Controller) -> None:
     os.kill(controller.find("guardian.py "), signal.SIGTERM)
     failure = controller.reply().failure
     assert failure is not None
@@ -509,7 +517,7 @@ def test_a_guardian_asked_by_sigterm_ends_everything(controller: Controller) -> 
 
 
 @pytest.mark.parametrize("delay_s", [0.0, 0.002, 0.005, 0.01, 0.02, 0.04, 0.08, 0.2])
-def test_an_interrupt_at_any_moment_of_the_start_leaves_nothing(delay_s: float) -> None:
+def test_an_interrupt_at_any_moment_of_the_start_leaves_no_process(delay_s: float) -> None:
     def interrupt(number: int, _: object) -> None:
         raise Interrupted(128 + number)
 
@@ -527,7 +535,7 @@ def test_an_interrupt_at_any_moment_of_the_start_leaves_nothing(delay_s: float) 
         signal.signal(signal.SIGINT, before)
 
 
-def test_what_the_event_callback_raises_passes_through_after_everything_ended() -> None:
+def test_an_exception_of_the_event_callback_is_raised_after_everything_ended() -> None:
     def closed(_: object) -> None:
         raise BrokenPipeError
 
@@ -545,7 +553,7 @@ def test_no_file_descriptor_is_left_open() -> None:
 
 @pytest.mark.parametrize("chatty", [False, True])
 def test_the_controller_and_the_guardian_sleep_while_windows_are_open(chatty: bool) -> None:
-    for _ in range(3):  # on a busy machine the same work takes more CPU time: the least is theirs
+    for _ in range(3):  # the lowest counts: the same work takes longer on a busy machine
         controller, guardian = _shares(chatty)
         print(f"controller {controller:.3%} of a core, guardian {guardian:.3%}")
         if controller < 0.005 and guardian < 0.001:
@@ -554,7 +562,7 @@ def test_the_controller_and_the_guardian_sleep_while_windows_are_open(chatty: bo
 
 
 def _shares(chatty: bool) -> tuple[float, float]:
-    """Of a core, while windows are open: the controller's and the guardian's."""
+    """The shares of a core that the controller and the guardian use during windows."""
     samples: list[tuple[float, float, float]] = []
     guardian: list[int] = []
 
@@ -582,7 +590,7 @@ def _cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def test_progress_that_waits_in_the_pipe_while_the_display_is_held_up_is_no_stall() -> None:
+def test_a_slow_display_does_not_make_a_stall() -> None:
     held_up = iter([0.8])  # longer than a window may be silent
 
     def display(event: Event) -> None:

@@ -1,4 +1,4 @@
-"""The hash of a backend's code: it changes with every file that its worker loads, and no other."""
+"""The hash of a backend's code changes with every file that its worker loads, and with no other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PLUGIN = "envbench_example.serial:Serial"
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A copy of the worker that may be edited."""
+    """A copy of the worker for tests that edit it."""
     return Path(shutil.copytree(WORKER_PATH, tmp_path / "worker_path"))
 
 
@@ -89,7 +89,7 @@ def test_an_edit_changes_the_hash_of_the_backends_that_load_the_file(
         ("adapters/gymnasium/for_loop.py", MODES),
     ],
 )
-def test_a_file_of_one_mode_belongs_to_that_modes_hash(
+def test_a_file_of_one_mode_changes_only_the_hash_of_that_mode(
     tree: Path, name: str, modes: set[str]
 ) -> None:
     before = {mode: hashes(tree, mode) for mode in MODES}
@@ -112,7 +112,7 @@ def test_an_edit_that_imports_another_file_adds_it(tree: Path) -> None:
     assert changed_by(tree, "adapters/brax_env.py") == {"brax", "for-loop"}
 
 
-def test_a_script_in_a_string_adds_what_it_imports(tree: Path) -> None:
+def test_the_imports_of_a_script_in_a_string_belong_to_the_hash(tree: Path) -> None:
     script = '\nSCRIPT = """\nfrom envbench_worker.adapters import brax_env\nbrax_env.go()\n"""\n'
     edit(tree, "adapters/gymnasium/for_loop.py", script)
     assert changed_by(tree, "adapters/brax_env.py") == {"brax", "for-loop"}
@@ -127,7 +127,7 @@ def test_the_hash_is_the_same_wherever_the_tree_lies(tree: Path) -> None:
 
 @pytest.mark.parametrize("mode", sorted(MODES))
 @pytest.mark.parametrize("backend", sorted(EVERY))
-def test_every_adapter_is_covered_with_what_all_workers_share(backend: str, mode: str) -> None:
+def test_the_hash_of_every_adapter_covers_the_files_of_all_workers(backend: str, mode: str) -> None:
     module = ADAPTERS[backend].partition(":")[0]
     own = "/".join(module.split(".")[1:]) + ".py"
     assert {own, "__main__.py", "contract.py", "sensors.py"} <= names(ADAPTERS[backend], mode)
@@ -137,7 +137,7 @@ def test_different_backends_have_different_hashes() -> None:
     assert len(set(hashes(WORKER_PATH).values())) == len(ADAPTERS)
 
 
-def test_of_a_plugin_the_files_that_all_adapters_share_are_covered() -> None:
+def test_the_hash_of_a_plugin_covers_the_files_that_all_adapters_share() -> None:
     found = names(PLUGIN)
     assert found >= {
         "__main__.py",
@@ -150,8 +150,8 @@ def test_of_a_plugin_the_files_that_all_adapters_share_are_covered() -> None:
     assert not [name for name in found if name.startswith("adapters/")]
 
 
-def test_every_module_that_a_worker_has_loaded_is_covered() -> None:
-    """By a real worker process: nothing was loaded that the hash does not know."""
+def test_the_hash_covers_every_module_that_a_real_worker_loads() -> None:
+    """A real process imports the adapter and reports the files that it loaded."""
     import json
     import subprocess
     import sys
@@ -174,14 +174,14 @@ def test_every_module_that_a_worker_has_loaded_is_covered() -> None:
 # ---------------------------------------------------------------- odd trees
 
 
-def test_a_source_that_is_no_python_still_counts(tree: Path) -> None:
+def test_a_source_with_a_syntax_error_still_counts(tree: Path) -> None:
     before = hashes(tree)
     edit(tree, "adapters/brax_env.py", "\ndef broken(:\n")
     after = hashes(tree)
     assert {name for name in before if before[name] != after[name]} == {"brax"}
 
 
-def test_an_adapter_that_the_tree_does_not_have_is_no_error(tree: Path) -> None:
+def test_a_missing_adapter_is_no_error(tree: Path) -> None:
     (tree / "envbench_worker" / "adapters" / "brax_env.py").unlink()
     assert len(code_hash(ADAPTERS["brax"], "measure", tree)) == 12
 
@@ -191,7 +191,7 @@ def test_an_unknown_mode_is_refused() -> None:
         code_hash(ADAPTERS["for-loop"], "train")
 
 
-def test_a_second_hash_is_a_matter_of_milliseconds() -> None:
+def test_a_second_hash_takes_less_than_20_milliseconds() -> None:
     hashes(WORKER_PATH)
     took = []
     for _ in range(5):

@@ -1,4 +1,4 @@
-"""The built-in backends keep the contract that plugins are held to: one class a backend, family."""
+"""The built-in backends pass the contract for plugins: one class per backend and family."""
 
 from __future__ import annotations
 
