@@ -172,7 +172,7 @@ def _print_json(found: Comparison, first: str, second: str) -> None:
 
 
 def _pair_json(pair: Pair) -> dict[str, Any]:
-    from envbench.report.cell_json import cell_json
+    from envbench.report.data_export import cell_json
 
     return {
         "a": cell_json(pair.first.summary),

@@ -34,13 +34,13 @@ def export(results: Path, output: Path, wanted: str | None, runs: bool) -> None:
     """Write the measurements that a report shows as a flat table: a row a cell."""
     from envbench.cli.records import recorded
     from envbench.errors import UsageError
-    from envbench.report.data_frame import neutralised, of_cells, of_runs
+    from envbench.report.data_export import neutralised, of_cells, of_runs
     from envbench.report.disk import write_text
 
     kind = _kind(output, wanted)
     found = recorded(results)
     if runs:
-        frame = of_runs(found.records, found.origins, found.selection)
+        frame = of_runs(found.records, found.locations, found.selection)
     else:
         frame = of_cells(found.selection.measured)
     if frame.empty:

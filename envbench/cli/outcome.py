@@ -150,7 +150,7 @@ def document(plan_id: str, summaries: Sequence[Summary], *, other_hardware: bool
     """The ``--json`` document (docs/json.md)."""
     import msgspec
 
-    from envbench.report.cell_json import SCHEMA, cell_json
+    from envbench.report.data_export import SCHEMA, cell_json
 
     cells = [cell_json(summary, other_hardware=other_hardware) for summary in summaries]
     whole = {"schema": SCHEMA, "plan": plan_id, "cells": cells}

@@ -13,7 +13,7 @@ from envbench.errors import UsageError
 
 if TYPE_CHECKING:
     from envbench.model import Record
-    from envbench.results.archive import Origin
+    from envbench.results.archive import Location
     from envbench.results.selection import Selection
 
 _FIRST_RUN = "envbench run --env atari --backend envpool-async --numenv 8"
@@ -24,30 +24,30 @@ class Recorded(NamedTuple):
 
     records: list[Record]
     selection: Selection
-    origins: dict[str, Origin]
+    locations: dict[str, Location]
 
 
 def read(paths: Sequence[Path], results: Path | None = None) -> Recorded:
     """What these files hold. Their names are relative to the folder ``results``."""
     from envbench.results import store
-    from envbench.results.archive import Origin, joined
+    from envbench.results.archive import Location, joined
     from envbench.results.selection import select
 
     records: list[Record] = []
-    origins: dict[str, Origin] = {}
+    locations: dict[str, Location] = {}
     for path in paths:
         reading = store.read(path)
         archive = joined(reading.records)
         records += archive.records
         name = (path if results is None else path.relative_to(results)).as_posix()
         for known, line in archive.lines.items():
-            origins.setdefault(known, Origin(known, name, line))
+            locations.setdefault(known, Location(known, name, line))
         warn(reading.warnings)
         warn(f"{path}: {warning}" for warning in archive.warnings)
         gc.freeze()  # records stay to the end: nothing is gained by looking through them again
-    selection = select(records, origins)
+    selection = select(records, locations)
     warn(selection.warnings)
-    return Recorded(records, selection, origins)
+    return Recorded(records, selection, locations)
 
 
 def recorded(results: Path) -> Recorded:

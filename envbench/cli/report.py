@@ -13,7 +13,7 @@ from envbench.cli.records import recorded, warn
 from envbench.errors import EnvbenchError, UsageError
 
 if TYPE_CHECKING:
-    from envbench.report.markdown.document import Filled, Piece
+    from envbench.report.markdown.document import BlockContent, Filled
     from envbench.report.plots.draw import Kind
     from envbench.results.selection import Selection
 from envbench.results.shown import Measured
@@ -78,11 +78,12 @@ def report(
 def _html(results: Path, output: Path, *, check: bool) -> None:
     from envbench.machine import catalogue
     from envbench.report.disk import write_text
-    from envbench.report.html.cells import archive
+    from envbench.report.html.cells import run_records
     from envbench.report.html.page import html_page
 
     found = recorded(results)
-    text = html_page(found.selection, catalogue().profiles, archive(found.records, found.origins))
+    records = run_records(found.records, found.locations)
+    text = html_page(found.selection, catalogue().profiles, records)
     if check:
         return _tell(
             [output] if _differs(output, text) else [], [output], "envbench report --format html"
@@ -104,12 +105,12 @@ def _files(
     """Each file as it shall be; nothing is written before all are made."""
     from envbench.machine import catalogue
     from envbench.report.disk import read_text
-    from envbench.report.markdown.contents import pieces
+    from envbench.report.markdown.contents import block_contents
     from envbench.report.markdown.document import fresh
 
     known = catalogue()
     warn(known.warnings)
-    found = pieces(selection, known.profiles)
+    found = block_contents(selection, known.profiles)
     files = {path: _filled(read_text(path), path, found) for path in into}
     if output is not None:
         files[output] = _filled(fresh(found), output, found)
@@ -118,7 +119,7 @@ def _files(
     return files
 
 
-def _results_page(page: Path, found: Mapping[str, Piece]) -> Filled:
+def _results_page(page: Path, found: Mapping[str, BlockContent]) -> Filled:
     from envbench.report.disk import read_text
     from envbench.report.markdown.document import extended, fresh
 
@@ -126,7 +127,9 @@ def _results_page(page: Path, found: Mapping[str, Piece]) -> Filled:
     return _filled(text, page, found, own=True)
 
 
-def _filled(text: str, path: Path, found: Mapping[str, Piece], *, own: bool = False) -> Filled:
+def _filled(
+    text: str, path: Path, found: Mapping[str, BlockContent], *, own: bool = False
+) -> Filled:
     from envbench.report.markdown.document import filled
 
     outcome = filled(text, str(path), found, own=own)
@@ -183,7 +186,7 @@ def _print_cells(measured: Iterable[Measured]) -> None:
     import msgspec
 
     from envbench.machine import catalogue
-    from envbench.report.cell_json import SCHEMA, measured_json
+    from envbench.report.data_export import SCHEMA, measured_json
     from envbench.report.tables.footnotes import elsewhere
 
     profiles = catalogue().profiles

@@ -468,7 +468,11 @@ class Tree:
         path.write_text(path.read_text() + "\n# another release\n")
 
     def call(self, *words: str, stop: int = 99) -> subprocess.CompletedProcess[str]:
-        path = [str(self.folder / "tree"), str(Path(__file__).parent), str(Path(__file__).parents[1])]
+        path = [
+            str(self.folder / "tree"),
+            str(Path(__file__).parent),
+            str(Path(__file__).parents[1]),
+        ]
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(path),

@@ -35,10 +35,10 @@ def browser() -> Iterator[Any]:
 def page(browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.chdir(tmp_path)
     path = new_results_file(Path("results"), "laptop", "2025-11-20T10:00:00Z")
-    spoilt = make_windows([100, 120, 80, 100], invalid={"2": "steal"})
+    disturbed = make_windows([100, 120, 80, 100], invalid={"2": "steal"})
     records = [
         *measured_plan({("for-loop", 1): 50, ("for-loop", 8): 40, ("envpool-async", 8): 90}),
-        *measured_plan({("subprocess", 12): 30}, plan_id="b", run={"measured": spoilt}),
+        *measured_plan({("subprocess", 12): 30}, plan_id="b", run={"measured": disturbed}),
     ]
     write(path, records)
     done = CliRunner().invoke(envbench, ["report", "--format", "html"])
@@ -142,7 +142,7 @@ def test_a_figure_opens_to_its_runs_windows_and_record(page: Any) -> None:
     assert first.locator("rect.window").count() == 3
     assert first.locator("rect.invalid").count() == 1
     assert first.locator("rect.invalid title").text_content() == (
-        "0.50 s: 1,280 FPS (set aside: steal)"
+        "0.50 s: 1,280 FPS (invalid: steal)"
     )
     dialog.locator("button.close").click()
     assert not dialog.is_visible()

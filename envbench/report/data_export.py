@@ -1,6 +1,11 @@
-"""Measurements as a pandas data frame: a row a cell, or a row a run, for people who compute on.
+"""Measurements as data: a cell as JSON, and cells or runs as a pandas data frame.
 
-Text that a spreadsheet would run as a formula is made text by an apostrophe (``neutralised``).
+The JSON shape of a cell is the same in ``run --json``, ``compare --json`` and ``report --json``:
+``{"machine", "env", "task", "backend", "numenv", "env_instances", "settings", "fps",
+"steps_per_second", "frame_skip", "interval": [low, high] | null, "runs": [run ids], "flags": [],
+"failure": null | {…}}``. ``fps`` and ``steps_per_second`` are null exactly where ``failure`` is
+not. ``failure`` has the fields of ``envbench.model.Failure``. ``report --json`` adds ``"records"``:
+the file and line of each run.
 """
 
 from __future__ import annotations
@@ -8,56 +13,76 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from envbench.backends.settings import shown
-from envbench.equal_work.judge import judge
 from envbench.model import Cell, Plan, Record, Run, run_design
-from envbench.results.archive import Origin, lines_by_file
+from envbench.results.archive import Location, lines_by_file
 from envbench.results.selection import Selection
 from envbench.results.shown import Measured
 from envbench.results.verified import row_of
-from envbench.stats.summary import rate
+from envbench.stats.summary import Summary, rate
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_FORMULA = (
-    "=",
-    "+",
-    "-",
-    "@",
-    "\t",
-    "\r",
-    "\uff1d",
-    "\uff0b",
-    "\uff0d",
-    "\uff20",
-)  # full width, too
+SCHEMA = 1
+_FORMULA = tuple("=+-@\t\r\uff1d\uff0b\uff0d\uff20")  # a spreadsheet's, also in full width
+
+
+def cell_json(summary: Summary, *, other_hardware: bool = False) -> dict[str, Any]:
+    """One cell as plain values. ``other_hardware``: not measured on its profile's hardware."""
+    cell, failure = summary.cell, summary.failure
+    return {
+        "machine": cell.machine,
+        "env": cell.env,
+        "task": cell.task,
+        "backend": cell.backend,
+        "numenv": cell.numenv,
+        "env_instances": cell.env_instances,
+        "settings": dict(cell.settings),
+        "fps": summary.fps,
+        "steps_per_second": summary.steps_per_second,
+        "frame_skip": cell.frame_skip,
+        "interval": None if summary.interval is None else list(summary.interval),
+        "runs": list(summary.runs),
+        "flags": [*summary.flags, *(["other-hardware"] if other_hardware else [])],
+        "failure": None if failure is None else msgspec.to_builtins(failure),
+    }
+
+
+def measured_json(found: Measured, *, other_hardware: bool) -> dict[str, Any]:
+    """A cell of a report, with the records of its runs."""
+    records = [{"run": at.record, "file": at.file, "line": at.line} for at in found.locations]
+    return {**cell_json(found.summary, other_hardware=other_hardware), "records": records}
+
+
+# ---------------------------------------------------------------- data frames
 
 
 def of_cells(measured: Iterable[Measured]) -> pd.DataFrame:
-    """The measurements that a report shows: fps, interval, costs, flags."""
+    """A row per measurement that a report shows: FPS, interval, costs, flags."""
     return _frame([_cell_row(found) for found in measured])
 
 
 def of_runs(
-    records: Sequence[Record], origins: Mapping[str, Origin], selection: Selection
+    records: Sequence[Record], locations: Mapping[str, Location], selection: Selection
 ) -> pd.DataFrame:
-    """Every run on record; failed ones, and those of rows that were refused, without a figure."""
-    plans = [record for record in records if isinstance(record, Plan)]
-    quick = {plan.plan_id: run_design(plan).quick for plan in plans}
-    runs = [record for record in records if isinstance(record, Run)]
-    badges = {row: judge(found).badge for row, found in selection.verified.items()}
+    """A row per recorded run; failed runs and those of refused rows have no figure."""
+    quick = {each.plan_id: run_design(each).quick for each in records if isinstance(each, Plan)}
+    badges = {row: found.verdict.badge for row, found in selection.verified.items()}
     return _frame(
         [
             _run_row(run, quick.get(run.plan_id), badges.get(row_of(run.cell), ""))
-            | _place(origins.get(run.run_id))
-            for run in runs
+            | _place(locations.get(run.run_id))
+            for run in records
+            if isinstance(run, Run)
         ]
     )
 
 
 def neutralised(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame, with no text in it that a spreadsheet takes for a formula."""
+    """The frame with an apostrophe before each text that a spreadsheet would run as a formula."""
     return frame.map(lambda value: f"'{value}" if _is_formula(value) else value)
 
 
@@ -75,7 +100,7 @@ def _cell_row(found: Measured) -> dict[str, Any]:
     summary, costs = found.summary, found.summary.costs
     low, high = summary.interval or (None, None)
     return {
-        **_what(summary.cell),
+        **_cell_columns(summary.cell),
         "fps": summary.fps,
         "fps_low": low,
         "fps_high": high,
@@ -91,24 +116,27 @@ def _cell_row(found: Measured) -> dict[str, Any]:
         "when_utc": found.when,
         "plan": found.plan_id,
         "run_ids": " ".join(summary.runs),
-        "records": _records(found.origins),
+        "records": _records(found.locations),
     }
 
 
-def _records(origins: Iterable[Origin]) -> str:
+def _records(locations: Iterable[Location]) -> str:
     """``epyc-vm/2026-11-20T12-41-47Z.jsonl:7,31,52``"""
-    files = lines_by_file(origins).items()
+    files = lines_by_file(locations).items()
     return " ".join(f"{file}:{','.join(map(str, lines))}" for file, lines in files)
 
 
-def _place(origin: Origin | None) -> dict[str, Any]:
-    return {"file": origin.file if origin else "", "line": origin.line if origin else None}
+def _place(location: Location | None) -> dict[str, Any]:
+    return {
+        "file": location.file if location else "",
+        "line": location.line if location else None,
+    }
 
 
 def _run_row(run: Run, quick: bool | None, badge: str) -> dict[str, Any]:
     figure = None if run.failure or badge == "✗" else rate(run)
     return {
-        **_what(run.cell),
+        **_cell_columns(run.cell),
         "fps": figure.fps if figure else None,
         "steps": sum(run.measured.steps),
         "resets": sum(run.measured.resets),
@@ -128,7 +156,7 @@ def _run_row(run: Run, quick: bool | None, badge: str) -> dict[str, Any]:
     }
 
 
-def _what(cell: Cell) -> dict[str, Any]:
+def _cell_columns(cell: Cell) -> dict[str, Any]:
     variant = " ".join(f"{key}={shown(value)}" for key, value in sorted(cell.shown.items()))
     return {
         "machine": cell.machine,
