@@ -95,7 +95,7 @@ class Comparison:
         return [pair for pair in self.pairs if pair.ratio is not None and not pair.unlike]
 
 
-def by_machine(found: Measured) -> Hashable:
+def by_machine(found: Measured) -> tuple[str | int, ...]:
     """For two machines: everything but the machine."""
     cell = found.cell
     return cell.env, cell.task, cell.section, found.label, cell.numenv
@@ -107,38 +107,30 @@ def by_backend(found: Measured) -> Hashable:
     return cell.machine, cell.env, cell.task, cell.numenv
 
 
-def by_cell(found: Measured) -> Hashable:
+def by_cell(found: Measured) -> tuple[str | int, ...]:
     """For two files: everything."""
-    return found.cell.machine, by_machine(found)
+    return found.cell.machine, *by_machine(found)
 
 
 def compare(first: Iterable[Measured], second: Iterable[Measured], by: By) -> Comparison:
     """The cells of both sides, paired by a key."""
     ours, theirs = {by(each): each for each in first}, {by(each): each for each in second}
+    pairs = [_pair(found, theirs[key], by) for key, found in ours.items() if key in theirs]
     return Comparison(
-        pairs=sorted(
-            (_pair(found, theirs[key], by) for key, found in ours.items() if key in theirs),
-            key=_place,
-        ),
+        pairs=sorted(pairs, key=lambda pair: by_cell(pair.first)),
         only_first=[found for key, found in ours.items() if key not in theirs],
         only_second=[found for key, found in theirs.items() if key not in ours],
     )
 
 
-def _place(pair: Pair) -> tuple[object, ...]:
-    cell = pair.first.cell
-    return cell.machine, cell.env, cell.task, cell.section, pair.first.label, cell.numenv
-
-
 def _pair(first: Measured, second: Measured, by: By) -> Pair:
     above, below = second.summary, first.summary
-    has_both = above.fps is not None and below.fps is not None
     spans = above.interval is not None and below.interval is not None
     return Pair(
         first=first,
         second=second,
         ratio=above.fps / below.fps if above.fps and below.fps else None,
-        interval=ratio_interval(above.speeds, below.speeds) if has_both and spans else None,
+        interval=ratio_interval(above.speeds, below.speeds) if spans else None,
         unlike=_unlike(first, second, by),
         notes=_notes(first, second),
     )
@@ -176,17 +168,14 @@ def _value(settings: dict[str, bool | int | float | str], name: str) -> str:
 
 
 def _notes(first: Measured, second: Measured) -> list[str]:
-    found = []
-    if first.fingerprint != second.fingerprint:
-        found.append("hardware")
-    if first.ran != second.ran and first.badge == second.badge == "✓":
-        found.append("stand-in")
     one, other = first.cell, second.cell
-    if one.env_instances * other.numenv != other.env_instances * one.numenv:
-        found.append("in-flight")
-    if first.plan_id != second.plan_id:
-        found.append("session")
-    return found
+    found = {
+        "hardware": first.fingerprint != second.fingerprint,
+        "stand-in": first.ran != second.ran and first.badge == second.badge == "✓",
+        "in-flight": one.env_instances * other.numenv != other.env_instances * one.numenv,
+        "session": first.plan_id != second.plan_id,
+    }
+    return [name for name, applies in found.items() if applies]
 
 
 def rows_of(measured: Sequence[Measured], name: str) -> list[Measured]:

@@ -71,14 +71,13 @@ def of_runs(
     """A row per recorded run; failed runs and those of refused rows have no figure."""
     quick = {each.plan_id: run_design(each).quick for each in records if isinstance(each, Plan)}
     badges = {row: found.verdict.badge for row, found in selection.verified.items()}
-    return _frame(
-        [
-            _run_row(run, quick.get(run.plan_id), badges.get(row_of(run.cell), ""))
-            | _place(locations.get(run.run_id))
-            for run in records
-            if isinstance(run, Run)
-        ]
-    )
+    rows = []
+    for run in records:
+        if isinstance(run, Run):
+            row = _run_row(run, quick.get(run.plan_id), badges.get(row_of(run.cell), ""))
+            at = locations.get(run.run_id)
+            rows.append(row | {"file": at.file if at else "", "line": at.line if at else None})
+    return _frame(rows)
 
 
 def neutralised(frame: pd.DataFrame) -> pd.DataFrame:
@@ -124,13 +123,6 @@ def _records(locations: Iterable[Location]) -> str:
     """``epyc-vm/2026-11-20T12-41-47Z.jsonl:7,31,52``"""
     files = lines_by_file(locations).items()
     return " ".join(f"{file}:{','.join(map(str, lines))}" for file, lines in files)
-
-
-def _place(location: Location | None) -> dict[str, Any]:
-    return {
-        "file": location.file if location else "",
-        "line": location.line if location else None,
-    }
 
 
 def _run_row(run: Run, quick: bool | None, badge: str) -> dict[str, Any]:

@@ -76,6 +76,13 @@ def _of_block(
         yield verification_of(plan, block, facts)
 
 
+# Fields that a Run takes from its trial.
+_SHARED = (
+    *("cell", "seed", "runtime", "times", "warmup", "measured", "steady", "load", "failure"),
+    *("peak_memory_bytes", "peak_gpu_memory_bytes"),
+)
+
+
 def run_of(
     plan: Plan, block: BlockRecord, trial: TrialRecord, facts: dict[str, dict[str, Any]]
 ) -> Run:
@@ -85,21 +92,11 @@ def run_of(
         run_id=trial.trial_id,
         plan_id=plan.plan_id,
         round=block.round,
-        cell=trial.cell,
-        seed=trial.seed,
         started_utc=block.started_utc,
         fingerprint=plan.fingerprint,
-        runtime=trial.runtime,
         quick=isinstance(plan.design, RunDesign) and plan.design.quick,
-        times=trial.times,
-        warmup=trial.warmup,
-        measured=trial.measured,
-        steady=trial.steady,
-        peak_memory_bytes=trial.peak_memory_bytes,
-        peak_gpu_memory_bytes=trial.peak_gpu_memory_bytes,
-        load=trial.load,
         facts={**facts.get(trial.facts, {}), **{k: v for k, v in beside.items() if v}},
-        failure=trial.failure,
+        **{name: getattr(trial, name) for name in _SHARED},
     )
 
 
@@ -112,11 +109,11 @@ def verification_of(
     return Verification(
         verification_id=trial.trial_id,
         cell=trial.cell,
+        seed=trial.seed,
         started_utc=block.started_utc,
         fingerprint=plan.fingerprint,
         runtime=trial.runtime,
         worker=plan.code.get(f"{arm_key(trial.arm, trial.cell)}/measure", ""),
-        seed=trial.seed,
         audit=trial.audit,
         agreement=trial.agreement,
         responds=trial.responds,

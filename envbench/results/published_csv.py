@@ -47,29 +47,26 @@ def parse(text: str, name: str) -> list[Published]:
 
 def _rows(text: str, name: str) -> Iterator[tuple[int, dict[str, str]]]:
     reader = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
-    head: list[str] | None = None
     try:
-        for row in reader:
-            if not row:
-                continue
-            if head is None:
-                head = _head([each.strip() for each in row], name)
-            elif len(row) != len(head):
+        rows = ([each.strip() for each in row] for row in reader if row)
+        header = next(rows, None)
+        if header is None:
+            raise UsageError(f"{name} is empty.", hint=f"Its first line is {','.join(COLUMNS)}")
+        _check_header(header, name)
+        for row in rows:
+            if len(row) != len(header):
                 raise UsageError(
                     f"{name}:{reader.line_num}: the line has {len(row)} values, the header has "
-                    f"{len(head)}. Nothing was imported."
+                    f"{len(header)}. Nothing was imported."
                 )
-            else:
-                yield reader.line_num, dict(zip(head, (each.strip() for each in row), strict=True))
+            yield reader.line_num, dict(zip(header, row, strict=True))
     except csv.Error as error:
         raise UsageError(f"{name}:{reader.line_num}: not valid CSV: {error}.") from error
-    if head is None:
-        raise UsageError(f"{name} is empty.", hint=f"Its first line is {','.join(COLUMNS)}")
 
 
-def _head(names: list[str], name: str) -> list[str]:
+def _check_header(names: list[str], name: str) -> None:
     if sorted(names) == sorted(COLUMNS):
-        return names
+        return
     missing = [each for each in COLUMNS if each not in names]
     other = [one_line(each, 40) for each in names if each not in COLUMNS]
     twice = [each for each in COLUMNS if names.count(each) > 1]
@@ -99,6 +96,7 @@ def _figure(row: dict[str, str]) -> Published:
     if family not in backend.families:
         runs = " and ".join(backend.families)
         raise UsageError(f"{backend.name} does not run {family}: it runs {runs}.")
+    skip = _positive(row, "frame_skip", LARGEST_SKIP)
     return Published(
         machine=row["machine"],
         env=family,
@@ -106,7 +104,7 @@ def _figure(row: dict[str, str]) -> Published:
         backend=backend.name,
         numenv=_numenv(row["numenv"]),
         fps=_positive(row, "fps", LARGEST_FPS),
-        frame_skip=_whole(_positive(row, "frame_skip", LARGEST_SKIP)),
+        frame_skip=int(skip) if skip == int(skip) else skip,
         source=_text(row, "source"),
     )
 
@@ -133,7 +131,3 @@ def _positive(row: dict[str, str], column: str, largest: float) -> float:
     if number > largest:
         raise UsageError(f"{column} must be at most {largest:,.0f}, not {one_line(text, 40)}.")
     return number
-
-
-def _whole(number: float) -> int | float:
-    return int(number) if number == int(number) else number

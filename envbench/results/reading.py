@@ -142,7 +142,7 @@ def _decode(line: bytes) -> Stored | str:
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         return _why(line, error)
     if record.schema != SCHEMA:
-        return _newer(record.schema) if record.schema > SCHEMA else _older(record.schema)
+        return _other_schema(record.schema)
     return _nonsense(record) or record
 
 
@@ -156,17 +156,15 @@ def _why(line: bytes, error: Exception) -> str:
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         schema = SCHEMA
     if schema != SCHEMA:
-        return _newer(schema) if schema > SCHEMA else _older(schema)
+        return _other_schema(schema)
     # Decoders quote their input, which must not reach a terminal raw.
     return one_line(str(error), 200)
 
 
-def _newer(schema: int) -> str:
+def _other_schema(schema: int) -> str:
+    if schema < SCHEMA:
+        return f"an envbench before 1.0 wrote it (schema {schema}): it cannot be read"
     return f"a newer envbench wrote it (schema {schema}, this one reads {SCHEMA}): update envbench"
-
-
-def _older(schema: int) -> str:
-    return f"an envbench before 1.0 wrote it (schema {schema}): it cannot be read"
 
 
 def _nonsense(record: Stored) -> str:

@@ -16,7 +16,7 @@ cannot be judged complete and are not shown either.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -54,31 +54,24 @@ class Selection:
     warnings: list[str] = field(default_factory=list)
 
 
-@dataclass(kw_only=True)
-class _Records:
-    """All records by their type."""
-
-    plans: dict[str, Plan] = field(default_factory=dict)
-    machines: dict[str, Fingerprint] = field(default_factory=dict)
-    runtimes: dict[str, RuntimeFact] = field(default_factory=dict)
-    verifications: list[Verification] = field(default_factory=list)
-    published: dict[tuple[str, str, str, str, int, str], Published] = field(default_factory=dict)
-    # plan -> cell -> run id -> run: a copied file does not double its runs
-    runs: dict[str, dict[bytes, dict[str, Run]]] = field(
-        default_factory=lambda: defaultdict(lambda: defaultdict(dict))
-    )
-
-
 def select(records: Iterable[Record], locations: Mapping[str, Location] | None = None) -> Selection:
     """The measurements to show from the records of all files. ``locations``: of each record."""
-    locations = locations or {}
-    by_type = _by_type(records)
+    records, locations = list(records), locations or {}
+    plans = {each.plan_id: each for each in reversed(records) if isinstance(each, Plan)}
+    machines = {each.hash: each.fingerprint for each in records if isinstance(each, MachineFact)}
+    runtimes = {each.hash: each for each in records if isinstance(each, RuntimeFact)}
+    published = {_published_key(each): each for each in records if isinstance(each, Published)}
     warnings: list[str] = []
     complete: dict[_Slot, list[Measured]] = defaultdict(list)
-    for plan_id in by_type.runs:
-        for each in _of_plan(plan_id, by_type, locations, warnings):
-            cell = each.cell
-            complete[cell.machine, cell.env, cell.task, each.label, str(cell.numenv)].append(each)
+    for plan_id, cells in _runs(records).items():
+        if plan_id not in plans:
+            warnings.append(
+                f"runs of the plan {one_line(plan_id)} are left out: its line is missing"
+            )
+            continue
+        for runs in _complete(plans[plan_id], cells, warnings):
+            found = _measured(plans[plan_id], runs, machines, locations)
+            complete[*row_of(found.cell), str(found.numenv)].append(found)
     best = {
         slot: replace(max(every, key=lambda each: each.rank), times=sum(map(_counts, every)))
         for slot, every in complete.items()
@@ -88,38 +81,43 @@ def select(records: Iterable[Record], locations: Mapping[str, Location] | None =
             f"{counted(newer, 'newer measurement')} not shown: a measurement without an interval "
             "(quick, short, or under five processes) does not replace one that has an interval"
         )
-    verified = newest(by_type.verifications, best.values(), by_type.runtimes, locations)
+    verifications = [each for each in records if isinstance(each, Verification)]
+    verified = newest(verifications, best.values(), runtimes, locations)
     return Selection(
         measured=[_with_badge(best[slot], verified) for slot in sorted(best)],
         verified=verified,
-        published=[by_type.published[key] for key in sorted(by_type.published)],
+        published=[published[key] for key in sorted(published)],
         warnings=warnings,
     )
 
 
-def _of_plan(
-    plan_id: str, records: _Records, locations: Mapping[str, Location], warnings: list[str]
-) -> list[Measured]:
-    """The complete measurements of one plan; the others become warnings."""
-    plan = records.plans.get(plan_id)
-    if plan is None:
-        warnings.append(f"runs of the plan {one_line(plan_id)} are left out: its line is missing")
-        return []
+def _published_key(figure: Published) -> tuple[str, str, str, str, int, str]:
+    where = figure.machine, figure.env, figure.task, figure.backend
+    return *where, figure.numenv, figure.source
+
+
+def _complete(
+    plan: Plan, cells: Mapping[bytes, Mapping[str, Run]], warnings: list[str]
+) -> Iterator[list[Run]]:
+    """The runs of each complete measurement of a plan; the others become warnings."""
     known = {_ENCODER.encode(cell) for cell in plan.cells}
-    found, unfinished = [], 0
-    for key, runs in records.runs[plan_id].items():
+    unfinished = 0
+    for key, by_id in cells.items():
+        runs = sorted(by_id.values(), key=lambda run: (run.round, run.started_utc))
         if key not in known:
-            first = one_line(next(iter(runs)))
+            first = one_line(next(iter(by_id)))
             warnings.append(f"run {first} is left out: its plan has no such cell")
-            continue
-        ordered = sorted(runs.values(), key=lambda run: (run.round, run.started_utc))
-        if is_complete(plan, ordered):
-            found.append(_measured(plan, ordered, records.machines, locations))
+        elif is_complete(plan, runs):
+            yield runs
         else:
             unfinished += 1
     if unfinished:
-        warnings.append(_unfinished(plan, unfinished))
-    return found
+        machine = one_line(plan.cells[0].machine) if plan.cells else "?"
+        warnings.append(
+            f"{counted(unfinished, 'cell')} of {machine} (plan {one_line(plan.plan_id)}, "
+            f"{one_line(plan.started_utc)}) left out: not finished. The same `envbench run` "
+            "command finishes them."
+        )
 
 
 def _counts(found: Measured) -> bool:
@@ -149,24 +147,14 @@ def is_complete(plan: Plan, runs: Iterable[Run]) -> bool:
     return 0 < repeats <= len(rounds)
 
 
-def _by_type(records: Iterable[Record]) -> _Records:
-    found = _Records()
+def _runs(records: Iterable[Record]) -> dict[str, dict[bytes, dict[str, Run]]]:
+    """Plan -> cell -> run id -> run: a copied file does not double its runs."""
+    runs: dict[str, dict[bytes, dict[str, Run]]] = defaultdict(lambda: defaultdict(dict))
     for record in records:
         if isinstance(record, Run):
             cell = _ENCODER.encode(record.cell)
-            found.runs[record.plan_id][cell].setdefault(record.run_id, record)
-        elif isinstance(record, Plan):
-            found.plans.setdefault(record.plan_id, record)
-        elif isinstance(record, MachineFact):
-            found.machines[record.hash] = record.fingerprint
-        elif isinstance(record, RuntimeFact):
-            found.runtimes[record.hash] = record
-        elif isinstance(record, Verification):
-            found.verifications.append(record)
-        elif isinstance(record, Published):
-            place = record.machine, record.env, record.task, record.backend, record.numenv
-            found.published[*place, record.source] = record
-    return found
+            runs[record.plan_id][cell].setdefault(record.run_id, record)
+    return runs
 
 
 def _measured(
@@ -184,17 +172,13 @@ def _measured(
         label=backends.row_label(cell.backend, cell.shown),
         plan=plan,
         when=max(run.started_utc for run in runs),
-        quick=run_design(plan).quick or _seconds(runs) < QUICK_S,
+        quick=run_design(plan).quick or sum(sum(run.measured.ns) for run in runs) < QUICK_S * 1e9,
         fingerprint=found,
         runtime=runs[-1].runtime,
         ran=ran(runs[-1]),
         pools=_pools(runs[-1]),
         locations=tuple(locations[name] for name in summary.runs if name in locations),
     )
-
-
-def _seconds(runs: Iterable[Run]) -> float:
-    return sum(sum(run.measured.ns) for run in runs) / 1e9
 
 
 def ran(run: Run) -> str:
@@ -214,12 +198,3 @@ def ran(run: Run) -> str:
 def _pools(run: Run) -> int:
     processes = run.facts.get("processes")
     return len(processes) if isinstance(processes, list) else 0
-
-
-def _unfinished(plan: Plan, count: int) -> str:
-    machine = one_line(plan.cells[0].machine) if plan.cells else "?"
-    return (
-        f"{counted(count, 'cell')} of {machine} (plan {one_line(plan.plan_id)}, "
-        f"{one_line(plan.started_utc)}) left out: not finished. The same `envbench run` command "
-        "finishes them."
-    )

@@ -1,18 +1,10 @@
-"""Is the candidate slower than the baseline? The rule of ``envbench check``. Pure.
+"""Is the candidate slower than the baseline? The decision rule of ``envbench check``. Pure.
 
-A *pair* is two fresh processes, one per arm, which alternate in slices of a hundredth of a second.
-A longer disturbance of the machine hits both arms alike. The pair's effect is
-log(candidate's rate / baseline's rate). An invalid slice is left out with its partner. Each pair
-has two effects:
-
-* the usual pace (``usual_effect``): the interquartile mean of the ratios of neighbouring slices.
-  In the outermost ratios something often hit one of the two, such as a scheduler that put two of
-  its threads on one core for a while;
-* all slices (``effect``): only they contain rare work.
-
-Pairs are independent of each other, whatever the noise within one of them. So a t-test on the
-pairs' effects decides, and nothing is assumed about slices. One in some hundreds of processes is
-slow for its whole life, so the test is Yuen's: it trims the highest and the lowest tenth of pairs.
+docs/check.md explains the method. A *pair* is two fresh processes, one per arm, which alternate in
+short slices. It has two effects, each log(candidate's rate / baseline's rate): of the usual pace
+(``usual_effect``) and of all slices (``effect``). Pairs are independent, so a t-test on their
+effects decides; nothing is assumed about slices. The test is Yuen's, since some processes are slow
+for their whole life.
 
 A stage of n pairs, g of them trimmed at either end, has the bounds θ ∓ t·e. θ is the mean effect
 of the other pairs, e its standard error (``trimmed``), and t Student's quantile at
@@ -23,12 +15,9 @@ of the other pairs, e its standard error (``trimmed``), and t Student's quantile
 * else, lower bound over log(1 − tolerance): PASS, a slowdown of the tolerance is ruled out;
 * else INCONCLUSIVE.
 
-After an alarm, stage two measures as many fresh pairs with the arms exchanged. An alarm that does
-not repeat does not count. Sizes are fixed beforehand; no one looks at results in between.
-
-The usual pace is not the throughput: fewer stalls can offset slower steps. So an alarm of the usual
-pace counts only where a slowdown of all steps is possible (their 95 % interval reaches beyond the
-margin). The same holds for an improvement.
+An alarm counts if stage two repeats it, with as many fresh pairs and the arms exchanged. An alarm
+of the usual pace also needs a possible slowdown of all steps (their 95 % interval reaches beyond
+the margin), because fewer stalls can offset slower steps. The same holds for an improvement.
 """
 
 from __future__ import annotations

@@ -133,16 +133,12 @@ def costs(runs: Sequence[Run]) -> Costs:
     times = [run.times for run in runs if run.times is not None]
     first = [each.first_step_ns / 1e9 for each in times]
     return Costs(
-        start_s=_median([(each.import_ns + each.build_ns) / 1e9 for each in times]),
-        first_step_s=_median(first),
-        first_steps_s=(min(first), max(first)) if first else None,
+        start_s=median((each.import_ns + each.build_ns) / 1e9 for each in times) if times else None,
+        first_step_s=median(first) if times else None,
+        first_steps_s=(min(first), max(first)) if times else None,
         memory_bytes=max((run.peak_memory_bytes or 0 for run in runs), default=0) or None,
         gpu_memory_bytes=max((run.peak_gpu_memory_bytes or 0 for run in runs), default=0) or None,
     )
-
-
-def _median(values: Sequence[float]) -> float | None:
-    return median(values) if values else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,18 +220,14 @@ def _flags(runs: Sequence[Run], rates: Sequence[Rate], cpus: int) -> set[str]:
         "quick": quick,
         "few-runs": not quick and len(runs) < RUNS_FOR_INTERVAL,
         "unsteady": any(run.steady is False for run in runs),
-        "no-reset": any(_saw_no_reset(run) for run in runs),
+        # Raw physics has no episodes, so it never resets.
+        "no-reset": any(r.cell.kind != "physics" and not any(r.measured.resets) for r in runs),
         "disturbed": any(each.disturbed for each in rates),
         "throttled": throttled or any(reason.startswith("throttl") for reason in reasons),
         "steal": any(reason.startswith("steal") for reason in reasons),
         "other-load": any(_others_were_busy(run, cpus) for run in runs),
     }
     return {flag for flag, present in found.items() if present}
-
-
-def _saw_no_reset(run: Run) -> bool:
-    """Raw physics has no episodes, so it never resets."""
-    return run.cell.kind != "physics" and not any(run.measured.resets)
 
 
 def _others_were_busy(run: Run, cpus: int) -> bool:

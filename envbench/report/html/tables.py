@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from envbench.report.escape import markdown
 from envbench.report.markdown.render import letters, note_once
-from envbench.report.plots.draw import Drawing, drawn
+from envbench.report.plots.draw import Drawing, Spot, drawn
 from envbench.report.plots.picture import Picture
 from envbench.report.tables.machine_results import MachineResults
 from envbench.report.tables.table import Entry, Table, entries
@@ -133,19 +133,15 @@ def _plot(picture: Picture, drawing: Drawing, cells: Mapping[Place, int]) -> dic
         "width": wide,
         "height": round(height * SCALE),
         "points": [
-            {
-                **_point(
-                    round(spot.x * SCALE), round(spot.y * SCALE), f"{machine}{spot.text}", wide
-                ),
-                "cell": cells.get(place) if place else None,
-            }
+            _point(spot, machine, wide) | {"cell": cells.get(place) if place else None}
             for spot, (machine, place) in zip(drawing.spots, _places(picture), strict=True)
         ],
     }
 
 
-def _point(x: int, y: int, text: str, wide: int) -> dict[str, Any]:
+def _point(spot: Spot, machine: str, wide: int) -> dict[str, Any]:
     """Its position, and the middle of its text: above it, within the picture."""
+    x, y, text = round(spot.x * SCALE), round(spot.y * SCALE), f"{machine}{spot.text}"
     half = min(wide // 2, round(len(text) * CHARACTER / 2))
     above = y - 14 if y > 40 else y + 24
     return {"x": x, "y": y, "text": text, "left": min(max(x, half), wide - half), "top": above}

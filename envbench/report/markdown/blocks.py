@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
-from typing import TYPE_CHECKING
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
 from envbench.errors import UsageError
 from envbench.report.tables.machine_results import FAMILY_TITLES
@@ -40,49 +40,54 @@ class Block:
     newline: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Line:
-    """A line outside code, with its line end. ``marker`` is "" where it is none."""
+class _Line(NamedTuple):
+    """A line outside code, with its line end."""
 
     number: int
     start: int
     text: str
 
-    @property
-    def marker(self) -> str:
-        found = _MARKER.fullmatch(self.text) if len(self.text) < _LONGEST else None
-        return found[1] if found else ""
-
 
 def find(text: str, source: str) -> list[Block]:
     """The document's blocks in order. ``UsageError`` names ``source`` and the line of an error."""
     blocks: list[Block] = []
-    opened: _Line | None = None
     lines_of: dict[str, int] = {}
-    for line in filter(lambda line: line.marker, _lines(text)):
-        heading = line.marker
+    opened: tuple[str, _Line] | None = None
+    for line in _lines(text):
+        heading = _marker(line)
+        if not heading:
+            continue
         if opened is None:
             if heading in lines_of:
                 what = f"occurs a third time: the first one is in line {lines_of[heading]}"
-                raise _error(source, line, what)
-            opened = line
+                raise _error(source, line, heading, what)
+            opened = heading, line
             lines_of[heading] = line.number
-        elif heading != opened.marker:
-            what = f"is inside the block that <!-- {opened.marker} --> opens in line"
-            raise _error(source, line, f"{what} {opened.number}")
+        elif heading != opened[0]:
+            what = f"is inside the block that <!-- {opened[0]} --> opens in line {opened[1].number}"
+            raise _error(source, line, heading, what)
         else:
-            newline = "\r\n" if opened.text.endswith("\r\n") else "\n"
-            start = opened.start + len(opened.text)
-            blocks.append(
-                Block(
-                    heading=heading, line=opened.number, start=start, end=line.start,
-                    newline=newline,
-                )
-            )  # fmt: skip
+            blocks.append(_block(heading, opened[1], line))
             opened = None
     if opened is not None:
-        raise _error(source, opened, "has no partner: a block ends with the same line")
+        what = "has no partner: a block ends with the same line"
+        raise _error(source, opened[1], opened[0], what)
     return blocks
+
+
+def _marker(line: _Line) -> str:
+    found = _MARKER.fullmatch(line.text) if len(line.text) < _LONGEST else None
+    return found[1] if found else ""
+
+
+def _block(heading: str, first: _Line, last: _Line) -> Block:
+    return Block(
+        heading=heading,
+        line=first.number,
+        start=first.start + len(first.text),
+        end=last.start,
+        newline="\r\n" if first.text.endswith("\r\n") else "\n",
+    )
 
 
 def fill(text: str, blocks: list[Block], contents: Mapping[str, str]) -> str:
@@ -100,16 +105,14 @@ def comments(text: str) -> Iterator[tuple[int, str]]:
     """Line and text of each comment alone on its line that is not a marker: perhaps a typo."""
     for line in _lines(text):
         found = _COMMENT.fullmatch(line.text) if len(line.text) < _LONGEST else None
-        if found and not line.marker:
+        if found and not _marker(line):
             yield line.number, " ".join(found[1].split())
 
 
 def sections(text: str) -> list[tuple[int, str, int]]:
     """The headings: level, title, and the offset of the line."""
     lines, tokens = _parsed(text)
-    starts = [0]
-    for line in lines:
-        starts.append(starts[-1] + len(line))
+    starts = list(accumulate(map(len, lines), initial=0))
     return [
         (int(token.tag[1]), title.content.strip(), starts[token.map[0]])
         for token, title in pairwise(tokens)
@@ -117,10 +120,9 @@ def sections(text: str) -> list[tuple[int, str, int]]:
     ]
 
 
-def _error(source: str, line: _Line, what: str) -> UsageError:
+def _error(source: str, line: _Line, heading: str, what: str) -> UsageError:
     return UsageError(
-        f"{source}:{line.number}: the marker <!-- {line.marker} --> {what}. "
-        "The file was not touched.",
+        f"{source}:{line.number}: the marker <!-- {heading} --> {what}. The file was not touched.",
         hint="A table is between two equal lines such as <!-- Atari - Laptop -->.",
     )
 
@@ -151,5 +153,5 @@ def _lines(text: str) -> Iterator[_Line]:
     for number, line in enumerate(lines):
         mark = number == 0 and line.startswith("\ufeff")
         if number not in code:
-            yield _Line(number=number + 1, start=position + mark, text=line[mark:])
+            yield _Line(number + 1, position + mark, line[mark:])
         position += len(line)

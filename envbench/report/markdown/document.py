@@ -217,12 +217,4 @@ def without_records(text: str) -> str | None:
         (label, [kept(text, existing, name) for name, text in zip(columns, entries, strict=True)])
         for label, *entries in existing.rows
     ]
-    table = Table(
-        heading=heading,
-        columns=columns,
-        rows=rows,
-        footnotes=existing.footnotes,
-        before=existing.before,
-        after=existing.after,
-    )
-    return render(table)
+    return render(Table(heading=heading, columns=columns, rows=rows, existing=existing))

@@ -15,8 +15,9 @@ def render(table: Table) -> str:
     """The table, its note and its footnotes, joined by ``\\n``."""
     from tabulate import tabulate
 
+    own = table.existing
     texts = [entry.text for _, row in table.rows for entry in row]
-    taken = {mark for text in [*texts, *table.before, *table.after] for mark in marks(text)}
+    taken = {mark for text in [*texts, *own.before, *own.after] for mark in marks(text)}
     marked = letters(table, taken)
     grid = [[label, *(_text(entry, marked) for entry in row)] for label, row in table.rows]
     body = tabulate(
@@ -26,10 +27,10 @@ def render(table: Table) -> str:
         disable_numparse=True,
         stralign="left",
     )
-    kept = {mark: text for mark, text in table.footnotes.items() if mark in taken}
+    kept = {mark: text for mark, text in own.footnotes.items() if mark in taken}
     footnotes = kept | {mark: sentence for sentence, mark in marked.items()}
     foot = [f"<sup>{mark}</sup> {footnotes[mark]}" for mark in sorted(footnotes, key=_order)]
-    parts = ["\n".join(table.before), body, table.note, *foot, "\n".join(table.after)]
+    parts = ["\n".join(own.before), body, table.note, *foot, "\n".join(own.after)]
     return "\n\n".join(part for part in parts if part)
 
 

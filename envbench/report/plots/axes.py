@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from envbench.report.plots.picture import Chart, Curve, Picture
@@ -31,17 +30,7 @@ TALLEST = 3.0  # an interval beyond this multiple of the highest figure leaves t
 Key = tuple[str, bool]  # a curve's label, and whether it is published
 
 
-@dataclass(frozen=True)
-class Margins:
-    """Inches between a chart's axes and its edges."""
-
-    left: float = 0.85
-    right: float = 0.12
-    top: float = 0.35
-    bottom: float = 0.45
-
-
-MARGINS = Margins()
+LEFT, RIGHT, TOP, BOTTOM = 0.85, 0.12, 0.35, 0.45  # inches between the axes and a chart's edges
 
 
 def styles(picture: Picture) -> dict[Key, dict[str, Any]]:
@@ -101,12 +90,12 @@ def _labels(axes: Axes, chart: Chart) -> None:
     width, height = box.width / inch, box.height / inch
     axes.set_title(
         shown(chart.title), loc="left", fontweight="bold", fontsize=10,
-        x=-(MARGINS.left - 0.1) / width, y=1 + 0.12 / height,
+        x=-(LEFT - 0.1) / width, y=1 + 0.12 / height,
     )  # fmt: skip
     axes.set_xlabel("environments (numenv)")
     axes.xaxis.set_label_coords(0.5, -0.26 / height)
     axes.set_ylabel("frames per second")
-    axes.yaxis.set_label_coords(-(MARGINS.left - 0.18) / width, 0.5)
+    axes.yaxis.set_label_coords(-(LEFT - 0.18) / width, 0.5)
 
 
 # ---------------------------------------------------------------- axes

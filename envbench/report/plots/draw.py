@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any, Literal
 
-from envbench.report.plots.axes import CEILING, MARGINS, Key, draw_chart, shown, styles
+from envbench.report.plots import axes as chart_axes
+from envbench.report.plots.axes import CEILING, Key, draw_chart, shown, styles
 from envbench.report.plots.picture import Curve, Picture, Point
 from envbench.text import one_line
 
@@ -57,7 +58,9 @@ def draw(picture: Picture, kind: Kind) -> Drawing:
         width, height = (float(inches) for inches in figure.get_size_inches())
         dpi = min(DPI, int(LARGEST / max(width, height)))
         found = _spots(figure, picture)
-        figure.savefig(file, format=kind, dpi=dpi, metadata=_metadata(picture, kind))
+        title = {"Date": None, "Creator": "envbench", "Title": one_line(picture.title)}
+        metadata = title if kind == "svg" else {"Software": "envbench"}
+        figure.savefig(file, format=kind, dpi=dpi, metadata=metadata)
     return Drawing(file.getvalue(), (72 * width, 72 * height), found)
 
 
@@ -113,10 +116,10 @@ def _box(figure: Figure, left: float, bottom: float) -> tuple[float, float, floa
     """A chart's axes, as fractions of the figure."""
     width, height = (float(inches) for inches in figure.get_size_inches())
     return (
-        (left + MARGINS.left) / width,
-        (bottom + MARGINS.bottom) / height,
-        (WIDTH - MARGINS.left - MARGINS.right) / width,
-        (HEIGHT - MARGINS.bottom - MARGINS.top) / height,
+        (left + chart_axes.LEFT) / width,
+        (bottom + chart_axes.BOTTOM) / height,
+        (WIDTH - chart_axes.LEFT - chart_axes.RIGHT) / width,
+        (HEIGHT - chart_axes.BOTTOM - chart_axes.TOP) / height,
     )
 
 
@@ -138,12 +141,6 @@ def _legend_columns(names: list[str], width: float) -> int:
     return min(len(names) or 1, max(1, int(width / (0.5 + 0.065 * longest))))
 
 
-def _metadata(picture: Picture, kind: Kind) -> dict[str, Any]:
-    if kind == "svg":
-        return {"Date": None, "Creator": "envbench", "Title": one_line(picture.title)}
-    return {"Software": "envbench"}
-
-
 CHARTS_PER_PROCESS = 12  # at least
 MOST_PROCESSES = 8
 
@@ -158,7 +155,9 @@ def drawn(wanted: Sequence[Wanted]) -> Iterator[Drawing]:
         yield from (draw(*each) for each in wanted)
         return
     order = sorted(range(len(wanted)), key=lambda i: -charts[i])
-    with ProcessPoolExecutor(processes, get_context("spawn"), _ignore_interrupts) as pool:
+    # Processes that ignore an interrupt leave it to this one.
+    ignore = (signal.SIGINT, signal.SIG_IGN)
+    with ProcessPoolExecutor(processes, get_context("spawn"), signal.signal, ignore) as pool:
         submitted = {i: pool.submit(draw, *wanted[i]) for i in order}  # the longest first
         try:
             for i in range(len(wanted)):
@@ -170,8 +169,3 @@ def drawn(wanted: Sequence[Wanted]) -> Iterator[Drawing]:
 def _cpus() -> int:
     usable = getattr(os, "sched_getaffinity", None)
     return len(usable(0)) if usable else os.cpu_count() or 1
-
-
-def _ignore_interrupts() -> None:
-    """The parent process reports an interrupt."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from envbench.report.tables.machine_results import MachineResults
 from envbench.results.shown import Measured
@@ -33,11 +33,13 @@ def other_columns(results: MachineResults) -> Columns:
     rows = _rows(results.measured)
     made: Columns = {}
     if results.ceiling is not None and results.ceiling.fps:
+        best = {label: max(found.fps or 0.0 for found in row) for label, row in rows.items()}
         top = results.ceiling.fps
-        made[CEILING] = {label: _share(row, top) for label, row in rows.items()}
+        made[CEILING] = {label: f"{100 * fps / top:.0f} %" for label, fps in best.items()}
     if results.section:
         for name, shown in COSTS.items():
-            texts = {label: _cost(each, shown) for label, each in largest(results.measured).items()}
+            costs = {row: each.summary.costs for row, each in largest(results.measured).items()}
+            texts = {label: shown(each) if each else "" for label, each in costs.items()}
             made[name] = {label: text for label, text in texts.items() if text}
     measured = {found.label for found in results.measured}
     made[EQUAL_WORK] = {
@@ -57,14 +59,6 @@ def _rows(measured: Iterable[Measured]) -> dict[str, list[Measured]]:
         if found.fps is not None:
             rows.setdefault(found.label, []).append(found)
     return rows
-
-
-def _cost(found: Measured, shown: Callable[[Costs], str]) -> str:
-    return shown(found.summary.costs) if found.summary.costs else ""
-
-
-def _share(row: Sequence[Measured], ceiling_fps: float) -> str:
-    return f"{100 * max(found.fps or 0.0 for found in row) / ceiling_fps:.0f} %"
 
 
 def _seconds(seconds: float | None) -> str:

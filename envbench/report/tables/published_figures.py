@@ -62,8 +62,7 @@ def table(name: str, figures: Sequence[Published], existing: Existing) -> Table:
             for backend, source in sorted(names, key=lambda row: (backend_order(row[0]), *row))
         ],
         note=_note(figures, sources),
-        before=existing.before,
-        after=existing.after,
+        existing=Existing(before=existing.before, after=existing.after),
     )
 
 

@@ -41,8 +41,8 @@ class Entry:
 class Table:
     """A table: each row is a label and an entry per column.
 
-    ``first`` names the labels where the heading cannot be the first cell. ``footnotes``, ``before``
-    and ``after`` are the document's own.
+    ``first`` names the labels where the heading cannot be the first cell. The lines and footnotes
+    of ``existing`` are kept.
     """
 
     heading: str
@@ -50,9 +50,7 @@ class Table:
     rows: list[tuple[str, list[Entry]]]
     first: str = "backend"
     note: str = ""
-    footnotes: dict[str, str] = field(default_factory=dict)
-    before: list[str] = field(default_factory=list)
-    after: list[str] = field(default_factory=list)
+    existing: Existing = field(default_factory=Existing)
 
 
 def entries(texts: Iterable[str], measured: Measured | None = None) -> list[Entry]:
@@ -88,9 +86,7 @@ def build(results: MachineResults, existing: Existing | None = None) -> Table:
         columns=[name for name, _ in columns],
         rows=rows,
         note=footnotes.of_table(results, others=has_own_figures),
-        footnotes=existing.footnotes,
-        before=existing.before,
-        after=existing.after,
+        existing=existing,
     )
 
 
