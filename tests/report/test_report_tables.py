@@ -193,7 +193,7 @@ def test_a_failure_leaves_a_documents_figure_as_it_is():
     assert grid(text)["For-loop"][0] == "**4745.54**<sup>c</sup>"
 
 
-def test_filling_twice_changes_nothing_more():
+def test_filling_a_second_time_changes_nothing():
     records = measured_plan({("for-loop", 8): 10, ("brax", 2): 3}, repeats=1)
     once = into(f"x\n{MARK}\n{OWN}{MARK}\nno end", records)
     assert into(once, records) == once
@@ -288,7 +288,7 @@ def test_a_block_without_results_is_untouched_unless_it_is_empty():
     assert table["For-loop"] == ["", ""]
 
 
-def test_a_table_in_a_document_with_windows_line_ends_keeps_them():
+def test_a_document_keeps_its_windows_line_ends():
     done = into(f"{MARK}\r\n\r\n{MARK}\r\n", measured_plan({("for-loop", 1): 1}))
     assert done.replace("\r\n", "").count("\n") == 0
 

@@ -126,7 +126,7 @@ def test_a_very_short_measurement_counts_as_quick() -> None:
     assert shown.plan_id == "plan"
 
 
-def test_a_run_of_a_cell_that_its_plan_does_not_have_is_left_out_and_named() -> None:
+def test_a_run_whose_plan_has_no_such_cell_is_left_out_with_a_warning() -> None:
     records = measured_plan({("for-loop", 1): 10})
     foreign = make_run(make_cell("for-loop", 1, frame_skip=10**9))
     selection = select([*records, foreign])

@@ -108,7 +108,7 @@ def test_false_alarms_at_the_margin_are_as_rare_as_requested(pairs: int) -> None
 
 
 def found(**verdicts: str) -> dict[str, Stage]:
-    """A stage's findings; what is not named passes."""
+    """A stage's results; a quantity that is not named passes."""
     names = {"steps": "PASS", "all_steps": "PASS", "memory": "PASS", **verdicts}
     return {
         name.replace("_", " "): replace(stage(TIGHT, RULE), verdict=verdict)  # type: ignore[arg-type]
@@ -125,11 +125,11 @@ R = "REGRESSION"
         (found(), None, "PASS", []),
         (found(steps="IMPROVEMENT"), None, "IMPROVEMENT", []),
         (found(all_steps="INCONCLUSIVE"), None, "INCONCLUSIVE", []),
-        (found(steps=R), None, "INCONCLUSIVE", []),  # not tried again yet
+        (found(steps=R), None, "INCONCLUSIVE", []),  # stage two has not run yet
         (found(steps=R), found(), "PASS", []),
         (found(steps=R), found(steps=R), R, ["steps"]),
-        (found(steps=R), found(all_steps=R), R, ["all steps"]),  # they are one quantity
-        (found(steps=R), found(memory=R), "INCONCLUSIVE", []),  # another, and only once
+        (found(steps=R), found(all_steps=R), R, ["all steps"]),  # both are about steps
+        (found(steps=R), found(memory=R), "INCONCLUSIVE", []),  # two quantities with one alarm each
         (found(memory=R), found(steps=R, memory=R), R, ["memory"]),
         (found(memory=R), {k: v for k, v in found().items() if k != "memory"}, "INCONCLUSIVE", []),
     ],
@@ -142,7 +142,7 @@ def test_an_alarm_counts_only_if_it_repeats(
 
 def test_a_slower_usual_pace_is_no_regression_unless_all_steps_are_slower() -> None:
     steady = [100.0 + k % 3 for k in range(10)]
-    stalls = [97.0 + k % 3 for k in range(9)] + [127.0]  # the same in all, and a faster usual pace
+    stalls = [97.0 + k % 3 for k in range(9)] + [127.0]  # the same total, but a faster usual pace
     pairs = [(stalls, [each + k / 100 for each in steady], ()) for k in range(8)]
     assert stage([usual_effect(*pair) or 0 for pair in pairs], RULE).verdict == "REGRESSION"
     found = step_stages(pairs, RULE)
@@ -155,7 +155,7 @@ def test_a_slower_usual_pace_is_no_regression_unless_all_steps_are_slower() -> N
 
 def test_the_interval_of_a_spread() -> None:
     low, high = spread_interval(1.0, 6)
-    assert (low, high) == pytest.approx((0.624, 2.453), abs=1e-3)  # from a printed table chi-square
+    assert (low, high) == pytest.approx((0.624, 2.453), abs=1e-3)  # from a table
 
 
 @pytest.mark.parametrize("spread", [0.005, 0.012, 0.03])
@@ -177,20 +177,20 @@ def test_the_order_of_slices_is_balanced_against_drift(quads: int, seed: int) ->
 
 def test_an_effect_compares_totals_and_is_positive_for_a_faster_candidate() -> None:
     assert effect([10, 10], [5, 5]) == pytest.approx(math.log(2))
-    # One slow slice counts: a reset every thousand steps is work, too.
+    # One slow slice counts: a reset every thousand steps is work.
     assert effect([10, 10], [10, 30]) == pytest.approx(-math.log(2))
 
 
 def test_an_invalid_slice_counts_for_neither_arm() -> None:
     ours, theirs = [10, 10, 10, 10], [10, 10, 10, 90]
     assert effect(ours, theirs, [False, False, False, True]) == 0
-    # A machine that is always disturbed has no better half to look at.
+    # On a machine that is always disturbed, every slice counts.
     assert effect(ours, theirs, [True, True, True, False]) == pytest.approx(math.log(40 / 120))
     assert effect([], []) is None
 
 
 def test_the_usual_effect_ignores_a_disturbance_of_one_neighbour() -> None:
-    # The machine is twice as slow for a while, and both arms have a slice that something hit.
+    # The machine is slow for a while, and each arm has one disturbed slice.
     ours, theirs = [10, 10, 20, 200, 20, 10, 10, 10], [20, 20, 40, 40, 40, 200, 20, 20]
     assert usual_effect(ours, theirs) == pytest.approx(math.log(1 / 2))
     shaken = [*ours[:7], 10 / 3], [*theirs[:7], 20]
