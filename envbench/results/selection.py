@@ -76,7 +76,12 @@ def select(records: Iterable[Record], locations: Mapping[str, Location] | None =
         slot: replace(max(every, key=lambda each: each.rank), times=sum(map(_counts, every)))
         for slot, every in complete.items()
     }
-    if newer := sum(_newer(every, best[slot]) for slot, every in complete.items()):
+    newer = sum(
+        each.when > best[slot].when and each.fps is not None
+        for slot, every in complete.items()
+        for each in every
+    )
+    if newer:
         warnings.append(
             f"{counted(newer, 'newer measurement')} not shown: a measurement without an interval "
             "(quick, short, or under five processes) does not replace one that has an interval"
@@ -130,11 +135,6 @@ def _with_badge(found: Measured, verified: Mapping[Row, Verified]) -> Measured:
     return found if row is None else found.judged(row.verdict.badge)
 
 
-def _newer(every: Iterable[Measured], shown: Measured) -> int:
-    """How many are newer than the one shown and have a figure."""
-    return sum(each.when > shown.when and each.fps is not None for each in every)
-
-
 def is_complete(plan: Plan, runs: Iterable[Run]) -> bool:
     """Whether the plan has all runs of one cell, or the cell has failed."""
     repeats, rounds = 0, set()
@@ -165,7 +165,8 @@ def _measured(
 ) -> Measured:
     found = machines.get(runs[-1].fingerprint)
     cpus = found.logical_cpus if found else 1
-    cell = runs[0].cell
+    cell, last = runs[0].cell, runs[-1]
+    processes = last.facts.get("processes")
     summary = summarise(runs, cpus=cpus, alone=len(plan.cells) == 1)
     return Measured(
         summary=summary,
@@ -174,9 +175,9 @@ def _measured(
         when=max(run.started_utc for run in runs),
         quick=run_design(plan).quick or sum(sum(run.measured.ns) for run in runs) < QUICK_S * 1e9,
         fingerprint=found,
-        runtime=runs[-1].runtime,
-        ran=ran(runs[-1]),
-        pools=_pools(runs[-1]),
+        runtime=last.runtime,
+        ran=ran(last),
+        pools=len(processes) if isinstance(processes, list) else 0,
         locations=tuple(locations[name] for name in summary.runs if name in locations),
     )
 
@@ -193,8 +194,3 @@ def ran(run: Run) -> str:
     arguments = given if isinstance(given, dict) else {}
     listed = ", ".join(f"{key}={value}" for key, value in arguments.items())
     return f"{task} ({listed})" if listed else task
-
-
-def _pools(run: Run) -> int:
-    processes = run.facts.get("processes")
-    return len(processes) if isinstance(processes, list) else 0

@@ -57,19 +57,13 @@ def newest(
         if not stale or row not in found or found[row].stale:
             location = locations.get(verification.verification_id)
             found[row] = Verified(verification=verification, stale=stale, location=location)
-    return {
-        row: replace(
-            verified,
-            stale=verified.stale or any(_other_worker(each, verified) for each in measured[row]),
-        )
-        for row, verified in found.items()
-    }
-
-
-def _other_worker(found: Measured, verified: Verified) -> bool:
-    """Whether another version of the worker's code measured it."""
-    code = found.plan.code.get(f"{arm_key('', found.cell)}/measure", "")
-    return code != verified.verification.worker
+    for row, verified in found.items():
+        workers = {
+            each.plan.code.get(f"{arm_key('', each.cell)}/measure", "") for each in measured[row]
+        }
+        if workers - {verified.verification.worker}:
+            found[row] = replace(verified, stale=True)
+    return found
 
 
 def _other_packages(

@@ -6,6 +6,7 @@ Everything has a fixed place and fixed limits, so positions are known without dr
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -36,12 +37,11 @@ LEFT, RIGHT, TOP, BOTTOM = 0.85, 0.12, 0.35, 0.45  # inches between the axes and
 def styles(picture: Picture) -> dict[Key, dict[str, Any]]:
     """How each row is drawn in every chart: a colour per backend, a marker and a line per row."""
     found: dict[Key, dict[str, Any]] = {}
-    rows: dict[tuple[int, bool], int] = {}
+    rows: Counter[tuple[int, bool]] = Counter()
     for curve in (curve for chart in picture.charts for curve in chart.curves):
         if key_of(curve) not in found:
-            nth = rows.get((curve.place, curve.published), 0)
-            rows[curve.place, curve.published] = nth + 1
-            found[key_of(curve)] = _style(curve, nth)
+            found[key_of(curve)] = _style(curve, rows[curve.place, curve.published])
+            rows[curve.place, curve.published] += 1
     return found
 
 

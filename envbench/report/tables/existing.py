@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from envbench.report.tables.footnotes import NO_RECORD, OPENING, OTHERS
 
@@ -92,8 +93,8 @@ def bare(text: str) -> str:
 
 
 def _table_start(lines: list[str]) -> int | None:
-    for i in range(len(lines) - 1):
-        if "|" in lines[i] and "|" in lines[i + 1] and _DELIMITER.fullmatch(lines[i + 1]):
+    for i, (header, below) in enumerate(pairwise(lines)):
+        if "|" in header and "|" in below and _DELIMITER.fullmatch(below):
             return i
     return None
 

@@ -49,7 +49,12 @@ def table(name: str, figures: Sequence[Published], existing: Existing) -> Table:
     for figure in figures:
         best[figure.numenv] = max(best[figure.numenv], figure.fps)
     numenvs = sorted(best)
-    values = {(each.backend, each.source, each.numenv): each.fps for each in figures}
+    values = {
+        (each.backend, each.source, each.numenv): Entry(
+            fps=each.fps, best=f"{each.fps:.2f}" == f"{best[each.numenv]:.2f}"
+        )
+        for each in figures
+    }
     names = {(each.backend, each.source) for each in figures}
     return Table(
         heading=markdown(name),
@@ -57,7 +62,7 @@ def table(name: str, figures: Sequence[Published], existing: Existing) -> Table:
         rows=[
             (
                 _label(backend, source, sources),
-                [_entry(values.get((backend, source, n)), best[n]) for n in numenvs],
+                [values.get((backend, source, n), Entry()) for n in numenvs],
             )
             for backend, source in sorted(names, key=lambda row: (backend_order(row[0]), *row))
         ],
@@ -69,10 +74,6 @@ def table(name: str, figures: Sequence[Published], existing: Existing) -> Table:
 def _label(backend: str, source: str, sources: Sequence[str]) -> str:
     label = backends.row_label(backend, {})
     return markdown(label if len(sources) == 1 else f"{label}, {source}")
-
-
-def _entry(fps: float | None, best: float) -> Entry:
-    return Entry() if fps is None else Entry(fps=fps, best=f"{fps:.2f}" == f"{best:.2f}")
 
 
 def _note(figures: Sequence[Published], sources: Sequence[str]) -> str:
