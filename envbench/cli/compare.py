@@ -12,7 +12,6 @@ from envbench.cli.load_results import load_files
 from envbench.cli.options import AS_JSON, RESULTS, family_option, machine_option
 from envbench.cli.output import print_json, table, tell
 from envbench.errors import UnknownName, UsageError
-from envbench.report.cell_json import cell_json
 from envbench.report.comparison import (
     NOTES,
     By,
@@ -24,6 +23,7 @@ from envbench.report.comparison import (
     rows_of,
 )
 from envbench.report.comparison import compare as paired
+from envbench.report.data_export import cell_json
 from envbench.results import store
 from envbench.results.shown import Measured
 from envbench.stats.intervals import Interval

@@ -36,12 +36,12 @@ FORMATS = ("csv", "json", "jsonl", "parquet")
 @flag("--runs", "Write a row per recorded run instead of per cell.")
 def export(results: Path, output: Path, wanted: str | None, runs: bool) -> None:
     """Write the measurements that a report shows as a flat table, one row per cell."""
-    from envbench.report.data_frame import of_cells, of_runs
+    from envbench.report.data_export import of_cells, of_runs
 
     kind = _kind(output, wanted)
     found = load_folder(results)
     frame = (
-        of_runs(found.records, found.origins, found.selection)
+        of_runs(found.records, found.locations, found.selection)
         if runs
         else of_cells(found.selection.measured)
     )
@@ -74,7 +74,7 @@ def _kind(output: Path, wanted: str | None) -> str:
 
 
 def _encoded(frame: DataFrame, kind: str) -> bytes:
-    from envbench.report.data_frame import neutralised
+    from envbench.report.data_export import neutralised
 
     if kind == "parquet":
         try:

@@ -12,7 +12,7 @@ from envbench.cli.output import warn
 from envbench.errors import UsageError
 from envbench.model import Record
 from envbench.results import store
-from envbench.results.archive import Origin, joined
+from envbench.results.archive import Location, joined
 from envbench.results.selection import Selection, select
 
 _FIRST_RUN = "envbench run --env atari --backend envpool-async --numenv 8"
@@ -24,26 +24,26 @@ class Loaded(NamedTuple):
 
     records: list[Record]
     selection: Selection
-    origins: dict[str, Origin]
+    locations: dict[str, Location]
 
 
 def load_files(paths: Sequence[Path], results: Path | None = None) -> Loaded:
     """The contents of these files. Their recorded names are relative to the folder ``results``."""
     records: list[Record] = []
-    origins: dict[str, Origin] = {}
+    locations: dict[str, Location] = {}
     for path in paths:
         reading = store.read(path)
         archive = joined(reading.records)
         records += archive.records
         name = (path if results is None else path.relative_to(results)).as_posix()
         for known, line in archive.lines.items():
-            origins.setdefault(known, Origin(known, name, line))
+            locations.setdefault(known, Location(known, name, line))
         warn(reading.warnings)
         warn(f"{path}: {warning}" for warning in archive.warnings)
         gc.freeze()  # records live to the end: the collector need not look at them again
-    selection = select(records, origins)
+    selection = select(records, locations)
     warn(selection.warnings)
-    return Loaded(records, selection, origins)
+    return Loaded(records, selection, locations)
 
 
 def load_folder(results: Path) -> Loaded:

@@ -12,10 +12,10 @@ from envbench.cli.options import RESULTS, flag, valued
 from envbench.cli.output import print_json, tell, warn
 from envbench.errors import EnvbenchError, UsageError
 from envbench.machine import catalogue
-from envbench.report.cell_json import SCHEMA, measured_json
+from envbench.report.data_export import SCHEMA, measured_json
 from envbench.report.disk import read_text, write_text
-from envbench.report.markdown.contents import pieces
-from envbench.report.markdown.document import Filled, Piece, extended, filled, fresh
+from envbench.report.markdown.contents import block_contents
+from envbench.report.markdown.document import BlockContent, Filled, extended, filled, fresh
 from envbench.report.plots.draw import Kind
 from envbench.report.plots.picture_files import stale, write
 from envbench.report.tables.footnotes import elsewhere
@@ -85,10 +85,10 @@ def report(
 
 
 def _html(loaded: Loaded) -> Filled:
-    from envbench.report.html.cells import archive
+    from envbench.report.html.cells import run_records
     from envbench.report.html.page import html_page
 
-    runs = archive(loaded.records, loaded.origins)
+    runs = run_records(loaded.records, loaded.locations)
     return Filled(text=html_page(loaded.selection, catalogue().profiles, runs))
 
 
@@ -103,7 +103,7 @@ def _documents(
     """The new contents of each file. All are made before one is written."""
     known = catalogue()
     warn(known.warnings)
-    found = pieces(selection, known.profiles)
+    found = block_contents(selection, known.profiles)
     files = {path: _filled(read_text(path), path, found) for path in into}
     if output is not None:
         files[output] = _filled(fresh(found), output, found)
@@ -114,7 +114,9 @@ def _documents(
     return files
 
 
-def _filled(text: str, path: Path, found: Mapping[str, Piece], *, own: bool = False) -> Filled:
+def _filled(
+    text: str, path: Path, found: Mapping[str, BlockContent], *, own: bool = False
+) -> Filled:
     outcome = filled(text, str(path), found, own=own)
     warn(outcome.warnings)
     return outcome

@@ -32,7 +32,7 @@ from envbench.engine.request import CellRequest
 from envbench.engine.session import Outcome
 from envbench.errors import CELL_FAILED
 from envbench.experiments.run import DEFAULT_DURATION_S, Measure, RunExperiment, runs
-from envbench.report.cell_json import SCHEMA, cell_json
+from envbench.report.data_export import SCHEMA, cell_json
 from envbench.report.tables.footnotes import FLAGS
 from envbench.results.selection import ran
 from envbench.stats.summary import Summary

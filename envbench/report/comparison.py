@@ -1,49 +1,52 @@
-"""Two sets of measurements beside each other: ratio and interval a cell. PURE.
+"""Two sets of measurements compared: a ratio and its interval per cell. Pure.
 
-Cells are paired by what the two sides do not differ in: two machines by task, row and numenv; two
-backends by machine, task and numenv; two files by all of it. The ratio is the second side's frames
-per second over the first's. Its interval is of independent processes of both (``ratio_interval``);
-``~`` is what holds 1, widened by what a machine drifts where the two were measured at different
-times (``results.ties``); ``?`` is what has no interval. Where a pair does other work on its
-two sides (``Pair.unlike``) the ratio says nothing about speed: it has no verdict and is not in the
-mean.
+Cells are paired by what both sides share: machines by task, row and numenv; backends by machine,
+task and numenv; files by all of these. The ratio is the second side's FPS over the first's, with
+the interval of ``ratio_interval``. The verdict is ``~`` where the interval contains 1, widened by
+the machine's drift if the sides come from different sessions, and ``?`` without an interval. Where
+the sides do different work (``Pair.unlike``) the ratio says nothing about speed: it gets ``?`` and
+is not part of the mean.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from statistics import geometric_mean
 
 from envbench import backends
 from envbench.backends.settings import shown
-from envbench.results.shown import DRIFT, Measured, drift, holds_one
-from envbench.stats.intervals import Interval, geometric_mean, mean_ratio_interval, ratio_interval
+from envbench.results.shown import DRIFT, Measured, contains_one, drift
+from envbench.stats.intervals import Interval, mean_ratio_interval, ratio_interval
 
 By = Callable[[Measured], Hashable]
 
 UNLIKE = {
     "settings": "their settings differ: {}",
-    "frames": "a step is not as many frames on both sides: {}",
+    "frames": "the number of frames per step differs: {}",
     "kind": "one is raw physics or a ceiling, the other an environment",
-    "task": "the libraries ran other tasks: {}",
-    "work": "the settings of one change its work",
-    "refused": "`envbench verify` refused the figures of one: they are not believed",
+    "task": "the libraries ran different tasks: {}",
+    "work": "the settings of one side change its work",
+    "refused": "`envbench verify` refused the figures of one side",
     "unequal": "`envbench verify` did not find that they do the same work ({})",
 }
 NOTES = {
     "hardware": "measured on different hardware",
-    "stand-in": "the libraries ran tasks of other names (one stands in for a task that is no "
-    "more): `envbench verify` found that they do the same work, and lists in what they differ",
-    "in-flight": "one side keeps more environments in flight than it returns",
-    "session": f"measured at different times, between which a machine drifts: there ~ is what "
-    f"its interval and {100 * (DRIFT - 1):.0f} % more cannot tell from 1, and the mean's interval "
-    "does not hold that drift",
+    "stand-in": "run as tasks with different names (one replaces a task that no longer exists): "
+    "`envbench verify` found that they do the same work, and lists the differences",
+    "in-flight": "with more environments in flight than in the batch on one side",
+    "session": "measured in different sessions, between which a machine drifts: there ~ means that "
+    f"the interval widened by {100 * (DRIFT - 1):.0f} % contains 1; the mean's interval does not "
+    "include this drift",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """One cell on both sides. ``ratio`` is None where a side has no figure."""
+    """One cell on both sides; ``ratio`` is None where a side has no figure.
+
+    ``unlike`` says why the sides are not comparable, ``notes`` are keys of ``NOTES``.
+    """
 
     first: Measured
     second: Measured
@@ -59,14 +62,14 @@ class Pair:
             return ""
         if self.unlike or self.interval is None:
             return "?"
-        if holds_one(self.interval, drift(self.first, self.second)):
+        if contains_one(self.interval, drift(self.first, self.second)):
             return "~"
         return "faster" if self.interval[0] > 1 else "slower"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """All pairs in the tables' order, and what stands on one side only."""
+    """All pairs in the tables' order, and the cells of one side only."""
 
     pairs: list[Pair]
     only_first: list[Measured]
@@ -74,12 +77,13 @@ class Comparison:
 
     @property
     def geometric_mean(self) -> float | None:
-        """Of the ratios of pairs that do the same work; None where there is none."""
-        return geometric_mean([pair.ratio for pair in self.counted if pair.ratio is not None])
+        """The mean ratio of the pairs that do the same work; None without such pairs."""
+        ratios = [pair.ratio for pair in self.counted if pair.ratio is not None]
+        return geometric_mean(ratios) if ratios else None
 
     @property
     def mean_interval(self) -> Interval | None:
-        """Of that mean; None where one of its ratios has none. It holds no drift between times."""
+        """The mean's interval, without drift; None where one of its ratios has no interval."""
         if not self.counted or any(pair.interval is None for pair in self.counted):
             return None
         return mean_ratio_interval(
@@ -91,57 +95,49 @@ class Comparison:
         return [pair for pair in self.pairs if pair.ratio is not None and not pair.unlike]
 
 
-def by_machine(found: Measured) -> Hashable:
-    """Two machines: everything but the machine."""
-    cell = found.summary.cell
+def by_machine(found: Measured) -> tuple[str | int, ...]:
+    """For two machines: everything but the machine."""
+    cell = found.cell
     return cell.env, cell.task, cell.section, found.label, cell.numenv
 
 
 def by_backend(found: Measured) -> Hashable:
-    """Two backends: everything but the row."""
-    cell = found.summary.cell
+    """For two backends: everything but the row."""
+    cell = found.cell
     return cell.machine, cell.env, cell.task, cell.numenv
 
 
-def by_cell(found: Measured) -> Hashable:
-    """Two files: all of it."""
-    return found.summary.cell.machine, by_machine(found)
+def by_cell(found: Measured) -> tuple[str | int, ...]:
+    """For two files: everything."""
+    return found.cell.machine, *by_machine(found)
 
 
 def compare(first: Iterable[Measured], second: Iterable[Measured], by: By) -> Comparison:
-    """Both sides, paired."""
+    """The cells of both sides, paired by a key."""
     ours, theirs = {by(each): each for each in first}, {by(each): each for each in second}
+    pairs = [_pair(found, theirs[key], by) for key, found in ours.items() if key in theirs]
     return Comparison(
-        pairs=sorted(
-            (_pair(found, theirs[key], by) for key, found in ours.items() if key in theirs),
-            key=_place,
-        ),
+        pairs=sorted(pairs, key=lambda pair: by_cell(pair.first)),
         only_first=[found for key, found in ours.items() if key not in theirs],
         only_second=[found for key, found in theirs.items() if key not in ours],
     )
 
 
-def _place(pair: Pair) -> tuple[object, ...]:
-    cell = pair.first.summary.cell
-    return cell.machine, cell.env, cell.task, cell.section, pair.first.label, cell.numenv
-
-
 def _pair(first: Measured, second: Measured, by: By) -> Pair:
     above, below = second.summary, first.summary
-    has_both = above.fps is not None and below.fps is not None
     spans = above.interval is not None and below.interval is not None
     return Pair(
         first=first,
         second=second,
         ratio=above.fps / below.fps if above.fps and below.fps else None,
-        interval=ratio_interval(above.speeds, below.speeds) if has_both and spans else None,
+        interval=ratio_interval(above.speeds, below.speeds) if spans else None,
         unlike=_unlike(first, second, by),
         notes=_notes(first, second),
     )
 
 
 def _unlike(first: Measured, second: Measured, by: By) -> dict[str, str]:
-    one, other = first.summary.cell, second.summary.cell
+    one, other = first.cell, second.cell
     found: dict[str, str] = {}
     if one.backend == other.backend and by is not by_backend and one.settings != other.settings:
         names = [
@@ -164,7 +160,7 @@ def _unlike(first: Measured, second: Measured, by: By) -> dict[str, str]:
         found["refused"] = ""
     elif by is by_backend and "≠" in badges:
         found["unequal"] = " and ".join(badge or "not verified" for badge in badges)
-    return {name: UNLIKE[name].format(told) for name, told in found.items()}
+    return {name: UNLIKE[name].format(what) for name, what in found.items()}
 
 
 def _value(settings: dict[str, bool | int | float | str], name: str) -> str:
@@ -172,23 +168,17 @@ def _value(settings: dict[str, bool | int | float | str], name: str) -> str:
 
 
 def _notes(first: Measured, second: Measured) -> list[str]:
-    found = []
-    if first.fingerprint != second.fingerprint:
-        found.append("hardware")
-    if first.ran != second.ran and first.badge == second.badge == "✓":
-        found.append("stand-in")
-    one, other = first.summary.cell, second.summary.cell
-    if one.env_instances * other.numenv != other.env_instances * one.numenv:
-        found.append("in-flight")
-    if first.plan_id != second.plan_id:
-        found.append("session")
-    return found
-
-
-# ---------------------------------------------------------------- which measurements are meant
+    one, other = first.cell, second.cell
+    found = {
+        "hardware": first.fingerprint != second.fingerprint,
+        "stand-in": first.ran != second.ran and first.badge == second.badge == "✓",
+        "in-flight": one.env_instances * other.numenv != other.env_instances * one.numenv,
+        "session": first.plan_id != second.plan_id,
+    }
+    return [name for name, applies in found.items() if applies]
 
 
 def rows_of(measured: Sequence[Measured], name: str) -> list[Measured]:
-    """Those of a backend's own row, or of a row by its label as in the tables."""
+    """The measurements of a backend's own row, or of the row with this label."""
     label = backends.row_label(name, {}) if name in backends.registry() else name
     return [found for found in measured if found.label == label]

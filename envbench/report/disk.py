@@ -1,4 +1,4 @@
-"""Documents on disk: read them whole, replace them whole or not at all."""
+"""Documents on disk: read as a whole, replaced as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ MAX_DOCUMENT_BYTES = 64 * 2**20
 
 
 def read_text(path: Path) -> str:
-    """A document's text; bytes that are no UTF-8 survive the way back (``write_text``)."""
+    """A document's text; ``write_text`` restores bytes that are not UTF-8."""
     try:
         if not path.is_file():
-            raise UsageError(f"{path} is not a file.", hint="Name a file that is there.")
+            raise UsageError(f"{path} is not a file.", hint="Name an existing file.")
         if path.stat().st_size > MAX_DOCUMENT_BYTES:
             raise UsageError(f"{path} is larger than {MAX_DOCUMENT_BYTES // 2**20} MiB.")
         return path.read_bytes().decode("utf-8", "surrogateescape")
@@ -24,7 +24,7 @@ def read_text(path: Path) -> str:
 
 
 def read_bytes(path: Path) -> bytes:
-    """What a file of ours holds; nothing where there is none, or it is too large to be one."""
+    """The file's content; empty where it cannot be read or is too large to be envbench's."""
     try:
         if not path.is_file() or path.stat().st_size > MAX_DOCUMENT_BYTES:
             return b""
@@ -34,15 +34,15 @@ def read_bytes(path: Path) -> bytes:
 
 
 def write_text(path: Path, text: str) -> bool:
-    """Put the text there atomically, keeping the file's mode; False where it stands already.
+    """Replace the file atomically, keeping its mode; False where it already has this text.
 
-    A link is followed: the document that it names is replaced, not the link.
+    A link is kept: the document that it names is replaced.
     """
     return write_bytes(path, text.encode("utf-8", "surrogateescape"))
 
 
 def write_bytes(path: Path, data: bytes) -> bool:
-    """The same with bytes."""
+    """``write_text`` for bytes."""
     try:
         target = Path(os.path.realpath(path))
         if (target.exists() and not target.is_file()) or str(target).startswith("/proc/"):
@@ -53,7 +53,7 @@ def write_bytes(path: Path, data: bytes) -> bool:
         _replace(target, data)
     except OSError as error:
         raise StorageError(
-            f"cannot write {path}: {error.strerror or error}. It stands as it was.",
+            f"cannot write {path}: {error.strerror or error}. The file was not changed.",
             hint="Make it writable, or write elsewhere with --output FILE.",
         ) from error
     return True
@@ -63,7 +63,7 @@ def _replace(target: Path, data: bytes) -> None:
     mode = 0o644
     if target.exists():
         mode = target.stat().st_mode & 0o7777
-        os.close(os.open(target, os.O_WRONLY))  # a write-protected document stays
+        os.close(os.open(target, os.O_WRONLY))  # refuse to replace a read-only document
     descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
     try:
         with os.fdopen(descriptor, "wb") as file:

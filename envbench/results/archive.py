@@ -1,6 +1,6 @@
 """From stored records to what a report reads: each trial joined with its plan, block and facts.
 
-Pure. A block whose plan is missing cannot be judged: it is left out, and a warning says so.
+Pure. A block whose plan is missing is left out with a warning.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ from envbench.model import (
     VerifyDesign,
 )
 from envbench.model.plan import arm_key
+from envbench.text import counted
 
 
 @dataclass(frozen=True, kw_only=True)
 class Archive:
-    """``records`` as a report reads them; ``lines``: where each run and verification is stored."""
+    """``records`` for a report; ``lines``: the line of each run and verification, by its id."""
 
     records: list[Record] = field(default_factory=list)
     lines: dict[str, int] = field(default_factory=dict)
@@ -37,7 +38,7 @@ class Archive:
 
 
 def joined(stored: Iterable[tuple[int, Stored]]) -> Archive:
-    """What the records of one file say, each given with its line number."""
+    """The joined records of one file, from its stored records with their line numbers."""
     stored = list(stored)
     records = [record for _, record in stored]
     plans = {each.plan_id: each for each in records if isinstance(each, Plan)}
@@ -58,13 +59,11 @@ def joined(stored: Iterable[tuple[int, Stored]]) -> Archive:
                 archive.records.append(record)
         elif isinstance(record, MachineFact | RuntimeFact | Published):
             archive.records.append(record)
-    archive.warnings.extend(_orphaned(plan_id, count) for plan_id, count in orphans.items())
+    archive.warnings.extend(
+        f"{counted(count, 'block')} of the plan {plan_id} left out: the plan's own line is missing"
+        for plan_id, count in orphans.items()
+    )
     return archive
-
-
-def _orphaned(plan_id: str, count: int) -> str:
-    blocks = "1 block" if count == 1 else f"{count} blocks"
-    return f"{blocks} of the plan {plan_id} left out: the plan's own line is missing"
 
 
 def _of_block(
@@ -77,6 +76,13 @@ def _of_block(
         yield verification_of(plan, block, facts)
 
 
+# Fields that a Run takes from its trial.
+_SHARED = (
+    *("cell", "seed", "runtime", "times", "warmup", "measured", "steady", "load", "failure"),
+    *("peak_memory_bytes", "peak_gpu_memory_bytes"),
+)
+
+
 def run_of(
     plan: Plan, block: BlockRecord, trial: TrialRecord, facts: dict[str, dict[str, Any]]
 ) -> Run:
@@ -86,52 +92,38 @@ def run_of(
         run_id=trial.trial_id,
         plan_id=plan.plan_id,
         round=block.round,
-        cell=trial.cell,
-        seed=trial.seed,
         started_utc=block.started_utc,
         fingerprint=plan.fingerprint,
-        runtime=trial.runtime,
         quick=isinstance(plan.design, RunDesign) and plan.design.quick,
-        times=trial.times,
-        warmup=trial.warmup,
-        measured=trial.measured,
-        steady=trial.steady,
-        peak_memory_bytes=trial.peak_memory_bytes,
-        peak_gpu_memory_bytes=trial.peak_gpu_memory_bytes,
-        load=trial.load,
         facts={**facts.get(trial.facts, {}), **{k: v for k, v in beside.items() if v}},
-        failure=trial.failure,
+        **{name: getattr(trial, name) for name in _SHARED},
     )
 
 
 def verification_of(
     plan: Plan, block: BlockRecord, facts: dict[str, dict[str, Any]]
 ) -> Verification:
-    """What a ``verify`` block says of its last trial; the others are what it is compared with."""
+    """The verification of a ``verify`` block's last trial. The others are its reference."""
     trial = block.trials[-1]
+    work = facts.get(trial.facts, {}).get("work")
     return Verification(
         verification_id=trial.trial_id,
         cell=trial.cell,
+        seed=trial.seed,
         started_utc=block.started_utc,
         fingerprint=plan.fingerprint,
         runtime=trial.runtime,
         worker=plan.code.get(f"{arm_key(trial.arm, trial.cell)}/measure", ""),
-        seed=trial.seed,
         audit=trial.audit,
         agreement=trial.agreement,
         responds=trial.responds,
-        work=_work(facts.get(trial.facts, {})),
+        work=work if isinstance(work, dict) else {},
         failure=trial.failure,
     )
 
 
-def _work(facts: dict[str, Any]) -> dict[str, Any]:
-    work = facts.get("work")
-    return work if isinstance(work, dict) else {}
-
-
-class Origin(NamedTuple):
-    """A record's place. ``line`` counts from 1."""
+class Location(NamedTuple):
+    """The file and line (from 1) of a record."""
 
     record: str
     file: str
@@ -143,9 +135,9 @@ class Origin(NamedTuple):
         return f"{self.file}:{self.line}"
 
 
-def lines_by_file(origins: Iterable[Origin]) -> dict[str, list[int]]:
+def lines_by_file(locations: Iterable[Location]) -> dict[str, list[int]]:
     """The lines of each file, in order."""
     files: dict[str, list[int]] = {}
-    for origin in origins:
-        files.setdefault(origin.file, []).append(origin.line)
+    for location in locations:
+        files.setdefault(location.file, []).append(location.line)
     return {file: sorted(lines) for file, lines in files.items()}

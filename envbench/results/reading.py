@@ -40,7 +40,7 @@ MAX_LINE_BYTES = 8 * 2**20
 MAX_FILE_BYTES = 2 * 2**30
 MAX_WARNINGS = 20  # per file; one more warning counts the rest
 MOST_BLOCKS = 1_000_000  # of a plan: years of measuring
-_TOO_MANY = f"it asks for no block, or for more than {MOST_BLOCKS:,}"
+_TOO_MANY = f"it requests no block, or more than {MOST_BLOCKS:,}"
 
 DESIGNS = {  # of the experiments that this envbench knows
     "run": RunDesign,
@@ -72,8 +72,8 @@ def read(path: Path) -> Reading:
         with path.open("rb") as file:
             info = os.fstat(file.fileno())
             if info.st_size > MAX_FILE_BYTES or not stat.S_ISREG(info.st_mode):
-                reason = "larger than 2 GiB" if stat.S_ISREG(info.st_mode) else "not a plain file"
-                reading.warnings.append(f"{path}: left out, it is {reason}")
+                reason = "larger than 2 GiB" if stat.S_ISREG(info.st_mode) else "not a regular file"
+                reading.warnings.append(f"{path}: not read: it is {reason}")
                 return reading
             bad = _read_lines(file, path, reading)
     except OSError as error:
@@ -84,7 +84,7 @@ def read(path: Path) -> Reading:
 
 
 def _read_lines(file: BufferedReader, path: Path, reading: Reading) -> int:
-    """Add the file's records and warnings to ``reading``; the number of bad lines."""
+    """Add the file's records and warnings to ``reading``; return the number of bad lines."""
     bad = 0
     for number, line in lines(file):
         outcome = _decode(line)
@@ -100,7 +100,7 @@ def _read_lines(file: BufferedReader, path: Path, reading: Reading) -> int:
 def lines(file: BufferedReader) -> Iterator[tuple[int, bytes]]:
     """Each line that is not blank, with its number.
 
-    Of a line that is too long, only its first bytes, one more than the limit.
+    A line over the limit is cut to one byte more than the limit.
     """
     number = 0
     while line := file.readline(MAX_LINE_BYTES + 1):
@@ -116,9 +116,9 @@ def lines(file: BufferedReader) -> Iterator[tuple[int, bytes]]:
 
 
 def _skip_blank(file: BufferedReader) -> int:
-    """Skip the blank lines that come next, a buffer at a time; how many they were.
+    """Skip the following blank lines, one buffer at a time; return their number.
 
-    A file of millions of blank lines would take seconds line by line.
+    Line by line, millions of blank lines would take seconds.
     """
     skipped = 0
     while ahead := file.peek():
@@ -142,48 +142,46 @@ def _decode(line: bytes) -> Stored | str:
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         return _why(line, error)
     if record.schema != SCHEMA:
-        return _newer(record.schema) if record.schema > SCHEMA else _older(record.schema)
+        return _other_schema(record.schema)
     return _nonsense(record) or record
 
 
 def _why(line: bytes, error: Exception) -> str:
     if not line.endswith(b"\n"):
-        return "it is torn, as by a power cut in mid-write"
+        return "it is torn, as after a crash or a power cut"
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     try:
         schema = msgspec.json.decode(line, type=_Head).schema
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         schema = SCHEMA
-    if schema != SCHEMA:  # the types of lines and their keys are another schema's
-        return _newer(schema) if schema > SCHEMA else _older(schema)
-    # Decoders quote what they met: a stranger's text must not reach a terminal raw.
+    if schema != SCHEMA:
+        return _other_schema(schema)
+    # Decoders quote their input, which must not reach a terminal raw.
     return one_line(str(error), 200)
 
 
-def _newer(schema: int) -> str:
-    return f"a newer envbench wrote it (schema {schema}, this one knows {SCHEMA}): update envbench"
-
-
-def _older(schema: int) -> str:
-    return f"an envbench before 1.0 wrote it (schema {schema}): it cannot be read"
+def _other_schema(schema: int) -> str:
+    if schema < SCHEMA:
+        return f"an envbench before 1.0 wrote it (schema {schema}): it cannot be read"
+    return f"a newer envbench wrote it (schema {schema}, this one reads {SCHEMA}): update envbench"
 
 
 def _nonsense(record: Stored) -> str:
-    """What the types allow and no envbench writes."""
+    """Why a correctly typed record makes no sense; "" where it does."""
     free = getattr(record, "facts", None) or getattr(record, "values", None)
     if why := out_of_bounds(free):
         return why
     if isinstance(record, BlockRecord):
         if not record.trials:
-            return "a block has at least one trial"
+            return "its block has no trial"
         return next(filter(None, (_bad_trial(each) for each in record.trials)), "")
     if isinstance(record, Published) and not (
         record.numenv >= 1
         and 0 < record.fps <= LARGEST_FPS
         and 0 < record.frame_skip <= LARGEST_SKIP
     ):
-        return f"numenv, fps and frame_skip are over 0; fps is at most {LARGEST_FPS:g}"
+        return f"numenv, fps and frame_skip must be positive, fps at most {LARGEST_FPS:g}"
     return _bad_plan(record) if isinstance(record, Plan) else ""
 
 
@@ -195,7 +193,7 @@ def _bad_trial(trial: TrialRecord) -> str:
 
 def _bad_cell(cell: Cell) -> str:
     if min(cell.numenv, cell.env_instances) < 1 or not cell.frame_skip > 0:
-        return "numenv and env_instances are at least 1, frame_skip is over 0"
+        return "numenv and env_instances must be at least 1, frame_skip positive"
     return ""
 
 

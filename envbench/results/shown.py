@@ -1,21 +1,24 @@
-"""The measurement of a cell that a report shows, and whether two of them are a tie. Pure."""
+"""The measurement of a cell that a report shows, and whether two measurements are a tie. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from envbench.model import Failure, Fingerprint, Plan
-from envbench.results.archive import Origin
+from envbench.model import Cell, Failure, Fingerprint, Plan
+from envbench.results.archive import Location
 from envbench.stats.intervals import Interval, ratio_interval
 from envbench.stats.summary import Summary
 
 REFUSED = Failure(reason="invalid-figure", message="`envbench verify` refused this row's figures")
-DRIFT = 1.10  # of a shared machine between two times of measuring: docs/measurement.md
+DRIFT = 1.10  # of a shared machine between two sessions: docs/measurement.md
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """A cell's measurement in one plan. ``label`` is its row, ``when`` its last run's UTC start."""
+    """A cell's measurement in one plan. ``label`` names its row, ``when`` is its last run's start.
+
+    ``fps`` is None where the measurement failed or ``envbench verify`` refused its row.
+    """
 
     summary: Summary
     label: str
@@ -24,12 +27,24 @@ class Measured:
     quick: bool
     fingerprint: Fingerprint | None
     runtime: str  # hash of the interpreter and packages of its last run
-    times: int = 1  # complete measurements of this cell on record, quick ones aside
-    ran: str = ""  # the library's own task, where it is another than the one asked for
-    pools: int = 0  # processes that hold a part of its environments each; 0: it does not tell
-    badge: str = ""  # of its row, by ``envbench verify``: ✓ ≠ ✗ –; "" where nobody has
-    withdrawn: float | None = None  # the refused figure, so that a document can be rid of it
-    origins: tuple[Origin, ...] = ()  # where its runs stand, as far as that was told
+    times: int = 1  # how many complete measurements of this cell are stored, without quick ones
+    ran: str = ""  # the library's own task, where it differs from the requested one
+    pools: int = 0  # processes that share its environments; 0: unknown
+    badge: str = ""  # of its row, from ``envbench verify``: ✓ ≠ ✗ –; "" where never verified
+    withdrawn: float | None = None  # the refused figure, so that a document can drop it
+    locations: tuple[Location, ...] = ()  # of its runs' records, where known
+
+    @property
+    def cell(self) -> Cell:
+        return self.summary.cell
+
+    @property
+    def numenv(self) -> int:
+        return self.summary.cell.numenv
+
+    @property
+    def fps(self) -> float | None:
+        return self.summary.fps
 
     @property
     def plan_id(self) -> str:
@@ -37,32 +52,25 @@ class Measured:
 
     @property
     def refused(self) -> bool:
-        """Did ``envbench verify`` refuse its row? Then its summary has no figure."""
+        """Whether ``envbench verify`` refused its row."""
         return self.badge == "✗"
 
     def judged(self, badge: str) -> Measured:
-        """The same, with what ``envbench verify`` found of its row. A refused row has no figure."""
+        """The same with its row's badge. A refused row has no figure."""
         judged = replace(self, badge=badge)
         if not judged.refused or self.summary.failure is not None:
             return judged
-        summary = replace(
-            self.summary,
-            fps=None,
-            steps_per_second=None,
-            interval=None,
-            failure=REFUSED,
-            costs=None,
-            speeds=(),
-            frames_per_cpu_s=None,
+        summary = Summary(
+            cell=self.cell, runs=self.summary.runs, flags=self.summary.flags, failure=REFUSED
         )
-        return replace(judged, summary=summary, withdrawn=self.summary.fps)
+        return replace(judged, summary=summary, withdrawn=self.fps)
 
     @property
     def rank(self) -> tuple[int, str, str]:
-        """Of two measurements of one cell the greater is shown."""
-        return self._kind(), self.when, self.plan_id
+        """Of two measurements of one cell the one with the higher rank is shown."""
+        return self._completeness(), self.when, self.plan_id
 
-    def _kind(self) -> int:
+    def _completeness(self) -> int:
         if self.summary.failure:
             return 0
         if self.quick:
@@ -71,11 +79,9 @@ class Measured:
 
 
 def within_noise(found: Measured, other: Measured) -> bool | None:
-    """Does the interval of their ratio hold 1, or the drift between them? None where there is no
-    interval: under five processes, or a figure of zero.
-    """
+    """Whether their ratio's interval, widened by drift, contains 1; None without an interval."""
     span = ratio_interval(found.summary.speeds, other.summary.speeds)
-    return None if span is None else holds_one(span, drift(found, other))
+    return None if span is None else contains_one(span, drift(found, other))
 
 
 def drift(found: Measured, other: Measured) -> float:
@@ -83,6 +89,6 @@ def drift(found: Measured, other: Measured) -> float:
     return 1.0 if found.plan_id == other.plan_id else DRIFT
 
 
-def holds_one(span: Interval, factor: float) -> bool:
-    """Does the interval of a ratio, widened by a factor both ways, hold 1?"""
+def contains_one(span: Interval, factor: float) -> bool:
+    """Whether the interval of a ratio, widened by a factor on both sides, contains 1."""
     return span[0] / factor <= 1 <= span[1] * factor

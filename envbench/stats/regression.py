@@ -1,32 +1,23 @@
-"""Is the candidate slower than the baseline? The rule of ``envbench check``. Pure.
+"""Is the candidate slower than the baseline? The decision rule of ``envbench check``. Pure.
 
-A *pair* is two fresh processes, one per arm, that make equal slices alternately, a hundredth of a
-second each: what disturbs the machine for longer disturbs neighbours alike. Its effect is
-log(candidate's rate / baseline's rate) over the slices that count; a slice that an outside signal
-made invalid is left out with its partner. Each pair has two effects. One is of the usual pace
-(``usual_effect``): the interquartile mean of the ratios of neighbours, because the outermost ratios
-are where something hit one of them, such as a scheduler that put two of its threads on one core for
-a while. The other is of all slices (``effect``): only they contain what is done seldom. Pairs are
-independent of each other, whatever the noise within one is (autocorrelated, periodic, drifting).
-So everything is decided by a t-test on the pairs' effects, and nothing is assumed about slices.
-One in some hundreds of processes is slow for its whole life, with two of its threads on one core.
-So the test is Yuen's, of the mean without the highest and the lowest tenth of pairs (rounded down).
+docs/check.md explains the method. A *pair* is two fresh processes, one per arm, which alternate in
+short slices. It has two effects, each log(candidate's rate / baseline's rate): of the usual pace
+(``usual_effect``) and of all slices (``effect``). Pairs are independent, so a t-test on their
+effects decides; nothing is assumed about slices. The test is Yuen's, since some processes are slow
+for their whole life.
 
-A stage of n pairs, of which g are trimmed at either end, has the bounds θ ∓ t·e of the mean
-effect θ of the others, where e is Yuen's standard error (``trimmed``) and t Student's quantile at
+A stage of n pairs, g of them trimmed at either end, has the bounds θ ∓ t·e. θ is the mean effect
+of the other pairs, e its standard error (``trimmed``), and t Student's quantile at
 1 − ``false_alarm`` with n − 2g − 1 degrees of freedom:
 
-* the upper bound under log(1 − margin): an alarm, the candidate is slower by more than the margin;
-* the lower bound over log(1 + margin): it is faster by more than that;
-* else the lower bound over log(1 − tolerance): a slowdown of the tolerance is ruled out, PASS;
+* upper bound under log(1 − margin): an alarm, the candidate is slower by more than the margin;
+* lower bound over log(1 + margin): the candidate is faster by more than the margin;
+* else, lower bound over log(1 − tolerance): PASS, a slowdown of the tolerance is ruled out;
 * else INCONCLUSIVE.
 
-An alarm of stage one is tried again by as many fresh pairs with the arms exchanged. If it does not
-repeat, it does not count. Sizes are fixed beforehand, and no one looks while it runs.
-
-The usual pace is not the throughput: fewer stalls can offset slower steps. So an alarm of the usual
-pace counts only where a slowdown of all steps is possible, too (the 95 % interval reaches beyond
-the margin). The same holds for an improvement.
+An alarm counts if stage two repeats it, with as many fresh pairs and the arms exchanged. An alarm
+of the usual pace also needs a possible slowdown of all steps (their 95 % interval reaches beyond
+the margin), because fewer stalls can offset slower steps. The same holds for an improvement.
 """
 
 from __future__ import annotations
@@ -41,26 +32,25 @@ from typing import Literal
 import msgspec
 
 from envbench.model import Rule
+from envbench.stats.intervals import CONFIDENCE, t_quantile, welch
 
 Verdict = Literal["PASS", "REGRESSION", "IMPROVEMENT", "INCONCLUSIVE", "BROKEN"]
 # Of one pair: times per step of baseline and candidate, slice by slice, and which are invalid.
 Slices = tuple[Sequence[float], Sequence[float], Sequence[bool]]
-CONFIDENCE = 0.95  # of the interval that is shown; two-sided
-POWER = 0.975  # per stage; two of them find a slowdown in 0.95
+POWER = 0.975  # per stage; both stages find a slowdown in 95 % of cases
 FEWEST_PAIRS = 5
 STEPS, ALL_STEPS = "steps", "all steps"  # two of the quantities
-LOOSELY = 4  # times the tolerance is what a PASS rules out of all steps
-COSTS_LOOSELY = 10  # times the rule's false alarms are those of a cost
+LOOSELY = 4  # a PASS rules out a slowdown of all steps by this many tolerances
+COSTS_LOOSELY = 10  # costs alarm falsely this many times as often as the rule allows for steps
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """What one stage's pairs say of a quantity that is better when greater.
+    """The result of one stage for a quantity that is better when greater.
 
-    ``spread`` is the standard deviation of a pair, as far as outermost ones let it be known;
-    ``ratio`` is the candidate's over the baseline's, ``interval`` its 95 % t-interval, ``low`` and
-    ``high`` the bounds that decide; ``detectable`` is the smallest slowdown that a stage of this
-    size and spread finds in 97.5 % of cases.
+    ``ratio`` is candidate over baseline, ``interval`` its 95 % t-interval; ``low`` and ``high`` are
+    the deciding bounds. ``spread`` is the (trimmed) standard deviation of a pair. ``detectable`` is
+    the smallest slowdown that a stage of this size and spread finds in 97.5 % of cases.
     """
 
     pairs: int
@@ -74,14 +64,13 @@ class Stage:
 
 
 def stage(effects: Sequence[float], rule: Rule) -> Stage:
-    """The verdict of pairs' effects (logarithms of ratios; at least two of them)."""
+    """The verdict on the effects of at least two pairs (logarithms of ratios)."""
     return _stage(len(effects), *trimmed(effects), rule)
 
 
 def _stage(count: int, mean: float, error: float, degrees: float, rule: Rule) -> Stage:
-    """By Student's t, from the mean of so many effects and its standard error."""
-    shown = quantile(0.5 + CONFIDENCE / 2, degrees) * error
-    bound = quantile(1 - rule.false_alarm, degrees) * error
+    shown = t_quantile(0.5 + CONFIDENCE / 2, degrees) * error
+    bound = t_quantile(1 - rule.false_alarm, degrees) * error
     return Stage(
         pairs=count,
         spread=error * math.sqrt(count),
@@ -95,14 +84,14 @@ def _stage(count: int, mean: float, error: float, degrees: float, rule: Rule) ->
 
 
 def cut_at_each_end(count: int) -> int:
-    """How many of so many pairs are trimmed at either end."""
+    """How many of ``count`` pairs are trimmed at either end."""
     return count // 10
 
 
 def trimmed(effects: Sequence[float]) -> tuple[float, float, int]:
     """The trimmed mean, its standard error and degrees of freedom (Yuen, Biometrika 61, 1974).
 
-    Of fewer than ten the mean itself, s/√n and n - 1.
+    Fewer than ten values give the plain mean, s/√n and n - 1.
     """
     count = len(effects)
     cut = cut_at_each_end(count)
@@ -114,16 +103,13 @@ def trimmed(effects: Sequence[float]) -> tuple[float, float, int]:
 
 
 def against(now: Sequence[float], then: Sequence[float], rule: Rule) -> Stage:
-    """The verdict of logarithms of rates now and then, each relative to the reference kernel.
+    """The verdict on logarithms of rates now and then, each relative to the reference kernel.
 
-    Welch's two-sample t-interval. It knows of the noise within each of the two hours, and nothing
-    of what the kernel does not follow between them: advice, not proof.
+    Welch's two-sample t-interval. It includes the noise within each session, but not a drift that
+    the kernel does not follow. So it is advice, not proof.
     """
-    parts = [stdev(each) ** 2 / len(each) for each in (now, then)]
-    variance = sum(parts)
-    weights = [part**2 / (len(each) - 1) for part, each in zip(parts, (now, then), strict=True)]
-    degrees = variance**2 / sum(weights) if variance else float(len(now) + len(then) - 2)
-    return _stage(len(now), fmean(now) - fmean(then), math.sqrt(variance), degrees, rule)
+    error, degrees = welch([now, then])
+    return _stage(len(now), fmean(now) - fmean(then), error, degrees, rule)
 
 
 def _verdict(low: float, high: float, rule: Rule) -> Verdict:
@@ -137,7 +123,7 @@ def _verdict(low: float, high: float, rule: Rule) -> Verdict:
 def detectable(spread: float, pairs: int, rule: Rule) -> float:
     """The smallest slowdown, as a share, that a stage finds in 97.5 % of cases.
 
-    By the noncentral t distribution (e.g. Montgomery, Applied Statistics, section 9-2.3).
+    From the noncentral t distribution (e.g. Montgomery, Applied Statistics, section 9-2.3).
     """
     return _detectable(spread / math.sqrt(pairs), pairs - 2 * cut_at_each_end(pairs) - 1, rule)
 
@@ -148,7 +134,7 @@ def _detectable(error: float, degrees: float, rule: Rule) -> float:
 
 
 def pairs_for(slowdown: float, spread: float, rule: Rule, most: int = 200) -> int:
-    """The fewest pairs a stage that find such a slowdown; ``most`` where even that many do not."""
+    """The fewest pairs per stage that find this slowdown; at most ``most``."""
     for pairs in range(FEWEST_PAIRS, most):
         if detectable(spread, pairs, rule) <= slowdown:
             return pairs
@@ -157,15 +143,15 @@ def pairs_for(slowdown: float, spread: float, rule: Rule, most: int = 200) -> in
 
 @cache
 def _noncentrality(false_alarm: float, degrees: float) -> float:
-    """How many standard errors beyond the margin a stage finds in 97.5 % of cases."""
+    """The effect beyond the margin, in standard errors, that a stage finds in 97.5 % of cases."""
     from scipy.special import nctdtrinc
 
-    return float(nctdtrinc(degrees, 1 - POWER, quantile(1 - false_alarm, degrees)))
+    return float(nctdtrinc(degrees, 1 - POWER, t_quantile(1 - false_alarm, degrees)))
 
 
 def spread_interval(spread: float, pairs: int) -> tuple[float, float]:
-    """The 95 % interval of the standard deviation of which so many normal effects show this one
-    (e.g. Montgomery, section 8-3)."""
+    """The 95 % interval of a standard deviation, estimated as ``spread`` from ``pairs`` normal
+    effects (e.g. Montgomery, section 8-3)."""
     from scipy.special import chdtri
 
     degrees, tail = pairs - 1, (1 - CONFIDENCE) / 2
@@ -173,37 +159,29 @@ def spread_interval(spread: float, pairs: int) -> tuple[float, float]:
     return float(low), float(high)
 
 
-@cache
-def quantile(share: float, degrees: float) -> float:
-    """Student's t; of 0.999 with 7 degrees of freedom 4.785."""
-    from scipy.special import stdtrit
-
-    return float(stdtrit(degrees, share))
-
-
 # ---------------------------------------------------------------- steps
 
 
 def step_stages(pairs: Sequence[Slices], rule: Rule) -> dict[str, Stage]:
-    """What a stage says of steps: of their usual pace (``STEPS``), and of ``ALL_STEPS``."""
-    usual, every = ([each for pair in pairs if (each := of(*pair)) is not None]
-                    for of in (usual_effect, effect))  # fmt: skip
+    """A stage's results for the usual pace (``STEPS``) and for ``ALL_STEPS``."""
+    usual = [each for pair in pairs if (each := usual_effect(*pair)) is not None]
+    every = [each for pair in pairs if (each := effect(*pair)) is not None]
     return stages_of(usual, every, rule)
 
 
 def stages_of(usual: Sequence[float], every: Sequence[float], rule: Rule) -> dict[str, Stage]:
-    """By the pairs' two effects. A slowdown of either is an alarm.
+    """``step_stages`` from the pairs' two effects. A slowdown of either is an alarm.
 
-    What has to be ruled out to pass is, of the usual pace, the rule's tolerance, and of all steps
-    ``LOOSELY`` times as much: in them are the stalls of the machine.
+    A PASS rules out the rule's tolerance for the usual pace, and ``LOOSELY`` times as much for all
+    steps, because these contain the stalls of the machine.
     """
     loose = msgspec.structs.replace(rule, tolerance=min(0.5, LOOSELY * rule.tolerance))
     steps, all_steps = stage(usual, rule), stage(every, loose)
-    return {STEPS: _as_far_as_possible(steps, all_steps, rule), ALL_STEPS: all_steps}
+    return {STEPS: _unless_contradicted(steps, all_steps, rule), ALL_STEPS: all_steps}
 
 
-def _as_far_as_possible(steps: Stage, all_steps: Stage, rule: Rule) -> Stage:
-    """The usual pace's finding, where that of all steps does not speak against it."""
+def _unless_contradicted(steps: Stage, all_steps: Stage, rule: Rule) -> Stage:
+    """The usual pace's stage, weakened where the interval of all steps contradicts it."""
     low, high = all_steps.interval
     if steps.verdict == "REGRESSION" and low >= 1 - rule.margin:
         return replace(steps, verdict="INCONCLUSIVE")
@@ -218,10 +196,9 @@ def _as_far_as_possible(steps: Stage, all_steps: Stage, rule: Rule) -> Stage:
 def of_cell(
     first: Mapping[str, Stage], second: Mapping[str, Stage] | None
 ) -> tuple[Verdict, list[str]]:
-    """The verdict of a cell, and what got slower, from what its stages say of each quantity.
+    """The verdict on a cell, and the quantities that got slower.
 
-    ``second`` is None where there was no stage two. An alarm of one kind of steps
-    may be confirmed by the other.
+    ``second`` is None where there was no stage two. STEPS and ALL_STEPS can confirm each other.
     """
     if second is None:
         return ("INCONCLUSIVE" if alarms(first) else _without_alarm(first)), []
@@ -231,12 +208,12 @@ def of_cell(
     slower = [name for name in second if name in once & again]
     if slower:
         return "REGRESSION", slower
-    unconfirmed = again or once - set(second)  # only now, or what stage two cannot say
+    unconfirmed = again or once - set(second)  # a new alarm, or one that stage two cannot repeat
     return ("INCONCLUSIVE" if unconfirmed else _without_alarm(second)), []
 
 
 def alarms(found: Mapping[str, Stage]) -> set[str]:
-    """The quantities in which a stage raises an alarm."""
+    """The quantities with an alarm in a stage."""
     return {name for name, stage in found.items() if stage.verdict == "REGRESSION"}
 
 
@@ -251,13 +228,13 @@ def _without_alarm(found: Mapping[str, Stage]) -> Verdict:
 def effect(
     baseline: Sequence[float], candidate: Sequence[float], invalid: Sequence[bool] = ()
 ) -> float | None:
-    """The pair's effect: log of total baseline time / total candidate time, of all slices.
+    """A pair's effect over all slices: log(total baseline time / total candidate time).
 
-    ``baseline`` and ``candidate`` are times a unit of work (a step, a reset) of each one's k-th
-    slice; ``invalid``: did an outside signal spoil either k-th slice? Such slices leave the total,
-    unless fewer than half are left: then all of them count. None without any slice.
+    ``baseline`` and ``candidate`` hold the time per unit of work (a step, a reset) of each slice;
+    ``invalid`` says whether either k-th slice is invalid. Invalid slices do not count, unless fewer
+    than half are left: then all count. None without any slice.
     """
-    kept = _that_count(invalid, len(baseline))
+    kept = _counting(invalid, len(baseline))
     if not kept:
         return None
     return math.log(sum(baseline[k] for k in kept) / sum(candidate[k] for k in kept))
@@ -266,13 +243,13 @@ def effect(
 def usual_effect(
     baseline: Sequence[float], candidate: Sequence[float], invalid: Sequence[bool] = ()
 ) -> float | None:
-    """The pair's effect by the usual pace: the interquartile mean of log(baseline's k-th slice /
-    candidate's k-th slice) over the slices that count; arguments as of ``effect``.
+    """A pair's effect at the usual pace: the interquartile mean of log(baseline's k-th slice /
+    candidate's k-th slice). The arguments are those of ``effect``.
 
-    In ABBA the k-th slices of both arms are neighbours in time. A quarter of the ratios is cut off
-    at either end (rounded down): so many slices may be hit in one arm alone.
+    In ABBA the k-th slices of both arms are neighbours in time. The lowest and the highest quarter
+    of the ratios (rounded down) are cut off.
     """
-    kept = _that_count(invalid, len(baseline))
+    kept = _counting(invalid, len(baseline))
     if not kept:
         return None
     ratios = sorted(baseline[k] / candidate[k] for k in kept)
@@ -280,7 +257,8 @@ def usual_effect(
     return fmean(map(math.log, ratios[cut : len(ratios) - cut]))
 
 
-def _that_count(invalid: Sequence[bool], slices: int) -> list[int]:
+def _counting(invalid: Sequence[bool], slices: int) -> list[int]:
+    """The slices that count."""
     flags = list(invalid) or [False] * slices
     kept = [k for k, bad in enumerate(flags) if not bad]
     return kept if 2 * len(kept) >= len(flags) else list(range(len(flags)))
@@ -294,16 +272,17 @@ def cost_stage(
 ) -> Stage:
     """The verdict on a cost that is better when smaller: start-up, compile, reset, memory.
 
-    ``pairs`` are (baseline, candidate). REGRESSION where the candidate surely costs more than the
-    baseline by over ``tolerance`` (0.25: a quarter more), and on average by ``floor`` or more: a
-    very small cost may double. Else PASS: nothing is claimed of changes within the tolerance.
+    ``pairs`` are (baseline, candidate). REGRESSION where the candidate certainly costs more by over
+    ``tolerance`` (0.25: a quarter more), and on average by at least ``floor``: a very small cost
+    may double. Otherwise PASS, which claims nothing about changes within the tolerance.
 
-    A cost is one figure a process, where steps are a hundred slices, and its margin is wide: so it
-    alarms at ``COSTS_LOOSELY`` times ``false_alarm`` (1 %) a stage, in two stages at 0.01 %.
+    A process gives one figure per cost, but a hundred slices of steps, and the margin of costs is
+    wide. So a cost alarms falsely at ``COSTS_LOOSELY`` times ``false_alarm`` (1 %) per stage,
+    0.01 % over both.
     """
     margin = 1 - 1 / (1 + tolerance)  # log1p(-margin) = -log(1 + tolerance)
-    loosely = max(false_alarm, min(0.05, COSTS_LOOSELY * false_alarm))
-    rule = Rule(margin=margin, tolerance=1 - 1e-12, false_alarm=loosely)
+    false_alarm = max(false_alarm, min(0.05, COSTS_LOOSELY * false_alarm))
+    rule = Rule(margin=margin, tolerance=1 - 1e-12, false_alarm=false_alarm)
     found = stage([math.log(ours / theirs) for ours, theirs in pairs], rule)
     more = fmean(theirs - ours for ours, theirs in pairs)
     if found.verdict == "REGRESSION" and more >= floor:

@@ -1,36 +1,31 @@
 """Rates and intervals. Pure: no files, no clock, nothing printed.
 
-What a rate counts (MEASUREMENT.md): frames per second = total frames / total time over a run's
-measured windows, never a mean of rates. A window leaves the total only for an outside signal that
-was recorded beside it:
+Frames per second = total frames / total time over a run's measured windows, never a mean of rates
+(docs/measurement.md). A window does not count only where a recorded outside signal made it invalid:
 
 * a *suspended* window (the machine slept in it) never counts;
-* any other invalid window (steal, throttling) does not count, unless the windows that are left
-  hold under half of the measured time: then all of them count and the run is ``disturbed``.
-  Dropping the majority would report the few lucky moments of a busy machine.
+* any other invalid window (steal, throttling) does not count, unless the valid ones hold under half
+  of the measured time. Then all of them count and the run is ``disturbed``: dropping the majority
+  would report the few lucky moments of a busy machine.
 
-A run whose figures are zero, negative, not finite or impossible has no rate: ``Rate.invalid``
-says why. It makes its cell a failure, never a fast one.
-
-The interval of a cell is a 95 % t-interval on the logarithms of its runs' rates (most of the
-variance lies between processes, and speeds vary by factors). It surrounds the geometric mean of
-the rates. Under five runs there is none: two or three processes say too little about the spread.
+A run whose figures are zero, negative, not finite or impossible has no rate. ``Rate.invalid`` says
+why, and the cell fails.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 
 from envbench.model import LARGEST_FPS, Cell, Failure, Run
 from envbench.stats.intervals import RUNS_FOR_INTERVAL, interval
 
-QUICK_S = 3.0  # what a quick run measures; a shorter one is no more than a look either
-OTHER_LOAD_SHARE = 0.10  # of the machine's cores, taken by others while windows were open
+QUICK_S = 3.0  # the measured time of a quick run; a shorter run counts as quick, too
+OTHER_LOAD_SHARE = 0.10  # of the machine's CPU time, used by others while windows were open
 
-# Every flag, in the order in which a cell bears them. Their sentences: ``report.tables.footnotes``.
+# Every flag, in the order in which a cell shows them. Their sentences: ``report.tables.footnotes``.
 FLAGS = (
     "quick",
     "few-runs",
@@ -49,7 +44,7 @@ FLAGS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Rate:
-    """A run's totals over the windows that count. Where ``invalid`` is not empty: no figure."""
+    """A run's totals over the windows that count; no figure where ``invalid`` gives a reason."""
 
     steps: int = 0
     seconds: float = 0.0
@@ -67,7 +62,7 @@ class Rate:
 
 
 def rate(run: Run) -> Rate:
-    """The rate of one run that ended well."""
+    """The rate of one run that did not fail."""
     if trouble := _impossible(run):
         return Rate(invalid=trouble)
     awake = [i for i in range(len(run.measured.ns)) if not _reason(run, i).startswith("suspend")]
@@ -87,11 +82,11 @@ def rate(run: Run) -> Rate:
         sane = 0 < totals.frames / totals.seconds <= LARGEST_FPS
     except OverflowError:
         sane = False
-    return totals if sane else Rate(invalid="its figure is zero, or beyond what any machine does")
+    return totals if sane else Rate(invalid="its figure is zero or impossibly high")
 
 
 def _impossible(run: Run) -> str:
-    """Why the windows cannot be what a run measured, or nothing."""
+    """Why no run can have measured these windows; "" where one can."""
     windows = run.measured
     columns = (windows.ns, windows.steps, windows.calls, windows.resets)
     if not windows.ns:
@@ -99,11 +94,11 @@ def _impossible(run: Run) -> str:
     if len({len(column) for column in columns}) != 1:
         return "its windows are incomplete"
     if min(windows.ns) <= 0:
-        return "a window took no time, or less"
+        return "a window took no time or negative time"
     if min(map(min, columns)) < 0 or not run.cell.frame_skip > 0:
-        return "it counts less than nothing"
+        return "a count is negative, or frame_skip is not positive"
     if sum(windows.steps) > sum(windows.calls) * run.cell.numenv:
-        return "it claims more steps than its calls can return"
+        return "it reports more steps than its calls can return"
     return ""
 
 
@@ -120,10 +115,10 @@ def _time(run: Run, windows: Iterable[int]) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Costs:
-    """What a run costs before and besides its steps: medians of seconds, the most of bytes.
+    """The costs of a run besides its steps: the median of seconds, the maximum of bytes.
 
-    ``start_s`` is import and build, ``first_step_s`` the first step with any compile, and
-    ``first_steps_s`` the shortest and the longest: libraries keep what they compiled on disk.
+    ``start_s`` is import and build, ``first_step_s`` the first step including any compile, and
+    ``first_steps_s`` its shortest and longest time: libraries cache compiled code on disk.
     """
 
     start_s: float | None
@@ -134,39 +129,35 @@ class Costs:
 
 
 def costs(runs: Sequence[Run]) -> Costs:
-    """The costs of one cell's finished runs; None where no run tells."""
+    """The costs of one cell's finished runs; None for what no run recorded."""
     times = [run.times for run in runs if run.times is not None]
     first = [each.first_step_ns / 1e9 for each in times]
     return Costs(
-        start_s=_median([(each.import_ns + each.build_ns) / 1e9 for each in times]),
-        first_step_s=_median(first),
-        first_steps_s=(min(first), max(first)) if first else None,
+        start_s=median((each.import_ns + each.build_ns) / 1e9 for each in times) if times else None,
+        first_step_s=median(first) if times else None,
+        first_steps_s=(min(first), max(first)) if times else None,
         memory_bytes=max((run.peak_memory_bytes or 0 for run in runs), default=0) or None,
         gpu_memory_bytes=max((run.peak_gpu_memory_bytes or 0 for run in runs), default=0) or None,
     )
 
 
-def _median(values: Sequence[float]) -> float | None:
-    return median(values) if values else None
-
-
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """What the runs of one cell in one plan come to.
+    """The result of one cell's runs in one plan.
 
     ``fps`` and ``steps_per_second`` are None exactly where ``failure`` is not. ``interval`` is in
-    frames per second. ``runs`` are ids of the runs that count, or of all where the cell failed;
-    ``speeds`` the frames per second of each that counts. ``frames_per_cpu_s``: frames over the CPU
-    seconds of the worker's processes in the same windows.
+    frames per second. ``runs`` are the ids of the runs that count, or of all where the cell failed;
+    ``speeds`` are the frames per second of each run that counts. ``frames_per_cpu_s`` is frames per
+    CPU second of the worker's processes.
     """
 
     cell: Cell
-    fps: float | None
-    steps_per_second: float | None
-    interval: tuple[float, float] | None
     runs: list[str]
-    flags: list[str]
-    failure: Failure | None
+    fps: float | None = None
+    steps_per_second: float | None = None
+    interval: tuple[float, float] | None = None
+    flags: list[str] = field(default_factory=list)
+    failure: Failure | None = None
     costs: Costs | None = None
     speeds: tuple[float, ...] = ()
     frames_per_cpu_s: float | None = None
@@ -175,24 +166,15 @@ class Summary:
 def summarise(runs: Sequence[Run], *, cpus: int = 1, alone: bool = False) -> Summary:
     """The summary of one cell's runs in one plan (at least one run).
 
-    One failed or impossible run makes the cell a failure: the others may have got through by
-    luck. Interrupted runs do not count, unless there is nothing else. ``cpus`` are the logical ones
-    of the whole machine (what ``other-load`` is measured against); ``alone``: the plan had this
-    cell only.
+    One failed or impossible run makes the cell a failure: the others may have succeeded by luck.
+    Interrupted runs do not count, unless there are no others. ``cpus`` is the number of logical
+    CPUs of the machine (for ``other-load``); ``alone``: the plan had no other cell.
     """
     finished = [run for run in runs if run.failure is None or run.failure.reason != "interrupted"]
     rates = [rate(run) for run in finished if run.failure is None]
     failure = _failure(finished or runs, rates)
     if failure is not None:
-        return Summary(
-            cell=runs[0].cell,
-            fps=None,
-            steps_per_second=None,
-            interval=None,
-            runs=[run.run_id for run in runs],
-            flags=[],
-            failure=failure,
-        )
+        return Summary(cell=runs[0].cell, runs=[run.run_id for run in runs], failure=failure)
     seconds = math.fsum(each.seconds for each in rates)
     quick = any(run.quick for run in finished)
     speeds = [each.frames / each.seconds for each in rates]
@@ -205,7 +187,6 @@ def summarise(runs: Sequence[Run], *, cpus: int = 1, alone: bool = False) -> Sum
         interval=span,
         runs=[run.run_id for run in finished],
         flags=[flag for flag in FLAGS if flag in flags],
-        failure=None,
         costs=costs(finished),
         speeds=tuple(speeds),
         frames_per_cpu_s=_frames_per_cpu_s(finished),
@@ -213,7 +194,7 @@ def summarise(runs: Sequence[Run], *, cpus: int = 1, alone: bool = False) -> Sum
 
 
 def _frames_per_cpu_s(runs: Sequence[Run]) -> float | None:
-    """Of all measured windows, as the sensor counts them; None where a run has no sensor."""
+    """Over all measured windows, as the sensor counts; None where a run has no CPU time."""
     cpu_s = [run.load.cpu_s for run in runs if run.load.cpu_s]
     if len(cpu_s) < len(runs):
         return None
@@ -239,7 +220,8 @@ def _flags(runs: Sequence[Run], rates: Sequence[Rate], cpus: int) -> set[str]:
         "quick": quick,
         "few-runs": not quick and len(runs) < RUNS_FOR_INTERVAL,
         "unsteady": any(run.steady is False for run in runs),
-        "no-reset": any(_saw_no_reset(run) for run in runs),
+        # Raw physics has no episodes, so it never resets.
+        "no-reset": any(r.cell.kind != "physics" and not any(r.measured.resets) for r in runs),
         "disturbed": any(each.disturbed for each in rates),
         "throttled": throttled or any(reason.startswith("throttl") for reason in reasons),
         "steal": any(reason.startswith("steal") for reason in reasons),
@@ -248,12 +230,6 @@ def _flags(runs: Sequence[Run], rates: Sequence[Rate], cpus: int) -> set[str]:
     return {flag for flag, present in found.items() if present}
 
 
-def _saw_no_reset(run: Run) -> bool:
-    """Raw physics has no episodes to end."""
-    return run.cell.kind != "physics" and not any(run.measured.resets)
-
-
 def _others_were_busy(run: Run, cpus: int) -> bool:
-    """Whether others used over a tenth of the machine's CPU time while windows were open."""
     available = sum(run.measured.ns) / 1e9 * max(1, cpus)
     return (run.load.other_cpu_s or 0.0) > OTHER_LOAD_SHARE * available

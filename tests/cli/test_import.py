@@ -67,24 +67,24 @@ def test_importing_a_file_twice_changes_nothing(place: Path) -> None:
     ("text", "line", "says"),
     [
         ("", "", "is empty"),
-        (HEAD, "", "holds no figure"),
+        (HEAD, "", "has a header but no figures"),
         (HEAD.replace("fps", "speed"), ":1", "lacks 'fps' and has unknown 'speed'"),
         (f"{HEAD},fps", ":1", "has twice 'fps'"),
-        (f"{HEAD}\n{ROW},more", ":2", "9 values, the head has 8"),
-        (f"{HEAD}\n{ROW}\n{ROW}", ":3", "the same as line 2"),
-        (f"{HEAD}\n{ROW.replace('laptop', '../x')}", ":2", "not a machine's name"),
+        (f"{HEAD}\n{ROW},more", ":2", "the line has 9 values, the header has 8"),
+        (f"{HEAD}\n{ROW}\n{ROW}", ":3", "duplicates line 2"),
+        (f"{HEAD}\n{ROW.replace('laptop', '../x')}", ":2", "not a machine name"),
         (f"{HEAD}\n{ROW.replace('atari', 'atary')}", ":2", "Did you mean 'atari'"),
         (f"{HEAD}\n{ROW.replace('for-loop', 'for-lop')}", ":2", "Did you mean 'for-loop'"),
         (f"{HEAD}\n{ROW.replace('for-loop', 'brax')}", ":2", "brax does not run atari"),
-        (f"{HEAD}\n{ROW.replace(',1,', ',0,')}", ":2", "numenv is a whole number"),
-        (f"{HEAD}\n{ROW.replace(',1,', ',1.5,')}", ":2", "numenv is a whole number"),
-        (f"{HEAD}\n{ROW.replace('4745.54', 'nan')}", ":2", "fps is a number over 0"),
-        (f"{HEAD}\n{ROW.replace('4745.54', '-1')}", ":2", "fps is a number over 0"),
-        (f"{HEAD}\n{ROW.replace('4745.54', '1e9')}", ":2", "fps is a number over 0"),
-        (f"{HEAD}\n{ROW.replace(',4,', ',0,')}", ":2", "frame_skip is a number over 0"),
-        (f"{HEAD}\n{ROW.replace('Pong-v5', '')}", ":2", "task is one line of text"),
-        (f"{HEAD}\n{ROW}\x1b[2J", ":2", "source is one line of text"),
-        (f'{HEAD}\n"{ROW}', ":2", "no CSV"),
+        (f"{HEAD}\n{ROW.replace(',1,', ',0,')}", ":2", "numenv must be a positive whole number"),
+        (f"{HEAD}\n{ROW.replace(',1,', ',1.5,')}", ":2", "numenv must be a positive whole number"),
+        (f"{HEAD}\n{ROW.replace('4745.54', 'nan')}", ":2", "fps must be a positive number"),
+        (f"{HEAD}\n{ROW.replace('4745.54', '-1')}", ":2", "fps must be a positive number"),
+        (f"{HEAD}\n{ROW.replace('4745.54', '1e9')}", ":2", "fps must be a positive number"),
+        (f"{HEAD}\n{ROW.replace(',4,', ',0,')}", ":2", "frame_skip must be a positive number"),
+        (f"{HEAD}\n{ROW.replace('Pong-v5', '')}", ":2", "task must be one line of text"),
+        (f"{HEAD}\n{ROW}\x1b[2J", ":2", "source must be one line of text"),
+        (f'{HEAD}\n"{ROW}', ":2", "not valid CSV"),
     ],
 )
 def test_a_bad_line_is_named_and_nothing_is_imported(
@@ -186,10 +186,16 @@ def test_a_figure_has_the_values_of_its_line(place: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "says"),
     [
-        (ROW.replace("4745.54", "1000000000001"), "fps of 1000000000001 is absurd"),
-        (ROW.replace("4745.54", "1e300"), "fps is a number over 0 such as 4745.54, not '1e300'"),
-        (ROW.replace("4745.54", "9" * 400), "fps is a number over 0"),
-        (ROW.replace(",4,", ",1001,"), "frame_skip of 1001 is absurd: 1,000 is the most"),
+        (
+            ROW.replace("4745.54", "1000000000001"),
+            "fps must be at most 1,000,000,000,000, not 1000000000001",
+        ),
+        (
+            ROW.replace("4745.54", "1e300"),
+            "fps must be a positive number such as 4745.54, not '1e300'",
+        ),
+        (ROW.replace("4745.54", "9" * 400), "fps must be a positive number"),
+        (ROW.replace(",4,", ",1001,"), "frame_skip must be at most 1,000, not 1001"),
     ],
 )
 def test_an_absurd_figure_is_refused_with_its_line(place: Path, row: str, says: str) -> None:
@@ -209,4 +215,4 @@ def test_an_absurd_figure_in_the_results_is_skipped_with_its_line(place: Path) -
     path.write_text(path.read_text() + path.read_text().replace("4745.54", "1e300"))
     reading = store.read(path)
     assert len(reading.records) == 1
-    assert "numenv, fps and frame_skip are over 0" in reading.warnings[0]
+    assert "numenv, fps and frame_skip must be positive" in reading.warnings[0]

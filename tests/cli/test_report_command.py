@@ -29,7 +29,7 @@ from envbench.cli.load_results import load_folder
 from envbench.machine import read_profile
 from envbench.model import digest
 from envbench.report.markdown.blocks import find
-from envbench.report.markdown.contents import pieces
+from envbench.report.markdown.contents import block_contents
 from envbench.report.markdown.document import filled, fresh
 from envbench.results import store
 
@@ -101,7 +101,7 @@ def test_the_results_page_has_the_original_documents_tables_to_the_byte(folder):
     # The four original profiles only: others come and go in machines/.
     names = ("laptop", "tpu-vm", "as4124", "dgx-a100")
     shelf = {name: read_profile(REPOSITORY / "machines" / f"{name}.toml") for name in names}
-    found = pieces(load_folder(folder / "results").selection, shelf)
+    found = block_contents(load_folder(folder / "results").selection, shelf)
     golden("results_page.md", filled(fresh(found), "README.md", found).text)
 
 
@@ -166,15 +166,14 @@ def test_a_misspelt_marker_is_reported_with_the_right_one(folder):
     (folder / "x.md").write_text("<!-- atari -  laptop -->\n")
     found = envbench("report", "--into", "x.md", cwd=folder)
     assert found.returncode == 2
-    assert f"x.md:1: the comment 'atari - laptop' marks no table; a marker is written {MARK}" in (
-        found.stderr
-    )
+    assert f"x.md:1: the comment 'atari - laptop' is not a marker; write {MARK}" in (found.stderr)
     wrong = "<!-- Atari - Laptpo -->\n"
     (folder / "x.md").write_text(f"{MARK}\n{MARK}\n{wrong}{wrong}")
     found = envbench("report", "--into", "x.md", cwd=folder)
     assert found.returncode == 0
-    assert "x.md:3: no machine or task for 'Atari - Laptpo'; did you mean 'Atari - Laptop'?" in (
-        found.stderr
+    assert (
+        "x.md:3: there is no machine or task for 'Atari - Laptpo'; did you mean 'Atari - Laptop'?"
+        in (found.stderr)
     )
 
 
@@ -186,7 +185,7 @@ def test_a_misspelt_summary_is_an_error_with_the_line_and_the_right_one(folder, 
     found = envbench("report", "--into", "x.md", *extra, cwd=folder)
     assert found.returncode == 2
     assert (
-        "x.md:4: nothing stands behind the marker 'envbench: overveiw'; "
+        "x.md:4: the marker 'envbench: overveiw' is unknown; "
         "did you mean 'envbench: overview'? The file was not touched." in found.stderr
     )
     assert (folder / "x.md").read_text() == text
@@ -268,7 +267,7 @@ def test_report_says_when_all_results_are_unfinished(tmp_path):
     found = envbench("report", cwd=tmp_path)
     assert found.returncode == 2
     assert "no finished measurement" in found.stderr
-    assert "The same `envbench run` command goes on" in found.stderr
+    assert "The same `envbench run` command finishes them" in found.stderr
 
 
 def test_a_bad_line_is_a_warning_that_names_it_and_the_report_is_made(folder):

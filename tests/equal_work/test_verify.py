@@ -50,7 +50,7 @@ from envbench.model import (
 )
 from envbench.report.markdown.render import render
 from envbench.report.tables.existing import parse
-from envbench.report.tables.subjects import subjects
+from envbench.report.tables.machine_results import machine_results
 from envbench.report.tables.table import build
 from envbench.results.selection import select
 from envbench.results.store import Journal
@@ -310,15 +310,15 @@ def table(*verified: Verification, existing: str = "") -> str:
     runs = [make_run(cell, [speed] * 4, round=n) for cell, speed in ((fast, 200), (slow, 100))
             for n in range(5)]  # fmt: skip
     records = [make_fact(), make_plan([fast, slow]), *runs, *verified]
-    (subject,) = (s for s in subjects(select(records), {}).values() if s.measured)
+    (subject,) = (s for s in machine_results(select(records), {}).values() if s.measured)
     return render(build(subject, parse(existing)))
 
 
-def test_the_report_bears_a_badge_and_a_footnote_for_each_verified_row() -> None:
+def test_the_report_has_a_badge_for_each_verified_row_and_explains_it_once() -> None:
     text = table(found())
     assert "| Equal work" in text.splitlines()[0]
-    assert "✓<sup>" in text
-    assert "work: 80 frames of 1 environment, counted twice; equal exactly" in text
+    assert "| ✓ " in text
+    assert "Equal work: ✓ same work as the reference." in text
     assert "**3200.00**" in text
 
 
@@ -354,22 +354,22 @@ def test_the_newest_finding_counts_be_it_that_nothing_could_be_found_out() -> No
     broken = found(
         started_utc="2025-11-21T10:00:00Z", failure=Failure(reason="stalled", message="it hung")
     )
-    assert list(select([found(), old]).verified.values()) == [found()]
-    assert list(select([old, broken, found()]).verified.values()) == [broken]
+    assert next(iter(select([found(), old]).verified.values())).verification == found()
+    assert next(iter(select([old, broken, found()]).verified.values())).verification == broken
     assert judge(broken).badge == "–"
     assert "**3200.00**" in table(broken)  # as if it had never been verified
 
 
 def test_a_figure_of_other_packages_than_were_verified_says_so() -> None:
-    told = "Verified with other packages, or by another envbench"
-    assert told in table(found(runtime="another"))
-    assert told in table(found(worker="another"))
+    note = "verified with other packages or another envbench"
+    assert note in table(found(runtime="another"))
+    assert note in table(found(worker="another"))
     same = found(runtime="runtime", worker="worker")
-    assert told not in table(same)
+    assert note not in table(same)
     # What was found out about just these packages counts, whatever other ones do later.
     later = found(runtime="another", started_utc="2025-11-22T10:00:00Z", responds=False)
     for order in ([same, later], [later, same]):
-        assert told not in table(*order)
+        assert note not in table(*order)
         assert "✓" in table(*order)
     # Of these the newest: another worker may ask more.
     stricter = found(
@@ -410,7 +410,9 @@ def test_of_what_nobody_verified_only_our_own_may_be_the_best() -> None:
     ]
     (subject,) = (
         s
-        for s in subjects(select([make_fact(), make_plan([ours, theirs]), *runs]), {}).values()
+        for s in machine_results(
+            select([make_fact(), make_plan([ours, theirs]), *runs]), {}
+        ).values()
         if s.measured
     )
     text = render(build(subject))

@@ -1,4 +1,4 @@
-"""Marked blocks: found where they are meant, refused where they are broken, the rest untouched."""
+"""Marked blocks: valid ones are found, broken ones are errors, everything else is untouched."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def headings(text: str) -> list[str]:
     return [block.heading for block in blocks.find(text, "DOC.md")]
 
 
-def test_a_block_is_what_stands_between_two_equal_lines():
+def test_a_block_is_the_text_between_two_equal_lines():
     text = f"# x\n{A}\nold\n{A}\nrest"
     (block,) = blocks.find(text, "DOC.md")
     assert (block.heading, block.line, text[block.start : block.end]) == (
@@ -31,15 +31,15 @@ def test_a_block_is_what_stands_between_two_equal_lines():
     ("text", "line", "what"),
     [
         (f"x\n{A}\ntable\n", 2, "has no partner"),
-        (f"{A}\n{A}\n\n{A}\n", 4, "stands a third time"),
-        (f"{A}\n{A}\n{A}\n{A}\n", 3, "stands a third time"),
-        (f"{A}\n{B}\n{A}\n{B}\n", 2, "stands inside the block"),
-        (f"{A}\n{B}\n{B}\n{A}\n", 2, "stands inside the block"),
+        (f"{A}\n{A}\n\n{A}\n", 4, "occurs a third time"),
+        (f"{A}\n{A}\n{A}\n{A}\n", 3, "occurs a third time"),
+        (f"{A}\n{B}\n{A}\n{B}\n", 2, "is inside the block"),
+        (f"{A}\n{B}\n{B}\n{A}\n", 2, "is inside the block"),
         (f"{A}\n```\n{A}\n```\n", 1, "has no partner"),
         (f"{A}\r\n\r\ntext {A}\r\n", 1, "has no partner"),
     ],
 )
-def test_missing_doubled_and_crossed_markers_are_refused_with_their_line(text, line, what):
+def test_missing_repeated_and_crossed_markers_are_errors_with_their_line(text, line, what):
     with pytest.raises(UsageError, match=what) as error:
         blocks.find(text, "DOC.md")
     assert str(error.value).startswith(f"DOC.md:{line}: the marker <!-- ")
@@ -60,7 +60,7 @@ def test_missing_doubled_and_crossed_markers_are_refused_with_their_line(text, l
         f"<!-- Atari - {'x - ' * 100_000}",
     ],
 )
-def test_what_is_no_marker_is_left_alone(text):
+def test_other_comments_and_code_are_not_markers(text):
     assert headings(text) == []
 
 
@@ -69,12 +69,12 @@ def test_markers_after_a_code_block_and_with_odd_spaces_are_found():
     assert headings(text) == ["Atari - Laptop", "Mujoco - TPU-VM"]
 
 
-def test_a_task_of_ones_own_has_a_marker():
+def test_a_users_own_task_has_a_marker():
     marker = "<!-- Gym my_package:MyEnv-v0 - Laptop -->"
     assert headings(f"\ufeff{marker}\n{marker}") == ["Gym my_package:MyEnv-v0 - Laptop"]
 
 
-def test_only_the_content_of_filled_blocks_changes_line_ends_included():
+def test_only_the_content_of_filled_blocks_changes_and_line_ends_are_kept():
     text = f"a\r\n{A}\r\nold\r\n{A}\r\n{B}\nkept  \n{B}\nno end\f\x0b\u2028"
     done = blocks.fill(text, blocks.find(text, "x"), {"Atari - Laptop": "1\n2"})
     assert done == text.replace("old\r\n", "\r\n1\r\n2\r\n\r\n")

@@ -35,10 +35,10 @@ def browser() -> Iterator[Any]:
 def page(browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.chdir(tmp_path)
     path = new_results_file(Path("results"), "laptop", "2025-11-20T10:00:00Z")
-    spoilt = make_windows([100, 120, 80, 100], invalid={"2": "steal"})
+    disturbed = make_windows([100, 120, 80, 100], invalid={"2": "steal"})
     records = [
         *measured_plan({("for-loop", 1): 50, ("for-loop", 8): 40, ("envpool-async", 8): 90}),
-        *measured_plan({("subprocess", 12): 30}, plan_id="b", run={"measured": spoilt}),
+        *measured_plan({("subprocess", 12): 30}, plan_id="b", run={"measured": disturbed}),
     ]
     write(path, records)
     done = CliRunner().invoke(envbench, ["report", "--format", "html"])
@@ -60,7 +60,7 @@ def column(page: Any, number: int) -> list[str]:
     return [rows.nth(i).locator("td").nth(number).inner_text() for i in range(rows.count())]
 
 
-def test_a_click_on_a_heading_sorts_by_numbers_and_another_the_other_way(page: Any) -> None:
+def test_a_click_on_a_heading_sorts_by_numbers_and_a_second_one_reverses(page: Any) -> None:
     fps = page.locator("#cells thead button", has_text="FPS")
     fps.click()
     assert column(page, 4) == ["1706.67", "1440.00", "800.00", "640.00"]
@@ -85,7 +85,7 @@ def summary(page: Any, heading: str) -> Any:
     return head, page.locator(f"table#{head.locator('input').get_attribute('data-table')}")
 
 
-def test_a_summary_sorts_and_filters_and_its_figures_lead_to_the_cells(page: Any) -> None:
+def test_a_summary_sorts_and_filters_and_its_figures_link_to_cells(page: Any) -> None:
     head, table = summary(page, "Highest FPS - Atari")
     rows = table.locator("tbody tr:not([hidden]) th")
     table.locator("thead button", has_text="Laptop").click()
@@ -100,7 +100,7 @@ def test_a_summary_sorts_and_filters_and_its_figures_lead_to_the_cells(page: Any
     assert "EnvPool (async), Pong-v5, 8 environments" in page.locator("dialog#cell").inner_text()
 
 
-def test_a_link_shows_its_cell_though_a_filter_hides_it(page: Any) -> None:
+def test_a_link_shows_its_cell_even_if_a_filter_hides_it(page: Any) -> None:
     head = page.locator(".head", has=page.get_by_role("heading", name="Atari - Laptop", exact=True))
     ladder = head.locator("input")
     ladder.fill("subprocess")
@@ -113,17 +113,17 @@ def test_a_link_shows_its_cell_though_a_filter_hides_it(page: Any) -> None:
 def test_the_keyboard_reaches_each_point_of_a_plot_and_its_value_shows(page: Any) -> None:
     points = page.locator("svg.plot").first.locator("a")
     points.first.focus()
-    told = points.nth(1).locator("text")
-    assert not told.is_visible()
+    value = points.nth(1).locator("text")
+    assert not value.is_visible()
     page.keyboard.press("Tab")
     name = page.evaluate("document.activeElement.getAttribute('aria-label')")
-    assert name == told.text_content() == "For-loop at 8: 640.00 FPS (640–640)"
-    assert told.is_visible()
+    assert name == value.text_content() == "For-loop at 8: 640.00 FPS (640–640)"
+    assert value.is_visible()
     page.keyboard.press("Enter")
     assert page.locator("td:target").inner_text().startswith("640.00")
 
 
-def test_one_environment_is_told_in_the_singular(page: Any) -> None:
+def test_one_environment_is_written_in_the_singular(page: Any) -> None:
     page.locator("#cells tbody tr", has_text="800.00").locator("button").click()
     assert (
         "For-loop, Pong-v5, 1 environment\n" in page.locator("dialog#cell h2").inner_text() + "\n"
@@ -142,13 +142,13 @@ def test_a_figure_opens_to_its_runs_windows_and_record(page: Any) -> None:
     assert first.locator("rect.window").count() == 3
     assert first.locator("rect.invalid").count() == 1
     assert first.locator("rect.invalid title").text_content() == (
-        "0.50 s: 1,280 FPS (set aside: steal)"
+        "0.50 s: 1,280 FPS (invalid: steal)"
     )
     dialog.locator("button.close").click()
     assert not dialog.is_visible()
 
 
-def test_dark_and_narrow_it_still_holds_together(page: Any) -> None:
+def test_the_page_works_in_dark_mode_and_on_a_narrow_screen(page: Any) -> None:
     page.emulate_media(color_scheme="dark")
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert ground == "rgb(13, 17, 23)"

@@ -1,4 +1,4 @@
-"""The HTML report: whole in one file, safe whatever names hold, figures traced to records."""
+"""The HTML report: one file, safe for any names, with figures traced to records."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Page(HTMLParser):
 
     @property
     def points(self) -> list[dict[str, str]]:
-        """Of plots."""
+        """The points of plots."""
         return [a for a in self.all("a") if "aria-label" in a]
 
     def all(self, tag: str) -> list[dict[str, str]]:
@@ -85,7 +85,7 @@ def made(*words: str) -> tuple[Result, Page]:
     return done, Page(Path("results/report.html").read_text())
 
 
-def test_a_cell_opens_to_its_runs_and_each_names_file_and_line(place: Path) -> None:
+def test_a_cell_has_its_runs_with_their_file_and_line(place: Path) -> None:
     path = put([*HERE, *CEILING])
     done, page = made()
     assert "wrote results/report.html" in done.stderr
@@ -104,7 +104,7 @@ def test_a_cell_opens_to_its_runs_and_each_names_file_and_line(place: Path) -> N
     assert {int(a["data-cell"]) for a in buttons} == set(range(len(page.cells)))
 
 
-def test_a_cell_tells_the_python_and_the_packages_that_ran_it(place: Path) -> None:
+def test_a_cell_shows_its_python_and_packages(place: Path) -> None:
     fact = RuntimeFact(
         hash="runtime", python="3.11.9", implementation="CPython", packages={"ale-py": "0.12.1"}
     )
@@ -114,7 +114,7 @@ def test_a_cell_tells_the_python_and_the_packages_that_ran_it(place: Path) -> No
     assert {json.dumps(c["packages"]) for c in page.cells} == {'{"ale-py": "0.12.1"}'}
 
 
-def test_figures_of_others_stand_in_tables_of_their_own(place: Path) -> None:
+def test_published_figures_have_their_own_tables(place: Path) -> None:
     figure = Published(
         machine="laptop", env="atari", task="Pong-v5", backend="for-loop", numenv=8,
         fps=4893, frame_skip=4, source="A. N. Author, 2022",
@@ -126,13 +126,13 @@ def test_figures_of_others_stand_in_tables_of_their_own(place: Path) -> None:
     assert "Published, not measured by envbench: A. N. Author, 2022." in text[start:]
     assert '<td data-value="4893.0" class="best">4893.00</td>' in text[start:]
     assert "4893" not in text[:start]
-    # Where its machine was measured, its curve is drawn beside those, and only there.
-    told = "For-loop, published at 8: 4,893.00 FPS"
-    (point,) = [a for a in page.points if a["aria-label"] == told]
+    # If its machine was measured, that plot has the published curve, and no other plot.
+    value = "For-loop, published at 8: 4,893.00 FPS"
+    (point,) = [a for a in page.points if a["aria-label"] == value]
     assert "href" not in point
 
 
-def test_only_the_shown_plan_of_a_cell_is_in_it(place: Path) -> None:
+def test_the_page_has_only_the_shown_plan_of_a_cell(place: Path) -> None:
     put([*HERE, *measured_plan({("for-loop", 1): 70}, plan_id="newer",
                                run={"started_utc": "2026-01-01T00:00:00Z"})])  # fmt: skip
     _, page = made()
@@ -140,7 +140,7 @@ def test_only_the_shown_plan_of_a_cell_is_in_it(place: Path) -> None:
     assert (cell["plan"], len(cell["runs"])) == ("newer", 5)
 
 
-def test_it_needs_no_network_and_runs_no_script_but_its_own(place: Path) -> None:
+def test_the_page_needs_no_network_and_runs_only_its_own_script(place: Path) -> None:
     put(HERE)
     _, page = made()
     policy = next(a["content"] for a in page.all("meta") if "http-equiv" in a)
@@ -176,7 +176,7 @@ def test_hostile_names_stay_text(place: Path) -> None:
     }
 
 
-def test_a_failed_cell_says_why_and_a_second_time_changes_nothing(place: Path) -> None:
+def test_a_failed_cell_shows_the_reason_and_a_second_report_changes_nothing(place: Path) -> None:
     cell = make_cell("subprocess", 8)
     put(
         [*HERE, make_plan([cell], plan_id="2"), make_run(cell, plan_id="2", failure=make_failure())]
@@ -189,7 +189,7 @@ def test_a_failed_cell_says_why_and_a_second_time_changes_nothing(place: Path) -
     assert "unchanged: results/report.html" in done.stderr
 
 
-def test_a_plots_points_bear_their_values(place: Path) -> None:
+def test_a_plots_points_have_their_values(place: Path) -> None:
     put(HERE)
     _, page = made()
     assert [each["aria-label"] for each in page.points] == [
@@ -204,7 +204,7 @@ def test_a_plots_points_bear_their_values(place: Path) -> None:
     assert re.fullmatch(r"data:image/svg\+xml;base64,[A-Za-z0-9+/=]+", image["href"])
 
 
-def test_figures_of_summaries_and_plots_lead_to_the_cell_that_opens(place: Path) -> None:
+def test_figures_in_summaries_and_plots_link_to_their_cell(place: Path) -> None:
     physics = measured_plan({("mjx", 64): 90}, plan_id="physics", cell={"kind": "physics"})
     put([*HERE, *CEILING, *physics])  # environments and physics share the ceiling
     _, page = made()
@@ -225,7 +225,7 @@ def test_figures_of_summaries_and_plots_lead_to_the_cell_that_opens(place: Path)
     [("95 ms", 0.095), ("0.6 ms", 0.0006), ("6.2 s to 70.3 s", 6.2), ("under 0.1 ms", 0.0),
      ("1,024 MiB", 1024.0), ("**20740.64** at 10", 20740.64), ("≠ 3", 3.0), ("not run", None)],
 )  # fmt: skip
-def test_a_column_sorts_by_what_its_texts_mean(text: str, value: float | None) -> None:
+def test_a_column_sorts_by_the_values_of_its_texts(text: str, value: float | None) -> None:
     assert number(text) == (None if value is None else pytest.approx(value))
 
 
@@ -249,12 +249,12 @@ def test_a_table_has_its_badges_shares_and_footnotes(place: Path) -> None:
     table = text[text.index("<h3>Atari - Laptop</h3>") : text.index("<svg")]
     assert ">Of ceiling</button>" in table
     assert '<td data-value="25.0">25 %</td>' in table
-    told = "Refused: claims 400 frames, its environments made 4; not compared"
-    assert re.search(rf'<td>✗<sup><a href="#table-\d+-c" title="{told}', table)
+    reason = "Refused: claims 400 frames, its environments made 4; not compared"
+    assert re.search(rf'<td>✗<sup><a href="#table-\d+-c" title="{reason}', table)
     assert re.search(r'id="table-\d+-a"><sup>a</sup> Fewer than five processes', table)
 
 
-def test_what_verify_refused_has_no_figure_anywhere(place: Path) -> None:
+def test_a_refused_row_has_no_figure_anywhere(place: Path) -> None:
     put([*HERE, *CEILING, make_refusal(make_cell("envpool-async", 8))])
     _, page = made()
     (cell,) = [c for c in page.cells if c["label"] == "EnvPool (async)"]
@@ -267,7 +267,7 @@ def test_what_verify_refused_has_no_figure_anywhere(place: Path) -> None:
     assert text.count(">refused</button>") == 2
 
 
-def test_a_gallery_stands_in_the_overview_where_two_machines_were_measured(place: Path) -> None:
+def test_the_overview_has_a_shared_plot_of_two_measured_machines(place: Path) -> None:
     put(HERE)
     there = measured_plan({("for-loop", 1): 70}, plan_id="there", cell={"machine": "server"})
     put(there, "server")
@@ -293,7 +293,7 @@ def test_check_says_whether_the_page_is_up_to_date_and_writes_nothing(place: Pat
 
 
 @pytest.mark.parametrize("words", [["--into", "x.md"], ["--json"]])
-def test_html_goes_with_no_document_and_no_json(place: Path, words: list[str]) -> None:
+def test_html_cannot_be_combined_with_a_document_or_json(place: Path, words: list[str]) -> None:
     put(HERE)
     Path("x.md").write_text("")
     done = CliRunner().invoke(envbench, ["report", "--format", "html", *words])

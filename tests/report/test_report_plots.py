@@ -1,4 +1,4 @@
-"""Plots: what is drawn, that the same picture is the same file, and that names stay names."""
+"""Plots: what they show, reproducible files, and harmless names."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from made_records import OTHER, measured_plan, new_results_file, write
 from envbench.cli import envbench
 from envbench.machine import Match, Profile, Table
 from envbench.model import Published, digest
-from envbench.report.markdown.contents import pieces
+from envbench.report.markdown.contents import block_contents
 from envbench.report.markdown.document import filled, fresh
 from envbench.report.plots import axes
 from envbench.report.plots import draw as plots
 from envbench.report.plots.draw import Kind, draw
-from envbench.report.plots.picture import Curve, Panel, Picture, Point
+from envbench.report.plots.picture import Chart, Curve, Picture, Point
 from envbench.report.plots.picture_files import shows, stamped
 from envbench.results.selection import select
 
@@ -45,23 +45,25 @@ THEIRS = Published(
 
 
 def picture(records: list[Any], marker: str) -> Picture:
-    (found,) = pieces(select(records), {"laptop": LAPTOP})[f"envbench: plot {marker}"].pictures
+    (found,) = block_contents(select(records), {"laptop": LAPTOP})[
+        f"envbench: plot {marker}"
+    ].pictures
     return found
 
 
 def test_a_curve_is_a_row_with_its_intervals_and_the_ceiling_a_line() -> None:
-    (panel,) = picture([*HERE, *CEILING], "atari laptop").panels
-    assert [curve.label for curve in panel.curves] == ["For-loop", "EnvPool (async)"]
-    assert [(p.numenv, p.fps, p.low) for p in panel.curves[0].points] == [
+    (chart,) = picture([*HERE, *CEILING], "atari laptop").charts
+    assert [curve.label for curve in chart.curves] == ["For-loop", "EnvPool (async)"]
+    assert [(p.numenv, p.fps, p.low) for p in chart.curves[0].points] == [
         (1, 800.0, 800.0),
         (8, 640.0, 640.0),
     ]
-    assert panel.ceiling == 3200.0
+    assert chart.ceiling == 3200.0
 
 
-def test_published_figures_are_curves_of_their_own_and_marked() -> None:
-    (panel,) = picture([*HERE, THEIRS], "atari laptop").panels
-    assert [(c.label, c.published) for c in panel.curves] == [
+def test_published_figures_are_separate_dashed_curves() -> None:
+    (chart,) = picture([*HERE, THEIRS], "atari laptop").charts
+    assert [(c.label, c.published) for c in chart.curves] == [
         ("For-loop", False),
         ("EnvPool (async)", False),
         ("EnvPool (sync), published", True),
@@ -70,12 +72,12 @@ def test_published_figures_are_curves_of_their_own_and_marked() -> None:
 
 def test_a_backend_has_its_colour_on_every_machine() -> None:
     drawn = picture([*HERE, *THERE, THEIRS], "atari")
-    assert [panel.title for panel in drawn.panels] == ["Atari - Laptop", "Atari - server"]
-    places = {c.label: c.place for c in picture([*HERE, THEIRS], "atari laptop").panels[0].curves}
-    assert drawn.panels[1].curves[0].place == places["EnvPool (sync), published"]
+    assert [chart.title for chart in drawn.charts] == ["Atari - Laptop", "Atari - server"]
+    places = {c.label: c.place for c in picture([*HERE, THEIRS], "atari laptop").charts[0].curves}
+    assert drawn.charts[1].curves[0].place == places["EnvPool (sync), published"]
 
 
-def test_rows_of_one_backend_are_told_apart_by_more_than_colour() -> None:
+def test_rows_of_one_backend_differ_by_more_than_colour() -> None:
     variants = [
         measured_plan(
             {("envpool-async", 1): 50, ("envpool-async", 8): 60 + k}, plan_id=f"v{k}",
@@ -84,7 +86,7 @@ def test_rows_of_one_backend_are_told_apart_by_more_than_colour() -> None:
         for k in range(3)
     ]  # fmt: skip
     drawn = picture([record for plan in variants for record in plan], "atari laptop")
-    assert len({curve.place for curve in drawn.panels[0].curves}) == 1
+    assert len({curve.place for curve in drawn.charts[0].curves}) == 1
     with plots._figure(drawn) as figure:
         assert len({line.get_marker() for line in figure.axes[0].lines}) == 3
         assert len({line.get_color() for line in figure.axes[0].lines}) == 1
@@ -93,7 +95,7 @@ def test_rows_of_one_backend_are_told_apart_by_more_than_colour() -> None:
 
 
 @pytest.mark.parametrize("kind", ["svg", "png"])
-def test_the_same_picture_is_the_same_file_and_tells_which_it_is(kind: Any) -> None:
+def test_the_same_picture_is_the_same_file_with_a_stamp(kind: Any) -> None:
     drawn = picture([*HERE, *CEILING, THEIRS], "atari laptop")
     data = stamped(draw(drawn, kind).data, drawn.digest)
     assert data == stamped(draw(drawn, kind).data, drawn.digest)
@@ -102,7 +104,7 @@ def test_the_same_picture_is_the_same_file_and_tells_which_it_is(kind: Any) -> N
 
 
 @pytest.mark.parametrize("kind", ["svg", "png"])
-def test_a_picture_that_was_touched_anywhere_is_not_what_was_drawn(kind: Any) -> None:
+def test_a_changed_byte_anywhere_makes_a_picture_stale(kind: Any) -> None:
     drawn = picture(HERE, "atari laptop")
     data = stamped(draw(drawn, kind).data, drawn.digest)
     middle = len(data) // 2
@@ -113,7 +115,7 @@ def test_a_picture_that_was_touched_anywhere_is_not_what_was_drawn(kind: Any) ->
         assert not shows(torn, drawn.digest)
 
 
-def test_a_stamped_png_is_sound() -> None:
+def test_a_stamped_png_is_valid() -> None:
     from PIL import Image
 
     drawn = picture(HERE, "atari laptop")
@@ -125,10 +127,10 @@ def test_a_stamped_png_is_sound() -> None:
 def test_an_svg_is_well_formed_and_fetches_and_runs_nothing() -> None:
     hostile = "<script>alert(1)</script> $\\frac{1}{0}$ ]]> \u202e \x1b[31m 名"
     records = measured_plan({("for-loop", 1): 5}, cell={"machine": hostile})
-    (name,) = [name for name in pieces(select(records), {}) if name.startswith("envbench: plot")][
-        1:
-    ]
-    (drawn,) = pieces(select(records), {})[name].pictures
+    (name,) = [
+        name for name in block_contents(select(records), {}) if name.startswith("envbench: plot")
+    ][1:]
+    (drawn,) = block_contents(select(records), {})[name].pictures
     text = stamped(draw(drawn, "svg").data, drawn.digest).decode()
     root = ElementTree.fromstring(text)
     names = {element.tag.rpartition("}")[2] for element in root.iter()}
@@ -158,12 +160,12 @@ def test_a_page_links_to_its_plots_which_are_drawn_once(
     assert f"wrote {plot}" in CliRunner().invoke(envbench, ["report"]).stderr
 
 
-def test_only_what_was_measured_is_drawn_on_a_new_page() -> None:
-    found = pieces(select([*HERE, THEIRS]), {"laptop": LAPTOP})
+def test_a_new_page_has_plots_of_measured_results_only() -> None:
+    found = block_contents(select([*HERE, THEIRS]), {"laptop": LAPTOP})
     page = fresh(found)
     assert "envbench: plot atari laptop" in page
-    assert "envbench: plot atari -->" not in page  # one machine is no gallery
-    only = pieces(select([THEIRS]), {"laptop": LAPTOP})
+    assert "envbench: plot atari -->" not in page  # there is only one machine
+    only = block_contents(select([THEIRS]), {"laptop": LAPTOP})
     assert "envbench: plot" not in fresh(only)
     marker = "<!-- envbench: plot atari laptop -->"
     outcome = filled(f"{marker}\n{marker}\n", "D", only)
@@ -193,7 +195,7 @@ def test_no_picture_loses_its_legend_however_long_its_names() -> None:
         assert whole.y0 <= label.y0 < label.y1 <= whole.y1
 
 
-def test_numbers_under_the_axis_do_not_run_into_each_other() -> None:
+def test_numbers_on_the_axis_do_not_overlap() -> None:
     ladder = [1, 2, 4, 8, 16, 32, 64, 96, 128, 160, 192, 224, 256]  # DGX-A100's
     assert axes.apart(ladder)[-3:] == [96, 160, 256]
     assert axes.apart([1, 2, 3, 4, 6, 8, 10, 12])[0] == 1
@@ -204,16 +206,16 @@ def test_numbers_under_the_axis_do_not_run_into_each_other() -> None:
 def test_two_sources_are_two_curves() -> None:
     others = [msgspec.structs.replace(THEIRS, source="Other", numenv=n) for n in (1, 8)]
     drawn = picture([*HERE, THEIRS, *others], "atari laptop")
-    labels = [curve.label for curve in drawn.panels[0].curves if curve.published]
+    labels = [curve.label for curve in drawn.charts[0].curves if curve.published]
     assert sorted(labels) == ["EnvPool (sync), Other", "EnvPool (sync), them"]
 
 
-def test_panels_share_one_legend_and_a_row_looks_the_same_in_each() -> None:
+def test_charts_share_one_legend_and_a_row_looks_the_same_in_each() -> None:
     drawn = picture([*HERE, *THERE, *CEILING], "atari")
     with plots._figure(drawn) as figure:
         (legend,) = figure.legends
-        told = [text.get_text() for text in legend.get_texts()]
-        assert told == [
+        names = [text.get_text() for text in legend.get_texts()]
+        assert names == [
             "For-loop", "EnvPool (async)", "EnvPool (sync)", "ceiling (engine alone)"
         ]  # fmt: skip
         assert all(axes.get_legend() is None for axes in figure.axes)
@@ -223,7 +225,7 @@ def test_panels_share_one_legend_and_a_row_looks_the_same_in_each() -> None:
 
 def test_no_two_backends_share_colour_and_marker() -> None:
     curves = [Curve(label=str(k), place=k, points=[Point(1, 1.0)]) for k in range(56)]
-    drawn = Picture(name="p", title="P", panels=[Panel(title="P", curves=curves)])
+    drawn = Picture(name="p", title="P", charts=[Chart(title="P", curves=curves)])
     looks = axes.styles(drawn).values()
     assert len({(look["color"], look["marker"]) for look in looks}) == 56
 
@@ -237,21 +239,21 @@ def test_no_two_backends_share_colour_and_marker() -> None:
         [Point(1, 1e300)],
     ],
 )
-def test_any_figures_have_a_picture_and_places_within_it(points: list[Point]) -> None:
+def test_any_figures_can_be_drawn_with_their_points_inside_the_picture(points: list[Point]) -> None:
     curve = Curve(label="x", place=0, points=points)
-    drawn = draw(Picture(name="p", title="P", panels=[Panel(title="P", curves=[curve])]), "svg")
+    drawn = draw(Picture(name="p", title="P", charts=[Chart(title="P", curves=[curve])]), "svg")
     assert len(drawn.spots) == len(points)
     assert all(0 < s.x < drawn.size[0] and 0 < s.y < drawn.size[1] for s in drawn.spots)
 
 
-def test_a_figure_of_hundreds_of_machines_is_drawn_as_png() -> None:
-    panel = Panel(title="P", curves=[Curve(label="x", place=0, points=[Point(1, 1.0)])])
-    drawn = draw(Picture(name="p", title="P", panels=[panel] * 60), "png")
+def test_a_picture_with_many_charts_can_be_drawn_as_png() -> None:
+    chart = Chart(title="P", curves=[Curve(label="x", place=0, points=[Point(1, 1.0)])])
+    drawn = draw(Picture(name="p", title="P", charts=[chart] * 60), "png")
     assert drawn.data.startswith(b"\x89PNG")
     assert plots.LARGEST < 2**16  # the most that an image may have
 
 
-def test_several_processes_draw_what_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_processes_draw_the_same_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     records = [
         record
         for k in range(12)
@@ -259,8 +261,8 @@ def test_several_processes_draw_what_one_does(monkeypatch: pytest.MonkeyPatch) -
             {("for-loop", 1): 50 + k}, plan_id=f"p{k}", cell={"machine": f"m{k:02}"}
         )
     ]
-    found = pieces(select(records), {}).values()
-    pictures = [each for piece in found for each in piece.pictures]
+    found = block_contents(select(records), {}).values()
+    pictures = [each for content in found for each in content.pictures]
     wanted: list[tuple[Picture, Kind]] = [(each, "svg") for each in pictures]
     monkeypatch.setattr(plots, "usable_cpus", lambda: 1)
     alone = list(plots.drawn(wanted))
@@ -268,18 +270,18 @@ def test_several_processes_draw_what_one_does(monkeypatch: pytest.MonkeyPatch) -
     assert list(plots.drawn(wanted)) == alone
 
 
-def test_what_is_published_of_a_machine_without_a_profile_has_a_plot_too() -> None:
+def test_published_figures_of_a_machine_without_a_profile_have_a_plot() -> None:
     other = msgspec.structs.replace(THEIRS, machine="mainframe")
-    found = pieces(select([*HERE, other]), {"laptop": LAPTOP})
+    found = block_contents(select([*HERE, other]), {"laptop": LAPTOP})
     (drawn,) = found["envbench: plot atari mainframe"].pictures
     assert drawn.title == "Atari - mainframe"
-    assert [(c.label, c.published) for c in drawn.panels[0].curves] == [
+    assert [(c.label, c.published) for c in drawn.charts[0].curves] == [
         ("EnvPool (sync), published", True)
     ]
     assert "envbench: plot atari mainframe" not in fresh(found)
 
 
-def test_a_page_has_the_figure_of_all_machines_while_they_are_few() -> None:
+def test_a_new_page_has_plots_of_at_most_twelve_machines() -> None:
     records = [
         record
         for k in range(13)
@@ -287,14 +289,17 @@ def test_a_page_has_the_figure_of_all_machines_while_they_are_few() -> None:
             {("for-loop", 1): 50}, plan_id=f"p{k}", cell={"machine": f"m{k:02}"}
         )
     ]
-    few, many = pieces(select(records[: len(records) * 12 // 13]), {}), pieces(select(records), {})
+    few, many = (
+        block_contents(select(records[: len(records) * 12 // 13]), {}),
+        block_contents(select(records), {}),
+    )
     assert "envbench: plot atari -->" in fresh(few)
     assert "envbench: plot atari" in fresh(few)
     assert "envbench: plot" not in fresh(many)
-    assert len(many["envbench: plot atari"].pictures[0].panels) == 13
+    assert len(many["envbench: plot atari"].pictures[0].charts) == 13
 
 
-def test_a_png_that_was_once_drawn_is_kept_up(
+def test_an_existing_png_is_kept_up_to_date(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -302,7 +307,7 @@ def test_a_png_that_was_once_drawn_is_kept_up(
     write(path, HERE)
     run = CliRunner().invoke
     assert run(envbench, ["report"]).exit_code == 0
-    assert run(envbench, ["report", "--check", "--png"]).exit_code == 1  # there is none yet
+    assert run(envbench, ["report", "--check", "--png"]).exit_code == 1  # there is no PNG yet
     assert run(envbench, ["report", "--png"]).exit_code == 0
     plot = Path("results/plots/atari-laptop.png")
     plot.write_bytes(plot.read_bytes()[:-100])

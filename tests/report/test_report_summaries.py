@@ -22,10 +22,10 @@ from envbench.errors import UsageError
 from envbench.machine import Match, Profile, Table
 from envbench.model import Audit, Load, Run, Times, Verification, digest
 from envbench.report.escape import code
-from envbench.report.markdown.contents import pieces
+from envbench.report.markdown.contents import block_contents
 from envbench.report.markdown.document import extended, filled, fresh
 from envbench.report.tables.existing import split_row
-from envbench.results.archive import Origin
+from envbench.results.archive import Location
 from envbench.results.selection import select
 from envbench.text import listed
 
@@ -38,7 +38,7 @@ LAPTOP = Profile(
 
 
 def block(records: list[Any], name: str) -> str:
-    return pieces(select(records), {"laptop": LAPTOP})[f"envbench: {name}"].write("")
+    return block_contents(select(records), {"laptop": LAPTOP})[f"envbench: {name}"].write("")
 
 
 def grid(text: str, heading: str) -> dict[str, list[str]]:
@@ -69,18 +69,18 @@ def test_the_overview_has_each_rows_best_and_its_number_by_machine() -> None:
     }
 
 
-def test_what_does_other_work_is_shown_and_never_bold() -> None:
+def test_a_row_with_different_work_is_shown_but_never_bold() -> None:
     constant = {"variant": {"actions": "constant"}, "settings": {"actions": "constant"}}
     cheap = measured_plan({("for-loop", 8): 999}, plan_id="cheap", cell=constant)
     table = grid(block([*HERE, *cheap], "overview"), "Highest FPS - Atari")
     assert table["For-loop, actions=constant"] == ["≠ 15984.00 at 8<sup>a</sup>"]
     assert table["EnvPool (async)"] == ["**1440.00** at 8"]
-    told = "<sup>a</sup> ≠: other work than the reference's: another engine, or settings"
-    assert told in block([*HERE, *cheap], "overview")
+    note = "<sup>a</sup> ≠: different work from the reference: another engine, or settings"
+    assert note in block([*HERE, *cheap], "overview")
     assert "≠" not in block(HERE, "overview")
 
 
-def test_another_engine_bears_its_mark_beside_the_figure() -> None:
+def test_another_engine_is_marked_beside_the_figure() -> None:
     finding = Verification(
         verification_id="v", cell=make_cell("envpool-async", 8), started_utc="2026",
         fingerprint="", runtime="runtime", worker="worker", seed=0, responds=True,
@@ -91,7 +91,7 @@ def test_another_engine_bears_its_mark_beside_the_figure() -> None:
     assert table["For-loop"] == ["**800.00** at 1"]
 
 
-def test_what_was_refused_and_what_failed_has_no_place() -> None:
+def test_refused_and_failed_rows_are_not_in_the_overview() -> None:
     cell = next(each.cell for each in HERE if isinstance(each, Run) and each.cell.numenv == 1)
     cheat = make_refusal(cell)
     failed = make_run(cell, plan_id="failed", failure=make_failure())
@@ -100,12 +100,14 @@ def test_what_was_refused_and_what_failed_has_no_place() -> None:
     assert list(table) == ["Highest FPS - Atari", "EnvPool (async)"]
 
 
-def test_what_was_refused_has_neither_costs_nor_a_share_of_the_ceiling() -> None:
+def test_a_refused_row_has_neither_costs_nor_a_share_of_the_ceiling() -> None:
     cheat = make_refusal(make_cell("envpool-async", 8))
     top = measured_plan({("ceiling", 12): 200}, plan_id="top", cell={"kind": "ceiling"})
     assert "EnvPool (async)" in grid(block(HERE, "costs"), "Costs - Atari - Laptop")
     assert "EnvPool (async)" not in block([*HERE, cheat], "costs")
-    page = pieces(select([*HERE, *top, cheat]), {"laptop": LAPTOP})["Atari - Laptop"].write("")
+    page = block_contents(select([*HERE, *top, cheat]), {"laptop": LAPTOP})["Atari - Laptop"].write(
+        ""
+    )
     table = grid(page, "Atari - Laptop")
     assert table["For-loop"][-2:] == ["25 %", ""]
     assert table["EnvPool (async)"][-2:] == ["", "✗<sup>b</sup>"]
@@ -113,14 +115,18 @@ def test_what_was_refused_has_neither_costs_nor_a_share_of_the_ceiling() -> None
 
 def test_figures_are_traced_to_the_lines_of_their_records() -> None:
     runs = [each for each in HERE if isinstance(each, Run)]
-    origins = {run.run_id: Origin(run.run_id, "laptop/x.jsonl", n) for n, run in enumerate(runs, 4)}
-    found = pieces(select(HERE, origins), {"laptop": LAPTOP})["envbench: commands"].write("")
+    locations = {
+        run.run_id: Location(run.run_id, "laptop/x.jsonl", n) for n, run in enumerate(runs, 4)
+    }
+    found = block_contents(select(HERE, locations), {"laptop": LAPTOP})["envbench: commands"].write(
+        ""
+    )
     table = grid(found, "Records - Atari - Laptop")
     assert table["Records - Atari - Laptop"][0] == "File"
     assert table["For-loop"][:2] == ["`laptop/x.jsonl`", "4, 5, 6, 7, 8"]
 
 
-def test_one_environment_alone_is_told_beside_the_python_loop() -> None:
+def test_a_single_environment_is_compared_with_the_python_loop() -> None:
     table = grid(block([*HERE, *THERE], "single"), "Single environment - Atari")
     assert table == {
         "Single environment - Atari": ["Laptop", "server"],
@@ -129,13 +135,13 @@ def test_one_environment_alone_is_told_beside_the_python_loop() -> None:
     }
 
 
-def test_one_environment_that_has_more_in_flight_says_so() -> None:
+def test_a_batch_of_one_with_more_in_flight_has_a_footnote() -> None:
     text = block([*HERE, *measured_plan({("envpool-async", 1): 70}, plan_id="b")], "single")
     assert "1120.00 (1.40×)<sup>a</sup>" in text
-    assert "<sup>a</sup> 3 environments are in flight for the one that is received." in text
+    assert "<sup>a</sup> 3 environments are in flight for a batch of one." in text
 
 
-def test_costs_are_those_of_the_most_environments() -> None:
+def test_costs_are_those_of_the_largest_number_of_environments() -> None:
     times = Times(
         import_ns=10**9, build_ns=5 * 10**8, first_step_ns=10**8, warmup_ns=1, measured_ns=1
     )
@@ -162,7 +168,7 @@ def test_every_row_has_its_command_and_every_machine_its_fingerprint() -> None:
         "commands",
     )  # fmt: skip
     table = grid(text, "Commands - Laptop")
-    # A code span: what is copied is the command.
+    # A code span: readers copy the command.
     assert table["`envbench run --env 'a\\|b' --task me@lab//x:E-v0`"] == [
         "Atari: For-loop", "2025-11-20T10:00:00Z", "0, commit 0123456789ab with changes",
     ]  # fmt: skip
@@ -172,31 +178,31 @@ def test_every_row_has_its_command_and_every_machine_its_fingerprint() -> None:
 @pytest.mark.parametrize(
     "name", ["overview", "single", "recommendation", "costs", "equal work", "commands"]
 )
-def test_a_summary_of_nothing_is_an_empty_block_that_a_page_does_not_get(name: str) -> None:
-    found = pieces(select([]), {"laptop": LAPTOP})
+def test_a_new_page_has_no_block_for_an_empty_summary(name: str) -> None:
+    found = block_contents(select([]), {"laptop": LAPTOP})
     marker = f"<!-- envbench: {name} -->"
     assert marker not in fresh(found)
     document = f"{marker}\nold\n{marker}\n"
     assert filled(document, "D", found).text == document
 
 
-def test_a_new_page_has_the_summaries_and_a_second_time_changes_nothing() -> None:
-    found = pieces(select(HERE), {"laptop": LAPTOP})
+def test_a_new_page_has_the_summaries_and_filling_it_again_changes_nothing() -> None:
+    found = block_contents(select(HERE), {"laptop": LAPTOP})
     page = filled(fresh(found), "R", found).text
     for name in ("overview", "single", "costs", "commands"):
         assert page.count(f"<!-- envbench: {name} -->") == 2
     assert filled(extended(page, "R", found), "R", found).text == page
 
 
-def test_a_page_that_its_owner_has_cleared_of_a_summary_does_not_get_it_back() -> None:
-    found = pieces(select(HERE), {"laptop": LAPTOP})
+def test_a_summary_that_the_pages_owner_removed_does_not_come_back() -> None:
+    found = block_contents(select(HERE), {"laptop": LAPTOP})
     page = filled(extended("# Mine\n", "R", found), "R", found).text
     assert "envbench:" not in page
     assert "<!-- Atari - Laptop -->" in page
 
 
-def test_an_unknown_block_of_ours_is_told_with_the_nearest() -> None:
-    found = pieces(select(HERE), {"laptop": LAPTOP})
+def test_an_unknown_envbench_marker_is_an_error_with_the_nearest_name() -> None:
+    found = block_contents(select(HERE), {"laptop": LAPTOP})
     marker = "<!-- envbench: overvew -->"
     with pytest.raises(UsageError, match=r"D.md:1: .*did you mean 'envbench: overview'"):
         filled(f"{marker}\nx\n{marker}\n", "D.md", found)
@@ -206,7 +212,7 @@ def test_an_unknown_block_of_ours_is_told_with_the_nearest() -> None:
 
 
 def spread(speeds: dict[tuple[str, int], tuple[int, ...]], **given: Any) -> list[Any]:
-    """A plan whose rounds differ: (backend, numenv) -> steps a window of each round."""
+    """A plan whose rounds differ: (backend, numenv) -> steps per window in each round."""
     records: list[Any] = []
     for each in measured_plan(dict.fromkeys(speeds, 1), **given):
         if isinstance(each, Run):
@@ -219,7 +225,7 @@ def spread(speeds: dict[tuple[str, int], tuple[int, ...]], **given: Any) -> list
 FAST, AS_FAST, SLOW = (200, 204, 198, 202, 199), (201, 197, 203, 199, 202), (99, 101, 100, 98, 102)
 
 
-def test_the_best_is_recommended_with_what_cannot_be_told_from_it() -> None:
+def test_the_best_is_recommended_with_its_ties() -> None:
     records = spread(
         {
             ("for-loop", 1): SLOW,
@@ -234,43 +240,41 @@ def test_the_best_is_recommended_with_what_cannot_be_told_from_it() -> None:
         "**EnvPool (async) at 8** (24 in flight)<sup>a</sup>",
         "3209.60",
     ]
-    assert "<sup>a</sup> Measured once only." in text
-    assert "Within the noise of the highest: EnvPool (sync) at 8 (3206.40). That is a tie." in text
-    assert "The highest of 4 figures is flattered by chance" in text
-    assert "beyond" not in text
+    assert "<sup>a</sup> Measured only once." in text
+    assert "Within noise of the highest FPS, so a tie: EnvPool (sync) at 8 (3206.40)." in text
+    assert "The highest of 4 figures is biased upward" in text
+    assert "no gain" not in text
 
 
-def test_where_more_environments_gain_nothing_that_is_said() -> None:
+def test_the_note_says_where_more_environments_bring_no_gain() -> None:
     records = spread({("envpool-async", 4): AS_FAST, ("envpool-async", 8): FAST})
     text = block(records, "recommendation")
-    assert (
-        "EnvPool (async) gains nothing that can be told from noise beyond 4 environments." in text
-    )
-    assert "Nothing else is within the noise of the highest." in text
+    assert "EnvPool (async) shows no gain beyond noise above 4 environments." in text
+    assert "No other row is within noise of the highest FPS." in text
 
 
-def test_what_was_measured_at_another_time_is_a_tie_within_the_machines_drift() -> None:
+def test_another_session_is_a_tie_within_the_machines_drift() -> None:
     once = spread({("envpool-sync", 8): FAST})
     later = spread({("envpool-async", 8): tuple(each * 107 // 100 for each in FAST)}, plan_id="2")
     text = block([*once, *later], "recommendation")
-    assert "Within the noise of the highest: EnvPool (sync) at 8 (" in text
+    assert "Within noise of the highest FPS, so a tie: EnvPool (sync) at 8 (" in text
     faster = spread({("envpool-async", 8): tuple(each * 120 // 100 for each in FAST)}, plan_id="2")
-    assert "Nothing else is within the noise" in block([*once, *faster], "recommendation")
-    told = "Not all rows of a machine were measured at one time"
-    assert told in block([*once, *later], "overview")
-    assert told not in block(once, "overview")
+    assert "No other row is within noise" in block([*once, *faster], "recommendation")
+    note = "A machine's rows come from several sessions"
+    assert note in block([*once, *later], "overview")
+    assert note not in block(once, "overview")
 
 
-def test_one_process_and_thrift_have_rows_of_their_own() -> None:
+def test_one_process_and_frames_per_cpu_second_have_their_own_rows() -> None:
     records = spread({("subprocess", 8): FAST, ("for-loop", 1): SLOW})
     table = grid(block(records, "recommendation"), "Recommendation - Atari - Laptop")
     assert table["highest FPS"][0].startswith("**Subprocess at 8**")
     assert table["highest FPS in one process"][0].startswith("**For-loop at 1**")
-    # five runs of a CPU second each: 4 windows of 200 steps and 4 frames a step
-    assert table["most frames a CPU second"][2] == "3210"
+    # five runs of one CPU second each: 4 windows of 200 steps and 4 frames per step
+    assert table["most frames per CPU second"][2] == "3210"
 
 
-def test_other_work_and_a_quick_look_are_never_recommended() -> None:
+def test_different_work_and_quick_measurements_are_never_recommended() -> None:
     cheap = spread(
         {("envpool-async", 8): (900, 901, 902, 903, 904)},
         plan_id="cheap",
@@ -283,18 +287,18 @@ def test_other_work_and_a_quick_look_are_never_recommended() -> None:
     assert "ALE" not in block(records, "recommendation")
 
 
-def test_a_quick_look_is_no_second_measurement() -> None:
+def test_a_quick_measurement_does_not_count_as_a_second_one() -> None:
     once = spread({("envpool-async", 4): SLOW, ("envpool-async", 8): FAST})
     quick = measured_plan({("envpool-async", 8): 10}, plan_id="q", quick=True, run={"quick": True})
     cell = make_cell("envpool-async", 8)
     failed = [make_plan([cell], plan_id="f"), make_run(cell, plan_id="f", failure=make_failure())]
     text = block([*once, *quick, *failed], "recommendation")
-    assert "Measured once only." in text
+    assert "Measured only once." in text
     again = spread({("envpool-async", 4): SLOW, ("envpool-async", 8): FAST}, plan_id="again")
-    assert "Measured once only." not in block([*once, *again], "recommendation")
+    assert "Measured only once." not in block([*once, *again], "recommendation")
 
 
-def test_a_recommended_cells_flags_are_told_beside_it() -> None:
+def test_a_recommended_cells_flags_are_footnotes() -> None:
     load = Load(cpu_s=1.0, other_cpu_s=900.0)
     records = spread({("for-loop", 1): SLOW, ("envpool-async", 8): FAST}, run={"load": load})
     text = block(records, "recommendation")
@@ -309,20 +313,20 @@ def test_ties_are_listed_from_the_highest_with_their_figures_and_flags() -> None
     records = spread({(name, 8): found for name, found in speeds.items()})
     text = block(records, "recommendation")
     assert (
-        "Within the noise of the highest: EnvPool (sync) at 8 (3206.40) and "
-        "ALE (vector) at 8 (3193.60). That is a tie." in text
+        "Within noise of the highest FPS, so a tie: EnvPool (sync) at 8 (3206.40) and "
+        "ALE (vector) at 8 (3193.60)." in text
     )
 
 
-def test_a_list_of_words_reads_as_one() -> None:
+def test_words_are_joined_as_an_english_list() -> None:
     assert [listed(list("abc"[:n])) for n in range(4)] == ["", "a", "a and b", "a, b and c"]
 
 
-def test_every_recommended_row_tells_its_ties() -> None:
+def test_every_recommended_row_has_its_ties() -> None:
     records = spread({("subprocess", 8): FAST, ("for-loop", 1): SLOW, ("envpool-sync", 1): SLOW})
     text = block(records, "recommendation")
-    assert "Within the noise of the highest in one process:" in text
-    assert "As many frames a CPU second, as far as can be told" not in text
+    assert "Within noise of the highest FPS in one process, so a tie:" in text
+    assert "as many frames per CPU second" not in text
 
 
 def test_a_command_with_backticks_stays_in_its_code_span() -> None:

@@ -1,4 +1,4 @@
-"""Tables: results laid over the profile's rows and columns and what a document says itself."""
+"""Tables: results merged into the rows and columns of the profile and of a document."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from envbench.machine import Match, Profile, Table
 from envbench.model import digest
 from envbench.report import escape
 from envbench.report.markdown.blocks import find
-from envbench.report.markdown.contents import pieces
+from envbench.report.markdown.contents import block_contents
 from envbench.report.markdown.document import extended, filled, fresh
 from envbench.report.tables import columns, footnotes
 from envbench.report.tables.existing import split_row
-from envbench.report.tables.subjects import subjects
+from envbench.report.tables.machine_results import machine_results
 from envbench.results.selection import select
 from envbench.stats.summary import Costs
 from envbench.text import one_line
@@ -30,8 +30,8 @@ MARK = "<!-- Atari - Laptop -->"
 
 
 def tables(records, profile=PROFILE):
-    """The pieces that are tables of measurements, without the summaries of them."""
-    found = pieces(select(records), {profile.name: profile})
+    """The contents that are tables of measurements, without summaries."""
+    found = block_contents(select(records), {profile.name: profile})
     return {name: each for name, each in found.items() if not name.startswith("envbench: ")}
 
 
@@ -69,7 +69,7 @@ def test_the_best_measured_figure_of_each_column_is_bold_and_equal_ones_both():
     assert table["EnvPool (async)"] == ["**160.00**", "**320.00**"]
 
 
-def test_a_row_that_does_other_work_is_never_the_best():
+def test_a_row_with_different_work_is_never_the_best():
     constant = {"settings": {"actions": "constant"}, "variant": {"actions": "constant"}}
     records = measured_plan({("for-loop", 8): 10})
     records += measured_plan({("for-loop", 8): 99}, plan_id="other", cell=constant)
@@ -78,7 +78,7 @@ def test_a_row_that_does_other_work_is_never_the_best():
     assert table["For-loop, actions=constant"] == ["", "1584.00"]
 
 
-def test_what_ran_in_place_of_the_task_is_told_under_the_table():
+def test_the_note_names_what_ran_in_place_of_the_task():
     facts = {"library_task": "Other-v9", "library_arguments": {"forces": True}}
     text = rendered(measured_plan({("for-loop", 8): 10}, run={"facts": facts}))
     assert "For-loop ran Other-v9 (forces=True) in place of Pong-v5." in text
@@ -86,7 +86,7 @@ def test_what_ran_in_place_of_the_task_is_told_under_the_table():
     assert "in place of" not in rendered(measured_plan({("for-loop", 8): 10}, run={"facts": same}))
 
 
-def test_measured_rows_and_columns_besides_the_profiles_are_put_in_order():
+def test_other_measured_rows_and_columns_are_inserted_in_order():
     speeds = {("brax", 4): 1, ("for-loop", 16): 1, ("subprocess", 1): 1, ("my-plugin", 8): 1}
     table = grid(rendered(measured_plan(speeds)))
     assert table["Atari - Laptop"] == ["1", "4", "8", "16"]
@@ -99,7 +99,7 @@ def test_a_machine_without_a_profile_gets_its_columns_from_the_data():
     assert table == {"Atari - unheard-of": ["3"], "For-loop": ["**160.00**"]}
 
 
-def test_two_machines_of_one_title_get_tables_of_their_own():
+def test_two_machines_with_the_same_title_have_separate_tables():
     records = [
         *measured_plan({("for-loop", 1): 10}),
         *measured_plan({("for-loop", 1): 20}, plan_id="2", cell={"machine": "Laptop"}),
@@ -110,7 +110,7 @@ def test_two_machines_of_one_title_get_tables_of_their_own():
 # ---------------------------------------------------------------- footnotes
 
 
-def test_flags_other_hardware_and_quickness_are_footnotes_inside_the_block():
+def test_flags_and_other_hardware_are_footnotes_inside_the_block():
     records = measured_plan(
         {("for-loop", 1): 10, ("for-loop", 8): 10},
         quick=True,
@@ -120,7 +120,7 @@ def test_flags_other_hardware_and_quickness_are_footnotes_inside_the_block():
     text = rendered(records)
     assert grid(text)["For-loop"] == ["**160.00**<sup>a,b</sup>", "**160.00**<sup>a,b</sup>"]
     assert "<sup>a</sup> Measured quickly (`--quick`)" in text
-    assert "<sup>b</sup> Measured on other hardware than the profile's: Some CPU, 2 CPUs." in text
+    assert "<sup>b</sup> Not measured on the profile's hardware: Some CPU, 2 CPUs." in text
     assert "No figure has an interval." in text
 
 
@@ -134,15 +134,15 @@ def test_a_failure_is_a_footnote_in_an_empty_entry():
     )
 
 
-def test_the_note_says_how_wide_intervals_are_and_what_async_keeps_in_flight():
+def test_the_note_gives_the_width_of_intervals_and_the_environments_in_flight():
     records = measured_plan({("envpool-async", 1): 10, ("envpool-async", 8): 10})
     text = rendered(records)
-    assert "EnvPool (async) keeps 3 environments in flight for each one it returns." in text
+    assert "EnvPool (async) keeps 3 environments in flight for each one in the batch." in text
     assert "95 % intervals: ±0.0 %." in text
     assert "2025-11-20" in text
 
 
-# ---------------------------------------------------------------- a document's own
+# ---------------------------------------------------------------- a document's own figures
 
 
 OWN = """
@@ -153,8 +153,8 @@ A person's remark.
 | For-loop | **4745.54**<sup>c</sup> | 12\\|3 | 5.0 | see [x](y) |
 | Homemade | 1e3 | | **9** |
 
-<sup>a</sup> Nobody refers to this.
-<sup>c</sup> As told by a friend.
+<sup>a</sup> No entry refers to this.
+<sup>c</sup> As a friend said.
 
 Another remark.
 """
@@ -172,19 +172,19 @@ def test_a_figure_without_a_result_stays_as_written_with_its_own_footnote():
     ]
     assert table["Homemade"] == ["1e3", "", "**9**", ""]
     assert list(table)[1:] == ["For-loop", "EnvPool (async)", "Homemade"]
-    assert "<sup>c</sup> As told by a friend." in text
+    assert "<sup>c</sup> As a friend said." in text
     assert "<sup>a</sup> Fewer than five" in text
-    assert "Nobody" not in text
+    assert "No entry" not in text
     assert "The other figures are the document's own." in text
     assert text.startswith("A person's remark.\n\n|")
     assert text.endswith("\n\nAnother remark.")
 
 
-def test_new_footnotes_take_no_letter_of_the_documents():
-    own = OWN.replace("<sup>c</sup>", "<sup>a</sup>").replace("<sup>a</sup> Nobody", "x")
+def test_new_footnotes_do_not_reuse_the_documents_letters():
+    own = OWN.replace("<sup>c</sup>", "<sup>a</sup>").replace("<sup>a</sup> No entry", "x")
     text = rendered(measured_plan({("for-loop", 8): 10}, repeats=1), own)
     assert "**160.00**<sup>b</sup>" in text
-    assert "<sup>a</sup> As told by a friend." in text
+    assert "<sup>a</sup> As a friend said." in text
 
 
 def test_a_failure_leaves_a_documents_figure_as_it_is():
@@ -193,7 +193,7 @@ def test_a_failure_leaves_a_documents_figure_as_it_is():
     assert grid(text)["For-loop"][0] == "**4745.54**<sup>c</sup>"
 
 
-def test_filling_twice_changes_nothing_more():
+def test_filling_a_second_time_changes_nothing():
     records = measured_plan({("for-loop", 8): 10, ("brax", 2): 3}, repeats=1)
     once = into(f"x\n{MARK}\n{OWN}{MARK}\nno end", records)
     assert into(once, records) == once
@@ -201,31 +201,31 @@ def test_filling_twice_changes_nothing_more():
     assert once.endswith(f"{MARK}\nno end")
 
 
-GONE = "No record in the results stands behind this figure."
+NO_RECORD = "The results contain no record of this figure."
 
 
-def test_a_figure_whose_record_is_gone_is_not_bold_and_says_so():
+def test_a_figure_without_a_record_is_not_bold_and_has_a_footnote():
     text = f"{MARK}\n{MARK}\n"
     both = into(text, measured_plan({("for-loop", 8): 10, ("for-loop", 1): 5}, repeats=1))
     left = into(both, measured_plan({("for-loop", 1): 6}))
     assert grid(left)["For-loop"] == ["**96.00**", "160.00<sup>a,b</sup>"]
     assert "<sup>a</sup> Fewer than five" in left
-    assert f"<sup>b</sup> {GONE}" in left
+    assert f"<sup>b</sup> {NO_RECORD}" in left
     assert footnotes.OTHERS not in left
     assert into(left, measured_plan({("for-loop", 1): 6})) == left
     again = into(left, measured_plan({("for-loop", 8): 10, ("for-loop", 1): 6}))
     assert grid(again)["For-loop"] == ["**96.00**", "**160.00**"]
-    assert GONE not in again
+    assert NO_RECORD not in again
 
 
-def test_beside_a_persons_figures_nobody_can_tell_and_all_stay():
+def test_figures_without_records_stay_unchanged_beside_an_authors_figures():
     both = into(f"{MARK}\n{OWN}{MARK}\n", measured_plan({("for-loop", 8): 10, ("brax", 2): 3}))
     left = into(both, measured_plan({("brax", 2): 3}))
     assert grid(left)["For-loop"][:4] == grid(both)["For-loop"][:4]
-    assert GONE not in left
+    assert NO_RECORD not in left
 
 
-def test_a_share_and_a_badge_go_with_the_figures_they_were_of():
+def test_a_share_and_a_badge_disappear_with_their_figures():
     ceiling = measured_plan({("ceiling", 2): 20}, plan_id="top", cell={"kind": "ceiling"})
     both = into(
         f"{MARK}\n{MARK}\n", [*measured_plan({("for-loop", 8): 10, ("brax", 2): 3}), *ceiling]
@@ -235,31 +235,31 @@ def test_a_share_and_a_badge_go_with_the_figures_they_were_of():
     assert grid(left)["For-loop"] == ["", "", "160.00<sup>a</sup>", ""]
 
 
-def test_a_figure_whose_record_is_gone_tells_of_the_failure_in_its_place_too():
+def test_a_figure_without_a_record_also_has_the_footnote_of_a_later_failure():
     both = into(f"{MARK}\n{MARK}\n", measured_plan({("for-loop", 8): 10, ("for-loop", 1): 5}))
     cell = make_cell("for-loop", 8)
     failed = [make_plan([cell], plan_id="f"), make_run(cell, plan_id="f", failure=make_failure())]
     left = into(both, [*measured_plan({("for-loop", 1): 5}), *failed])
     assert grid(left)["For-loop"] == ["**80.00**", "160.00<sup>a,b</sup>"]
     assert "<sup>a</sup> No figure (signal): the worker died" in left
-    assert f"<sup>b</sup> {GONE}" in left
+    assert f"<sup>b</sup> {NO_RECORD}" in left
     assert into(left, [*measured_plan({("for-loop", 1): 5}), *failed]) == left
 
 
-def test_on_the_results_page_a_table_without_any_record_says_so_and_a_persons_stays():
+def test_on_the_results_page_figures_without_records_have_a_footnote_and_an_authors_stay():
     full = tables(measured_plan({("for-loop", 8): 10}))
     page = filled(f"{MARK}\n{MARK}\n", "R", full, own=True).text
     for known in (tables([]), {}):
         left = filled(page, "R", known, own=True).text
         assert grid(left)["For-loop"] == ["", "160.00<sup>a</sup>"]
-        assert GONE in left
+        assert NO_RECORD in left
         assert filled(left, "R", known, own=True).text == left
-        assert filled(page, "R", known).text == page  # another document has other results, maybe
+        assert filled(page, "R", known).text == page  # another document may have other results
     mine = f"{MARK}\n{OWN}{MARK}\n"
     assert filled(mine, "R", {}, own=True).text == mine
 
 
-def test_on_the_results_page_a_picture_of_nothing_goes_and_a_persons_words_stay():
+def test_on_the_results_page_an_outdated_picture_disappears_and_an_authors_text_stays():
     mark = "<!-- envbench: plot atari laptop -->\n"
     page = f"{mark}\n![Atari](plots/atari-laptop.svg)\n\n{mark}"
     assert "plots/" not in filled(page, "R", {}, own=True).text
@@ -267,10 +267,10 @@ def test_on_the_results_page_a_picture_of_nothing_goes_and_a_persons_words_stay(
     assert filled(mine, "R", {}, own=True).text == mine
 
 
-def test_on_the_results_page_a_summary_of_nothing_is_emptied():
+def test_on_the_results_page_a_summary_without_results_is_emptied():
     mark = "<!-- envbench: overview -->\n"
     full, none = (
-        pieces(select(records), {PROFILE.name: PROFILE})
+        block_contents(select(records), {PROFILE.name: PROFILE})
         for records in (measured_plan({("for-loop", 8): 10}), [])
     )
     page = filled(mark + mark, "R", full, own=True).text
@@ -288,7 +288,7 @@ def test_a_block_without_results_is_untouched_unless_it_is_empty():
     assert table["For-loop"] == ["", ""]
 
 
-def test_a_table_in_a_document_with_windows_line_ends_keeps_them():
+def test_a_document_keeps_its_windows_line_ends():
     done = into(f"{MARK}\r\n\r\n{MARK}\r\n", measured_plan({("for-loop", 1): 1}))
     assert done.replace("\r\n", "").count("\n") == 0
 
@@ -296,7 +296,7 @@ def test_a_table_in_a_document_with_windows_line_ends_keeps_them():
 # ---------------------------------------------------------------- the results page
 
 
-def test_a_table_that_the_page_lacks_is_put_into_its_section():
+def test_a_missing_table_is_added_to_its_section():
     old = tables(measured_plan({("for-loop", 1): 1}, cell={"env": "mujoco", "task": "Ant-v3"}))
     page = "# R\n\n### Atari\n\nmine\n\n### Mujoco\n\nyours\n"
     assert extended(page, "R", {}) == page
@@ -306,7 +306,7 @@ def test_a_table_that_the_page_lacks_is_put_into_its_section():
     assert new.endswith("yours\n\n<!-- Mujoco - Laptop -->\n<!-- Mujoco - Laptop -->\n")
 
 
-def test_a_table_of_a_new_family_gets_a_section_of_its_own():
+def test_a_table_of_a_new_family_gets_its_own_section():
     gym = {"env": "gym", "task": "my_package:MyEnv-v0", "frame_skip": 1}
     found = tables(measured_plan({("for-loop", 1): 1}, cell=gym))
     assert extended("# R", "R", found).startswith("# R\n\n### Gym\n\n<!-- Gym my_package:MyEnv-v0")
@@ -343,7 +343,7 @@ def test_hostile_text_stays_text(text):
 
 
 @given(st.text(max_size=60), st.text(max_size=60), st.text(max_size=60), st.integers(1, 10**9))
-def test_whatever_names_and_texts_hold_a_table_keeps_its_shape(machine, task, text, numenv):
+def test_a_table_keeps_its_shape_for_any_names_and_texts(machine, task, text, numenv):
     cell = {"machine": machine, "task": task, "variant": {text: text}}
     good = measured_plan({("for-loop", numenv): 5}, cell=cell, repeats=1)
     bad = make_cell(text, numenv, **cell)
@@ -351,7 +351,7 @@ def test_whatever_names_and_texts_hold_a_table_keeps_its_shape(machine, task, te
     records = [*good, make_plan([bad], plan_id="2"), failed]
     found = tables(records)
     page = filled(fresh(found), "R", found).text
-    about = subjects(select(records), {PROFILE.name: PROFILE})
+    about = machine_results(select(records), {PROFILE.name: PROFILE})
     measured = [each for each in about.values() if each.measured]
     assert len(measured) == 1
     assert [b.heading for b in find(page, "R")] == list(found)
@@ -374,7 +374,7 @@ DEVICES = Profile(
 ANT = {"env": "mujoco", "task": "Ant-v3", "frame_skip": 5}
 
 
-def test_accelerators_and_physics_have_tables_of_their_own_with_what_a_start_costs():
+def test_accelerators_and_physics_have_their_own_tables_with_costs():
     brax = measured_plan(
         {("brax", 64): 10, ("brax", 256): 20},
         plan_id="brax",
@@ -399,7 +399,7 @@ def test_accelerators_and_physics_have_tables_of_their_own_with_what_a_start_cos
     assert grid(found["Mujoco - Laptop"].write(""))["For-loop"] == ["", "**100.00**"]
 
 
-def test_a_column_that_an_older_report_called_compile_is_not_left_behind():
+def test_a_cost_column_of_an_older_report_is_renamed():
     brax = measured_plan({("brax", 64): 10}, cell={**ANT, "accelerator": True})
     heading = "Mujoco (accelerators) - Laptop"
     now = rendered(brax, heading=heading, profile=DEVICES)
@@ -416,15 +416,15 @@ def test_a_column_that_an_older_report_called_compile_is_not_left_behind():
         (0.0994, "99 ms"), (0.0996, "0.1 s"), (81.04, "81.0 s"),
     ],
 )  # fmt: skip
-def test_what_takes_under_a_tenth_of_a_second_is_told_in_milliseconds(seconds, shown):
+def test_times_under_a_tenth_of_a_second_are_shown_in_milliseconds(seconds, shown):
     costs = Costs(
         start_s=seconds, first_step_s=seconds, first_steps_s=None, memory_bytes=None,
         gpu_memory_bytes=None,
     )  # fmt: skip
-    assert columns.COSTS["Start-up"](costs) == columns.COSTS[columns.BOTH](costs) == shown
+    assert columns.COSTS["Start-up"](costs) == columns.COSTS[columns.FIRST_STEP](costs) == shown
 
 
-def test_a_row_that_nobody_could_run_says_so_until_somebody_does():
+def test_a_row_to_be_installed_by_hand_is_marked_not_run_until_it_has_results():
     brax = measured_plan({("brax", 64): 10}, cell={**ANT, "accelerator": True})
     heading = "Mujoco (accelerators) - Laptop"
     once = rendered(brax, heading=heading, profile=DEVICES)
@@ -436,7 +436,7 @@ def test_a_row_that_nobody_could_run_says_so_until_somebody_does():
     assert table["Isaac Gym"][:2] == ["", "**1980.00**"]
 
 
-def test_a_ceiling_is_told_under_the_table_and_each_rows_share_of_it_in_a_column():
+def test_the_note_shows_the_ceiling_and_a_column_each_rows_share_of_it():
     rows = measured_plan({("for-loop", 1): 100, ("for-loop", 8): 50, ("envpool-async", 8): 150})
     ceiling = measured_plan({("ceiling", 12): 200}, plan_id="top", cell={"kind": "ceiling"})
     text = rendered([*rows, *ceiling])

@@ -1,4 +1,4 @@
-"""From stored records to what a report reads, and what is said of those that cannot be judged."""
+"""From stored records to what a report reads, and warnings about incomplete ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def joint(records):
     return joined(enumerate(as_stored(records), start=1))
 
 
-def test_what_was_stored_is_what_a_report_reads():
+def test_a_report_reads_exactly_the_stored_values():
     facts = {"threads": 4, "before": {"steal_s": 0.5}, "environment": {"OMP_NUM_THREADS": "1"}}
     cell = make_cell("envpool-sync", 8)
     records = [
@@ -39,7 +39,7 @@ def test_what_was_stored_is_what_a_report_reads():
     assert found.warnings == []
 
 
-def test_each_run_and_verification_knows_its_line(tmp_path):
+def test_each_run_and_verification_has_its_line(tmp_path):
     path = tmp_path / "x.jsonl"
     records = [*measured_plan({("for-loop", 1): 300}), make_refusal(make_cell())]
     write(path, records)
@@ -50,26 +50,26 @@ def test_each_run_and_verification_knows_its_line(tmp_path):
         assert f'"trial_id":"{name}"' in lines[line - 1]
 
 
-def test_facts_that_are_shared_are_stored_once_and_known_to_every_run():
+def test_shared_facts_are_stored_once_and_every_run_has_them():
     stored = list(as_stored(measured_plan({("for-loop", 1): 300}, run={"facts": {"threads": 4}})))
     assert [type(record).__name__ for record in stored].count("FactsRecord") == 1
     runs = [each for each in joined(enumerate(stored)).records if isinstance(each, Run)]
     assert [run.facts for run in runs] == [{"threads": 4}] * 5
 
 
-def test_blocks_without_their_plan_are_left_out_and_told_once():
+def test_blocks_without_their_plan_are_left_out_with_one_warning():
     found = joint([make_run(plan_id="lost"), make_run(plan_id="lost")])
     assert found.records == []
     assert found.warnings == ["2 blocks of the plan lost left out: the plan's own line is missing"]
 
 
-def test_a_plan_that_no_report_shows_is_no_record_of_it():
+def test_a_report_ignores_plans_of_other_experiments():
     found = joint([make_fact(), make_refusal(make_cell())])
     assert not any(isinstance(each, Plan) for each in found.records)
     assert len(found.records) == 2
 
 
-def test_a_run_of_a_cell_that_its_plan_does_not_have_is_named_in_a_report():
+def test_a_report_names_a_run_whose_plan_has_no_such_cell():
     foreign = make_run(make_cell("for-loop", 1, frame_skip=10**9))
     selection = select(joint([*measured_plan({("for-loop", 1): 10}), foreign]).records)
     assert [each.summary.cell.frame_skip for each in selection.measured] == [4]

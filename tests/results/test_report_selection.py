@@ -48,7 +48,7 @@ def test_a_newer_failure_never_displaces_a_figure():
     assert figures(newer) == [None]
 
 
-def test_an_unfinished_measurement_is_not_shown_and_is_told():
+def test_an_unfinished_measurement_is_not_shown_and_becomes_a_warning():
     unfinished = [r for r in later(200) if getattr(r, "round", 0) < 4]
     found = select([*measured_plan(CELL), *unfinished])
     assert [each.summary.fps for each in found.measured] == [1600.0]
@@ -70,14 +70,14 @@ def test_a_copied_file_does_not_double_its_runs():
     assert len(found.summary.runs) == 5
 
 
-def test_runs_without_their_plan_are_left_out_and_told():
+def test_runs_without_their_plan_are_left_out_with_a_warning():
     found = select([make_run(plan_id="lost\x1b[2J")])
     assert found.measured == []
     assert found.warnings[0].isprintable()
     assert "its line is missing" in found.warnings[0]
 
 
-def test_other_settings_are_a_row_of_their_own():
+def test_other_settings_have_their_own_row():
     variant = measured_plan(
         {("envpool-async", 1): 300},
         plan_id="variant",
@@ -87,7 +87,7 @@ def test_other_settings_are_a_row_of_their_own():
     assert [each.label for each in found] == ["EnvPool (async)", "EnvPool (async), overcommit=2"]
 
 
-def test_a_strangers_plan_of_absurd_rounds_takes_no_time():
+def test_a_plan_with_an_absurd_number_of_rounds_takes_no_time():
     plan = make_plan([make_cell()], repeats=10**18)
     assert select([plan, make_run()]).measured == []
 
@@ -102,10 +102,10 @@ def test_a_measurement_without_an_interval_never_displaces_one_that_has_it() -> 
     few = measured_plan({("for-loop", 1): 99}, 2, plan_id="later", started_utc="2026-01-01T00:00Z")
     found = select([*full, *few])
     assert [shown.plan_id for shown in found.measured] == ["plan"]
-    assert found.warnings[0].startswith("1 newer measurement set aside")
+    assert found.warnings[0].startswith("1 newer measurement not shown")
 
 
-def test_other_frames_a_step_are_a_row_of_their_own_that_does_not_compete() -> None:
+def test_other_frames_per_step_have_their_own_row_that_does_not_compete() -> None:
     own = {"env": "gym", "task": "mine:My-v0", "frame_skip": 1}
     ones = measured_plan({("for-loop", 1): 10}, cell=own)
     fours = measured_plan(
@@ -118,7 +118,7 @@ def test_other_frames_a_step_are_a_row_of_their_own_that_does_not_compete() -> N
     assert [same_work(each.summary.cell) for each in found] == [True, False]
 
 
-def test_a_trivial_measurement_counts_as_a_quick_one() -> None:
+def test_a_very_short_measurement_counts_as_quick() -> None:
     full = measured_plan({("for-loop", 1): 10}, 2, run={"measured": long_windows(10)})
     tiny = measured_plan(
         {("for-loop", 1): 99},
@@ -130,7 +130,7 @@ def test_a_trivial_measurement_counts_as_a_quick_one() -> None:
     assert shown.plan_id == "plan"
 
 
-def test_a_run_of_a_cell_that_its_plan_does_not_have_is_left_out_and_named() -> None:
+def test_a_run_whose_plan_has_no_such_cell_is_left_out_with_a_warning() -> None:
     records = measured_plan({("for-loop", 1): 10})
     foreign = make_run(make_cell("for-loop", 1, frame_skip=10**9))
     selection = select([*records, foreign])
@@ -139,5 +139,5 @@ def test_a_run_of_a_cell_that_its_plan_does_not_have_is_left_out_and_named() -> 
 
 
 def long_windows(steps: int) -> Windows:
-    """Four seconds of them."""
+    """Windows of four seconds in total."""
     return make_windows([steps] * 16)

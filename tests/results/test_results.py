@@ -1,4 +1,4 @@
-"""The committed results: every record reads, and every table in the repository comes from them."""
+"""The committed results: every record is readable, and every table in the repository matches."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_every_committed_record_is_read_without_a_warning() -> None:
         assert kinds >= {Plan, Run} or Verification in kinds
 
 
-def test_every_committed_run_belongs_to_a_machine_and_a_runtime_on_record() -> None:
+def test_every_committed_run_has_a_recorded_machine_and_runtime() -> None:
     for path in store.files(ROOT / "results"):
         records = joined(store.read(path).records).records
         machines = {record.hash for record in records if isinstance(record, MachineFact)}
@@ -51,7 +51,7 @@ def test_every_committed_run_belongs_to_a_machine_and_a_runtime_on_record() -> N
             assert run.failure is not None or run.runtime in runtimes
 
 
-def test_every_committed_run_refers_to_facts_on_record() -> None:
+def test_every_committed_run_refers_to_recorded_facts() -> None:
     for path in store.files(ROOT / "results"):
         records = [record for _, record in store.read(path).records]
         known = {record.hash for record in records if isinstance(record, FactsRecord)}
@@ -60,7 +60,7 @@ def test_every_committed_run_refers_to_facts_on_record() -> None:
 
 
 @pytest.mark.parametrize("words", [[], ["--into", "README.md"]], ids=["results", "readme"])
-def test_the_tables_in_the_repository_are_those_of_the_results(words: list[str]) -> None:
+def test_the_tables_in_the_repository_match_the_results(words: list[str]) -> None:
     command = [sys.executable, "-m", "envbench", "report", "--check", *words]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

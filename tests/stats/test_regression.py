@@ -15,6 +15,7 @@ from scipy.stats import trim_mean, ttest_1samp, ttest_ind
 
 from envbench.engine.pairs import turns
 from envbench.model import Rule
+from envbench.stats.intervals import t_quantile
 from envbench.stats.regression import (
     Stage,
     cost_stage,
@@ -22,7 +23,6 @@ from envbench.stats.regression import (
     effect,
     of_cell,
     pairs_for,
-    quantile,
     spread_interval,
     stage,
     step_stages,
@@ -43,7 +43,7 @@ def shifted(by: float) -> list[float]:
     [(0.0, "PASS"), (0.008, "PASS"), (0.03, "REGRESSION"), (0.2, "REGRESSION"),
      (-0.03, "IMPROVEMENT")],
 )  # fmt: skip
-def test_a_quiet_machine_shows_what_is_over_the_margin(slower_by: float, verdict: str) -> None:
+def test_a_quiet_machine_shows_a_slowdown_beyond_the_margin(slower_by: float, verdict: str) -> None:
     found = stage(shifted(math.log(1 - slower_by)), RULE)
     assert found.verdict == verdict
     assert found.ratio == pytest.approx(1 - slower_by)
@@ -75,12 +75,12 @@ def test_the_outermost_tenths_are_trimmed_as_yuen_does(pairs: int, cut: int) -> 
     two = ttest_ind(values, [-each for each in values], equal_var=False, trim=0.1)
     assert two.statistic == pytest.approx(math.sqrt(2) * mean / error)
     assert two.df == pytest.approx(2 * degrees)
-    bound = quantile(1 - RULE.false_alarm, degrees) * error
+    bound = t_quantile(1 - RULE.false_alarm, degrees) * error
     assert stage(values, RULE).low == pytest.approx(math.exp(mean - bound))
 
 
 @pytest.mark.parametrize("outlier", [-0.3, 0.3])
-def test_a_process_that_was_slow_all_its_life_hides_nothing(outlier: float) -> None:
+def test_one_slow_process_hides_no_slowdown(outlier: float) -> None:
     quiet = [0.004, -0.006, 0.01, 0.0, -0.01, 0.008, -0.004, 0.006, -0.008, 0.002, -0.002, 0.005]
     assert stage([*quiet, outlier], RULE).verdict == "PASS"
     slower = [math.log(0.95) + each for each in quiet]
@@ -99,7 +99,7 @@ def test_the_promised_slowdown_is_found_as_often_as_promised(
 
 
 @pytest.mark.parametrize("pairs", [8, 13])
-def test_a_false_alarm_at_the_margin_itself_is_as_rare_as_asked(pairs: int) -> None:
+def test_false_alarms_at_the_margin_are_as_rare_as_requested(pairs: int) -> None:
     chance = np.random.default_rng(7)
     rule = Rule(false_alarm=0.02)
     made = math.log1p(-rule.margin) + 0.015 * chance.standard_normal((10_000, pairs))
@@ -108,7 +108,7 @@ def test_a_false_alarm_at_the_margin_itself_is_as_rare_as_asked(pairs: int) -> N
 
 
 def found(**verdicts: str) -> dict[str, Stage]:
-    """A stage's findings; what is not named passes."""
+    """A stage's results; a quantity that is not named passes."""
     names = {"steps": "PASS", "all_steps": "PASS", "memory": "PASS", **verdicts}
     return {
         name.replace("_", " "): replace(stage(TIGHT, RULE), verdict=verdict)  # type: ignore[arg-type]
@@ -125,11 +125,11 @@ R = "REGRESSION"
         (found(), None, "PASS", []),
         (found(steps="IMPROVEMENT"), None, "IMPROVEMENT", []),
         (found(all_steps="INCONCLUSIVE"), None, "INCONCLUSIVE", []),
-        (found(steps=R), None, "INCONCLUSIVE", []),  # not tried again yet
+        (found(steps=R), None, "INCONCLUSIVE", []),  # stage two has not run yet
         (found(steps=R), found(), "PASS", []),
         (found(steps=R), found(steps=R), R, ["steps"]),
-        (found(steps=R), found(all_steps=R), R, ["all steps"]),  # they are one quantity
-        (found(steps=R), found(memory=R), "INCONCLUSIVE", []),  # another, and only once
+        (found(steps=R), found(all_steps=R), R, ["all steps"]),  # both are about steps
+        (found(steps=R), found(memory=R), "INCONCLUSIVE", []),  # two quantities with one alarm each
         (found(memory=R), found(steps=R, memory=R), R, ["memory"]),
         (found(memory=R), {k: v for k, v in found().items() if k != "memory"}, "INCONCLUSIVE", []),
     ],
@@ -140,9 +140,9 @@ def test_an_alarm_counts_only_if_it_repeats(
     assert of_cell(first, second) == (verdict, slower)
 
 
-def test_a_slower_usual_pace_is_no_slowdown_where_all_steps_are_not_slower() -> None:
+def test_a_slower_usual_pace_is_no_regression_unless_all_steps_are_slower() -> None:
     steady = [100.0 + k % 3 for k in range(10)]
-    stalls = [97.0 + k % 3 for k in range(9)] + [127.0]  # the same in all, and a faster usual pace
+    stalls = [97.0 + k % 3 for k in range(9)] + [127.0]  # the same total, but a faster usual pace
     pairs = [(stalls, [each + k / 100 for each in steady], ()) for k in range(8)]
     assert stage([usual_effect(*pair) or 0 for pair in pairs], RULE).verdict == "REGRESSION"
     found = step_stages(pairs, RULE)
@@ -155,7 +155,7 @@ def test_a_slower_usual_pace_is_no_slowdown_where_all_steps_are_not_slower() -> 
 
 def test_the_interval_of_a_spread() -> None:
     low, high = spread_interval(1.0, 6)
-    assert (low, high) == pytest.approx((0.624, 2.453), abs=1e-3)  # a table's chi-square
+    assert (low, high) == pytest.approx((0.624, 2.453), abs=1e-3)  # from a table
 
 
 @pytest.mark.parametrize("spread", [0.005, 0.012, 0.03])
@@ -166,7 +166,7 @@ def test_pairs_for_gives_the_fewest_pairs_that_find_a_slowdown(spread: float) ->
 
 
 @given(quads=st.integers(1, 40), seed=st.integers(0, 2**31))
-def test_turns_are_balanced_against_drift(quads: int, seed: int) -> None:
+def test_the_order_of_slices_is_balanced_against_drift(quads: int, seed: int) -> None:
     order = turns(quads, seed)
     assert len(order) == 4 * quads
     for k in range(0, len(order), 4):
@@ -175,22 +175,22 @@ def test_turns_are_balanced_against_drift(quads: int, seed: int) -> None:
     assert order == turns(quads, seed)
 
 
-def test_an_effect_is_of_totals_and_positive_where_the_candidate_is_faster() -> None:
+def test_an_effect_compares_totals_and_is_positive_for_a_faster_candidate() -> None:
     assert effect([10, 10], [5, 5]) == pytest.approx(math.log(2))
-    # One slow slice counts: a reset every thousand steps is work, too.
+    # One slow slice counts: a reset every thousand steps is work.
     assert effect([10, 10], [10, 30]) == pytest.approx(-math.log(2))
 
 
 def test_an_invalid_slice_counts_for_neither_arm() -> None:
     ours, theirs = [10, 10, 10, 10], [10, 10, 10, 90]
     assert effect(ours, theirs, [False, False, False, True]) == 0
-    # A machine that is always disturbed has no better half to look at.
+    # On a machine that is always disturbed, every slice counts.
     assert effect(ours, theirs, [True, True, True, False]) == pytest.approx(math.log(40 / 120))
     assert effect([], []) is None
 
 
-def test_the_usual_effect_ignores_what_hit_one_of_two_neighbours() -> None:
-    # The machine is twice as slow for a while, and both arms have a slice that something hit.
+def test_the_usual_effect_ignores_a_disturbance_of_one_neighbour() -> None:
+    # The machine is slow for a while, and each arm has one disturbed slice.
     ours, theirs = [10, 10, 20, 200, 20, 10, 10, 10], [20, 20, 40, 40, 40, 200, 20, 20]
     assert usual_effect(ours, theirs) == pytest.approx(math.log(1 / 2))
     shaken = [*ours[:7], 10 / 3], [*theirs[:7], 20]
@@ -209,7 +209,7 @@ def test_the_usual_effect_ignores_what_hit_one_of_two_neighbours() -> None:
     slower=st.floats(0.5, 2),
 )
 @pytest.mark.parametrize("of", [effect, usual_effect])
-def test_a_slowdown_moves_an_effect_by_just_that(
+def test_a_slowdown_changes_an_effect_by_its_logarithm(
     of: Callable[..., float], times: list[tuple[float, float]], slower: float
 ) -> None:
     ours, theirs = zip(*times, strict=True)
@@ -238,4 +238,4 @@ def test_a_cost_alarms_at_one_per_cent_per_stage() -> None:
 
 
 def test_students_quantiles() -> None:
-    assert quantile(0.999, 7) == pytest.approx(4.785, abs=5e-4)  # a table's
+    assert t_quantile(0.999, 7) == pytest.approx(4.785, abs=5e-4)  # from a printed table

@@ -1,7 +1,7 @@
-"""The cells of the HTML page as plain values: what opens where a reader asks where it is from.
+"""The cells of the HTML page as plain values: what opens when a reader clicks a figure.
 
-Its runs with their windows, files and lines; flags, settings, packages, command. Windows are
-those of each cell's shown plan alone. Of a cell that ``envbench verify`` refused, no figure.
+A cell has its runs with their windows, files and lines, and its flags, settings, packages and
+command. Windows are those of the shown plan. A cell that ``envbench verify`` refused has no figure.
 """
 
 from __future__ import annotations
@@ -11,41 +11,39 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from envbench.equal_work.judge import judge
 from envbench.model import Plan, Record, Run, RuntimeFact
 from envbench.report.tables.footnotes import FLAGS, elsewhere, hardware
-from envbench.report.tables.subjects import Subject
-from envbench.results.archive import Origin
+from envbench.report.tables.machine_results import MachineResults
+from envbench.results.archive import Location
 from envbench.results.shown import Measured
 from envbench.stats.summary import rate
 from envbench.text import one_line
 
 
 @dataclass(frozen=True, kw_only=True)
-class Archive:
-    """What the records hold besides the cells: runs by id, runtimes by their hash, and the file
-    and line where each run stands."""
+class RunRecords:
+    """Runs by id, runtimes by hash, and the location of each run's record."""
 
     runs: Mapping[str, Run]
     runtimes: Mapping[str, RuntimeFact]
-    origins: Mapping[str, Origin]
+    locations: Mapping[str, Location]
 
 
-def archive(records: Sequence[Record], origins: Mapping[str, Origin]) -> Archive:
-    return Archive(
+def run_records(records: Sequence[Record], locations: Mapping[str, Location]) -> RunRecords:
+    return RunRecords(
         runs={each.run_id: each for each in records if isinstance(each, Run)},
         runtimes={each.hash: each for each in records if isinstance(each, RuntimeFact)},
-        origins=origins,
+        locations=locations,
     )
 
 
-def opened(found: Measured, subject: Subject, held: Archive) -> dict[str, Any]:
+def opened(found: Measured, results: MachineResults, records: RunRecords) -> dict[str, Any]:
     """One cell, for the page's script to show."""
-    summary, cell, plan = found.summary, found.summary.cell, found.plan
+    summary, cell, plan = found.summary, found.cell, found.plan
     low, high = summary.interval or (None, None)
-    runs = [held.runs[run_id] for run_id in summary.runs if run_id in held.runs]
+    runs = [records.runs[run_id] for run_id in summary.runs if run_id in records.runs]
     return {
-        "machine": subject.machine,
+        "machine": results.title,
         "env": cell.env,
         "task": one_line(cell.task),
         "label": one_line(found.label),
@@ -58,30 +56,28 @@ def opened(found: Measured, subject: Subject, held: Archive) -> dict[str, Any]:
         "steps_per_second": summary.steps_per_second,
         "ran": one_line(found.ran),
         "settings": {one_line(k): one_line(str(v)) for k, v in cell.settings.items()},
-        "flags": _flags(found, subject),
+        "flags": _flags(found, results),
         "command": one_line(shlex.join(plan.command), 4000),
         "envbench": one_line(_version(plan)),
         "plan": one_line(plan.plan_id),
-        **_runtime(held.runtimes.get(found.runtime)),
-        "runs": [_run(run, held.origins, refused=found.refused) for run in runs],
+        **_runtime(records.runtimes.get(found.runtime)),
+        "runs": [_run(run, records.locations, refused=found.refused) for run in runs],
     }
 
 
-def _flags(found: Measured, subject: Subject) -> list[str]:
-    told = [FLAGS[flag].replace("`", "") for flag in found.summary.flags]
-    if found.summary.failure is not None:
-        failure = found.summary.failure
-        told.append(f"No figure: {failure.reason}: {one_line(failure.message)}")
-    verified = subject.verified.get(found.label)
-    if verified is not None:
-        verdict, at = judge(verified), subject.verified_at.get(found.label)
+def _flags(found: Measured, results: MachineResults) -> list[str]:
+    sentences = [FLAGS[flag].replace("`", "") for flag in found.summary.flags]
+    if failure := found.summary.failure:
+        sentences.append(f"No figure: {failure.reason}: {one_line(failure.message)}")
+    if verified := results.verified.get(found.label):
+        verdict, at = verified.verdict, verified.location
         where = f" ({one_line(at.place)})" if at else ""
-        told.append(
+        sentences.append(
             f"{verdict.badge} {one_line(verdict.audit)}; {one_line(verdict.lock_step)}.{where}"
         )
-    if elsewhere(found, subject.profile) and found.fingerprint is not None:
-        told.append(f"Measured on other hardware: {hardware(found.fingerprint)}.")
-    return told
+    if elsewhere(found, results.profile) and found.fingerprint is not None:
+        sentences.append(f"Not measured on the profile's hardware: {hardware(found.fingerprint)}.")
+    return sentences
 
 
 def _runtime(fact: RuntimeFact | None) -> dict[str, Any]:
@@ -97,10 +93,11 @@ def _version(plan: Plan) -> str:
     return f"{plan.envbench_version}, commit {plan.git_commit or 'unknown'}"
 
 
-def _run(run: Run, origins: Mapping[str, Origin], *, refused: bool) -> dict[str, Any]:
+def _run(run: Run, locations: Mapping[str, Location], *, refused: bool) -> dict[str, Any]:
+    location = locations.get(run.run_id)
     return {
         "id": one_line(run.run_id),
-        "where": one_line(origins[run.run_id].place) if run.run_id in origins else "",
+        "where": one_line(location.place) if location else "",
         "failure": f"{run.failure.reason}: {one_line(run.failure.message)}" if run.failure else "",
         "round": run.round,
         "seed": run.seed,
@@ -110,31 +107,27 @@ def _run(run: Run, origins: Mapping[str, Origin], *, refused: bool) -> dict[str,
 
 
 def _figures(run: Run) -> dict[str, Any]:
-    times, memory = run.times, run.peak_memory_bytes
+    times, memory, load = run.times, run.peak_memory_bytes, run.load
+    loads = (load.cpu_s, load.other_cpu_s, load.steal_s)
     return {
         "fps": None if run.failure else rate(run).fps,
         "steady": run.steady,
         "start_s": (times.import_ns + times.build_ns) / 1e9 if times else None,
         "first_step_s": times.first_step_ns / 1e9 if times else None,
         "memory_mib": memory / 2**20 if memory else None,
-        "load": _load(run),
+        "load": ", ".join("?" if each is None else f"{each:.2f} s" for each in loads),
         "windows": [*_windows(run, warmup=True), *_windows(run, warmup=False)],
     }
 
 
-def _load(run: Run) -> str:
-    parts = (run.load.cpu_s, run.load.other_cpu_s, run.load.steal_s)
-    return ", ".join("?" if part is None else f"{part:.2f} s" for part in parts)
-
-
 def _windows(run: Run, *, warmup: bool) -> list[list[Any]]:
-    """[start in ms, length in ms, FPS, why set aside, is it warm-up]: the warm-up's come first."""
+    """[start in ms, length in ms, FPS, why invalid, whether warm-up]; measuring starts after it."""
     windows = run.warmup if warmup else run.measured
-    origin = 0 if warmup else sum(run.warmup.ns)
+    offset = 0 if warmup else sum(run.warmup.ns)
     skip = run.cell.frame_skip
     return [
         [
-            round((start + origin) / 1e6, 3),
+            round((start + offset) / 1e6, 3),
             round(ns / 1e6, 3),
             round(steps * skip / ns * 1e9, 1) if ns > 0 else 0,
             one_line(windows.invalid.get(str(index), "")),

@@ -1,7 +1,7 @@
-"""One HTML file: tables that sort and filter, plots, and every cell opened to its runs and windows.
+"""One HTML file: tables that sort and filter, plots, and every cell with its runs and windows.
 
-It needs no network and runs no script but its own, which the content-security policy names by
-its hash. Markup comes from a Jinja template with escaping on. The same records give the same bytes.
+It needs no network. The content-security policy names the hash of its only script. Markup comes
+from a Jinja template with escaping on. The same records give the same bytes.
 """
 
 from __future__ import annotations
@@ -17,22 +17,35 @@ import msgspec
 from envbench import __version__, families
 from envbench.machine import Profile
 from envbench.model import Family, Published
-from envbench.report.html.cells import Archive, opened
+from envbench.report.html.cells import RunRecords, opened
 from envbench.report.html.tables import Place, Tables, all_cells_table, plots
-from envbench.report.markdown.contents import DETAILS, OVERVIEW, SUMMARIES, galleries, pictures
+from envbench.report.markdown.contents import (
+    DETAILS,
+    OVERVIEW,
+    PUBLISHED,
+    SUMMARIES,
+    pictures,
+    shared_pictures,
+)
 from envbench.report.tables.existing import Existing
+from envbench.report.tables.machine_results import (
+    MachineResults,
+    heading,
+    in_order,
+    machine_results,
+)
 from envbench.report.tables.published_figures import by_heading
 from envbench.report.tables.published_figures import table as published_table
-from envbench.report.tables.subjects import Subject, heading, in_order, subjects
 from envbench.report.tables.table import build
 from envbench.results.selection import Selection
 from envbench.results.shown import Measured
 
 
-def html_page(selection: Selection, profiles: Mapping[str, Profile], held: Archive) -> str:
+def html_page(selection: Selection, profiles: Mapping[str, Profile], records: RunRecords) -> str:
     """The whole page as text."""
-    page = _Page(selection, profiles, held)
+    page = _Page(selection, profiles, records)
     style, script = _asset("page.css"), _asset("page.js")
+    data = msgspec.json.encode({"cells": page.cells}).decode()
     text: str = _template().render(
         title="envbench: results",
         version=__version__,
@@ -41,51 +54,50 @@ def html_page(selection: Selection, profiles: Mapping[str, Profile], held: Archi
         style_hash=_hash(style),
         script_hash=_hash(script),
         chapters=[chapter for chapter in page.chapters() if chapter["parts"]],
-        data=_safe(_embedded({"cells": page.cells})),
+        # JSON that cannot end its HTML element
+        data=_safe(data.replace("<", "\\u003c").replace("&", "\\u0026")),
     )
     return text
 
 
 class _Page:
-    """What the page shows, chapter by chapter; a part is a table, a plot, or both."""
+    """The page's content by chapter. A part of a chapter is a table, a plot, or both."""
 
     def __init__(
-        self, selection: Selection, profiles: Mapping[str, Profile], held: Archive
+        self, selection: Selection, profiles: Mapping[str, Profile], records: RunRecords
     ) -> None:
         self._profiles = profiles
         self._published = by_heading(selection.published, profiles)
-        self._every = list(subjects(selection, profiles).values())
+        self._every = list(machine_results(selection, profiles).values())
         self._found = [each for each in self._every if each.measured]
         self._measured = _once(self._found)
-        self.cells = [opened(each, subject, held) for each, subject in self._measured]
+        self.cells = [opened(each, results, records) for each, results in self._measured]
         self._tables = Tables({id(each): n for n, (each, _) in enumerate(self._measured)})
         places: dict[Place, int] = {
-            (subject.heading, each.label, each.summary.cell.numenv): number
-            for number, (each, subject) in enumerate(self._measured)
+            (results.heading, each.label, each.numenv): number
+            for number, (each, results) in enumerate(self._measured)
         }
         self._pictures = pictures(self._every, selection.published, profiles)
-        self._shared = galleries(self._found)
+        self._shared = shared_pictures(self._found)
         self._plots = plots([*self._shared, *self._pictures.values()], places)
 
     def chapters(self) -> list[dict[str, Any]]:
         names = dict.fromkeys([*families.names(), *(each.env for each in self._every)])
-        shown = [(families.of_record(name).title, self._machines(name)) for name in names]
-        every = self._tables.opening(all_cells_table(self._measured), "cells")
+        chapters = [(families.of_record(name).title, self._machines(name)) for name in names]
+        cells = self._tables.opening(all_cells_table(self._measured), "cells")
+        shared = [{"plot": self._plots[each.name]} for each in self._shared]
         parts = [
-            (OVERVIEW, [*self._summaries(OVERVIEW), *self._galleries()]),
-            *shown,
-            ("All measured cells", [{"table": every}] if self._measured else []),
+            (OVERVIEW, [*self._summaries(OVERVIEW), *shared]),
+            *chapters,
+            ("All measured cells", [{"table": cells}] if self._measured else []),
             (DETAILS, self._summaries(DETAILS)),
-            ("Published by others", self._others()),
+            (PUBLISHED, self._others()),
         ]
         return [{"title": title, "parts": made} for title, made in parts]
 
     def _summaries(self, chapter: str) -> list[dict[str, Any]]:
         made = [tables(self._every) for its, tables in SUMMARIES.values() if its == chapter]
         return [{"table": each} for tables in made for each in self._tables.summaries(tables)]
-
-    def _galleries(self) -> list[dict[str, Any]]:
-        return [{"plot": self._plots[each.name]} for each in self._shared]
 
     def _machines(self, family: Family) -> list[dict[str, Any]]:
         return [
@@ -95,22 +107,18 @@ class _Page:
         ]
 
     def _others(self) -> list[dict[str, Any]]:
-        """Published figures; their curves, where no table of measured ones has them already."""
-        measured = {subject.heading for subject in self._found}
-        return [
-            {
-                "table": self._tables.opening(published_table(name, figures, Existing())),
-                **(
-                    {}
-                    if self._about(figures[0]) in measured
-                    else self._plot(self._about(figures[0]))
-                ),
-            }
-            for name, figures in self._published.items()
-        ]
+        """Published figures, with their curves unless a measured table's plot has them."""
+        shown = {results.heading for results in self._found}
+        parts = []
+        for name, figures in self._published.items():
+            title = self._measured_heading(figures[0])
+            plot = {} if title in shown else self._plot(title)
+            table = published_table(name, figures, Existing())
+            parts.append({"table": self._tables.opening(table), **plot})
+        return parts
 
-    def _about(self, figure: Published) -> str:
-        """The heading of the table that would have such a figure, were it measured."""
+    def _measured_heading(self, figure: Published) -> str:
+        """The heading of the table that such a figure would have if it were measured."""
         profile = self._profiles.get(figure.machine)
         return heading((figure.env, figure.task, ""), profile.title if profile else figure.machine)
 
@@ -119,12 +127,12 @@ class _Page:
         return {"plot": self._plots[drawn.name]} if drawn else {}
 
 
-def _once(found: Sequence[Subject]) -> list[tuple[Measured, Subject]]:
-    """Each measurement with its first subject: of two tables that share a ceiling, one has it."""
-    first: dict[int, tuple[Measured, Subject]] = {}
-    for subject in found:
-        for each in in_order(subject):
-            first.setdefault(id(each), (each, subject))
+def _once(found: Sequence[MachineResults]) -> list[tuple[Measured, MachineResults]]:
+    """Each measurement with the first table that shows it: two tables can share a ceiling."""
+    first: dict[int, tuple[Measured, MachineResults]] = {}
+    for results in found:
+        for each in in_order(results):
+            first.setdefault(id(each), (each, results))
     return list(first.values())
 
 
@@ -153,8 +161,3 @@ def _safe(text: str) -> str:
 def _hash(text: str) -> str:
     digest = hashlib.sha256(text.encode()).digest()
     return f"sha256-{base64.b64encode(digest).decode()}"
-
-
-def _embedded(value: object) -> str:
-    """JSON that cannot end the element it stands in."""
-    return msgspec.json.encode(value).decode().replace("<", "\\u003c").replace("&", "\\u0026")

@@ -1,7 +1,7 @@
-"""A ``Table`` as the HTML page shows it: plain values for the template, markup already escaped.
+"""A ``Table`` for the HTML page: plain values for the template, with escaped markup.
 
-A figure of a machine's own table opens its cell; the same figure in a summary leads there. Texts
-are the tables' Markdown, by markdown-it without HTML.
+A figure in a machine's own table opens its cell; in a summary it links there. markdown-it converts
+the tables' Markdown, without HTML.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from envbench.report.escape import markdown
 from envbench.report.markdown.render import letters, note_once
-from envbench.report.plots.draw import Drawing, drawn
+from envbench.report.plots.draw import Drawing, Spot, drawn
 from envbench.report.plots.picture import Picture
-from envbench.report.tables.subjects import Subject
-from envbench.report.tables.table import Entry, Table
+from envbench.report.tables.machine_results import MachineResults
+from envbench.report.tables.table import Entry, Table, entries
 from envbench.results.shown import Measured
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _NUMBER = re.compile(r"(?:≠ )?[*±]{0,2}(\d[\d,]*(?:\.\d+)?)(?=$|[\s*])")
 
 
 class Tables:
-    """Writes a page's tables. ``numbers``: its cells, by the ``id`` of their ``Measured``."""
+    """A page's tables. ``numbers``: the cells' numbers, by the ``id`` of their ``Measured``."""
 
     def __init__(self, numbers: Mapping[int, int]) -> None:
         self._numbers = numbers
@@ -37,14 +37,14 @@ class Tables:
         self._made = 0
 
     def summaries(self, tables: Iterable[Table]) -> list[dict[str, Any]]:
-        """Tables whose figures lead to where they are opened."""
-        return [self._written(table, opens=False) for table in note_once(list(tables))]
+        """Tables whose figures link to their cells."""
+        return [self._values(table, opens=False) for table in note_once(list(tables))]
 
     def opening(self, table: Table, name: str = "") -> dict[str, Any]:
-        """A table whose figures open; the first to show a cell is where links to it lead."""
-        return self._written(table, opens=True) | ({"id": name} if name else {})
+        """A table whose figures open their cells. Links lead to the first one with the cell."""
+        return self._values(table, opens=True) | ({"id": name} if name else {})
 
-    def _written(self, table: Table, *, opens: bool) -> dict[str, Any]:
+    def _values(self, table: Table, *, opens: bool) -> dict[str, Any]:
         self._made += 1
         marks = letters(table)
         return {
@@ -60,7 +60,7 @@ class Tables:
         }
 
     def _entry(self, entry: Entry, marks: Mapping[str, str], *, opens: bool) -> dict[str, Any]:
-        cell = None if entry.of is None else self._numbers.get(id(entry.of))
+        cell = None if entry.measured is None else self._numbers.get(id(entry.measured))
         text = _text(entry)
         return {
             "html": inline(text),
@@ -80,7 +80,7 @@ class Tables:
 
 
 def number(text: str) -> float | None:
-    """What a column is sorted by: the number that a text begins with, seconds where it says ms."""
+    """The value by which a column is sorted: the number at the text's start; ms become seconds."""
     if found := _NUMBER.match(text):
         value = float(found[1].replace(",", ""))
         return value / 1000 if text[found.end() :].startswith(" ms") else value
@@ -90,13 +90,13 @@ def number(text: str) -> float | None:
 def _text(entry: Entry) -> str:
     if entry.fps is not None:
         return f"{entry.fps:.2f}"
-    if entry.of is not None and not entry.written:
-        return "refused" if entry.of.refused else "failed"
-    return entry.written
+    if entry.measured is not None and not entry.text:
+        return "refused" if entry.measured.refused else "failed"
+    return entry.text
 
 
 def inline(markdown: str) -> Markup:
-    """One line of our Markdown as markup; what looks like HTML in it stays text."""
+    """One line of Markdown as markup; HTML in it stays text."""
     from markupsafe import Markup
 
     return Markup(_parser().renderInline(markdown))
@@ -109,13 +109,13 @@ def _parser() -> MarkdownIt:
     return MarkdownIt("commonmark", {"html": False})
 
 
-SCALE = 1.25  # CSS pixels a point of a plot
-CHARACTER = 7.2  # CSS pixels of a point's text
-Place = tuple[str, str, int]  # a panel's title, a curve's label, numenv
+SCALE = 1.25  # CSS pixels per point of a plot
+CHARACTER = 7.2  # CSS pixels per character
+Place = tuple[str, str, int]  # a chart's title, a curve's label, numenv
 
 
 def plots(pictures: Sequence[Picture], cells: Mapping[Place, int]) -> dict[str, dict[str, Any]]:
-    """Each picture, by its name, with its points; a measured one leads to its cell's number."""
+    """Each picture by its name, with its points; a measured point has its cell's number."""
     drawings = drawn([(picture, "svg") for picture in pictures])
     return {
         picture.name: _plot(picture, drawing, cells)
@@ -124,7 +124,7 @@ def plots(pictures: Sequence[Picture], cells: Mapping[Place, int]) -> dict[str, 
 
 
 def _plot(picture: Picture, drawing: Drawing, cells: Mapping[Place, int]) -> dict[str, Any]:
-    (width, height), found = drawing.size, drawing.spots
+    width, height = drawing.size
     data = base64.b64encode(drawing.data).decode()
     wide = round(width * SCALE)
     return {
@@ -133,37 +133,35 @@ def _plot(picture: Picture, drawing: Drawing, cells: Mapping[Place, int]) -> dic
         "width": wide,
         "height": round(height * SCALE),
         "points": [
-            {
-                **_point(
-                    round(spot.x * SCALE), round(spot.y * SCALE), f"{machine}{spot.text}", wide
-                ),
-                "cell": cells.get(place) if place else None,
-            }
-            for spot, (machine, place) in zip(found, _places(picture), strict=True)
+            _point(spot, machine, wide) | {"cell": cells.get(place) if place else None}
+            for spot, (machine, place) in zip(drawing.spots, _places(picture), strict=True)
         ],
     }
 
 
-def _point(x: int, y: int, text: str, wide: int) -> dict[str, Any]:
-    """Where it is, and where the middle of its text stands: above it, within the picture."""
+def _point(spot: Spot, machine: str, wide: int) -> dict[str, Any]:
+    """Its position, and the middle of its text: above it, within the picture."""
+    x, y, text = round(spot.x * SCALE), round(spot.y * SCALE), f"{machine}{spot.text}"
     half = min(wide // 2, round(len(text) * CHARACTER / 2))
     above = y - 14 if y > 40 else y + 24
     return {"x": x, "y": y, "text": text, "left": min(max(x, half), wide - half), "top": above}
 
 
 def _places(picture: Picture) -> Iterable[tuple[str, Place | None]]:
-    """Of each point, in the order of ``spots``: its machine where there are several, and where it
-    was measured; None of what others published."""
-    for panel in picture.panels:
-        machine = f"{panel.title}, " if len(picture.panels) > 1 else ""
-        for curve in panel.curves:
+    """The machine (where there are several) and the place of each point, in the order of spots.
+
+    A published point has no place.
+    """
+    for chart in picture.charts:
+        machine = f"{chart.title}, " if len(picture.charts) > 1 else ""
+        for curve in chart.curves:
             for point in curve.points:
-                place = (panel.title, curve.label, point.numenv)
+                place = (chart.title, curve.label, point.numenv)
                 yield machine, None if curve.published else place
 
 
-def all_cells_table(measured: Sequence[tuple[Measured, Subject]]) -> Table:
-    """A row a cell, with the subject of its machine."""
+def all_cells_table(measured: Sequence[tuple[Measured, MachineResults]]) -> Table:
+    """A row per cell."""
     return Table(
         heading="All measured cells",
         first="machine",
@@ -171,23 +169,16 @@ def all_cells_table(measured: Sequence[tuple[Measured, Subject]]) -> Table:
             *("family", "task", "backend", "environments", "FPS", "95 % interval", "steps/s"),
             *("equal work", "flags"),
         ],
-        rows=[(markdown(subject.machine), _cell_row(each)) for each, subject in measured],
+        rows=[(markdown(results.title), _cell_row(each)) for each, results in measured],
     )
 
 
 def _cell_row(found: Measured) -> list[Entry]:
-    summary, cell = found.summary, found.summary.cell
-    low, high = summary.interval or (None, None)
-    spread = (
-        f"±{50 * (high - low) / summary.fps:.1f} %"
-        if low is not None and high is not None and summary.fps
-        else ""
-    )
+    summary, cell, spread = found.summary, found.cell, ""
+    if summary.interval and summary.fps:
+        low, high = summary.interval
+        spread = f"±{50 * (high - low) / summary.fps:.1f} %"
     steps = "" if summary.steps_per_second is None else f"{summary.steps_per_second:.2f}"
     names = [cell.env, markdown(cell.task), markdown(found.label), str(cell.numenv)]
-    rest = [spread, steps, found.badge, ", ".join(found.summary.flags)]
-    return [
-        *(Entry(written=text) for text in names),
-        Entry(fps=summary.fps, of=found),
-        *(Entry(written=text) for text in rest),
-    ]
+    rest = [spread, steps, found.badge, ", ".join(summary.flags)]
+    return [*entries(names), Entry(fps=summary.fps, measured=found), *entries(rest)]

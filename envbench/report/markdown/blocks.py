@@ -1,10 +1,9 @@
-"""The marked blocks of a document: ``<!-- Atari - Laptop -->``, twice, around what a report fills.
+"""The marked blocks of a document: ``<!-- Atari - Laptop -->``, twice, around a report's table.
 
-A marker stands on a line of its own and not inside a fenced code block; its opening and closing
-form are the same. Every byte outside the blocks stays as it is: the text is cut by offsets and
-never re-joined from lines. What a marker looks like: a family's title, `` - ``, a machine's title,
-or ``envbench:`` and what shall stand there (``contents``); other comments are
-nobody's business here.
+A marker is alone on its line and not in a code block. It opens and closes a block with the same
+text: ``FAMILY - MACHINE``, or ``envbench:`` and the name of what the block shows. Other comments
+are ignored. markdown-it finds code and headings; the text itself is cut by offsets, so every byte
+outside the blocks stays as it is.
 """
 
 from __future__ import annotations
@@ -12,15 +11,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
+from envbench import families
 from envbench.errors import UsageError
 
+if TYPE_CHECKING:
+    from markdown_it.token import Token
+
+_TITLES = "|".join(re.escape(each.title) for each in families.registry().values())
 _MARKER = re.compile(
-    r" {0,3}<!--\s*((?:Atari|Mujoco|Gym)(?: [^<>]*?)? - [^<>]*?|envbench: [^<>]*?)\s*-->\s*"
+    rf" {{0,3}}<!--\s*((?:{_TITLES})(?: [^<>]*?)? - [^<>]*?"
+    r"|envbench: [^<>]*?)\s*-->\s*"
 )
 _COMMENT = re.compile(r"\s*<!--(.*)-->\s*")
 _LONGEST = 500
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,45 +41,58 @@ class Block:
     newline: str
 
 
-@dataclass(frozen=True)
-class _Marker:
-    heading: str
-    line: int
+class _Line(NamedTuple):
+    """A line outside code, with its line end."""
+
+    number: int
     start: int
-    after: int
-    newline: str
+    text: str
 
 
 def find(text: str, source: str) -> list[Block]:
-    """The document's blocks, in order. ``UsageError`` names ``source`` and line of any trouble."""
+    """The document's blocks in order. ``UsageError`` names ``source`` and the line of an error."""
     blocks: list[Block] = []
-    opened: _Marker | None = None
     lines_of: dict[str, int] = {}
-    for marker in _markers(text):
+    opened: tuple[str, _Line] | None = None
+    for line in _lines(text):
+        heading = _marker(line)
+        if not heading:
+            continue
         if opened is None:
-            if marker.heading in lines_of:
-                raise _trouble(
-                    source, marker, f"stands a third time: line {lines_of[marker.heading]} began it"
-                )
-            opened = marker
-            lines_of[marker.heading] = marker.line
-        elif marker.heading != opened.heading:
-            raise _trouble(
-                source,
-                marker,
-                f"stands inside the block that <!-- {opened.heading} --> opens at line "
-                f"{opened.line}",
-            )
+            if heading in lines_of:
+                what = f"occurs a third time: the first one is in line {lines_of[heading]}"
+                raise _error(source, line, heading, what)
+            opened = heading, line
+            lines_of[heading] = line.number
+        elif heading != opened[0]:
+            what = f"is inside the block that <!-- {opened[0]} --> opens in line {opened[1].number}"
+            raise _error(source, line, heading, what)
         else:
-            blocks.append(_block(opened, marker))
+            blocks.append(_block(heading, opened[1], line))
             opened = None
     if opened is not None:
-        raise _trouble(source, opened, "has no partner: a block ends with the same line")
+        what = "has no partner: a block ends with the same line"
+        raise _error(source, opened[1], opened[0], what)
     return blocks
 
 
+def _marker(line: _Line) -> str:
+    found = _MARKER.fullmatch(line.text) if len(line.text) < _LONGEST else None
+    return found[1] if found else ""
+
+
+def _block(heading: str, first: _Line, last: _Line) -> Block:
+    return Block(
+        heading=heading,
+        line=first.number,
+        start=first.start + len(first.text),
+        end=last.start,
+        newline="\r\n" if first.text.endswith("\r\n") else "\n",
+    )
+
+
 def fill(text: str, blocks: list[Block], contents: Mapping[str, str]) -> str:
-    """The document with the content of some blocks replaced; the others' bytes stay."""
+    """The document with new contents of some blocks; all other bytes stay."""
     parts, position = [], 0
     for block in blocks:
         if block.heading in contents:
@@ -83,60 +103,56 @@ def fill(text: str, blocks: list[Block], contents: Mapping[str, str]) -> str:
 
 
 def comments(text: str) -> Iterator[tuple[int, str]]:
-    """Line and text of each comment alone on its line and not a marker: perhaps one misspelt."""
-    for number, _, line in _plain_lines(text):
-        found = _COMMENT.fullmatch(line) if len(line) < _LONGEST else None
-        if found and not _MARKER.fullmatch(line):
-            yield number, " ".join(found[1].split())
+    """Line and text of each comment alone on its line that is not a marker: perhaps a typo."""
+    for line in _lines(text):
+        found = _COMMENT.fullmatch(line.text) if len(line.text) < _LONGEST else None
+        if found and not _marker(line):
+            yield line.number, " ".join(found[1].split())
 
 
-def sections(text: str) -> Iterator[tuple[int, str, int]]:
-    """The headings outside code: level, title, and the offset of the line."""
-    for _, start, line in _plain_lines(text):
-        found = re.fullmatch(r" {0,3}(#{1,6})[ \t]+(.*?)(?:[ \t]+#+)?\s*", line)
-        if found:
-            yield len(found[1]), found[2].strip(), start
+def sections(text: str) -> list[tuple[int, str, int]]:
+    """The headings: level, title, and the offset of the line."""
+    lines, tokens = _parsed(text)
+    starts = list(accumulate(map(len, lines), initial=0))
+    return [
+        (int(token.tag[1]), title.content.strip(), starts[token.map[0]])
+        for token, title in pairwise(tokens)
+        if token.type == "heading_open" and token.level == 0 and token.map
+    ]
 
 
-def _block(opened: _Marker, closed: _Marker) -> Block:
-    return Block(
-        heading=opened.heading,
-        line=opened.line,
-        start=opened.after,
-        end=closed.start,
-        newline=opened.newline,
-    )
-
-
-def _trouble(source: str, marker: _Marker, what: str) -> UsageError:
+def _error(source: str, line: _Line, heading: str, what: str) -> UsageError:
     return UsageError(
-        f"{source}:{marker.line}: the marker <!-- {marker.heading} --> {what}. "
-        "The file was not touched.",
-        hint="A table stands between two equal lines such as <!-- Atari - Laptop -->.",
+        f"{source}:{line.number}: the marker <!-- {heading} --> {what}. The file was not touched.",
+        hint="A table is between two equal lines such as <!-- Atari - Laptop -->.",
     )
 
 
-def _markers(text: str) -> Iterator[_Marker]:
-    for number, start, line in _plain_lines(text):
-        if len(line) < _LONGEST and (found := _MARKER.fullmatch(line)):
-            newline = "\r\n" if line.endswith("\r\n") else "\n"
-            yield _Marker(found[1], number, start, start + len(line), newline)
+@lru_cache(maxsize=4)
+def _parsed(text: str) -> tuple[list[str], list[Token]]:
+    """The document's lines with their ends, and its blocks as markdown-it sees them."""
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark")
+    parser.core.ruler.enableOnly(["normalize", "block"])
+    # markdown-it would end a line at a lone \r and see no heading after a byte order mark.
+    return re.findall(r"[^\n]*\n|[^\n]+", text), parser.parse(
+        text.removeprefix("\ufeff").replace("\r", " ")
+    )
 
 
-def _plain_lines(text: str) -> Iterator[tuple[int, int, str]]:
-    """Number, offset and text (with its end) of each line that is not in a fenced code block."""
-    fence = ""
+def _lines(text: str) -> Iterator[_Line]:
+    """Each line outside code blocks."""
+    lines, tokens = _parsed(text)
+    code = {
+        number
+        for token in tokens
+        if token.type in ("fence", "code_block") and token.map
+        for number in range(*token.map)
+    }
     position = 0
-    # str.splitlines would also break lines at form feeds and the like.
-    for number, line in enumerate(re.findall(r"[^\n]*\n|[^\n]+", text), start=1):
-        bare = line.rstrip("\r\n").removeprefix("\ufeff" if number == 1 else "")
-        skipped = len(line.rstrip("\r\n")) - len(bare)
-        found = _FENCE.fullmatch(bare)
-        if fence:
-            if found and found[1].startswith(fence) and not found[2].strip():
-                fence = ""
-        elif found and not (found[1][0] == "`" and "`" in found[2]):
-            fence = found[1]
-        else:
-            yield number, position + skipped, line[skipped:]
+    for number, line in enumerate(lines):
+        mark = number == 0 and line.startswith("\ufeff")
+        if number not in code:
+            yield _Line(number + 1, position + mark, line[mark:])
         position += len(line)

@@ -1,4 +1,4 @@
-"""All that can stand in a document's blocks, by the text of the markers around it."""
+"""Everything that a document's blocks can show, by the text of their markers."""
 
 from __future__ import annotations
 
@@ -10,82 +10,84 @@ from envbench import families
 from envbench.machine import Profile
 from envbench.model import Family, Published, digest
 from envbench.report.escape import comment, markdown
-from envbench.report.markdown.document import PLOT, Piece
+from envbench.report.markdown.document import PLOT, BlockContent
 from envbench.report.markdown.render import render, render_all
-from envbench.report.plots.picture import FOLDER, Picture, gallery, picture
-from envbench.report.tables import details, overview, provenance, recommendation
+from envbench.report.plots.picture import FOLDER, Picture, machines_picture, picture
+from envbench.report.tables import details, overview, recommendation
 from envbench.report.tables.existing import parse
+from envbench.report.tables.machine_results import (
+    MachineResults,
+    heading,
+    machine_results,
+)
 from envbench.report.tables.published_figures import by_heading, table
-from envbench.report.tables.subjects import Subject, heading, subjects
 from envbench.report.tables.table import Table, build
 from envbench.results.selection import Selection
 
-MOST_PANELS = 12  # machines whose plots a page has by itself: more are more than anybody looks at
+MOST_MACHINES = 12  # a new page has no plots of a family measured on more machines
 OVERVIEW, PLOTS, DETAILS, PUBLISHED = "Overview", "Plots", "Details", "Published by others"
 
-_Tables = Callable[[Sequence[Subject]], list[Table]]
+_Tables = Callable[[Sequence[MachineResults]], list[Table]]
 
-# What summarises all subjects: marker, chapter, how its tables are made.
+# The summaries of all results: marker, chapter, and what makes the tables.
 SUMMARIES: dict[str, tuple[str, _Tables]] = {
     "envbench: overview": (OVERVIEW, overview.highest),
     "envbench: single": (OVERVIEW, overview.single),
     "envbench: recommendation": (OVERVIEW, recommendation.tables),
     "envbench: costs": (DETAILS, details.cost_tables),
-    "envbench: equal work": (DETAILS, details.tables),
-    "envbench: commands": (DETAILS, provenance.tables),
+    "envbench: equal work": (DETAILS, details.equal_work_tables),
+    "envbench: commands": (DETAILS, details.command_tables),
 }
 
 
-def pieces(selection: Selection, profiles: Mapping[str, Profile]) -> dict[str, Piece]:
-    """Every piece, by chapters: summaries, plots, a table for each machine, family and task,
-    published figures."""
-    found = list(subjects(selection, profiles).values())
+def block_contents(
+    selection: Selection, profiles: Mapping[str, Profile]
+) -> dict[str, BlockContent]:
+    """All contents by heading, in the order of chapters."""
+    every = list(machine_results(selection, profiles).values())
     published = by_heading(selection.published, profiles).items()
     made = [
-        *(_summary(name, chapter, tables(found)) for name, (chapter, tables) in SUMMARIES.items()),
-        *_galleries(found),
-        *_plots(found, selection.published, profiles),
-        *map(_table, found),
+        *(_summary(name, chapter, tables(every)) for name, (chapter, tables) in SUMMARIES.items()),
+        *_shared_plots(every),
+        *_plots(every, selection.published, profiles),
+        *map(_table, every),
         *(_published(name, figures) for name, figures in published),
     ]
     titles = [each.title for each in families.registry().values()]
-    chapters = [OVERVIEW, PLOTS, *titles, *{piece.chapter for piece in made} - {*titles}]
+    chapters = [OVERVIEW, PLOTS, *titles, *{content.chapter for content in made} - {*titles}]
     order = [each for each in chapters if each not in (DETAILS, PUBLISHED)] + [DETAILS, PUBLISHED]
-    made.sort(key=lambda piece: order.index(piece.chapter))
-    return {piece.heading: piece for piece in made}
+    made.sort(key=lambda content: order.index(content.chapter))
+    return {content.heading: content for content in made}
 
 
 # ---------------------------------------------------------------- tables
 
 
-def _summary(name: str, chapter: str, tables: Sequence[Table]) -> Piece:
-    return Piece(
+def _summary(name: str, chapter: str, tables: Sequence[Table]) -> BlockContent:
+    return BlockContent(
         heading=name,
         chapter=chapter,
-        live=bool(tables),
-        whole=True,
-        page=bool(tables),
+        has_results=bool(tables),
+        on_new_page=bool(tables),
+        replaces_all=True,
         write=lambda _: render_all(tables),
     )
 
 
-def _table(subject: Subject) -> Piece:
-    return Piece(
-        heading=subject.heading,
-        chapter=families.of_record(subject.env).title,
-        live=bool(subject.measured),
-        page=True,
-        figures=len(subject.measured),
-        write=lambda inner: render(build(subject, parse(inner))),
+def _table(results: MachineResults) -> BlockContent:
+    return BlockContent(
+        heading=results.heading,
+        chapter=families.of_record(results.env).title,
+        has_results=bool(results.measured),
+        figures=len(results.measured),
+        write=lambda inner: render(build(results, parse(inner))),
     )
 
 
-def _published(name: str, figures: Sequence[Published]) -> Piece:
-    return Piece(
+def _published(name: str, figures: Sequence[Published]) -> BlockContent:
+    return BlockContent(
         heading=name,
         chapter=PUBLISHED,
-        live=True,
-        page=True,
         figures=len(figures),
         write=lambda inner: render(table(name, figures, parse(inner))),
     )
@@ -95,95 +97,94 @@ def _published(name: str, figures: Sequence[Published]) -> Piece:
 
 
 def pictures(
-    found: Sequence[Subject], published: Sequence[Published], profiles: Mapping[str, Profile]
+    every: Sequence[MachineResults],
+    published: Sequence[Published],
+    profiles: Mapping[str, Profile],
 ) -> dict[str, Picture]:
-    """Each machine's pictures, by the heading of what they show."""
-    made = [drawn for piece in _plots(found, published, profiles) for drawn in piece.pictures]
-    return {drawn.title: drawn for drawn in made}
+    """Each machine's pictures, by the heading of its table."""
+    plots = _plots(every, published, profiles)
+    return {drawn.title: drawn for content in plots for drawn in content.pictures}
 
 
-def galleries(found: Sequence[Subject]) -> list[Picture]:
+def shared_pictures(every: Sequence[MachineResults]) -> list[Picture]:
     """The pictures of several machines side by side."""
-    return [drawn for piece in _galleries(found) if piece.page for drawn in piece.pictures]
+    plots = _shared_plots(every)
+    return [drawn for content in plots if content.on_new_page for drawn in content.pictures]
 
 
 def _plots(
-    found: Sequence[Subject], published: Sequence[Published], profiles: Mapping[str, Profile]
-) -> list[Piece]:
-    """One a machine, family and task that has figures, measured or published; a page has those of
-    what was measured by itself, while they are few."""
-    machines = Counter(_words(subject) for subject in found if subject.measured)
+    every: Sequence[MachineResults],
+    published: Sequence[Published],
+    profiles: Mapping[str, Profile],
+) -> list[BlockContent]:
+    """A plot for each machine, family and task with measured or published figures.
+
+    A new page has those with measured figures, unless there are too many.
+    """
+    machines = Counter(_words(results) for results in every if results.measured)
+    figures: dict[tuple[str, Family, str], list[Published]] = defaultdict(list)
+    for each in published:
+        figures[each.machine, each.env, each.task].append(each)
+    known = {(results.machine, results.env, results.task) for results in every}
+    others = [_without_results(key, profiles.get(key[0])) for key in figures if key not in known]
     made = []
-    for subject in [*found, *_published_only(found, published, profiles)]:
-        theirs = [each for each in published if not subject.section and _same(subject, each)]
-        words = [*_words(subject), comment(subject.name) or "?"]
-        drawn = picture(_slug(words), subject, theirs)
-        if drawn.panels[0].curves:
-            few = machines[_words(subject)] <= MOST_PANELS
-            made.append(_plot(words, drawn, page=bool(subject.measured) and few))
+    for results in [*every, *others]:
+        key = results.machine, results.env, results.task
+        words = [*_words(results), comment(results.machine) or "?"]
+        shown = [] if results.section else figures[key]
+        drawn = picture(_file_name(words), results, shown)
+        if drawn.charts[0].curves:
+            few = machines[_words(results)] <= MOST_MACHINES
+            made.append(_plot(words, drawn, on_new_page=bool(results.measured) and few))
     return made
 
 
-def _published_only(
-    found: Sequence[Subject], published: Sequence[Published], profiles: Mapping[str, Profile]
-) -> list[Subject]:
-    """What others have published of machines, or tasks of theirs, that no table here is about."""
-    known = {(subject.name, subject.env, subject.task) for subject in found}
-    others = {_about(each): None for each in published if _about(each) not in known}
-    return [_bare(*other, profiles.get(other[0])) for other in others]
-
-
-def _bare(name: str, env: Family, task: str, profile: Profile | None) -> Subject:
-    machine = profile.title if profile else name
-    return Subject(
-        heading=heading((env, task, ""), machine), name=name, machine=machine, env=env, task=task,
+def _without_results(key: tuple[str, Family, str], profile: Profile | None) -> MachineResults:
+    """A machine and task with published figures only."""
+    name, env, task = key
+    title = profile.title if profile else name
+    return MachineResults(
+        heading=heading((env, task, ""), title), machine=name, title=title, env=env, task=task,
         profile=profile,
     )  # fmt: skip
 
 
-def _galleries(found: Sequence[Subject]) -> list[Piece]:
-    """One a family and task that several machines have been measured for; a page has it by itself
-    while they are few."""
-    groups: dict[tuple[str, ...], list[Subject]] = defaultdict(list)
-    for subject in found:
-        if any(each.summary.fps is not None for each in subject.measured):
-            groups[_words(subject)].append(subject)
+def _shared_plots(every: Sequence[MachineResults]) -> list[BlockContent]:
+    """A plot of all machines for each family and task; a new page has it for a few machines."""
+    groups: dict[tuple[str, ...], list[MachineResults]] = defaultdict(list)
+    for results in every:
+        if results.with_figures:
+            groups[_words(results)].append(results)
     return [
-        _plot(list(words), gallery(_slug(words), group), page=1 < len(group) <= MOST_PANELS)
+        _plot(
+            words,
+            machines_picture(_file_name(words), group),
+            on_new_page=1 < len(group) <= MOST_MACHINES,
+        )
         for words, group in groups.items()
     ]
 
 
-def _same(subject: Subject, figure: Published) -> bool:
-    return (subject.name, subject.env, subject.task) == _about(figure)
+def _words(results: MachineResults) -> tuple[str, ...]:
+    """A plot marker's words before the machine: ``atari``, ``mujoco physics``."""
+    is_default = results.task == families.default_task(results.env)
+    task = "" if is_default else comment(results.task) or "?"
+    return tuple(word for word in (results.env, task, results.section) if word)
 
 
-def _about(figure: Published) -> tuple[str, Family, str]:
-    return figure.machine, figure.env, figure.task
-
-
-def _words(subject: Subject) -> tuple[str, ...]:
-    """What a marker says of a subject besides its machine: ``atari``, ``mujoco physics``."""
-    task = (
-        "" if subject.task == families.default_task(subject.env) else comment(subject.task) or "?"
-    )
-    return tuple(word for word in (subject.env, task, subject.section) if word)
-
-
-def _slug(words: Sequence[str]) -> str:
-    """A file's name; where that takes away from the words, with a few digits that tell it apart."""
+def _file_name(words: Sequence[str]) -> str:
+    """The words as a file name; a few digits keep it unique where characters are replaced."""
     whole = "-".join(words)
     plain = re.sub(r"[^a-zA-Z0-9._-]+", "-", whole).strip("-.")[:80] or "plot"
     return plain if plain == whole else f"{plain}-{digest(whole)[:6]}"
 
 
-def _plot(words: Sequence[str], drawn: Picture, *, page: bool) -> Piece:
-    told = f"{drawn.title}: frames per second by number of environments"
-    return Piece(
+def _plot(words: Sequence[str], drawn: Picture, *, on_new_page: bool) -> BlockContent:
+    description = markdown(f"{drawn.title}: frames per second by number of environments")
+    return BlockContent(
         heading=f"{PLOT} {' '.join(words)}",
         chapter=PLOTS,
-        live=True,
-        page=page,
+        on_new_page=on_new_page,
         pictures=(drawn,),
-        write=lambda _: f"![{markdown(told)}]({FOLDER}/{drawn.name}.svg)",
+        write=lambda _: f"![{description}]({FOLDER}/{drawn.name}.svg)",
     )

@@ -1,8 +1,7 @@
-"""Whole documents: a fresh results page, and any document with marked tables, filled.
+"""Whole documents: a new results page, and the filled blocks of any document.
 
-A ``Piece`` is what can stand in a block: its marker's text, and how to write it over what stands
-there. A block whose piece is live is filled; another keeps every byte, unless it is empty: then it
-gets an empty table. ``extended`` adds the blocks that a results page lacks.
+A block whose content has results is filled. Another block keeps every byte, unless it is empty:
+then it gets an empty table. ``extended`` adds the blocks that a results page lacks.
 """
 
 from __future__ import annotations
@@ -20,15 +19,14 @@ from envbench.report.plots.picture import FOLDER, Picture
 from envbench.report.tables.existing import parse
 from envbench.report.tables.table import Table, kept
 
-OURS, PLOT = "envbench: ", "envbench: plot"  # how markers of what is no measured table begin
+PREFIX, PLOT = "envbench: ", "envbench: plot"  # of markers that are not a measured table's
 _PAGE = """\
 # Results
 
 Frames per second of reinforcement-learning environments, by number of environments (across) and
 way of running them (down), measured by envbench. Each entry is total frames over total time of
-several fresh processes; `frame_skip` is multiplied in, and steps per second are in
-`envbench report --json`. The best measured figure of each column is bold, among rows that do the
-same work.
+several fresh processes. It includes `frame_skip`; `envbench report --json` has steps per second.
+The best measured figure of each column is bold, among rows that do the same work.
 
 To measure a machine's profile and fill these tables:
 
@@ -38,37 +36,38 @@ envbench report
 ```
 
 `envbench machines` lists the names; `envbench machines init NAME --like laptop` makes a profile for
-the machine at hand.
+this machine.
 
-Everything outside the marked tables is yours to edit: `envbench report` leaves it alone.
+You can edit everything outside the marked tables: `envbench report` leaves it alone.
 """
 
 
 @dataclass(frozen=True, kw_only=True)
-class Piece:
-    """What can stand in a block.
+class BlockContent:
+    """What a block can show.
 
-    ``chapter`` is the heading under which a results page has it, ``figures`` how many measured or
-    published figures it brings, ``write`` makes the block's new text of what stands in it.
-    ``live``: it has something to say; one that has not is only written where a block is empty.
-    ``page``: a new page has it. ``whole``: nothing of what stands there is kept. ``pictures`` are
-    what it links to, in a folder ``plots`` beside the document.
+    ``chapter`` is its heading on a results page, ``figures`` counts its measured or published
+    figures, and ``write`` makes the block's new text from its present text. Without ``has_results``
+    it only fills an empty block. ``on_new_page``: a new page has the block. ``replaces_all``: none
+    of the present text is kept. ``pictures`` are linked, in a folder ``plots`` beside the document.
     """
 
     heading: str
     chapter: str
     write: Callable[[str], str]
-    live: bool
-    page: bool
-    whole: bool = False
+    has_results: bool = True
+    on_new_page: bool = True
+    replaces_all: bool = False
     figures: int = 0
     pictures: tuple[Picture, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Filled:
-    """A document after filling: its text, how many figures went in, the pictures that it links
-    to, what was odd; of that ``misspelt`` is what was probably meant for a marker."""
+    """A filled document: its text, the number of figures, the linked pictures, and warnings.
+
+    ``misspelt`` are those of the warnings that are about a probable marker.
+    """
 
     text: str
     figures: int = 0
@@ -77,86 +76,81 @@ class Filled:
     misspelt: list[str] = field(default_factory=list)
 
 
-def fresh(pieces: Mapping[str, Piece]) -> str:
-    """A new results page with a section per chapter and an empty block per piece."""
+def fresh(contents: Mapping[str, BlockContent]) -> str:
+    """A new results page with a section per chapter and an empty block per content."""
     parts = [_PAGE]
-    for chapter in dict.fromkeys(piece.chapter for piece in pieces.values()):
-        headings = [
-            name for name, piece in pieces.items() if piece.chapter == chapter and piece.page
-        ]
-        if headings:
-            parts += [f"### {chapter}\n", *map(_empty_block, headings)]
+    for chapter in dict.fromkeys(each.chapter for each in contents.values()):
+        shown = [each for each in contents.values() if each.chapter == chapter and each.on_new_page]
+        if shown:
+            parts += [f"### {chapter}\n", *(_empty_block(each.heading) for each in shown)]
     return "\n".join(parts)
 
 
-def filled(text: str, source: str, pieces: Mapping[str, Piece], *, own: bool = False) -> Filled:
+def filled(
+    text: str, source: str, contents: Mapping[str, BlockContent], *, own: bool = False
+) -> Filled:
     """The document with its blocks filled. ``source`` names it in errors and warnings.
 
-    ``own``: it is the page of these results, and of no others; what it shows that they do not
-    hold any more is told as that (``gone``), summaries of nothing are emptied.
+    ``own``: it is the results' own page. There a figure without a record gets a footnote, and
+    summaries and pictures without results are emptied.
 
-    ``UsageError``: markers out of order, none at all, or one of ours that stands for nothing.
+    ``UsageError``: no block, markers in the wrong order, or an unknown ``envbench:`` marker.
     """
     found = blocks.find(text, source)
-    misspelt = _misspelt(text, source, pieces)
+    misspelt = _misspelt(text, source, contents)
     if not found:
         raise UsageError(
             f"{source} has no marked table: nothing to fill, the file was not touched."
             + "".join(f"\n{each}" for each in misspelt),
-            hint="Write two lines <!-- Atari - Laptop --> where the table shall stand "
-            "(a family, a machine's title).",
+            hint="Write the line <!-- Atari - Laptop --> twice where the table belongs "
+            "(a family and a machine's title).",
         )
-    contents: dict[str, str] = {}
-    warnings, figures, live = list[str](), 0, False
-    pictures: list[Picture] = []
+    texts: dict[str, str] = {}
+    written: list[BlockContent] = []
+    warnings: list[str] = []
     for block in found:
-        piece = pieces.get(block.heading)
-        inner = text[block.start : block.end]
-        if piece is None:
-            near = _nearest(block.heading, pieces)
-            told = f"{source}:{block.line}: {_unknown(block.heading, near, pieces)}"
-            if not _may_come(block.heading):
+        content, inner = contents.get(block.heading), text[block.start : block.end]
+        if content is None:
+            near = _nearest(block.heading, contents)
+            warning = f"{source}:{block.line}: {_unknown(block.heading, near, contents)}"
+            if not _may_exist(block.heading):
                 raise UsageError(
-                    f"{told} The file was not touched.", hint="docs/report.md lists the markers."
+                    f"{warning} The file was not touched.",
+                    hint="docs/report.md lists the markers.",
                 )
-            (misspelt if near else warnings).append(told)
-        if piece is not None and (piece.live or (piece.whole and own) or not inner.strip()):
-            contents[block.heading] = piece.write(inner)
-            figures += piece.figures
-            live = live or piece.live
-            pictures += piece.pictures
-        elif own and (text_left := without_records(inner)) is not None:
-            contents[block.heading] = text_left
-    if not live:
-        warnings.append(f"{source}: no result belongs into any of its tables")
+            (misspelt if near else warnings).append(warning)
+        if content is not None and (
+            content.has_results or (content.replaces_all and own) or not inner.strip()
+        ):
+            texts[block.heading] = content.write(inner)
+            written.append(content)
+        elif own and (left := without_records(inner)) is not None:
+            texts[block.heading] = left
+    if not any(each.has_results for each in written):
+        warnings.append(f"{source}: there are no results for any of its tables")
     return Filled(
-        text=blocks.fill(text, found, contents),
-        figures=figures,
-        pictures=pictures,
+        text=blocks.fill(text, found, texts),
+        figures=sum(each.figures for each in written),
+        pictures=[picture for each in written for picture in each.pictures],
         warnings=[*misspelt, *warnings],
         misspelt=misspelt,
     )
 
 
-def _may_come(heading: str) -> bool:
-    """May results make a piece of that marker one day? Summaries are there from the beginning."""
-    return not heading.startswith(OURS) or any(
+def _may_exist(heading: str) -> bool:
+    """Whether later results can give this marker a content. Summaries always have one."""
+    return not heading.startswith(PREFIX) or any(
         heading.startswith(f"{PLOT} {family}") for family in families.names()
     )
 
 
-def _misspelt(text: str, source: str, pieces: Mapping[str, Piece]) -> list[str]:
-    """Comments that would be a piece's marker but for case, space or a letter."""
-    known = {name.casefold(): name for name in pieces}
-    meant = (
-        (line, comment, _nearest(comment.casefold(), known))
-        for line, comment in blocks.comments(text)
-    )
+def _misspelt(text: str, source: str, contents: Iterable[str]) -> list[str]:
+    """Warnings about comments that differ from a marker in case, spaces or a letter."""
+    known = {name.casefold(): name for name in contents}
     return [
-        f"{source}:{line}: the comment {comment!r} marks no table; a marker is written "
-        f"<!-- {known[near]} -->"
-        for line, comment, near in meant
-        if near
+        f"{source}:{line}: the comment {comment!r} is not a marker; write <!-- {known[near]} -->"
+        for line, comment in blocks.comments(text)
+        if (near := _nearest(comment.casefold(), known))
     ]
 
 
@@ -165,43 +159,43 @@ def _nearest(name: str, known: Iterable[str]) -> str:
     return near[0] if near else ""
 
 
-def _unknown(heading: str, near: str, pieces: Mapping[str, Piece]) -> str:
-    """What to say of a marker that stands for nothing."""
-    question = f"; did you mean {near!r}?" if near else f". Known: {', '.join(pieces)}."
-    if heading.startswith(OURS):
-        return f"nothing stands behind the marker {heading!r}{question}"
-    return f"no machine or task for {heading!r}{question}"
+def _unknown(heading: str, near: str, known: Iterable[str]) -> str:
+    question = f"; did you mean {near!r}?" if near else f". Known: {', '.join(known)}."
+    if heading.startswith(PREFIX):
+        return f"the marker {heading!r} is unknown{question}"
+    return f"there is no machine or task for {heading!r}{question}"
 
 
-def extended(text: str, source: str, pieces: Mapping[str, Piece]) -> str:
-    """The page with an empty block for each piece that brings figures and has no block yet.
+def extended(text: str, source: str, contents: Mapping[str, BlockContent]) -> str:
+    """The page with an empty block for each content with figures that has no block yet.
 
-    Summaries are for the page's owner to take in or leave out: a new page has them.
-
-    It goes to the end of its chapter's section, or under a new heading at the end of the page.
+    A block is added at the end of its chapter, or in a new chapter at the end of the page. Only a
+    new page has summaries: the owner of a page may have removed them.
     """
     present = {block.heading for block in blocks.find(text, source)}
-    for name, piece in pieces.items():
-        if piece.figures and name not in present:
-            text = _with_block(text, name, piece.chapter)
+    missing: dict[str, list[str]] = {}
+    for name, content in contents.items():
+        if content.figures and name not in present:
+            missing.setdefault(content.chapter, []).append(_empty_block(name))
+    for chapter, added in missing.items():
+        text = _with_blocks(text, "\n".join(added), chapter)
     return text
 
 
-def _with_block(text: str, heading: str, title: str) -> str:
+def _with_blocks(text: str, added: str, chapter: str) -> str:
     newline = "\r\n" if "\r\n" in text else "\n"
-    headings = list(blocks.sections(text))
-    own = [i for i, (_, name, _) in enumerate(headings) if name == title]
-    end, block = len(text), _empty_block(heading)
+    headings = blocks.sections(text)
+    own = [i for i, (_, name, _) in enumerate(headings) if name == chapter]
+    end = len(text)
     if own:
         level = headings[own[-1]][0]
         later = [offset for depth, _, offset in headings[own[-1] + 1 :] if depth <= level]
         end = later[0] if later else end
     else:
-        block = f"### {title}\n\n{block}"
+        added = f"### {chapter}\n\n{added}"
     head, tail = text[:end].rstrip("\r\n"), text[end:]
-    body = f"{head}\n\n{block}" if head else block
-    separator = "\n" if tail else ""
-    return head + (body[len(head) :] + separator).replace("\n", newline) + tail
+    body = ("\n\n" if head else "") + added + ("\n" if tail else "")
+    return head + body.replace("\n", newline) + tail
 
 
 def _empty_block(heading: str) -> str:
@@ -212,7 +206,7 @@ _PICTURE = re.compile(rf"!\[[^\n]*\]\({FOLDER}/[^\s)]+\.svg\)")
 
 
 def without_records(text: str) -> str | None:
-    """The block's text as it shall be; None where no report wrote its figures alone."""
+    """The new text of a block without results; None where it has figures of its author."""
     if _PICTURE.fullmatch(text.strip()):
         return ""
     existing = parse(text)
@@ -223,12 +217,4 @@ def without_records(text: str) -> str | None:
         (label, [kept(text, existing, name) for name, text in zip(columns, entries, strict=True)])
         for label, *entries in existing.rows
     ]
-    table = Table(
-        heading=heading,
-        columns=columns,
-        rows=rows,
-        footnotes=existing.footnotes,
-        before=existing.before,
-        after=existing.after,
-    )
-    return render(table)
+    return render(Table(heading=heading, columns=columns, rows=rows, existing=existing))

@@ -1,59 +1,47 @@
-"""One panel of a picture: its axes, curves, bands and ceiling, drawn by matplotlib.
+"""One chart of a picture: its axes, curves, bands and ceiling, drawn by matplotlib.
 
-Everything has a fixed place and fixed limits, so that nothing has to be drawn to find out where it
-comes to lie.
+Everything has a fixed place and fixed limits, so positions are known without drawing.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from envbench.report.plots.picture import Curve, Panel, Picture
+from envbench.report.plots.picture import Chart, Curve, Picture
 from envbench.text import one_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 COLOURS = ("#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")  # one more: no two backends share both
+# One more marker than colours, so no two backends share both.
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
 LINES: tuple[Any, ...] = ("-", (0, (7, 1.5)), (0, (5, 1, 1, 1)))
-DASHED = (0, (3, 2))  # what others have published
+DASHED = (0, (3, 2))  # published figures
 CEILING: dict[str, Any] = {"color": "#555555", "linewidth": 1.2, "linestyle": (0, (1, 2))}
 MOST_TICKS = 14
 LONGEST = 60  # characters of a name
-LOG_SPAN = 30  # FPS that differ by more than this are drawn on a logarithmic axis
-DECADES = 1000  # and beyond this only powers of ten are numbered
-TALLEST = 3.0  # times the highest figure: a wider interval runs out of the panel
+LOG_SPAN = 30  # the axis is logarithmic where FPS differ by a larger factor
+DECADES = 1000  # beyond this factor only powers of ten have numbers
+TALLEST = 3.0  # an interval beyond this multiple of the highest figure leaves the chart
 
 Key = tuple[str, bool]  # a curve's label, and whether it is published
 
 
-@dataclass(frozen=True)
-class Margins:
-    """Inches of a panel around its axes."""
-
-    left: float = 0.85
-    right: float = 0.12
-    top: float = 0.35
-    bottom: float = 0.45
-
-
-MARGINS = Margins()
+LEFT, RIGHT, TOP, BOTTOM = 0.85, 0.12, 0.35, 0.45  # inches between the axes and a chart's edges
 
 
 def styles(picture: Picture) -> dict[Key, dict[str, Any]]:
-    """How each row is drawn, the same in every panel: a colour a backend, and a marker and a line
-    that tell its rows apart without colour."""
+    """How each row is drawn in every chart: a colour per backend, a marker and a line per row."""
     found: dict[Key, dict[str, Any]] = {}
-    rows: dict[tuple[int, bool], int] = {}
-    for curve in (curve for panel in picture.panels for curve in panel.curves):
+    rows: Counter[tuple[int, bool]] = Counter()
+    for curve in (curve for chart in picture.charts for curve in chart.curves):
         if key_of(curve) not in found:
-            nth = rows.get((curve.place, curve.published), 0)
-            rows[curve.place, curve.published] = nth + 1
-            found[key_of(curve)] = _style(curve, nth)
+            found[key_of(curve)] = _style(curve, rows[curve.place, curve.published])
+            rows[curve.place, curve.published] += 1
     return found
 
 
@@ -62,7 +50,7 @@ def key_of(curve: Curve) -> Key:
 
 
 def _style(curve: Curve, nth: int) -> dict[str, Any]:
-    """Of the ``nth`` row of its backend."""
+    """The style of its backend's ``nth`` row."""
     colour = COLOURS[curve.place % len(COLOURS)]
     return {
         "color": colour,
@@ -75,45 +63,45 @@ def _style(curve: Curve, nth: int) -> dict[str, Any]:
 
 
 def shown(text: str) -> str:
-    """A name as it is: one line, and no formula."""
+    """A name as one line that matplotlib does not read as a formula."""
     whole = one_line(text)
-    if len(whole) > LONGEST:  # a machine's name is at the end
+    if len(whole) > LONGEST:  # keep both ends: a machine's name is at the end
         whole = f"{whole[: LONGEST // 2 - 1]}…{whole[-LONGEST // 2 :]}"
     return whole.replace("$", r"\$")
 
 
-def draw_panel(axes: Axes, panel: Panel, looks: Mapping[Key, Mapping[str, Any]]) -> None:
-    """The panel on fresh axes of a size that is not changed any more."""
+def draw_chart(axes: Axes, chart: Chart, looks: Mapping[Key, Mapping[str, Any]]) -> None:
+    """Draw the chart on new axes, whose size must not change any more."""
     axes.set_autoscale_on(False)
-    _across(axes, sorted({point.numenv for curve in panel.curves for point in curve.points}))
-    _upwards(axes, panel)
-    for curve in panel.curves:
+    _x_axis(axes, sorted({point.numenv for curve in chart.curves for point in curve.points}))
+    _y_axis(axes, chart)
+    for curve in chart.curves:
         _curve(axes, curve, looks[key_of(curve)])
-    if panel.ceiling:
-        axes.axhline(panel.ceiling, **CEILING)
+    if chart.ceiling:
+        axes.axhline(chart.ceiling, **CEILING)
     axes.spines[["top", "right"]].set_visible(False)
-    _words(axes, panel)
+    _labels(axes, chart)
 
 
-def _words(axes: Axes, panel: Panel) -> None:
-    """Title and names of the axes; where they are put, nothing is measured to place them."""
+def _labels(axes: Axes, chart: Chart) -> None:
+    """The title and the names of the axes, at fixed places."""
     box = axes.get_window_extent()
     inch = axes.get_figure(root=True).dpi  # type: ignore[union-attr]
     width, height = box.width / inch, box.height / inch
     axes.set_title(
-        shown(panel.title), loc="left", fontweight="bold", fontsize=10,
-        x=-(MARGINS.left - 0.1) / width, y=1 + 0.12 / height,
+        shown(chart.title), loc="left", fontweight="bold", fontsize=10,
+        x=-(LEFT - 0.1) / width, y=1 + 0.12 / height,
     )  # fmt: skip
     axes.set_xlabel("environments (numenv)")
     axes.xaxis.set_label_coords(0.5, -0.26 / height)
     axes.set_ylabel("frames per second")
-    axes.yaxis.set_label_coords(-(MARGINS.left - 0.18) / width, 0.5)
+    axes.yaxis.set_label_coords(-(LEFT - 0.18) / width, 0.5)
 
 
 # ---------------------------------------------------------------- axes
 
 
-def _across(axes: Axes, numenvs: Sequence[int]) -> None:
+def _x_axis(axes: Axes, numenvs: Sequence[int]) -> None:
     from matplotlib.ticker import NullLocator
 
     first, last = (numenvs[0], numenvs[-1]) if numenvs else (1, 1)
@@ -130,7 +118,7 @@ def _across(axes: Axes, numenvs: Sequence[int]) -> None:
 
 
 def apart(numenvs: Sequence[int]) -> list[int]:
-    """Those whose numbers do not run into each other on the axis; the last for sure."""
+    """The numbers that fit on the axis without overlap; always the last one."""
     if not numenvs:
         return []
     log = numenvs[-1] >= 4 * numenvs[0]
@@ -143,10 +131,10 @@ def apart(numenvs: Sequence[int]) -> list[int]:
     return kept[::-1]
 
 
-def _upwards(axes: Axes, panel: Panel) -> None:
+def _y_axis(axes: Axes, chart: Chart) -> None:
     from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
-    low, high = _limits(panel)
+    low, high = _limits(chart)
     if high > LOG_SPAN * low > 0:
         axes.set_yscale("log")
         axes.set_ylim(low / 1.25, high * 1.25)
@@ -161,10 +149,10 @@ def _upwards(axes: Axes, panel: Panel) -> None:
     axes.set_axisbelow(True)
 
 
-def _limits(panel: Panel) -> tuple[float, float]:
-    """The lowest and the highest that is to be seen."""
-    points = [point for curve in panel.curves for point in curve.points]
-    speeds = [*(point.fps for point in points), *([panel.ceiling] if panel.ceiling else [])]
+def _limits(chart: Chart) -> tuple[float, float]:
+    """The lowest and the highest visible value."""
+    points = [point for curve in chart.curves for point in curve.points]
+    speeds = [*(point.fps for point in points), *([chart.ceiling] if chart.ceiling else [])]
     if not speeds:
         return 0.0, 1.0
     least, most = min(speeds), max(speeds)
@@ -173,7 +161,7 @@ def _limits(panel: Panel) -> tuple[float, float]:
 
 
 def number(value: float) -> str:
-    """As short as it stands on an axis: 25,000, 0.5, 40 M."""
+    """A short number for an axis: 25,000, 0.5, 40 M."""
     return f"{value:,.10g}" if abs(value) < 1e7 else f"{value / 1e6:,.10g} M"
 
 
@@ -188,7 +176,7 @@ def _curve(axes: Axes, curve: Curve, look: Mapping[str, Any]) -> None:
         for point in curve.points
         if point.low is not None and point.high is not None
     ]
-    if len(known) == 1:  # a band has no width there
+    if len(known) == 1:  # a band would have no width
         ((numenv, low, high),) = known
         axes.vlines(numenv, low, high, color=look["color"], alpha=0.6)
     elif known:

@@ -1,7 +1,7 @@
-"""What is drawn: FPS by number of environments, a curve a row, as values. PURE.
+"""What a plot shows: FPS by number of environments, a curve per row, as values. Pure.
 
-A ``Picture`` is one machine's figures of a family and task, or of several machines side by side
-(``panels``). ``envbench.report.plots.draw`` draws it; its ``digest`` says whether a file shows it.
+A ``Picture`` shows a family and task on one machine, or on several machines side by side: a chart
+per machine. ``envbench.report.plots.draw`` draws it. A file shows it if it has its ``digest``.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from envbench import backends, families
+from envbench import backends
 from envbench.model import Published, digest
-from envbench.report.tables.subjects import Subject, titled
+from envbench.report.tables.machine_results import MachineResults, backend_order, family_title
 from envbench.results.shown import Measured
 
 FOLDER = "plots"  # beside the document that links to them
-STYLE = 4  # counted up when drawing changes: files of an older style are drawn anew
+STYLE = 4  # increment it when drawing changes: files of an older style are redrawn
 
 
 class Point(msgspec.Struct, frozen=True):
-    """FPS at one number of environments, and its interval where it has one."""
+    """FPS at one number of environments, with its interval if there is one."""
 
     numenv: int
     fps: float
@@ -29,7 +29,7 @@ class Point(msgspec.Struct, frozen=True):
 
 
 class Curve(msgspec.Struct, frozen=True, kw_only=True):
-    """A row. ``place`` is its backend's in the registry: the same colour in every picture."""
+    """A row. ``place`` is its backend's in the registry and decides its colour everywhere."""
 
     label: str
     place: int
@@ -37,8 +37,8 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
     published: bool = False
 
 
-class Panel(msgspec.Struct, frozen=True, kw_only=True):
-    """One machine. ``ceiling`` is frames per second of the engine alone."""
+class Chart(msgspec.Struct, frozen=True, kw_only=True):
+    """One machine. ``ceiling`` is the engine's own frames per second."""
 
     title: str
     curves: list[Curve]
@@ -46,58 +46,49 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Picture(msgspec.Struct, frozen=True, kw_only=True):
-    """A file: ``name`` without its ending, ``title`` for those who cannot see it."""
+    """A file: ``name`` has no suffix, ``title`` is the alternative text."""
 
     name: str
     title: str
-    panels: list[Panel]
+    charts: list[Chart] = msgspec.field(name="panels")  # the name that existing digests have
 
     @property
     def digest(self) -> str:
         return digest([STYLE, msgspec.to_builtins(self)])
 
 
-def picture(name: str, subject: Subject, published: Sequence[Published] = ()) -> Picture:
-    """One machine's."""
-    return Picture(name=name, title=subject.heading, panels=[_panel(subject, published)])
+def picture(name: str, results: MachineResults, published: Sequence[Published] = ()) -> Picture:
+    """The picture of one machine."""
+    return Picture(name=name, title=results.heading, charts=[_chart(results, published)])
 
 
-def gallery(name: str, subjects: Sequence[Subject]) -> Picture:
-    """All machines of a family and task, side by side."""
-    first = subjects[0]
-    title = titled(families.of_record(first.env).title, first.env, first.task)
-    return Picture(name=name, title=title, panels=[_panel(each) for each in subjects])
+def machines_picture(name: str, every: Sequence[MachineResults]) -> Picture:
+    """The picture of all machines of a family and task, side by side."""
+    title = family_title(every[0].env, every[0].task)
+    return Picture(name=name, title=title, charts=[_chart(each) for each in every])
 
 
-def _panel(subject: Subject, published: Sequence[Published] = ()) -> Panel:
-    return Panel(
-        title=subject.heading,
-        curves=[*_measured(subject), *_published(published)],
-        ceiling=subject.ceiling.summary.fps if subject.ceiling else None,
+def _chart(results: MachineResults, published: Sequence[Published] = ()) -> Chart:
+    return Chart(
+        title=results.heading,
+        curves=[*_measured(results), *_published(published)],
+        ceiling=results.ceiling.fps if results.ceiling else None,
     )
 
 
-def _measured(subject: Subject) -> list[Curve]:
+def _measured(results: MachineResults) -> list[Curve]:
     curves = []
-    for label in subject.labels:
-        rows = [found for found in subject.measured if found.label == label]
-        points = [point for found in sorted(rows, key=_numenv) if (point := _point(found))]
-        if points:
-            place = _place(rows[0].summary.cell.backend)
+    for label in results.labels:
+        row = [found for found in results.with_figures if found.label == label]
+        if row:
+            points = [_point(found) for found in sorted(row, key=lambda found: found.numenv)]
+            place = backend_order(row[0].cell.backend)
             curves.append(Curve(label=label, place=place, points=points))
     return curves
 
 
-def _numenv(found: Measured) -> int:
-    return found.summary.cell.numenv
-
-
-def _point(found: Measured) -> Point | None:
-    fps = found.summary.fps
-    if fps is None:
-        return None
-    low, high = found.summary.interval or (None, None)
-    return Point(found.summary.cell.numenv, fps, low, high)
+def _point(found: Measured) -> Point:
+    return Point(found.numenv, found.fps or 0.0, *(found.summary.interval or (None, None)))
 
 
 def _published(figures: Iterable[Published]) -> list[Curve]:
@@ -108,14 +99,9 @@ def _published(figures: Iterable[Published]) -> list[Curve]:
     return [
         Curve(
             label=f"{backends.row_label(name, {})}, {'published' if len(sources) == 1 else source}",
-            place=_place(name),
+            place=backend_order(name),
             points=[Point(f.numenv, f.fps) for f in sorted(row, key=lambda f: f.numenv)],
             published=True,
         )
-        for (name, source), row in sorted(rows.items(), key=lambda item: _place(item[0][0]))
+        for (name, source), row in sorted(rows.items(), key=lambda item: backend_order(item[0][0]))
     ]
-
-
-def _place(name: str) -> int:
-    known = list(backends.registry())
-    return known.index(name) if name in known else len(known)

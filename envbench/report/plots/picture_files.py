@@ -1,4 +1,4 @@
-"""Pictures on disk: drawn anew only where the file is not what was drawn of the picture."""
+"""Pictures on disk: redrawn only where the file is not the drawing of the picture."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Stale = tuple[Path, Picture, Kind]
 
 
 def stale(document: Path, pictures: Iterable[Picture], kinds: Sequence[Kind]) -> list[Stale]:
-    """The files beside a document that are missing, damaged, or show what was before.
+    """The files beside a document that are missing, damaged, or show another picture.
 
-    Of a picture that was once drawn as PNG, too, the PNG counts whether it is asked for or not.
+    An existing PNG counts even where ``kinds`` does not have it.
     """
-    # where a link leads, there the document is
+    # The plots are beside the document that a link names.
     beside = document.resolve().parent if document.is_symlink() else document.parent
     found: list[Stale] = []
     for picture in pictures:
@@ -33,7 +33,7 @@ def stale(document: Path, pictures: Iterable[Picture], kinds: Sequence[Kind]) ->
 
 
 def write(document: Path, pictures: Iterable[Picture], kinds: Sequence[Kind]) -> Iterator[Path]:
-    """Draw what is stale; the files as they are written."""
+    """Draw the stale files; yield each one that is written."""
     found = stale(document, pictures, kinds)
     drawings = drawn([(picture, kind) for _, picture, kind in found])
     for (path, picture, _), drawing in zip(found, drawings, strict=True):
@@ -43,17 +43,17 @@ def write(document: Path, pictures: Iterable[Picture], kinds: Sequence[Kind]) ->
 
 PNG = b"\x89PNG"
 IEND = 12  # bytes of a PNG's last chunk
-LENGTH = 16  # hexadecimal digits of the sum
+LENGTH = 16  # hexadecimal digits of the checksum
 
 
 def stamped(data: bytes, digest: str) -> bytes:
-    """A drawn file with its stamp. ``digest`` is the picture's."""
+    """A drawn file with a stamp of the picture's ``digest`` and of all its bytes."""
     cut = len(data) - _end(data)
     return data[:cut] + _stamp(data, digest) + data[cut:]
 
 
 def shows(data: bytes, digest: str) -> bool:
-    """Is it, byte for byte, a file that was drawn of this picture?"""
+    """Whether it is, byte for byte, the drawing of this picture."""
     cut = len(data) - _end(data)
     begin = cut - len(_stamp(data, digest))
     return begin > 0 and stamped(data[:begin] + data[cut:], digest) == data
@@ -61,10 +61,10 @@ def shows(data: bytes, digest: str) -> bool:
 
 def _stamp(data: bytes, digest: str) -> bytes:
     total = hashlib.sha256(data).hexdigest()[:LENGTH]
-    told = f"envbench picture {digest} {total}".encode("ascii")
+    stamp = f"envbench picture {digest} {total}".encode("ascii")
     if data.startswith(PNG):
-        return _chunk(b"tEXt", b"Comment\0" + told)
-    return b"<!-- " + told + b" -->\n"
+        return _chunk(b"tEXt", b"Comment\0" + stamp)
+    return b"<!-- " + stamp + b" -->\n"
 
 
 def _end(data: bytes) -> int:

@@ -1,79 +1,68 @@
-"""PURE: the columns of a table that are no number of environments.
+"""The columns of a table that are not a number of environments. Pure.
 
-With a ceiling: each row's share of it, at its best. For accelerators and physics: what a start
-costs, at the row's largest numenv: start-up (import and build), the first step (with any compile:
-not every record tells whether there was one), peak memory of the host's processes and of the GPU.
-After ``envbench verify``: a badge a row.
+* with a ceiling: each row's best share of it;
+* for accelerators and physics: the costs at the row's largest numenv;
+* after ``envbench verify``: a badge per row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
-from envbench.equal_work.judge import judge
-from envbench.report.tables.subjects import Subject
+from envbench.report.tables.machine_results import MachineResults
 from envbench.results.shown import Measured
 from envbench.stats.summary import Costs
 
 CEILING = "Of ceiling"
 EQUAL_WORK = "Equal work"
-BOTH = "Compile and first step"  # not every record tells them apart
-RENAMED = {"Compile": BOTH, "First step": BOTH}  # as documents have it that were filled before
+FIRST_STEP = "Compile and first step"  # not every record separates them
+RENAMED = {"Compile": FIRST_STEP, "First step": FIRST_STEP}  # in documents of older reports
 COSTS: dict[str, Callable[[Costs], str]] = {
     "Start-up": lambda costs: _seconds(costs.start_s),
-    BOTH: lambda costs: _first_step(costs),
+    FIRST_STEP: lambda costs: _first_step(costs),
     "Host memory": lambda costs: _memory(costs.memory_bytes),
     "GPU memory": lambda costs: _memory(costs.gpu_memory_bytes),
 }
-
 NAMES = frozenset({CEILING, EQUAL_WORK, *COSTS})
 
 Columns = dict[str, dict[str, str]]  # heading -> row label -> text
 
 
-def columns(subject: Subject) -> Columns:
-    """The extra columns in order; one that would be empty is left out."""
-    section, ceiling = subject.section, subject.ceiling
-    rows = _rows(subject.measured)
+def other_columns(results: MachineResults) -> Columns:
+    """These columns in order, without empty ones."""
+    rows = _rows(results.measured)
     made: Columns = {}
-    if ceiling is not None and ceiling.summary.fps:
-        made[CEILING] = {label: _share(row, ceiling.summary.fps) for label, row in rows.items()}
-    if section:
+    if results.ceiling is not None and results.ceiling.fps:
+        best = {label: max(found.fps or 0.0 for found in row) for label, row in rows.items()}
+        top = results.ceiling.fps
+        made[CEILING] = {label: f"{100 * fps / top:.0f} %" for label, fps in best.items()}
+    if results.section:
         for name, shown in COSTS.items():
-            costs = {row: each.summary.costs for row, each in largest(subject.measured).items()}
+            costs = {row: each.summary.costs for row, each in largest(results.measured).items()}
             texts = {label: shown(each) if each else "" for label, each in costs.items()}
             made[name] = {label: text for label, text in texts.items() if text}
-    measured = {found.label for found in subject.measured}
+    measured = {found.label for found in results.measured}
     made[EQUAL_WORK] = {
-        label: judge(found).badge for label, found in subject.verified.items() if label in measured
+        label: found.verdict.badge for label, found in results.verified.items() if label in measured
     }
     return {name: texts for name, texts in made.items() if texts}
 
 
 def largest(measured: Iterable[Measured]) -> dict[str, Measured]:
-    """Of each row with figures, by its label, the one of most environments."""
-    return {label: max(row, key=_numenv) for label, row in _rows(measured).items()}
+    """For each row with figures, by label, its measurement with the most environments."""
+    return {label: max(row, key=lambda each: each.numenv) for label, row in _rows(measured).items()}
 
 
 def _rows(measured: Iterable[Measured]) -> dict[str, list[Measured]]:
     rows: dict[str, list[Measured]] = {}
     for found in measured:
-        if found.summary.fps is not None:
+        if found.fps is not None:
             rows.setdefault(found.label, []).append(found)
     return rows
 
 
-def _numenv(found: Measured) -> int:
-    return found.summary.cell.numenv
-
-
-def _share(row: Sequence[Measured], ceiling_fps: float) -> str:
-    best = max(found.summary.fps or 0.0 for found in row)
-    return f"{100 * best / ceiling_fps:.0f} %"
-
-
 def _seconds(seconds: float | None) -> str:
-    """In milliseconds where tenths of a second would say nothing."""
+    """In milliseconds below a tenth of a second."""
     if seconds is None:
         return ""
     if seconds >= 0.0995:
@@ -85,7 +74,7 @@ def _seconds(seconds: float | None) -> str:
 
 
 def _first_step(costs: Costs) -> str:
-    """The median; where one process took twice another's (a cache on disk), from and to."""
+    """The median, or the range where one process took twice as long as another (a cache)."""
     low, high = costs.first_steps_s or (0.0, 0.0)
     if high > 2 * low and high >= 1.0:
         return f"{_seconds(low)} to {_seconds(high)}"

@@ -1,93 +1,167 @@
-"""What a start costs and what ``envbench verify`` found, per machine, family and task."""
+"""Details per machine, family and task: costs, equal work, commands, and the records. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import shlex
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 
-from envbench.equal_work.judge import judge
+from envbench.model import Fingerprint, Plan
 from envbench.report.escape import code, markdown
 from envbench.report.tables.columns import COSTS, largest
-from envbench.report.tables.subjects import Subject
-from envbench.report.tables.table import Entry, Table
-
-NOTE = (
-    "`envbench verify`: the same steps counted a second way (audit), the same start and actions "
-    "as the reference (lock-step), and in what a step differs from what is asked of the task "
-    "(`asked`; for Ant that is Ant-v3, which Gymnasium has no more). ✓ counted "
-    "twice and equal; ≠ counted twice, other work or another engine; ✗ refused, no figure is "
-    "shown; – not verified."
-)
-
-
-def tables(subjects: Iterable[Subject]) -> list[Table]:
-    """One a subject of which a row was verified."""
-    return [_table(subject) for subject in subjects if subject.verified]
-
-
-def _table(subject: Subject) -> Table:
-    rows = []
-    for label, found in sorted(subject.verified.items(), key=lambda item: _place(subject, item[0])):
-        verdict = judge(found)
-        apart = ", ".join(verdict.differences) or "nothing"
-        texts = [verdict.badge, verdict.audit, verdict.lock_step, apart]
-        at = subject.verified_at.get(label)
-        places = [code(at.place) if at else ""] if subject.verified_at else []
-        written = [*(markdown(text, 900) for text in texts), *places]
-        rows.append((markdown(label), [Entry(written=text) for text in written]))
-    return Table(
-        heading=markdown(f"Equal work - {subject.heading}"),
-        columns=[
-            *("", "Audit", "Lock-step", "Differs in"),
-            *(["Record"] if subject.verified_at else []),
-        ],
-        rows=rows,
-        note=NOTE,
-    )
-
-
-def _place(subject: Subject, label: str) -> tuple[int, str]:
-    known = subject.labels
-    return (known.index(label) if label in known else len(known), label)
-
+from envbench.report.tables.footnotes import hardware
+from envbench.report.tables.machine_results import MachineResults, in_order
+from envbench.report.tables.table import Entry, Table, entries
+from envbench.results.archive import lines_by_file
 
 # ---------------------------------------------------------------- costs
 
-COSTS_NOTE = (
-    "Of each row's largest number of environments: start-up is import and build, the first step "
-    "holds any compile, both medians of its processes (from the shortest to the longest where a "
-    "library found on disk what it had compiled before); memory is the most of any of them, with "
-    "its children."
+_COSTS_NOTE = (
+    "Each row shows its largest number of environments. Start-up is import and build; the first "
+    "step includes any compile. Both are medians over processes, or the shortest and the longest "
+    "time where a library cached compiled code on disk. Memory is the maximum of a process and its "
+    "children."
 )
 
 
-def cost_tables(subjects: Iterable[Subject]) -> list[Table]:
-    """One a subject that has costs on record."""
-    return [made for subject in subjects if (made := _cost_table(subject)) is not None]
+def cost_tables(every: Iterable[MachineResults]) -> list[Table]:
+    """A table for each group of results with recorded costs."""
+    return [made for results in every if (made := _cost_table(results)) is not None]
 
 
-def _cost_table(subject: Subject) -> Table | None:
-    found = largest(subject.measured)
+def _cost_table(results: MachineResults) -> Table | None:
+    found = largest(results.measured)
     texts = {
         label: [shown(each.summary.costs) if each.summary.costs else "" for shown in COSTS.values()]
         for label, each in found.items()
     }
-    kept = [i for i in range(len(COSTS)) if any(row[i] for row in texts.values())]
+    kept = [(i, name) for i, name in enumerate(COSTS) if any(row[i] for row in texts.values())]
     if not kept:
         return None
-    names = list(COSTS)
     return Table(
-        heading=markdown(f"Costs - {subject.heading}"),
-        columns=["Environments", *(names[i] for i in kept)],
+        heading=markdown(f"Costs - {results.heading}"),
+        columns=["Environments", *(name for _, name in kept)],
         rows=[
             (
                 markdown(label),
                 [
-                    Entry(written=str(found[label].summary.cell.numenv)),
-                    *(Entry(written=texts[label][i], of=found[label]) for i in kept),
+                    Entry(text=str(found[label].numenv)),
+                    *entries((texts[label][i] for i, _ in kept), found[label]),
                 ],
             )
-            for label in subject.labels
+            for label in results.labels
             if label in texts
         ],
-        note=COSTS_NOTE,
+        note=_COSTS_NOTE,
     )
+
+
+# ---------------------------------------------------------------- equal work
+
+_EQUAL_WORK_NOTE = (
+    "From `envbench verify`. Audit: the steps are counted a second way. Lock-step: the row gets "
+    "the reference's start and actions. Differs in: differences from the requested task (for Ant "
+    "that is Ant-v3, which Gymnasium no longer has). ✓: counted twice and equal; ≠: counted twice, "
+    "but different work or another engine; ✗: refused, no figure is shown; –: not verified."
+)
+
+
+def equal_work_tables(every: Iterable[MachineResults]) -> list[Table]:
+    """A table for each group of results with a verified row."""
+    return [_equal_work_table(results) for results in every if results.verified]
+
+
+def _equal_work_table(results: MachineResults) -> Table:
+    place = {label: index for index, label in enumerate(results.labels)}
+    located = any(found.location for found in results.verified.values())
+    rows = []
+    for label in sorted(results.verified, key=lambda label: (place.get(label, len(place)), label)):
+        found, verdict = results.verified[label], results.verified[label].verdict
+        differences = ", ".join(verdict.differences) or "nothing"
+        texts = [verdict.badge, verdict.audit, verdict.lock_step, differences]
+        record = [code(found.location.place) if found.location else ""] if located else []
+        rows.append((markdown(label), entries([*(markdown(text, 900) for text in texts), *record])))
+    return Table(
+        heading=markdown(f"Equal work - {results.heading}"),
+        columns=["", "Audit", "Lock-step", "Differs in", *(["Record"] if located else [])],
+        rows=rows,
+        note=_EQUAL_WORK_NOTE,
+    )
+
+
+# ---------------------------------------------------------------- commands and records
+
+_RECORDS_NOTE = (
+    "Each figure's runs: their line numbers in a file of the results. Each line is one record."
+)
+
+_Rows = dict[str, dict[str, None]]  # heading without machine -> labels, in order
+
+
+def command_tables(every: Iterable[MachineResults]) -> list[Table]:
+    """A table of commands for each machine, then a table of records for each group of results."""
+    machines: dict[str, list[MachineResults]] = defaultdict(list)
+    for results in every:
+        if results.measured or results.ceiling:
+            machines[results.title].append(results)
+    commands = [_command_table(title, group) for title, group in machines.items()]
+    records = [_record_table(results) for group in machines.values() for results in group]
+    return [*commands, *(each for each in records if each.rows)]
+
+
+def _record_table(results: MachineResults) -> Table:
+    found = in_order(results)
+    numenvs = sorted({each.numenv for each in found})
+    rows: dict[tuple[str, str], dict[int, Entry]] = defaultdict(dict)
+    for each in found:
+        for file, lines in lines_by_file(each.locations).items():
+            entry = Entry(text=", ".join(map(str, lines)), measured=each)
+            rows[each.label, file][each.numenv] = entry
+    return Table(
+        heading=markdown(f"Records - {results.heading}"),
+        columns=["File", *map(str, numenvs)],
+        rows=[
+            (
+                markdown(label),
+                [Entry(text=code(file)), *(by_numenv.get(n, Entry()) for n in numenvs)],
+            )
+            for (label, file), by_numenv in rows.items()
+        ],
+        note=_RECORDS_NOTE,
+    )
+
+
+def _command_table(machine: str, group: Sequence[MachineResults]) -> Table:
+    plans: dict[str, Plan] = {}
+    rows: dict[str, _Rows] = defaultdict(lambda: defaultdict(dict))
+    machines: dict[str, None] = {}
+    for results in group:
+        for each in in_order(results):
+            plans[each.plan_id] = each.plan
+            rows[each.plan_id][results.heading.partition(" - ")[0]][each.label] = None
+            if each.fingerprint is not None:
+                machines[_machine(each.fingerprint)] = None
+    ordered = sorted(plans.values(), key=lambda plan: (plan.started_utc, plan.plan_id))
+    return Table(
+        heading=markdown(f"Commands - {machine}"),
+        first="command",
+        columns=["Rows", "Started", "envbench"],
+        rows=[(code(shlex.join(plan.command)), _command(plan, rows)) for plan in ordered],
+        note=f"{markdown(machine)} is {'; '.join(machines) or 'unknown hardware'}.",
+    )
+
+
+def _command(plan: Plan, rows: dict[str, _Rows]) -> list[Entry]:
+    measured = "; ".join(
+        f"{markdown(name)}: {', '.join(map(markdown, labels))}"
+        for name, labels in rows[plan.plan_id].items()
+    )
+    changed = " with changes" if plan.git_dirty else ""
+    commit = f", commit {plan.git_commit[:12]}{changed}" if plan.git_commit else ""
+    version = markdown(f"{plan.envbench_version}{commit}", 80)
+    return entries([measured, markdown(plan.started_utc, 40), version])
+
+
+def _machine(found: Fingerprint) -> str:
+    words = [hardware(found), f"{found.memory_gib} GiB", found.system, found.kernel]
+    return ", ".join(markdown(word) for word in [*words, found.architecture] if word)

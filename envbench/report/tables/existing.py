@@ -1,16 +1,17 @@
-"""What already stands between a pair of markers: a table, its footnotes, a person's own lines.
+"""The present content of a block: a table, its footnotes, and its author's lines.
 
-A document's figures that no result stands behind must stay exactly as they are written, so cells
-are kept as raw text. Only what a report itself writes and rewrites (its line of notes, footnotes
-that no kept entry refers to) is not carried over.
+Cells are kept as raw text, because an author's figures must stay exactly as written. A Markdown
+parser would unescape them, so the rows are split here. What a report rewrites (its note, and
+footnotes that no kept entry refers to) is dropped.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import pairwise
 
-from envbench.report.tables.footnotes import GONE, OPENING, OTHERS
+from envbench.report.tables.footnotes import NO_RECORD, OPENING, OTHERS
 
 _DELIMITER = re.compile(r"\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*")
 _FOOTNOTE = re.compile(r"\s{0,3}<sup>([a-z]{1,3})</sup> (.*\S)\s*")
@@ -20,9 +21,9 @@ _MARKS = re.compile(r"<sup>([a-z]{1,3}(?:,[a-z]{1,3})*)</sup>")
 
 @dataclass(frozen=True, kw_only=True)
 class Existing:
-    """A block's content. ``rows`` are padded to the header's length.
+    """A block's content; rows are as long as the header.
 
-    ``measured``: a report's note says of its figures that all were measured; none is a person's.
+    ``measured``: the note of a report says that all figures are measured, none is the author's.
     """
 
     header: list[str] = field(default_factory=list)
@@ -32,13 +33,13 @@ class Existing:
     after: list[str] = field(default_factory=list)  # lines below it
     measured: bool = False
 
-    def is_left(self, text: str) -> bool:
-        """Did a report write this figure, of a record that may be gone by now?"""
-        if GONE in self.told(text):
+    def from_report(self, text: str) -> bool:
+        """Whether a report wrote this figure. Its record may no longer exist."""
+        if NO_RECORD in self.notes(text):
             return True
         return self.measured and _FIGURE.fullmatch(_MARKS.sub("", text).strip()) is not None
 
-    def told(self, text: str) -> list[str]:
+    def notes(self, text: str) -> list[str]:
         """The footnotes of an entry."""
         return [self.footnotes[mark] for mark in marks(text) if mark in self.footnotes]
 
@@ -54,21 +55,21 @@ def parse(text: str) -> Existing:
         end += 1
     grid = [split_row(line) for line in (lines[start], *lines[start + 2 : end])]
     width = max(map(len, grid))
-    grid = [row + [""] * (width - len(row)) for row in grid]
-    footnotes, after = _foot(lines[end:])
-    own = [line for line in lines[end:] if line.startswith(OPENING)]
+    header, *rows = [row + [""] * (width - len(row)) for row in grid]
+    footnotes, after = _below(lines[end:])
+    notes = [line for line in lines[end:] if line.startswith(OPENING)]
     return Existing(
-        header=grid[0],
-        rows=grid[1:],
+        header=header,
+        rows=rows,
         footnotes=footnotes,
         before=_trimmed(lines[:start]),
         after=_trimmed(after),
-        measured=bool(own) and not any(OTHERS in line for line in own),
+        measured=bool(notes) and not any(OTHERS in line for line in notes),
     )
 
 
 def split_row(line: str) -> list[str]:
-    r"""The cells of a row; ``\|`` is a bar within a cell, as in GitHub's Markdown."""
+    r"""The raw cells of a row. As in GitHub's Markdown, ``\|`` is a bar within a cell."""
     line = line.strip()
     cells, cell, escaped = [], "", False
     for char in line.removeprefix("|"):
@@ -86,24 +87,20 @@ def marks(text: str) -> list[str]:
     return [mark for group in _MARKS.findall(text) for mark in group.split(",")]
 
 
-def is_figure(text: str) -> bool:
-    """Whether there is more in an entry than references to footnotes."""
-    return bool(bare(text))
-
-
 def bare(text: str) -> str:
     """An entry without references to footnotes and without bold."""
     return _MARKS.sub("", text).strip().strip("*")
 
 
 def _table_start(lines: list[str]) -> int | None:
-    for i in range(len(lines) - 1):
-        if "|" in lines[i] and "|" in lines[i + 1] and _DELIMITER.fullmatch(lines[i + 1]):
+    for i, (header, below) in enumerate(pairwise(lines)):
+        if "|" in header and "|" in below and _DELIMITER.fullmatch(below):
             return i
     return None
 
 
-def _foot(lines: list[str]) -> tuple[dict[str, str], list[str]]:
+def _below(lines: list[str]) -> tuple[dict[str, str], list[str]]:
+    """The footnotes and the author's lines below a table."""
     footnotes: dict[str, str] = {}
     others: list[str] = []
     for line in lines:
@@ -115,7 +112,7 @@ def _foot(lines: list[str]) -> tuple[dict[str, str], list[str]]:
 
 
 def _trimmed(lines: list[str]) -> list[str]:
-    """Without blank lines at the ends, and never two of them in a row."""
+    """The lines with at most one blank line in a row, and none at the ends."""
     kept: list[str] = []
     for line in lines:
         if line.strip() or (kept and kept[-1].strip()):

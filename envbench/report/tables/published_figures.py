@@ -1,7 +1,7 @@
-"""Tables of the figures that others have published: ``Atari (published) - Laptop``. PURE.
+"""Tables of the figures that others have published: ``Atari (published) - Laptop``. Pure.
 
-Rows and columns come from the data, in the registry's order of backends and the numeric order of
-numenv. The best of a column is bold among these figures; nothing measured stands beside them.
+Rows and columns come from the data. The best of a column is bold among these figures; measured
+figures never appear beside them.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from envbench.model import Published
 from envbench.report.escape import markdown
 from envbench.report.tables.existing import Existing
 from envbench.report.tables.footnotes import OPENING
-from envbench.report.tables.subjects import heading
+from envbench.report.tables.machine_results import backend_order, heading
 from envbench.report.tables.table import Entry, Table
 
-Group = tuple[str, str, str]  # machine, family, task
+_Group = tuple[str, str, str]  # machine, family, task
 
 
 def by_heading(
     figures: Sequence[Published], profiles: Mapping[str, Profile]
 ) -> dict[str, list[Published]]:
     """Each table's figures by its heading, small machines first."""
-    groups: dict[Group, list[Published]] = defaultdict(list)
+    groups: dict[_Group, list[Published]] = defaultdict(list)
     size: dict[str, int] = defaultdict(int)
     for figure in figures:
         groups[figure.machine, figure.env, figure.task].append(figure)
@@ -33,67 +33,52 @@ def by_heading(
     found: dict[str, list[Published]] = {}
     for group in sorted(groups, key=lambda group: (size[group[0]], group)):
         first, profile = groups[group][0], profiles.get(group[0])
-        machine = profile.title if profile else group[0]
-        name = _heading(first, machine)
-        if name in found:  # two machines of one title
-            name = _heading(first, f"{machine} ({group[0]})")
+        title = profile.title if profile else group[0]
+        key = first.env, first.task, "published"
+        name = heading(key, title)
+        if name in found:  # two machines have the same title
+            name = heading(key, f"{title} ({group[0]})")
         found[name] = groups[group]
     return found
 
 
-def _heading(figure: Published, machine: str) -> str:
-    return heading((figure.env, figure.task, "published"), machine)
-
-
 def table(name: str, figures: Sequence[Published], existing: Existing) -> Table:
-    """The table, with a person's own lines around it kept."""
+    """The table, with the author's own lines around it."""
     sources = list(dict.fromkeys(figure.source for figure in figures))
-    numenvs = sorted({figure.numenv for figure in figures})
-    best = {
-        numenv: max(figure.fps for figure in figures if figure.numenv == numenv)
-        for numenv in numenvs
+    best: dict[int, float] = defaultdict(float)
+    for figure in figures:
+        best[figure.numenv] = max(best[figure.numenv], figure.fps)
+    numenvs = sorted(best)
+    values = {
+        (each.backend, each.source, each.numenv): Entry(
+            fps=each.fps, best=f"{each.fps:.2f}" == f"{best[each.numenv]:.2f}"
+        )
+        for each in figures
     }
-    values = {(_row(each), each.numenv): each.fps for each in figures}
-    labels = {
-        row: _label(row, sources) for row in sorted({_row(each) for each in figures}, key=_place)
-    }
+    names = {(each.backend, each.source) for each in figures}
     return Table(
         heading=markdown(name),
         columns=[str(numenv) for numenv in numenvs],
         rows=[
-            (label, [_entry(values.get((row, numenv)), best[numenv]) for numenv in numenvs])
-            for row, label in labels.items()
+            (
+                _label(backend, source, sources),
+                [values.get((backend, source, n), Entry()) for n in numenvs],
+            )
+            for backend, source in sorted(names, key=lambda row: (backend_order(row[0]), *row))
         ],
         note=_note(figures, sources),
-        before=existing.before,
-        after=existing.after,
+        existing=Existing(before=existing.before, after=existing.after),
     )
 
 
-def _row(figure: Published) -> tuple[str, str]:
-    return figure.backend, figure.source
-
-
-def _place(row: tuple[str, str]) -> tuple[int, str, str]:
-    known = list(backends.registry())
-    name, source = row
-    return (known.index(name) if name in known else len(known), name, source)
-
-
-def _label(row: tuple[str, str], sources: Sequence[str]) -> str:
-    name, source = row
-    label = backends.row_label(name, {})
+def _label(backend: str, source: str, sources: Sequence[str]) -> str:
+    label = backends.row_label(backend, {})
     return markdown(label if len(sources) == 1 else f"{label}, {source}")
-
-
-def _entry(fps: float | None, best: float) -> Entry:
-    return Entry() if fps is None else Entry(fps=fps, best=f"{fps:.2f}" == f"{best:.2f}")
 
 
 def _note(figures: Sequence[Published], sources: Sequence[str]) -> str:
     skips = ", ".join(f"{skip:g}" for skip in sorted({float(each.frame_skip) for each in figures}))
-    told = "; ".join(map(markdown, sources))
     return (
         f"{OPENING}: steps per second × frame_skip ({skips}). Published, not measured by envbench: "
-        f"{told}."
+        f"{'; '.join(map(markdown, sources))}."
     )

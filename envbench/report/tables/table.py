@@ -1,8 +1,7 @@
-"""A table as a value: measurements laid over the profile's rows and columns and a document's own.
+"""A table as a value: measurements merged into the profile's and a document's rows and columns.
 
-Pure. Rows are the document's in its order, with the profile's and the measured ones put where the
-profile's order has them. Columns are the document's, the ladder's and the measured numenvs, in
-numeric order; columns that are not numbers keep their place.
+Pure. The document's rows keep their order, and the others are inserted in the profile's order.
+Columns are the numbers of environments in numeric order; other columns keep their place.
 """
 
 from __future__ import annotations
@@ -11,40 +10,39 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from envbench import backends
-from envbench.equal_work.judge import judge
 from envbench.model import Cell
 from envbench.report.escape import markdown
-from envbench.report.tables import columns as other_columns
 from envbench.report.tables import footnotes
-from envbench.report.tables.existing import Existing, bare, is_figure
-from envbench.report.tables.subjects import Subject
+from envbench.report.tables.columns import EQUAL_WORK, NAMES, RENAMED, Columns, other_columns
+from envbench.report.tables.existing import Existing, bare
+from envbench.report.tables.machine_results import MachineResults
 from envbench.results.shown import Measured
 
-NOT_RUN = "not run"  # of a library that no installer has, until somebody runs it
+NOT_RUN = "not run"  # the library has to be installed by hand and has no results yet
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One place of a table: a measured figure, a document's own text, or nothing.
+    """One entry of a table: a measured figure, Markdown text, or nothing.
 
-    ``fps`` and ``written`` exclude each other. ``notes`` are footnotes of what was measured.
-    ``refused`` is a measured figure as it would be printed, which may stand there from earlier.
-    ``of`` is the measurement that it tells of, where a page can lead to that.
+    Only one of ``fps`` and ``text`` is given. ``withdrawn`` is a refused figure as text: a document
+    may still contain it. ``measured`` is what a page can link to.
     """
 
     fps: float | None = None
     best: bool = False
-    written: str = ""
+    text: str = ""
     notes: tuple[str, ...] = ()
-    refused: str = ""
-    of: Measured | None = None
+    withdrawn: str = ""
+    measured: Measured | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A table to be written down. ``rows`` are a label and an entry per column.
+    """A table: each row is a label and an entry per column.
 
-    ``first`` says what the labels are, where the heading does not stand above them.
+    ``first`` names the labels where the heading cannot be the first cell. The lines and footnotes
+    of ``existing`` are kept.
     """
 
     heading: str
@@ -52,133 +50,122 @@ class Table:
     rows: list[tuple[str, list[Entry]]]
     first: str = "backend"
     note: str = ""
-    footnotes: dict[str, str] = field(default_factory=dict)  # the document's own
-    before: list[str] = field(default_factory=list)
-    after: list[str] = field(default_factory=list)
+    existing: Existing = field(default_factory=Existing)
 
 
-def build(subject: Subject, existing: Existing | None = None) -> Table:
-    """The table of a subject, merged into what stands in the document."""
+def entries(texts: Iterable[str], measured: Measured | None = None) -> list[Entry]:
+    """An entry for each text."""
+    return [Entry(text=text, measured=measured) for text in texts]
+
+
+def build(results: MachineResults, existing: Existing | None = None) -> Table:
+    """The table of these results, merged into the document's table."""
     existing = existing or Existing()
-    extra = other_columns.columns(subject)
-    written_names = [other_columns.RENAMED.get(name, name) for name in existing.header[1:]]
-    columns = _columns(written_names, subject, extra)
-    rows = _rows([row[0] for row in existing.rows], subject)
-    values = _values(subject, extra)
+    others = other_columns(results)
+    columns = _columns([RENAMED.get(name, name) for name in existing.header[1:]], results, others)
+    values = _values(results, others)
     by_hand = {markdown(each.label) for each in backends.registry().values() if each.by_hand}
-    lines: list[tuple[str, list[Entry]]] = []
-    others = False
-    for label, row in rows:
-        entries = []
+    rows: list[tuple[str, list[Entry]]] = []
+    has_own_figures = False
+    for label, row in _rows([row[0] for row in existing.rows], results):
+        rows.append((label, []))
         for name, column in columns:
-            written = ""
-            if row is not None and column is not None:
-                written = existing.rows[row][column + 1]
-            if written == NOT_RUN and label in by_hand:
-                written = ""
-            # Of two rows or columns of one name only the first is filled.
-            found = values.pop((label, name), None)
-            own = found is not None and (found.fps is not None or name in extra)
-            if found is None or not (own or _says_it_all(found, written)):
-                found = kept(written, existing, name, found.notes if found else ())
-                person = is_figure(found.written) and not found.notes
-                others = others or (person and name not in extra)
-            entries.append(found)
-        lines.append((label, entries))
+            known = row is not None and column is not None
+            text = existing.rows[row][column + 1] if known else ""  # type: ignore[index, operator]
+            if text == NOT_RUN and label in by_hand:
+                text = ""
+            # Of two rows or columns with the same name only the first is filled.
+            entry = values.pop((label, name), None)
+            if entry is None or not (name in others or _replaces(entry, text)):
+                entry = kept(text, existing, name, entry.notes if entry else ())
+                if bare(entry.text) and not entry.notes and name not in others:
+                    has_own_figures = True
+            rows[-1][1].append(entry)
     return Table(
-        heading=markdown(subject.heading),
+        heading=markdown(results.heading),
         columns=[name for name, _ in columns],
-        rows=lines,
-        note=footnotes.of_table(subject.measured, subject.ceiling, others=others),
-        footnotes=existing.footnotes,
-        before=existing.before,
-        after=existing.after,
+        rows=rows,
+        note=footnotes.of_table(results, others=has_own_figures),
+        existing=existing,
     )
 
 
-def kept(written: str, existing: Existing, column: str, known: Sequence[str] = ()) -> Entry:
-    """What stands in a document where nothing was measured: a person's own text as it is.
+def kept(text: str, existing: Existing, column: str, notes: Sequence[str] = ()) -> Entry:
+    """A document's entry where nothing was measured. An author's text stays as it is.
 
-    A figure of a report without a record is not bold, and says so, with what is ``known`` in its
-    place; what was computed of such ones (a share, costs, a badge) goes.
+    A report's figure without a record loses its bold and gets a footnote, after ``notes``. What was
+    computed from such figures (a share, costs, a badge) is dropped.
     """
-    if existing.measured and column in other_columns.NAMES:
+    if existing.measured and column in NAMES:
         return Entry()
-    if not existing.is_left(written):
-        return Entry(written=written)
-    told = [*known, *existing.told(written), footnotes.GONE]
-    return Entry(written=bare(written), notes=tuple(dict.fromkeys(told)))
+    if not existing.from_report(text):
+        return Entry(text=text)
+    every = [*notes, *existing.notes(text), footnotes.NO_RECORD]
+    return Entry(text=bare(text), notes=tuple(dict.fromkeys(every)))
 
 
-def _says_it_all(found: Entry, written: str) -> bool:
-    """Does what is known, though no figure, take the place of what is written?"""
-    return not is_figure(written) or found.refused == bare(written)
+def _replaces(entry: Entry, text: str) -> bool:
+    """Whether a known entry replaces the document's text: a figure does, other notes may not."""
+    return entry.fps is not None or not bare(text) or entry.withdrawn == bare(text)
 
 
-def _values(subject: Subject, extra: other_columns.Columns) -> dict[tuple[str, str], Entry]:
-    """What is known, by the row's label and the column's heading, both as they are written."""
-    best = best_figures(subject)
+def _values(results: MachineResults, others: Columns) -> dict[tuple[str, str], Entry]:
+    """The known entries by row label and column heading, both in Markdown."""
+    best = best_figures(results)
     values = {
-        (markdown(label), name): Entry(written=text)
-        for name, texts in extra.items()
+        (markdown(label), name): Entry(text=text)
+        for name, texts in others.items()
         for label, text in texts.items()
     }
-    for label in extra.get(other_columns.EQUAL_WORK, {}):
-        verified = subject.verified[label]
-        sentences = tuple(footnotes.of_verification(verified, stale=label in subject.stale))
-        values[markdown(label), other_columns.EQUAL_WORK] = Entry(
-            written=judge(verified).badge, notes=sentences
-        )
-    for name in subject.by_hand if subject.ladder else []:
-        values[markdown(name), str(subject.ladder[0])] = Entry(written=NOT_RUN)
-    for found in subject.measured:
-        place = markdown(found.label), str(found.summary.cell.numenv)
-        values[place] = _entry(found, best, subject)
+    for label, badge in others.get(EQUAL_WORK, {}).items():
+        notes = tuple(footnotes.of_verification(results.verified[label]))
+        values[markdown(label), EQUAL_WORK] = Entry(text=badge, notes=notes)
+    for label in results.not_run if results.ladder else []:
+        values[markdown(label), str(results.ladder[0])] = Entry(text=NOT_RUN)
+    for found in results.measured:
+        values[markdown(found.label), str(found.numenv)] = _entry(found, best, results)
     return values
 
 
-def _entry(found: Measured, best: dict[int, str], subject: Subject) -> Entry:
-    verified = subject.verified.get(found.label)
+def _entry(found: Measured, best: dict[int, str], results: MachineResults) -> Entry:
+    verified = results.verified.get(found.label)
     if verified is not None and found.refused:
         figure = "" if found.withdrawn is None else f"{found.withdrawn:.2f}"
-        return Entry(notes=(footnotes.of_refusal(verified),), refused=figure, of=found)
-    sentences = tuple(footnotes.of_entry(found, subject.profile))
-    fps = found.summary.fps
-    if fps is None:
-        return Entry(notes=sentences, of=found)
-    numenv = found.summary.cell.numenv
-    best_here = competes(found, subject) and best.get(numenv) == f"{fps:.2f}"
-    return Entry(fps=fps, best=best_here, notes=sentences, of=found)
+        reason = footnotes.of_refusal(verified)
+        return Entry(notes=(reason,), withdrawn=figure, measured=found)
+    notes = tuple(footnotes.of_entry(found, results.profile))
+    if found.fps is None:
+        return Entry(notes=notes, measured=found)
+    is_best = competes(found, results) and best.get(found.numenv) == f"{found.fps:.2f}"
+    return Entry(fps=found.fps, best=is_best, notes=notes, measured=found)
 
 
 def same_work(cell: Cell) -> bool:
-    """Whether the cell's settings leave its backend's work as it is."""
+    """Whether the cell's settings do not change the backend's work."""
     return backends.same_work(cell.backend, cell.variant)
 
 
-def competes(found: Measured, subject: Subject) -> bool:
-    """Whether it may be the best of its column: equal work, as far as anybody knows.
+def competes(found: Measured, results: MachineResults) -> bool:
+    """Whether it can be the best of its column: it does equal work as far as known.
 
-    A row whose settings change the work (one constant action, say) does not compete, nor one
-    that ``envbench verify`` did not find equal. Of what was not verified as it was measured only
-    the built-in backends compete: the project's tests do it for them.
+    Settings that change the work and a badge other than ✓ exclude a row. Without a current
+    verification only built-in backends compete: the project's tests verify them.
     """
-    verified = subject.verified.get(found.label)
-    ours = backends.is_built_in(found.summary.cell.backend)
-    if verified is None or verified.failure is not None:
-        equal = ours
+    verified = results.verified.get(found.label)
+    built_in = backends.is_built_in(found.cell.backend)
+    if verified is None or verified.verification.failure is not None:
+        equal = built_in
     else:
-        equal = judge(verified).badge == "✓" and (ours or found.label not in subject.stale)
-    return equal and same_work(found.summary.cell)
+        equal = verified.verdict.badge == "✓" and (built_in or not verified.stale)
+    return equal and same_work(found.cell)
 
 
-def best_figures(subject: Subject) -> dict[int, str]:
-    """The best measured figure of each column as it is printed: equal ones are all best."""
+def best_figures(results: MachineResults) -> dict[int, str]:
+    """The best measured figure of each column as printed: equal ones are all best."""
     best: dict[int, float] = {}
-    for found in subject.measured:
-        numenv, fps = found.summary.cell.numenv, found.summary.fps
-        if fps is not None and competes(found, subject):
-            best[numenv] = max(fps, best.get(numenv, 0.0))
+    for found in results.measured:
+        if found.fps is not None and competes(found, results):
+            best[found.numenv] = max(found.fps, best.get(found.numenv, 0.0))
     return {numenv: f"{fps:.2f}" for numenv, fps in best.items()}
 
 
@@ -186,16 +173,14 @@ def best_figures(subject: Subject) -> dict[int, str]:
 
 
 def _columns(
-    written: Sequence[str], subject: Subject, extra: Iterable[str]
+    written: Sequence[str], results: MachineResults, others: Iterable[str]
 ) -> list[tuple[str, int | None]]:
-    """Each column's heading, and where the document has it."""
+    """Each column's heading and its index in the document."""
     columns: list[tuple[str, int | None]] = [(name, i) for i, name in enumerate(written)]
-    known = {name for name, _ in columns}
-    wanted = {*subject.ladder, *(found.summary.cell.numenv for found in subject.measured)}
-    for numenv in sorted(wanted):
-        if str(numenv) not in known:
+    for numenv in sorted({*results.ladder, *(found.numenv for found in results.measured)}):
+        if str(numenv) not in written:
             columns.insert(_place(numenv, [name for name, _ in columns]), (str(numenv), None))
-    return [*columns, *((name, None) for name in extra if name not in known)]
+    return [*columns, *((name, None) for name in others if name not in written)]
 
 
 def _place(numenv: int, names: Sequence[str]) -> int:
@@ -206,11 +191,11 @@ def _place(numenv: int, names: Sequence[str]) -> int:
     return max(numbers) + 1 if numbers else len(names)
 
 
-def _rows(written: Sequence[str], subject: Subject) -> list[tuple[str, int | None]]:
-    """Each row's label, and where the document has it."""
+def _rows(written: Sequence[str], results: MachineResults) -> list[tuple[str, int | None]]:
+    """Each row's label and its index in the document."""
     rows: list[tuple[str, int | None]] = [(label, i) for i, label in enumerate(written)]
     previous: str | None = None
-    for label in map(markdown, subject.labels):
+    for label in map(markdown, results.labels):
         labels = [each for each, _ in rows]
         if label not in labels:
             rows.insert(labels.index(previous) + 1 if previous in labels else 0, (label, None))

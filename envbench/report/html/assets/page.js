@@ -1,4 +1,4 @@
-// Sorts and filters tables, and opens a cell to its runs. Plain DOM; text is only ever text.
+// Sorts and filters tables, and shows a cell with its runs. Plain DOM; text is never markup.
 "use strict";
 
 const data = JSON.parse(document.getElementById("data").textContent);
@@ -25,7 +25,7 @@ function valueOf(row, column) {
   return value !== "" && !Number.isNaN(asNumber) ? asNumber : value;
 }
 
-// Figures first, then words such as "not run", then what is empty: whichever way they are sorted.
+// Figures first, then words such as "not run", then empty entries, in both directions.
 const kind = (value) => (typeof value === "number" ? 0 : value === "" ? 2 : 1);
 const ascending = (a, b) =>
   typeof a === "number" ? a - b : a.localeCompare(b, "en", { numeric: true });
@@ -93,7 +93,7 @@ function series(run, most) {
       class: invalid ? "invalid" : warmup ? "warmup" : "window",
     });
     const title = document.createElementNS(SVG, "title");
-    const what = warmup ? "warm-up" : invalid ? `set aside: ${invalid}` : "measured";
+    const what = warmup ? "warm-up" : invalid ? `invalid: ${invalid}` : "measured";
     title.textContent = `${(start / 1000).toFixed(2)} s: ${number(fps)} FPS (${what})`;
     bar.append(title);
   }
@@ -141,7 +141,7 @@ function open(id) {
       ["FPS", number(cell.fps, 2)],
       ["95 % interval", cell.low === null ? "none" : `${number(cell.low, 2)} – ${number(cell.high, 2)}`],
       ["steps per second", number(cell.steps_per_second, 2)],
-      ["frames a step", cell.frame_skip],
+      ["frames per step", cell.frame_skip],
       ["environments in flight", cell.env_instances],
       ["ran", cell.ran],
       ["settings", Object.entries(cell.settings).map(([k, v]) => `${k}=${v}`).join(", ")],
@@ -166,9 +166,9 @@ document.addEventListener("click", (event) => {
 });
 for (const input of document.querySelectorAll("input[data-table]")) {
   input.addEventListener("input", () => filter(input));
-  filter(input); // what a browser kept of an earlier visit
+  filter(input); // a browser may keep the text of an earlier visit
 }
 addEventListener("hashchange", reveal);
 for (const link of document.querySelectorAll('a[href^="#cell-"]')) {
-  link.addEventListener("click", () => setTimeout(reveal)); // the same link a second time, too
+  link.addEventListener("click", () => setTimeout(reveal)); // also for a second click on the same link
 }

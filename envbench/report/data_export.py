@@ -1,0 +1,163 @@
+"""Measurements as data: a cell as JSON, and cells or runs as a pandas data frame.
+
+The JSON shape of a cell is the same in ``run --json``, ``compare --json`` and ``report --json``:
+``{"machine", "env", "task", "backend", "numenv", "env_instances", "settings", "fps",
+"steps_per_second", "frame_skip", "interval": [low, high] | null, "runs": [run ids], "flags": [],
+"failure": null | {…}}``. ``fps`` and ``steps_per_second`` are null exactly where ``failure`` is
+not. ``failure`` has the fields of ``envbench.model.Failure``. ``report --json`` adds ``"records"``:
+the file and line of each run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from envbench.backends.settings import shown
+from envbench.model import Cell, Plan, Record, Run, run_design
+from envbench.results.archive import Location, lines_by_file
+from envbench.results.selection import Selection
+from envbench.results.shown import Measured
+from envbench.results.verified import row_of
+from envbench.stats.summary import Summary, rate
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SCHEMA = 1
+_FORMULA = tuple("=+-@\t\r\uff1d\uff0b\uff0d\uff20")  # a spreadsheet's, also in full width
+
+
+def cell_json(summary: Summary, *, other_hardware: bool = False) -> dict[str, Any]:
+    """One cell as plain values. ``other_hardware``: not measured on its profile's hardware."""
+    cell, failure = summary.cell, summary.failure
+    return {
+        "machine": cell.machine,
+        "env": cell.env,
+        "task": cell.task,
+        "backend": cell.backend,
+        "numenv": cell.numenv,
+        "env_instances": cell.env_instances,
+        "settings": dict(cell.settings),
+        "fps": summary.fps,
+        "steps_per_second": summary.steps_per_second,
+        "frame_skip": cell.frame_skip,
+        "interval": None if summary.interval is None else list(summary.interval),
+        "runs": list(summary.runs),
+        "flags": [*summary.flags, *(["other-hardware"] if other_hardware else [])],
+        "failure": None if failure is None else msgspec.to_builtins(failure),
+    }
+
+
+def measured_json(found: Measured, *, other_hardware: bool) -> dict[str, Any]:
+    """A cell of a report, with the records of its runs."""
+    records = [{"run": at.record, "file": at.file, "line": at.line} for at in found.locations]
+    return {**cell_json(found.summary, other_hardware=other_hardware), "records": records}
+
+
+# ---------------------------------------------------------------- data frames
+
+
+def of_cells(measured: Iterable[Measured]) -> pd.DataFrame:
+    """A row per measurement that a report shows: FPS, interval, costs, flags."""
+    return _frame([_cell_row(found) for found in measured])
+
+
+def of_runs(
+    records: Sequence[Record], locations: Mapping[str, Location], selection: Selection
+) -> pd.DataFrame:
+    """A row per recorded run; failed runs and those of refused rows have no figure."""
+    quick = {each.plan_id: run_design(each).quick for each in records if isinstance(each, Plan)}
+    badges = {row: found.verdict.badge for row, found in selection.verified.items()}
+    rows = []
+    for run in records:
+        if isinstance(run, Run):
+            row = _run_row(run, quick.get(run.plan_id), badges.get(row_of(run.cell), ""))
+            at = locations.get(run.run_id)
+            rows.append(row | {"file": at.file if at else "", "line": at.line if at else None})
+    return _frame(rows)
+
+
+def neutralised(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with an apostrophe before each text that a spreadsheet would run as a formula."""
+    return frame.map(lambda value: f"'{value}" if _is_formula(value) else value)
+
+
+def _is_formula(value: object) -> bool:
+    return isinstance(value, str) and (value + " ").lstrip(" \n\v\f").startswith(_FORMULA)
+
+
+def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame(rows)
+
+
+def _cell_row(found: Measured) -> dict[str, Any]:
+    summary, costs = found.summary, found.summary.costs
+    low, high = summary.interval or (None, None)
+    return {
+        **_cell_columns(summary.cell),
+        "fps": summary.fps,
+        "fps_low": low,
+        "fps_high": high,
+        "steps_per_second": summary.steps_per_second,
+        "start_s": costs.start_s if costs else None,
+        "first_step_s": costs.first_step_s if costs else None,
+        "peak_memory_bytes": costs.memory_bytes if costs else None,
+        "peak_gpu_memory_bytes": costs.gpu_memory_bytes if costs else None,
+        "runs": len(summary.runs),
+        "flags": " ".join(summary.flags),
+        "equal_work": found.badge,
+        "failure": summary.failure.reason if summary.failure else "",
+        "when_utc": found.when,
+        "plan": found.plan_id,
+        "run_ids": " ".join(summary.runs),
+        "records": _records(found.locations),
+    }
+
+
+def _records(locations: Iterable[Location]) -> str:
+    """``epyc-vm/2026-11-20T12-41-47Z.jsonl:7,31,52``"""
+    files = lines_by_file(locations).items()
+    return " ".join(f"{file}:{','.join(map(str, lines))}" for file, lines in files)
+
+
+def _run_row(run: Run, quick: bool | None, badge: str) -> dict[str, Any]:
+    figure = None if run.failure or badge == "✗" else rate(run)
+    return {
+        **_cell_columns(run.cell),
+        "fps": figure.fps if figure else None,
+        "steps": sum(run.measured.steps),
+        "resets": sum(run.measured.resets),
+        "measured_s": sum(run.measured.ns) / 1e9,
+        "windows": len(run.measured.ns),
+        "invalid_windows": len(run.measured.invalid),
+        "steady": run.steady,
+        "equal_work": badge,
+        "peak_memory_bytes": run.peak_memory_bytes,
+        "failure": run.failure.reason if run.failure else "",
+        "quick": quick,
+        "round": run.round,
+        "seed": run.seed,
+        "started_utc": run.started_utc,
+        "plan": run.plan_id,
+        "run": run.run_id,
+    }
+
+
+def _cell_columns(cell: Cell) -> dict[str, Any]:
+    variant = " ".join(f"{key}={shown(value)}" for key, value in sorted(cell.variant.items()))
+    return {
+        "machine": cell.machine,
+        "env": cell.env,
+        "task": cell.task,
+        "backend": cell.backend,
+        "kind": cell.kind,
+        "variant": variant,
+        "numenv": cell.numenv,
+        "env_instances": cell.env_instances,
+        "frame_skip": cell.frame_skip,
+    }
