@@ -110,7 +110,7 @@ def show(
     """
     from envbench.experiments.check.stages import overall
 
-    differences = package_differences(outcome)
+    differences = outcome.package_differences
     found, advisory = overall(verdicts), " (advisory)" if against else ""
     if as_json:
         click.echo(document(outcome.plan, verdicts, differences, against))
@@ -138,21 +138,6 @@ def _advice(against: Path) -> str:
         "change in ways that a reference kernel does not show. To be sure, compare both sides in "
         "one run: --baseline, --baseline-python, --baseline-ref."
     )
-
-
-def package_differences(outcome: Outcome[Any]) -> dict[str, list[str]]:
-    """By backend, what the two arms do not have in common; nothing where no arms were named."""
-    from envbench.engine.preflight import package_differences as two_arms_differ
-    from envbench.model import arm_key
-
-    if not outcome.plan.arms:
-        return {}
-    return {
-        cell.backend: two_arms_differ(
-            *(outcome.arms.get(arm_key(arm.name, cell)) for arm in outcome.plan.arms[:2])
-        )
-        for cell in outcome.plan.cells
-    }
 
 
 def _add(summary: Path, text: str) -> None:

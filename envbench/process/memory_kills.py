@@ -1,4 +1,4 @@
-"""How many processes the kernel has ended for want of memory: read before a run and after it."""
+"""Count the processes that the kernel has killed because memory ran out."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import msgspec
 
 
 class MemoryKills(msgspec.Struct, frozen=True, kw_only=True):
-    """How many processes the kernel had ended for want of memory, at one moment.
+    """The counters of such kills at one moment; None if there is no such counter.
 
-    ``cgroup`` counts this process's own control group (the workers are in it), ``system`` the
-    whole machine. None where there is no such counter.
+    ``cgroup`` is of this process's own control group, with its workers; ``system`` of the machine.
     """
 
     cgroup: int | None
@@ -28,11 +27,11 @@ class MemoryKills(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def rose_in_cgroup(self) -> bool:
-        """Whether a process of ours was killed since: near certain to be this run's."""
+        """Was a process of this control group killed since then? It is almost surely a worker."""
         return _rose(self.cgroup, MemoryKills.now().cgroup)
 
     def rose_anywhere(self) -> bool:
-        """Whether any process was."""
+        """Was any process of the machine killed since then?"""
         return self.rose_in_cgroup() or _rose(self.system, MemoryKills.now().system)
 
 
@@ -41,20 +40,19 @@ def _rose(before: int | None, after: int | None) -> bool:
 
 
 def _cgroup_files() -> list[Path]:
-    """Where the counter may be; inside a container the group's own path is often not visible."""
+    """Where the counter may be; a container often does not show the group's own path."""
     try:
         lines = Path("/proc/self/cgroup").read_text().splitlines()
     except OSError:
         return []
-    files = []
+    root, files = Path("/sys/fs/cgroup"), []
     for _, controllers, group in (line.split(":", 2) for line in lines):
+        below = group.lstrip("/")
         if not controllers:
-            root, name = Path("/sys/fs/cgroup"), "memory.events"
+            files += [root / below / "memory.events", root / "memory.events"]
         elif "memory" in controllers.split(","):
-            root, name = Path("/sys/fs/cgroup/memory"), "memory.oom_control"
-        else:
-            continue
-        files += [root / group.lstrip("/") / name, root / name]
+            old = root / "memory"
+            files += [old / below / "memory.oom_control", old / "memory.oom_control"]
     return files
 
 

@@ -21,8 +21,8 @@ from made_records import add_record, make_cell, make_failure, new_results_file
 from envbench.backends import get
 from envbench.cli.progress import Lines
 from envbench.engine import pairs, resume
+from envbench.engine.availability import Arm
 from envbench.engine.campaign import Experiment
-from envbench.engine.preflight import Arm
 from envbench.engine.resume import Recorded, differences, edited_since, find
 from envbench.experiments.check.stages import CheckExperiment
 from envbench.experiments.noise import NoiseExperiment

@@ -22,9 +22,9 @@ from place import wait_until
 
 from envbench.backends import get
 from envbench.cli.interrupts import raise_on_signals
+from envbench.engine.availability import Arm, Unavailable, own_runtime
 from envbench.engine.campaign import Campaign, Executed
 from envbench.engine.executor import LocalExecutor
-from envbench.engine.preflight import Arm, Cannot, own_runtime
 from envbench.engine.request import Target, make_cell
 from envbench.errors import Interrupted
 from envbench.model import (
@@ -39,9 +39,9 @@ from envbench.model import (
     arm_key,
 )
 from envbench.process import alternate
-from envbench.process.alternate import _Table
 from envbench.process.events import Event, PhaseBegan, Started, WindowEnded
 from envbench.process.execute import WORKER
+from envbench.process.slice_order import SliceOrder
 from envbench.process.starting import Start
 from envbench.process.supervisor import Limits
 from envbench.results import store
@@ -70,14 +70,14 @@ def paced_block(names: Sequence[str], turns: list[int], **programme: Any) -> Blo
     )
 
 
-def paced_arms(pythons: dict[str, str], worker: Path = WORKER) -> dict[str, Arm | Cannot]:
+def paced_arms(pythons: dict[str, str], worker: Path = WORKER) -> dict[str, Arm | Unavailable]:
     return {
         arm_key(name, PACED): Arm(name=name, backend=LOOP, python=python, worker=worker)
         for name, python in pythons.items()
     }
 
 
-def executed(block: Block, arms: dict[str, Arm | Cannot], on_event: Any = None) -> Executed:
+def executed(block: Block, arms: dict[str, Arm | Unavailable], on_event: Any = None) -> Executed:
     return LocalExecutor().run(block, arms, on_event or (lambda _: None))
 
 
@@ -163,7 +163,7 @@ def test_five_different_backends_alternate_in_one_block(mark: str) -> None:
         arm_key("", each.cell): own_runtime(each, {}, setup=False, say=lambda _: None)
         for each in targets
     }
-    assert [each for each in arms.values() if isinstance(each, Cannot)] == []
+    assert [each for each in arms.values() if isinstance(each, Unavailable)] == []
     turns = cycles(12, 5)
     block = Block(
         trials=[Trial(cell=each.cell, seed=1, protocol=SHORT) for each in targets],
@@ -233,19 +233,19 @@ def test_a_waiting_worker_is_stopped_before_its_first_slice_and_after_each(
 ) -> None:
     own = threading.local()
     waited: dict[int, int] = {}
-    began, await_turn = Start.began, _Table.await_turn
+    began, await_turn = Start.began, SliceOrder.await_turn
 
     def noting(start: Start, pid: int) -> None:
         own.worker = psutil.Process(pid)
         began(start, pid)
 
-    def looking(table: _Table, side: int) -> bytes:
+    def looking(table: SliceOrder, side: int) -> bytes:
         wait_until(lambda: own.worker.status() == psutil.STATUS_STOPPED, "it is stopped")
         waited[side] = waited.get(side, 0) + 1
         return await_turn(table, side)
 
     monkeypatch.setattr(Start, "began", noting)
-    monkeypatch.setattr(_Table, "await_turn", looking)
+    monkeypatch.setattr(SliceOrder, "await_turn", looking)
     turns = [0, 1, 1, 0] * 5
     block = paced_block(("a", "b"), turns, equal_calls=True, reset_turns=turns, slice_s=0.02)
     made = executed(block, paced_arms({"a": baseline, "b": baseline}))
@@ -525,7 +525,7 @@ def test_an_arm_that_cannot_run_leaves_the_others_their_slices(
 ) -> None:
     missing = Failure(reason="setup", message="it is not here", phase="start")
     arms = paced_arms({"a": baseline, "b": baseline})
-    arms[arm_key("none", PACED)] = Cannot(name="none", backend=LOOP, failure=missing)
+    arms[arm_key("none", PACED)] = Unavailable(name="none", backend=LOOP, failure=missing)
     names = ["a", "b"]
     names.insert(place, "none")
     turns = cycles(10, 3)
@@ -537,8 +537,8 @@ def test_an_arm_that_cannot_run_leaves_the_others_their_slices(
 
 def test_a_block_of_which_no_arm_can_run_is_recorded_too() -> None:
     missing = Failure(reason="setup", message="it is not here", phase="start")
-    arms: dict[str, Arm | Cannot] = {
-        arm_key(name, PACED): Cannot(name=name, backend=LOOP, failure=missing) for name in "ab"
+    arms: dict[str, Arm | Unavailable] = {
+        arm_key(name, PACED): Unavailable(name=name, backend=LOOP, failure=missing) for name in "ab"
     }
     made = executed(paced_block(("a", "b"), [0, 1, 1, 0]), arms)
     assert [each.failure for each in made.trials] == [missing, missing]

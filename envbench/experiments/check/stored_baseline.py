@@ -1,11 +1,11 @@
-"""What a results file says of each cell, to compare with at another time. Pure.
+"""The stored rates of a results file's cells, to compare with at another time. Pure.
 
-Two kinds of records can stand for the past. A block of a ``baseline`` plan has the cell's rate
-relative to the reference kernel, measured alternately with it: that ratio is compared. The kernel
-follows a machine's clock, and less so its caches, its memory and its other cores. A *run*
-(``envbench run``) has a rate alone: how the machine has changed since then cannot be separated from
-how the code has. So ``DRIFT``, what shared machines drift by, is granted before anything counts as
-slower. Either is advice."""
+A block of a ``baseline`` plan has the cell's rate relative to the reference kernel, measured
+alternately with it: that ratio is compared. The kernel follows changes of the machine's clock, but
+hardly those of its caches, memory and other cores. A run (``envbench run``) has a rate alone, so a
+change of the machine cannot be separated from one of the code. A slowdown up to ``DRIFT``, by
+which shared machines drift, does not count then. Either comparison is advice.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ DRIFT = 0.10  # between two times, on a shared machine: docs/measurement.md
 
 @dataclass(frozen=True, kw_only=True)
 class Stored:
-    """One cell of the past. ``rates`` are logarithms, one per process, of its steps per second;
-    divided by the kernel's where ``beside_kernel``."""
+    """One stored cell. ``rates`` has the logarithm of its steps per second, one per process;
+    relative to the kernel's if ``beside_kernel``."""
 
     cell: Cell
     fingerprint: str
@@ -39,9 +39,9 @@ class Stored:
 
 
 def stored(stored_records: Iterable[StoredRecord]) -> list[Stored]:
-    """Each cell by its newest baseline plan, or by its newest ``run`` plan where it has none.
+    """Each cell by its newest baseline plan, or by its newest ``run`` plan if it has none.
 
-    Those with fewer than five processes are left out: they do not show their own spread.
+    Cells with fewer than five processes are left out: they do not show their own spread.
     """
     records = list(stored_records)
     plans = [each for each in records if isinstance(each, Plan)]
@@ -52,20 +52,18 @@ def stored(stored_records: Iterable[StoredRecord]) -> list[Stored]:
         by_cell: dict[str, list[BlockRecord]] = {}
         for block in blocks.values():
             if block.plan_id == plan.plan_id and not block.failure:
-                by_cell.setdefault(name_of(cell_of(block)), []).append(block)
+                by_cell.setdefault(cell_of(block).key, []).append(block)
         if plan.experiment == BaselineExperiment.name:
-            beside |= _enough({name: _of_gauges(plan, own) for name, own in by_cell.items()})
+            newest = {key: _of_baseline(plan, own) for key, own in by_cell.items()}
+            beside |= {key: e for key, e in newest.items() if len(e.rates) >= FEWEST_PAIRS}
         elif isinstance(plan.design, RunDesign) and not plan.design.quick:
-            alone |= _enough({name: _of_runs(plan, own) for name, own in by_cell.items()})
+            newest = {key: _of_runs(plan, own) for key, own in by_cell.items()}
+            alone |= {key: e for key, e in newest.items() if len(e.rates) >= FEWEST_PAIRS}
     return [*{**alone, **beside}.values()]
 
 
-def _enough(found: dict[str, Stored]) -> dict[str, Stored]:
-    return {name: each for name, each in found.items() if len(each.rates) >= FEWEST_PAIRS}
-
-
 def compared(now: Sequence[BlockRecord], then: Stored, rule: Rule) -> Stage:
-    """Now over then: of the ratio to the kernel where both have it, else of the rate itself."""
+    """Compare the rates of now and then, relative to the kernel if the stored ones are."""
     if then.beside_kernel:
         return regression.against([relative(block) for block in now], then.rates, rule)
     rates = [_rate(block.trials[-1], block.trials[-1].measured.invalid) for block in now]
@@ -73,27 +71,22 @@ def compared(now: Sequence[BlockRecord], then: Stored, rule: Rule) -> Stage:
 
 
 def granting_drift(rule: Rule) -> Rule:
-    """The rule for rates of two times: slower by ``DRIFT`` is not slower yet."""
+    """The rule for rates of two times: a slowdown up to ``DRIFT`` does not count."""
     left = 1 - DRIFT
     return msgspec.structs.replace(
         rule, margin=1 - (1 - rule.margin) * left, tolerance=1 - (1 - rule.tolerance) * left
     )
 
 
-def name_of(cell: Cell) -> str:
-    """What was measured, whatever the machine's profile is called."""
-    return str(msgspec.to_builtins(msgspec.structs.replace(cell, machine="")))
-
-
 def relative(block: BlockRecord) -> float:
-    """log of the cell's steps per second over the kernel's, of slices that are valid in both."""
+    """Logarithm of the cell's rate over the kernel's, of slices that are valid in both."""
     kernel, cell = side(block, KERNEL), block.trials[-1]
     invalid = {**kernel.measured.invalid, **cell.measured.invalid}
     return _rate(cell, invalid) - _rate(kernel, invalid)
 
 
 def _rate(trial: TrialRecord, invalid: dict[str, str]) -> float:
-    """log of steps per second; of all slices where most are invalid."""
+    """Logarithm of steps per second, without invalid slices; of all slices if most are invalid."""
     windows = trial.measured
     every = range(len(windows.ns))
     kept = [k for k in every if str(k) not in invalid]
@@ -115,7 +108,7 @@ def _is_sound(block: BlockRecord) -> bool:
     )
 
 
-def _of_gauges(plan: Plan, blocks: Sequence[BlockRecord]) -> Stored:
+def _of_baseline(plan: Plan, blocks: Sequence[BlockRecord]) -> Stored:
     return Stored(
         cell=cell_of(blocks[-1]),
         fingerprint=plan.fingerprint,
