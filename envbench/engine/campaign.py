@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Generic, Protocol
 
@@ -75,30 +75,21 @@ def new_id(now: datetime) -> str:
     return f"{now.strftime(STAMP)}-{secrets.token_hex(3)}"
 
 
+@dataclass
 class Campaign(Generic[Findings]):
-    """Carries out a plan, or continues one, in its file."""
+    """Carries out a plan, or continues one, in its file.
 
-    def __init__(
-        self,
-        journal: Journal,
-        plan: Plan,
-        experiment: Experiment[Findings],
-        arms: Arms,
-        *,
-        executor: Executor,
-        listener: Listener,
-        done: Sequence[BlockRecord] = (),
-        shared: Sequence[Shared] = (),
-    ) -> None:
-        """``done`` and ``shared`` are what an earlier call has recorded of this plan."""
-        self.journal = journal
-        self.plan = plan
-        self.experiment = experiment
-        self.arms = arms
-        self.executor = executor
-        self.listener = listener
-        self.done = [each for each in done if not each.interrupted]
-        self._shared = {each.hash: each for each in shared}
+    ``done`` and ``shared`` (by hash) are what an earlier call has recorded of this plan.
+    """
+
+    journal: Journal
+    plan: Plan
+    experiment: Experiment[Findings]
+    arms: Arms
+    executor: Executor
+    listener: Listener
+    done: list[BlockRecord] = field(default_factory=list)
+    shared: dict[str, Shared] = field(default_factory=dict)
 
     def carry_out(self) -> Findings:
         """Execute the remaining blocks and draw the conclusion. ``Interrupted`` passes through
@@ -121,7 +112,7 @@ class Campaign(Generic[Findings]):
 
     @property
     def facts(self) -> Facts:
-        shared = self._shared.values()
+        shared = self.shared.values()
         return {each.hash: each.facts for each in shared if isinstance(each, FactsRecord)}
 
     def _execute(self, block: Block) -> None:
@@ -154,9 +145,9 @@ class Campaign(Generic[Findings]):
         for name, content in executed.by_products.items():
             self.journal.keep(name, content)
         for each in executed.shared:
-            if each.hash not in self._shared:
+            if each.hash not in self.shared:
                 self.journal.append(each)
-                self._shared[each.hash] = each
+                self.shared[each.hash] = each
         return self._record(block, executed, now, began)
 
     def _record(self, block: Block, executed: Executed, now: datetime, began: float) -> BlockRecord:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from msgspec.structs import asdict, replace
@@ -99,23 +100,17 @@ def _mismatch(arm: Arm, reply: Reply, ordered: int) -> Failure | None:
     return None
 
 
+@dataclass
 class _Recording:
     """Turns replies into records, and collects what the records share."""
 
-    def __init__(
-        self,
-        block: Block,
-        arms: list[Arm | Unavailable],
-        replies: Mapping[int, Reply],
-        turns: list[int],
-    ) -> None:
-        self.block = block
-        self.arms = arms
-        self.replies = replies
-        self.turns = turns
-        self.shared: dict[str, Shared] = {}
-        self.by_products: dict[str, bytes] = {}
-        self.traces: dict[int, Trace] = {}
+    block: Block
+    arms: list[Arm | Unavailable]
+    replies: Mapping[int, Reply]
+    turns: list[int]
+    shared: dict[str, Shared] = field(default_factory=dict)
+    by_products: dict[str, bytes] = field(default_factory=dict)
+    traces: dict[int, Trace] = field(default_factory=dict)
 
     def made(self) -> Executed:
         first = self.block.reference or 0  # the others are compared with it

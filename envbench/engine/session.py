@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, Protocol
 
@@ -126,21 +126,16 @@ def site_of(options: Options) -> Site:
     return Site(profile=choose(name, here), fingerprint=here, options=options)
 
 
-# ---------------------------------------------------------------- one call
-
-
+@dataclass
 class _Session(Generic[Findings]):
     """One call, from the targets to the outcome, while the measuring lock is held."""
 
-    def __init__(
-        self, experiment: Experiment[Findings], site: Site, console: Console, executor: Executor
-    ) -> None:
-        self.experiment = experiment
-        self.site = site
-        self.console = console
-        self.executor = executor
-        self.arms: Arms = {}
-        self.unavailable = False
+    experiment: Experiment[Findings]
+    site: Site
+    console: Console
+    executor: Executor
+    arms: Arms = field(default_factory=dict)
+    unavailable: bool = False
 
     def campaign(self, targets: list[Target]) -> Campaign[Findings]:
         """The unfinished campaign of the same experiment, or a new one in a file of its own."""
@@ -155,18 +150,18 @@ class _Session(Generic[Findings]):
         plan = make_plan(self.experiment, targets, self.site, self.arms, choice.sources)
         old = None if self.site.options.fresh else self._unfinished(plan, choice)
         if old is None:
-            journal, shared = self._begin(plan)
+            journal, shared, done = *self._begin(plan), []
         else:
-            journal, plan, shared = Journal.open(old.path), old.plan, old.shared
+            journal, plan, shared, done = Journal.open(old.path), old.plan, old.shared, old.done
         return Campaign(
             journal,
             plan,
             self.experiment,
             self.arms,
-            executor=self.executor,
-            listener=self.console.listener(),
-            done=old.done if old else [],
-            shared=shared,
+            self.executor,
+            self.console.listener(),
+            done=list(done),
+            shared={each.hash: each for each in shared},
         )
 
     def measure(self, campaign: Campaign[Findings]) -> Outcome[Findings]:

@@ -14,7 +14,7 @@ from typing import ClassVar
 import msgspec
 
 from envbench.backends.specification import with_role
-from envbench.engine.experiment import Done, Experiment, Facts, Missing, Site
+from envbench.engine.experiment import Done, Experiment, Facts, Site
 from envbench.engine.request import CellRequest, Chosen, Target, choose
 from envbench.equal_work.traces import STANDARDS
 from envbench.model import (
@@ -41,14 +41,8 @@ class VerifyExperiment(Experiment[list[Verification]]):
     name: ClassVar[str] = "verify"
     unit: ClassVar[str] = "backend"
     modes: ClassVar[tuple[str, ...]] = ("measure", "verify")
-
-    @property
-    def missing(self) -> Missing:
-        return "leave out"
-
-    @property
-    def block_seconds(self) -> float:
-        return 8.0
+    missing = "leave out"
+    block_seconds = 8.0
 
     @property
     def named(self) -> bool:

@@ -42,9 +42,6 @@ _FLAGS = os.O_RDWR | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O
 _ENCODER = msgspec.json.Encoder()
 
 
-# ---------------------------------------------------------------- folders and names
-
-
 def check_folder(results: Path, machine: str) -> Path:
     """``results/machine``, after a check that it can be written. Leaves nothing behind.
 
@@ -82,13 +79,6 @@ def _nearest_folder(folder: Path) -> Path:
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
 
 
-def discard_empty(path: Path) -> None:
-    """Remove a new file that nothing was written to, as on a full disk."""
-    with contextlib.suppress(OSError):
-        if path.stat().st_size == 0:
-            path.unlink()
-
-
 def files(results: Path, machine: str | None = None) -> list[Path]:
     """Every results file, or those of one machine, by machine and then by start."""
     try:
@@ -123,9 +113,6 @@ def _refusal(path: Path, error: OSError) -> StorageError:
         f"cannot write results to {path}: {error.strerror or error}.",
         hint="Make the folder writable, or name another one with --results DIR.",
     )
-
-
-# ---------------------------------------------------------------- append
 
 
 class Journal:
@@ -192,7 +179,9 @@ class Journal:
             for record in records:
                 self.append(record)
         except StorageError:
-            discard_empty(self.path)
+            with contextlib.suppress(OSError):
+                if self.path.stat().st_size == 0:
+                    self.path.unlink()
             raise
 
     def keep(self, name: str, content: bytes) -> None:
@@ -265,7 +254,7 @@ def _lock(descriptor: int, path: Path) -> None:
 
 def _append_line(descriptor: int, line: bytes) -> None:
     size = os.fstat(descriptor).st_size
-    if size and _last_byte(descriptor, size) != b"\n":
+    if size and os.pread(descriptor, 1, size - 1) != b"\n":
         line = b"\n" + line  # a power cut left the last line incomplete: it stays a line
     try:
         written = os.write(descriptor, line)
@@ -275,8 +264,3 @@ def _append_line(descriptor: int, line: bytes) -> None:
     except OSError:
         os.ftruncate(descriptor, size)
         raise
-
-
-def _last_byte(descriptor: int, size: int) -> bytes:
-    os.lseek(descriptor, size - 1, os.SEEK_SET)
-    return os.read(descriptor, 1)

@@ -1,26 +1,61 @@
 """``check --against``: measure the cells of a file anew, and compare with the stored rates.
 
-The result is advice: the two measurements are of different times. The verdicts come from
-``stored_baseline``; the measuring is the ``baseline`` experiment.
+A block of a ``baseline`` plan has the cell's rate relative to the reference kernel, measured
+alternately with it: that ratio is compared. The kernel follows changes of the machine's clock, but
+hardly those of its caches, memory and other cores. A run (``envbench run``) has a rate alone, so a
+change of the machine cannot be separated from one of the code. A slowdown up to ``DRIFT``, by
+which shared machines drift, does not count then. Either comparison is of two times, so its result
+is advice. The measuring is the ``baseline`` experiment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
+from envbench.engine.pairs import cell_of, side
 from envbench.engine.request import CellRequest, Chosen, target_of
 from envbench.engine.session import Outcome
 from envbench.errors import UsageError
-from envbench.experiments.check.baseline import BaselineExperiment
+from envbench.experiments.check.baseline import KERNEL, BaselineExperiment
 from envbench.experiments.check.size import Size
 from envbench.experiments.check.stages import CANDIDATE, CellVerdict, not_too_many, pairs_of
-from envbench.experiments.check.stored_baseline import DRIFT, Stored, compared, stored
-from envbench.model import Cell, Failure, Fingerprint, MachineFact, Rule, digest
+from envbench.model import (
+    BlockRecord,
+    Cell,
+    Failure,
+    Fingerprint,
+    MachineFact,
+    Plan,
+    Rule,
+    RunDesign,
+    TrialRecord,
+    digest,
+)
 from envbench.model import Stored as StoredRecord
 from envbench.results import store
+from envbench.results.archive import run_of
+from envbench.stats import regression
+from envbench.stats.regression import FEWEST_PAIRS, Stage
+from envbench.stats.summary import rate
 
 IN_ONE_RUN = "--baseline, --baseline-python, --baseline-ref"
+DRIFT = 0.10  # between two times, on a shared machine: docs/measurement.md
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """One stored cell. ``rates`` has the logarithm of its steps per second, one per process;
+    relative to the kernel's if ``beside_kernel``."""
+
+    cell: Cell
+    fingerprint: str
+    rates: list[float]
+    beside_kernel: bool
 
 
 def read(
@@ -93,3 +128,96 @@ def _refuse_other_machine(
             "say nothing about a change.",
             hint=f"Compare both sides here, in one run: {IN_ONE_RUN}.",
         )
+
+
+# ---------------------------------------------------------------- stored rates
+
+
+def stored(stored_records: Iterable[StoredRecord]) -> list[Stored]:
+    """Each cell by its newest baseline plan, or by its newest ``run`` plan if it has none.
+
+    Cells with fewer than five processes are left out: they do not show their own spread.
+    """
+    records = list(stored_records)
+    plans = [each for each in records if isinstance(each, Plan)]
+    blocks = {each.block_id: each for each in records if isinstance(each, BlockRecord)}
+    alone: dict[str, Stored] = {}
+    beside: dict[str, Stored] = {}
+    for plan in sorted(plans, key=lambda each: each.started_utc):
+        by_cell: dict[str, list[BlockRecord]] = {}
+        for block in blocks.values():
+            if block.plan_id == plan.plan_id and not block.failure:
+                by_cell.setdefault(cell_of(block).key, []).append(block)
+        if plan.experiment == BaselineExperiment.name:
+            newest = {key: _of_baseline(plan, own) for key, own in by_cell.items()}
+            beside |= {key: e for key, e in newest.items() if len(e.rates) >= FEWEST_PAIRS}
+        elif isinstance(plan.design, RunDesign) and not plan.design.quick:
+            newest = {key: _of_runs(plan, own) for key, own in by_cell.items()}
+            alone |= {key: e for key, e in newest.items() if len(e.rates) >= FEWEST_PAIRS}
+    return [*{**alone, **beside}.values()]
+
+
+def compared(now: Sequence[BlockRecord], then: Stored, rule: Rule) -> Stage:
+    """Compare the rates of now and then, relative to the kernel if the stored ones are."""
+    if then.beside_kernel:
+        return regression.against([relative(block) for block in now], then.rates, rule)
+    rates = [_rate(block.trials[-1], block.trials[-1].measured.invalid) for block in now]
+    return regression.against(rates, then.rates, granting_drift(rule))
+
+
+def granting_drift(rule: Rule) -> Rule:
+    """The rule for rates of two times: a slowdown up to ``DRIFT`` does not count."""
+    left = 1 - DRIFT
+    return msgspec.structs.replace(
+        rule, margin=1 - (1 - rule.margin) * left, tolerance=1 - (1 - rule.tolerance) * left
+    )
+
+
+def relative(block: BlockRecord) -> float:
+    """Logarithm of the cell's rate over the kernel's, of slices that are valid in both."""
+    kernel, cell = side(block, KERNEL), block.trials[-1]
+    invalid = {**kernel.measured.invalid, **cell.measured.invalid}
+    return _rate(cell, invalid) - _rate(kernel, invalid)
+
+
+def _rate(trial: TrialRecord, invalid: dict[str, str]) -> float:
+    """Logarithm of steps per second, without invalid slices; of all slices if most are invalid."""
+    windows = trial.measured
+    every = range(len(windows.ns))
+    kept = [k for k in every if str(k) not in invalid]
+    kept = kept if 2 * len(kept) >= len(windows.ns) else list(every)
+    steps, ns = sum(windows.steps[k] for k in kept), sum(windows.ns[k] for k in kept)
+    return math.log(steps * 1e9 / ns)
+
+
+def _is_sound(block: BlockRecord) -> bool:
+    """Are these the kernel and a cell, and does each slice have steps and take time?"""
+    slices = [trial.measured for trial in block.trials]
+    return (
+        len(slices) == 2
+        and block.trials[0].arm == KERNEL
+        and all(
+            len(each.steps) == len(each.ns) > 0 and min(each.steps) > 0 and min(each.ns) > 0
+            for each in slices
+        )
+    )
+
+
+def _of_baseline(plan: Plan, blocks: Sequence[BlockRecord]) -> Stored:
+    return Stored(
+        cell=cell_of(blocks[-1]),
+        fingerprint=plan.fingerprint,
+        rates=[relative(block) for block in blocks if _is_sound(block)],
+        beside_kernel=True,
+    )
+
+
+def _of_runs(plan: Plan, blocks: Sequence[BlockRecord]) -> Stored:
+    runs = [run_of(plan, block, trial, {}) for block in blocks for trial in block.trials]
+    speeds = [speed for run in runs if (speed := rate(run).steps_per_second)]
+    return Stored(
+        cell=runs[-1].cell,
+        fingerprint=plan.fingerprint,
+        rates=[math.log(speed) for speed in speeds],
+        beside_kernel=False,
+    )

@@ -1,7 +1,7 @@
 """``baseline``: measure cells beside the reference kernel, which slows down as the machine does.
 
 The result is the ratio of each cell's rate to the kernel's. ``envbench baseline save`` stores it
-for later, ``envbench check --against`` compares with it (``stored_baseline``).
+for later, ``envbench check --against`` compares with it.
 """
 
 from __future__ import annotations

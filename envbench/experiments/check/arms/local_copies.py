@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from envbench.runtimes.interpreters import cache_folder
@@ -22,43 +22,33 @@ def kept_copy(path: Path) -> Path:
     """A copy of the file or folder, the same one for the same content."""
     from filelock import FileLock
 
-    folder = cache_folder().parent / "copies" / _content(path)
-    folder.mkdir(parents=True, exist_ok=True)
-    copy, partial = folder / path.name, folder / "partial"
-    with FileLock(f"{folder}.lock"):
-        if not copy.exists():
-            shutil.rmtree(partial, ignore_errors=True)
-            if path.is_dir():
-                shutil.copytree(path, partial / path.name, ignore=_ignored(path), symlinks=True)
-            else:
-                partial.mkdir()
-                shutil.copy2(path, partial)
-            (partial / path.name).rename(copy)
-    return copy
+    copies = cache_folder().parent / "copies"
+    partial = copies / f"{path.name}.partial"
+    copies.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{partial}.lock"):
+        shutil.rmtree(partial, ignore_errors=True)  # left by a process that was killed
+        new = partial / path.name
+        if path.is_dir():
+            shutil.copytree(path, new, ignore=_ignored(path), symlinks=True)
+        else:
+            partial.mkdir()
+            shutil.copy2(path, new)
+        folder = copies / _content(new)
+        if not folder.exists():
+            partial.rename(folder)
+    return folder / path.name
 
 
 def _content(path: Path) -> str:
+    """A hash of all files, except those of git: they are no part of a version."""
     content = hashlib.sha256(path.name.encode())
-    for name, file in _files(path):
-        content.update(name.encode(errors="surrogateescape") + b"\0")
-        with file.open("rb") as opened:
-            content.update(hashlib.file_digest(opened, "sha256").digest())
+    for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+        name = file.relative_to(path)
+        if file.is_file() and ".git" not in name.parts:
+            content.update(os.fsencode(name) + b"\0")
+            with file.open("rb") as opened:
+                content.update(hashlib.file_digest(opened, "sha256").digest())
     return content.hexdigest()[:16]
-
-
-def _files(path: Path) -> Iterator[tuple[str, Path]]:
-    """Every file that is copied, in order, but not those of git: they are no part of a version."""
-    if not path.is_dir():
-        yield "", path
-        return
-    ignored = _ignored(path)
-    for place, folders, names in os.walk(path):
-        left_out = ignored(place, [*folders, *names]) | {".git"}
-        folders[:] = sorted(name for name in folders if name not in left_out)
-        for name in sorted(set(names) - left_out):
-            file = Path(place, name)
-            if file.is_file():
-                yield str(file.relative_to(path)), file
 
 
 def _ignored(top: Path) -> Callable[[str, list[str]], set[str]]:
