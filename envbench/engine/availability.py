@@ -137,9 +137,6 @@ def _differing(first: Arm | Unavailable | None, second: Arm | Unavailable | None
     ]
 
 
-# ---------------------------------------------------------------- a probe's reply
-
-
 def answer_of(arm: Arm, cell: Cell, reply: Reply) -> Arm | Unavailable:
     """What a probe's reply means."""
     failure = reply.failure

@@ -75,13 +75,15 @@ def plans_of(path: Path, reading: Reading) -> list[Recorded]:
 
 def _recorded(path: Path, plan: Plan, records: Sequence[Stored], warnings: list[str]) -> Recorded:
     """What the file's records say about one of its plans."""
-    blocks = [each for each in records if isinstance(each, BlockRecord) and _counts(each, plan)]
+    blocks = [each for each in records if isinstance(each, BlockRecord) and not each.interrupted]
+    if isinstance(plan.design, PairsDesign):
+        blocks = [each for each in blocks if len(each.trials) == 2]
     endings = [each for each in records if isinstance(each, EndedRecord)]
     ended = {each.how for each in endings if each.plan_id == plan.plan_id}
     return Recorded(
         path=path,
         plan=plan,
-        done=_each_once(blocks),
+        done=_each_once(each for each in blocks if each.plan_id == plan.plan_id),
         shared=[e for e in records if isinstance(e, MachineFact | RuntimeFact | FactsRecord)],
         concluded="concluded" in ended,
         abandoned="abandoned" in ended,
@@ -95,12 +97,6 @@ def _each_once(blocks: Iterable[BlockRecord]) -> list[BlockRecord]:
     for each in blocks:
         first.setdefault(each.identity, each)
     return [*first.values()]
-
-
-def _counts(block: BlockRecord, plan: Plan) -> bool:
-    """Does it belong to the plan, uninterrupted? A block of a plan of pairs has two trials."""
-    whole = len(block.trials) == 2 or not isinstance(plan.design, PairsDesign)
-    return block.plan_id == plan.plan_id and not block.interrupted and whole
 
 
 def recorded(

@@ -66,8 +66,8 @@ class NoiseExperiment(Experiment[OwnNoise | None]):
 
     def conclude(self, plan: Plan, done: Done, facts: Facts) -> OwnNoise | None:
         """None with fewer than two pairs that have an effect."""
-        found = (_effect(block) for block in done if block.failure is None)
-        effects = [effect for effect in found if effect is not None]
+        usable = (_effect(block) for block in done if block.failure is None)
+        effects = [effect for effect in usable if effect is not None]
         if len(effects) < 2:
             return None
         rule = design_of(plan).rule or Rule()

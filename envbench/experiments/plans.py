@@ -78,21 +78,21 @@ def _recorded(results: Path, machine: str | None = None) -> tuple[list[Recorded]
     return sorted(plans, key=lambda each: each.plan.started_utc, reverse=True), warnings
 
 
-def _listed(found: Recorded) -> Listed:
-    plan, experiment = found.plan, _experiment(found.plan)
-    left = None if experiment is None else resume.blocks_left(experiment, found)
+def _listed(recorded: Recorded) -> Listed:
+    plan, experiment = recorded.plan, _experiment(recorded.plan)
+    left = None if experiment is None else resume.blocks_left(experiment, recorded)
     state: State = "unknown" if left is None else "unfinished" if left else "measured"
     return Listed(
         plan=plan.plan_id,
         experiment=plan.experiment,
-        machine=found.path.parent.name,
-        state="finished" if found.concluded else "abandoned" if found.abandoned else state,
-        done=len(found.done),
+        machine=recorded.path.parent.name,
+        state="finished" if recorded.concluded else "abandoned" if recorded.abandoned else state,
+        done=len(recorded.done),
         left=left,
-        failed=sum(1 for each in found.done if each.failure),
+        failed=sum(1 for each in recorded.done if each.failure),
         started_utc=plan.started_utc,
         command=plan.command,
-        file=str(found.path),
+        file=str(recorded.path),
     )
 
 
@@ -103,10 +103,10 @@ def _experiment(plan: Plan) -> Experiment[object] | None:
 def named(results: Path, plan_id: str) -> Recorded:
     """The plan of that id, or of the beginning of an id; ``UsageError`` unless there is one."""
     every, _ = _recorded(results)
-    found = [each for each in every if each.plan.plan_id.startswith(plan_id)]
-    found = [each for each in found if each.plan.plan_id == plan_id] or found
-    ids = list(dict.fromkeys(each.plan.plan_id for each in found))
-    if not found:
+    matching = [each for each in every if each.plan.plan_id.startswith(plan_id)]
+    matching = [each for each in matching if each.plan.plan_id == plan_id] or matching
+    ids = list(dict.fromkeys(each.plan.plan_id for each in matching))
+    if not matching:
         known = dict.fromkeys(each.plan.plan_id for each in every)
         raise UnknownName("plan", plan_id, [*known], closeness=CLOSE)
     if len(ids) > 1:
@@ -114,21 +114,22 @@ def named(results: Path, plan_id: str) -> Recorded:
             f"{plan_id!r} is the beginning of {len(ids)} plans.",
             hint="Give more of it: " + ", ".join(ids[:5]),
         )
-    if len(found) > 1:
+    if len(matching) > 1:
+        paths = sorted(str(each.path) for each in matching)
         raise UsageError(
-            f"{ids[0]} is in {len(found)} files: {listed(sorted(str(e.path) for e in found))}.",
+            f"{ids[0]} is in {len(paths)} files: {listed(paths)}.",
             hint="One is a copy of the other. Delete one by hand.",
         )
-    return found[0]
+    return matching[0]
 
 
-def abandon(found: Recorded) -> None:
+def abandon(recorded: Recorded) -> None:
     """Mark it, so that it is not resumed. Its blocks stay where they are."""
-    if found.concluded:
-        raise UsageError(f"{found.plan.plan_id} is finished: there is nothing to abandon.")
-    if not found.abandoned:
-        with Journal.open(found.path) as journal:
-            journal.end(found.plan.plan_id, "abandoned")
+    if recorded.concluded:
+        raise UsageError(f"{recorded.plan.plan_id} is finished: there is nothing to abandon.")
+    if not recorded.abandoned:
+        with Journal.open(recorded.path) as journal:
+            journal.end(recorded.plan.plan_id, "abandoned")
 
 
 def next_resumed(given_up: Recorded) -> str | None:
@@ -150,18 +151,18 @@ def next_resumed(given_up: Recorded) -> str | None:
     return found.recorded.plan.plan_id if found and not found.changed else None
 
 
-def delete(found: Recorded) -> list[Path]:
+def delete(recorded: Recorded) -> list[Path]:
     """Remove its file and its own by-products; returns what was removed."""
-    if len(resume.read(found.path)) > 1:
+    if len(resume.read(recorded.path)) > 1:
         raise UsageError(
-            f"{found.path} holds more than one plan: envbench does not delete it.",
+            f"{recorded.path} holds more than one plan: envbench does not delete it.",
             hint="Separate the plans by hand, as they were joined by hand.",
         )
-    machine = found.path.parent
+    machine = recorded.path.parent
     every, _ = _recorded(machine.parent, machine.name)
-    others = [each for each in every if each.path != found.path]
-    own = _by_products([found]) - _by_products(others)
-    removed = [found.path, *(machine / BY_PRODUCTS / name for name in own)]
+    others = [each for each in every if each.path != recorded.path]
+    own = _by_products([recorded]) - _by_products(others)
+    removed = [recorded.path, *(machine / BY_PRODUCTS / name for name in own)]
     try:
         for path in removed:
             path.unlink(missing_ok=True)

@@ -54,7 +54,10 @@ def execute(
         limits, warmup_s=limits.warmup_s + silent_s, measure_s=limits.measure_s + silent_s
     )
     with job_folder() as folder:
-        _write_job(job, folder)
+        try:
+            (folder / "job.json").write_bytes(msgspec.json.encode(job))
+        except OSError as trouble:
+            raise no_room(folder.parent, trouble) from trouble
         before = MemoryKills.now()
         ending = supervise(
             (python, worker, folder),
@@ -63,16 +66,6 @@ def execute(
             on_event=on_event,
         )
         return _judge(job, ending, folder, before)
-
-
-def _write_job(job: Job, folder: Path) -> None:
-    try:
-        (folder / "job.json").write_bytes(msgspec.json.encode(job))
-    except OSError as trouble:
-        raise no_room(folder.parent, trouble) from trouble
-
-
-# ---------------------------------------------------------------- the reply
 
 
 def _judge(job: Job, ending: Ending, folder: Path, before: MemoryKills) -> Reply:

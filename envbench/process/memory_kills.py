@@ -20,9 +20,9 @@ class MemoryKills(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def now(cls) -> MemoryKills:
         """Read the counters (v2: memory.events, v1: memory.oom_control; /proc/vmstat)."""
-        found = (_counter(path) for path in _cgroup_files())
+        counts = (_counter(path) for path in _cgroup_files())
         return cls(
-            cgroup=next((count for count in found if count is not None), None),
+            cgroup=next((count for count in counts if count is not None), None),
             system=_counter(Path("/proc/vmstat")),
         )
 
@@ -58,7 +58,7 @@ def _cgroup_files() -> list[Path]:
 
 def _counter(path: Path) -> int | None:
     try:
-        found = re.search(r"^oom_kill (\d+)$", path.read_text(), re.MULTILINE)
+        match = re.search(r"^oom_kill (\d+)$", path.read_text(), re.MULTILINE)
     except OSError:
         return None
-    return int(found[1]) if found else None
+    return int(match[1]) if match else None

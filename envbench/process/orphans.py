@@ -105,13 +105,13 @@ class ProcessFamily:
     def _kill(self, worker: int) -> int:
         """Kill the present members, stopped ones too, and reap the dead among them."""
         with _lock:
-            found = self._find(worker)
-            for pid in found:
+            members = self._find(worker)
+            for pid in members:
                 with contextlib.suppress(OSError):  # it has ended, or is another user's
                     os.kill(pid, signal.SIGKILL)
                 with contextlib.suppress(OSError):  # its parent, a member too, has not ended yet
                     os.waitpid(pid, os.WNOHANG)
-        return len(found)
+        return len(members)
 
     def _find(self, worker: int) -> list[int]:
         """The present members. Known ones remain members."""

@@ -26,8 +26,8 @@ class Process(NamedTuple):
 def all_processes() -> dict[int, Process]:
     """Every process, by its number."""
     numbers = (int(name) for name in os.listdir("/proc") if name.isdigit())
-    found = ((pid, _process(pid)) for pid in numbers)
-    return {pid: process for pid, process in found if process is not None}
+    processes = ((pid, _process(pid)) for pid in numbers)
+    return {pid: process for pid, process in processes if process is not None}
 
 
 def _process(pid: int) -> Process | None:
@@ -73,13 +73,13 @@ def below(top: int, processes: dict[int, Process], without: set[int]) -> set[int
     children: dict[int, list[int]] = {}
     for pid, process in processes.items():
         children.setdefault(process.parent, []).append(pid)
-    found: set[int] = set()
+    descendants: set[int] = set()
     todo = [top]
     while todo:
         new = [pid for pid in children.get(todo.pop(), []) if pid not in without]
-        found.update(new)
+        descendants.update(new)
         todo += new
-    return found
+    return descendants
 
 
 def user(pid: int) -> int | None:

@@ -148,12 +148,8 @@ def _check_figures(reply: Reply, numenv: int) -> None:
             )
     if sum(windows.steps) == 0:
         raise Unusable("invalid-figure", "no step was made in the measured windows")
-    _check_costs(reply)
-
-
-def _check_costs(reply: Reply) -> None:
-    resets = reply.resets
-    if len(resets.ns) != len(resets.resets) or min((*resets.ns, *resets.resets), default=0) < 0:
+    costs = reply.resets
+    if len(costs.ns) != len(costs.resets) or min((*costs.ns, *costs.resets), default=0) < 0:
         raise Unusable("invalid-figure", "its reset slices are incomplete or negative")
     if reply.times is not None and min(msgspec.structs.astuple(reply.times)) < 0:
         raise Unusable("invalid-figure", "the time of a phase is negative")

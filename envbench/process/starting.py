@@ -131,9 +131,9 @@ def stopped_ns(
 
     ``began_ns``: when each began, by the clock of the stops.
     """
-    found = {}
+    stopped = {}
     for name, began in began_ns.items():
         ended = began + getattr(times, name)
         overlaps = (min(to, ended) - max(since, began) for since, to in stops)
-        found[name] = sum(max(0, each) for each in overlaps)
-    return found
+        stopped[name] = sum(max(0, each) for each in overlaps)
+    return stopped

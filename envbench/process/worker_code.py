@@ -20,6 +20,8 @@ import hashlib
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from importlib.util import resolve_name
+from itertools import accumulate
 from pathlib import Path
 
 WORKER_PATH = Path(__file__).parents[1] / "worker_path"
@@ -50,17 +52,17 @@ def code_files(adapter: str, mode: str, root: Path = WORKER_PATH) -> list[Path]:
         raise ValueError(f"{mode!r} is not a mode of the worker: {', '.join(sorted(MODES))}")
     module = adapter.partition(":")[0]
     waiting = [ENTRY, *(FOR_PLUGINS if module.partition(".")[0] != PACKAGE else [module])]
-    found: set[Path] = set()
+    files: set[Path] = set()
     while waiting:
         name = waiting.pop()
         path = _source(root, name)
-        if path is None or path in found:
+        if path is None or path in files:
             continue
-        found.add(path)
+        files.add(path)
         package = name if path.name == "__init__.py" else name.rpartition(".")[0]
         skipped = MODES - {mode} if name == ENTRY else frozenset[str]()
         waiting += [package, *_names(path.read_bytes(), package, skipped)]
-    return sorted(found)
+    return sorted(files)
 
 
 def _source(root: Path, module: str) -> Path | None:
@@ -79,17 +81,18 @@ def _names(source: bytes, package: str, skipped: frozenset[str]) -> tuple[str, .
         tree = ast.parse(source)
     except (SyntaxError, ValueError):  # it cannot be imported either, which is reported then
         return ()
-    found: set[str] = set()
+    names: set[str] = set()
     for node in _nodes(tree, skipped):
         if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
+            names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            module = _absolute(node, package)
-            found.update([module, *(f"{module}.{alias.name}" for alias in node.names)])
+            module = resolve_name("." * node.level + (node.module or ""), package)
+            names.update([module, *(f"{module}.{alias.name}" for alias in node.names)])
         elif isinstance(node, ast.Constant) and PACKAGE in str(node.value):
-            found.update(_names_in_text(str(node.value), package))
-    own = (name for name in found if name.partition(".")[0] == PACKAGE)
-    return tuple(sorted({part for name in own for part in _prefixes(name)}))
+            names.update(_names_in_text(str(node.value), package))
+    own = (name for name in names if name.partition(".")[0] == PACKAGE)
+    prefixes = (accumulate(name.split("."), "{}.{}".format) for name in own)  # one is a module
+    return tuple(sorted({prefix for each in prefixes for prefix in each}))
 
 
 def _names_in_text(text: str, package: str) -> Iterator[str]:
@@ -108,17 +111,3 @@ def _nodes(node: ast.AST, skipped: frozenset[str]) -> Iterator[ast.AST]:
             continue
         yield node
         waiting.extend(ast.iter_child_nodes(node))
-
-
-def _absolute(node: ast.ImportFrom, package: str) -> str:
-    """The module that a ``from`` names; it may be relative to the package."""
-    if not node.level:
-        return node.module or ""
-    parts = package.split(".")[: len(package.split(".")) + 1 - node.level]
-    return ".".join([*parts, *([node.module] if node.module else [])])
-
-
-def _prefixes(name: str) -> list[str]:
-    """``a``, ``a.b`` and ``a.b.c``: one of them is a class's module."""
-    parts = name.split(".")
-    return [".".join(parts[:length]) for length in range(1, len(parts) + 1)]

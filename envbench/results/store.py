@@ -82,14 +82,14 @@ def _nearest_folder(folder: Path) -> Path:
 def files(results: Path, machine: str | None = None) -> list[Path]:
     """Every results file, or those of one machine, by machine and then by start."""
     try:
-        found = [path for path in results.glob("*/*.jsonl") if path.is_file()]
-        found = [path for path in found if machine in (None, path.parent.name)]
+        paths = [path for path in results.glob("*/*.jsonl") if path.is_file()]
+        paths = [path for path in paths if machine in (None, path.parent.name)]
     except OSError as error:
         raise StorageError(
             f"cannot read results from {results}: {error.strerror or error}.",
             hint="Name another folder with --results DIR.",
         ) from error
-    return sorted(found, key=lambda path: (path.parent.name, *_started(path)))
+    return sorted(paths, key=lambda path: (path.parent.name, *_started(path)))
 
 
 def _started(path: Path) -> tuple[str, int]:

@@ -144,16 +144,22 @@ def stored(stored_records: Iterable[StoredRecord]) -> list[Stored]:
     alone: dict[str, Stored] = {}
     beside: dict[str, Stored] = {}
     for plan in sorted(plans, key=lambda each: each.started_utc):
+        is_baseline = plan.experiment == BaselineExperiment.name
+        if not is_baseline and (not isinstance(plan.design, RunDesign) or plan.design.quick):
+            continue
         by_cell: dict[str, list[BlockRecord]] = {}
         for block in blocks.values():
             if block.plan_id == plan.plan_id and not block.failure:
                 by_cell.setdefault(cell_of(block).key, []).append(block)
-        if plan.experiment == BaselineExperiment.name:
-            newest = {key: _of_baseline(plan, own) for key, own in by_cell.items()}
-            beside |= {key: e for key, e in newest.items() if len(e.rates) >= FEWEST_PAIRS}
-        elif isinstance(plan.design, RunDesign) and not plan.design.quick:
-            newest = {key: _of_runs(plan, own) for key, own in by_cell.items()}
-            alone |= {key: e for key, e in newest.items() if len(e.rates) >= FEWEST_PAIRS}
+        for key, own in by_cell.items():
+            cell = Stored(
+                cell=cell_of(own[-1]),
+                fingerprint=plan.fingerprint,
+                rates=_relative_rates(own) if is_baseline else _run_rates(plan, own),
+                beside_kernel=is_baseline,
+            )
+            if len(cell.rates) >= FEWEST_PAIRS:
+                (beside if is_baseline else alone)[key] = cell
     return [*{**alone, **beside}.values()]
 
 
@@ -184,9 +190,9 @@ def _rate(trial: TrialRecord, invalid: dict[str, str]) -> float:
     """Logarithm of steps per second, without invalid slices; of all slices if most are invalid."""
     windows = trial.measured
     every = range(len(windows.ns))
-    kept = [k for k in every if str(k) not in invalid]
-    kept = kept if 2 * len(kept) >= len(windows.ns) else list(every)
-    steps, ns = sum(windows.steps[k] for k in kept), sum(windows.ns[k] for k in kept)
+    valid = [k for k in every if str(k) not in invalid]
+    valid = valid if 2 * len(valid) >= len(windows.ns) else list(every)
+    steps, ns = sum(windows.steps[k] for k in valid), sum(windows.ns[k] for k in valid)
     return math.log(steps * 1e9 / ns)
 
 
@@ -203,21 +209,10 @@ def _is_sound(block: BlockRecord) -> bool:
     )
 
 
-def _of_baseline(plan: Plan, blocks: Sequence[BlockRecord]) -> Stored:
-    return Stored(
-        cell=cell_of(blocks[-1]),
-        fingerprint=plan.fingerprint,
-        rates=[relative(block) for block in blocks if _is_sound(block)],
-        beside_kernel=True,
-    )
+def _relative_rates(blocks: Sequence[BlockRecord]) -> list[float]:
+    return [relative(block) for block in blocks if _is_sound(block)]
 
 
-def _of_runs(plan: Plan, blocks: Sequence[BlockRecord]) -> Stored:
-    runs = [run_of(plan, block, trial, {}) for block in blocks for trial in block.trials]
-    speeds = [speed for run in runs if (speed := rate(run).steps_per_second)]
-    return Stored(
-        cell=runs[-1].cell,
-        fingerprint=plan.fingerprint,
-        rates=[math.log(speed) for speed in speeds],
-        beside_kernel=False,
-    )
+def _run_rates(plan: Plan, blocks: Sequence[BlockRecord]) -> list[float]:
+    runs = (run_of(plan, block, trial, {}) for block in blocks for trial in block.trials)
+    return [math.log(speed) for run in runs if (speed := rate(run).steps_per_second)]

@@ -105,12 +105,12 @@ class CheckExperiment(Experiment[list[CellVerdict]]):
         return pairs.design(self.size.of(targets, self.rule).pairs, rule=self.rule)
 
     def arms(self, targets: Sequence[Target], site: Site, say: Say) -> ArmChoice:
-        kept = [sources.keep(name, source) for name, source in self.sides.items()]
+        prepared = [sources.prepare(name, source) for name, source in self.sides.items()]
         return ArmChoice(
             to_probe=[
                 (sources.make(each, target, say), target.cell)
                 for target in one_per_arm(targets)
-                for each in kept
+                for each in prepared
             ],
             sources={name: str(source) for name, source in self.sides.items()},
             watched=True,
@@ -202,7 +202,7 @@ def findings(plan: Plan, blocks: Sequence[BlockRecord]) -> dict[str, Stage]:
     if len(blocks) < 2 or any(block.failure for block in blocks):
         return {}
     rule = design_of(plan).rule or Rule()
-    found = regression.step_stages([slices_of(block) for block in blocks], rule)
+    quantities = regression.step_stages([slices_of(block) for block in blocks], rule)
     for name, floor in FLOORS.items():
         costs = [
             (_cost(side(block, BASELINE), name), _cost(side(block, CANDIDATE), name))
@@ -210,8 +210,10 @@ def findings(plan: Plan, blocks: Sequence[BlockRecord]) -> dict[str, Stage]:
         ]
         known = [(a, b) for a, b in costs if a and b]
         if len(known) == len(blocks):
-            found[name] = regression.cost_stage(known, floor, rule.cost_tolerance, rule.false_alarm)
-    return found
+            quantities[name] = regression.cost_stage(
+                known, floor, rule.cost_tolerance, rule.false_alarm
+            )
+    return quantities
 
 
 def _has_alarm(plan: Plan, done: Sequence[BlockRecord], cell: Cell) -> bool:

@@ -60,7 +60,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
         return " ".join(part for part in parts if part) or "the current interpreter"
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     """What all backends of a side share: an interpreter, or requirements that are ``added`` to
     the backend's (copies and a checkout, by path), and the worker's code."""
 
@@ -84,31 +84,28 @@ def refuse_impossible(name: str, source: Source) -> None:
             )
 
 
-def keep(name: str, source: Source) -> Kept:
+def prepare(name: str, source: Source) -> Prepared:
     """A copy of the source as it is now: files may be edited while a check runs."""
     tree = git_tree.checked_out(source.ref, f"--{name}-ref") if source.ref else None
-    return Kept(
+    return Prepared(
         name=name,
         python=runtimes.interpreter(source.python, f"--{name}-python") if source.python else "",
-        added=[*map(_kept, source.requirements), *([str(tree)] if tree else [])],
+        added=[*map(_copied, source.requirements), *([str(tree)] if tree else [])],
         worker=_worker_of(tree),
     )
 
 
-def make(kept: Kept, target: Target, say: Callable[[str], None]) -> Arm:
+def make(prepared: Prepared, target: Target, say: Callable[[str], None]) -> Arm:
     """The arm for a target's backend. Makes its runtime if necessary (``SetupFailed``)."""
     backend, cell = target.backend, target.cell
-    if kept.python:
-        python = kept.python
-    elif kept.added:
-        base = _without(backend, cell.env, cell.workload, kept.added)
-        python = runtimes.make(base, say, over=kept.added).python
+    if prepared.python:
+        python = prepared.python
+    elif prepared.added:
+        base = _without(backend, cell.env, cell.workload, prepared.added)
+        python = runtimes.make(base, say, over=prepared.added).python
     else:
         python = runtimes.make(backend, say, cell.env, cell.workload).python
-    return Arm(name=kept.name, backend=backend, python=python, worker=kept.worker)
-
-
-# ---------------------------------------------------------------- requirements
+    return Arm(name=prepared.name, backend=backend, python=python, worker=prepared.worker)
 
 
 def _without(backend: Backend, family: str, workload: str, added: list[str]) -> Backend:
@@ -128,7 +125,7 @@ def _pinned() -> list[str]:
     return pinned
 
 
-def _kept(requirement: str) -> str:
+def _copied(requirement: str) -> str:
     """The path of a copy of a wheel or folder; any other requirement as it is."""
     path = _local(requirement)
     return requirement if path is None else str(kept_copy(path))
