@@ -117,12 +117,12 @@ def package_differences(
 
     Empty unless ``names`` are two.
     """
-    if len(names) != 2:
-        return {}
-    return {
-        cell.backend: _differing(*(arms.get(arm_key(name, cell)) for name in names))
-        for cell in cells
-    }
+    differences: dict[str, list[str]] = {}
+    for cell in cells if len(names) == 2 else []:
+        known = differences.setdefault(cell.backend, [])
+        both = _differing(*(arms.get(arm_key(name, cell)) for name in names))
+        known += [each for each in both if each not in known]
+    return differences
 
 
 def _differing(first: Arm | Unavailable | None, second: Arm | Unavailable | None) -> list[str]:

@@ -36,6 +36,7 @@ def kept_copy(path: Path) -> Path:
         folder = copies / _content(new)
         if not folder.exists():
             partial.rename(folder)
+        shutil.rmtree(partial, ignore_errors=True)
     return folder / path.name
 
 
