@@ -19,26 +19,12 @@ from envbench.engine import resume
 from envbench.engine.availability import Arm, Arms, Unavailable, package_differences, probe
 from envbench.engine.campaign import Campaign, Executor, Listener
 from envbench.engine.executor import LocalExecutor
-from envbench.engine.experiment import (
-    ArmChoice,
-    Experiment,
-    Findings,
-    Options,
-    Site,
-    one_per_arm,
-)
+from envbench.engine.experiment import ArmChoice, Experiment, Findings, Options, Site, one_per_arm
 from envbench.engine.planning import make_plan
 from envbench.engine.request import Target, unknown_task
 from envbench.errors import BackendUnavailable, EnvbenchError, Interrupted, UsageError
 from envbench.machine import catalogue, choose, fingerprint, lock, valid_name, write_profile
-from envbench.model import (
-    BlockRecord,
-    Cell,
-    MachineFact,
-    Plan,
-    Shared,
-    arm_key,
-)
+from envbench.model import BlockRecord, Cell, MachineFact, Plan, Shared, arm_key
 from envbench.results import store
 from envbench.results.store import Journal
 

@@ -17,16 +17,7 @@ from envbench.backends.specification import with_role
 from envbench.engine.experiment import Done, Experiment, Facts, Site
 from envbench.engine.request import CellRequest, Chosen, Target, choose
 from envbench.equal_work.traces import STANDARDS
-from envbench.model import (
-    Block,
-    Cell,
-    Plan,
-    Programme,
-    Trial,
-    Verification,
-    Verify,
-    VerifyDesign,
-)
+from envbench.model import Block, Cell, Plan, Programme, Trial, Verification, Verify, VerifyDesign
 from envbench.results.archive import verification_of
 
 

@@ -60,10 +60,7 @@ def execute(
             raise no_room(folder.parent, trouble) from trouble
         before = MemoryKills.now()
         ending = supervise(
-            (python, worker, folder),
-            environment=environment,
-            limits=limits,
-            on_event=on_event,
+            (python, worker, folder), environment=environment, limits=limits, on_event=on_event
         )
         return _judge(job, ending, folder, before)
 

@@ -25,12 +25,7 @@ from typing import Any
 import msgspec
 
 from envbench.process.events import Ended, Event, Failed, OnEvent, PhaseBegan, Started, WindowEnded
-from envbench.process.guarded_worker import (
-    PIPE_BYTES,
-    STOP_PATIENCE_S,
-    GuardedWorker,
-    signals_held,
-)
+from envbench.process.guarded_worker import PIPE_BYTES, STOP_PATIENCE_S, GuardedWorker, signals_held
 
 PHASES = ("start", "import", "build", "first_step", "warmup", "measure", "close")
 TAIL_BYTES = 16 * 1024

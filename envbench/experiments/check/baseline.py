@@ -15,15 +15,7 @@ from typing import ClassVar
 
 from envbench.engine import pairs
 from envbench.engine.availability import kernel_arm
-from envbench.engine.experiment import (
-    ArmChoice,
-    Done,
-    Experiment,
-    Facts,
-    Say,
-    Site,
-    own_arms,
-)
+from envbench.engine.experiment import ArmChoice, Done, Experiment, Facts, Say, Site, own_arms
 from envbench.engine.pairs import cell_of, design_of
 from envbench.engine.request import CellRequest, Chosen, Target, kernel_target
 from envbench.engine.session import Outcome

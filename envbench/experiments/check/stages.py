@@ -16,15 +16,7 @@ from typing import ClassVar
 import msgspec
 
 from envbench.engine import pairs
-from envbench.engine.experiment import (
-    ArmChoice,
-    Done,
-    Experiment,
-    Facts,
-    Say,
-    Site,
-    one_per_arm,
-)
+from envbench.engine.experiment import ArmChoice, Done, Experiment, Facts, Say, Site, one_per_arm
 from envbench.engine.pairs import cell_of, design_of, side
 from envbench.engine.request import CellRequest, Chosen, Target, choose
 from envbench.errors import UsageError
