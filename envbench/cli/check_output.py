@@ -10,14 +10,13 @@ import click
 
 from envbench.cli.output import cell_name, clock, percent, print_json, table, tell, tell_failure
 from envbench.engine.pairs import design_of
-from envbench.engine.preflight import package_differences as two_arms_differ
 from envbench.engine.request import Target
 from envbench.engine.session import Outcome
 from envbench.errors import CELL_FAILED, INCONCLUSIVE
 from envbench.experiments.check.arms.sources import Source
 from envbench.experiments.check.size import Sizes
 from envbench.experiments.check.stages import CellVerdict, overall
-from envbench.model import Arm, Cell, Plan, Rule, arm_key, digest
+from envbench.model import Arm, Cell, Plan, Rule, digest
 from envbench.report.escape import markdown as escaped
 from envbench.stats.regression import Stage
 from envbench.text import counted, printable
@@ -88,7 +87,7 @@ def show(
 
     ``against``: the stored baseline that they were compared with; then they are only advice.
     """
-    differences = package_differences(outcome)
+    differences = outcome.package_differences
     found, advisory = overall(verdicts), " (advisory)" if against else ""
     if as_json:
         print_json(document(outcome.plan, verdicts, differences, against))
@@ -113,18 +112,6 @@ def _advice(against: Path) -> str:
         "change in ways that a reference kernel does not show. To be sure, compare both sides in "
         "one run: --baseline, --baseline-python, --baseline-ref."
     )
-
-
-def package_differences(outcome: Outcome[Any]) -> dict[str, list[str]]:
-    """How the packages of the two arms differ, by backend; empty without named arms."""
-    if not outcome.plan.arms:
-        return {}
-    return {
-        cell.backend: two_arms_differ(
-            *(outcome.arms.get(arm_key(arm.name, cell)) for arm in outcome.plan.arms[:2])
-        )
-        for cell in outcome.plan.cells
-    }
 
 
 def _append(summary: Path, text: str) -> None:

@@ -1,22 +1,23 @@
 """The only loop: ask the experiment for the next block, execute it, record it, repeat.
 
-``next`` depends on the plan and the records alone, so to resume is to replay: a campaign that is
-given the records of an earlier call continues where that one was stopped. Each block is one line
-of the results file, flushed when it ends, whatever its end.
+``next`` depends on the plan and the records alone, so resuming is replaying: a campaign that is
+given the records of an earlier call continues where that one stopped. Each block is one line of
+the results file, flushed when it ends, whatever its end.
 """
 
 from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Generic, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
+from envbench.engine.availability import TRIES, Arm, Arms, Unavailable
 from envbench.engine.experiment import Experiment, Facts, Findings
-from envbench.engine.preflight import Arm, Cannot
 from envbench.engine.resume import STAMP
 from envbench.errors import Interrupted
 from envbench.model import (
@@ -26,17 +27,15 @@ from envbench.model import (
     Failure,
     Plan,
     Shared,
+    Trial,
     TrialRecord,
 )
 from envbench.process.events import Event, OnEvent
 from envbench.results.store import MAX_LINE_BYTES, Journal
 
-Arms = Mapping[str, Arm | Cannot]  # by ``arm_key``
-TRIES = 3  # of a block whose worker is killed; the last one counts
-
 
 class Executed(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a block: its trials, in order, and what they refer to by hash.
+    """The outcome of a block: its trials, in order, and what they refer to by hash.
 
     ``turns`` names the trial of each slice of steps, as made. ``by_products`` are the contents of
     large files, by the hash that names them.
@@ -51,11 +50,11 @@ class Executed(msgspec.Struct, frozen=True, kw_only=True):
 class Executor(Protocol):
     """Executes blocks: on this machine, or, in a test, by a virtual clock.
 
-    It never raises for a worker's trouble; that is a failed trial. ``Interrupted`` passes through.
+    A worker's failure is a failed trial, not an exception. ``Interrupted`` passes through.
     """
 
-    def look(self, arm: Arm, block: Block) -> Arm | Cannot:
-        """Ask an arm, by a worker of its own, whether it knows the task of a probing block."""
+    def probe(self, arm: Arm, block: Block) -> Arm | Unavailable:
+        """Run a block of one probe: does the arm run here, and does it know the task?"""
 
     def run(self, block: Block, arms: Arms, on_event: OnEvent) -> Executed: ...
 
@@ -72,38 +71,29 @@ class Listener(Protocol):
 
 
 def new_id(now: datetime) -> str:
-    """An id that sorts by time and is never the same twice."""
+    """A unique id that sorts by time."""
     return f"{now.strftime(STAMP)}-{secrets.token_hex(3)}"
 
 
+@dataclass
 class Campaign(Generic[Findings]):
-    """Carries a plan out, or continues one, in its file."""
+    """Carries out a plan, or continues one, in its file.
 
-    def __init__(
-        self,
-        journal: Journal,
-        plan: Plan,
-        experiment: Experiment[Findings],
-        arms: Arms,
-        *,
-        executor: Executor,
-        listener: Listener,
-        done: Sequence[BlockRecord] = (),
-        shared: Sequence[Shared] = (),
-    ) -> None:
-        """``done`` and ``shared``: what an earlier call has recorded of this plan."""
-        self.journal = journal
-        self.plan = plan
-        self.experiment = experiment
-        self.arms = arms
-        self.executor = executor
-        self.listener = listener
-        self.done = [each for each in done if not each.interrupted]
-        self._shared = {each.hash: each for each in shared}
+    ``done`` and ``shared`` (by hash) are what an earlier call has recorded of this plan.
+    """
+
+    journal: Journal
+    plan: Plan
+    experiment: Experiment[Findings]
+    arms: Arms
+    executor: Executor
+    listener: Listener
+    done: list[BlockRecord] = field(default_factory=list)
+    shared: dict[str, Shared] = field(default_factory=dict)
 
     def carry_out(self) -> Findings:
-        """Execute what remains, and say what it means. ``Interrupted`` passes through once the
-        block in hand is recorded as interrupted."""
+        """Execute the remaining blocks and draw the conclusion. ``Interrupted`` passes through
+        after the current block is recorded as interrupted."""
         self.listener.began(self.experiment, self.plan, len(self.done), self.left)
         try:
             while (block := self.experiment.next(self.plan, self.done)) is not None:
@@ -122,12 +112,12 @@ class Campaign(Generic[Findings]):
 
     @property
     def facts(self) -> Facts:
-        every = self._shared.values()
-        return {each.hash: each.facts for each in every if isinstance(each, FactsRecord)}
+        shared = self.shared.values()
+        return {each.hash: each.facts for each in shared if isinstance(each, FactsRecord)}
 
     def _execute(self, block: Block) -> None:
-        """A block of which a trial was killed from outside is made again: it says nothing. What
-        dies of a kill again and again has failed."""
+        """A trial that was killed from outside says nothing, so its block is repeated. It has
+        failed if it is killed every time."""
         self.listener.block_began(block)
         for tries_left in reversed(range(TRIES)):
             record = self._attempt(block)
@@ -141,19 +131,23 @@ class Campaign(Generic[Findings]):
         self.listener.block_ended(record, self.left)
 
     def _attempt(self, block: Block) -> BlockRecord:
-        """Execute it once, and keep what its record refers to."""
+        """Execute it once, and store what its record refers to."""
         now, began = datetime.now(UTC), time.monotonic()
         try:
             executed = self.executor.run(block, self.arms, self.listener.event)
         except Interrupted:
-            self.journal.append(self._record(block, _interrupted(block, now), now, began))
+            stopped = Failure(reason="interrupted", message="stopped before its end")
+            executed = Executed(
+                trials=[_failed(each, new_id(now), stopped) for each in block.trials]
+            )
+            self.journal.append(self._record(block, executed, now, began))
             raise
         for name, content in executed.by_products.items():
             self.journal.keep(name, content)
         for each in executed.shared:
-            if each.hash not in self._shared:
+            if each.hash not in self.shared:
                 self.journal.append(each)
-                self._shared[each.hash] = each
+                self.shared[each.hash] = each
         return self._record(block, executed, now, began)
 
     def _record(self, block: Block, executed: Executed, now: datetime, began: float) -> BlockRecord:
@@ -173,42 +167,33 @@ class Campaign(Generic[Findings]):
 
 
 def _without_largest(record: BlockRecord) -> BlockRecord:
-    """The same, but the trial with the longest record has failed: a line has a bound."""
+    """The same, but the trial with the longest record has failed: a line's length is limited."""
     sizes = [len(msgspec.json.encode(each)) for each in record.trials]
-    side = sizes.index(max(sizes))
-    trial = record.trials[side]
+    largest = sizes.index(max(sizes))
     failure = Failure(
         reason="invalid-figure",
         phase="measure",
-        message=f"its record of {sizes[side]:,} bytes is too long for a results file",
+        message=f"its record of {sizes[largest]:,} bytes is too long for a results file",
         hint="Measure for a shorter time.",
     )
-    failed = TrialRecord(
-        trial_id=trial.trial_id, cell=trial.cell, arm=trial.arm, seed=trial.seed, failure=failure
+    trials = list(record.trials)
+    trials[largest] = _failed(trials[largest], trials[largest].trial_id, failure)
+    return replace(record, trials=trials)
+
+
+def _failed(trial: Trial | TrialRecord, trial_id: str, failure: Failure) -> TrialRecord:
+    """The record of a trial of which nothing but its failure is kept."""
+    return TrialRecord(
+        trial_id=trial_id, cell=trial.cell, arm=trial.arm, seed=trial.seed, failure=failure
     )
-    trials = [failed if index == side else each for index, each in enumerate(record.trials)]
-    return msgspec.structs.replace(record, trials=trials)
 
 
 def _as_interrupted(record: BlockRecord) -> BlockRecord:
-    """The same, as a block that counts for nothing."""
+    """The same, with its killed trials marked as interrupted: it counts for nothing."""
     trials = [
-        msgspec.structs.replace(
-            each, failure=msgspec.structs.replace(each.failure, reason="interrupted")
-        )
+        replace(each, failure=replace(each.failure, reason="interrupted"))
         if each.failure and each.failure.killed
         else each
         for each in record.trials
     ]
-    return msgspec.structs.replace(record, trials=trials)
-
-
-def _interrupted(block: Block, now: datetime) -> Executed:
-    stopped = Failure(reason="interrupted", message="stopped before its end")
-    trials = [
-        TrialRecord(
-            trial_id=new_id(now), cell=each.cell, arm=each.arm, seed=each.seed, failure=stopped
-        )
-        for each in block.trials
-    ]
-    return Executed(trials=trials)
+    return replace(record, trials=trials)

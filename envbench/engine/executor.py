@@ -1,17 +1,18 @@
-"""Executes a block on this machine: its trials become worker processes, their replies records."""
+"""Execute a block on this machine: its trials become worker processes, their replies records."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-import msgspec
+from msgspec.structs import asdict, replace
 
 from envbench import families, runtimes
-from envbench.engine.campaign import Arms, Executed, new_id
-from envbench.engine.preflight import Arm, Cannot, answer_of, runtime_fact
+from envbench.engine.availability import Arm, Arms, Unavailable, answer_of, runtime_fact
+from envbench.engine.campaign import Executed, new_id
 from envbench.engine.request import make_job
 from envbench.equal_work import traces
 from envbench.equal_work.traces import Trace
@@ -38,15 +39,14 @@ CHANGED = Failure(
     message="the packages of its runtime changed while the plan ran",
     hint="Leave the environment alone while it is measured, and run the command again.",
 )
-_MISSING = Reply(ok=False, failure=Failure(reason="setup", message="it never started"))
 
 
 class LocalExecutor:
     """Fresh processes on this machine, one per trial."""
 
-    def look(self, arm: Arm, block: Block) -> Arm | Cannot:
+    def probe(self, arm: Arm, block: Block) -> Arm | Unavailable:
         (trial,) = block.trials
-        return answer_of(arm, trial.cell, _alone(_launch(trial, arm)))
+        return answer_of(arm, trial.cell, execute(**asdict(_launch(trial, arm))))
 
     def run(self, block: Block, arms: Arms, on_event: OnEvent) -> Executed:
         chosen = [arms[arm_key(trial.arm, trial.cell)] for trial in block.trials]
@@ -54,19 +54,18 @@ class LocalExecutor:
         launches = {side: _launch(block.trials[side], arm) for side, arm in ready.items()}
         replies, turns = _replies(block, launches, on_event)
         for side, arm in enumerate(chosen):
-            if isinstance(arm, Cannot):
-                replies[side] = msgspec.structs.replace(_MISSING, failure=arm.failure)
-            elif failure := _afterwards(arm, replies[side], turns.count(side)):
-                replies[side] = msgspec.structs.replace(replies[side], ok=False, failure=failure)
+            if isinstance(arm, Unavailable):
+                replies[side] = Reply(ok=False, failure=arm.failure)
+            elif failure := _mismatch(arm, replies[side], turns.count(side)):
+                replies[side] = replace(replies[side], ok=False, failure=failure)
         return _Recording(block, chosen, replies, turns).made()
 
 
 def _launch(trial: Trial, arm: Arm) -> Launch:
-    own = runtimes.environment(arm.backend)
     return Launch(
         job=make_job(trial, arm.backend.adapter, trial.cell.key),
         python=arm.python,
-        environment={**os.environ, **own},
+        environment={**os.environ, **runtimes.environment(arm.backend)},
         worker=arm.worker,
     )
 
@@ -75,16 +74,16 @@ def _replies(
     block: Block, launches: Mapping[int, Launch], on_event: OnEvent
 ) -> tuple[dict[int, Reply], list[int]]:
     """The replies of the trials that can start, by index; and the slices of steps as made."""
-    if len(block.trials) == 1 and launches and not block.programme.turns:
-        (launch,) = launches.values()
-        return {0: _alone(launch, on_event)}, []
     if not launches:
         return {}, []
+    if len(block.trials) == 1 and not block.programme.turns:
+        # In this thread: there is nothing else to wait for.
+        return {0: execute(**asdict(launches[0]), on_event=on_event)}, []
     if block.programme.start == "reference last":
         return _reference_last(block, launches, on_event), []
     sides = list(launches)
     place = {side: index for index, side in enumerate(sides)}
-    programme = msgspec.structs.replace(
+    programme = replace(
         block.programme,
         turns=[place[side] for side in block.programme.turns if side in place],
         reset_turns=[place[side] for side in block.programme.reset_turns if side in place],
@@ -101,26 +100,12 @@ def _reference_last(
     for side in sorted(launches, key=lambda side: side == block.reference):
         led = next((each.trace for each in replies.values()), None)
         files = {} if led is None else {START: led}
-        replies[side] = _alone(launches[side], on_event, files)
+        replies[side] = execute(**asdict(launches[side]), on_event=on_event, files=files)
     return replies
 
 
-def _alone(
-    launch: Launch, on_event: OnEvent = lambda _: None, files: Mapping[str, bytes] = {}
-) -> Reply:
-    """In the caller's thread: nothing else has to be waited for."""
-    return execute(
-        launch.job,
-        python=launch.python,
-        environment=launch.environment,
-        on_event=on_event,
-        worker=launch.worker,
-        files=files,
-    )
-
-
-def _afterwards(arm: Arm, reply: Reply, ordered: int) -> Failure | None:
-    """What is wrong with a reply that seems well. ``ordered``: slices, 0 where none were."""
+def _mismatch(arm: Arm, reply: Reply, ordered: int) -> Failure | None:
+    """Why a reply cannot count: another runtime, or not the ``ordered`` slices (0: any number)."""
     if reply.python and arm.runtime and runtime_fact(reply).hash != arm.runtime.hash:
         return CHANGED
     made = len(reply.measured.ns)
@@ -130,23 +115,17 @@ def _afterwards(arm: Arm, reply: Reply, ordered: int) -> Failure | None:
     return None
 
 
+@dataclass
 class _Recording:
-    """Replies made into records, with what they share apart."""
+    """Turns replies into records, and collects what the records share."""
 
-    def __init__(
-        self,
-        block: Block,
-        arms: list[Arm | Cannot],
-        replies: Mapping[int, Reply],
-        turns: list[int],
-    ) -> None:
-        self.block = block
-        self.arms = arms
-        self.replies = replies
-        self.turns = turns
-        self.shared: dict[str, Shared] = {}
-        self.by_products: dict[str, bytes] = {}
-        self.traces: dict[int, Trace] = {}
+    block: Block
+    arms: list[Arm | Unavailable]
+    replies: Mapping[int, Reply]
+    turns: list[int]
+    shared: dict[str, Shared] = field(default_factory=dict)
+    by_products: dict[str, bytes] = field(default_factory=dict)
+    traces: dict[int, Trace] = field(default_factory=dict)
 
     def made(self) -> Executed:
         first = self.block.reference or 0  # the others are compared with it
@@ -196,33 +175,33 @@ class _Recording:
     # ------------------------------------------------------------ equal work
 
     def _compared(self, side: int, trial: Trial, record: TrialRecord, reply: Reply) -> TrialRecord:
-        """With its trace kept, and compared with the reference's."""
+        """The record with its trace stored and compared with the reference's."""
         if reply.trace is None or reply.failure is not None:
             return record
         reference = self.block.reference
         if reference not in (None, side, *self.traces):
             assert reference is not None
-            return msgspec.structs.replace(record, failure=self._no_reference(reference))
+            return replace(record, failure=self._no_reference(reference))
         try:
             self.traces[side] = trace = traces.read_trace(reply.trace)
             agreement = self._agreement(side, trial, trace)
         except ValueError as error:
             unusable = Failure(reason="invalid-figure", phase="measure", message=str(error))
-            return msgspec.structs.replace(record, failure=unusable)
+            return replace(record, failure=unusable)
         name = f"{hashlib.sha256(reply.trace).hexdigest()}.npz"
         self.by_products[name] = reply.trace
-        looked_at = not families.get(trial.cell.env).own_tasks
-        return msgspec.structs.replace(
+        must_respond = not families.get(trial.cell.env).own_tasks
+        return replace(
             record,
             by_products={TRACE: name},
             agreement=agreement,
-            responds=traces.responds(trace, trial.verify.together) if looked_at else None,
+            responds=traces.responds(trace, trial.verify.together) if must_respond else None,
         )
 
     def _no_reference(self, reference: int) -> Failure:
         name, why = self.block.trials[reference].cell.backend, self.replies[reference].failure
-        said = why.message if why else "it recorded nothing"
-        message = f"not compared: its reference {name} failed: {said}"
+        cause = why.message if why else "it recorded nothing"
+        message = f"not compared: its reference {name} failed: {cause}"
         return Failure(reason="setup", message=message, hint=why.hint if why else "")
 
     def _agreement(self, side: int, trial: Trial, own: Trace) -> Agreement | None:

@@ -1,39 +1,40 @@
-"""What an experiment is: what was asked for, which block comes next, and what the records mean.
+"""The interface of an experiment: which block comes next, and what the records mean.
 
 A new experiment is one module with a subclass of ``Experiment``, which ``plans.EVERY`` lists, and a
-command that shows what it finds. It names its cells (``choose``), its fixed numbers (``design``),
+command that shows its findings. It names its cells (``choose``), its fixed numbers (``design``),
 its blocks (``remaining``, ``block``) and its conclusion (``conclude``). All but ``choose`` and
-``arms`` are pure: they depend on the plan and the records alone, so that resuming is replaying.
+``arms`` are pure: they depend on the plan and the records alone, so resuming is replaying.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import msgspec
 
 from envbench import families
+from envbench.engine.availability import Arm, Unavailable, own_runtime
 from envbench.engine.pairs import pair_seconds
-from envbench.engine.preflight import Arm, Cannot, own_runtime
 from envbench.engine.request import Chosen, Target
 from envbench.machine import Profile
 from envbench.model import Block, BlockRecord, Cell, Design, Fingerprint, Plan, arm_key
 
-# What happens to a backend that cannot run here: the request is refused, its cells are recorded as
+# What happens if a backend cannot run here: the request is refused, its cells are recorded as
 # failures, or they are left out.
 Missing = Literal["refuse", "record", "leave out"]
-Facts = Mapping[str, Mapping[str, Any]]  # what adapters said of what ran, by hash
-Done = Sequence[BlockRecord]  # a plan's blocks so far, without those that were interrupted
+Facts = Mapping[str, Mapping[str, Any]]  # what adapters reported about their trials, by hash
+Done = Sequence[BlockRecord]  # a plan's blocks so far, without interrupted ones
+Say = Callable[[str], None]
 Findings = TypeVar("Findings")
 Findings_co = TypeVar("Findings_co", covariant=True)
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What every measuring command takes. ``results`` is a folder; ``pythons`` are interpreters
+    """Options of every measuring command. ``results`` is a folder; ``pythons`` are interpreters
     by backend; ``setup``: isolated runtimes may be made."""
 
     results: Path = Path("results")
@@ -59,17 +60,13 @@ class Site:
         return not self.profile.match.empty and not self.profile.fits(self.fingerprint)
 
 
-class Say(Protocol):
-    def __call__(self, text: str, /) -> None: ...
-
-
 @dataclass(frozen=True, kw_only=True)
-class ArmsToAsk:
-    """``of``: each arm with a cell to ask it by. ``known``: arms that are sure to run here.
-    ``sources`` by the arm's name, where a person named arms. ``watched``: the files that they
-    import may be edited while they are measured."""
+class ArmChoice:
+    """The arms of an experiment. ``to_probe``: each with a cell to ask for. ``known``: arms that
+    surely run here. ``sources`` describes the arms that a person named, by name. ``watched``: the
+    files that they import may be edited while they are measured."""
 
-    of: list[tuple[Arm | Cannot, Cell]]
+    to_probe: list[tuple[Arm | Unavailable, Cell]]
     known: list[tuple[Arm, Cell]] = field(default_factory=list)
     sources: Mapping[str, str] = field(default_factory=dict)
     watched: bool = False
@@ -95,7 +92,7 @@ class Experiment(ABC, Generic[Findings_co]):
 
     @property
     def block_seconds(self) -> float:
-        """About how long a block takes, before one has been made: as a pair does."""
+        """About how long a block takes, before one has been made: by default, as a pair does."""
         return pair_seconds()
 
     # ------------------------------------------------------------ what was asked for
@@ -108,7 +105,7 @@ class Experiment(ABC, Generic[Findings_co]):
     def design(self, targets: Sequence[Target]) -> Design:
         """The numbers that are fixed before anything is measured."""
 
-    def arms(self, targets: Sequence[Target], site: Site, say: Say) -> ArmsToAsk:
+    def arms(self, targets: Sequence[Target], site: Site, say: Say) -> ArmChoice:
         """Where the cells run: by default, each backend in its own runtime."""
         return own_arms(targets, site, say)
 
@@ -116,7 +113,7 @@ class Experiment(ABC, Generic[Findings_co]):
 
     @abstractmethod
     def remaining(self, plan: Plan, done: Done) -> Sequence[Any]:
-        """What identifies each block still to come, in order, as far as is known now."""
+        """What identifies each block still to come, in order, where known."""
 
     @abstractmethod
     def block(self, plan: Plan, todo: Any) -> Block:
@@ -124,23 +121,23 @@ class Experiment(ABC, Generic[Findings_co]):
 
     @abstractmethod
     def conclude(self, plan: Plan, done: Done, facts: Facts) -> Findings_co:
-        """What the records say, be the plan complete or not."""
+        """What the records say, whether the plan is complete or not."""
 
     def next(self, plan: Plan, done: Done) -> Block | None:
-        """The next block; None where the plan is complete."""
+        """The next block; None if the plan is complete."""
         todo = self.remaining(plan, done)
         return self.block(plan, todo[0]) if todo else None
 
     def left(self, plan: Plan, done: Done) -> int:
-        """How many blocks are still to come, as far as is known now."""
+        """How many blocks are still to come, where known."""
         return len(self.remaining(plan, done))
 
 
-def own_arms(targets: Sequence[Target], site: Site, say: Say) -> ArmsToAsk:
-    """Each backend in its own runtime, asked once per family. A user's own tasks may be edited."""
+def own_arms(targets: Sequence[Target], site: Site, say: Say) -> ArmChoice:
+    """Each backend in its own runtime, once per family. A user's own tasks may be edited."""
     options = site.options
-    return ArmsToAsk(
-        of=[
+    return ArmChoice(
+        to_probe=[
             (own_runtime(each, options.pythons, setup=options.setup, say=say), each.cell)
             for each in one_per_arm(targets)
         ],
@@ -150,7 +147,7 @@ def own_arms(targets: Sequence[Target], site: Site, say: Say) -> ArmsToAsk:
 
 def one_per_arm(targets: Sequence[Target]) -> list[Target]:
     """The first target of each backend, family and workload."""
-    found: dict[str, Target] = {}
+    first: dict[str, Target] = {}
     for each in targets:
-        found.setdefault(arm_key("", each.cell), each)
-    return [*found.values()]
+        first.setdefault(arm_key("", each.cell), each)
+    return [*first.values()]

@@ -1,14 +1,15 @@
 """Pairs of trials that alternate in short slices: how they are built, and how many are needed.
 
 ``check``, ``baseline`` and ``noise`` are made of such pairs. Everything here is pure. A pair is two
-fresh processes; each makes as many slices as the other, in groups of four (ABBA or BAAB by chance),
-so that what drifts in one direction cancels out.
+fresh processes. Both make equally many slices, in groups of four (ABBA or BAAB by chance), so that
+a steady drift cancels out.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from typing import Any
 
 from envbench.engine.request import seed_of_round
 from envbench.model import (
@@ -26,41 +27,36 @@ from envbench.model import (
 
 DEFAULT_PAIRS = 13
 QUADS = 50  # groups of four slices per pair
-SLICE_S = 0.01  # short, so that what disturbs the machine for longer disturbs both trials alike
-LONGER = 10  # times as long, and as few, are the slices of what steps in large batches
+SLICE_S = 0.01  # short: a longer disturbance of the machine affects both trials equally
+LONGER = 10  # a backend that steps in large batches has slices ten times as long, and as few
 RESET_SLICES = 40  # at most
 WINDOW_S = 0.025  # of the warm-up
-WARM_UP = (0.2, 2.0)  # seconds, at least and at most
+WARM_UP = (0.2, 2.0)  # seconds: minimum and maximum
 START_S, TYPICAL_WARM_UP_S = 1.0, 0.25  # of one process
-CHANGE_S = 0.002  # from one's slice to the other's
+CHANGE_S = 0.002  # from a slice of one trial to a slice of the other
 
 
-def design(pairs: int, warm_up: tuple[float, float] | None = None, **more: object) -> PairsDesign:
-    """The usual slices; ``more`` are the design's other fields."""
-    least, most = warm_up or WARM_UP
-    protocol = Protocol(window_s=WINDOW_S, warmup_min_s=least, warmup_max_s=most)
-    return PairsDesign(
-        pairs=pairs,
-        quads=QUADS,
-        slice_s=SLICE_S,
-        protocol=protocol,
-        **more,  # type: ignore[arg-type]
-    )
+def design(pairs: int, warm_up: tuple[float, float] = WARM_UP, **other_fields: Any) -> PairsDesign:
+    """The design of a plan of pairs, with the usual slices."""
+    protocol = Protocol(window_s=WINDOW_S, warmup_min_s=warm_up[0], warmup_max_s=warm_up[1])
+    return PairsDesign(pairs=pairs, quads=QUADS, slice_s=SLICE_S, protocol=protocol, **other_fields)
 
 
 def design_of(plan: Plan) -> PairsDesign:
-    assert isinstance(plan.design, PairsDesign)
+    """The design of a plan of pairs; ``TypeError`` for another experiment's."""
+    if not isinstance(plan.design, PairsDesign):
+        raise TypeError(f"the plan {plan.plan_id} is of {plan.experiment}")
     return plan.design
 
 
 def pair_seconds() -> float:
-    """About what a pair takes, with resets."""
+    """About how long a pair takes, with resets."""
     slices = 4 * QUADS + RESET_SLICES
     return 2 * (START_S + TYPICAL_WARM_UP_S) + slices * (SLICE_S + CHANGE_S)
 
 
 def turns(quads: int, seed: int) -> list[int]:
-    """Whose slice it is, 0 or 1, in groups of ABBA or BAAB by chance."""
+    """The trial of each slice, 0 or 1, in groups of ABBA or BAAB by chance."""
     chance = random.Random(seed)
     order = []
     for _ in range(quads):
@@ -77,14 +73,15 @@ def pair(
     stage: int = 1,
     exchanged: bool = False,
 ) -> Block:
-    """The block of two trials, each an arm and a cell. Their behaviour is the second one's.
+    """The block of two trials, each an arm and a cell. The second cell's backend decides slices
+    and cores.
 
-    ``exchanged``: the second trial is the block's first one, which sets the pace.
+    ``exchanged``: the second trial becomes the block's first one, which sets the pace.
     """
-    wanted = design_of(plan)
-    seed = seed_of_round(plan.seed, number + (stage - 1) * wanted.pairs)
+    fixed = design_of(plan)
+    seed = seed_of_round(plan.seed, number + (stage - 1) * fixed.pairs)
     behaviour = plan.behaviour.get(trials[1][1].backend, Behaviour())
-    quads, slice_s = slicing(wanted, behaviour)
+    quads, slice_s = slicing(fixed, behaviour)
     order = turns(quads, seed)
     if exchanged:
         trials, order = (trials[1], trials[0]), [1 - side for side in order]
@@ -94,7 +91,7 @@ def pair(
         stage=stage,
         round=number,
         trials=[
-            Trial(cell=cell, arm=arm, seed=seed, protocol=wanted.protocol, cpus=cpus)
+            Trial(cell=cell, arm=arm, seed=seed, protocol=fixed.protocol, cpus=cpus)
             for arm, cell in trials
         ],
         programme=Programme(
@@ -107,23 +104,23 @@ def pair(
     )
 
 
-def slicing(wanted: PairsDesign, behaviour: Behaviour) -> tuple[int, float]:
+def slicing(fixed: PairsDesign, behaviour: Behaviour) -> tuple[int, float]:
     """Groups of four slices per pair, and seconds per slice, for that kind of backend."""
     if behaviour.large_batches:
-        return max(1, wanted.quads // LONGER), wanted.slice_s * LONGER
-    return wanted.quads, wanted.slice_s
+        return max(1, fixed.quads // LONGER), fixed.slice_s * LONGER
+    return fixed.quads, fixed.slice_s
 
 
 def cores(plan: Plan, behaviour: Behaviour, number: int) -> list[int]:
-    """The core that both processes of a pair keep to, another one for the next pair. Empty, for
-    all cores, where the backend steps in more threads than one."""
+    """The one core that both processes of a pair use; the next pair uses another. Empty, for all
+    cores, if the backend steps in several threads."""
     one = behaviour.steps_in == "one-thread" and plan.cores
     return [plan.cores[number % len(plan.cores)]] if one else []
 
 
 def starts_at_once(plan: Plan, behaviour: Behaviour) -> bool:
-    """May both of a pair start at once, each on a core of its own? That is so where starting is
-    one thread's work, though stepping is not: two that alternate while they import take longer."""
+    """May both of a pair start at once, each on its own core? This saves time where one thread
+    does the start, though several step."""
     alone = behaviour.steps_in != "pool" or behaviour.large_batches
     return not alone and len(plan.cores) > 1 and (plan.quota is None or plan.quota >= 2)
 
@@ -131,7 +128,7 @@ def starts_at_once(plan: Plan, behaviour: Behaviour) -> bool:
 def rounds(
     plan: Plan, cells: Sequence[Cell], done: Sequence[BlockRecord], stage: int = 1
 ) -> list[tuple[int, Cell]]:
-    """The pairs of a stage that are still to be made, in rounds, each in a seeded random order.
+    """The remaining pairs of a stage, in rounds, each in a seeded random order.
 
     A cell that failed in any stage gets no more pairs.
     """
@@ -151,7 +148,7 @@ def rounds(
 
 
 def cell_of(block: BlockRecord) -> Cell:
-    """The cell that a pair is about: the last trial's, the first may be the reference kernel's."""
+    """The cell of a pair's last trial; the first one may be of the reference kernel."""
     return block.trials[-1].cell
 
 

@@ -1,17 +1,16 @@
-"""A plan: what was asked for, and everything about the machine and the code that it depends on."""
+"""Make a plan: what was asked for, and everything about the machine and the code it depends on."""
 
 from __future__ import annotations
 
-import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 
 from envbench import __version__, families
+from envbench.engine.availability import Arm, Unavailable
 from envbench.engine.campaign import new_id
 from envbench.engine.experiment import Experiment, Site
-from envbench.engine.preflight import Arm, Cannot
+from envbench.engine.git import git_state
 from envbench.engine.request import Target
 from envbench.engine.resume import STAMP
 from envbench.machine.cpus import quota_cpus, usable_cores
@@ -24,10 +23,10 @@ def make_plan(
     experiment: Experiment[object],
     targets: Sequence[Target],
     site: Site,
-    arms: Mapping[str, Arm | Cannot],
+    arms: Mapping[str, Arm | Unavailable],
     sources: Mapping[str, str],
 ) -> Plan:
-    """The plan of an experiment, here and now. ``sources``: what named arms are, by name."""
+    """The plan of an experiment, here and now. ``sources`` describes the named arms, by name."""
     now = datetime.now(UTC)
     cells, design = [each.cell for each in targets], experiment.design(targets)
     ready = {key: arm for key, arm in arms.items() if isinstance(arm, Arm)}
@@ -49,7 +48,11 @@ def make_plan(
         quota=quota_cpus(),
         seed=seed,
         fingerprint=digest(site.fingerprint),
-        code=dict(_code(experiment.modes, ready)),
+        code={
+            f"{key}/{mode}": _code_hash(key, arm, mode)
+            for key, arm in ready.items()
+            for mode in experiment.modes
+        },
         runtimes={key: arm.runtime.hash for key, arm in ready.items() if arm.runtime is not None},
         started_utc=now.strftime(STAMP),
         command=["envbench", *sys.argv[1:]],
@@ -60,38 +63,12 @@ def make_plan(
 
 
 def _place(name: str, ready: Mapping[str, Arm]) -> str:
-    """A hash of the interpreters of that arm: another commit or requirement, another place."""
+    """A hash of the arm's interpreters: another commit or requirement has another place."""
     own = {k.removeprefix(f"{name}/"): arm.python for k, arm in ready.items() if arm.name == name}
     return digest(sorted(own.items()))
 
 
-def _code(modes: Sequence[str], ready: Mapping[str, Arm]) -> Iterator[tuple[str, str]]:
-    """The code that the workers load, by arm and mode."""
-    for key, arm in ready.items():
-        family = families.get(key.split("/")[-2]).worker
-        for mode in modes:
-            root = arm.worker.parents[1]
-            yield f"{key}/{mode}", code_hash(arm.backend.adapter, mode, root, family)
-
-
-def git_state() -> tuple[str | None, bool | None]:
-    """Commit and dirtiness of the envbench that runs, where it runs from a git checkout."""
-    root = Path(__file__).parents[2]
-    if not (root / ".git").exists():
-        return None, None
-
-    def git(*words: str) -> str:
-        done = subprocess.run(
-            ["git", "-C", str(root), *words],
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=True,
-        )
-        return done.stdout.strip()
-
-    try:
-        commit = git("rev-parse", "HEAD")
-        return commit, bool(git("status", "--porcelain", "--untracked-files=no"))
-    except (OSError, subprocess.SubprocessError):
-        return None, None
+def _code_hash(key: str, arm: Arm, mode: str) -> str:
+    """Of the code that the arm's workers load in that mode. ``key`` is of ``arm_key``."""
+    family = families.get(key.split("/")[-2]).worker
+    return code_hash(arm.backend.adapter, mode, arm.worker.parents[1], family)

@@ -1,7 +1,7 @@
-"""``doctor``'s own experiment: how much a machine differs from itself.
+"""``doctor``'s own experiment: how noisy is this machine?
 
-Pairs of equal workers step the reference kernel alternately. Their spread says how small a change a
-default check can see here. This is the smallest experiment there is: it shows what one consists of.
+Pairs of equal workers step the reference kernel alternately. Their spread shows how small a change
+a default check can detect here. This is the smallest experiment: read it first to write another.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from envbench.engine import pairs
-from envbench.engine.experiment import ArmsToAsk, Done, Experiment, Facts, Say, Site
+from envbench.engine.availability import kernel_arm
+from envbench.engine.experiment import ArmChoice, Done, Experiment, Facts, Say, Site
 from envbench.engine.pairs import DEFAULT_PAIRS, design_of, side
-from envbench.engine.preflight import kernel_arm
 from envbench.engine.request import Chosen, Target, kernel_target
 from envbench.model import Block, BlockRecord, Cell, PairsDesign, Plan, Rule
 from envbench.stats import regression
@@ -27,8 +27,8 @@ A, B = "a", "b"
 
 @dataclass(frozen=True, kw_only=True)
 class OwnNoise:
-    """The spread of pairs of equals with its 95 % interval (so few pairs say little about it), and
-    the slowdowns that a default check would find with each of the three."""
+    """The spread between equal pairs, with its wide 95 % interval: the pairs are few. And the
+    slowdowns that a default check would detect with the spread and with either end."""
 
     stage: Stage
     spreads: tuple[float, float]
@@ -38,7 +38,7 @@ class OwnNoise:
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseExperiment(Experiment[OwnNoise | None]):
-    """Six pairs of equals."""
+    """Six pairs of equal workers."""
 
     rule: Rule = Rule()
 
@@ -52,8 +52,10 @@ class NoiseExperiment(Experiment[OwnNoise | None]):
     def design(self, targets: Sequence[Target]) -> PairsDesign:
         return pairs.design(PAIRS, WARM_UP, rule=self.rule)
 
-    def arms(self, targets: Sequence[Target], site: Site, say: Say) -> ArmsToAsk:
-        return ArmsToAsk(of=[], known=[(kernel_arm(name), targets[0].cell) for name in (A, B)])
+    def arms(self, targets: Sequence[Target], site: Site, say: Say) -> ArmChoice:
+        return ArmChoice(
+            to_probe=[], known=[(kernel_arm(name), targets[0].cell) for name in (A, B)]
+        )
 
     def remaining(self, plan: Plan, done: Done) -> list[tuple[int, Cell]]:
         return pairs.rounds(plan, plan.cells, done)
@@ -63,27 +65,22 @@ class NoiseExperiment(Experiment[OwnNoise | None]):
         return pairs.pair(plan, ((A, cell), (B, cell)), number=number)
 
     def conclude(self, plan: Plan, done: Done, facts: Facts) -> OwnNoise | None:
-        """None under two pairs that have a figure."""
-        found = (_effect(block) for block in done)
-        effects = [effect for effect in found if effect is not None]
+        """None with fewer than two pairs that have an effect."""
+        usable = (_effect(block) for block in done if block.failure is None)
+        effects = [effect for effect in usable if effect is not None]
         if len(effects) < 2:
             return None
         rule = design_of(plan).rule or Rule()
         stage = regression.stage(effects, rule)
         low, high = regression.spread_interval(stage.spread, len(effects))
-
-        def detectable(spread: float) -> float:
-            return regression.detectable(spread, DEFAULT_PAIRS, rule)
-
+        usual, least, most = (
+            regression.detectable(spread, DEFAULT_PAIRS, rule)
+            for spread in (stage.spread, low, high)
+        )
         return OwnNoise(
-            stage=stage,
-            spreads=(low, high),
-            detectable=detectable(stage.spread),
-            detectables=(detectable(low), detectable(high)),
+            stage=stage, spreads=(low, high), detectable=usual, detectables=(least, most)
         )
 
 
 def _effect(block: BlockRecord) -> float | None:
-    if block.failure is not None:
-        return None
     return regression.usual_effect(side(block, A).measured.ns, side(block, B).measured.ns)

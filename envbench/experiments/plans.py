@@ -1,8 +1,8 @@
-"""The plans of a results folder: what is finished, what is not, and how to give one up.
+"""The plans of a results folder: list them, abandon one, or delete one.
 
 A plan is finished when its outcome was shown. Before that it is measured (no block is left) or
-unfinished. One that was abandoned is not resumed; its blocks stay. Deleting a plan removes its file
-and the by-products that no other plan of the machine refers to.
+unfinished. An abandoned plan is not resumed; its blocks stay. Deleting a plan removes its file and
+the by-products that no other plan of the machine refers to.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from envbench.results.store import BY_PRODUCTS, Journal
 from envbench.text import listed
 
 _BY_PRODUCT = re.compile(r"[0-9a-f]{8,128}(\.[a-z0-9]{1,8})?")
-CLOSE = 0.9  # all ids of a day are alike: only a slip of the finger is close
+CLOSE = 0.9  # all ids of a day are similar: suggest one only for a typing error
 State = Literal["finished", "measured", "unfinished", "abandoned", "unknown"]
 EVERY: tuple[type[Experiment[object]], ...] = (
     RunExperiment,
@@ -41,7 +41,7 @@ EVERY: tuple[type[Experiment[object]], ...] = (
 
 
 class Listed(msgspec.Struct, frozen=True, kw_only=True):
-    """One plan. ``left``: blocks still to come, None where its experiment is not known here."""
+    """One plan. ``left``: blocks still to come, None if its experiment is not known here."""
 
     plan: str
     experiment: str
@@ -56,68 +56,57 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Listing(msgspec.Struct, frozen=True, kw_only=True):
-    """Every plan of a folder, the newest first, and the lines that could not be read."""
+    """Every plan of a folder, newest first, and the lines that could not be read."""
 
     plans: list[Listed]
     warnings: list[str]
 
 
 def listing(results: Path, machine: str | None = None) -> Listing:
-    """What the folder holds; of one machine, where that is named."""
-    found, warnings = [], []
-    for path in store.files(results):
-        if machine not in (None, path.parent.name):
-            continue
-        plans = resume.read(path)
-        warnings += plans[0].warnings if plans else store.read(path).warnings
-        found += [_listed(each) for each in plans]
-    newest_first = sorted(found, key=lambda each: each.started_utc, reverse=True)
-    return Listing(plans=newest_first, warnings=warnings)
+    """The plans of the folder, or of one machine."""
+    plans, warnings = _recorded(results, machine)
+    return Listing(plans=[_listed(each) for each in plans], warnings=warnings)
 
 
-def _listed(found: Recorded) -> Listed:
-    plan = found.plan
-    left = _left(found)
-    state: State = "unfinished" if left else "measured"
-    if left is None:
-        state = "unknown"
+def _recorded(results: Path, machine: str | None = None) -> tuple[list[Recorded], list[str]]:
+    """Every plan of every file, newest first, and the lines that could not be read."""
+    plans, warnings = [], []
+    for path in store.files(results, machine):
+        reading = store.read(path)
+        plans += resume.plans_of(path, reading)
+        warnings += reading.warnings
+    return sorted(plans, key=lambda each: each.plan.started_utc, reverse=True), warnings
+
+
+def _listed(recorded: Recorded) -> Listed:
+    plan, experiment = recorded.plan, _experiment(recorded.plan)
+    left = None if experiment is None else resume.blocks_left(experiment, recorded)
+    state: State = "unknown" if left is None else "unfinished" if left else "measured"
     return Listed(
         plan=plan.plan_id,
         experiment=plan.experiment,
-        machine=found.path.parent.name,
-        state="finished" if found.concluded else "abandoned" if found.abandoned else state,
-        done=len(found.done),
+        machine=recorded.path.parent.name,
+        state="finished" if recorded.concluded else "abandoned" if recorded.abandoned else state,
+        done=len(recorded.done),
         left=left,
-        failed=sum(1 for each in found.done if each.failure),
+        failed=sum(1 for each in recorded.done if each.failure),
         started_utc=plan.started_utc,
         command=plan.command,
-        file=str(found.path),
+        file=str(recorded.path),
     )
-
-
-def _left(found: Recorded) -> int | None:
-    experiment = _experiment(found.plan)
-    return None if experiment is None else resume.blocks_left(experiment, found)
 
 
 def _experiment(plan: Plan) -> Experiment[object] | None:
     return next((each() for each in EVERY if each.name == plan.experiment), None)
 
 
-def _recorded(results: Path, machine: str | None = None) -> list[Recorded]:
-    """Every plan, those included that ``resume.recorded`` does not recognise at a look."""
-    paths = [path for path in store.files(results) if machine in (None, path.parent.name)]
-    found = [plan for path in paths for plan in resume.read(path)]
-    return sorted(found, key=lambda each: each.plan.started_utc, reverse=True)
-
-
 def named(results: Path, plan_id: str) -> Recorded:
-    """The plan of that id, or of the beginning of an id; ``UsageError`` where it is not one."""
-    every = _recorded(results)
-    found = [each for each in every if each.plan.plan_id.startswith(plan_id)]
-    found = [each for each in found if each.plan.plan_id == plan_id] or found
-    ids = list(dict.fromkeys(each.plan.plan_id for each in found))
-    if not found:
+    """The plan of that id, or of the beginning of an id; ``UsageError`` unless there is one."""
+    every, _ = _recorded(results)
+    matching = [each for each in every if each.plan.plan_id.startswith(plan_id)]
+    matching = [each for each in matching if each.plan.plan_id == plan_id] or matching
+    ids = list(dict.fromkeys(each.plan.plan_id for each in matching))
+    if not matching:
         known = dict.fromkeys(each.plan.plan_id for each in every)
         raise UnknownName("plan", plan_id, [*known], closeness=CLOSE)
     if len(ids) > 1:
@@ -125,27 +114,28 @@ def named(results: Path, plan_id: str) -> Recorded:
             f"{plan_id!r} is the beginning of {len(ids)} plans.",
             hint="Give more of it: " + ", ".join(ids[:5]),
         )
-    if len(found) > 1:
+    if len(matching) > 1:
+        paths = sorted(str(each.path) for each in matching)
         raise UsageError(
-            f"{ids[0]} is in {len(found)} files: {listed(sorted(str(e.path) for e in found))}.",
+            f"{ids[0]} is in {len(paths)} files: {listed(paths)}.",
             hint="One is a copy of the other. Delete one by hand.",
         )
-    return found[0]
+    return matching[0]
 
 
-def abandon(found: Recorded) -> None:
-    """It is not resumed any more. Its blocks stay where they are."""
-    if found.concluded:
-        raise UsageError(f"{found.plan.plan_id} is finished: there is nothing to abandon.")
-    if not found.abandoned:
-        with Journal.open(found.path) as journal:
-            journal.end(found.plan.plan_id, "abandoned")
+def abandon(recorded: Recorded) -> None:
+    """Mark it, so that it is not resumed. Its blocks stay where they are."""
+    if recorded.concluded:
+        raise UsageError(f"{recorded.plan.plan_id} is finished: there is nothing to abandon.")
+    if not recorded.abandoned:
+        with Journal.open(recorded.path) as journal:
+            journal.end(recorded.plan.plan_id, "abandoned")
 
 
 def next_resumed(given_up: Recorded) -> str | None:
-    """The id of the plan that the command of an abandoned plan resumes now, where there is one.
+    """The id of the plan that the command of an abandoned plan resumes now; None for a new plan.
 
-    What has changed on the machine since ``given_up`` began is not looked at.
+    Changes of the machine since ``given_up`` began are not considered.
     """
     plan, machine = given_up.plan, given_up.path.parent
     experiment = _experiment(plan)
@@ -161,31 +151,28 @@ def next_resumed(given_up: Recorded) -> str | None:
     return found.recorded.plan.plan_id if found and not found.changed else None
 
 
-def delete(found: Recorded) -> list[Path]:
-    """Remove its file and its own by-products; what was removed."""
-    if len(resume.read(found.path)) > 1:
+def delete(recorded: Recorded) -> list[Path]:
+    """Remove its file and its own by-products; returns what was removed."""
+    if len(resume.read(recorded.path)) > 1:
         raise UsageError(
-            f"{found.path} holds more than one plan: envbench does not delete it.",
-            hint="Files that were joined by hand have to be taken apart by hand.",
+            f"{recorded.path} holds more than one plan: envbench does not delete it.",
+            hint="Separate the plans by hand, as they were joined by hand.",
         )
-    machine = found.path.parent
-    mine = set(_by_products([found]))
-    others = [each for each in _recorded(machine.parent, machine.name) if each.path != found.path]
-    gone = [found.path, *(machine / BY_PRODUCTS / n for n in mine - set(_by_products(others)))]
+    machine = recorded.path.parent
+    every, _ = _recorded(machine.parent, machine.name)
+    others = [each for each in every if each.path != recorded.path]
+    own = _by_products([recorded]) - _by_products(others)
+    removed = [recorded.path, *(machine / BY_PRODUCTS / name for name in own)]
     try:
-        for path in gone:
+        for path in removed:
             path.unlink(missing_ok=True)
     except OSError as error:
         raise StorageError(f"cannot delete {path}: {error.strerror or error}.") from error
-    return gone
+    return removed
 
 
-def _by_products(plans: Iterable[Recorded]) -> list[str]:
-    return [
-        name
-        for each in plans
-        for block in each.done
-        for trial in block.trials
-        for name in trial.by_products.values()
-        if _BY_PRODUCT.fullmatch(name)  # a stranger's record names nothing outside the folder
-    ]
+def _by_products(plans: Iterable[Recorded]) -> set[str]:
+    """Their names. A record from elsewhere may name a path outside the folder: it is ignored."""
+    trials = (trial for each in plans for block in each.done for trial in block.trials)
+    names = (name for trial in trials for name in trial.by_products.values())
+    return {name for name in names if _BY_PRODUCT.fullmatch(name)}

@@ -1,7 +1,7 @@
 """``run``: every cell in rounds, one fresh process per cell and round; figures with intervals.
 
-The experiment itself is pure. A round has every cell once, in a seeded random order. A cell that
-fails is not tried again, because what failed for a reason of its own would fail again.
+A round has every cell once, in a seeded random order. A cell that fails is not tried again: it
+would fail again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from envbench.model import (
     Run,
     RunDesign,
     Trial,
-    digest,
     run_design,
 )
 from envbench.results.archive import run_of
@@ -33,14 +32,14 @@ from envbench.stats.summary import QUICK_S, Summary, summarise
 
 QUICK = Protocol(warmup_min_s=1.0, warmup_max_s=1.0, measured_s=QUICK_S)
 DEFAULT_DURATION_S = 40.0
-MOST_WINDOWS = 10_000  # of a trial, so that its record stays well under the store's bound
-START_S = 5.0  # start, build and warm-up of a trial, before one has been seen
+MOST_WINDOWS = 10_000  # per trial, so that its record stays well under the store's limit
+START_S = 5.0  # to expect for start, build and warm-up of a trial
 
 
 class Measure(msgspec.Struct, frozen=True, kw_only=True):
     """How long and how often: ``--duration``, ``--total-step`` and the like.
 
-    ``duration_s`` and ``total_steps`` are of a cell over all its trials.
+    ``duration_s`` and ``total_steps`` are per cell, over all its trials.
     """
 
     duration_s: float = DEFAULT_DURATION_S
@@ -49,9 +48,9 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
     quick: bool = False
 
     def repeats_of(self, backend: Backend) -> int:
-        """Fresh processes per cell: the backend's default (1 for a quick one), or as asked."""
-        asked = self.repeats or (1 if self.quick else backend.repeats)
-        return min(asked, self.total_steps) if self.total_steps else asked
+        """Fresh processes per cell: ``repeats``, or the backend's default (1 if quick)."""
+        repeats = self.repeats or (1 if self.quick else backend.repeats)
+        return min(repeats, self.total_steps) if self.total_steps else repeats
 
     def protocol_of(self, backend: Backend) -> Protocol:
         """The protocol of each trial; ``calls`` is still the cell's whole budget."""
@@ -60,14 +59,6 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
         seconds = self.duration_s / self.repeats_of(backend)
         window_s = max(Protocol().window_s, seconds / MOST_WINDOWS)
         return Protocol(window_s=window_s, measured_s=seconds, calls=self.total_steps)
-
-    def design(self, targets: Sequence[Target]) -> RunDesign:
-        used = {each.backend.name: each.backend for each in targets}
-        return RunDesign(
-            repeats={name: self.repeats_of(backend) for name, backend in used.items()},
-            protocol={name: self.protocol_of(backend) for name, backend in used.items()},
-            quick=self.quick,
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +78,7 @@ class RunExperiment(Experiment[list[Summary]]):
 
     @property
     def missing(self) -> Missing:
-        """A backend that was named and cannot run is a failure; of all, it is left out."""
+        """A named backend that cannot run is a failure; any other is left out."""
         return "record" if self.named else "leave out"
 
     @property
@@ -108,24 +99,28 @@ class RunExperiment(Experiment[list[Summary]]):
         return Chosen(targets=chosen.targets, notes=[note, *chosen.notes])
 
     def design(self, targets: Sequence[Target]) -> RunDesign:
-        return self.measure.design(targets)
+        used = {each.backend.name: each.backend for each in targets}
+        return RunDesign(
+            repeats={name: self.measure.repeats_of(backend) for name, backend in used.items()},
+            protocol={name: self.measure.protocol_of(backend) for name, backend in used.items()},
+            quick=self.measure.quick,
+        )
 
     def remaining(self, plan: Plan, done: Done) -> list[tuple[int, Cell]]:
-        """Neither measured nor of a cell that has failed."""
-        made = {(block.round, digest(block.trials[0].cell)) for block in done}
-        failed = {digest(block.trials[0].cell) for block in done if block.failure}
-        keys = {id(cell): digest(cell) for cell in plan.cells}
+        """The rounds that are not measured yet, without cells that have failed."""
+        made = {(block.round, block.trials[0].cell.key) for block in done}
+        failed = {block.trials[0].cell.key for block in done if block.failure}
+        keys = {id(cell): cell.key for cell in plan.cells}
         if failed.issuperset(keys.values()):
             return []
-        order = schedule(plan.cells, run_design(plan).repeats, plan.seed)
         return [
             (round_, cell)
-            for round_, cell in order
+            for round_, cell in schedule(plan.cells, run_design(plan).repeats, plan.seed)
             if (round_, keys[id(cell)]) not in made and keys[id(cell)] not in failed
         ]
 
     def block(self, plan: Plan, todo: tuple[int, Cell]) -> Block:
-        """Cells of a round share the seed, so that they get the same actions."""
+        """All cells of a round have the same seed, so they get the same actions."""
         round_, cell = todo
         design = run_design(plan)
         protocol = design.protocol[cell.backend]
@@ -136,18 +131,17 @@ class RunExperiment(Experiment[list[Summary]]):
         return Block(round=round_, trials=[trial])
 
     def conclude(self, plan: Plan, done: Done, facts: Facts) -> list[Summary]:
-        """Each cell that has a run, in the plan's order."""
+        """A summary of each cell that has a run, in the plan's order."""
         alone = len(plan.cells) == 1
-        found = []
-        for cell in plan.cells:
-            own = runs([each for each in done if each.trials[0].cell == cell], plan, facts)
-            if own:
-                found.append(summarise(own, cpus=plan.logical_cpus, alone=alone))
-        return found
+        by_cell: dict[str, list[Run]] = {cell.key: [] for cell in plan.cells}
+        for run in runs(done, plan, facts):
+            by_cell.get(run.cell.key, []).append(run)
+        every = by_cell.values()
+        return [summarise(own, cpus=plan.logical_cpus, alone=alone) for own in every if own]
 
 
 def runs(done: Sequence[BlockRecord], plan: Plan, facts: Facts) -> list[Run]:
-    """The runs that these blocks hold."""
+    """The runs of these blocks."""
     known = {name: dict(each) for name, each in facts.items()}
     return [run_of(plan, block, trial, known) for block in done for trial in block.trials]
 
@@ -169,5 +163,5 @@ def schedule(
 
 
 def calls_of_round(total: int, repeats: int, round_: int) -> int:
-    """This round's share of a cell's vector steps; the shares add up to the total exactly."""
+    """This round's share of a cell's vector steps; all shares add up to the total."""
     return total // repeats + (round_ < total % repeats)

@@ -1,6 +1,6 @@
-"""``verify``: are the backends doing the same work? One block per backend, with its reference.
+"""``verify``: do the backends do the same work? One block per backend, with its reference.
 
-Both start from the same fixed state and get the same actions; then the backend's steps are counted
+Both start from the same fixed state and get the same actions. Then the backend's steps are counted
 twice (``envbench_worker.witness``). ``envbench.equal_work`` compares their traces and settings.
 Nothing is timed, so both run at once.
 """
@@ -15,25 +15,15 @@ import msgspec
 
 from envbench import families
 from envbench.backends.specification import with_role
-from envbench.engine.experiment import Done, Experiment, Facts, Missing, Site
+from envbench.engine.experiment import Done, Experiment, Facts, Site
 from envbench.engine.request import CellRequest, Chosen, Target, choose
-from envbench.model import (
-    Block,
-    Cell,
-    Plan,
-    Programme,
-    Trial,
-    Verification,
-    Verify,
-    VerifyDesign,
-    digest,
-)
+from envbench.model import Block, Cell, Plan, Programme, Trial, Verification, Verify, VerifyDesign
 from envbench.results.archive import verification_of
 
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyExperiment(Experiment[list[Verification]]):
-    """One block per backend: its reference, where it has one, and itself. ``audit_calls`` vector
+    """One block per backend: its reference, if it has one, and itself. ``audit_calls`` vector
     steps are counted twice."""
 
     cells: CellRequest = CellRequest()
@@ -42,22 +32,16 @@ class VerifyExperiment(Experiment[list[Verification]]):
     name: ClassVar[str] = "verify"
     unit: ClassVar[str] = "backend"
     modes: ClassVar[tuple[str, ...]] = ("measure", "verify")
-
-    @property
-    def missing(self) -> Missing:
-        return "leave out"
-
-    @property
-    def block_seconds(self) -> float:
-        return 8.0
+    missing = "leave out"
+    block_seconds = 8.0
 
     @property
     def named(self) -> bool:
         return not self.cells.takes_all
 
     def choose(self, site: Site) -> Chosen:
-        """What was asked for, with the reference of each kind that is compared; references first,
-        then the others, each with its default settings before other ones."""
+        """The cells that were asked for and their references, references first. Default settings
+        come before others."""
         cpus = site.fingerprint.usable_cpus
         chosen = choose(self.cells, site.profile, cpus)
         targets = list(chosen.targets)
@@ -79,19 +63,17 @@ class VerifyExperiment(Experiment[list[Verification]]):
     def design(self, targets: Sequence[Target]) -> VerifyDesign:
         amount = Verify(audit_calls=self.audit_calls)
         steps = {each.cell.key: families.get(each.cell.env).lock_steps for each in targets}
-        together = {each.cell.key: _together(steps[each.cell.key], each) for each in targets}
-        references = {
-            each.cell.key: reference.cell
-            for each in targets
-            if (reference := _reference_of(each, targets)) is not None
-        }
+        references = {each.cell.key: _reference_of(each, targets) for each in targets}
         return VerifyDesign(
-            verify=amount, lock_steps=steps, together=together, references=references
+            verify=amount,
+            lock_steps=steps,
+            together={each.cell.key: _together(steps[each.cell.key], each) for each in targets},
+            references={key: cell for key, cell in references.items() if cell is not None},
         )
 
     def remaining(self, plan: Plan, done: Done) -> list[Cell]:
-        made = {digest(block.trials[-1].cell) for block in done}
-        return [cell for cell in plan.cells if digest(cell) not in made]
+        made = {block.trials[-1].cell.key for block in done}
+        return [cell for cell in plan.cells if cell.key not in made]
 
     def block(self, plan: Plan, todo: Cell) -> Block:
         design = plan.design
@@ -129,21 +111,21 @@ def _is_reference(cell: Cell, of: Cell, reference: str) -> bool:
     return mine == its and cell.backend == reference and not cell.variant
 
 
-def _reference_of(target: Target, targets: Sequence[Target]) -> Target | None:
-    """What it is compared with; None for the reference itself, and for an engine of its own."""
-    cell = target.cell
-    standard = families.get(cell.env).standards.get(cell.kind)
+def _reference_of(target: Target, targets: Sequence[Target]) -> Cell | None:
+    """The cell to compare with; None for a reference, and for a backend with an engine of its
+    own."""
+    standard = families.get(target.cell.env).standards.get(target.cell.kind)
     if standard is None or target.backend.own_engine:
         return None
-    if cell.backend == standard.reference and not cell.variant:
-        return None
-    found = (t for t in targets if _is_reference(t.cell, cell, standard.reference))
-    return next(found, None)
+    references = [
+        each.cell for each in targets if _is_reference(each.cell, target.cell, standard.reference)
+    ]
+    return references[0] if references and target.cell not in references else None
 
 
 def _together(steps: int, target: Target) -> int:
-    """In how many of the lock-steps every environment gets the first one's action: the first half;
-    in none where actions are constant or environments start differently."""
+    """In how many lock-steps all environments get the first one's action: the first half, or none
+    if actions are constant or environments start differently."""
     if families.get(target.cell.env).fixed_start not in ("noiseless", "seed"):
         return 0
     setting = with_role(target.backend, "actions")

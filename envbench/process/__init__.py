@@ -2,8 +2,9 @@
 
 ``execute`` runs a job and returns its reply. ``events`` are what a worker reports while it runs,
 ``reply`` is what it answers, and ``job_folder`` is where both sides leave their files.
-``supervisor`` watches the process. ``guarded`` and ``guardian`` end all that it started, and
-``orphans`` ends that if the guardian was killed, and ``owner`` names the controller to which it
-belongs. ``process_table`` shows which processes exist, and ``memory_kills`` counts those that the
-kernel ended.
+``supervisor`` watches the process. ``guarded_worker`` and ``guardian`` end everything that it
+started; ``orphans`` does so if the guardian was killed. ``owner`` names the controller that a
+process belongs to, ``process_table`` lists processes, and ``memory_kills`` counts those that the
+kernel ended. ``alternate``, ``slice_order``, ``starting`` and ``stopping`` let the workers of a
+block step alternately. ``worker_code`` hashes the code that a worker runs.
 """

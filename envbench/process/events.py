@@ -1,8 +1,8 @@
 """What a worker and its guardian report while they run.
 
-Both write JSON lines on a pipe. Each line is decoded once, into one of these values, and stays
-typed from there on: ``supervise`` passes every ``Event`` to its caller's ``on_event``. The field
-``"event"`` says which one a line is. ``Failed`` and ``Ended`` are for the supervisor alone.
+Both write JSON lines on a pipe; the field ``"event"`` names the type of a line. ``supervise``
+passes every ``Event`` to its caller's ``on_event``. ``Failed`` and ``Ended`` are for the supervisor
+alone.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed", tag_field=
 class Ended(msgspec.Struct, frozen=True, kw_only=True, tag="ended", tag_field="event"):
     """The worker and all that it started have ended; the guardian's last line.
 
-    ``status`` is an exit code, or minus the number of a signal, or None if the worker did not
-    end. ``survivors`` is the number of processes that even SIGKILL did not end.
+    ``status`` is an exit code, or minus the number of a signal; None if the worker did not end.
+    ``survivors`` counts the processes that even SIGKILL did not end.
     """
 
     status: int | None

@@ -1,12 +1,9 @@
-"""One job -> one fresh process -> one ``Reply``.
+"""Run one job in one fresh process, and return one ``Reply``.
 
-``execute`` never raises for a worker's trouble: a worker that crashes, hangs, runs out of memory,
-replies nonsense or deletes its job folder gives ``Reply(ok=False, failure=Failure(...))``. When
-it returns, or when an exception passes through it (``Interrupted``, from a signal handler),
-nothing that the worker started is left running and the job's folder is gone.
-
-``envbench.process.supervisor`` starts, watches and ends the processes, and
-``envbench.process.reply`` reads the reply and decides whether it can be believed.
+A worker that crashes, hangs, runs out of memory, replies nonsense or deletes its job folder gives
+``Reply(ok=False, failure=Failure(...))``, not an exception. When ``execute`` returns, or when an
+exception passes through it (``Interrupted``, from a signal handler), nothing that the worker
+started is left running and the job's folder is gone.
 """
 
 from __future__ import annotations
@@ -20,6 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from envbench.errors import MORE_FILES
 from envbench.model import Failure, Job
@@ -32,7 +30,8 @@ from envbench.process.supervisor import Ending, Limits, supervise
 WORKER = Path(__file__).parents[1] / "worker_path" / "envbench_worker" / "__main__.py"
 DEFAULT_LIMITS = Limits()
 _NO_FILES = os.strerror(errno.EMFILE)  # in a worker's message
-REPLY_ROOM = 1024 * 1024  # with less, a worker without a reply could not write it
+REPLY_ROOM = 1024 * 1024  # bytes; with less free space, a worker may fail to write its reply
+_FEWER = "Use fewer environments (--numenv, or a smaller overcommit), or allow it more memory."
 
 
 def execute(
@@ -47,52 +46,45 @@ def execute(
 ) -> Reply:
     """Run ``job`` in a fresh process of the interpreter ``python``.
 
-    ``environment`` is all that the worker sees, with one more variable by which its processes are
-    found (``orphans.MARK``). ``on_event`` gets every well-formed event, in
-    the caller's thread. ``worker`` is the file to run: tests have faulty ones. ``files`` are put
-    into the job's folder.
+    The worker sees the variables of ``environment``, and one more by which its processes are found
+    (``orphans.MARK``). ``on_event`` gets every well-formed event, in the caller's thread.
+    ``worker`` is the file to run. ``files`` are put into the job's folder.
     """
+    silent_s = job.protocol.window_s  # a window may be as silent as it is long
+    limits = replace(
+        limits, warmup_s=limits.warmup_s + silent_s, measure_s=limits.measure_s + silent_s
+    )
     with job_folder() as folder:
-        _write_files({**files, "job.json": msgspec.json.encode(job)}, folder)
+        try:
+            for name, content in {**files, "job.json": msgspec.json.encode(job)}.items():
+                (folder / name).write_bytes(content)
+        except OSError as trouble:
+            raise no_room(folder.parent, trouble) from trouble
         before = MemoryKills.now()
         ending = supervise(
-            (python, worker, folder),
-            environment=environment,
-            limits=_with_windows(limits, job.protocol.window_s),
-            on_event=on_event,
+            (python, worker, folder), environment=environment, limits=limits, on_event=on_event
         )
         return _judge(job, ending, folder, before)
 
 
-def _write_files(files: Mapping[str, bytes], folder: Path) -> None:
-    try:
-        for name, content in files.items():
-            (folder / name).write_bytes(content)
-    except OSError as trouble:
-        raise no_room(folder.parent, trouble) from trouble
-
-
-def _with_windows(limits: Limits, window_s: float) -> Limits:
-    """A window may be as silent as it is long."""
-    return msgspec.structs.replace(
-        limits, warmup_s=limits.warmup_s + window_s, measure_s=limits.measure_s + window_s
-    )
-
-
-# ---------------------------------------------------------------- the verdict
-
-
 def _judge(job: Job, ending: Ending, folder: Path, before: MemoryKills) -> Reply:
-    """What the run gave. A whole, sound reply counts even if the process then ended badly."""
+    """The reply of a worker that has ended. A whole, sound one counts even after a bad end."""
     try:
         reply = read_reply(folder, job)
     except Unusable as unusable:
         return Reply(ok=False, failure=_located(unusable.failure, ending))
-    if reply is not None:
-        return _passed_on(reply, ending, before)
-    if ending.status == 1 and _is_full(folder.parent):
-        raise no_room(folder.parent, "no space left")
-    return Reply(ok=False, failure=_located(_died(ending, before, folder), ending))
+    if reply is None:
+        if ending.status == 1 and _is_full(folder.parent):
+            raise no_room(folder.parent, "no space left")
+        return Reply(ok=False, failure=_located(_died(ending, before, folder), ending))
+    failure = reply.failure
+    if failure is not None:
+        if failure.reason == "exception" and before.rose_in_cgroup():  # because a child was killed
+            failure = replace(failure, reason="out-of-memory", hint=failure.hint or _FEWER)
+        return replace(reply, failure=_located(failure, ending))
+    if ending.status != 0:
+        return replace(reply, facts={**reply.facts, "ended_after_reply": _how(ending)})
+    return reply
 
 
 def _is_full(place: Path) -> bool:
@@ -101,32 +93,15 @@ def _is_full(place: Path) -> bool:
     return False
 
 
-def _passed_on(reply: Reply, ending: Ending, before: MemoryKills) -> Reply:
-    if reply.failure is not None:
-        failure = reply.failure
-        if failure.reason == "exception" and before.rose_in_cgroup():  # a child's death behind it
-            failure = msgspec.structs.replace(
-                failure, reason="out-of-memory", hint=failure.hint or _FEWER
-            )
-        return msgspec.structs.replace(reply, failure=_located(failure, ending))
-    if ending.status != 0:
-        facts = {**reply.facts, "ended_after_reply": _how(ending)}
-        return msgspec.structs.replace(reply, facts=facts)
-    return reply
-
-
 def _located(failure: Failure, ending: Ending) -> Failure:
-    """Say where it happened and what was printed, where the failure itself does not."""
-    return msgspec.structs.replace(
+    """Add where it happened and what was printed, unless the failure has it."""
+    return replace(
         failure,
         hint=failure.hint or (MORE_FILES if _NO_FILES in failure.message else ""),
         phase=failure.phase or ending.phase,
         step=ending.steps if failure.step is None else failure.step,
         stderr_tail=failure.stderr_tail or ending.tail,
     )
-
-
-_FEWER = "Use fewer environments (--numenv, or a smaller overcommit), or allow it more memory."
 
 
 def _died(ending: Ending, before: MemoryKills, folder: Path) -> Failure:
@@ -147,10 +122,8 @@ def _died(ending: Ending, before: MemoryKills, folder: Path) -> Failure:
             hint=_FEWER,
         )
     if ending.stalled_s is not None:
-        plural = "" if ending.survivors == 1 else "es"
-        left = (
-            f"; {ending.survivors} process{plural} could not be ended" if ending.survivors else ""
-        )
+        count = ending.survivors
+        left = f"; {count} of its processes could not be ended" if count else ""
         return Failure(
             reason="stalled",
             message=f"no progress for {ending.stalled_s:.3g} s in phase {ending.phase!r}: "
@@ -167,13 +140,13 @@ def _died_by_itself(ending: Ending, folder: Path) -> Failure:
             reason="signal",
             message=f"the worker died of {name}",
             signal=name,
-            hint="A native library crashed, or somebody ended it: its last output may say which.",
+            hint="A native library crashed, or it was killed: its last output may say which.",
         )
     if ending.unguarded:
         return Failure(
             reason="signal",
             message="the worker's guardian died, and the worker with it",
-            signal="SIGKILL",  # what the kernel sends a worker whose guardian dies
+            signal="SIGKILL",  # from the kernel, when the guardian dies
             hint="Something ended it from outside. Run the command again.",
         )
     if folder.is_symlink() or not folder.is_dir():
@@ -181,8 +154,8 @@ def _died_by_itself(ending: Ending, folder: Path) -> Failure:
             reason="exit",
             message="the worker gave no reply: its job folder was deleted while it ran",
             exit_code=ending.status,
-            hint="The environment deleted it, or a cleaner of temporary files did: look at what "
-            "the environment removes, or name another temporary folder with TMPDIR.",
+            hint="The environment or a cleaner of temporary files deleted it. Check what the "
+            "environment removes, or name another temporary folder with TMPDIR.",
         )
     return Failure(
         reason="exit",

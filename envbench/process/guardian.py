@@ -1,7 +1,7 @@
-"""Keeps one worker: starts it, and sees that nothing it started outlives it.
+"""Guards one worker: starts it, and ends every process that it has started.
 
-Run as a script, never imported by the controller (standard library only, so that it is up in
-tens of milliseconds):
+A script, never imported by the controller. It uses only the standard library, so that it starts in
+tens of milliseconds:
 
     python -I -S guardian.py CONTROL REPORT EVENTS GRACE_S JOB_DIR PYTHON WORKER_MAIN
 
@@ -11,17 +11,17 @@ CONTROL, REPORT and EVENTS are inherited pipe ends. On REPORT it writes JSON lin
     {"event": "failed", "message": "…"}                          the interpreter cannot be started
     {"event": "ended", "status": 0, "survivors": 0}             the last line, always
 
-``status`` is what ``os.waitstatus_to_exitcode`` gives (minus the signal's number), null where
-the worker never ended. A byte on CONTROL asks to stop; its end of file says that the controller
-died, and then the job's folder is removed too, for nobody else will.
+``status`` is the result of ``os.waitstatus_to_exitcode`` (minus the signal's number), or null if
+the worker never ended. A byte on CONTROL asks to stop. Its end of file means that the controller
+died: then the guardian also removes the job's folder.
 
-On Linux the guardian is a child subreaper: whatever the worker starts, in however many sessions
-and double forks, has the guardian as an ancestor for as long as it lives, and so is found. Should
-the guardian itself be killed, the kernel kills the worker (PDEATHSIG) and the controller, or the
-next envbench process, ends the rest. Elsewhere descendants are those ``ps`` shows, and the worker's
-process group: a best effort.
+On Linux the guardian is a child subreaper. Every process that the worker starts, in any session
+and after any number of forks, keeps the guardian as an ancestor, and so is found. If the guardian
+itself is killed, the kernel kills the worker (PDEATHSIG), and the controller or the next envbench
+process ends the rest. On other systems descendants are those that ``ps`` shows, and the worker's
+process group.
 
-It sleeps in ``select`` while the worker runs: a measurement never shares its core with it.
+It sleeps in ``select`` while the worker runs, so it takes no time from a measurement.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ import sys
 import time
 from collections.abc import Callable
 
-PATIENCE_S = 5.0  # after the first SIGKILL; what is left then is stuck in the kernel
+PATIENCE_S = 5.0  # after the first SIGKILL; a process that is left then is stuck in the kernel
 LINUX = sys.platform == "linux"
 Prctl = Callable[[int, int], int]
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
@@ -54,7 +54,7 @@ class Guardian:
         self.orphaned = False
 
     def start(self, command: list[str], events: int) -> None:
-        """Fork the worker: own session, default signals, dead when the guardian is."""
+        """Fork the worker: own session, default signals, killed when the guardian dies."""
         prctl = _prctl()
         prctl(PR_SET_CHILD_SUBREAPER, 1)
         guardian = os.getpid()
@@ -69,7 +69,7 @@ class Guardian:
                 os._exit(127)
         os.close(events)
         os.close(closed_by_exec)
-        os.read(begun, 1)  # returns at its exec: from here on it ends with this process
+        os.read(begun, 1)  # returns at its exec: now it dies with this process
         os.close(begun)
         self._say(event="started", pid=self._worker, guardian=guardian)
 
@@ -80,19 +80,19 @@ class Guardian:
             if self._control in ready:
                 self.orphaned = not os.read(self._control, 64)
                 return
-            if self._asked_by_signal():
+            if self._got_signal():
                 return
             self._reap()
 
     def end(self) -> None:
         """End every descendant: SIGTERM, grace, SIGKILL, until none is left. Then report."""
         soft_until = time.monotonic() + self._grace_s
-        told: set[int] = set()
+        asked: set[int] = set()
         left = self._left()
         while left and time.monotonic() < soft_until + PATIENCE_S:
             if time.monotonic() < soft_until:
-                _send([pid for pid in left if pid not in told], signal.SIGTERM, signal.SIGCONT)
-                told.update(left)
+                _send([pid for pid in left if pid not in asked], signal.SIGTERM, signal.SIGCONT)
+                asked.update(left)
             else:
                 _send([*left, *([] if LINUX else [-self._worker])], signal.SIGKILL)
             select.select([self._wake], [], [], 0.02)  # nothing is measured any more
@@ -100,11 +100,12 @@ class Guardian:
         self._say(event="ended", status=self._status, survivors=len(left))
 
     def _left(self) -> list[int]:
-        self._asked_by_signal()  # empties the pipe
+        self._got_signal()  # empties the pipe
         self._reap()
         return descendants()
 
-    def _asked_by_signal(self) -> bool:
+    def _got_signal(self) -> bool:
+        """Did a signal ask to stop?"""
         try:
             numbers = os.read(self._wake, 4096)
         except BlockingIOError:
@@ -121,12 +122,12 @@ class Guardian:
                     self._status = os.waitstatus_to_exitcode(status)
 
     def _say(self, **line: object) -> None:
-        with contextlib.suppress(BrokenPipeError):  # the controller is gone: nobody to tell
+        with contextlib.suppress(BrokenPipeError):  # the controller has died
             os.write(self._report, json.dumps(line).encode() + b"\n")
 
 
 def descendants() -> list[int]:
-    """Every process below this one, zombies too: with all others dead, they are ours to reap."""
+    """Every process below this one, zombies too: this process reaps them in the end."""
     parents = _parents_from_proc() if LINUX else _parents_from_ps()
     below = {os.getpid()}
     grew = True
@@ -143,7 +144,7 @@ def _parents_from_proc() -> dict[int, int]:
         if not name.isdigit():
             continue
         with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
-            # the command's name may hold blanks and brackets: count from its last bracket
+            # the command's name may contain spaces and brackets: count from its last bracket
             parents[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
     return parents
 
@@ -159,7 +160,7 @@ def _parents_from_ps() -> dict[int, int]:
 
 def _send(pids: list[int], *signals: int) -> None:
     for pid in pids:
-        with contextlib.suppress(OSError):  # gone, or not ours: both show in the next look
+        with contextlib.suppress(OSError):  # it has ended, or is another user's
             for number in signals:
                 os.kill(pid, number)
 
@@ -185,7 +186,7 @@ def _prctl() -> Prctl:
 
 
 def _wake_on_signals() -> int:
-    """The end of a pipe on which every signal's number arrives; no signal ends the guardian."""
+    """The reading end of a pipe that gets every signal's number; no signal ends the guardian."""
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     os.set_blocking(writing, False)

@@ -1,7 +1,7 @@
-"""Temporary folders that name their owner, so that none is left for ever.
+"""Temporary folders that name their owner, so that every one is removed in the end.
 
-The process that makes a folder removes it. A process that was killed cannot, and its guardian,
-which would do it instead, can be killed too. So a folder's name says whose it is:
+The process that makes a folder removes it. If it is killed, its guardian does; but the guardian
+can be killed, too. So a folder's name says who owns it:
 
     envbench-<owner>-<random>
 
@@ -30,7 +30,7 @@ _NAME = re.compile(rf"envbench-({PATTERN})-\w+")
 
 @contextlib.contextmanager
 def job_folder() -> Iterator[Path]:
-    """A new private folder, removed at the end whatever has become of it.
+    """A new private folder, removed at the end.
 
     Raises ``StorageError`` if it cannot be made. The first call of a process sweeps.
     """
@@ -51,7 +51,7 @@ def no_room(place: Path, trouble: OSError | str) -> StorageError:
     why = trouble if isinstance(trouble, str) else trouble.strerror or str(trouble)
     return StorageError(
         f"the temporary folder {place} cannot be written: {why}.",
-        hint="Make room there, or name another with TMPDIR; what was measured is kept.",
+        hint="Make room there, or name another folder with TMPDIR. What was measured is kept.",
     )
 
 
@@ -62,16 +62,10 @@ def _temporary_folder() -> Path:
         raise no_room(Path("of this system"), trouble) from trouble
 
 
-@functools.cache
-def _sweep_once(place: Path) -> None:
-    """``sweep``, once per process and place."""
-    sweep(place)
-
-
 def sweep(place: Path) -> None:
-    """End and remove what dead processes of this user left. Trouble is not reported.
+    """End the processes and remove the folders in ``place`` of this user's dead owners.
 
-    Their processes are found anywhere, their folders in ``place``.
+    Errors are not reported.
     """
     end_processes_of_dead_owners()
     with contextlib.suppress(OSError), os.scandir(place) as entries:
@@ -82,6 +76,9 @@ def sweep(place: Path) -> None:
                 _remove(Path(entry.path))
 
 
+_sweep_once = functools.cache(sweep)  # per process and place
+
+
 def _is_own(entry: os.DirEntry[str]) -> bool:
     with contextlib.suppress(OSError):
         return entry.stat(follow_symlinks=False).st_uid == os.getuid()
@@ -89,8 +86,8 @@ def _is_own(entry: os.DirEntry[str]) -> bool:
 
 
 def _remove(path: Path) -> None:
-    """Remove a folder, or what was put in its place. Links are removed, not followed."""
-    with contextlib.suppress(OSError, RecursionError):  # thousands of nested folders are left
+    """Remove a folder, or whatever has replaced it. Links are removed, not followed."""
+    with contextlib.suppress(OSError, RecursionError):  # thousands of nested folders stay
         if stat.S_ISDIR(path.lstat().st_mode):
             _unlock(path)
             shutil.rmtree(path, ignore_errors=True)

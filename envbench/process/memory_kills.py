@@ -1,4 +1,4 @@
-"""How many processes the kernel has ended for want of memory: read before a run and after it."""
+"""Count the processes that the kernel has killed because memory ran out."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from envbench.machine.cpus import control_groups
 
 
 class MemoryKills(msgspec.Struct, frozen=True, kw_only=True):
-    """How many processes the kernel had ended for want of memory, at one moment.
+    """The counters of such kills at one moment; None if there is no such counter.
 
-    ``cgroup`` counts this process's own control group (the workers are in it), ``system`` the
-    whole machine. None where there is no such counter.
+    ``cgroup`` is of this process's own control group, with its workers; ``system`` of the machine.
     """
 
     cgroup: int | None
@@ -23,18 +22,18 @@ class MemoryKills(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def now(cls) -> MemoryKills:
         """Read the counters (v2: memory.events, v1: memory.oom_control; /proc/vmstat)."""
-        found = (_counter(path) for path in _cgroup_files())
+        counts = (_counter(path) for path in _cgroup_files())
         return cls(
-            cgroup=next((count for count in found if count is not None), None),
+            cgroup=next((count for count in counts if count is not None), None),
             system=_counter(Path("/proc/vmstat")),
         )
 
     def rose_in_cgroup(self) -> bool:
-        """Whether a process of ours was killed since: near certain to be this run's."""
+        """Was a process of this control group killed since then? It is almost surely a worker."""
         return _rose(self.cgroup, MemoryKills.now().cgroup)
 
     def rose_anywhere(self) -> bool:
-        """Whether any process was."""
+        """Was any process of the machine killed since then?"""
         return self.rose_in_cgroup() or _rose(self.system, MemoryKills.now().system)
 
 
@@ -50,7 +49,7 @@ def _cgroup_files() -> list[Path]:
 
 def _counter(path: Path) -> int | None:
     try:
-        found = re.search(r"^oom_kill (\d+)$", path.read_text(), re.MULTILINE)
+        match = re.search(r"^oom_kill (\d+)$", path.read_text(), re.MULTILINE)
     except OSError:
         return None
-    return int(found[1]) if found else None
+    return int(match[1]) if match else None

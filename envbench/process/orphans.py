@@ -1,25 +1,25 @@
-"""Ends what a worker leaves behind when its guardian was killed, or its controller too.
+"""End the processes of a worker whose guardian was killed, or whose controller was killed too.
 
 A guardian ends its worker's processes, but it can be killed itself. Then the kernel kills the
-worker, and gives every other process that loses its parent to the nearest child subreaper above:
-this process, while a ``Family`` is open. So all that is left is found below this process, and
-some of it among its children, beside processes that must not be touched: other guardians, uv,
-git. A process belongs to a family if one of these is true:
+worker. Every other process that loses its parent gets the nearest child subreaper above as its
+parent: this process, while a ``ProcessFamily`` is open. So all of them are found below this
+process, beside others that must not be ended: other guardians, uv, git. A process belongs to a
+family if one of these is true:
 
-1. Its environment holds the family's mark, given to the worker: the owner, which is this process,
-   and a random number. It is inherited.
+1. It has inherited the family's mark in its environment: the owner, which is this process, and a
+   random number.
 2. It is in the session of the worker, or of another process of the family.
 3. Its parent belongs to the family.
-4. It is an unknown child that has no trace of its origin. It runs, it started after the
-   guardian, it has left this process's session, and its environment is neither ours nor another
-   family's. What this process starts itself stays in its session or has its environment.
+4. It is a running child without a trace of its origin. It started after the guardian, it has left
+   this process's session, and its environment is neither ours nor another family's. The processes
+   that this process starts itself stay in its session or have its environment.
 
 If this process is killed, its guardians end the workers. If they were killed or stopped as well,
-the next envbench process does it (``end_processes_of_dead_owners``). It finds processes only by
-the owner in their mark, so it misses one that was started with an environment without the mark.
+the next envbench process does it (``end_processes_of_dead_owners``). It finds processes by the
+owner in their mark, so it misses one that was started without the mark.
 
-The environment in question is the one that a process was started with, as /proc shows it. All
-this is for Linux. Elsewhere only the worker's process group is killed.
+A process's environment is the one that it was started with, as /proc shows it. All this is for
+Linux. On other systems only the worker's process group is killed.
 """
 
 from __future__ import annotations
@@ -45,50 +45,50 @@ from envbench.process.process_table import (
 )
 
 MARK = "ENVBENCH_TRIAL"
-PATIENCE_S = 5.0  # what is left then is stuck in the kernel
+PATIENCE_S = 5.0  # a process that is left then is stuck in the kernel
 POLL_S = 0.01
-GUARDIAN_S = 3.0  # a guardian needs this to end its worker: its grace and a little more
+GUARDIAN_S = 3.0  # a guardian may need this long to end its worker
 LINUX = sys.platform == "linux"
 PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER = 36, 37
 
 _MARK = re.compile(rf"{MARK}=({PATTERN})-[0-9a-f]{{32}}")
-_lock = threading.Lock()  # held while guardians are started, and while processes are attributed
+_lock = threading.Lock()  # held while guardians are started, and while families are searched
 
 
-class Family:
-    """A worker, its guardian and all that they start: open from before the start to the end."""
+class ProcessFamily:
+    """A worker, its guardian and all that they start. Open it before the start."""
 
-    _open: list[Family] = []  # of this process, in all its threads
+    _open: list[ProcessFamily] = []  # of this process, in all its threads
     _was_subreaper = False
 
     def __init__(self) -> None:
-        # Of fixed length: it shifts the worker's stack.
+        # Its length is fixed, because it shifts the worker's stack.
         self.mark = f"{this_process()}-{secrets.token_hex(16)}"
         self.guardian = 0
         self._guardian_start = 0
-        self._members: dict[int, int] = {}  # their start, by process
+        self._members: dict[int, int] = {}  # their start times, by process
         with _lock:
-            if not Family._open:
-                Family._was_subreaper = _is_subreaper()
+            if not ProcessFamily._open:
+                ProcessFamily._was_subreaper = _is_subreaper()
                 _set_subreaper(True)
-            Family._open.append(self)
+            ProcessFamily._open.append(self)
 
     def close(self) -> None:
         """Stop adopting, unless another family is open."""
         with _lock:
-            Family._open.remove(self)
-            if not Family._open:
-                _set_subreaper(Family._was_subreaper)
+            ProcessFamily._open.remove(self)
+            if not ProcessFamily._open:
+                _set_subreaper(ProcessFamily._was_subreaper)
 
     @contextlib.contextmanager
     def starting(self) -> Iterator[None]:
-        """Start the guardian in here and set ``guardian``: no other family takes it for a stray."""
+        """Start the guardian in here and set ``guardian``: no other family will claim it."""
         with _lock:
             yield
             self._guardian_start = start_time(self.guardian) or 0
 
     def end(self, worker: int) -> int:
-        """Kill all that is left when the guardian is dead. Returns how many could not be ended.
+        """Kill the remaining processes after the guardian's death; returns how many survive.
 
         ``worker`` is the worker's process, or 0 if it is not known.
         """
@@ -103,27 +103,27 @@ class Family:
         return left
 
     def _kill(self, worker: int) -> int:
-        """Kill the members there are now, stopped ones too, and collect the dead among them."""
+        """Kill the present members, stopped ones too, and reap the dead among them."""
         with _lock:
-            found = self._find(worker)
-            for pid in found:
+            members = self._find(worker)
+            for pid in members:
                 with contextlib.suppress(OSError):  # it has ended, or is another user's
                     os.kill(pid, signal.SIGKILL)
                 with contextlib.suppress(OSError):  # its parent, a member too, has not ended yet
                     os.waitpid(pid, os.WNOHANG)
-        return len(found)
+        return len(members)
 
     def _find(self, worker: int) -> list[int]:
-        """The members among the processes that exist now. The known ones remain members."""
+        """The present members. Known ones remain members."""
         table = all_processes()
-        own = below(os.getpid(), table, {each.guardian for each in Family._open} - {0})
+        own = below(os.getpid(), table, {each.guardian for each in ProcessFamily._open} - {0})
         members = {
             pid
             for pid, start in self._members.items()
             if pid in table and table[pid].start == start
         }
         members |= {pid for pid in table if self._is_marked(pid)}
-        members |= {pid for pid in own if self._is_stray(pid, table[pid])}
+        members |= {pid for pid in own if self._has_no_origin(pid, table[pid])}
         grew = True
         while grew:
             sessions = {table[pid].session for pid in members} | {worker}
@@ -141,11 +141,11 @@ class Family:
     def _is_marked(self, pid: int) -> bool:
         return pid != os.getpid() and f"{MARK}={self.mark}".encode() in environment(pid)
 
-    def _is_stray(self, pid: int, process: Process) -> bool:
-        """A child of this process that can only be a worker's: rule 4 above."""
+    def _has_no_origin(self, pid: int, process: Process) -> bool:
+        """Is it a child that can only be a worker's, by rule 4 above?"""
         if (
             process.parent != os.getpid()
-            or process.state in "ZX"  # it shows no environment, and somebody may wait for it
+            or process.state in "ZX"  # it shows no environment, and this process may wait for it
             or process.start < self._guardian_start
             or process.session == os.getsid(0)
         ):
@@ -155,20 +155,19 @@ class Family:
 
 
 def _own_names() -> set[bytes]:
-    """Variables that every process has which this process starts with an environment like its own.
+    """Variables of every process that this process starts with its own environment.
 
-    Between fork and exec it is the one that this process was started with itself.
+    Between fork and exec a process shows the environment that this process was started with.
     """
     at_start = {entry.partition(b"=")[0] for entry in environment(os.getpid())}
     return at_start & {os.fsencode(name) for name in os.environ}
 
 
 def end_processes_of_dead_owners() -> None:
-    """Kill what dead envbench processes of this user left running, stopped processes too.
+    """Kill the processes that dead envbench processes of this user left, stopped ones too.
 
-    A guardian whose controller has just died still ends its worker and removes its folder: it has
-    ``GUARDIAN_S`` for that. This process may itself have the mark of a dead owner, if a worker
-    started it. All processes of that owner stay then.
+    A guardian whose controller has just died gets ``GUARDIAN_S`` to end its worker. This process
+    may itself have the mark of a dead owner, if a worker started it. Processes of that owner stay.
     """
     if not LINUX:
         return
@@ -192,7 +191,7 @@ def _of_dead_owners() -> list[int]:
 
 
 def _owner(pid: int) -> Owner | None:
-    """The owner that the process's mark names; None without a mark that is exactly right."""
+    """The owner that the process's mark names; None if it has no valid mark."""
     marks = [each for each in environment(pid) if each.startswith(f"{MARK}=".encode())]
     match = _MARK.fullmatch(os.fsdecode(marks[0])) if len(marks) == 1 else None
     return Owner.parse(match[1]) if match else None

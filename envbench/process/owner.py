@@ -1,9 +1,8 @@
-"""Which envbench process a temporary folder or a worker's process belongs to.
+"""Name the envbench process that a temporary folder or a worker's process belongs to.
 
-The process that makes a folder or starts a worker ends it again, unless it is killed. So it
-writes its name on both: in the folder's name and in a variable of the worker. A later process
-reads the name and sees whether its owner is dead. The text has a fixed length, because its length
-shifts the worker's stack:
+The process that makes a folder or starts a worker ends it, unless it is killed. So it writes its
+name into the folder's name and into a variable of the worker. A later process reads the name and
+checks whether the owner is dead. The length is fixed, because it shifts the worker's stack:
 
     <user>-<process namespace>-<process>-<start time>       hexadecimal numbers
 """
@@ -24,7 +23,7 @@ PATTERN = r"[0-9a-f]{8}-[0-9a-f]{8}-[0-7][0-9a-f]{7}-[0-9a-f]{16}"
 
 
 class Owner(NamedTuple):
-    """An envbench process. Its number means something in its own process namespace only."""
+    """An envbench process. Its number is valid in its own process namespace only."""
 
     user: int
     namespace: int
@@ -36,16 +35,16 @@ class Owner(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Owner | None:
-        """The owner that ``str`` wrote as ``text``; None for any other text."""
+        """The inverse of ``str``; None for any other text."""
         if not re.fullmatch(PATTERN, text):
             return None
         return cls(*(int(number, 16) for number in text.split("-")))
 
     @property
     def is_dead(self) -> bool:
-        """Whether it is certain that this process of our user and namespace has ended.
+        """Is it certain that this process has ended?
 
-        Of other users and other namespaces (containers) nothing is certain.
+        It never is for other users and other namespaces (containers).
         """
         if (self.user, self.namespace) != (os.getuid(), _namespace()):
             return False
@@ -54,13 +53,13 @@ class Owner(NamedTuple):
 
 
 def this_process() -> Owner:
-    """The owner of what this process makes."""
+    """This process, as an owner."""
     start = start_time(os.getpid()) or _UNKNOWN
     return Owner(user=os.getuid(), namespace=_namespace(), pid=os.getpid(), start=start)
 
 
 def _namespace() -> int:
-    """The process namespace; unknown where /proc shows the processes of another one."""
+    """The process namespace; unknown if /proc shows the processes of another one."""
     with contextlib.suppress(OSError):
         if os.readlink("/proc/self") == str(os.getpid()):
             return os.stat("/proc/self/ns/pid").st_ino

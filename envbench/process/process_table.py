@@ -1,7 +1,9 @@
-"""Which processes exist, when they started and whose children they are: from proc(5).
+"""List processes with their parents, sessions, start times and environments, from proc(5).
 
-A process number is given out again, so a process is known by its number and its start time.
-On systems without /proc only ``start_time`` and ``has_ended`` work.
+Process numbers are reused, so a process is identified by its number and its start time. psutil
+does not replace this: its start times move with the system's clock, it reports no session, its
+``environ`` stops at an empty entry, and it reads several files per process. Systems without
+/proc have only ``start_time`` and ``has_ended``.
 """
 
 from __future__ import annotations
@@ -24,13 +26,13 @@ class Process(NamedTuple):
 def all_processes() -> dict[int, Process]:
     """Every process, by its number."""
     numbers = (int(name) for name in os.listdir("/proc") if name.isdigit())
-    found = ((pid, _process(pid)) for pid in numbers)
-    return {pid: process for pid, process in found if process is not None}
+    processes = ((pid, _process(pid)) for pid in numbers)
+    return {pid: process for pid, process in processes if process is not None}
 
 
 def _process(pid: int) -> Process | None:
     with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:
-        # the command's name may hold spaces and brackets: count from its last bracket
+        # the command's name may contain spaces and brackets: count from its last bracket
         fields = file.read().rpartition(b")")[2].split()
         return Process(fields[0].decode(), int(fields[1]), int(fields[3]), int(fields[19]))
     return None
@@ -49,10 +51,10 @@ def start_time(pid: int) -> int | None:
 
 
 def has_ended(pid: int, start: int) -> bool:
-    """Whether it is certain that the process ``pid`` that started at ``start`` has ended.
+    """Is it certain that the process ``pid`` that started at ``start`` has ended?
 
-    A zombie has ended. A process that cannot be looked at, for example for lack of file
-    descriptors, is not taken for one that has ended.
+    A zombie has ended. It is not certain if the process cannot be read, for example because no
+    file descriptor is free.
     """
     try:
         os.kill(pid, 0)
@@ -67,21 +69,21 @@ def has_ended(pid: int, start: int) -> bool:
 
 
 def below(top: int, processes: dict[int, Process], without: set[int]) -> set[int]:
-    """All descendants of ``top``, but not the processes ``without`` and theirs."""
+    """All descendants of ``top``, except ``without`` and their descendants."""
     children: dict[int, list[int]] = {}
     for pid, process in processes.items():
         children.setdefault(process.parent, []).append(pid)
-    found: set[int] = set()
+    descendants: set[int] = set()
     todo = [top]
     while todo:
         new = [pid for pid in children.get(todo.pop(), []) if pid not in without]
-        found.update(new)
+        descendants.update(new)
         todo += new
-    return found
+    return descendants
 
 
 def user(pid: int) -> int | None:
-    """Whose process it is; None if there is no such process."""
+    """The process's user; None if there is no such process."""
     with contextlib.suppress(OSError):
         return os.stat(f"/proc/{pid}").st_uid
     return None

@@ -1,9 +1,9 @@
-"""A worker's reply: its shape, how it is read, and what it must satisfy to be believed.
+"""A worker's reply: its shape, how it is read, and the checks that it must pass.
 
-The worker's code is not trusted. It may have put anything in the place of its reply: nothing, a
-folder, a named pipe, a link to a device. So only a plain file of bounded size is read, without
-waiting. It is decoded strictly, its free-form facts are bounded, and figures that cannot have
-happened are refused. ``Unusable`` says why a reply is not believed.
+The worker's code is not trusted. Instead of its reply there may be nothing, a folder, a named pipe
+or a link to a device. So only a plain file of limited size is read, without waiting. It is decoded
+strictly, its free-form facts are limited, and impossible figures are refused. ``Unusable`` says why
+a reply is refused.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from envbench.model import Audit, Failure, Int, Job, Load, Times, Windows, out_o
 
 REPLY = "reply.json"
 TRACE = "trace.npz"
-REPLY_BYTES = 6 * 1024 * 1024  # a little less than a line of results may hold
+REPLY_BYTES = 6 * 1024 * 1024  # a little less than the longest line of a results file
 TRACE_BYTES = 64 * 1024 * 1024
 _NOT_A_NUMBER = re.compile(rb"[:,\[]\s*-?(NaN|Infinity)\b")
 
@@ -35,10 +35,10 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     packages: dict[str, str] = {}
     times: Times | None = None
     began_ns: dict[str, Int] = {}  # the worker's clock at the start of some of these times
-    stopped_ns: dict[str, Int] = {}  # where turns are taken: of these times, by their names
+    stopped_ns: dict[str, Int] = {}  # time stopped during these times, if workers alternate
     warmup: Windows = Windows()
     measured: Windows = Windows()
-    resets: Windows = Windows()  # where turns are taken: of all environments at once
+    resets: Windows = Windows()  # resets of all environments at once, if workers alternate
     steady: bool | None = None
     peak_memory_bytes: Int | None = None
     peak_gpu_memory_bytes: Int | None = None
@@ -51,7 +51,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Unusable(Exception):
-    """A reply that cannot be believed; ``failure`` says why."""
+    """A reply that is refused; ``failure`` says why."""
 
     def __init__(self, reason: Literal["exit", "invalid-figure"], message: str) -> None:
         super().__init__(message)
@@ -65,7 +65,8 @@ def read_reply(folder: Path, job: Job) -> Reply | None:
         return None
     reply = _decode(raw)
     _check_facts(reply.facts)
-    _check_columns(reply.warmup, reply.measured)
+    if not (reply.warmup.whole and reply.measured.whole):
+        raise Unusable("invalid-figure", "the columns of its windows differ in length")
     if reply.ok == (reply.failure is not None):
         raise Unusable("exit", "the worker's reply contradicts itself: ok with a failure, or none")
     if reply.ok and job.mode == "measure":
@@ -76,7 +77,7 @@ def read_reply(folder: Path, job: Job) -> Reply | None:
 
 
 def _trace(folder: Path) -> bytes | None:
-    """What the environments did when they were given the same actions; None if not available."""
+    """The trace of the environments' behaviour, an .npz file; None if there is no usable one."""
     with contextlib.suppress(Unusable):
         return _read(folder / TRACE, TRACE_BYTES)
     return None
@@ -131,19 +132,13 @@ def _check_facts(facts: dict[str, Any]) -> None:
             raise Unusable("invalid-figure", what)
 
 
-def _check_columns(*every: Windows) -> None:
-    for windows in every:
-        if not windows.whole:
-            raise Unusable("invalid-figure", "the columns of its windows differ in length")
-
-
 def _check_figures(reply: Reply, numenv: int) -> None:
-    """Refuse what cannot have happened, and figures that give no rate."""
+    """Refuse impossible figures, and figures without a rate."""
     windows = reply.measured
-    columns = (windows.start_ns, windows.ns, windows.calls, windows.steps, windows.resets)
+    columns = (windows.ns, windows.calls, windows.steps, windows.resets)
     if not windows.ns:
         raise Unusable("invalid-figure", "there are no measured windows")
-    for index, (ns, calls, steps, resets) in enumerate(zip(*columns[1:], strict=True)):
+    for index, (ns, calls, steps, resets) in enumerate(zip(*columns, strict=True)):
         _check_window(f"measured window {index}", ns, calls, steps, resets, numenv)
         if reply.facts.get("autoreset") == "next-step" and steps + resets > calls * numenv:
             raise Unusable(
@@ -153,21 +148,17 @@ def _check_figures(reply: Reply, numenv: int) -> None:
             )
     if sum(windows.steps) == 0:
         raise Unusable("invalid-figure", "no step was made in the measured windows")
-    _check_costs(reply)
-
-
-def _check_costs(reply: Reply) -> None:
-    resets = reply.resets
-    if len(resets.ns) != len(resets.resets) or min((*resets.ns, *resets.resets), default=0) < 0:
-        raise Unusable("invalid-figure", "its reset slices are incomplete, or less than nothing")
+    costs = reply.resets
+    if len(costs.ns) != len(costs.resets) or min((*costs.ns, *costs.resets), default=0) < 0:
+        raise Unusable("invalid-figure", "its reset slices are incomplete or negative")
     if reply.times is not None and min(msgspec.structs.astuple(reply.times)) < 0:
-        raise Unusable("invalid-figure", "a phase took less than no time")
+        raise Unusable("invalid-figure", "the time of a phase is negative")
 
 
 def _check_window(name: str, ns: int, calls: int, steps: int, resets: int, numenv: int) -> None:
     if ns <= 0:
         raise Unusable("invalid-figure", f"{name} lasted {ns} ns")
-    # a slow environment's window may be one call that only resets: no steps, and the record says so
+    # one call of a slow environment may only reset: such a window has no steps
     if calls <= 0 or resets < 0 or steps < 0 or (steps == 0 and resets == 0):
         raise Unusable(
             "invalid-figure", f"{name} has {steps} steps and {resets} resets in {calls} calls"
@@ -176,5 +167,5 @@ def _check_window(name: str, ns: int, calls: int, steps: int, resets: int, numen
         raise Unusable(
             "invalid-figure",
             f"{name} claims {steps} steps and {resets} resets, but {calls} calls of {numenv} "
-            f"environments make {calls * numenv} at most",
+            f"environments give at most {calls * numenv}",
         )

@@ -1,14 +1,13 @@
-"""How the workers of a block start, so that what a start-up costs can be compared.
+"""How the workers of a block start, so that their start-up times can be compared.
 
-A start-up is one figure per process, a fifth of a second long. If processes start one after
-another on a busy machine, any of them may take half as long again. So from their first instruction
-to their warm-up they alternate, ``SLICE_S`` at a time, and the time that each one was stopped
-during each of its phases is recorded. (A start that only waits, for a network, continues to wait
-while it is stopped: a difference between two of those looks larger than it is, by a factor of two
-at most.)
+A start-up takes about 0.2 s, once per process. If processes start one after another on a busy
+machine, any of them may take 50 % longer. So they alternate from their first instruction to their
+warm-up, ``SLICE_S`` at a time, and the time that each was stopped in each phase is recorded. (A
+start that waits for a network continues to wait while it is stopped. The difference between two of
+those looks larger than it is, at most by a factor of two.)
 
-Where a start is the work of one thread and each worker can have a core of its own, all start at
-once instead. That takes less time.
+If one thread does the start and each worker can have its own core, all start at once instead. That
+takes less time.
 """
 
 from __future__ import annotations
@@ -26,17 +25,17 @@ clock = time.perf_counter_ns  # a system's clock, not a process's: the workers u
 
 
 class Start:
-    """One worker's way to its warm-up.
+    """One worker's start, up to its warm-up.
 
-    ``changed`` guards all of a block's starts and tables. ``at_once``: it does not alternate, and
-    waits for the others only before its warm-up.
+    ``changed`` guards all starts and the slice order of a block. ``at_once``: it does not
+    alternate, and waits for the others only before its warm-up.
     """
 
     def __init__(self, changed: threading.Condition, *, at_once: bool = False) -> None:
         self.changed = changed
         self.at_once = at_once
         self.tree = Tree(0)
-        self.stops: list[tuple[int, int]] = []  # from when to when it was stopped
+        self.stops: list[tuple[int, int]] = []  # beginning and end of each time it was stopped
         self._ended = self._arrived = self._may_warm_up = False
         self._stopped_at: int | None = None
 
@@ -60,7 +59,7 @@ class Start:
             self._resume()
 
     def ended(self) -> None:
-        """The worker has ended, well or not."""
+        """The worker has ended, successfully or not."""
         with self.changed:
             self._ended = True
             self.changed.notify_all()
@@ -89,7 +88,7 @@ class Start:
                 self._stop()
 
     def warm_up(self) -> None:
-        """Let it warm up. Also what frees it when everything is given up."""
+        """Let it warm up. This also frees it when everything is given up."""
         with self.changed:
             self._may_warm_up = True
             if not self._arrived:
@@ -132,9 +131,9 @@ def stopped_ns(
 
     ``began_ns``: when each began, by the clock of the stops.
     """
-    found = {}
+    stopped = {}
     for name, began in began_ns.items():
         ended = began + getattr(times, name)
         overlaps = (min(to, ended) - max(since, began) for since, to in stops)
-        found[name] = sum(max(0, each) for each in overlaps)
-    return found
+        stopped[name] = sum(max(0, each) for each in overlaps)
+    return stopped

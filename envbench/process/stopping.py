@@ -1,6 +1,7 @@
-"""A worker with all its processes, stopped (SIGSTOP) while another trial is active.
+"""Stop a worker with all its processes (SIGSTOP) while another trial is active.
 
-This happens twice per slice, so the processes are found as cheaply as the system allows.
+This happens twice per slice, so finding the processes must be fast: psutil reads every process of
+the machine to find children, and proc(5) lists them.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ import psutil
 
 
 class Tree:
-    """A process and everything that it has started, as of the latest ``stop``.
+    """A process and all its descendants, as of the latest ``stop``.
 
-    ``guardian`` adopts what the process started and then disowned (a daemon): its other children.
+    The other children of ``guardian`` are daemons of the process, which it has adopted.
     """
 
     def __init__(self, pid: int, guardian: int = 0) -> None:
@@ -45,8 +46,8 @@ class Tree:
 
 
 def _children(pid: int) -> list[int]:
-    """The children of every thread, from proc(5), which also lists them for a stopped process.
-    Where the system has no such file, a look at all processes finds them."""
+    """The children of every thread, from proc(5), for a stopped process, too; by psutil on a
+    system without that file."""
     try:
         listed = [_of_thread(pid, thread) for thread in os.listdir(f"/proc/{pid}/task")]
     except OSError:

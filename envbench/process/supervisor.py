@@ -1,16 +1,15 @@
-"""The controller's side of one worker: start it under its guardian, watch it, tell how it ended.
+"""Supervise one worker: start it under its guardian, watch it, report how it ended.
 
-``supervise`` returns only when neither the worker nor anything it started is left. It never
-raises for a worker's trouble: an ``Ending`` tells it. What ``on_event`` raises, and what a signal
-handler raises in the main thread, passes through once everything has been ended.
+``supervise`` returns only when neither the worker nor any process that it started is left. A
+worker's failure is an ``Ending``, not an exception. An exception of ``on_event``, or of a signal
+handler in the main thread, passes through after everything has been ended.
 
-The heartbeat is progress: a phase that follows the last one, or a window in which steps were
-made. Output does not count as progress: a worker can hang while printing. Silence is allowed per
-phase (``Limits``).
+Progress is a later phase, or a window with steps. Output does not count as progress: a worker can
+hang while printing. ``Limits`` says how long a phase may pass without progress.
 
-It costs next to nothing while windows are open: one blocking ``poll``, woken by window events,
-and by output ``1 / OUTPUT_PAUSE_S`` times a second while the pipe holds what is printed meanwhile
-(1 MiB). Output beyond that is read at once, so the worker never waits.
+Supervision takes almost no time from a measurement: one blocking ``poll``, woken by window events,
+and by output at most every ``OUTPUT_PAUSE_S`` seconds. A pipe of 1 MiB holds the output in between;
+if it fills up, output is read at once, so the worker never waits.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from typing import Any
 import msgspec
 
 from envbench.process.events import Ended, Event, Failed, OnEvent, PhaseBegan, Started, WindowEnded
-from envbench.process.guarded import PIPE_BYTES, STOP_PATIENCE_S, Guarded, signals_held
+from envbench.process.guarded_worker import PIPE_BYTES, STOP_PATIENCE_S, GuardedWorker, signals_held
 
 PHASES = ("start", "import", "build", "first_step", "warmup", "measure", "close")
 TAIL_BYTES = 16 * 1024
@@ -35,10 +34,10 @@ OUTPUT_PAUSE_S = 0.1
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds without progress that each phase is allowed; then the worker is ended.
+    """Seconds that each phase may take without progress; then the worker is ended.
 
-    A compile may be silent for minutes, a window may not. ``grace_s`` is what SIGTERM is given
-    before SIGKILL.
+    A compile may be silent for minutes, a window may not. ``grace_s`` is the time between SIGTERM
+    and SIGKILL.
     """
 
     start_s: float = 60.0
@@ -58,11 +57,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
     """How a worker ended. ``status`` is an exit code, or minus a signal's number."""
 
-    status: int | None  # None where it was never learnt
+    status: int | None  # None if it is not known
     phase: str
-    steps: int  # transitions that its windows told of
-    tail: str  # the last of its stdout and stderr
-    stalled_s: float | None = None  # ended by us after so long without progress
+    steps: int  # transitions in the windows that it reported
+    tail: str  # the end of its stdout and stderr
+    stalled_s: float | None = None  # ended by us after this time without progress
     unstartable: str = ""  # why the interpreter could not be started
     unguarded: bool = False  # the guardian died first
     survivors: int = 0  # processes that even SIGKILL did not end
@@ -79,7 +78,7 @@ def supervise(
     with contextlib.ExitStack() as stack:
         try:
             with signals_held():  # a Ctrl-C in here is raised once the stack knows what to end
-                guarded = Guarded(command, environment, limits.grace_s)
+                guarded = GuardedWorker(command, environment, limits.grace_s)
                 stack.callback(guarded.close)
         except OSError as trouble:
             return Ending(status=None, phase="start", steps=0, tail="", unstartable=str(trouble))
@@ -87,9 +86,9 @@ def supervise(
 
 
 class _Watch:
-    """Reads the three pipes until the guardian has reported the end, or is beyond reporting."""
+    """Reads the three pipes until the guardian has reported the end, or has died or hangs."""
 
-    def __init__(self, guarded: Guarded, limits: Limits, on_event: OnEvent) -> None:
+    def __init__(self, guarded: GuardedWorker, limits: Limits, on_event: OnEvent) -> None:
         self._guarded = guarded
         self._limits = limits
         self._on_event = on_event
@@ -105,7 +104,7 @@ class _Watch:
         self._stalled_s: float | None = None
         self._progressed = time.monotonic()
         self._deadline = self._progressed + limits.of("start")
-        self._output_from = 0.0  # when output may be read again
+        self._output_from = 0.0  # when output is read again; 0: at any time
 
     def run(self) -> Ending:
         """Watch to the end."""
@@ -127,16 +126,16 @@ class _Watch:
                 if not readers[fd]() or (fd == self._guarded.output and self._output_from):
                     poll.unregister(fd)
             if time.monotonic() >= self._deadline:
-                self._read_events()  # had we been held up ourselves, progress would wait there
+                self._read_events()  # if this process was delayed, progress is waiting there
             if time.monotonic() >= self._deadline:
                 self._expire(time.monotonic())
-        for _ in range(4):  # what was written last; all its writers are dead
+        for _ in range(4):  # what was written last; all writers are dead
             self._read_events()
             self._read_output()
         return self._ending()
 
     def _expire(self, now: float) -> None:
-        """Too long without progress: stop the worker; then, give the guardian up."""
+        """Too long without progress: stop the worker; the second time, give up the guardian."""
         if self._stalled_s is not None:
             self._lost = True
             return
@@ -149,7 +148,7 @@ class _Watch:
         for line in self._report.feed(data or b""):
             if isinstance(line, Started):
                 self._guarded.worker = line.pid
-                self._tell(line)
+                self._pass_on(line)
             elif isinstance(line, Failed):
                 self._unstartable = line.message
             elif isinstance(line, Ended):
@@ -162,11 +161,11 @@ class _Watch:
         for event in self._events.feed(data or b""):
             if isinstance(event, PhaseBegan | WindowEnded):
                 self._note_progress(event)
-                self._tell(event)
+                self._pass_on(event)
         return data != b""
 
-    def _tell(self, event: Event) -> None:
-        """The time that the listener takes (to let another worker go first) is not the worker's."""
+    def _pass_on(self, event: Event) -> None:
+        """The time that the listener takes (while another worker steps) does not count."""
         began = time.monotonic()
         self._on_event(event)
         self._deadline += time.monotonic() - began
@@ -183,13 +182,13 @@ class _Watch:
             self._deadline = self._progressed + self._limits.of(self._phase)
 
     def _read_output(self) -> bool:
-        """Keep the last of what there is, without a copy of the rest."""
+        """Keep the end of the output, without a copy of the rest."""
         self._output_from = time.monotonic() + OUTPUT_PAUSE_S
         try:
             size = os.readv(self._guarded.output, [self._buffer])
         except BlockingIOError:
             return True
-        if size == 0 or 2 * size > PIPE_BYTES:  # the end, or so much that writers may wait for us
+        if size == 0 or 2 * size > PIPE_BYTES:  # the end, or so much that writers may soon wait
             self._output_from = 0.0
         last = bytes(memoryview(self._buffer)[max(0, size - TAIL_BYTES) : size])
         self._tail = (self._tail + last)[-TAIL_BYTES:]
@@ -209,7 +208,7 @@ class _Watch:
 
 
 class _Lines:
-    """Bounded JSON lines of known shapes; whatever else comes down the pipe is dropped."""
+    """Decodes JSON lines of limited length and known shapes; drops everything else."""
 
     def __init__(self, shapes: Any) -> None:
         self._decoder = msgspec.json.Decoder(shapes)
@@ -234,7 +233,7 @@ class _Lines:
 
 
 def _read(fd: int) -> bytes | None:
-    """What there is; None for nothing yet, empty at the end of file."""
+    """The available bytes; None if there are none yet, empty at the end of file."""
     try:
         return os.read(fd, LINE_BYTES)
     except BlockingIOError:

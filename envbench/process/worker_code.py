@@ -1,16 +1,16 @@
-"""A hash of the code that a measurement runs: the worker's own part, and one adapter.
+"""Hash the code that a measurement runs: the worker's own part, and one adapter.
 
-Two measurements of a backend can be compared where the same code made them. ``code_hash`` covers
-the sources that a worker of one adapter and one mode loads from ``envbench_worker``: an edit of
-another backend's adapter does not change it. Nothing is imported; the sources are read with
-``ast``, so the tree may be of another version and need other libraries.
+Two measurements of a backend can be compared if the same code made them. ``code_hash`` covers the
+sources that a worker of one adapter and one mode loads from ``envbench_worker``: an edit of another
+backend's adapter does not change it. The sources are parsed, not imported, so the tree may be of
+another version and need other libraries.
 
-A module counts as loaded where another one imports it, at the top or inside a function, and where
-a string names it: ``"envbench_worker.adapters.ceiling.ale:AleCore"``, or a script with an import
-in it. A name that is put together from several strings is not found. Name a module in full.
+A module is covered if another one imports it, at the top or inside a function, or if a string names
+it: ``"envbench_worker.adapters.ceiling.ale:AleCore"``, or a script that imports it. A name that is
+joined from several strings is not found. Write a module's name in full.
 
-In ``__main__.py`` a module that only one mode needs is imported inside the method that bears the
-mode's name. Other modes skip that method.
+In ``__main__.py``, a module that only one mode needs is imported in the method with the mode's
+name. Other modes skip that method.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ import hashlib
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from importlib.util import resolve_name
+from itertools import accumulate
 from pathlib import Path
 
 WORKER_PATH = Path(__file__).parents[1] / "worker_path"
@@ -33,16 +35,15 @@ _NAMED = re.compile(rf"\b{PACKAGE}(?:\.\w+)+")
 def code_hash(adapter: str, mode: str, root: Path = WORKER_PATH, family: str = "") -> str:
     """12 hex digits: what a worker of this adapter and family (``module:Class``) and mode runs.
 
-    ``mode`` is ``measure``, ``verify`` or ``probe``; ``ValueError`` for any other. ``root`` is the
-    folder that holds ``envbench_worker``. For a plugin's adapter only the files that every adapter
-    may build on are covered, because its own code is a package of the runtime and has a version
-    there.
+    ``ValueError`` if ``mode`` is none of ``MODES``. ``root`` is the folder that holds
+    ``envbench_worker``. Of a plugin, only the files that every adapter may use are covered: its own
+    code is a package of the runtime and has a version there.
     """
-    seen = hashlib.sha256()
+    code = hashlib.sha256()
     for path in code_files(adapter, mode, root, family):
         name = path.relative_to(root).as_posix().encode()
-        seen.update(name + b"\0" + hashlib.sha256(path.read_bytes()).digest())
-    return seen.hexdigest()[:12]
+        code.update(name + b"\0" + hashlib.sha256(path.read_bytes()).digest())
+    return code.hexdigest()[:12]
 
 
 def code_files(adapter: str, mode: str, root: Path = WORKER_PATH, family: str = "") -> list[Path]:
@@ -55,17 +56,17 @@ def code_files(adapter: str, mode: str, root: Path = WORKER_PATH, family: str = 
         family.partition(":")[0],
         *(FOR_PLUGINS if module.partition(".")[0] != PACKAGE else [module]),
     ]
-    found: set[Path] = set()
+    files: set[Path] = set()
     while waiting:
         name = waiting.pop()
         path = _source(root, name)
-        if path is None or path in found:
+        if path is None or path in files:
             continue
-        found.add(path)
+        files.add(path)
         package = name if path.name == "__init__.py" else name.rpartition(".")[0]
         skipped = MODES - {mode} if name == ENTRY else frozenset[str]()
         waiting += [package, *_names(path.read_bytes(), package, skipped)]
-    return sorted(found)
+    return sorted(files)
 
 
 def _source(root: Path, module: str) -> Path | None:
@@ -76,29 +77,30 @@ def _source(root: Path, module: str) -> Path | None:
 
 @lru_cache(maxsize=256)
 def _names(source: bytes, package: str, skipped: frozenset[str]) -> tuple[str, ...]:
-    """What may be a module of the worker, by all its dotted names, in a source of ``package``.
+    """The worker's modules that a source of ``package`` may load, and their packages.
 
-    Kept by the source itself, so that an edit is seen.
+    The cache's key is the source itself, so an edit is noticed.
     """
     try:
         tree = ast.parse(source)
-    except (SyntaxError, ValueError):  # it cannot be imported either, and that is reported then
+    except (SyntaxError, ValueError):  # it cannot be imported either, which is reported then
         return ()
-    found: set[str] = set()
+    names: set[str] = set()
     for node in _nodes(tree, skipped):
         if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
+            names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            module = _absolute(node, package)
-            found.update([module, *(f"{module}.{alias.name}" for alias in node.names)])
+            module = resolve_name("." * node.level + (node.module or ""), package)
+            names.update([module, *(f"{module}.{alias.name}" for alias in node.names)])
         elif isinstance(node, ast.Constant) and PACKAGE in str(node.value):
-            found.update(_names_in_text(str(node.value), package))
-    own = (name for name in found if name.partition(".")[0] == PACKAGE)
-    return tuple(sorted({part for name in own for part in _prefixes(name)}))
+            names.update(_names_in_text(str(node.value), package))
+    own = (name for name in names if name.partition(".")[0] == PACKAGE)
+    prefixes = (accumulate(name.split("."), "{}.{}".format) for name in own)  # one is a module
+    return tuple(sorted({prefix for each in prefixes for prefix in each}))
 
 
 def _names_in_text(text: str, package: str) -> Iterator[str]:
-    """Modules that a string names, alone or as a Python script that imports them."""
+    """Modules that a string names, or imports as a Python script."""
     yield from _NAMED.findall(text)
     if "import" in text:
         yield from _names(text.encode(), package, frozenset())
@@ -113,17 +115,3 @@ def _nodes(node: ast.AST, skipped: frozenset[str]) -> Iterator[ast.AST]:
             continue
         yield node
         waiting.extend(ast.iter_child_nodes(node))
-
-
-def _absolute(node: ast.ImportFrom, package: str) -> str:
-    """The module that a ``from`` names; it may be relative to the package."""
-    if not node.level:
-        return node.module or ""
-    parts = package.split(".")[: len(package.split(".")) + 1 - node.level]
-    return ".".join([*parts, *([node.module] if node.module else [])])
-
-
-def _prefixes(name: str) -> list[str]:
-    """``a.b.c`` and what comes before each of its dots: a class's module is among them."""
-    parts = name.split(".")
-    return [".".join(parts[:length]) for length in range(1, len(parts) + 1)]

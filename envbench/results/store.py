@@ -1,15 +1,14 @@
 """Write results: ``results/<machine>/<utc-start>.jsonl``, one file per plan.
 
-Contract. A ``Journal`` is one results file. It holds an exclusive lock of the file while it is
-open, so two campaigns never continue the same plan, and no lock file is left behind. ``append``
-writes one record as one line and flushes it to disk. A write that fails is taken back: what was
-stored before stays whole. The next append closes off a line that a power cut tore. A journal
-remembers which file it is: it refuses to write when its path no longer leads to that file.
+A ``Journal`` is one results file. It holds an exclusive lock of the file while it is open, so two
+campaigns never continue the same plan. ``append`` writes one record as one line and flushes it to
+disk. A write that fails is undone, so earlier records stay whole. The next append ends a line that
+a power cut left incomplete. A journal refuses to write if its path leads to another file.
 
-``read`` (from ``envbench.results.reading``) reads such a file back.
+``read`` (from ``envbench.results.reading``) reads such a file.
 
-Errors: ``StorageError`` where the disk or its permissions are in the way, or where the file was
-deleted, moved or replaced; ``UsageError`` for a name or folder that may not be written to.
+Errors: ``StorageError`` if the disk or its permissions do not allow it, or if the file was deleted,
+moved or replaced; ``UsageError`` for a name or folder that may not be written to.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from envbench.results.reading import read as read
 
 LOCK_TIMEOUT_S = 10.0
 LONGEST_NAME = 255  # bytes, of a folder or file
-BY_PRODUCTS = "by-products"  # a folder of each machine's: files named by their hash
+BY_PRODUCTS = "by-products"  # a folder of each machine, with files named by their hash
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -43,15 +42,12 @@ _FLAGS = os.O_RDWR | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O
 _ENCODER = msgspec.json.Encoder()
 
 
-# ---------------------------------------------------------------- folders and names
-
-
 def check_folder(results: Path, machine: str) -> Path:
-    """``results/machine``, proved writable before a minute is spent. Leaves nothing behind.
+    """``results/machine``, after a check that it can be written. Leaves nothing behind.
 
-    The folder may be missing: then the nearest folder above it that exists must be writable, and
-    ``Journal.create`` makes the missing ones. Refused: a name that is not a plain file name, and a
-    folder that a link leads out of ``results``.
+    If the folder is missing, the nearest existing folder above must be writable; ``Journal.create``
+    makes the missing ones. Refused: a name that is not a plain file name, and a folder that a link
+    leads out of ``results``.
     """
     if not _NAME.fullmatch(machine):
         raise UsageError(
@@ -83,27 +79,21 @@ def _nearest_folder(folder: Path) -> Path:
     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
 
 
-def discard_empty(path: Path) -> None:
-    """Remove a new file that nothing was written to, as on a full disk."""
-    with contextlib.suppress(OSError):
-        if path.stat().st_size == 0:
-            path.unlink()
-
-
-def files(results: Path) -> list[Path]:
-    """Every results file, by machine and then by start. None where there is no such folder."""
+def files(results: Path, machine: str | None = None) -> list[Path]:
+    """Every results file, or those of one machine, by machine and then by start."""
     try:
-        found = [path for path in results.glob("*/*.jsonl") if path.is_file()]
+        paths = [path for path in results.glob("*/*.jsonl") if path.is_file()]
+        paths = [path for path in paths if machine in (None, path.parent.name)]
     except OSError as error:
         raise StorageError(
             f"cannot read results from {results}: {error.strerror or error}.",
             hint="Name another folder with --results DIR.",
         ) from error
-    return sorted(found, key=lambda path: (path.parent.name, *_started(path)))
+    return sorted(paths, key=lambda path: (path.parent.name, *_started(path)))
 
 
 def _started(path: Path) -> tuple[str, int]:
-    """``…Z.jsonl`` came before ``…Z-2.jsonl``, made in the same second (``create``)."""
+    """``…Z.jsonl`` comes before ``…Z-2.jsonl`` of the same second (``create``)."""
     stamp, _, number = path.stem.partition("Z-")
     return stamp.removesuffix("Z"), int(number) if number.isdigit() else 1
 
@@ -111,7 +101,7 @@ def _started(path: Path) -> tuple[str, int]:
 def _refusal(path: Path, error: OSError) -> StorageError:
     if error.errno in _FULL:
         return StorageError(
-            f"no space to write {path} ({error.strerror}). What was stored before is intact.",
+            f"no space to write {path} ({error.strerror}). Earlier records are intact.",
             hint="Free some space and give the same command again. It resumes.",
         )
     if isinstance(error, FileExistsError | NotADirectoryError):  # a file in a folder's place
@@ -125,28 +115,25 @@ def _refusal(path: Path, error: OSError) -> StorageError:
     )
 
 
-# ---------------------------------------------------------------- append
-
-
 class Journal:
-    """One results file that is being written, and the memory of which file it is.
+    """One results file that is open for writing.
 
-    ``append`` raises ``StorageError`` when ``path`` no longer leads to the file that was opened
-    (it was deleted, moved or replaced), or when lines that were written are missing. The file
-    stays open until ``close``, so that its inode number cannot be given to another file. ``with``
-    closes it, and so does the end of the process.
+    ``append`` raises ``StorageError`` if ``path`` no longer leads to the file that was opened (it
+    was deleted, moved or replaced), or if lines are missing. The file stays open until ``close``,
+    so no other file can get its inode number. ``with`` closes it, and so does the end of the
+    process.
     """
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
         self._descriptor = descriptor
-        self._size = 0  # bytes, after the last append: none may be removed
+        self._size = 0  # bytes after the last append: the file may not be smaller
         self.close = weakref.finalize(self, os.close, descriptor)
         _lock(descriptor, path)
 
     @classmethod
     def create(cls, results: Path, machine: str, stamp: str) -> Self:
-        """A new empty file of a plan that started at ``stamp``, in ``results/machine``.
+        """A new file in ``results/machine`` for a plan that started at ``stamp``.
 
         Missing folders are made. A second file with the same stamp gets ``-2``.
         """
@@ -172,7 +159,7 @@ class Journal:
             raise _refusal(path, error) from error
 
     def append(self, record: Stored) -> None:
-        """Add one record as one line and flush it to disk: all of it, or nothing and an error."""
+        """Add one record as one line and flush it to disk. After an error nothing is added."""
         line = _line(record, self.path)
         try:
             self._check_unchanged()
@@ -187,20 +174,22 @@ class Journal:
         self.append(EndedRecord(plan_id=plan_id, how=how, ended_utc=now))
 
     def begin(self, records: Iterable[Stored]) -> None:
-        """Add what a new plan begins with; where that fails, an empty file does not stay."""
+        """Add the first records of a plan. If that fails, an empty file is removed."""
         try:
             for record in records:
                 self.append(record)
         except StorageError:
-            discard_empty(self.path)
+            with contextlib.suppress(OSError):
+                if self.path.stat().st_size == 0:
+                    self.path.unlink()
             raise
 
     def keep(self, name: str, content: bytes) -> None:
-        """Store a by-product beside the results: written whole before it has its name."""
+        """Store a by-product beside the results. It gets its name when it is complete."""
         folder = self.path.parent / BY_PRODUCTS
         try:
             folder.mkdir(exist_ok=True)
-            if (folder / name).exists():  # the name says what is in it
+            if (folder / name).exists():  # the name is a hash of the content
                 return
             with tempfile.TemporaryDirectory(dir=folder, prefix=".part-") as place:
                 partial = Path(place, name)
@@ -213,7 +202,7 @@ class Journal:
             raise _refusal(folder / name, error) from error
 
     def _check_unchanged(self) -> int:
-        """The file's size in bytes. Refuses when the path leads elsewhere or lines are missing."""
+        """The file's size in bytes. Refuses if the path leads elsewhere or lines are missing."""
         mine = os.fstat(self._descriptor)
         try:
             there = os.stat(self.path, follow_symlinks=False)
@@ -250,7 +239,7 @@ def _line(record: Stored, path: Path) -> bytes:
 
 
 def _lock(descriptor: int, path: Path) -> None:
-    """Take the results file's own lock. It ends with the descriptor and leaves no file behind."""
+    """Lock the results file itself. The lock ends with the descriptor; there is no lock file."""
     from filelock import lock_descriptor
 
     deadline = time.monotonic() + LOCK_TIMEOUT_S
@@ -265,8 +254,8 @@ def _lock(descriptor: int, path: Path) -> None:
 
 def _append_line(descriptor: int, line: bytes) -> None:
     size = os.fstat(descriptor).st_size
-    if size and _last_byte(descriptor, size) != b"\n":
-        line = b"\n" + line  # a power cut tore the last line: it stays a line of its own
+    if size and os.pread(descriptor, 1, size - 1) != b"\n":
+        line = b"\n" + line  # a power cut left the last line incomplete: it stays a line
     try:
         written = os.write(descriptor, line)
         if written != len(line):
@@ -275,8 +264,3 @@ def _append_line(descriptor: int, line: bytes) -> None:
     except OSError:
         os.ftruncate(descriptor, size)
         raise
-
-
-def _last_byte(descriptor: int, size: int) -> bytes:
-    os.lseek(descriptor, size - 1, os.SEEK_SET)
-    return os.read(descriptor, 1)

@@ -25,8 +25,8 @@ from envbench.engine.campaign import Executed
 from envbench.engine.executor import LocalExecutor
 from envbench.engine.pairs import side
 from envbench.errors import StorageError
+from envbench.experiments.check.against import DRIFT, compared, granting_drift, stored
 from envbench.experiments.check.baseline import save
-from envbench.experiments.check.stored_baseline import DRIFT, compared, granting_drift, stored
 from envbench.machine import fingerprint
 from envbench.model import Block, BlockRecord, Cell, Rule, Stored, Windows, digest
 from envbench.results import store

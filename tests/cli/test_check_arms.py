@@ -138,10 +138,10 @@ def test_a_wheel_or_a_folder_is_identified_by_its_content(
     assert not (first / "pkg" / "__pycache__").exists()
     (project / "pkg" / "__init__.py").write_text("a = 2")
     assert (kept_copy(project) / "pkg" / "__init__.py").read_text() == "a = 2"
-    assert sources._kept("envpool==1.2.4") == "envpool==1.2.4"
+    assert sources._copied("envpool==1.2.4") == "envpool==1.2.4"
     for path in (str(wheel), str(project)):  # a whole path is no bad requirement
         sources.refuse_impossible("candidate", Source(requirements=[path]))
-        assert sources._kept(path) == str(kept_copy(Path(path)))
+        assert sources._copied(path) == str(kept_copy(Path(path)))
 
 
 @slow
@@ -156,7 +156,7 @@ def test_an_arm_installs_its_requirements_over_the_versions_here(repository: Pat
     loop = get("for-loop")
     target = Target(cell=make_cell("m", "gym", "CartPole-v1", loop, 2, {}), backend=loop)
     kept = [
-        sources.keep(name, Source(ref=ref))
+        sources.prepare(name, Source(ref=ref))
         for name, ref in (("baseline", "main"), ("candidate", WORKING_TREE))
     ]
     Path("mine.py").write_text("pace = 3\n")  # an edit while a check runs
@@ -175,7 +175,7 @@ def test_an_arm_installs_its_requirements_over_the_versions_here(repository: Pat
     assert [each[1:] for each in answers] == [["1", *here], ["2", *here]]  # this very Python
     assert {each[0].split(".")[0] + each[0].split(".")[1] for each in answers} <= {"10", "11", "12"}
     Path("mine.py").write_text("pace = 2\n")
-    again = sources.keep("candidate", Source(ref=WORKING_TREE))
+    again = sources.prepare("candidate", Source(ref=WORKING_TREE))
     assert sources.make(again, target, said.append).python == made[1].python
 
 

@@ -30,10 +30,10 @@ from virtual_executor import (
 
 from envbench import backends, families
 from envbench.engine import executor
+from envbench.engine.availability import Arm
 from envbench.engine.campaign import new_id
 from envbench.engine.executor import CHANGED, LocalExecutor
-from envbench.engine.planning import git_state
-from envbench.engine.preflight import Arm
+from envbench.engine.git import git_state
 from envbench.engine.request import make_cell
 from envbench.errors import Interrupted, StorageError
 from envbench.model import (
@@ -462,7 +462,7 @@ def test_a_trial_fails_if_the_packages_changed_after_the_plan_began() -> None:
     old = RuntimeFact(hash="old", python="3", implementation="CPython", packages={"fake": "1.0"})
     protocol = Protocol(window_s=0.01, warmup_min_s=0.0, warmup_max_s=0.02, measured_s=0.02)
     block = Block(trials=[Trial(cell=cell, protocol=protocol)])
-    found = LocalExecutor().look(Arm(backend=loop, python=sys.executable), block)
+    found = LocalExecutor().probe(Arm(backend=loop, python=sys.executable), block)
     assert isinstance(found, Arm)
     assert found.runtime is not None
     for runtime, failure in ((found.runtime, None), (old, CHANGED)):

@@ -19,7 +19,7 @@ from envbench.engine import pairs
 from envbench.engine.experiment import Experiment, Options, Site
 from envbench.engine.request import CellRequest, kernel_target, make_cell, target_of
 from envbench.experiments.plans import EVERY
-from envbench.experiments.run import Measure
+from envbench.experiments.run import Measure, RunExperiment
 from envbench.experiments.verify import VerifyExperiment
 from envbench.machine import Profile, Table
 from envbench.model import (
@@ -75,7 +75,9 @@ def plan(name: str, cells: Sequence[Cell], design: Design) -> Plan:
 def plan_of(name: str) -> Plan:
     cells = [cell("for-loop"), cell("subprocess"), cell("envpool-sync", 8)]
     if name == "run":
-        design: Design = Measure(repeats=4).design([target_of(each) for each in cells])
+        design: Design = RunExperiment(measure=Measure(repeats=4)).design(
+            [target_of(each) for each in cells]
+        )
     elif name == "verify":
         names = ["subprocess", "envpool-sync", "brax"]
         request = VerifyExperiment(cells=CellRequest(backends=names, numenv=[2]))

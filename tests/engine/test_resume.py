@@ -29,7 +29,7 @@ from virtual_executor import (
 
 from envbench import backends
 from envbench.backends import Backend, lookup
-from envbench.engine.preflight import TRIES
+from envbench.engine.availability import TRIES
 from envbench.errors import Interrupted
 from envbench.model import Block, Failure
 from envbench.results import store

@@ -44,7 +44,9 @@ def plan(cells: list[Cell] | None = None, seed: int = 0, **measure: Any) -> Plan
         experiment="run",
         spec="s",
         cells=cells,
-        design=Measure(**measure).design([target_of(each) for each in cells]),
+        design=RunExperiment(measure=Measure(**measure)).design(
+            [target_of(each) for each in cells]
+        ),
         seed=seed,
         fingerprint="f",
         started_utc="2026-01-02T03-04-05Z",

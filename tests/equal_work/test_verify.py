@@ -19,10 +19,10 @@ from place import Place, ended, wait_until
 from envbench import backends, families
 from envbench.backends import lookup
 from envbench.cli.progress import Lines
+from envbench.engine.availability import Arm
 from envbench.engine.campaign import Campaign
 from envbench.engine.executor import LocalExecutor
 from envbench.engine.experiment import Options, Site
-from envbench.engine.preflight import Arm
 from envbench.engine.request import CellRequest
 from envbench.equal_work import reference, traces
 from envbench.equal_work.judge import judge

@@ -21,8 +21,8 @@ from made_records import add_record, make_cell, make_failure, new_results_file
 from envbench.backends import get
 from envbench.cli.progress import Lines
 from envbench.engine import pairs, resume
+from envbench.engine.availability import Arm
 from envbench.engine.campaign import Experiment
-from envbench.engine.preflight import Arm
 from envbench.engine.resume import Recorded, differences, edited_since, find
 from envbench.experiments.check.stages import CheckExperiment
 from envbench.experiments.noise import NoiseExperiment
@@ -55,14 +55,14 @@ def test_both_of_a_pair_do_the_same_on_one_core_and_every_pair_is_fresh() -> Non
 
 @pytest.mark.parametrize(("backend", "cores"), [("for-loop", 1), ("subprocess", 0),
                                                 ("envpool-sync", 0), ("brax", 0)])  # fmt: skip
-def test_only_what_steps_in_one_thread_keeps_to_one_core(backend: str, cores: int) -> None:
+def test_only_a_single_threaded_backend_is_pinned_to_one_core(backend: str, cores: int) -> None:
     plan = pairs_plan([make_cell(backend, 4)], cores=[4, 5])
     block = CHECK.next(plan, [])
     assert block is not None
     assert {len(trial.cpus) for trial in block.trials} == {cores}
 
 
-def test_only_what_starts_in_one_thread_starts_on_a_core_each() -> None:
+def test_both_processes_start_at_once_only_if_one_thread_does_the_start() -> None:
     def start(backend: str, **given: Any) -> str:
         plan = pairs_plan([make_cell(backend, 4)], **given)
         block = CHECK.next(plan, [])
@@ -85,7 +85,7 @@ def test_the_machines_noise_cancels_out_within_a_pair() -> None:
         assert found.stages[0]["steps"].spread < 0.001
 
 
-def test_an_alarm_is_tried_again_with_the_arms_exchanged() -> None:
+def test_a_cell_with_an_alarm_is_measured_again_with_the_arms_exchanged() -> None:
     plan, workers = pairs_plan(), Workers(slower=1.2)
     done = carry_out(CHECK, plan, workers)
     assert verdicts(plan, done) == ["REGRESSION"] * 2
@@ -97,7 +97,7 @@ def test_an_alarm_is_tried_again_with_the_arms_exchanged() -> None:
         assert theirs.measured.ns > ours.measured.ns
 
 
-def test_only_the_cells_with_an_alarm_are_tried_again() -> None:
+def test_only_the_cells_with_an_alarm_are_measured_again() -> None:
     class OneSlower(Workers):
         def _trial(self, trial: Any, *more: Any) -> Any:
             self.slower = 1.2 if trial.cell == CELLS[1] else 1.0
@@ -112,7 +112,7 @@ def test_only_the_cells_with_an_alarm_are_tried_again() -> None:
     assert verdicts(plan, done) == ["PASS", "REGRESSION"]
 
 
-def test_each_alarm_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_alarm_is_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
     plan, workers, lines = pairs_plan(), Workers(slower=1.2), Lines()
     carry_out(CHECK, plan, workers)
     lines.began(CHECK, plan, 0, len(workers.blocks))
@@ -160,7 +160,7 @@ def test_a_pair_makes_resets_after_its_steps() -> None:
 
 
 @pytest.mark.parametrize("slower", [0.5, 1.0, 1.02, 3.0])
-def test_the_number_of_pairs_does_not_depend_on_what_they_show(slower: float) -> None:
+def test_the_number_of_pairs_does_not_depend_on_their_results(slower: float) -> None:
     plan, workers = pairs_plan(), Workers(slower)
     done = carry_out(CHECK, plan, workers)
     alarmed = slower > 1.01
@@ -181,7 +181,7 @@ def test_stage_two_waits_until_every_cell_has_its_first_stage() -> None:
     assert {stage for stage, _, _ in CHECK.remaining(plan, done)} == {2}
 
 
-def test_before_a_stage_is_complete_no_verdict_ends_it() -> None:
+def test_no_verdict_ends_a_stage_early() -> None:
     plan = pairs_plan()
     for made in range(16):
         done = carry_out(CHECK, plan, Workers(slower=5.0), most=made)
@@ -210,7 +210,7 @@ WHOLE = {
 
 
 @given(slower=st.sampled_from([1.0, 1.2]), made=st.integers(0, 32), chance=st.randoms())
-def test_any_part_of_the_records_leads_to_the_same_whole(
+def test_a_resume_from_any_point_makes_the_same_blocks(
     slower: float, made: int, chance: Any
 ) -> None:
     plan, whole = pairs_plan(), WHOLE[slower]
@@ -220,7 +220,7 @@ def test_any_part_of_the_records_leads_to_the_same_whole(
     assert len(rest.blocks) == len(whole) - len(before)  # no pair is made twice
     assert identity(done) == identity(whole)
     assert CHECK.conclude(plan, done, {}) == CHECK.conclude(plan, whole, {})
-    # The order in which the records are read makes no difference to what comes next.
+    # The next block does not depend on the order of the records.
     mixed = chance.sample(before, len(before))
     assert CHECK.next(plan, mixed) == CHECK.next(plan, before)
     assert CHECK.left(plan, mixed) == CHECK.left(plan, before)
@@ -236,7 +236,7 @@ def test_next_and_conclude_are_pure(slower: float, made: int) -> None:
     assert msgspec.json.encode([plan, done]) == frozen
 
 
-def test_a_broken_cell_is_complete_and_is_not_tried_again() -> None:
+def test_a_broken_cell_is_complete_and_is_not_measured_again() -> None:
     plan, workers = pairs_plan(), Workers(failing=make_failure())
     done = carry_out(CHECK, plan, workers)
     assert verdicts(plan, done) == ["BROKEN"] * 2
@@ -244,7 +244,7 @@ def test_a_broken_cell_is_complete_and_is_not_tried_again() -> None:
     assert CHECK.left(plan, done) == 0
 
 
-def test_the_other_cells_go_on_when_one_is_broken() -> None:
+def test_the_other_cells_continue_when_one_is_broken() -> None:
     class OneFails(Workers):
         def _trial(self, trial: Any, *more: Any) -> Any:
             self.failing = make_failure() if trial.cell == CELLS[0] else None
@@ -259,7 +259,7 @@ def test_the_other_cells_go_on_when_one_is_broken() -> None:
 
 
 def stored(folder: Path, plan: Plan, most: int = 10_000) -> Path:
-    """A results file of a check that was stopped after so many pairs."""
+    """A results file of a check that was stopped after some pairs."""
     path = new_results_file(folder, "m", plan.started_utc)
     for record in [PACKAGES, plan, *carry_out(CHECK, plan, Workers(), most=most)]:
         add_record(path, record)
@@ -273,7 +273,7 @@ def unfinished(folder: Path, machine: str, plan: Plan) -> Recorded | None:
     return found.recorded if found and not found.changed else None
 
 
-def test_an_unfinished_check_is_found_by_what_it_asked_for(tmp_path: Path) -> None:
+def test_an_unfinished_check_is_found_by_its_request(tmp_path: Path) -> None:
     path = stored(tmp_path, pairs_plan(), most=5)
     again = pairs_plan(plan_id="another", started_utc="2026-02-02T00-00-00Z", command=["x"])
     found = unfinished(tmp_path, "m", again)
@@ -305,7 +305,7 @@ def test_a_finished_check_is_measured_afresh(tmp_path: Path) -> None:
     assert unfinished(tmp_path, "m", again) is None
 
 
-def test_what_changed_since_is_named_and_nothing_is_mixed() -> None:
+def test_a_changed_plan_is_not_resumed_and_the_change_is_named() -> None:
     def changed(**given: Any) -> list[str]:
         return differences(pairs_plan(), pairs_plan(plan_id="another", **given))
 
@@ -323,7 +323,7 @@ def test_what_changed_since_is_named_and_nothing_is_mixed() -> None:
     assert changed(pairs=9) == ["the number of pairs"]
 
 
-def test_code_that_was_edited_meanwhile_is_another_candidate(
+def test_an_edited_source_file_prevents_a_resume(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = tmp_path / "packages" / "mine"
@@ -356,7 +356,7 @@ def test_code_that_was_edited_meanwhile_is_another_candidate(
 
 
 def test_an_experiment_is_next_and_conclude_only() -> None:
-    """``doctor``'s own experiment goes through the same loop."""
+    """``doctor``'s own experiment uses the same loop."""
     plan = pairs_plan(CELLS[:1], pairs=6, experiment="noise", behaviour={"for-loop": Behaviour()})
     noise: Experiment[Any] = NoiseExperiment()
     workers = Workers()

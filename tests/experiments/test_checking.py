@@ -60,12 +60,12 @@ def test_equal_arms_pass_in_every_quantity() -> None:
         ({"step": 1.05, "start": 2.0}, ["steps", "all steps", "start-up"]),
     ],
 )
-def test_what_got_slower_is_named(candidate: dict[str, Any], slower: list[str]) -> None:
+def test_the_slower_quantities_are_named(candidate: dict[str, Any], slower: list[str]) -> None:
     found = verdict(CHECK, [*pairs(1, **candidate), *pairs(2, **candidate)], CELL)
     assert (found.verdict, found.slower) == ("REGRESSION", slower)
 
 
-def test_what_happens_seldom_is_found_in_all_steps() -> None:
+def test_a_rare_slowdown_is_found_in_the_time_of_all_steps() -> None:
     slices = [250 * MS] * 3 + [300 * MS]  # every fourth is a fifth longer
     candidate = {"measured": msgspec.structs.replace(MEASURED, ns=slices)}
     found = verdict(CHECK, [*pairs(1, **candidate), *pairs(2, **candidate)], CELL)
@@ -103,7 +103,7 @@ def test_a_faster_candidate_is_an_improvement() -> None:
     assert verdict(CHECK, pairs(step=0.9), CELL).verdict == "IMPROVEMENT"
 
 
-def test_an_arm_that_fails_breaks_the_cell_and_the_rest_gives_no_figure() -> None:
+def test_a_failed_arm_makes_the_cell_broken_without_figures() -> None:
     own = pairs()
     own[3] = with_candidate(own[3], failure=make_failure())
     found = verdict(CHECK, own, CELL)
@@ -187,17 +187,17 @@ def test_a_default_check_of_a_clean_cell_fits_seventy_five_seconds() -> None:
     assert found.seconds < 75
 
 
-def test_half_a_start_up_more_is_seen_even_of_a_short_one() -> None:
+def test_a_start_up_that_is_half_as_long_again_is_detected_even_if_short() -> None:
     assert FLOORS["start-up"] < 0.5 * 0.15e9  # Gymnasium and MuJoCo import in 0.15 s
 
 
-def test_precise_makes_the_pairs_that_find_two_per_cent() -> None:
+def test_precise_makes_enough_pairs_to_find_two_percent() -> None:
     found = Size(precise=True).of(targets(CELL), Rule())
     assert found.detectable[CELL.key] <= 0.02
     assert found.pairs > 3 * DEFAULT_PAIRS
 
 
-def test_what_steps_in_large_batches_has_long_slices() -> None:
+def test_backends_with_large_batches_have_long_slices() -> None:
     large = {name for name, backend in registry().items() if backend.behaviour.large_batches}
     assert large >= {
         "ceiling",

@@ -29,7 +29,7 @@ def states(processes: list[psutil.Process]) -> set[str]:
 @contextmanager
 def subreaper() -> Iterator[None]:
     """This process adopts what its children disown, as a guardian does."""
-    family = orphans.Family()
+    family = orphans.ProcessFamily()
     try:
         yield
     finally:

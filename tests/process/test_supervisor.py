@@ -26,7 +26,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envbench.errors import Interrupted
-from envbench.process import guarded, orphans, supervisor
+from envbench.process import guarded_worker, orphans, supervisor
 from envbench.process.events import Event, Started, WindowEnded
 from envbench.process.job_folder import job_folder, sweep
 from envbench.process.owner import Owner, this_process
@@ -454,7 +454,7 @@ def test_the_daemons_of_two_workers_end_when_both_guardians_were_killed(
 def test_a_guardian_that_does_not_answer_is_killed_and_its_worker_and_daemon_end(
     leave_daemon: Callable[[str], Daemon], bystanders: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guarded, "STOP_PATIENCE_S", 0.5)
+    monkeypatch.setattr(guarded_worker, "STOP_PATIENCE_S", 0.5)
     monkeypatch.setattr(supervisor, "STOP_PATIENCE_S", 0.5)
     daemon = leave_daemon("plain")
     daemon.kill_guardian(signal.SIGSTOP)

@@ -1,4 +1,4 @@
-"""Results on disk: nothing measured is lost, nothing read is trusted."""
+"""Results on disk: no measurement is lost, and files from elsewhere are not trusted."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def trial_line(**changes) -> bytes:
 
 
 def facts_line(**changes) -> bytes:
-    """The line of what an adapter said."""
+    """The line of an adapter's facts."""
     fact = FactsRecord(hash="0123456789ab", facts={"x": 1})
     return _changed(json.loads(msgspec.json.encode(fact)), changes)
 
@@ -58,7 +58,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def python(code: str, *arguments: object, wrap: tuple[str, ...] = ()) -> subprocess.Popen[str]:
-    """A real process of ours."""
+    """Run a real process."""
     environment = os.environ | {"PYTHONPATH": f"{REPOSITORY}{os.pathsep}{TESTS}"}
     return subprocess.Popen(
         [*wrap, sys.executable, "-c", code, *map(str, arguments)],
@@ -102,10 +102,10 @@ def test_a_start_that_is_a_path_stays_in_its_folder(tmp_path):
     assert new_results_file(tmp_path, "laptop", "../../x/y").parent == tmp_path / "laptop"
 
 
-# ---------------------------------------------------------------- faults 10, 11, 14
+# -------------------------------------------- interrupted writes, two writers, a full disk
 
 
-def test_a_torn_last_line_is_skipped_with_file_and_line_and_the_next_append_goes_on(file):
+def test_an_incomplete_last_line_is_skipped_and_the_next_append_starts_a_new_one(file):
     add_record(file, make_block("whole"))
     add_record(file, make_block("torn"))
     os.truncate(file, file.stat().st_size - 20)
@@ -147,8 +147,8 @@ def test_two_writers_lose_no_line_and_interleave_none(file):
     assert [i for i in ids if i.startswith("a")] == [f"a-{i}" for i in range(60)]
 
 
-def test_a_writer_waits_for_whoever_holds_the_file(file):
-    """The check for a torn line and the way back from a full disk need the file to themselves."""
+def test_a_writer_waits_for_the_process_that_holds_the_file(file):
+    """Checking for an incomplete line and undoing a write need exclusive access."""
     add_record(file, make_block("first"))
     with file.open("rb+") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
@@ -199,7 +199,7 @@ print("intact")
 
 
 def unshared() -> tuple[str, ...]:
-    """How to get a mount namespace of one's own here."""
+    """The command that gives a process its own mount namespace here."""
     for command in (("unshare", "-m"), ("unshare", "-rm")):
         if shutil.which("unshare"):
             probe = "mount -t tmpfs -o size=64k none /mnt"
@@ -215,7 +215,7 @@ def test_a_full_disk_keeps_the_old_data_and_says_what_to_do(tmp_path):
     assert (found.returncode, out) == (0, "intact\n"), errors
 
 
-# ---------------------------------------------------------------- fault 15: folders
+# ---------------------------------------------------------------- folders that cannot be written
 
 
 _CHECK = """
@@ -242,8 +242,8 @@ def test_a_read_only_results_folder_is_refused_before_anything_is_measured(tmp_p
 
 
 @pytest.fixture
-def nobody():
-    """For root, who may write anywhere: be somebody else for a while."""
+def unprivileged_user():
+    """Drop the privileges of root for a while: root may write anywhere."""
     root = os.geteuid() == 0
     if root:
         os.seteuid(65534)
@@ -252,7 +252,7 @@ def nobody():
         os.seteuid(0)
 
 
-def test_a_folder_without_write_permission_is_refused(nobody):
+def test_a_folder_without_write_permission_is_refused(unprivileged_user):
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o500)
         with pytest.raises(StorageError, match="cannot write results"):
@@ -281,7 +281,7 @@ def test_a_results_file_that_is_a_link_is_not_written_through(tmp_path):
     assert victim.read_text() == "mine"
 
 
-def test_a_results_folder_that_is_a_link_itself_is_the_users_choice(tmp_path):
+def test_a_results_folder_may_itself_be_a_link(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "results").symlink_to(tmp_path / "real")
     path = new_results_file(tmp_path / "results", "laptop", "2025")
@@ -318,7 +318,7 @@ def test_a_folder_whose_name_is_too_long_is_refused(tmp_path):
         store.files(tmp_path / ("x" * 300))
 
 
-# ---------------------------------------------------------------- fault 38: the file is changed
+# -------------------------------------------- the file is changed while it is open
 
 
 @pytest.fixture
@@ -343,7 +343,7 @@ def test_a_journal_refuses_a_folder_that_was_deleted(journal):
 
 
 def test_a_journal_refuses_a_new_file_of_the_same_name_and_leaves_it_alone(journal):
-    """The old file stays open, so that its inode number is not given to the new one."""
+    """The old file stays open, so the new one cannot get its inode number."""
     text = journal.path.read_bytes()
     journal.path.unlink()
     journal.path.write_bytes(text)
@@ -397,7 +397,7 @@ def test_a_closed_journal_leaves_no_open_file(tmp_path):
     assert len(os.listdir("/dev/fd")) == before
 
 
-# ---------------------------------------------------------------- files from strangers
+# ---------------------------------------------------------------- files from other people
 
 
 BAD = {
@@ -485,14 +485,14 @@ def test_facts_may_be_nested_32_levels_deep(file):
     assert store.read(file).warnings == []
 
 
-def test_blank_lines_are_nothing(file):
+def test_blank_lines_are_ignored(file):
     file.write_bytes(b"\n\n" + line_of() + b"  \n")
     reading = store.read(file)
     assert [number for number, _ in reading.records] == [3]
     assert reading.warnings == []
 
 
-def test_thirty_megabytes_of_blank_lines_take_no_time_and_are_counted(file):
+def test_thirty_megabytes_of_blank_lines_are_counted_fast(file):
     blank = b"\n" * 10**7 + b" \t\r\n" * 10**6 + b" " * 9000 + b"\n" * 10**7
     file.write_bytes(line_of(block_id="a") + blank + line_of(block_id="b") + b"\n\n  nonsense\n\n")
     start = time.process_time()
@@ -504,7 +504,7 @@ def test_thirty_megabytes_of_blank_lines_take_no_time_and_are_counted(file):
 
 
 @given(st.lists(st.sampled_from([b"", b" ", b" \t\r", b"{}", b" x ", b"\x0b", b" " * 9000])))
-def test_line_numbers_are_right_whatever_is_blank(tmp_path_factory, lines):
+def test_line_numbers_count_blank_lines(tmp_path_factory, lines):
     file = tmp_path_factory.mktemp("lines") / "x.jsonl"
     file.write_bytes(b"\n".join(lines))
     wanted = [f"{file}:{number}:" for number, line in enumerate(lines, 1) if line.strip()]

@@ -68,7 +68,7 @@ EFFECTS: dict[str, Callable[..., float]] = {
 
 def step(text: str, target: Target, slice_ms: int, seed: int) -> Stepped:
     cell = target.cell
-    arm = sources.make(sources.keep("candidate", sources.Source()), target, click.echo)
+    arm = sources.make(sources.prepare("candidate", sources.Source()), target, click.echo)
     turns = pairs.turns(STEPPING_MS // (4 * slice_ms), seed)
     alone = target.backend.behaviour.steps_in == "one-thread"
     cores = usable_cores() if alone else []

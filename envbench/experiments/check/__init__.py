@@ -1,5 +1,5 @@
 """Did it get slower? A candidate against a baseline: two arms, pairs of processes, a verdict.
 
-``stages`` decides which pair comes next and what they mean, ``size`` how many pairs that takes.
-``arms`` makes the two sides. ``against`` and ``stored_baseline`` compare with another day.
+``stages`` decides which pair comes next and forms verdicts, ``size`` decides how many pairs to
+make, and ``arms`` makes the two sides. ``against`` compares with stored rates of another time.
 """

@@ -1,33 +1,67 @@
-"""``check --against``: the cells of a file measured anew, and compared with what it holds.
+"""``check --against``: measure the cells of a file anew, and compare with the stored rates.
 
-It is advice: the two measurements are of different times. The verdicts come from
-``stored_baseline``; the measuring is the ``baseline`` experiment.
+A block of a ``baseline`` plan has the cell's rate relative to the reference kernel, measured
+alternately with it: that ratio is compared. The kernel follows changes of the machine's clock, but
+hardly those of its caches, memory and other cores. A run (``envbench run``) has a rate alone, so a
+change of the machine cannot be separated from one of the code. A slowdown up to ``DRIFT``, by
+which shared machines drift, does not count then. Either comparison is of two times, so its result
+is advice. The measuring is the ``baseline`` experiment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from envbench.engine.pairs import cell_of
+import msgspec
+
+from envbench.engine.pairs import cell_of, side
 from envbench.engine.request import CellRequest, Chosen, target_of
 from envbench.engine.session import Outcome
 from envbench.errors import UsageError
-from envbench.experiments.check.baseline import BaselineExperiment
+from envbench.experiments.check.baseline import KERNEL, BaselineExperiment
 from envbench.experiments.check.size import Size
-from envbench.experiments.check.stages import CANDIDATE, CellVerdict, not_too_many
-from envbench.experiments.check.stored_baseline import DRIFT, Stored, compared, stored
-from envbench.model import BlockRecord, Cell, Failure, Fingerprint, MachineFact, Rule, digest
+from envbench.experiments.check.stages import CANDIDATE, CellVerdict, not_too_many, pairs_of
+from envbench.model import (
+    BlockRecord,
+    Cell,
+    Failure,
+    Fingerprint,
+    MachineFact,
+    Plan,
+    Rule,
+    RunDesign,
+    TrialRecord,
+    digest,
+)
 from envbench.model import Stored as StoredRecord
 from envbench.results import store
+from envbench.results.archive import run_of
+from envbench.stats import regression
+from envbench.stats.regression import FEWEST_PAIRS, Stage
+from envbench.stats.summary import rate
 
 IN_ONE_RUN = "--baseline, --baseline-python, --baseline-ref"
+DRIFT = 0.10  # between two times, on a shared machine: docs/measurement.md
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """One stored cell. ``rates`` has the logarithm of its steps per second, one per process;
+    relative to the kernel's if ``beside_kernel``."""
+
+    cell: Cell
+    fingerprint: str
+    rates: list[float]
+    beside_kernel: bool
 
 
 def read(
-    path: Path, wanted: CellRequest, found: Fingerprint, say: Callable[[str], None]
+    path: Path, wanted: CellRequest, here: Fingerprint, say: Callable[[str], None]
 ) -> list[Stored]:
-    """The cells of a file of this very machine that were asked for; ``UsageError`` without any."""
+    """The wanted cells of a file of this same machine; ``UsageError`` if there are none."""
     if not path.is_file():
         raise UsageError(f"--against: there is no file {path}.")
     reading = store.read(path)
@@ -39,20 +73,20 @@ def read(
         raise UsageError(
             f"{path} has no such cell with five processes or more.",
             hint="Make one: envbench baseline save --output FILE. Or compare both sides in one "
-            f"run, which is worth more: {IN_ONE_RUN}.",
+            f"run, which is more precise: {IN_ONE_RUN}.",
         )
-    _refuse_other_machine(path, cells, records, found)
+    _refuse_other_machine(path, cells, records, here)
     if not all(each.beside_kernel for each in cells):
         say(
-            f"Note: {path} has rates without a reference kernel beside them, and a shared machine "
-            f"drifts between two times: a slowdown of {100 * DRIFT:.0f} % is granted before "
-            "anything counts. `envbench baseline save` stores what is worth more."
+            f"Note: {path} has rates that were measured without a reference kernel, and a shared "
+            f"machine drifts. So slowdowns of up to {100 * DRIFT:.0f} % are ignored. "
+            "`envbench baseline save` stores rates relative to the kernel, which are more precise."
         )
     return cells
 
 
 def anew(cells: Sequence[Stored], rule: Rule, size: Size) -> BaselineExperiment:
-    """To measure them anew, beside the kernel."""
+    """The experiment that measures them anew, beside the kernel."""
     chosen = not_too_many(Chosen(targets=[target_of(each.cell) for each in cells]))
     pairs = size.of(chosen.targets, rule).pairs
     return BaselineExperiment(targets=chosen.targets, pairs=pairs)
@@ -62,16 +96,14 @@ def verdicts(
     outcome: Outcome[dict[str, Failure]], then: Sequence[Stored], rule: Rule
 ) -> list[CellVerdict]:
     """One per stored cell."""
-    return [_verdict(outcome.done, outcome.findings, each, rule) for each in then]
+    return [_verdict(outcome, each, rule) for each in then]
 
 
-def _verdict(
-    done: Sequence[BlockRecord], failed: dict[str, Failure], then: Stored, rule: Rule
-) -> CellVerdict:
-    failure = failed.get(then.cell.key)
+def _verdict(outcome: Outcome[dict[str, Failure]], then: Stored, rule: Rule) -> CellVerdict:
+    failure = outcome.findings.get(then.cell.key)
     if failure is not None:
         return CellVerdict(cell=then.cell, verdict="BROKEN", failures={CANDIDATE: failure})
-    stage = compared([each for each in done if cell_of(each) == then.cell], then, rule)
+    stage = compared(pairs_of(outcome.done, then.cell), then, rule)
     return CellVerdict(cell=then.cell, verdict=stage.verdict, stages=[{"steps": stage}])
 
 
@@ -85,14 +117,102 @@ def _is_wanted(cell: Cell, wanted: CellRequest) -> bool:
 
 
 def _refuse_other_machine(
-    path: Path, cells: Sequence[Stored], records: Sequence[StoredRecord], found: Fingerprint
+    path: Path, cells: Sequence[Stored], records: Sequence[StoredRecord], here: Fingerprint
 ) -> None:
-    other = {each.fingerprint for each in cells} - {digest(found)}
+    other = {each.fingerprint for each in cells} - {digest(here)}
     if other:
         facts = [each for each in records if isinstance(each, MachineFact)]
-        was = next((each.fingerprint.cpu for each in facts if each.hash in other), "unknown")
+        cpu = next((each.fingerprint.cpu for each in facts if each.hash in other), "unknown")
         raise UsageError(
-            f"{path} was measured on another machine or system ({was}): rates of two machines "
+            f"{path} was measured on another machine or system ({cpu}): rates of two machines "
             "say nothing about a change.",
             hint=f"Compare both sides here, in one run: {IN_ONE_RUN}.",
         )
+
+
+# ---------------------------------------------------------------- stored rates
+
+
+def stored(stored_records: Iterable[StoredRecord]) -> list[Stored]:
+    """Each cell by its newest baseline plan, or by its newest ``run`` plan if it has none.
+
+    Cells with fewer than five processes are left out: they do not show their own spread.
+    """
+    records = list(stored_records)
+    plans = [each for each in records if isinstance(each, Plan)]
+    blocks = {each.block_id: each for each in records if isinstance(each, BlockRecord)}
+    alone: dict[str, Stored] = {}
+    beside: dict[str, Stored] = {}
+    for plan in sorted(plans, key=lambda each: each.started_utc):
+        is_baseline = plan.experiment == BaselineExperiment.name
+        if not is_baseline and (not isinstance(plan.design, RunDesign) or plan.design.quick):
+            continue
+        by_cell: dict[str, list[BlockRecord]] = {}
+        for block in blocks.values():
+            if block.plan_id == plan.plan_id and not block.failure:
+                by_cell.setdefault(cell_of(block).key, []).append(block)
+        for key, own in by_cell.items():
+            cell = Stored(
+                cell=cell_of(own[-1]),
+                fingerprint=plan.fingerprint,
+                rates=_relative_rates(own) if is_baseline else _run_rates(plan, own),
+                beside_kernel=is_baseline,
+            )
+            if len(cell.rates) >= FEWEST_PAIRS:
+                (beside if is_baseline else alone)[key] = cell
+    return [*{**alone, **beside}.values()]
+
+
+def compared(now: Sequence[BlockRecord], then: Stored, rule: Rule) -> Stage:
+    """Compare the rates of now and then, relative to the kernel if the stored ones are."""
+    if then.beside_kernel:
+        return regression.against([relative(block) for block in now], then.rates, rule)
+    rates = [_rate(block.trials[-1], block.trials[-1].measured.invalid) for block in now]
+    return regression.against(rates, then.rates, granting_drift(rule))
+
+
+def granting_drift(rule: Rule) -> Rule:
+    """The rule for rates of two times: a slowdown up to ``DRIFT`` does not count."""
+    left = 1 - DRIFT
+    return msgspec.structs.replace(
+        rule, margin=1 - (1 - rule.margin) * left, tolerance=1 - (1 - rule.tolerance) * left
+    )
+
+
+def relative(block: BlockRecord) -> float:
+    """Logarithm of the cell's rate over the kernel's, of slices that are valid in both."""
+    kernel, cell = side(block, KERNEL), block.trials[-1]
+    invalid = {**kernel.measured.invalid, **cell.measured.invalid}
+    return _rate(cell, invalid) - _rate(kernel, invalid)
+
+
+def _rate(trial: TrialRecord, invalid: dict[str, str]) -> float:
+    """Logarithm of steps per second, without invalid slices; of all slices if most are invalid."""
+    windows = trial.measured
+    every = range(len(windows.ns))
+    valid = [k for k in every if str(k) not in invalid]
+    valid = valid if 2 * len(valid) >= len(windows.ns) else list(every)
+    steps, ns = sum(windows.steps[k] for k in valid), sum(windows.ns[k] for k in valid)
+    return math.log(steps * 1e9 / ns)
+
+
+def _is_sound(block: BlockRecord) -> bool:
+    """Are these the kernel and a cell, and does each slice have steps and take time?"""
+    slices = [trial.measured for trial in block.trials]
+    return (
+        len(slices) == 2
+        and block.trials[0].arm == KERNEL
+        and all(
+            len(each.steps) == len(each.ns) > 0 and min(each.steps) > 0 and min(each.ns) > 0
+            for each in slices
+        )
+    )
+
+
+def _relative_rates(blocks: Sequence[BlockRecord]) -> list[float]:
+    return [relative(block) for block in blocks if _is_sound(block)]
+
+
+def _run_rates(plan: Plan, blocks: Sequence[BlockRecord]) -> list[float]:
+    runs = (run_of(plan, block, trial, {}) for block in blocks for trial in block.trials)
+    return [math.log(speed) for run in runs if (speed := rate(run).steps_per_second)]

@@ -1,7 +1,7 @@
-"""``baseline``: cells measured beside the reference kernel, which slows down as the machine does.
+"""``baseline``: measure cells beside the reference kernel, which slows down as the machine does.
 
-What is stored is the ratio of the cell's rate to the kernel's. ``envbench baseline save`` keeps it
-for another day, ``envbench check --against`` compares with it (``stored_baseline``).
+The result is the ratio of each cell's rate to the kernel's. ``envbench baseline save`` stores it
+for later, ``envbench check --against`` compares with it.
 """
 
 from __future__ import annotations
@@ -14,17 +14,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from envbench.engine import pairs
-from envbench.engine.experiment import (
-    ArmsToAsk,
-    Done,
-    Experiment,
-    Facts,
-    Say,
-    Site,
-    own_arms,
-)
+from envbench.engine.availability import kernel_arm
+from envbench.engine.experiment import ArmChoice, Done, Experiment, Facts, Say, Site, own_arms
 from envbench.engine.pairs import cell_of, design_of
-from envbench.engine.preflight import kernel_arm
 from envbench.engine.request import CellRequest, Chosen, Target, kernel_target
 from envbench.engine.session import Outcome
 from envbench.errors import StorageError, UsageError
@@ -37,10 +29,10 @@ KERNEL = "kernel"
 
 @dataclass(frozen=True, kw_only=True)
 class BaselineExperiment(Experiment[dict[str, Failure]]):
-    """A pair per cell and round: the kernel, and the cell. ``stop_at_failure``: one failed cell
-    ends the rest."""
+    """A pair per cell and round: the kernel, and the cell. ``stop_at_failure``: the first failed
+    cell ends the plan."""
 
-    targets: Sequence[Target] = ()  # or, where there are none, what ``cells`` asks for
+    targets: Sequence[Target] = ()  # if empty, what ``cells`` asks for
     cells: CellRequest = CellRequest()
     pairs: int = pairs.DEFAULT_PAIRS
     stop_at_failure: bool = False
@@ -57,10 +49,10 @@ class BaselineExperiment(Experiment[dict[str, Failure]]):
     def design(self, targets: Sequence[Target]) -> PairsDesign:
         return pairs.design(self.pairs, stop_at_failure=self.stop_at_failure)
 
-    def arms(self, targets: Sequence[Target], site: Site, say: Say) -> ArmsToAsk:
+    def arms(self, targets: Sequence[Target], site: Site, say: Say) -> ArmChoice:
         kernel = (kernel_arm(KERNEL), kernel_target(site.profile.name).cell)
         own = own_arms(targets, site, say)
-        return ArmsToAsk(of=own.of, known=[kernel], watched=True)
+        return ArmChoice(to_probe=own.to_probe, known=[kernel], watched=True)
 
     def remaining(self, plan: Plan, done: Done) -> list[tuple[int, Cell]]:
         if design_of(plan).stop_at_failure and any(block.failure for block in done):
@@ -73,15 +65,15 @@ class BaselineExperiment(Experiment[dict[str, Failure]]):
         return pairs.pair(plan, ((KERNEL, kernel), ("", cell)), number=number)
 
     def conclude(self, plan: Plan, done: Done, facts: Facts) -> dict[str, Failure]:
-        """Why cells have no figure, by their key."""
+        """The failures of cells, by key."""
         return {cell_of(block).key: block.failure for block in done if block.failure}
 
 
 def refuse_existing(path: Path) -> None:
-    """``UsageError`` before any work, where the file to save exists or cannot be made."""
+    """``UsageError`` before any work, if the file to save exists or cannot be made."""
     if path.exists():
         raise UsageError(f"{path} exists already: a baseline is never overwritten.")
-    place = next(each for each in (path.absolute()).parents if each.exists())
+    place = next(each for each in path.absolute().parents if each.exists())
     if not (place.is_dir() and os.access(place, os.W_OK)):
         raise StorageError(
             f"cannot write {path}: {place} is not a folder that can be written.",
@@ -90,12 +82,12 @@ def refuse_existing(path: Path) -> None:
 
 
 def save(outcome: Outcome[dict[str, Failure]], path: Path) -> None:
-    """The plan's records in a file of its own, whole or not at all."""
+    """Copy the plan's records to a file of their own, whole or not at all."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(f"{path.name}.partial")
         shutil.copyfile(outcome.path, partial)
-        os.link(partial, path)  # fails where another made it in the meantime
+        os.link(partial, path)  # fails if another process has made it since
         partial.unlink()
     except FileExistsError as error:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""How many pairs a check makes, how long that takes, and what it can see. Pure."""
+"""How many pairs a check makes, how long that takes, and what it can detect. Pure."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from envbench.stats.regression import FEWEST_PAIRS, detectable, pairs_for
 
 PRECISE = 0.02
 MOST_PRECISE_PAIRS = 130
-# Standard deviations of a pair as measured on a shared machine of two cores, before anything is
-# known of the machine at hand: docs/check.md.
+# Standard deviation between pairs by ``steps_in``, measured on a shared machine of two cores
+# (docs/check.md). They apply before the machine at hand is known.
 ONE_THREAD_SPREAD, POOL_SPREAD, PROCESSES_SPREAD = 0.012, 0.022, 0.05
 
 
@@ -31,20 +31,20 @@ class Sizes:
 
 
 class Size(msgspec.Struct, frozen=True, kw_only=True):
-    """How many pairs: as many as are named, fit a budget of seconds, or find ``PRECISE``."""
+    """How many pairs: a given number, what fits ``budget`` seconds, or enough for ``PRECISE``."""
 
     pairs: int | None = None
     budget: float | None = None
     precise: bool = False
 
     def of(self, targets: Sequence[Target], rule: Rule) -> Sizes:
-        """For these cells. ``UsageError`` where the rule or the budget does not allow it."""
+        """For these cells. ``UsageError`` if the rule or the budget does not allow it."""
         spreads = {each.cell.key: expected_spread(each.backend.behaviour) for each in targets}
         pairs = self.pairs or DEFAULT_PAIRS
         if self.pairs is None and self.precise:
-            pairs = _precise(max(spreads.values()), rule)
+            pairs = precise_pairs(max(spreads.values()), rule)
         elif self.pairs is None and self.budget is not None:
-            pairs = _fitting(self.budget, len(targets))
+            pairs = _affordable(self.budget, len(targets))
         return Sizes(
             pairs=pairs,
             seconds=pairs * len(targets) * pair_seconds(),
@@ -53,17 +53,18 @@ class Size(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def _precise(spread: float, rule: Rule) -> int:
+def precise_pairs(spread: float, rule: Rule) -> int:
+    """Enough pairs to find ``PRECISE``, at most ``MOST_PRECISE_PAIRS``."""
     if rule.margin >= PRECISE:
         raise UsageError(
             f"--precise finds a slowdown of {100 * PRECISE:.0f} %, which does not count with "
             f"--margin {rule.margin:g}.",
             hint="Give a smaller --margin, or --pairs.",
         )
-    return precise_pairs(spread, rule)
+    return pairs_for(PRECISE, spread, rule, MOST_PRECISE_PAIRS)
 
 
-def _fitting(budget: float, cells: int) -> int:
+def _affordable(budget: float, cells: int) -> int:
     pairs = int(budget / (cells * pair_seconds()))
     if pairs < FEWEST_PAIRS:
         least = FEWEST_PAIRS * cells * pair_seconds()
@@ -73,11 +74,6 @@ def _fitting(budget: float, cells: int) -> int:
             hint="Give it that, or name fewer cells.",
         )
     return pairs
-
-
-def precise_pairs(spread: float, rule: Rule) -> int:
-    """As many as find ``PRECISE``, or the most that are made."""
-    return pairs_for(PRECISE, spread, rule, MOST_PRECISE_PAIRS)
 
 
 def expected_spread(behaviour: Behaviour) -> float:

@@ -1,9 +1,9 @@
-"""``check``: pairs of baseline and candidate in rounds, every cell a pair per round; then verdicts.
+"""``check``: pairs of baseline and candidate in rounds, one pair per cell and round; then verdicts.
 
-The guarantees of the rule (``regression``) are kept by ``next``: the number of pairs is fixed in
-the plan; no verdict is formed before the first stage of every cell is complete; a cell that raised
-an alarm is tried again by as many fresh pairs, with seeds of their own and the arms exchanged. The
-verdict of a cell with an alarm is that of its second stage.
+``remaining`` keeps the guarantees of the rule (``regression``). The number of pairs is fixed in the
+plan. No verdict is formed before the first stage of every cell is complete. A cell that raised an
+alarm is measured again by as many fresh pairs, with seeds of their own and the arms exchanged; its
+second stage decides its verdict.
 """
 
 from __future__ import annotations
@@ -16,15 +16,7 @@ from typing import ClassVar
 import msgspec
 
 from envbench.engine import pairs
-from envbench.engine.experiment import (
-    ArmsToAsk,
-    Done,
-    Experiment,
-    Facts,
-    Say,
-    Site,
-    one_per_arm,
-)
+from envbench.engine.experiment import ArmChoice, Done, Experiment, Facts, Say, Site, one_per_arm
 from envbench.engine.pairs import cell_of, design_of, side
 from envbench.engine.request import CellRequest, Chosen, Target, choose
 from envbench.errors import UsageError
@@ -55,17 +47,17 @@ DEFAULT_CELLS = [
 ]
 FIRST, SECOND = 1, 2
 BASELINE, CANDIDATE = "baseline", "candidate"
-# Of each quantity besides the steps: what a pair has to differ by at least to matter at all.
+# For each quantity besides the steps: the smallest difference of a pair that matters at all.
 FLOORS = {"start-up": 0.05e9, "first step": 0.1e9, "reset": 1e3, "memory": 16 * 2**20}
 WORSE: tuple[Verdict, ...] = ("BROKEN", "REGRESSION", "INCONCLUSIVE", "IMPROVEMENT", "PASS")
 
 
 @dataclass(frozen=True, kw_only=True)
 class CellVerdict:
-    """What came of one cell.
+    """The verdict on one cell.
 
-    ``stages`` hold each quantity's findings, stage by stage: the steps' usual pace, the time of
-    all steps, and the costs (start-up, first step, reset, memory).
+    ``stages`` has the findings per stage and quantity: the steps' usual pace, the time of all
+    steps, and the costs (start-up, first step, reset, memory).
     """
 
     cell: Cell
@@ -91,8 +83,8 @@ class CheckExperiment(Experiment[list[CellVerdict]]):
 
     @property
     def sides(self) -> dict[str, Source]:
-        """The arms by name. A candidate that is not named is, beside a git ref, the working tree:
-        it is installed as the baseline is."""
+        """The arms by name. If only a baseline's git ref is named, the candidate is the working
+        tree, installed as the baseline is."""
         candidate = self.candidate
         if self.baseline.ref and candidate == Source():
             candidate = Source(ref=WORKING_TREE)
@@ -104,24 +96,24 @@ class CheckExperiment(Experiment[list[CellVerdict]]):
     def design(self, targets: Sequence[Target]) -> PairsDesign:
         return pairs.design(self.size.of(targets, self.rule).pairs, rule=self.rule)
 
-    def arms(self, targets: Sequence[Target], site: Site, say: Say) -> ArmsToAsk:
-        kept = [sources.keep(name, source) for name, source in self.sides.items()]
-        return ArmsToAsk(
-            of=[
+    def arms(self, targets: Sequence[Target], site: Site, say: Say) -> ArmChoice:
+        prepared = [sources.prepare(name, source) for name, source in self.sides.items()]
+        return ArmChoice(
+            to_probe=[
                 (sources.make(each, target, say), target.cell)
                 for target in one_per_arm(targets)
-                for each in kept
+                for each in prepared
             ],
             sources={name: str(source) for name, source in self.sides.items()},
             watched=True,
         )
 
     def remaining(self, plan: Plan, done: Done) -> list[tuple[int, int, Cell]]:
-        """(stage, number, cell) of each; of stage two once stage one is complete."""
+        """(stage, number, cell) of each pair. Stage two begins when stage one is complete."""
         if first := pairs.rounds(plan, plan.cells, done, FIRST):
             return [(FIRST, *each) for each in first]
-        alarmed = [cell for cell in plan.cells if alarmed_in(plan, done, cell)]
-        return [(SECOND, *each) for each in pairs.rounds(plan, alarmed, done, SECOND)]
+        again = [cell for cell in plan.cells if _has_alarm(plan, done, cell)]
+        return [(SECOND, *each) for each in pairs.rounds(plan, again, done, SECOND)]
 
     def block(self, plan: Plan, todo: tuple[int, int, Cell]) -> Block:
         stage, number, cell = todo
@@ -134,7 +126,7 @@ class CheckExperiment(Experiment[list[CellVerdict]]):
 
 
 def cells_to_check(request: CellRequest, profile: Profile, cpus: int) -> Chosen:
-    """The cells that were named, or those of the profile; at most twelve."""
+    """The named cells, or those of the profile; at most ``MOST_CELLS``."""
     if request.family or request.backends or request.numenv or request.task:
         return not_too_many(choose(request, profile, cpus))
     targets: list[Target] = []
@@ -164,7 +156,7 @@ def not_too_many(chosen: Chosen) -> Chosen:
 
 
 def verdict(plan: Plan, done: Sequence[BlockRecord], cell: Cell) -> CellVerdict:
-    """What all pairs of a cell come to. A stage counts once all its pairs are made."""
+    """The verdict on a cell. A stage counts when all its pairs are made."""
     own = pairs_of(done, cell)
     failures = {
         trial.arm: trial.failure for block in own for trial in block.trials if trial.failure
@@ -175,18 +167,15 @@ def verdict(plan: Plan, done: Sequence[BlockRecord], cell: Cell) -> CellVerdict:
     if first is None:
         return CellVerdict(cell=cell, verdict="INCONCLUSIVE")
     second = _whole_stage(plan, own, SECOND)
-    found, slower = regression.of_cell(first, second)
+    decided, slower = regression.of_cell(first, second)
+    stages = [first, second] if second else [first]
     return CellVerdict(
-        cell=cell,
-        verdict=found,
-        stages=[first, second] if second else [first],
-        slower=slower,
-        invalid=invalid_slices(own),
+        cell=cell, verdict=decided, stages=stages, slower=slower, invalid=_invalid_slices(own)
     )
 
 
 def _whole_stage(plan: Plan, own: Sequence[BlockRecord], stage: int) -> dict[str, Stage] | None:
-    """What a stage of a cell found; None while a pair is missing."""
+    """The findings of a stage of a cell; None while a pair is missing."""
     blocks = [block for block in own if block.stage == stage]
     return findings(plan, blocks) if len(blocks) == design_of(plan).pairs else None
 
@@ -197,15 +186,15 @@ def overall(verdicts: Sequence[CellVerdict]) -> Verdict:
 
 
 def pairs_of(done: Sequence[BlockRecord], cell: Cell) -> list[BlockRecord]:
-    return [block for block in done if cell_of(block) == cell]
+    return [block for block in done if cell_of(block).key == cell.key]
 
 
 def findings(plan: Plan, blocks: Sequence[BlockRecord]) -> dict[str, Stage]:
-    """What a stage's pairs say of each quantity: of steps, and of the costs that are known."""
+    """The findings of a stage's pairs per quantity: steps, and those costs that are known."""
     if len(blocks) < 2 or any(block.failure for block in blocks):
         return {}
     rule = design_of(plan).rule or Rule()
-    found = regression.step_stages([slices_of(block) for block in blocks], rule)
+    quantities = regression.step_stages([slices_of(block) for block in blocks], rule)
     for name, floor in FLOORS.items():
         costs = [
             (_cost(side(block, BASELINE), name), _cost(side(block, CANDIDATE), name))
@@ -213,32 +202,30 @@ def findings(plan: Plan, blocks: Sequence[BlockRecord]) -> dict[str, Stage]:
         ]
         known = [(a, b) for a, b in costs if a and b]
         if len(known) == len(blocks):
-            found[name] = regression.cost_stage(known, floor, rule.cost_tolerance, rule.false_alarm)
-    return found
+            quantities[name] = regression.cost_stage(
+                known, floor, rule.cost_tolerance, rule.false_alarm
+            )
+    return quantities
 
 
-def alarmed_in(plan: Plan, done: Sequence[BlockRecord], cell: Cell) -> bool:
+def _has_alarm(plan: Plan, done: Sequence[BlockRecord], cell: Cell) -> bool:
     """Did the cell's first stage raise an alarm in any quantity?"""
     first = [block for block in pairs_of(done, cell) if block.stage == FIRST]
     return bool(regression.alarms(findings(plan, first)))
 
 
 def slices_of(block: BlockRecord) -> Slices:
-    """Times per step of both arms, and which slices an outside signal made invalid in either."""
+    """Times per step of both arms, and which slices the machine disturbed in either."""
     a, b = side(block, BASELINE).measured, side(block, CANDIDATE).measured
     invalid = [str(k) in a.invalid or str(k) in b.invalid for k in range(len(a.ns))]
     return _times_per_step(a), _times_per_step(b), invalid
 
 
-def invalid_slices(blocks: Sequence[BlockRecord]) -> dict[str, int]:
-    """How many slices of all trials an outside signal made invalid, by its name (``steal``)."""
-    reasons = [
-        reason.partition(" ")[0]
-        for block in blocks
-        for trial in block.trials
-        for reason in trial.measured.invalid.values()
-    ]
-    return dict(Counter(reasons))
+def _invalid_slices(blocks: Sequence[BlockRecord]) -> dict[str, int]:
+    """How many slices of all trials the machine disturbed, by cause (``steal``)."""
+    trials = (trial for block in blocks for trial in block.trials)
+    reasons = (reason for trial in trials for reason in trial.measured.invalid.values())
+    return dict(Counter(reason.partition(" ")[0] for reason in reasons))
 
 
 def _times_per_step(windows: Windows) -> list[float]:
@@ -246,16 +233,14 @@ def _times_per_step(windows: Windows) -> list[float]:
 
 
 def _cost(trial: TrialRecord, name: str) -> float | None:
-    """Nanoseconds, or bytes of memory."""
-    times, resets = trial.times, trial.resets
+    """Nanoseconds, or bytes of memory. Time in which the worker was stopped does not count."""
     if name == "memory":
         return trial.peak_memory_bytes
     if name == "reset":
-        return sum(resets.ns) / sum(resets.resets) if sum(resets.resets) > 0 else None
-    if times is None:
+        resets = sum(trial.resets.resets)
+        return sum(trial.resets.ns) / resets if resets > 0 else None
+    if trial.times is None:
         return None
-    if name == "start-up":
-        parts = {"import_ns": times.import_ns, "build_ns": times.build_ns}
-    else:
-        parts = {"first_step_ns": times.first_step_ns}
-    return max(1, sum(ns - trial.stopped_ns.get(part, 0) for part, ns in parts.items()))
+    parts = ["import_ns", "build_ns"] if name == "start-up" else ["first_step_ns"]
+    running = (getattr(trial.times, part) - trial.stopped_ns.get(part, 0) for part in parts)
+    return float(max(1, sum(running)))

@@ -1,5 +1,5 @@
-"""The sides of a comparison: interpreters, requirements and git refs made into runtimes.
+"""The sides of a comparison: interpreters, requirements and git refs become runtimes.
 
-``sources`` says what an arm is and makes it, ``git_tree`` checks out a ref, and ``local_copies``
-keeps wheels and folders as they are now.
+``sources`` describes an arm and makes it, ``git_tree`` checks out a ref, and ``local_copies``
+copies wheels and folders.
 """

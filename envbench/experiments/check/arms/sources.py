@@ -1,18 +1,18 @@
 """One side of a comparison: an interpreter with its packages, and the worker's code.
 
-A ``Source`` says what a person asked for. An interpreter is taken as it is. Requirements are
-installed over those of the backend (or over the measuring packages of the current interpreter,
-pinned to their versions here) into a runtime made as every isolated runtime is, with the same
-Python. The tree of a git ref is installed in the same way. Nothing means the backend's own
-interpreter. Packages that are installed last may change the versions of the others.
-In envbench's own repository a ref brings the worker of that ref, too.
+A ``Source`` is what a person asked for. An interpreter is used as it is. Requirements are
+installed, with the same Python, over those of the backend, or else over the measuring packages of
+the current interpreter, pinned to their versions here. The tree of a git ref is installed in the
+same way. An empty source is the backend's own interpreter. Packages that are installed last may
+change the versions of the others. In envbench's own repository a ref also brings its own worker.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
 
@@ -20,7 +20,7 @@ import msgspec
 
 from envbench import runtimes
 from envbench.backends import Backend
-from envbench.engine.preflight import Arm
+from envbench.engine.availability import Arm
 from envbench.engine.request import Target
 from envbench.errors import UsageError
 from envbench.experiments.check.arms import git_tree
@@ -29,7 +29,7 @@ from envbench.experiments.check.arms.local_copies import kept_copy
 from envbench.process.execute import WORKER
 from envbench.runtimes.requirements import name_of
 
-MEASURING = (  # what the default runtime measures with: requirements.txt
+MEASURING = (  # the packages of the default runtime: requirements.txt
     "numpy",
     "gymnasium",
     "ale-py",
@@ -41,7 +41,7 @@ MEASURING = (  # what the default runtime measures with: requirements.txt
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person asked for; empty: the interpreter that the backend runs in anyway."""
+    """What a person asked for. An empty one is the backend's own interpreter."""
 
     python: str = ""
     requirements: list[str] = []
@@ -49,7 +49,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def given(cls, python: str | None, requirements: Sequence[str], ref: str | None) -> Source:
-        """By the options of one side."""
+        """From the options of one side."""
         return cls(python=python or "", requirements=list(requirements), ref=ref or "")
 
     def __str__(self) -> str:
@@ -58,9 +58,9 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
         return " ".join(part for part in parts if part) or "the current interpreter"
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """What is the same for every backend: an interpreter, or what is installed over the rest
-    (copies and a checkout, by their paths), and the worker's code."""
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+    """What all backends of a side share: an interpreter, or requirements that are ``added`` to
+    the backend's (copies and a checkout, by path), and the worker's code."""
 
     name: str
     python: str
@@ -69,7 +69,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def refuse_impossible(name: str, source: Source) -> None:
-    """``UsageError`` for what cannot be an arm, before any time is spent on it."""
+    """``UsageError`` for a source that cannot be an arm, before any time is spent on it."""
     if source.python:
         runtimes.interpreter(source.python, f"--{name}-python")
     if source.ref:
@@ -82,71 +82,61 @@ def refuse_impossible(name: str, source: Source) -> None:
             )
 
 
-def keep(name: str, source: Source) -> Kept:
-    """What is asked for, as it is now: files may be edited while a check runs."""
+def prepare(name: str, source: Source) -> Prepared:
+    """A copy of the source as it is now: files may be edited while a check runs."""
     tree = git_tree.checked_out(source.ref, f"--{name}-ref") if source.ref else None
-    return Kept(
+    return Prepared(
         name=name,
         python=runtimes.interpreter(source.python, f"--{name}-python") if source.python else "",
-        added=[*map(_kept, source.requirements), *([str(tree)] if tree else [])],
+        added=[*map(_copied, source.requirements), *([str(tree)] if tree else [])],
         worker=_worker_of(tree),
     )
 
 
-def make(kept: Kept, target: Target, say: Callable[[str], None]) -> Arm:
-    """The arm for a target's backend. Makes its runtime if there is none yet (``SetupFailed``)."""
+def make(prepared: Prepared, target: Target, say: Callable[[str], None]) -> Arm:
+    """The arm for a target's backend. Makes its runtime if necessary (``SetupFailed``)."""
     backend, cell = target.backend, target.cell
-    if kept.python:
-        python = kept.python
-    elif kept.added:
-        base = _without(backend, cell.env, cell.workload, kept.added)
-        python = runtimes.make(base, say, over=kept.added).python
+    if prepared.python:
+        python = prepared.python
+    elif prepared.added:
+        base = _without(backend, cell.env, cell.workload, prepared.added)
+        python = runtimes.make(base, say, over=prepared.added).python
     else:
         python = runtimes.make(backend, say, cell.env, cell.workload).python
-    return Arm(name=kept.name, backend=backend, python=python, worker=kept.worker)
-
-
-# ---------------------------------------------------------------- requirements
+    return Arm(name=prepared.name, backend=backend, python=python, worker=prepared.worker)
 
 
 def _without(backend: Backend, family: str, workload: str, added: list[str]) -> Backend:
-    """The backend without those of its requirements that are named anew."""
-    named = {_name(each) for each in added}
+    """The backend without the requirements that ``added`` replaces."""
+    replaced = {_name(each) for each in added}
     needed = backend.requirements_of(family, workload) or _pinned()
-    base = [each for each in needed if _name(each) not in named]
+    base = [each for each in needed if _name(each) not in replaced]
     return msgspec.structs.replace(backend, requirements=base, needs=[])
 
 
 def _pinned() -> list[str]:
-    """The measuring packages of this interpreter, as they are here."""
-    versions: Mapping[str, str] = {
-        name: metadata.version(name) for name in MEASURING if _is_installed(name)
-    }
-    return [f"{name}=={version}" for name, version in versions.items()]
+    """The measuring packages of this interpreter, in their versions here."""
+    pinned = []
+    for name in MEASURING:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            pinned.append(f"{name}=={metadata.version(name)}")
+    return pinned
 
 
-def _is_installed(name: str) -> bool:
-    try:
-        metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return False
-    return True
-
-
-def _kept(requirement: str) -> str:
-    """A wheel or a folder as it is now: a copy whose path says what is in it."""
+def _copied(requirement: str) -> str:
+    """The path of a copy of a wheel or folder; any other requirement as it is."""
     path = _local(requirement)
     return requirement if path is None else str(kept_copy(path))
 
 
 def _local(requirement: str) -> Path | None:
-    """The whole path of a wheel or a folder; None of what an index has."""
+    """The absolute path of a wheel or a folder; None for a requirement from an index."""
     looks_like_path = os.sep in requirement or requirement.endswith(".whl")
     if not looks_like_path or "://" in requirement or " @ " in requirement:
         return None
     path = Path(requirement).expanduser()
     if not path.exists():
-        raise UsageError(f"{requirement} is neither a requirement nor a file that is here.")
+        raise UsageError(f"{requirement} is neither a requirement nor a file that exists.")
     return Path(os.path.abspath(path))
 
 
@@ -158,7 +148,7 @@ def _name(requirement: str) -> str:
 
 
 def _project_name(folder: Path) -> str:
-    """What its pyproject.toml calls it; empty where that does not say."""
+    """The project's name in its pyproject.toml; empty if there is none."""
     try:
         text = (folder / "pyproject.toml").read_text(encoding="utf-8")
         return str(tomllib.loads(text).get("project", {}).get("name", ""))
@@ -167,6 +157,6 @@ def _project_name(folder: Path) -> str:
 
 
 def _worker_of(tree: Path | None) -> Path:
-    """In envbench's own repository, the worker of that ref."""
+    """The worker of that ref in envbench's own repository; elsewhere, this one's."""
     theirs = tree / "envbench" / "worker_path" / "envbench_worker" / "__main__.py" if tree else None
     return theirs if theirs is not None and theirs.exists() else WORKER

@@ -10,16 +10,16 @@ from made_pairs import cycles, pairs_plan
 from envbench.engine import pairs
 from envbench.model import Programme
 from envbench.process import alternate
-from envbench.process.alternate import _NotOrdered, _Table
 from envbench.process.events import WindowEnded
+from envbench.process.slice_order import NotOrdered, SliceOrder
 from envbench.process.supervisor import Limits
 
 
-def table(programme: Programme, *ns_per_call: float) -> _Table:
+def table(programme: Programme, *ns_per_call: float) -> SliceOrder:
     """A table of workers that are ready. They became ready in reverse order."""
-    made = _Table(programme, len(ns_per_call))
+    made = SliceOrder(programme, len(ns_per_call))
     for side, ns in reversed([*enumerate(ns_per_call)]):
-        made.sit_down(side, ns)
+        made.worker_ready(side, ns)
     return made
 
 
@@ -75,12 +75,12 @@ def test_the_mean_length_of_slices_decides_for_five_workers(
 
 def test_a_pacemaker_that_dies_before_it_is_ready_leaves_the_pace_to_the_next() -> None:
     for late in (False, True):
-        made = _Table(alternating(), 2)
+        made = SliceOrder(alternating(), 2)
         if late:
-            made.sit_down(1, 2e6)
-        made.leave(0)
+            made.worker_ready(1, 2e6)
+        made.worker_ended(0)
         if not late:
-            made.sit_down(1, 2e6)
+            made.worker_ready(1, 2e6)
         assert made.all_ready
         assert made.calls(1) == 5
         assert len(made.steps) == 200
@@ -89,33 +89,33 @@ def test_a_pacemaker_that_dies_before_it_is_ready_leaves_the_pace_to_the_next() 
 
 def test_a_pacemaker_that_dies_later_does_not_change_the_slices_of_the_others() -> None:
     made = table(alternating(), 1e6, 2e6)
-    made.done(0, ended(calls=10))
-    made.leave(0)
+    made.slice_made(0, ended(calls=10))
+    made.worker_ended(0)
     for _ in range(100):
         assert made.await_turn(1) == b"step 10\n"
-        made.done(1, ended(calls=10))
+        made.slice_made(1, ended(calls=10))
     assert made.await_turn(1) == b"\n"
     assert made.made == [0] + [1] * 100
 
 
 def test_slices_of_ended_workers_are_skipped() -> None:
     made = table(Programme(turns=[0, 1, 2] * 10, slice_s=0.01), 1e6, 1e6, 1e6)
-    made.done(0, ended(calls=10))
-    made.leave(1)
+    made.slice_made(0, ended(calls=10))
+    made.worker_ended(1)
     for _ in range(9):
-        made.done(2, ended(calls=10))
-        made.done(0, ended(calls=10))
-    made.leave(2)
+        made.slice_made(2, ended(calls=10))
+        made.slice_made(0, ended(calls=10))
+    made.worker_ended(2)
     assert made.made == [0, *[2, 0] * 9]
     assert made.await_turn(0) == b"\n"  # the last slice was of an ended worker
 
 
 def test_no_slice_begins_before_all_workers_are_ready_or_have_ended() -> None:
-    made = _Table(alternating(), 3)
-    made.sit_down(0, 1e6)
-    made.sit_down(1, 1e6)
+    made = SliceOrder(alternating(), 3)
+    made.worker_ready(0, 1e6)
+    made.worker_ready(1, 1e6)
     assert not made._may_go(0)
-    made.leave(2)
+    made.worker_ended(2)
     assert made._may_go(0)
     assert not made._may_go(1)
 
@@ -125,7 +125,7 @@ def test_long_resets_reduce_the_number_of_reset_slices() -> None:
         made = table(alternating(40), 1e6, 1e6)
         made.next = len(made.steps)
         assert made.await_turn(0) == b"reset 1\n"
-        made.done(0, ended(ns=ns, resets=1))
+        made.slice_made(0, ended(ns=ns, resets=1))
         assert made.await_turn(1) == f"reset {made.resets}\n".encode()
         return made.resets, len(made.reset_slices)
 
@@ -137,7 +137,7 @@ def test_long_resets_reduce_the_number_of_reset_slices() -> None:
 def test_a_library_without_resets_gets_one_order_to_reset() -> None:
     made = table(alternating(40), 1e6, 1e6)
     made.next = len(made.steps)
-    made.done(0, ended(resets=0))
+    made.slice_made(0, ended(resets=0))
     assert made.await_turn(1) == b"\n"
 
 
@@ -145,31 +145,31 @@ def test_a_lead_in_is_ordered_only_after_a_switch() -> None:
     programme = Programme(turns=[0, 0, 1, 0], slice_s=0.01, lead_in_s=0.005)
     made = table(programme, 1e6, 2e6)
     assert made.await_turn(0) == b"lead 5\nstep 10\n"
-    made.done(0, ended(calls=10))
+    made.slice_made(0, ended(calls=10))
     assert made.await_turn(0) == b"step 10\n"
-    made.done(0, ended(calls=10))
+    made.slice_made(0, ended(calls=10))
     assert made.await_turn(1) == b"lead 3\nstep 5\n"
-    made.done(1, ended(calls=5))
+    made.slice_made(1, ended(calls=5))
     assert made.await_turn(0) == b"lead 5\nstep 10\n"
 
 
 @pytest.mark.parametrize(("side", "calls"), [(1, 10), (0, 9), (0, 11)])
 def test_a_slice_without_an_order_is_refused(side: int, calls: int) -> None:
     made = table(alternating(), 1e6, 1e6)
-    with pytest.raises(_NotOrdered):
-        made.done(side, ended(calls=calls))
+    with pytest.raises(NotOrdered):
+        made.slice_made(side, ended(calls=calls))
 
 
 def test_a_slice_after_the_last_one_is_refused() -> None:
     made = table(Programme(turns=[0, 1], slice_s=0.01), 1e6, 1e6)
-    made.done(0, ended(calls=10))
-    made.done(1, ended(calls=10))
-    with pytest.raises(_NotOrdered):
-        made.done(0, ended(calls=10))
+    made.slice_made(0, ended(calls=10))
+    made.slice_made(1, ended(calls=10))
+    with pytest.raises(NotOrdered):
+        made.slice_made(0, ended(calls=10))
 
 
 def test_a_table_orders_nothing_after_it_is_given_up() -> None:
-    made = _Table(alternating(), 2)
+    made = SliceOrder(alternating(), 2)
     made.give_up()
     assert made.await_turn(0) == b"\n"
     assert made.await_turn(1) == b"\n"

@@ -1,0 +1,161 @@
+"""The order of a block's slices: which worker makes the next one, of what kind and how long.
+
+``SliceOrder`` is shared by the threads that drive the workers. It follows the block's programme,
+once every worker is warm or has ended. A worker that ends loses its slices; the others keep theirs.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Sequence
+from statistics import fmean
+
+from envbench.model import Programme
+from envbench.process.events import WindowEnded
+
+FEWEST_SLICES = 10  # per worker, if one slice is longer than it was meant to be
+FEWEST_RESET_SLICES = 4
+MOST_RESETS = 10_000  # per slice
+
+
+class NotOrdered(Exception):
+    """The worker makes slices that were not ordered."""
+
+
+class SliceOrder:
+    """A programme's slices, as they are made. ``side`` is a worker's place in the block."""
+
+    def __init__(self, programme: Programme, count: int) -> None:
+        self.steps = [("step", side) for side in programme.turns]
+        self.reset_slices = [("reset", side) for side in programme.reset_turns]
+        self.slice_ns = programme.slice_s * 1e9
+        self.lead_in_ns = programme.lead_in_s * 1e9
+        self.equal_calls = programme.equal_calls
+        self.count = count
+        self.next = 0
+        self.resets = 0  # per slice; 0: not known yet
+        self.made: list[int] = []
+        self.ns_per_call: dict[int, float] = {}  # of the workers that are warm
+        self.ended: set[int] = set()
+        self.given_up = self.settled = False
+        self.changed = threading.Condition()
+
+    @property
+    def slices(self) -> list[tuple[str, int]]:
+        return self.steps + self.reset_slices
+
+    # ------------------------------------------------------------ getting ready
+
+    def worker_ready(self, side: int, ns_per_call: float) -> None:
+        """This worker is warm. When all are, the number of slices is settled."""
+        with self.changed:
+            self.ns_per_call[side] = ns_per_call
+            self._settle()
+
+    def worker_ended(self, side: int) -> None:
+        """This worker has ended, successfully or not. Its slices are skipped."""
+        with self.changed:
+            self.ended.add(side)
+            self._settle()
+
+    def give_up(self) -> None:
+        """Order no more slices."""
+        with self.changed:
+            self.given_up = True
+            self.changed.notify_all()
+
+    def wait_until_ready(self, side: int, timeout_s: float) -> bool:
+        """Wait that long for this worker to be warm, or to end; False if it does neither."""
+        with self.changed:
+            return self.changed.wait_for(
+                lambda: side in self.ns_per_call or side in self.ended, timeout_s
+            )
+
+    @property
+    def all_ready(self) -> bool:
+        return len(self.ns_per_call.keys() | self.ended) == self.count
+
+    def _settle(self) -> None:
+        """When all speeds are known, shorten the programme to the time that it was meant to take.
+
+        Only a call that is longer than a slice shortens it, not the rounding to whole calls.
+        """
+        if self.all_ready and not self.settled:
+            self.settled = True
+            if self.ns_per_call:
+                slices = [max(self.slice_ns, self.pace(side)) for side in self.ns_per_call]
+                self.steps = self.steps[: self._fitting(self.steps, fmean(slices), FEWEST_SLICES)]
+        self._skip()
+        self.changed.notify_all()
+
+    def pace(self, side: int) -> float:
+        """Nanoseconds per vector step; of the first worker, if all make equally many steps."""
+        if self.equal_calls:
+            side = min(self.ns_per_call)
+        return self.ns_per_call[side]
+
+    def calls(self, side: int) -> int:
+        """Vector steps of this worker's slices."""
+        return max(1, round(self.slice_ns / self.pace(side)))
+
+    def _fitting(self, slices: Sequence[object], ns: float, fewest: int) -> int:
+        """How many slices of ``ns`` fit into the time that all were meant to take; at most all.
+
+        Each worker keeps equally many, in whole groups of two per worker.
+        """
+        count = int(len(slices) * self.slice_ns / max(self.slice_ns, ns))
+        group = 2 * self.count
+        return max(count // group * group, fewest * self.count)
+
+    # ------------------------------------------------------------ slice by slice
+
+    def await_turn(self, side: int) -> bytes:
+        """Wait for this worker's next slice; returns the order, or an empty line after the last."""
+        with self.changed:
+            self.changed.wait_for(lambda: self._may_go(side))
+            if self._over:
+                return b"\n"
+            kind, _ = self.slices[self.next]
+            if kind == "reset":
+                return f"reset {max(1, self.resets)}\n".encode()
+            lead_in = 0
+            if self.made[-1:] != [side]:
+                lead_in = math.ceil(self.lead_in_ns / self.ns_per_call[side])
+            lead = f"lead {lead_in}\n" if lead_in else ""
+            return f"{lead}step {self.calls(side)}\n".encode()
+
+    def _may_go(self, side: int) -> bool:
+        return self._over or (self.all_ready and self.slices[self.next][1] == side)
+
+    @property
+    def _over(self) -> bool:
+        return self.given_up or self.next >= len(self.slices)
+
+    def slice_made(self, side: int, window: WindowEnded) -> None:
+        """The slice that was ordered is made. ``NotOrdered`` for any other."""
+        with self.changed:
+            kind, wanted = ("", 0) if self._over else self.slices[self.next]
+            if wanted != side or not kind or (kind == "step" and window.calls != self.calls(side)):
+                raise NotOrdered
+            if kind == "step":
+                self.made.append(side)
+            elif not self.resets:
+                self._size_reset_slices(window)
+            self.next += 1
+            self._skip()
+            self.changed.notify_all()
+
+    def _skip(self) -> None:
+        """Pass over the slices of workers that have ended."""
+        while not self._over and self.slices[self.next][1] in self.ended:
+            self.next += 1
+
+    def _size_reset_slices(self, window: WindowEnded) -> None:
+        """The first reset's time decides how many fill a slice, and how many slices fit."""
+        if not window.resets:  # the library has no reset for all environments
+            self.reset_slices = self.reset_slices[:1]
+            return
+        self.resets = min(max(1, round(self.slice_ns / max(1, window.ns))), MOST_RESETS)
+        count = self._fitting(self.reset_slices, window.ns, FEWEST_RESET_SLICES)
+        self.reset_slices = self.reset_slices[:count]
