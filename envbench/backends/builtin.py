@@ -157,6 +157,10 @@ _POOL_IN_BATCHES = Behaviour(steps_in="pool", large_batches=True)
 _DEVICE = Behaviour(steps_in="device", large_batches=True)
 _ADAPTERS = "envbench_worker.adapters."
 _UNIX = ["linux", "darwin"]
+_PYTHON_NEEDS = [  # of the families that Gymnasium or another Python library steps
+    Needs(add=["dm-control==1.0.50", "mujoco==3.17.*", "gymnasium"], families=["dm_control"]),
+    Needs(add=["gymnasium[box2d]"], families=["box2d"]),
+]
 _VECTORISED = ["atari", "mujoco", "dm_control", "classic_control", "box2d"]
 
 
@@ -167,12 +171,7 @@ def _gymnasium(
         name=name,
         label=label,
         families=[*_VECTORISED, "gym"],
-        needs=[
-            Needs(
-                add=["dm-control==1.0.50", "mujoco==3.17.*", "gymnasium"], families=["dm_control"]
-            ),
-            Needs(add=["gymnasium[box2d]"], families=["box2d"]),
-        ],
+        needs=_PYTHON_NEEDS,
         adapter=_ADAPTERS + adapter,
         library="gymnasium",
         settings=[ACTIONS, _CONTACT_FORCES, *settings],
@@ -343,7 +342,8 @@ BUILT_IN = [
         label="Ceiling",
         behaviour=_PROCESSES_IN_BATCHES,
         one_per_core=True,
-        families=["atari", "mujoco"],
+        families=_VECTORISED,
+        needs=_PYTHON_NEEDS,
         kind="ceiling",
         adapter=_ADAPTERS + "ceiling.ceiling:Ceiling",
         library="gymnasium",

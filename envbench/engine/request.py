@@ -143,7 +143,7 @@ class _Choice:
                 raise UsageError(
                     f"{backend.name} takes no --numenv: it has one environment per core."
                 )
-            return [self.cpus]
+            return [self.cpus * families.get(family).ceiling_states]
         if request.numenv:
             return request.numenv
         if request.ladder:

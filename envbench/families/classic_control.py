@@ -30,5 +30,6 @@ CLASSIC_CONTROL = EnvFamily(
     standards={
         "env": Standard(reference="for-loop", steps=8, tolerance=1e-5, reward_tolerance=1e-6)
     },
+    ceiling_states=1024,
     engine="the equations of motion, thousands of states at once in NumPy,",
 )

@@ -79,6 +79,7 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     reported: tuple[str, ...] = REPORTED
     standards: dict[Kind, Standard] = {}
     rows: tuple[str, ...] = DEFAULT_ROWS
+    ceiling_states: int = 1  # that one core steps together in its ceiling
     engine: str = "the engine"  # what its ceiling measures alone, in Markdown
     backends: list[str] = []
 

@@ -11,6 +11,7 @@ import venv
 from pathlib import Path
 
 import msgspec
+import psutil
 import pytest
 from click.testing import CliRunner
 
@@ -288,6 +289,8 @@ def test_an_interrupted_setup_ends_the_installer_and_leaves_no_folder(
     main = threading.main_thread().ident
     assert main is not None
 
+    before = psutil.Process().children()  # of other tests: multiprocessing's tracker stays
+
     def interrupt(line: str) -> None:
         if line.startswith("Using Python"):  # the installation has begun
             threading.Timer(0.3, lambda: os.kill(os.getpid(), 2)).start()
@@ -295,9 +298,7 @@ def test_an_interrupted_setup_ends_the_installer_and_leaves_no_folder(
     with silent, pytest.raises(KeyboardInterrupt):
         make(isolated("envbench-nowhere"), interrupt)
     assert [path.name for path in cache.iterdir() if path.is_dir()] == []
-    import psutil
-
-    assert not psutil.Process().children()
+    assert set(psutil.Process().children()) <= set(before)
 
 
 def test_a_cache_that_cannot_be_written_is_an_error_with_a_hint(

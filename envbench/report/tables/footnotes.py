@@ -194,8 +194,8 @@ def _intervals(measured: Sequence[Measured]) -> str:
 def _ceiling(ceiling: Measured | None, measured: Sequence[Measured]) -> list[str]:
     if ceiling is None or ceiling.fps is None:
         return []
-    alone = families.of_record(ceiling.cell.env).engine
-    cores = "1 core" if ceiling.numenv == 1 else f"{ceiling.numenv} cores"
+    family = families.of_record(ceiling.cell.env)
+    alone, cores = family.engine, counted(ceiling.numenv // family.ceiling_states, "core")
     when = markdown(ceiling.when[:10])
     beyond = "A share over 100 % comes from another engine, lower precision, or another session."
     return [

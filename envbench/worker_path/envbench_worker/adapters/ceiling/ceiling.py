@@ -1,22 +1,36 @@
 """ceiling: the limit to measure against. The engine's step alone, one process a core.
 
-No observation is made, nothing is returned and nobody is waited for. atari: ALE's ``act`` of four
-frames; mujoco: ``mj_step`` of a control step. A call is one step of each process's only world, or,
-where its episode is over, its reset. ``numenv`` is the number of processes.
+Nothing is returned and no process waits for another. atari: ALE's ``act`` of four frames; mujoco
+and dm_control: ``mj_step`` of a control step; box2d: ``World.Step``; classic_control: the equations
+of motion of ``STATES`` carts. A call is one step of each world of a process, or its reset if its
+episode is over.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any, Dict, List
+from typing import Any, Dict, List, NamedTuple
 
 from envbench_worker.adapters.processes import numa_nodes
 from envbench_worker.adapters.processes.numa_nodes import Node
 from envbench_worker.adapters.processes.shared_window import FreeRunning, Share
 
-MEMBERS = {
-    "atari": "envbench_worker.adapters.ceiling.ale:AleCore",
-    "mujoco": "envbench_worker.adapters.ceiling.mujoco:MujocoCore",
+STATES = 1024  # of classic_control, stepped together by one process
+
+
+class Core(NamedTuple):
+    """What one process steps, and how many environments it has."""
+
+    member: str
+    states: int = 1
+
+
+CORES = {
+    "atari": Core("envbench_worker.adapters.ceiling.ale:AleCore"),
+    "mujoco": Core("envbench_worker.adapters.ceiling.mujoco:MujocoCore"),
+    "dm_control": Core("envbench_worker.adapters.ceiling.mujoco:CheetahCore"),
+    "classic_control": Core("envbench_worker.adapters.ceiling.cartpole:CartPoleCore", STATES),
+    "box2d": Core("envbench_worker.adapters.ceiling.lander:LanderCore"),
 }
 
 
@@ -26,13 +40,15 @@ class Ceiling(FreeRunning):
         import_module(module).probe(self.job)
 
     def member(self) -> str:
-        return MEMBERS[self.job.family]
+        return CORES[self.job.family].member
 
     def shares(self) -> List[Share]:
-        cores = numa_nodes.usable_cores()
+        cores, numenv = numa_nodes.usable_cores(), self.job.numenv
+        count = max(1, numenv // CORES[self.job.family].states)
+        sizes = [numenv // count + (each < numenv % count) for each in range(count)]
         return [
-            Share(Node([cores[each % len(cores)]], None), 1, 1, self.job.settings)
-            for each in range(self.job.numenv)
+            Share(Node([cores[each % len(cores)]], None), size, size, self.job.settings)
+            for each, size in enumerate(sizes)
         ]
 
     def facts(self) -> Dict[str, Any]:

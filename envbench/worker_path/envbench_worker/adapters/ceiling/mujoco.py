@@ -1,6 +1,7 @@
-"""The ceiling of mujoco: ``mj_step`` alone, of the ant, with random controls.
+"""The ceilings of mujoco and dm_control: ``mj_step`` alone, of the ant or the cheetah.
 
-A step is a control step of 0.05 s in one call of ``mj_step``. An episode is 1,000 steps, after
+Controls are random. A step is a control step in one call of ``mj_step``: 0.05 s of the ant, 0.01 s
+of the cheetah. An episode is 1,000 steps, after
 which ``mj_resetData`` is a call of its own. A state that is not finite ``mj_step`` resets by
 itself, with a warning, and simulated time with it: an episode of that world begins anew, and the
 count by simulated time (``recount``) would tell.
@@ -17,15 +18,26 @@ from envbench_worker import actions
 from envbench_worker.adapters.mujoco import ant as ant_model
 from envbench_worker.adapters.mujoco.ant import SUBSTEPS, TIMESTEP_S
 from envbench_worker.adapters.processes.member import Member
-from envbench_worker.contract import Counts
+from envbench_worker.contract import Counts, Job
 
 EPISODE_STEPS = 1000
-probe = ant_model.probe
+
+
+def probe(job: Job) -> None:
+    """Raise ``UnknownTaskError`` for another task than the ant or the cheetah."""
+    if job.task != "CheetahRun-v1":
+        ant_model.probe(job)
 
 
 class MujocoCore(Member):
+    substeps = SUBSTEPS
+    named = "ant.xml of Gymnasium"
+
+    def load(self) -> Any:
+        return ant_model.load()
+
     def build(self) -> None:
-        self.model = ant_model.load()
+        self.model = self.load()
         self.data = mujoco.MjData(self.model)
         self.bank = self.columns(ant_model.motors(self.model))
         controls = [batch[0].astype(self.data.ctrl.dtype) for batch in self.bank]
@@ -35,12 +47,13 @@ class MujocoCore(Member):
     def run(self, calls: int) -> Counts:
         model, data, step, reset = self.model, self.data, mujoco.mj_step, mujoco.mj_resetData
         motors = data.ctrl
-        end = (EPISODE_STEPS - 0.5) * SUBSTEPS * TIMESTEP_S
+        substeps = self.substeps
+        end = (EPISODE_STEPS - 0.5) * substeps * TIMESTEP_S
         resets, self.before, self.began = 0, 0.0, data.time
         for control in islice(self.controls, calls):
             if data.time < end:
                 motors[:] = control
-                step(model, data, SUBSTEPS)
+                step(model, data, substeps)
             else:
                 self.before += data.time
                 reset(model, data)
@@ -57,9 +70,21 @@ class MujocoCore(Member):
             "action_source": actions.described(self.bank, self.whole.seed),
             "autoreset": "next-step",
             "env_instances": 1,
-            "model": "ant.xml of Gymnasium",
+            "model": self.named,
             "work": {
                 **ant_model.work(self.model, "MuJoCo " + mujoco.__version__, "float64"),
+                "substeps": self.substeps,
                 "autoreset": "next-step",
             },
         }
+
+
+class CheetahCore(MujocoCore):
+    substeps = 1
+    named = "dm_control's cheetah"
+
+    def load(self) -> Any:
+        from dm_control.suite import cheetah
+
+        xml, assets = cheetah.get_model_and_assets()
+        return mujoco.MjModel.from_xml_string(xml, assets)
