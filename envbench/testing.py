@@ -31,7 +31,7 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
-from envbench import backends, runtimes
+from envbench import backends, families, runtimes
 from envbench.backends import Backend
 from envbench.engine.request import make_cell, make_job, seed_of_round
 from envbench.equal_work import traces
@@ -134,9 +134,11 @@ class BackendContract:
         assert traces.counted(reply.audit, cell.frame_skip), reply.audit
         results = reply.audit.steps + reply.audit.resets
         assert results >= reply.audit.calls * self.numenv, "a call returned fewer than numenv"
-        if reply.trace is not None and self.family != "gym" and not cell.variant:
+        family = families.get(self.family)
+        if reply.trace is not None and not family.own_tasks and not cell.variant:
             trace = traces.read_trace(reply.trace)
-            assert traces.responds(trace, len(trace.rewards) // 2)
+            together = len(trace.rewards) // 2 if family.starts_alike else 0
+            assert traces.responds(trace, together)
 
     def test_leaves_no_process_behind(self) -> None:
         self.measured()
@@ -190,7 +192,8 @@ def verified(
     of them, all environments get the same actions.
     """
     cell = _cell(backend, family, task, numenv, settings or {})
-    together = lock_steps // 2 if together is None else together
+    if together is None:
+        together = lock_steps // 2 if families.get(family).starts_alike else 0
     amount = Verify(lock_steps=lock_steps, audit_calls=calls, together=together)
     job = _job(cell, backend, mode="verify", seed=seed, verify=amount)
     reply = _executed(job, backend, overrides or {}, environment or {})

@@ -126,7 +126,7 @@ def _reference_of(target: Target, targets: Sequence[Target]) -> Cell | None:
 def _together(steps: int, target: Target) -> int:
     """In how many lock-steps all environments get the first one's action: the first half, or none
     if actions are constant or environments start differently."""
-    if families.get(target.cell.env).fixed_start not in ("noiseless", "seed"):
+    if not families.get(target.cell.env).starts_alike:
         return 0
     setting = with_role(target.backend, "actions")
     constant = setting is not None and target.cell.settings.get(setting.name) == "constant"

@@ -7,7 +7,7 @@ Everything that depends on a family is a field here, or a method of the class th
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -52,8 +52,8 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ``own_tasks``: tasks come from a user's own packages. Their files may be edited while they are
     measured, they read from the folder where envbench was called, and need not answer to actions.
     ``fixed_start`` says what both backends of a comparison start from: "noiseless", a start that
-    every backend makes; "observation", the reference takes over the other's first observation;
-    "" where neither is possible.
+    every backend makes; "seed", the start that the seed gives; "observation", the reference takes
+    over the other's first observation; "" where none of these is possible.
     ``lock_steps``: vector steps that are compared.
 
     ``work`` is what one step is in the reference, by kind: the names and values that
@@ -72,7 +72,7 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     frames_of: dict[str, float] = {}
     any_frames: bool = False
     own_tasks: bool = False
-    fixed_start: str = "noiseless"
+    fixed_start: Literal["noiseless", "seed", "observation", ""] = "noiseless"
     lock_steps: int = 200
     work: dict[Kind, dict[str, Any]] = {}
     any_task: list[str] = []
@@ -82,6 +82,11 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ceiling_states: int = 1  # that one core steps together in its ceiling
     engine: str = "the engine"  # what its ceiling measures alone, in Markdown
     backends: list[str] = []
+
+    @property
+    def starts_alike(self) -> bool:
+        """Do all environments of a comparison start from one state?"""
+        return self.fixed_start in ("noiseless", "seed")
 
     def frames_per_step(self, task: str, given: float | None = None) -> int | float:
         """Frames in one step of the task. ``given`` is ``--frame-skip``.

@@ -1,0 +1,141 @@
+"""Env families: each is complete, its backends keep the contract, and equal work is found equal."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from envbench import families, testing
+from envbench.backends import get, registry
+from envbench.engine.request import make_cell
+from envbench.equal_work import traces
+from envbench.equal_work.traces import Trace
+from envbench.families import BUILT_IN, EnvFamily, Standard
+from envbench.process.worker_code import code_files
+from envbench.testing import BackendContract
+
+NEW = ("classic_control", "dm_control", "box2d")
+NAMES = ("for-loop", "subprocess", "envpool-sync", "envpool-async", "envpool-numa")
+not_on_windows = pytest.mark.skipif(sys.platform == "win32", reason="EnvPool has no wheels there")
+
+
+# ---------------------------------------------------------------- data
+
+
+@pytest.mark.parametrize("family", BUILT_IN, ids=lambda family: family.name)
+def test_a_family_has_a_worker_file_and_a_backend(family: EnvFamily) -> None:
+    adapter = get("for-loop").adapter
+    own = {path.name for path in code_files(adapter, "measure", family=family.worker)}
+    assert f"{family.name}.py" in own
+    assert any(family.name in backend.families for backend in registry().values())
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_a_step_of_the_new_families_is_one_frame(name: str) -> None:
+    family = families.get(name)
+    assert family.frames_per_step(family.default_task) == 1
+    cell = make_cell("here", name, family.default_task, get("for-loop"), 2, {})
+    assert (cell.frame_skip, cell.variant) == (1, {})
+
+
+def test_an_unknown_family_of_a_record_has_its_name_as_title() -> None:
+    assert families.of_record("chess").title == "chess"
+    with pytest.raises(Exception, match="atari"):
+        families.get("atarri")
+
+
+# ---------------------------------------------------------------- distributions of episodes
+
+BOX2D = Standard(reference="for-loop", episodes=200)
+
+
+def played(seed: int, length: float, reward: float = -1.0, steps: int = 6000) -> Trace:
+    """Two environments whose episodes last about so long."""
+    chance = np.random.default_rng(seed)
+    return Trace(
+        observations=np.zeros((steps, 2, 8)),
+        rewards=reward + chance.normal(0, 1, (steps, 2)),
+        ended=chance.random((steps, 2)) < 1 / length,
+    )
+
+
+def test_equal_distributions_of_episodes_count_as_equal() -> None:
+    found = traces.compare(BOX2D, played(1, 20), played(2, 20))
+    assert traces.equal(BOX2D, found) is True
+    assert min(found.p_values.values()) > 0.001
+
+
+@pytest.mark.parametrize(
+    ("length", "reward"), [(27, -1.0), (20, -0.5)], ids=["longer episodes", "higher rewards"]
+)
+def test_other_lengths_or_returns_do_not(length: float, reward: float) -> None:
+    found = traces.compare(BOX2D, played(1, 20), played(2, length, reward))
+    assert traces.equal(BOX2D, found) is False
+
+
+def test_too_few_episodes_are_no_answer() -> None:
+    found = traces.compare(BOX2D, played(1, 20, steps=300), played(2, 20, steps=300))
+    assert traces.equal(BOX2D, found) is None
+
+
+# ---------------------------------------------------------------- real backends
+
+
+def contract(name: str, family: str) -> type[BackendContract]:
+    fields: dict[str, Any] = {
+        "backend": get(name),
+        "family": family,
+        "task": families.default_task(family),
+        "sees_resets": family != "dm_control",  # its episodes have 1,000 steps
+        "pytestmark": [pytest.mark.slow, not_on_windows],
+    }
+    return type(f"Test{name.title()}{family.title()}".replace("-", ""), (BackendContract,), fields)
+
+
+for _family in NEW:
+    for _name in NAMES:
+        _made = contract(_name, _family)
+        globals()[_made.__name__] = _made
+
+
+@pytest.mark.slow
+@not_on_windows
+def test_the_cheetah_of_envpool_moves_as_dm_controls_to_many_digits() -> None:
+    """dm_control starts from EnvPool's first observation and gets the same actions."""
+    standard = families.get("dm_control").standards["env"]
+    found = compared("dm_control", "envpool-sync", lock_steps=200)
+    assert traces.equal(standard, found) is True
+    assert max(found.distances) < 1e-9
+
+
+@pytest.mark.slow
+@not_on_windows
+def test_the_carts_of_envpool_move_as_gymnasiums() -> None:
+    standard = families.get("classic_control").standards["env"]
+    found = compared("classic_control", "envpool-async", lock_steps=200)
+    assert traces.equal(standard, found) is True
+    assert max(found.distances[:8]) < 1e-6
+
+
+def compared(family: str, name: str, lock_steps: int) -> Any:
+    """As ``envbench verify`` compares: the other backend first, the reference from its start."""
+    from envbench import runtimes
+    from envbench.engine.request import make_job
+    from envbench.model import Trial, Verify
+    from envbench.process.execute import execute
+
+    replies = []
+    for backend in (get(name), get("for-loop")):
+        cell = make_cell("here", family, families.default_task(family), backend, 2, {})
+        amount = Verify(lock_steps=lock_steps, audit_calls=10)
+        job = make_job(Trial(cell=cell, mode="verify", verify=amount), backend.adapter, "here")
+        files = {"start.npz": replies[0].trace} if replies else {}
+        python = testing.interpreter(backend, family=family)
+        reply = execute(job, python=python, environment=runtimes.environment(backend), files=files)
+        assert reply.ok, reply.failure
+        replies.append(reply)
+    own, led = (traces.read_trace(each.trace) for each in replies)
+    return traces.compare(families.get(family).standards["env"], led, own)
