@@ -71,6 +71,18 @@ def test_an_installed_plugin_is_measured(python: Path, tmp_path: Path) -> None:
     assert cell["fps"] > 0
 
 
+def test_a_plugins_family_is_measured_by_built_in_backends(python: Path, tmp_path: Path) -> None:
+    words = ["--env", "example_swing", "--backend", "for-loop", "--numenv", "2", "--quick"]
+    done = call(python, "-m", "envbench", "run", *words, "--json", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (cell,) = json.loads(done.stdout)["cells"]
+    assert (cell["env"], cell["task"], cell["frame_skip"]) == ("example_swing", "Pendulum-v1", 1)
+    assert cell["fps"] > 0
+    report = call(python, "-m", "envbench", "report", folder=tmp_path)
+    assert report.returncode == 0, report.stderr
+    assert "Example swing - " in (tmp_path / "results" / "README.md").read_text()
+
+
 def test_an_installed_plugin_passes_every_test_of_the_contract_as_its_author_runs_it(
     python: Path, tmp_path: Path
 ) -> None:
