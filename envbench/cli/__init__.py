@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from envbench import __version__
-from envbench.cli.boundary import (
+from envbench.cli.error_handling import (
     check_surroundings,
     check_utf8,
     explained,

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from envbench.cli.conduct import conduct
 from envbench.cli.options import checked_cells, measuring_options, valued
 from envbench.cli.output import tell
+from envbench.cli.run_experiment import conduct
 from envbench.engine.experiment import Options
 from envbench.engine.pairs import DEFAULT_PAIRS
 from envbench.engine.request import CellRequest

@@ -14,7 +14,6 @@ from typing import NoReturn
 import click
 
 from envbench.cli.check_output import show, show_plan
-from envbench.cli.conduct import conduct
 from envbench.cli.options import (
     AS_JSON,
     Option,
@@ -28,6 +27,7 @@ from envbench.cli.options import (
 )
 from envbench.cli.output import tell
 from envbench.cli.parse import Number, Seconds
+from envbench.cli.run_experiment import conduct
 from envbench.engine.experiment import Options
 from envbench.engine.request import CellRequest
 from envbench.engine.session import Outcome, site_of

@@ -18,7 +18,7 @@ from envbench.experiments.check.size import Sizes
 from envbench.experiments.check.stages import CellVerdict, overall
 from envbench.model import Arm, Cell, Plan, Rule, digest
 from envbench.report.escape import markdown as escaped
-from envbench.stats.regression import Stage
+from envbench.stats.slowdown import Stage
 from envbench.text import counted, printable
 
 SCHEMA = 1

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import click
 
-from envbench.cli.conduct import conduct
 from envbench.cli.options import AS_JSON, WAIT
 from envbench.cli.output import print_json, table, tell
+from envbench.cli.run_experiment import conduct
 from envbench.engine.experiment import Options
 from envbench.engine.session import Outcome
 from envbench.errors import EnvbenchError

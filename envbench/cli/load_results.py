@@ -12,7 +12,7 @@ from envbench.cli.output import warn
 from envbench.errors import UsageError
 from envbench.model import Record
 from envbench.results import store
-from envbench.results.archive import Location, joined
+from envbench.results.join import Location, joined
 from envbench.results.selection import Selection, select
 
 _FIRST_RUN = "envbench run --env atari --backend envpool-async --numenv 8"

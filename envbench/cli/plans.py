@@ -14,8 +14,8 @@ from envbench.cli.options import AS_JSON, RESULTS, flag, machine_option
 from envbench.cli.output import print_json, table, tell, warn
 from envbench.cli.parse import complete_plans
 from envbench.errors import LockHeld, UsageError
-from envbench.experiments import plans as every
-from envbench.experiments.plans import Listed
+from envbench.experiments import recorded_plans as every
+from envbench.experiments.recorded_plans import Listed
 from envbench.machine import lock, valid_name
 from envbench.text import counted, listed, one_line, printable
 
@@ -50,7 +50,7 @@ def plans(
                 hint="Only the list of plans takes --machine, --unfinished and --json.",
             )
         return
-    from envbench.experiments.plans import listing
+    from envbench.experiments.recorded_plans import listing
 
     if machine is not None:
         valid_name(machine)

@@ -13,7 +13,7 @@ from envbench.cli.output import cell_name, clock, rate_text, tell
 from envbench.engine.experiment import Experiment
 from envbench.model import Block, BlockRecord, Failure, PairsDesign, Plan, RunDesign
 from envbench.process.events import Event, PhaseBegan, WindowEnded
-from envbench.results.archive import run_of
+from envbench.results.join import run_of
 from envbench.stats.summary import rate
 from envbench.text import printable
 

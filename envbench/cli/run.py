@@ -13,7 +13,6 @@ from functools import partial
 import click
 
 from envbench.backends import row_label
-from envbench.cli.conduct import conduct
 from envbench.cli.options import (
     AS_JSON,
     flag,
@@ -27,6 +26,7 @@ from envbench.cli.options import (
 )
 from envbench.cli.output import print_json, rate_text, table, tell, tell_failure
 from envbench.cli.parse import Seconds, complete_presets, core_list
+from envbench.cli.run_experiment import conduct
 from envbench.engine.experiment import Options
 from envbench.engine.request import CellRequest
 from envbench.engine.session import Outcome

@@ -13,9 +13,9 @@ from functools import partial
 import click
 
 from envbench.backends import row_label
-from envbench.cli.conduct import conduct
 from envbench.cli.options import AS_JSON, measured_cells, measuring_options, valued
 from envbench.cli.output import print_json, table, tell
+from envbench.cli.run_experiment import conduct
 from envbench.engine.experiment import Options
 from envbench.engine.request import CellRequest
 from envbench.engine.session import Outcome

@@ -1,4 +1,4 @@
 """One module or folder per experiment: which block comes next, and what the records mean.
 
-``plans`` lists them all, and finds, abandons and deletes what they have recorded.
+``recorded_plans`` lists them all, and finds, abandons and deletes what they have recorded.
 """

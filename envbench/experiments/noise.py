@@ -16,8 +16,8 @@ from envbench.engine.experiment import ArmChoice, Done, Experiment, Facts, Say, 
 from envbench.engine.pairs import DEFAULT_PAIRS, design_of, side
 from envbench.engine.request import Chosen, Target, kernel_target
 from envbench.model import Block, BlockRecord, Cell, PairsDesign, Plan, Rule
-from envbench.stats import regression
-from envbench.stats.regression import Stage
+from envbench.stats import slowdown
+from envbench.stats.slowdown import Stage
 
 PAIRS = 6
 WARM_UP = (0.2, 0.5)
@@ -71,11 +71,10 @@ class NoiseExperiment(Experiment[OwnNoise | None]):
         if len(effects) < 2:
             return None
         rule = design_of(plan).rule or Rule()
-        stage = regression.stage(effects, rule)
-        low, high = regression.spread_interval(stage.spread, len(effects))
+        stage = slowdown.stage(effects, rule)
+        low, high = slowdown.spread_interval(stage.spread, len(effects))
         usual, least, most = (
-            regression.detectable(spread, DEFAULT_PAIRS, rule)
-            for spread in (stage.spread, low, high)
+            slowdown.detectable(spread, DEFAULT_PAIRS, rule) for spread in (stage.spread, low, high)
         )
         return OwnNoise(
             stage=stage, spreads=(low, high), detectable=usual, detectables=(least, most)
@@ -83,4 +82,4 @@ class NoiseExperiment(Experiment[OwnNoise | None]):
 
 
 def _effect(block: BlockRecord) -> float | None:
-    return regression.usual_effect(side(block, A).measured.ns, side(block, B).measured.ns)
+    return slowdown.usual_effect(side(block, A).measured.ns, side(block, B).measured.ns)

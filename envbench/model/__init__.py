@@ -19,6 +19,7 @@ from envbench.model.block import (
     TrialRecord,
 )
 from envbench.model.cell import Cell, Workload, section
+from envbench.model.joined import Run, Verification
 from envbench.model.machine import Fingerprint, MachineFact, RuntimeFact
 from envbench.model.measured import Failure, Load, Times, Windows
 from envbench.model.plan import (
@@ -52,7 +53,6 @@ from envbench.model.values import (
     digest,
     out_of_bounds,
 )
-from envbench.model.views import Run, Verification
 
 Shared = MachineFact | RuntimeFact | FactsRecord
 Stored = Plan | BlockRecord | ProgressRecord | EndedRecord | Shared | Published

@@ -17,7 +17,7 @@ import msgspec
 
 from envbench.backends.settings import shown
 from envbench.model import Cell, Plan, Record, Run, run_design
-from envbench.results.archive import Location, lines_by_file
+from envbench.results.join import Location, lines_by_file
 from envbench.results.selection import Selection
 from envbench.results.shown import Measured
 from envbench.results.verified import row_of

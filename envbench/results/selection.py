@@ -33,7 +33,7 @@ from envbench.model import (
     Verification,
     run_design,
 )
-from envbench.results.archive import Location
+from envbench.results.join import Location
 from envbench.results.shown import Measured
 from envbench.results.verified import Row, Verified, newest, row_of
 from envbench.stats.summary import QUICK_S, summarise

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from envbench.model import Cell, Failure, Fingerprint, Plan
-from envbench.results.archive import Location
+from envbench.results.join import Location
 from envbench.stats.intervals import Interval, ratio_interval
 from envbench.stats.summary import Summary
 

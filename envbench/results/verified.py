@@ -10,7 +10,7 @@ from functools import cached_property
 from envbench import backends
 from envbench.equal_work.judge import Verdict, judge
 from envbench.model import Cell, RuntimeFact, Verification, arm_key
-from envbench.results.archive import Location
+from envbench.results.join import Location
 from envbench.results.shown import Measured
 
 Row = tuple[str, str, str, str]  # machine, family, task, label

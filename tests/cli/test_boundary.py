@@ -17,7 +17,7 @@ from made_records import new_results_file
 from place import Done, Place
 
 from envbench.cli import COMMANDS, envbench
-from envbench.cli.boundary import explained, subcommands
+from envbench.cli.error_handling import explained, subcommands
 from envbench.errors import EnvbenchError
 from envbench.text import names_cut
 

@@ -32,7 +32,7 @@ from envbench.engine.pairs import side
 from envbench.experiments.check import stages as experiment
 from envbench.model import BlockRecord, Plan
 from envbench.results import store
-from envbench.stats.regression import ALL_STEPS, STEPS
+from envbench.stats.slowdown import ALL_STEPS, STEPS
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results" / "studies" / "check-live"

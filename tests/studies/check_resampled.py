@@ -33,7 +33,7 @@ from envbench.engine.pairs import DEFAULT_PAIRS, cell_of
 from envbench.experiments.check.size import PRECISE, expected_spread, precise_pairs
 from envbench.experiments.check.stages import slices_of
 from envbench.model import Rule
-from envbench.stats.regression import (
+from envbench.stats.slowdown import (
     Slices,
     effect,
     stage,

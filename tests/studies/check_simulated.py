@@ -25,7 +25,7 @@ from tabulate import tabulate
 from envbench.engine.pairs import DEFAULT_PAIRS, QUADS
 from envbench.experiments.check.size import POOL_SPREAD, PRECISE, precise_pairs
 from envbench.model import Rule
-from envbench.stats.regression import (
+from envbench.stats.slowdown import (
     STEPS,
     Stage,
     Verdict,

@@ -36,7 +36,7 @@ from envbench.engine.pairs import DEFAULT_PAIRS, cell_of, design_of, side
 from envbench.experiments.check.stages import BASELINE, CANDIDATE
 from envbench.model import Rule as OwnRule
 from envbench.model import Windows
-from envbench.stats import regression
+from envbench.stats import slowdown
 
 OURS = "envbench check"
 SLOWDOWNS = (0.0, 0.02, 0.05)  # of the rate
@@ -66,12 +66,12 @@ Asked = Callable[
 
 def ours(first: Trace, second: Trace) -> bool:
     early, late = (
-        regression.step_stages(
+        slowdown.step_stages(
             [(*sides, ()) for sides in zip(trace.old, trace.new, strict=True)], STORED
         )
         for trace in (first, second)
     )
-    return bool(regression.alarms(early)) and regression.of_cell(early, late)[0] == "REGRESSION"
+    return bool(slowdown.alarms(early)) and slowdown.of_cell(early, late)[0] == "REGRESSION"
 
 
 def alternating(rule: Rule) -> Asked:
@@ -176,8 +176,8 @@ def simulated_table(checks: int, seed: int) -> str:
     for number, kind in enumerate(LINES):
         rng = np.random.default_rng([seed, number])
         row = [kind]
-        for slowdown in (0.0, 0.05):
-            made = simulated(rng, kind, slowdown, checks)
+        for planted in (0.0, 0.05):
+            made = simulated(rng, kind, planted, checks)
             counts = [found(ours, made, 0.0)]
             counts += [found(alternating(rule), made, 0.0) for rule in RULES.values()]
             row += [share(*each, 1) for each in counts]

@@ -31,7 +31,7 @@ from envbench.engine.request import CellRequest, Target
 from envbench.experiments.check.arms import sources
 from envbench.machine import choose, fingerprint, lock, usable_cores
 from envbench.model import Block, Programme, Trial, arm_key
-from envbench.stats import regression
+from envbench.stats import slowdown
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results" / "studies" / "slice-length"
@@ -60,9 +60,9 @@ def _known(of: Callable[..., float | None]) -> Callable[..., float]:
 
 
 EFFECTS: dict[str, Callable[..., float]] = {
-    "all slices": _known(regression.effect),
+    "all slices": _known(slowdown.effect),
     "faster halves": faster_half,
-    "neighbours": _known(regression.usual_effect),
+    "neighbours": _known(slowdown.usual_effect),
 }
 
 
@@ -134,7 +134,7 @@ def table(made: Sequence[Stepped]) -> str:
 
 def spread(effects: Sequence[float]) -> str:
     found = stdev(effects)
-    low, high = regression.spread_interval(found, len(effects))
+    low, high = slowdown.spread_interval(found, len(effects))
     return f"{100 * found:.1f} % ({100 * low:.1f}–{100 * high:.1f})"
 
 

@@ -38,9 +38,9 @@ from envbench.model import (
 )
 from envbench.model import Stored as StoredRecord
 from envbench.results import store
-from envbench.results.archive import run_of
-from envbench.stats import regression
-from envbench.stats.regression import FEWEST_PAIRS, Stage
+from envbench.results.join import run_of
+from envbench.stats import slowdown
+from envbench.stats.slowdown import FEWEST_PAIRS, Stage
 from envbench.stats.summary import rate
 
 IN_ONE_RUN = "--baseline, --baseline-python, --baseline-ref"
@@ -166,9 +166,9 @@ def stored(stored_records: Iterable[StoredRecord]) -> list[Stored]:
 def compared(now: Sequence[BlockRecord], then: Stored, rule: Rule) -> Stage:
     """Compare the rates of now and then, relative to the kernel if the stored ones are."""
     if then.beside_kernel:
-        return regression.against([relative(block) for block in now], then.rates, rule)
+        return slowdown.against([relative(block) for block in now], then.rates, rule)
     rates = [_rate(block.trials[-1], block.trials[-1].measured.invalid) for block in now]
-    return regression.against(rates, then.rates, granting_drift(rule))
+    return slowdown.against(rates, then.rates, granting_drift(rule))
 
 
 def granting_drift(rule: Rule) -> Rule:

@@ -11,7 +11,7 @@ from envbench.engine.pairs import DEFAULT_PAIRS, pair_seconds
 from envbench.engine.request import Target
 from envbench.errors import UsageError
 from envbench.model import Behaviour, Rule
-from envbench.stats.regression import FEWEST_PAIRS, detectable, pairs_for
+from envbench.stats.slowdown import FEWEST_PAIRS, detectable, pairs_for
 
 PRECISE = 0.02
 MOST_PRECISE_PAIRS = 130

@@ -1,6 +1,6 @@
 """``check``: pairs of baseline and candidate in rounds, one pair per cell and round; then verdicts.
 
-``remaining`` keeps the guarantees of the rule (``regression``). The number of pairs is fixed in the
+``remaining`` keeps the guarantees of the rule (``slowdown``). The number of pairs is fixed in the
 plan. No verdict is formed before the first stage of every cell is complete. A cell that raised an
 alarm is measured again by as many fresh pairs, with seeds of their own and the arms exchanged; its
 second stage decides its verdict.
@@ -36,8 +36,8 @@ from envbench.model import (
     TrialRecord,
     Windows,
 )
-from envbench.stats import regression
-from envbench.stats.regression import Slices, Stage, Verdict
+from envbench.stats import slowdown
+from envbench.stats.slowdown import Slices, Stage, Verdict
 
 MOST_CELLS = 12
 DEFAULT_CELLS = [
@@ -167,7 +167,7 @@ def verdict(plan: Plan, done: Sequence[BlockRecord], cell: Cell) -> CellVerdict:
     if first is None:
         return CellVerdict(cell=cell, verdict="INCONCLUSIVE")
     second = _whole_stage(plan, own, SECOND)
-    decided, slower = regression.of_cell(first, second)
+    decided, slower = slowdown.of_cell(first, second)
     stages = [first, second] if second else [first]
     return CellVerdict(
         cell=cell, verdict=decided, stages=stages, slower=slower, invalid=_invalid_slices(own)
@@ -194,7 +194,7 @@ def findings(plan: Plan, blocks: Sequence[BlockRecord]) -> dict[str, Stage]:
     if len(blocks) < 2 or any(block.failure for block in blocks):
         return {}
     rule = design_of(plan).rule or Rule()
-    quantities = regression.step_stages([slices_of(block) for block in blocks], rule)
+    quantities = slowdown.step_stages([slices_of(block) for block in blocks], rule)
     for name, floor in FLOORS.items():
         costs = [
             (_cost(side(block, BASELINE), name), _cost(side(block, CANDIDATE), name))
@@ -202,7 +202,7 @@ def findings(plan: Plan, blocks: Sequence[BlockRecord]) -> dict[str, Stage]:
         ]
         known = [(a, b) for a, b in costs if a and b]
         if len(known) == len(blocks):
-            quantities[name] = regression.cost_stage(
+            quantities[name] = slowdown.cost_stage(
                 known, floor, rule.cost_tolerance, rule.false_alarm
             )
     return quantities
@@ -211,7 +211,7 @@ def findings(plan: Plan, blocks: Sequence[BlockRecord]) -> dict[str, Stage]:
 def _has_alarm(plan: Plan, done: Sequence[BlockRecord], cell: Cell) -> bool:
     """Did the cell's first stage raise an alarm in any quantity?"""
     first = [block for block in pairs_of(done, cell) if block.stage == FIRST]
-    return bool(regression.alarms(findings(plan, first)))
+    return bool(slowdown.alarms(findings(plan, first)))
 
 
 def slices_of(block: BlockRecord) -> Slices:

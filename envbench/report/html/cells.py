@@ -14,7 +14,7 @@ from typing import Any
 from envbench.model import Plan, Record, Run, RuntimeFact
 from envbench.report.tables.footnotes import FLAGS, elsewhere, hardware
 from envbench.report.tables.machine_results import MachineResults
-from envbench.results.archive import Location
+from envbench.results.join import Location
 from envbench.results.shown import Measured
 from envbench.stats.summary import rate
 from envbench.text import one_line

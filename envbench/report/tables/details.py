@@ -12,7 +12,7 @@ from envbench.report.tables.columns import COSTS, largest
 from envbench.report.tables.footnotes import hardware
 from envbench.report.tables.machine_results import MachineResults, in_order
 from envbench.report.tables.table import Entry, Table, entries
-from envbench.results.archive import lines_by_file
+from envbench.results.join import lines_by_file
 
 # ---------------------------------------------------------------- costs
 

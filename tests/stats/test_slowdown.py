@@ -16,7 +16,7 @@ from scipy.stats import trim_mean, ttest_1samp, ttest_ind
 from envbench.engine.pairs import turns
 from envbench.model import Rule
 from envbench.stats.intervals import t_quantile
-from envbench.stats.regression import (
+from envbench.stats.slowdown import (
     Stage,
     cost_stage,
     detectable,
