@@ -154,7 +154,7 @@ class Worker:
             return dict(self.carry_out(), ok=True)
         except UnknownTaskError as error:
             return {"ok": False, "failure": self.failure(error), "known_tasks": error.known}
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever is raised is the answer
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - becomes the reply
             return {"ok": False, "failure": self.failure(error)}
 
 
@@ -229,7 +229,8 @@ def main(folder: str, event_fd: int) -> None:
     """
     with open(os.path.join(folder, "job.json"), encoding="utf-8") as file:
         job = json.load(file)
-    if not job["own_task"]:  # libraries write logs to the current folder; a user's task may read it
+    # Libraries write logs to the current folder. A user's own task may read files there.
+    if not job["own_task"]:
         os.chdir(folder)
     if job["cpus"]:
         os.sched_setaffinity(0, job["cpus"])

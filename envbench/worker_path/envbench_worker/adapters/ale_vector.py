@@ -52,9 +52,7 @@ class AleVector(Adapter):
         self.over = np.ones(job.env_instances, dtype=np.bool_)  # True: the next result only resets
         self.over[self.ready] = False
         self.held: List[Any] = []  # latest run: id, terminated, truncated, repeated
-        self.frames = np.full(
-            job.env_instances, MAX_FRAMES
-        )  # per environment: its last frame number
+        self.frames = np.full(job.env_instances, MAX_FRAMES)  # each one's last frame number
         self.frames[self.ready] = info["episode_frame_number"]
         self.infos: List[Any] = []  # verify only
 

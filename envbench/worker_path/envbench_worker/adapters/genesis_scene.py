@@ -49,7 +49,7 @@ class Genesis(Adapter):
         self.began = self._time()
 
     def _draw_forces(self) -> None:
-        """Columns in the order of MuJoCo's actuators, with the degree of freedom that each drives."""
+        """Columns in the order of MuJoCo's actuators, with the degree of freedom of each."""
         model, job = ant_model.load(), self.job
         joints = [model.joint(joint).name for joint in model.actuator_trnid[:, 0]]
         self.dofs = [self.ant.get_joint(name).dofs_idx_local[0] for name in joints]

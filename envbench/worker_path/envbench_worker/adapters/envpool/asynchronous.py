@@ -32,7 +32,7 @@ class EnvPoolAsync(EnvPool):
         return self._count(elapsed, calls)
 
     def follow(self, calls: int) -> Optional[Trace]:
-        """Record environments 0 to numenv - 1; each other one repeats the actions of one of these."""
+        """Record environments 0 to numenv - 1; the others repeat the actions of these."""
         if self.noiseless() is None:
             return None
         job, seen = self.job, self._seen()
@@ -43,9 +43,7 @@ class EnvPoolAsync(EnvPool):
             np.zeros((calls, job.numenv), np.bool_),
             np.zeros((1, *shape), dtype),
         )
-        made = np.full(
-            job.env_instances, -1
-        )  # results received per environment; the first is the reset's
+        made = np.full(job.env_instances, -1)  # results received; the first is the reset's
         while made[: job.numenv].min() < calls:
             observations, rewards, terminated, truncated, info = self.pool.recv()
             ids, observations = info["env_id"], self.family.flat(observations)

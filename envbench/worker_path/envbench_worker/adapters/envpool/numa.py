@@ -1,8 +1,8 @@
 """envpool-numa: one asynchronous EnvPool per NUMA node, bound to its cores and memory.
 
-The setting ``nodes`` defines nodes by hand (``0-3/4-7``); their memory is not bound. ``numenv``, the
-environments in flight and the threads are split over the nodes as evenly as possible. By default a
-pool has as many threads as its node has cores, at most its batch (EnvPool's own rule, per node).
+The setting ``nodes`` defines nodes by hand (``0-3/4-7``); their memory is not bound. ``numenv``,
+the environments in flight and the threads are split over the nodes as evenly as possible. By
+default a pool has as many threads as its node has cores, at most its batch (EnvPool's rule).
 All pools are counted over one shared window (``shared_window``).
 """
 

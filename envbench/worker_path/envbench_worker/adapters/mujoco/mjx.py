@@ -29,7 +29,7 @@ class Mjx(JaxBatch):
 
     def make(self) -> None:
         self.model = ant_model.load()
-        # Name the engine: with Warp and a GPU, MJX would choose Warp's engine, which is another row.
+        # Named, because with Warp and a GPU, MJX would choose Warp's engine: another row.
         self.on_mjx = mjx.put_model(self.model, impl="jax")
 
     def start(self) -> Any:

@@ -95,7 +95,7 @@ class MujocoWarp(Adapter):
         }
 
     def _check(self) -> int:
-        """Raise if a world diverged or ran out of memory. Return how many hit an iteration limit."""
+        """Raise if a world diverged or ran out of memory; count those at an iteration limit."""
         if not np.isfinite(self._state()).all():
             raise ArithmeticError("a world diverged: its state is not finite")
         noted = self.data.overflow.numpy()
