@@ -52,9 +52,7 @@ class SampleFactory(Adapter):
             raise UnknownTaskError(self.job.task, known)
 
     def build(self) -> None:
-        self.surplus = self.received = (
-            0  # transitions left from earlier runs, and received in this run
-        )
+        self.surplus = self.received = 0  # left from earlier runs, received in this one
         self.frames = np.zeros(0)  # verify: per received transition, in order
         self.credited = 0  # frames credited to the latest run
         self.died: Optional[int] = None
