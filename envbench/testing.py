@@ -2,7 +2,8 @@
 
 A plugin is a package with an entry point of the group ``envbench.backends`` (static data: a
 ``Backend``) and an adapter class that only the worker imports (a subclass of
-``envbench_worker.contract.Adapter``). Its author tests it with pytest in ten lines, after ``pip install envbench`` and ``pip install -e .``::
+``envbench_worker.contract.Adapter``). Its author tests it with pytest in ten lines, after
+``pip install envbench`` and ``pip install -e .``::
 
     from envbench.testing import BackendContract
     from my_package.envbench_data import BACKEND

@@ -51,9 +51,9 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     ``own_tasks``: tasks come from a user's own packages. Their files may change during a
     measurement, they may read the current folder, and they need not respond to actions.
-    ``fixed_start`` says how both backends of a comparison start: "noiseless", without noise; "seed",
-    from the seed; "observation", the reference starts from the other's first observation; "", none
-    of these is possible. ``lock_steps``: vector steps that are compared.
+    ``fixed_start`` says how both backends of a comparison start: "noiseless", without noise;
+    "seed", from the seed; "observation", the reference starts from the other's first observation;
+    "", none of these is possible. ``lock_steps``: vector steps that are compared.
 
     ``work`` is what one step of the reference does, by kind: the names and values that
     ``envbench.equal_work`` compares. None: any value, but it is shown. ``any_task`` are the names

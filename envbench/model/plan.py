@@ -15,8 +15,8 @@ Mode = Literal["measure", "probe", "verify"]
 class Protocol(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a trial measures, in seconds: warm-up, then windows.
 
-    ``measured_s`` is the measured time of one trial. ``calls``, if not None, replaces it: the vector
-    steps of a trial or, in a plan, of a cell over all its trials (``--total-step``).
+    ``measured_s`` is the measured time of one trial. ``calls``, if not None, replaces it: the
+    vector steps of a trial or, in a plan, of a cell over all its trials (``--total-step``).
     """
 
     window_s: float = 0.25
@@ -124,8 +124,8 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Arm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The origin of an arm. ``place`` is the hash of its interpreters' paths. It differs for another
-    commit or requirement."""
+    """The origin of an arm. ``place`` is the hash of its interpreters' paths, which differ between
+    commits and requirements."""
 
     name: str
     source: str
