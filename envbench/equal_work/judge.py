@@ -124,7 +124,7 @@ def _lock_step(found: Verification) -> tuple[bool | None, str]:
         return True, f"equal {exactly} for {steps} of {total} steps (asked: {standard.steps})"
     if traces.never_ends(found.agreement):
         ends = found.agreement.reference_ends
-        return False, f"no episode of it ends, where {ends} of the reference's do"
+        return False, f"none of its episodes end, but {ends} of the reference's do"
     if found.agreement.first_other_end == steps:
         return False, f"differs from step {steps + 1} on: an episode ends there on one side only"
     if found.agreement.distances[steps] <= standard.tolerance:
