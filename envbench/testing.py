@@ -1,9 +1,9 @@
-"""The contract that every backend keeps, as a test class to inherit.
+"""The contract of every backend, as a test class to inherit.
 
 A plugin is a package with an entry point of the group ``envbench.backends`` (static data: a
-``Backend``) and an adapter class that only the worker imports
-(``envbench_worker.contract.Adapter`` says what it has to do). Its author tests it with pytest in
-ten lines, after ``pip install envbench`` and ``pip install -e .``::
+``Backend``) and an adapter class that only the worker imports (a subclass of
+``envbench_worker.contract.Adapter``). Its author tests it with pytest in ten lines, after
+``pip install envbench`` and ``pip install -e .``::
 
     from envbench.testing import BackendContract
     from my_package.envbench_data import BACKEND
@@ -40,7 +40,7 @@ from envbench.process.execute import execute
 from envbench.process.reply import Reply
 
 SHORT = Protocol(window_s=0.05, warmup_min_s=0.2, warmup_max_s=0.2, measured_s=0.3)
-SEED = seed_of_round(0, 1)  # as large as a plan's; verifying has the seed 0
+SEED = seed_of_round(0, 1)  # as large as a plan's; verify uses seed 0
 UNKNOWN_TASK = "NoSuchTaskAnywhere-v0"
 FACTS = (
     "observation_shape",
@@ -53,7 +53,7 @@ _MARK = "ENVBENCH_CONTRACT"  # in the environment of every process that a run st
 
 
 class BackendContract:
-    """Inherit, name the backend, a family and a task; pytest runs the rest.
+    """Subclass it and set ``backend``, ``family`` and ``task``; pytest runs the tests.
 
     ``settings`` are as ``--set`` gives them; ``overrides`` as ``--python`` does (backend name ->
     interpreter). ``sees_resets``: episodes of random actions end within half a second.
@@ -73,7 +73,7 @@ class BackendContract:
     # -------------------------------------------------------- what a subclass may change
 
     def audit(self, reply: Reply) -> None:
-        """Check the measurement in your own way, such as by what it says about the device."""
+        """Override to check more of the measurement, such as the device."""
 
     def verification(self) -> Reply:
         """The reply of a verifying worker. The contract checks its second count and its trace."""
@@ -89,7 +89,7 @@ class BackendContract:
         backends.check_family(self.backend, self.family)
 
     def test_finds_its_task_and_refuses_an_unknown_one_with_the_known_names(self) -> None:
-        self.measured()  # a worker probes before it builds: this one found its task
+        self.measured()  # a worker probes before it builds, so it found its task
         reply = self.run("probe", task=UNKNOWN_TASK)
         assert not reply.ok
         assert reply.known_tasks, f"raise UnknownTaskError(task, known) from probe: {reply.failure}"
@@ -99,7 +99,7 @@ class BackendContract:
         reply = self.measured()
         windows = reply.measured
         assert sum(windows.steps) > 0
-        # Where the next step only resets, that step is not a transition.
+        # With next-step autoreset, a step that only resets is not a transition.
         in_calls = reply.facts["autoreset"] == "next-step"
         for calls, steps, resets in zip(windows.calls, windows.steps, windows.resets, strict=True):
             assert calls > 0
@@ -185,11 +185,11 @@ def verified(
     overrides: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Reply:
-    """The reply that ``envbench verify`` gets from a worker; asserts that it did not fail.
+    """The reply of a worker in mode verify; asserts that it did not fail.
 
     It has the audit of ``calls`` vector steps (``reply.audit``) and the trace of ``lock_steps``
-    vector steps (``reply.trace``, an ``.npz``). In the first ``together`` of these, by default half
-    of them, all environments get the same actions.
+    vector steps (``reply.trace``, an ``.npz``). In the first ``together`` lock-steps (by default
+    half of them) all environments get the same actions.
     """
     cell = _cell(backend, family, task, numenv, settings or {})
     if together is None:
@@ -204,7 +204,7 @@ def verified(
 def interpreter(
     backend: Backend, overrides: Mapping[str, str] | None = None, family: str = ""
 ) -> str:
-    """The interpreter that runs that family. Builds the runtime if it does not exist yet."""
+    """The interpreter for that family. Builds the runtime if it does not exist yet."""
     runtime = runtimes.find(backend, overrides or {}, family)
     return (runtime if runtime.ready else runtimes.make(backend, lambda line: None, family)).python
 

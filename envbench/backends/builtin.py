@@ -1,6 +1,6 @@
-"""The backends that envbench has itself, in the order of a table's rows: all of it data.
+"""The built-in backends, as data, in the order of a table's rows.
 
-A new one is an entry here and a file in ``worker_path/envbench_worker/adapters``.
+A new backend is an entry here and a file in ``worker_path/envbench_worker/adapters``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from envbench.backends.settings import CORES, Setting
 from envbench.backends.specification import ACTIONS, Backend, Needs
 from envbench.model import Behaviour, Family
 
-MOST_CPUS = 4096  # more threads than that, and the library dies rather than tell
+MOST_CPUS = 4096  # with more threads a library crashes without a message
 
 _CONTACT_FORCES = Setting(
     name="contact_forces",
@@ -91,8 +91,8 @@ _ENVPOOL = [
     _RESIZE,
     _FIRE_RESET,
 ]
-# EnvPool's own procedure (its benchmark/test_envpool.py): one batch of actions for ever,
-# use_inter_area_resize=False, threads bound from core 0, and use_fire_reset as the library has it.
+# EnvPool's own procedure (its benchmark/test_envpool.py): one constant batch of actions,
+# use_inter_area_resize=False, threads bound from core 0, and the library's use_fire_reset.
 PRESETS: dict[str, dict[str, str]] = {
     "envpool-published": {
         "actions": "constant",
@@ -157,7 +157,7 @@ _POOL_IN_BATCHES = Behaviour(steps_in="pool", large_batches=True)
 _DEVICE = Behaviour(steps_in="device", large_batches=True)
 _ADAPTERS = "envbench_worker.adapters."
 _UNIX = ["linux", "darwin"]
-_PYTHON_NEEDS = [  # of the families that Gymnasium or another Python library steps
+_PYTHON_NEEDS = [  # for families that a Python library steps
     Needs(add=["dm-control==1.0.50", "mujoco==3.17.*", "gymnasium"], families=["dm_control"]),
     Needs(add=["gymnasium[box2d]"], families=["box2d"]),
 ]
@@ -192,7 +192,7 @@ def _envpool(name: str, label: str, adapter: str, settings: list[Setting]) -> Ba
 
 
 def _on_device(name: str, label: str, adapter: str, library: str, **more: Any) -> Backend:
-    """A backend that steps all its environments in one program, on a GPU where there is one."""
+    """A backend that steps all environments in one program, on a GPU if there is one."""
     families: list[Family] = ["mujoco"]
     return Backend(
         name=name,
@@ -236,7 +236,7 @@ BUILT_IN = [
         ],
         finish=[["{bin}/ale-import-roms", "{roms}"]],
         systems=_UNIX,
-        repeats=3,  # seconds of CPU a process to start
+        repeats=3,  # starting a process takes seconds of CPU
         settings=[_CONTACT_FORCES, _SPLIT, _DOUBLE_BUFFER],
     ),
     _envpool("envpool-sync", "EnvPool (sync)", "envpool.sync:EnvPoolSync", []),
@@ -350,8 +350,8 @@ BUILT_IN = [
     ),
 ]
 
-# The reference kernel: a fixed piece of work that no library's version changes. It is measured
-# beside other cells, and is no row of a table.
+# The reference kernel: a fixed piece of work that does not depend on any library's version. It is
+# measured beside other cells, and is not a row of a table.
 KERNEL = Backend(
     name="reference-kernel",
     label="Reference kernel",

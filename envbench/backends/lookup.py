@@ -1,15 +1,11 @@
-"""The registry of backends: built-ins and ``envbench.backends`` entry points, all of it data.
+"""The registry of backends: built-ins and plugins, all of it data.
 
-A ``Backend`` says what a way of running many copies of a task is called, which families it
-runs, which settings it takes and where its adapter lies. The adapter itself is imported by the
-worker only, in the backend's own interpreter: nothing here imports a measured library.
+A package adds a backend with an entry point of the group ``envbench.backends``. Its value is a
+``Backend`` or a mapping of its fields (``name`` defaults to the entry point's). Its module is
+imported here, so it must contain only data. A plugin that cannot be read, or that takes a
+built-in's name, causes a warning (``plugin_warnings``), never a crash.
 
-A third-party package adds a backend by an entry point of the group ``envbench.backends``, whose
-value is a ``Backend`` or a mapping of its fields (``name`` defaults to the entry point's). The
-module that holds it is imported here, so it must be data alone. A plugin that cannot be read, or
-that takes a built-in's name, is a warning (``plugin_warnings``), never a crash.
-
-Errors: ``UnknownName`` and ``UsageError`` (exit 2) for names and settings a person has typed.
+Errors: ``UnknownName`` and ``UsageError`` (exit 2) for names and settings that a person typed.
 """
 
 from __future__ import annotations
@@ -43,35 +39,35 @@ def registry() -> dict[str, Backend]:
 
 
 def steps_in_processes(name: str) -> bool:
-    """Does the backend of that name step its environments in processes of its own?"""
+    """Does this backend step its environments in its own processes?"""
     known = registry()
     return name in known and known[name].behaviour.steps_in == "processes"
 
 
 def has_role(name: str, role: str) -> bool:
-    """Has the backend of that name a setting of that role?"""
+    """Does this backend have a setting with this role?"""
     known = registry()
     return name in known and with_role(known[name], role) is not None
 
 
 def has_own_engine(name: str) -> bool:
-    """Does the backend of that name simulate a model of its own?"""
+    """Does this backend simulate its own model?"""
     known = registry()
     return name in known and known[name].own_engine
 
 
 def is_built_in(name: str) -> bool:
-    """Is it one of envbench's own, whose work its tests compare?"""
+    """Is it one of envbench's own backends? envbench's tests compare their work."""
     return any(backend.name == name for backend in BUILT_IN)
 
 
 def plugin_warnings() -> list[str]:
-    """One sentence for each plugin that was left out: its package, the trouble and the fix."""
+    """One sentence per plugin that was left out: its package, the problem and the fix."""
     return list(_load()[1])
 
 
 def get(name: str) -> Backend:
-    """The backend of that name, or ``UnknownName`` with the nearest."""
+    """The backend of that name; ``UnknownName`` suggests the nearest name."""
     known = registry()
     if name not in known:
         raise UnknownName("backend", name, list(known))
@@ -112,19 +108,19 @@ def _left_out(point: EntryPoint, trouble: str) -> str:
 
 
 def _read_plugin(point: EntryPoint) -> Backend | str:
-    """A plugin's backend, or what is wrong with it."""
+    """A plugin's backend, or the problem with it."""
     try:
         value = point.load()
-    except Interrupted:  # a signal that came meanwhile is not the plugin's doing
+    except Interrupted:  # a signal, not an error of the plugin
         raise
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's module raises anything
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin may raise anything
         return f"it cannot be imported: {type(error).__name__}: {error}"
     if isinstance(value, Mapping):
         value = {"name": point.name, **value}
     elif not isinstance(value, Backend):
         return f"its value is a {type(value).__name__}, not an envbench.backends.Backend"
     try:
-        # Again where it is a Backend already: a constructor checks no types.
+        # Also convert a Backend, because its constructor does not check types.
         backend = msgspec.convert(msgspec.to_builtins(value), Backend)
         return trouble(backend) or backend
     except (msgspec.ValidationError, TypeError, UsageError) as error:
@@ -135,7 +131,7 @@ def _read_plugin(point: EntryPoint) -> Backend | str:
 
 
 def check_family(backend: Backend, family: str) -> None:
-    """``UsageError`` where the backend cannot run the family, saying which it runs."""
+    """``UsageError`` if the backend cannot run the family. It says which families it runs."""
     families.get(family)
     if family not in backend.families:
         others = [each.name for each in registry().values() if family in each.families]
@@ -149,7 +145,7 @@ def check_family(backend: Backend, family: str) -> None:
 def resolve_settings(
     backend: Backend, family: str, given: Mapping[str, str], task: str | None = None
 ) -> tuple[Settings, Settings]:
-    """All settings of a cell with defaults filled in, and only those that differ from them."""
+    """All settings of a cell with defaults filled in, and those that differ from a default."""
     known = settings_of(backend, family, task)
     for name in given:
         if name not in known:
@@ -179,7 +175,7 @@ def preset_settings(name: str, backend: Backend, family: str) -> dict[str, str]:
 
 
 def same_work(name: str, variant: Settings) -> bool:
-    """Does a cell of these settings do its backend's reference work, if in another way?"""
+    """Does a cell with these settings do the same work as its backend does by default?"""
     known = registry()
     changing = {s.name for s in known[name].settings if s.changes_work} if name in known else set()
     changing |= {"frame_skip"}

@@ -1,6 +1,6 @@
-"""One setting of a backend: its type and bounds, and its value from what a person typed.
+"""A setting of a backend: its type and bounds, and how to parse what a person typed.
 
-Errors are ``UnknownName`` and ``UsageError`` (exit 2). They name the setting and what it takes.
+Errors are ``UnknownName`` and ``UsageError`` (exit 2). They name the setting and valid values.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ _TAKES = {
 }
 _CORE = "(0|[1-9][0-9]{0,3})"
 CORES = f"{_CORE}(-{_CORE})?(,{_CORE}(-{_CORE})?)*"  # of one node: 0-3, or 0,2,4-7
-LARGEST_INT = 2**31 - 1  # what the measured libraries keep such numbers in
+LARGEST_INT = 2**31 - 1  # the measured libraries use 32 bits
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One setting of a backend. ``families`` and ``tasks`` empty: it applies to all of them.
+    """A setting of a backend. ``families`` and ``tasks`` empty: it applies to all of them.
 
-    ``divides``: "numenv", or the name of the setting, that its value must divide exactly.
-    ``pattern``: what a non-empty text must match as a whole; ``example`` shows one.
-    ``changes_work``: another value than the default computes something else, rather than the
-    same in another way; such a figure never competes for the best of a table.
-    ``role`` says what envbench itself reads from it: how many environments are in flight for each
-    one received, the cores of each node, or where the actions come from.
+    ``divides``: "numenv" or another setting; the value must divide it exactly.
+    ``pattern``: a non-empty text must match it as a whole; ``example`` is a valid text.
+    ``changes_work``: with any value but the default, a step computes something else. Such a figure
+    is never the best of a table.
+    ``role``: what envbench itself uses the setting for: the environments in flight per environment
+    received, the cores of each node, or the source of actions.
     """
 
     name: str
@@ -53,13 +53,13 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     help: str = ""
 
     def applies(self, family: str, task: str | None = None) -> bool:
-        """``task`` None: is there a task of the family that it applies to?"""
+        """Does it apply to this task or, with ``task`` None, to any task of the family?"""
         right_family = not self.families or family in self.families
         return right_family and (not self.tasks or task is None or task in self.tasks)
 
 
 def parse(setting: Setting, text: str) -> Value:
-    """The typed value of what a person wrote, or a ``UsageError`` saying what is taken."""
+    """Parse what a person typed. A ``UsageError`` says what the setting takes."""
     if setting.choices:
         choices = {shown(choice): choice for choice in setting.choices}
         if text not in choices:
@@ -80,7 +80,7 @@ def parse(setting: Setting, text: str) -> Value:
 
 
 def takes(setting: Setting) -> str:
-    """What a person may write: ``area or bilinear``, ``a number of at least 1``."""
+    """What the setting takes, in words: ``area or bilinear``, ``a number of at least 1``."""
     if setting.choices:
         return " or ".join(shown(each) or "''" for each in setting.choices)
     if setting.pattern:
@@ -108,7 +108,7 @@ def _typed(kind: str, text: str) -> Value | None:
 
 
 def shown(value: Value) -> str:
-    """A value as a person writes it."""
+    """A value as a person types it."""
     if isinstance(value, bool):
         return str(value).lower()
     return str(value).removesuffix(".0")

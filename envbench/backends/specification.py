@@ -1,8 +1,7 @@
 """What a backend is, as data: its name, families, settings, requirements and behaviour.
 
-A ``Backend`` says what a way of running many copies of a task is called, which families it runs,
-which settings it takes and where its adapter is. Only the worker imports the adapter, in the
-backend's own interpreter. Nothing here imports a measured library.
+Only the worker imports the adapter, in the backend's own interpreter. Nothing here imports a
+measured library.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from envbench.model import Behaviour, Family, Kind, Settings
 
 
 class Needs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Requirements of some families or workloads only; an empty list means all of them."""
+    """Requirements for some families or workloads only; an empty list means all of them."""
 
     add: list[str]
     families: list[Family] = []
@@ -32,21 +31,21 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A way of running many copies of a task.
 
-    ``library`` is the import name of what is measured, ``distribution`` what installs it where
-    that has another name. ``requirements`` empty: it runs in the current interpreter; otherwise in
-    an isolated runtime made of exactly these (a plugin names its own distribution there too,
-    because its adapter is imported in that runtime), and of ``gpu_requirements`` where there is an
-    NVIDIA GPU. ``needs`` adds requirements for some families or workloads only. ``finish`` are
-    commands that complete the runtime, in which ``{bin}`` is its folder of programs and ``{roms}``
-    the folder of Atari ROMs of the ale-py beside envbench. ``by_hand`` says how a person gets a
-    library that no installer can.
+    ``library`` is the import name of the measured library. ``distribution`` is its name for an
+    installer, if that differs. ``requirements`` empty: the backend runs in the current interpreter.
+    Otherwise it runs in an isolated runtime with exactly these, and ``gpu_requirements`` if there
+    is an NVIDIA GPU. (A plugin lists its own distribution too, because that runtime imports its
+    adapter.) ``needs`` adds requirements for some families or workloads only. ``finish`` are
+    commands that complete the runtime: ``{bin}`` is its folder of programs, ``{roms}`` the folder
+    of Atari ROMs of envbench's ale-py. ``by_hand`` explains how to install a library that no
+    installer provides.
 
     ``behaviour`` says how it uses the machine. ``accelerator``: it steps thousands of environments
-    in one program, on a GPU where there is one, and has the accelerators' ladder and table.
-    ``own_engine``: it simulates a model of its own, so nothing compares its states with another's.
-    ``one_per_core``: it has one environment per core, whatever numenv is asked for.
-    ``environment`` are variables that its workers get, ``pin_threads`` whether thread pools of
-    common libraries are held to one thread. ``systems`` are ``sys.platform`` values, empty: all.
+    in one program, on a GPU if there is one, and has the accelerators' ladder and table.
+    ``own_engine``: it simulates its own model, so its states are not compared with another's.
+    ``one_per_core``: it has one environment per core, whatever numenv is. ``environment`` are
+    variables for its workers. ``pin_threads``: common libraries' thread pools get one thread.
+    ``systems`` are ``sys.platform`` values; empty: all.
     """
 
     name: str
@@ -73,7 +72,7 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     environment: dict[str, str] = {}
 
     def requirements_of(self, family: str, workload: str = "step") -> list[str]:
-        """What its runtime is made of for that family and workload; empty: nothing of its own."""
+        """The requirements of its runtime for a family and workload; empty: no own runtime."""
         more = [each for need in self.needs if need.apply(family, workload) for each in need.add]
         return [*self.requirements, *more]
 
@@ -100,7 +99,7 @@ def with_role(backend: Backend, role: str) -> Setting | None:
 
 
 def env_instances(backend: Backend, numenv: int, settings: Settings) -> int:
-    """How many copies of the task exist: more than numenv where some are kept in flight."""
+    """How many copies of the task exist: more than numenv if some are in flight."""
     in_flight = with_role(backend, "in-flight")
     if in_flight is None:
         return numenv
@@ -113,7 +112,7 @@ def env_instances(backend: Backend, numenv: int, settings: Settings) -> int:
 
 
 def check_shares(backend: Backend, numenv: int, settings: Settings) -> None:
-    """Refuse settings that do not share out the environments without rest (``divides``)."""
+    """Refuse settings that do not divide the environments evenly (``divides``)."""
     for setting in backend.settings:
         if not setting.divides or setting.name not in settings:
             continue
@@ -126,7 +125,7 @@ def check_shares(backend: Backend, numenv: int, settings: Settings) -> None:
 
 
 def trouble(backend: Backend) -> str:
-    """What is wrong with a plugin's data, or "": names become folders, table cells and options."""
+    """The problem with a plugin's data, or "". Names become folders, table cells and options."""
     names = [backend.name, *(setting.name for setting in backend.settings)]
     if bad := [name for name in names if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,39}", name)]:
         return f"{bad[0]!r} is not a name (lower-case letters, digits, - and _; at most 40)"

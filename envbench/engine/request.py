@@ -1,7 +1,7 @@
-"""From what a person asked for to the cells that are meant: families, backends, ladder, settings.
+"""Turn a request into cells: families, backends, ladder and settings.
 
-This is the only place that asks the registry. From here on a ``Target`` carries its backend as a
-value. Errors are ``UsageError`` (exit 2), before anything is measured.
+Only this module looks up backends for the engine. A ``Target`` then carries its backend as a value.
+Errors are ``UsageError`` (exit 2), raised before anything is measured.
 """
 
 from __future__ import annotations
@@ -27,17 +27,16 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CellRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The options that say which cells; None or empty where left out.
+    """The options that select cells; None or empty if left out.
 
-    ``in_flight`` and ``nodes`` are values for the settings of that role, whatever a backend calls
-    them.
+    ``in_flight`` and ``nodes`` are values for the settings with that role, whatever their name.
     """
 
     family: str | None = None
     task: str | None = None
     backends: list[str] | None = None
     numenv: list[int] | None = None
-    ladder: list[int] | None = None  # in place of the profile's, where no number was named
+    ladder: list[int] | None = None  # replaces the profile's, if ``numenv`` is not given
     settings: dict[str, str] = {}
     in_flight: str | None = None
     nodes: str = ""
@@ -46,25 +45,24 @@ class CellRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def takes_all(self) -> bool:
-        """Does envbench choose the backends? Then one that cannot run is listed, and no error."""
+        """Does envbench choose the backends? Then one that cannot run is not an error."""
         return self.backends is None or "all" in self.backends
 
 
 class Chosen(msgspec.Struct, frozen=True, kw_only=True):
-    """The targets in the order of the tables, and what a person should know about the choice."""
+    """The targets in the order of the tables, and notes for the user."""
 
     targets: list[Target]
     notes: list[str] = []
 
 
 def choose(request: CellRequest, profile: Profile, cpus: int = 1) -> Chosen:
-    """Every cell that was asked for. ``cpus`` may be used here: a ceiling has as many
-    environments."""
+    """Every requested cell. ``cpus``: usable cores; a ceiling has one environment per core."""
     return _Choice(request, profile, cpus).made()
 
 
 def target_of(cell: Cell) -> Target:
-    """A cell that was read from a file, with the backend that it names."""
+    """A cell that was read from a file, with its backend."""
     return Target(cell=cell, backend=backends.get(cell.backend))
 
 
@@ -95,7 +93,7 @@ class _Choice:
     # ------------------------------------------------------------ families and backends
 
     def _families(self) -> Sequence[Family]:
-        """The one that was named, or those that the profile has tables for."""
+        """The requested family, or those that the profile has tables for."""
         request = self.request
         if request.task is not None and not request.task.strip():
             raise UsageError("--task is empty: leave it out for each family's default task.")
@@ -120,7 +118,7 @@ class _Choice:
         return self.known[name]
 
     def _backends(self, family: Family) -> list[Backend]:
-        """Those named, or all that run the family save ceilings."""
+        """The requested backends, or all that run the family except ceilings."""
         names = self.request.backends or []
         if self.request.takes_all:
             named = {self._named(name).name for name in names if name != "all"}
@@ -128,7 +126,7 @@ class _Choice:
             wanted = [each for each in every if each.kind != "ceiling" or each.name in named]
             return [each for each in wanted if family in each.families]
         for backend in map(self._named, names):
-            # Of both families, a backend may run one only.
+            # With several families, a backend need not run all of them.
             if self.request.family or not set(backend.families) & set(self._families()):
                 backends.check_family(backend, family)
         return [each for each in map(self._named, names) if family in each.families]
@@ -136,7 +134,7 @@ class _Choice:
     # ------------------------------------------------------------ numbers of environments
 
     def _ladder(self, family: Family, backend: Backend) -> list[int]:
-        """The numbers of environments asked for, or the profile's ladder for the backend."""
+        """The requested numbers of environments, or the profile's ladder for the backend."""
         request = self.request
         if backend.one_per_core:
             if request.numenv and request.backends == [backend.name]:
@@ -153,7 +151,7 @@ class _Choice:
         return table.numenv if table else []
 
     def _enough(self, backend: Backend, numenvs: list[int]) -> list[int]:
-        """Those numbers that give every node of a backend with nodes an environment."""
+        """The numbers that give each node at least one environment, if the backend has nodes."""
         setting = with_role(backend, "nodes")
         if setting is None:
             return numenvs
@@ -191,13 +189,12 @@ class _Choice:
 
     @property
     def _shared_settings(self) -> bool:
-        """Do several backends share the settings, so that each takes those that it has?"""
+        """Are the settings for several backends? Then each takes those that it has."""
         request = self.request
         return request.takes_all or len(request.backends or []) > 1 or request.family is None
 
     def _settings(self, backend: Backend) -> dict[str, str]:
-        """What was given, with the options that go by a setting's role under the name that this
-        backend has for it."""
+        """The given settings. Options for a role get the name of this backend's setting."""
         given = dict(self.request.settings)
         for role, option, value in self._by_role:
             setting = with_role(backend, role)
@@ -219,8 +216,7 @@ class _Choice:
         return [(role, option, value) for role, option, value in given if value is not None]
 
     def _check_known(self, given: Mapping[str, str]) -> None:
-        """With several backends, a setting goes to those that have it. One that none has is
-        wrong."""
+        """Refuse a setting that none of several backends has."""
         every, families = self._eligible, self._families()
         known = sorted({s for f in families for each in every for s in settings_of(each, f)})
         of_no_one = [
@@ -234,14 +230,14 @@ class _Choice:
 
     @property
     def _eligible(self) -> list[Backend]:
-        """Those that may be chosen: the named ones, or all."""
+        """The backends to choose from: the requested ones, or all."""
         names = self.request.backends
         if names and not self.request.takes_all:
             return [self._named(name) for name in names]
         return [*self.known.values()]
 
     def _settings_left_out(self, targets: Sequence[Target]) -> list[str]:
-        """Each setting that was given, and the chosen backends that do not have it."""
+        """A note per given setting that some chosen backends do not have."""
         notes = []
         given = {key: key for key in self.request.settings}
         given |= {_any_name(self.known.values(), role): role for role, _, _ in self._by_role}
@@ -259,13 +255,13 @@ class _Choice:
 
 
 def _any_name(known: Iterable[Backend], role: str) -> str:
-    """What backends call the setting of that role, for messages."""
+    """A backend's name for the setting of that role, for messages."""
     found = (with_role(each, role) for each in known)
     return next((setting.name for setting in found if setting), role)
 
 
 def _check_cores(nodes: str) -> None:
-    """Refuse nodes of cores that may not be used here, or of one core twice."""
+    """Refuse nodes with unusable cores, or with one core twice."""
     usable = set(usable_cores())
     seen: set[int] = set()
     for first, last in re.findall(r"(\d+)(?:-(\d+))?", nodes):
@@ -294,7 +290,7 @@ def make_cell(
     given: Mapping[str, str],
     frame_skip: float | None = None,
 ) -> Cell:
-    """The cell with every setting resolved. ``UsageError`` for a setting that the backend lacks."""
+    """The cell with every setting resolved; ``UsageError`` for an unknown setting."""
     settings, variant = resolve_settings(backend, family, given, task)
     own_family = families.get(family)
     frames = own_family.frames_per_step(task, frame_skip)
@@ -345,11 +341,11 @@ def make_job(trial: Trial, adapter: str, run_id: str) -> Job:
 
 
 def seed_of_round(seed: int, round_: int) -> int:
-    """Different in every round, the same for every cell of it.
+    """Different in every round, the same for all cells of a round.
 
     Environment i of a cell is seeded with this plus i, so the seeds of rounds lie far apart.
     """
-    return (seed * 1000 + round_) * 0x2545F491 % 2**31  # an odd factor: no two are the same
+    return (seed * 1000 + round_) * 0x2545F491 % 2**31  # odd, so all are different
 
 
 def unknown_task(cell: Cell, known: list[str]) -> UnknownName:

@@ -1,4 +1,4 @@
-"""PURE: what a ``Verification`` comes to, in words: audit, lock-step, differences; one badge."""
+"""Pure: the verdict of a ``Verification`` in words (audit, lock-step, differences) and a badge."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Mark = Literal["✓", "≠", "✗", "–"]
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """``refused``: its figures cannot be believed. ``unequal``: it does different work.
+    """``refused``: its figures cannot be trusted. ``unequal``: it does different work.
 
-    ``badge``: ✓ counted twice and equal to the reference; ≠ counted twice, other work or another
-    engine; ✗ refused; – not counted a second way, or not verified at all.
+    ``badge``: ✓ counted twice and equal to the reference; ≠ counted twice, but different work or
+    another engine; ✗ refused; – not counted in a second way, or not verified.
     """
 
     audit: str
@@ -61,7 +61,7 @@ def _badge(counted: bool | None, same: bool | None, *, refused: bool) -> Mark:
 
 
 def _same_work(found: Verification) -> bool:
-    """Do its settings leave its work as it is? What differs may lie outside what is compared."""
+    """Do its settings leave its work unchanged? The comparison may miss what they change."""
     cell = found.cell
     told = reference.other_work(cell.env, cell.kind, found.work, task=cell.task)
     return backends.same_work(cell.backend, cell.variant) and not told
@@ -84,7 +84,7 @@ def _environments(found: Verification) -> str:
 
 
 def _led(found: Verification) -> bool:
-    """Did anybody see what its environments do? A ceiling has nothing to show."""
+    """Was what its environments do recorded? A ceiling has nothing to record."""
     seen = found.responds is not None or found.agreement is not None
     return seen or found.cell.kind == "ceiling"
 
@@ -124,7 +124,7 @@ def _lock_step(found: Verification) -> tuple[bool | None, str]:
         return True, f"equal {exactly} for {steps} of {total} steps (asked: {standard.steps})"
     if traces.never_ends(found.agreement):
         ends = found.agreement.reference_ends
-        return False, f"no episode of it ends, where {ends} of the reference's do"
+        return False, f"none of its episodes end, but {ends} of the reference's do"
     if found.agreement.first_other_end == steps:
         return False, f"differs from step {steps + 1} on: an episode ends there on one side only"
     if found.agreement.distances[steps] <= standard.tolerance:

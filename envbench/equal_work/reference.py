@@ -1,7 +1,7 @@
-"""What one step of a backend is, compared with the reference of its family. Pure.
+"""Compare what one step of a backend does with the reference of its family. Pure.
 
-An adapter's ``facts()["work"]`` says what it does by the names that the family's file explains.
-What it leaves out is unknown, and reported as such. Every family may name ``autoreset`` (next-step,
+An adapter's ``facts()["work"]`` says what it does, by the names that the family's file explains.
+What it leaves out is reported as unknown. Every family may use ``autoreset`` (next-step,
 same-step, none), ``observation_shape``, ``observation_dtype`` and ``returned_to`` (host, device).
 """
 
@@ -17,10 +17,9 @@ from envbench.model import Kind
 def differences(
     family: str, kind: Kind, work: Mapping[str, Any], *, task: str = ""
 ) -> dict[str, tuple[Any, Any]]:
-    """What differs from the family's reference: name -> (the reference's, the backend's).
+    """What differs from the family's reference: name -> (reference's value, backend's value).
 
-    A name that the backend does not tell is listed with ``"unknown"``. ``task`` empty: the
-    family's default.
+    A value that the backend does not report is ``"unknown"``. ``task`` empty: the family's default.
     """
     own = families.of_record(family)
     reference = own.work.get(kind, {})
@@ -35,7 +34,7 @@ def differences(
 
 
 def other_work(family: str, kind: Kind, work: Mapping[str, Any], *, task: str = "") -> set[str]:
-    """The names in which a backend says that its step computes something else."""
+    """The names whose values say that the backend's step computes something else."""
     apart = differences(family, kind, work, task=task)
     return {name for name, (_, own) in apart.items() if own != "unknown"} - {
         *families.of_record(family).reported

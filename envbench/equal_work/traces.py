@@ -1,8 +1,8 @@
-"""PURE: do two backends do the same, from the same start by the same actions?
+"""Pure: do two backends do the same, from the same start and with the same actions?
 
-A trace is an ``.npz`` of arrays (``envbench_worker.witness.save``): observations
-(steps, environments, …), rewards and ended (steps, environments). What
-counts as equal is the ``Standard`` of the family (``envbench.families``).
+A trace is an ``.npz`` of arrays (``envbench_worker.witness.save``): observations (steps,
+environments, …), rewards and ended (steps, environments). The ``Standard`` of the family
+(``envbench.families``) defines what counts as equal.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 
-LEAST_LED = 100  # steps: for half of them an ant that is left alone may still move
-LEAST_MOVEMENT = 0.6  # of the reference's, of each environment (docs/verify.md)
-MOST_REPEATED = {"f": 0.02, "u": 0.5}  # of an environment's steps, by kind of number
-MOST_APART = 1e-4  # of environments that do the same
-LEAST_P = 0.001  # of two samples of episodes that count as one distribution
+LEAST_LED = 100  # steps; an ant without actions may still move for half of them
+LEAST_MOVEMENT = 0.6  # relative to the reference's, per environment (docs/verify.md)
+MOST_REPEATED = {"f": 0.02, "u": 0.5}  # share of an environment's steps, by kind of number
+MOST_APART = 1e-4  # between environments with the same actions
+LEAST_P = 0.001  # for two samples of episodes to count as one distribution
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,7 @@ class Trace:
 
 
 def read_trace(raw: bytes) -> Trace:
-    """The arrays of an ``.npz``; ``ValueError`` for anything else. Never a pickle."""
+    """Read the arrays of an ``.npz``, never a pickle; ``ValueError`` for anything else."""
     import zipfile
 
     import numpy as np
@@ -55,7 +55,7 @@ def read_trace(raw: bytes) -> Trace:
 
 
 def compare(standard: Standard, led: Trace, own: Trace) -> Agreement:
-    """How far ``own`` is from ``led`` (the reference's), over the steps that both have."""
+    """How far ``own`` is from the reference's trace ``led``, over the steps that both have."""
     import numpy as np
 
     steps = min(len(led.rewards), len(own.rewards))
@@ -83,7 +83,7 @@ def compare(standard: Standard, led: Trace, own: Trace) -> Agreement:
         first_other_end=int(other_ends[0]) if len(other_ends) else None,
         ends=int(own.ended[:steps].sum()),
         reference_ends=int(led.ended[:steps].sum()),
-        # Where all that is led has to agree, that says more.
+        # If all compared steps have to agree, movement adds nothing.
         late_movement=_late_movement(a, b) if standard.steps < LEAST_LED else None,
     )
 
@@ -94,7 +94,7 @@ def _compared(standard: Standard, trace: Trace) -> Array:
 
 
 def _distributions(standard: Standard, led: Trace, own: Trace) -> Agreement:
-    """The lengths and returns of whole episodes of both, as two samples each."""
+    """Compare the lengths and returns of whole episodes as two samples each."""
     from scipy.stats import ks_2samp
 
     theirs, ours = (_episodes(each) for each in (led, own))
@@ -127,8 +127,8 @@ def _episodes(trace: Trace) -> dict[str, list[float]]:
 
 
 def _late_movement(led: Array, own: Array) -> float | None:
-    """How far from step to step the stillest environment of ``own`` goes in the second half of the
-    steps, over what ``led``'s go."""
+    """The movement per step of ``own``'s least active environment in the second half of the steps,
+    divided by the mean movement of ``led``'s."""
     import numpy as np
 
     if len(led) < LEAST_LED:
@@ -142,15 +142,15 @@ def _late_movement(led: Array, own: Array) -> float | None:
 
 
 def moves_on(found: Agreement) -> bool:
-    """Does every environment still move at the end, as the reference's do by random actions?
+    """Does every environment still move at the end, as the reference's do?
 
-    An ant that is left alone lies still after some seconds.
+    An ant without actions lies still after some seconds.
     """
     return found.late_movement is None or found.late_movement > LEAST_MOVEMENT
 
 
 def agreed(standard: Standard, found: Agreement) -> int:
-    """How many steps from the start agree within the standard's tolerances, ends included."""
+    """How many steps from the start agree within the standard's tolerances, including ends."""
     pairs = zip(found.distances, found.reward_distances, strict=True)
     for step, (distance, reward) in enumerate(pairs):
         other_end = found.first_other_end == step
@@ -160,7 +160,7 @@ def agreed(standard: Standard, found: Agreement) -> int:
 
 
 def equal(standard: Standard, found: Agreement) -> bool | None:
-    """Did as many steps agree as asked for, or are the episodes alike? None: too few to say."""
+    """Do enough steps agree, or are the episodes alike? None: too few to decide."""
     if standard.episodes:
         if min(found.ends or 0, found.reference_ends or 0) < standard.episodes:
             return None
@@ -172,22 +172,21 @@ def equal(standard: Standard, found: Agreement) -> bool | None:
 
 
 def never_ends(found: Agreement) -> bool:
-    """Does no episode end, where the reference's did?"""
+    """Does no episode end, although the reference's did?"""
     return found.ends == 0 and bool(found.reference_ends)
 
 
 def asked(standard: Standard) -> int:
-    """The steps that have to be led: to agree, and to show that actions are followed later, too."""
+    """The steps needed to show agreement, and that later steps follow the actions too."""
     return max(standard.steps, LEAST_LED)
 
 
 def responds(trace: Trace, together: int) -> bool:
     """Do observations follow the actions, and nothing else?
 
-    What a backend must do even where there is no reference to follow: environments that start
-    alike and do the same (in the first ``together`` steps) look the same, and otherwise not; it
-    needs two. No simulated robot stands exactly where it stood; a game's screen sometimes does.
-    What is no number is no observation.
+    This needs no reference, but two environments. Environments that start alike must look alike
+    while they get the same actions (the first ``together`` steps), and differ afterwards. A game's
+    screen may repeat from step to step; a simulated robot's state does not. NaN is not accepted.
     """
     import numpy as np
 
@@ -203,9 +202,9 @@ def responds(trace: Trace, together: int) -> bool:
 
 
 def counted(audit: Audit, frame_skip: float) -> bool | None:
-    """Is what the backend claims what its environments made? None: nothing else counts it.
+    """Does the backend's count equal that of its environments? None: nothing else counts it.
 
-    No step at all was made by nobody: that proves nothing, and no environment ends in every step.
+    A count without any step is refused: no environment ends in every step.
     """
     if audit.frames is None:
         return None
@@ -216,5 +215,5 @@ def counted(audit: Audit, frame_skip: float) -> bool | None:
 
 
 def _finite(value: float) -> float:
-    """JSON has no infinity; a difference that is no number is as large as can be."""
+    """Replace infinity and NaN, which JSON does not have, by a very large number."""
     return float(value) if math.isfinite(value) else 1e308

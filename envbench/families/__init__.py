@@ -1,7 +1,7 @@
 """Env families, as data: one file per family, and plugins by the entry point ``envbench.families``.
 
-A plugin's entry point gives an ``EnvFamily``. One that cannot be read, or that takes a known name,
-is a warning (``plugin_warnings``). The order is that of a report's tables.
+A plugin's entry point is an ``EnvFamily``. One that cannot be read, or that takes a known name,
+causes a warning (``plugin_warnings``). The order is that of a report's tables.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def names() -> list[str]:
 
 
 def get(name: str) -> EnvFamily:
-    """The family of that name, or ``UnknownName`` with the nearest."""
+    """The family of that name; ``UnknownName`` suggests the nearest name."""
     known = _load()[0]
     if name not in known:
         raise UnknownName("env family", name, list(known))
@@ -52,7 +52,7 @@ def get(name: str) -> EnvFamily:
 
 
 def of_record(name: str) -> EnvFamily:
-    """The family that a record names. Of a plugin that is not installed here, only the name."""
+    """The family of a record. If its plugin is not installed, it has only a name."""
     return _load()[0].get(name) or EnvFamily(name=name, title=name, worker="")
 
 
@@ -75,7 +75,7 @@ def _load() -> tuple[dict[str, EnvFamily], list[str]]:
         try:
             family = point.load()
             problem = "" if isinstance(family, EnvFamily) else "its value is no EnvFamily"
-        except Exception as error:  # noqa: BLE001 - a stranger's module raises anything
+        except Exception as error:  # noqa: BLE001 - a plugin may raise anything
             family, problem = None, f"it cannot be imported: {type(error).__name__}: {error}"
         if family is not None and not problem and family.name in known:
             problem = f"the name {family.name!r} is taken"

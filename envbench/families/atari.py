@@ -2,10 +2,10 @@
 
 Names of ``work``: ``frame_skip`` emulator frames per step, ``max_pool`` how many of the last are
 pooled, ``resize`` (area, bilinear), ``grayscale``, ``screen`` [height, width], ``stack`` frames per
-observation, ``noop_max`` no-ops at a reset at most, ``fire_reset``, ``sticky`` probability,
+observation, at most ``noop_max`` no-ops at a reset, ``fire_reset``, ``sticky`` probability,
 ``episodic_life``, ``reward_clip``, ``action_set`` (minimal, full), ``max_frames`` per episode.
 
-Libraries may round by a level or two when they shrink a frame. A ball or a paddle that is elsewhere
+Libraries may differ by a level or two when they resize a frame. A ball or a paddle in another place
 differs by tens.
 """
 

@@ -1,8 +1,8 @@
 """Gymnasium's Box2D tasks: LunarLander. A step is one frame.
 
-Its terrain and the noise of its engines cannot be set from outside. So no single step is compared:
-the lengths and returns of 200 episodes of both sides are, as distributions. A small difference in
-how a step is computed can stay unseen.
+Its terrain and the noise of its engines cannot be set from outside. So single steps are not
+compared. The lengths and returns of 200 episodes per side are compared as distributions. A small
+difference in how a step is computed may go undetected.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Gymnasium's classic control tasks: CartPole, so cheap that it shows the vectoriser's own cost.
 
-A step is one frame. An observation of CartPole is its whole state, in single precision: so the
-reference can start from another backend's first observation. Random actions end an episode after
-eight steps at the earliest, and the next start is each library's own.
+A step is one frame. An observation of CartPole is its whole state, in single precision, so the
+reference can start from another backend's first observation. With random actions an episode has at
+least eight steps. Each library draws the next start itself.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The DeepMind Control Suite: CheetahRun. A step is one frame; there is no action repeat.
 
 The reference is dm_control itself, stepped through its own ``Environment``. An observation of the
-cheetah holds its state but for the horizontal position, which nothing depends on: so the reference
-can start from another backend's first observation.
+cheetah is its state without the horizontal position, which affects nothing. So the reference can
+start from another backend's first observation.
 """
 
 from __future__ import annotations

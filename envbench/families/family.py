@@ -1,7 +1,7 @@
 """What an env family is, as data: its tasks, its frames, and what counts as the same work.
 
-Everything that depends on a family is a field here, or a method of the class that ``worker`` names
-(``envbench_worker.families``). No other module asks which family it has.
+Everything that depends on a family is a field here, or a method of the class in ``worker``
+(``envbench_worker.families``). No other module depends on a family's name.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from envbench.errors import UnknownName, UsageError
 from envbench.model import LARGEST_SKIP, Kind
 
 SMALLEST_SKIP = 0.001
-FRAME_S = 0.01  # of simulated time is a frame, where a family counts simulated time
+FRAME_S = 0.01  # a frame, in families that count simulated time
 
 DEFAULT_ROWS = ("for-loop", "subprocess", "envpool-sync", "envpool-async", "envpool-numa")
 REPORTED = ("engine", "precision", "observation_dtype", "autoreset", "returned_to")
@@ -25,12 +25,12 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """When two backends count as equal, for environments of one kind.
 
     Both start alike and get the same actions. The first ``steps`` observations may differ by at
-    most ``tolerance`` (in ``unit``), rewards by ``reward_tolerance``. Where a start cannot be set
-    from outside, ``episodes`` of both are compared as distributions instead.
+    most ``tolerance`` (in ``unit``), rewards by ``reward_tolerance``. If a start cannot be set from
+    outside, ``episodes`` of both are compared as distributions instead.
 
     ``first``: how many leading numbers of an observation are compared; None: all of them.
-    ``stack``: an observation is a stack of so many frames, of which those from before the first
-    step do not count.
+    ``stack``: an observation is a stack of this many frames. Frames from before the first step are
+    ignored.
     """
 
     reference: str
@@ -44,24 +44,22 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An env family. ``default_task`` empty: a person has to name a task.
+    """An env family. ``default_task`` empty: a person has to choose a task.
 
-    A step has ``frames`` frames; or what ``frames_of`` says of the task, named without its version;
-    or, with ``any_frames``, what ``--frame-skip`` says (1 by default).
+    Frames per step: ``frames``; or ``frames_of`` the task (its name without the version); or, with
+    ``any_frames``, ``--frame-skip`` (1 by default).
 
-    ``own_tasks``: tasks come from a user's own packages. Their files may be edited while they are
-    measured, they read from the folder where envbench was called, and need not answer to actions.
-    ``fixed_start`` says what both backends of a comparison start from: "noiseless", a start that
-    every backend makes; "seed", the start that the seed gives; "observation", the reference takes
-    over the other's first observation; "" where none of these is possible.
-    ``lock_steps``: vector steps that are compared.
+    ``own_tasks``: tasks come from a user's own packages. Their files may change during a
+    measurement, they may read the current folder, and they need not respond to actions.
+    ``fixed_start`` says how both backends of a comparison start: "noiseless", without noise;
+    "seed", from the seed; "observation", the reference starts from the other's first observation;
+    "", none of these is possible. ``lock_steps``: vector steps that are compared.
 
-    ``work`` is what one step is in the reference, by kind: the names and values that
+    ``work`` is what one step of the reference does, by kind: the names and values that
     ``envbench.equal_work`` compares. None: any value, but it is shown. ``any_task`` are the names
-    that hold for other tasks than the default one. In the names ``reported`` a step may differ and
-    still compute the same. ``backends`` are built-in backends that run a
-    plugin's family (the built-in backends name the built-in families themselves). ``rows`` are its
-    table's backends in a profile that has no table for it.
+    that apply to tasks other than the default. The names in ``reported`` may differ although a step
+    computes the same. ``backends`` are built-in backends that run a plugin's family. ``rows`` are
+    the backends of its table in a profile that has no table for it.
     """
 
     name: str
@@ -79,20 +77,19 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     reported: tuple[str, ...] = REPORTED
     standards: dict[Kind, Standard] = {}
     rows: tuple[str, ...] = DEFAULT_ROWS
-    ceiling_states: int = 1  # that one core steps together in its ceiling
-    engine: str = "the engine"  # what its ceiling measures alone, in Markdown
+    ceiling_states: int = 1  # environments per core of its ceiling
+    engine: str = "the engine"  # what its ceiling measures, in Markdown
     backends: list[str] = []
 
     @property
     def starts_alike(self) -> bool:
-        """Do all environments of a comparison start from one state?"""
+        """Do all environments of a comparison start from the same state?"""
         return self.fixed_start in ("noiseless", "seed")
 
     def frames_per_step(self, task: str, given: float | None = None) -> int | float:
-        """Frames in one step of the task. ``given`` is ``--frame-skip``.
+        """Frames in one step of the task. ``given`` is ``--frame-skip``; ``UsageError`` if invalid.
 
-        FPS is frames per second, so this number is in every published figure. ``UsageError``
-        comes before anything is measured.
+        FPS is frames per second, so this number is part of every published figure.
         """
         if given is not None and not SMALLEST_SKIP <= given <= LARGEST_SKIP:
             raise UsageError(
@@ -116,9 +113,9 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return error
 
     def other_frames(self, frame_skip: float) -> dict[str, int | float]:
-        """``{"frame_skip": 4}`` where a person chose what a frame is and a step is not one.
+        """``{"frame_skip": 4}`` if a person chose the frames per step, and not 1.
 
-        It is part of the row's label, because figures of different frames do not compare.
+        It is part of the row's label, because figures with different frames are not comparable.
         """
         return {"frame_skip": _whole(frame_skip)} if self.any_frames and frame_skip != 1 else {}
 

@@ -1,16 +1,16 @@
 """Gymnasium's MuJoCo tasks: Ant. A frame is 0.01 s of simulated time, on every engine.
 
 Names of ``work``: ``engine``, ``timestep_s`` and ``substeps`` (their product is the control step),
-``integrator`` (RK4, Euler, implicitfast …), ``solver`` (Newton, CG …), ``iterations`` at most,
+``integrator`` (RK4, Euler, implicitfast …), ``solver`` (Newton, CG …), ``iterations`` (a maximum),
 ``precision`` (float64, float32), ``contact_forces`` computed for the observation, ``terminates``
 when unhealthy, ``max_steps`` per episode. Physics alone has the first seven.
 
 Positions and velocities are compared: the first 27 numbers of Ant's observation, 13 positions and
 14 velocities. Contact forces come after them. Other releases of MuJoCo differ by about 1e-6 after
-one step, and touching the ground (step 4) multiplies it: contact dynamics are chaotic, and equal
-physics part soon after. A skipped frame or another action is far outside of the tolerance in the
-first step. Engines in single precision stay within 1e-5 until the first contact, where they build
-the friction pyramid along other axes, and part.
+one step. Contact with the ground (step 4) amplifies this: contact dynamics are chaotic, so even
+equal physics diverges soon after. A skipped frame or another action exceeds the tolerance in the
+first step. Engines in single precision stay within 1e-5 until the first contact. There they build
+the friction pyramid along other axes and diverge.
 """
 
 from __future__ import annotations

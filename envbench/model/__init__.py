@@ -1,9 +1,9 @@
 """The values that everything else passes around, and the schema of a results file.
 
-A results file is JSON lines, one ``Stored`` value per line, of the kind that its ``"type"`` names.
-Raw facts only: steps and nanoseconds. Every derived number is computed when it is read. What many
-blocks share (the machine's fingerprint, a runtime's packages, an adapter's facts, the plan) is a
-line of its own, written once and referred to by its ``hash`` or ``id``.
+A results file is JSON lines. Each line is one ``Stored`` value; ``"type"`` names its kind. It has
+raw facts only: steps and nanoseconds. Derived numbers are computed when it is read. What many
+blocks share (the machine's fingerprint, a runtime's packages, an adapter's facts, the plan) is one
+line, written once and referred to by its ``hash`` or ``id``.
 
 Units: names end in ``_ns`` (nanoseconds), ``_s`` (seconds) or ``_bytes``. ``steps`` are
 transitions of single environments (reset-only steps excluded), ``calls`` are vector steps.
@@ -56,7 +56,7 @@ from envbench.model.values import (
 
 Shared = MachineFact | RuntimeFact | FactsRecord
 Stored = Plan | BlockRecord | ProgressRecord | EndedRecord | Shared | Published
-# What a report reads: runs and verifications in the place of blocks (``envbench.archive``).
+# What a report reads: runs and verifications instead of blocks (``envbench.archive``).
 Record = Run | Plan | MachineFact | RuntimeFact | Verification | Published
 
 __all__ = [

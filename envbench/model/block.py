@@ -1,4 +1,4 @@
-"""What came back of a block of trials: one line of a results file. Raw facts only."""
+"""The results of a block of trials: one line of a results file. Raw facts only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from envbench.model.values import SCHEMA, Int
 class Audit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The same vector steps counted twice: by the adapter, and by the environments.
 
-    ``frames`` (of transitions only) is None where nothing counts them a second way.
+    ``frames`` (of transitions only) is None if nothing counts them in a second way.
     """
 
     calls: Int
@@ -24,17 +24,18 @@ class Audit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How far a backend stayed from the reference, from the same start and with the same actions.
+    """How far a backend is from the reference, from the same start and with the same actions.
 
-    Distances are of the compared part of an observation (``equal_work.traces``), the largest
-    of any environment, step by step: grey levels per pixel, or the engine's own units.
+    A distance is the largest difference in the compared part of an observation
+    (``equal_work.traces``), over all environments, per step. Its unit is grey levels per pixel, or
+    the engine's own unit.
     """
 
-    reference: str  # the backend that it was compared with
+    reference: str  # the backend it was compared with
     distances: list[float]
     reward_distances: list[float]
     same_ends: bool  # episodes ended in the same steps
-    first_other_end: Int | None = None  # the first step, from 0, in which they did not
+    first_other_end: Int | None = None  # the first step (from 0) with a difference
     ends: Int | None = None  # episodes that ended in the steps compared
     reference_ends: Int | None = None
     # movement of its least active environment in the second half, divided by the reference's
@@ -46,8 +47,8 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class FactsRecord(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="facts"
 ):
-    """What an adapter says of what ran (observation shape, autoreset, threads, the work of a
-    step). Referred to by ``hash``, because most trials of a cell say the same."""
+    """What an adapter reports about what ran (observation shape, autoreset, threads, the work of
+    a step). Referred to by ``hash``, because most trials of a cell report the same."""
 
     schema: Int = SCHEMA
     hash: str
@@ -55,11 +56,11 @@ class FactsRecord(
 
 
 class TrialRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What came back of one fresh worker process.
+    """The results of one fresh worker process.
 
-    ``stopped_ns``: how much of each of its ``times``, by name, it spent stopped while another
-    trial of the block started. ``by_products`` are large files by kind (``trace``), named by the
-    hash of what is in them.
+    ``stopped_ns``: the part of each of its ``times`` in which it was stopped while another trial of
+    the block started. ``by_products`` are large files by kind (``trace``), named by the hash of
+    their content.
     """
 
     trial_id: str
@@ -72,7 +73,7 @@ class TrialRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     stopped_ns: dict[str, Int] = {}
     warmup: Windows = Windows()
     measured: Windows = Windows()  # slices or windows, one entry each
-    resets: Windows = Windows()  # slices in which all environments were reset again and again
+    resets: Windows = Windows()  # slices in which all environments were reset repeatedly
     steady: bool | None = None
     peak_memory_bytes: Int | None = None
     peak_gpu_memory_bytes: Int | None = None
@@ -82,7 +83,7 @@ class TrialRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     environment: dict[str, str] = {}  # variables that were set for it
     audit: Audit | None = None
     agreement: Agreement | None = None
-    # Do observations follow the actions? None: not looked at.
+    # Do observations follow the actions? None: not checked.
     responds: bool | None = None
     by_products: dict[str, str] = {}
     failure: Failure | None = None
@@ -91,7 +92,7 @@ class TrialRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 class BlockRecord(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="block"
 ):
-    """One block, whatever its end. ``turns`` names the trial of each slice of steps, as made."""
+    """One block, complete or not. ``turns`` lists the trial of each slice of steps, as executed."""
 
     schema: Int = SCHEMA
     block_id: str
@@ -105,7 +106,7 @@ class BlockRecord(
 
     @property
     def identity(self) -> tuple[int, int, tuple[str, ...]]:
-        """What it is in its plan, whichever call made it: two of one identity are copies."""
+        """Its place in the plan. Two blocks with the same identity are copies."""
         return self.stage, self.round, tuple(f"{e.arm}/{e.cell.key}" for e in self.trials)
 
     @property
@@ -115,13 +116,13 @@ class BlockRecord(
 
     @property
     def killed(self) -> Failure | None:
-        """The failure of a trial that was killed from outside, where there is one."""
+        """The failure of a trial that was killed from outside, if any."""
         failures = [each.failure for each in self.trials if each.failure]
         return next((failure for failure in failures if failure.killed), None)
 
     @property
     def interrupted(self) -> bool:
-        """Was it stopped from outside, by a person or the system? Then it counts for nothing."""
+        """Was it stopped from outside, by a person or the system? Then it is ignored."""
         failures = [each.failure for each in self.trials if each.failure]
         return any(failure.reason == "interrupted" for failure in failures)
 
@@ -129,7 +130,7 @@ class BlockRecord(
 class ProgressRecord(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="progress"
 ):
-    """A step of a long trial, on disk before the block ends, so that a crash costs little."""
+    """A step of a long trial, saved before the block ends, so that a crash loses little."""
 
     schema: Int = SCHEMA
     block_id: str
@@ -143,7 +144,7 @@ class ProgressRecord(
 class EndedRecord(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="ended"
 ):
-    """A plan is not resumed any more: its outcome was shown or saved, or a person gave it up."""
+    """Marks a plan that cannot be resumed: its result was shown or saved, or it was abandoned."""
 
     schema: Int = SCHEMA
     plan_id: str

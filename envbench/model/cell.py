@@ -8,12 +8,11 @@ import msgspec
 
 from envbench.model.values import Family, Int, Kind, Section, Settings
 
-Workload = Literal["step"]  # what is done with the environments; a policy or training come later
+Workload = Literal["step"]  # what runs the environments; a policy or training may follow
 
 
 def section(kind: Kind, *, accelerator: bool) -> Section:
-    """The table that a kind belongs to. Backends that step whole batches on a device have one of
-    their own."""
+    """The table that a kind belongs to. Backends that step batches on a device have their own."""
     if kind == "env":
         return "accelerators" if accelerator else ""
     return kind
@@ -22,10 +21,9 @@ def section(kind: Kind, *, accelerator: bool) -> Section:
 class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One entry of a table.
 
-    ``settings`` holds every setting of the backend with defaults filled in, so two cells are the
-    same cell exactly when they are equal. ``variant`` holds what the row's label shows besides the
-    backend's name: the settings that differ from the backend's default, and ``frame_skip`` where a
-    person chose it.
+    ``settings`` has every setting of the backend, with defaults filled in, so equal cells are the
+    same cell. ``variant`` has what the row's label adds to the backend's name: settings that differ
+    from the default, and ``frame_skip`` if a person chose it.
     """
 
     machine: str
@@ -43,7 +41,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def section(self) -> Section:
-        """Which of its family's tables it belongs to: "" is the family's own."""
+        """Which of its family's tables it belongs to; "" is the main one."""
         return section(self.kind, accelerator=self.accelerator)
 
     @property

@@ -1,4 +1,4 @@
-"""Values joined from a plan and its blocks for those who read results. They are never stored."""
+"""Values joined from a plan and its blocks, for reports. They are never stored."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from envbench.model.values import Int
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """One trial of a ``run`` plan, with what its plan and block say of it."""
+    """One trial of a ``run`` plan, with the data of its plan and block."""
 
     run_id: str
     plan_id: str
@@ -22,7 +22,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     seed: Int
     started_utc: str
     fingerprint: str  # hash of a MachineFact
-    runtime: str  # hash of a RuntimeFact, "" where the worker never came up
+    runtime: str  # hash of a RuntimeFact; "" if the worker never started
     quick: bool = False
     times: Times | None = None
     warmup: Windows = Windows()
@@ -38,11 +38,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 class Verification(msgspec.Struct, frozen=True, kw_only=True):
     """What a ``verify`` block found out about one backend's work.
 
-    ``agreement`` is None where there is nothing to compare with: another engine, or a library
-    that cannot be given a start. ``responds``: observations are numbers that change from step to
-    step, are the same in all environments while their actions are the same, and differ as soon as
-    the actions differ. It is None where that was not looked at, and for a user's own task, which
-    need not change.
+    ``agreement`` is None if there is nothing to compare with: another engine, or a library whose
+    start cannot be set. ``responds``: observations are numbers that change from step to step, are
+    the same in all environments while their actions are the same, and differ once the actions
+    differ. It is None if that was not checked, and for a user's own task, which need not change.
     """
 
     verification_id: str

@@ -1,4 +1,4 @@
-"""What machines and runtimes were found to be."""
+"""Facts about machines and runtimes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from envbench.model.values import SCHEMA, Int
 
 
 class Fingerprint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What identifies the hardware and system; nothing that changes from minute to minute."""
+    """What identifies the hardware and system. Excludes what changes from minute to minute."""
 
     cpu: str
     logical_cpus: Int
@@ -24,7 +24,7 @@ class Fingerprint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 class MachineFact(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="machine"
 ):
-    """What the machine was found to be. Referred to by ``hash``."""
+    """The facts of a machine. Referred to by ``hash``."""
 
     schema: Int = SCHEMA
     hash: str
@@ -34,7 +34,7 @@ class MachineFact(
 class RuntimeFact(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="runtime"
 ):
-    """The interpreter that a worker ran in, and every package there. Referred to by ``hash``."""
+    """The interpreter of a worker, and its packages. Referred to by ``hash``."""
 
     schema: Int = SCHEMA
     hash: str

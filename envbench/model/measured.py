@@ -25,7 +25,7 @@ class Windows(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def whole(self) -> bool:
-        """Do all columns have as many entries?"""
+        """Do all columns have the same length?"""
         columns = (self.start_ns, self.ns, self.calls, self.steps, self.resets)
         return len({len(column) for column in columns}) == 1
 
@@ -43,7 +43,7 @@ class Times(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class Load(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the machine and the worker's process tree did while windows were open.
 
-    ``None`` where this system has no such sensor.
+    ``None``: this system has no such sensor.
     """
 
     cpu_s: float | None = None  # CPU seconds of the worker's process tree
@@ -57,7 +57,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     load_before: float | None = None  # 1-minute load average before the start
 
 
-# Signals that somebody else sends: they say nothing about the one that they end.
+# Signals sent from outside. They say nothing about the process that they end.
 FROM_OUTSIDE = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP")
 
 
@@ -85,5 +85,5 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @property
     def killed(self) -> bool:
-        """Did somebody end the worker, or one of its environments, from outside?"""
+        """Was the worker, or one of its environments, killed from outside?"""
         return self.reason == "signal" and self.signal in FROM_OUTSIDE

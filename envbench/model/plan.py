@@ -1,4 +1,4 @@
-"""What is asked for: how a trial measures, what a block is, and a plan of many blocks."""
+"""The requested work: how a trial measures, what a block is, and a plan of many blocks."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Mode = Literal["measure", "probe", "verify"]
 class Protocol(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a trial measures, in seconds: warm-up, then windows.
 
-    ``measured_s`` is the measured time of one trial. ``calls``, where not None, replaces it: in a
-    trial its vector steps, in a plan those of a cell over all its trials (``--total-step``).
+    ``measured_s`` is the measured time of one trial. ``calls``, if not None, replaces it: the
+    vector steps of a trial or, in a plan, of a cell over all its trials (``--total-step``).
     """
 
     window_s: float = 0.25
@@ -29,7 +29,7 @@ class Protocol(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 class Verify(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How much a verifying trial does: vector steps in lock-step, and vector steps audited.
 
-    In the first ``together`` of the lock-steps every environment gets the first one's action.
+    In the first ``together`` lock-steps all environments get the action of the first one.
     """
 
     lock_steps: Int = 200
@@ -38,14 +38,14 @@ class Verify(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One worker's order: the controller writes it as ``job.json``, the worker reads it."""
+    """The order for one worker. The controller writes it as ``job.json``; the worker reads it."""
 
     schema: Int = SCHEMA
     mode: Mode = "measure"
     run_id: str
     adapter: str  # "module:attribute", imported by the worker only
     family: Family
-    family_code: str = ""  # "module:Class", what the family is to adapters
+    family_code: str = ""  # "module:Class", the family's class for adapters
     task: str
     numenv: Int
     env_instances: Int
@@ -54,9 +54,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     seed: Int
     protocol: Protocol = Protocol()
     verify: Verify = Verify()
-    cpus: list[Int] = []  # the cores that the worker keeps to; empty: all that it may use
-    own_task: bool = False  # of a user's package: it may read from the current folder
-    together: Int = 0  # as in ``verify``: adapters read it here
+    cpus: list[Int] = []  # the cores that the worker may use; empty: no limit
+    own_task: bool = False  # a user's own task, which may read the current folder
+    together: Int = 0  # as in ``verify``, for adapters
     turns: str = ""  # a named pipe that orders slices one by one; empty: windows back to back
 
 
@@ -72,18 +72,18 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     seed: Int = 0
     protocol: Protocol = Protocol()
     verify: Verify = Verify()
-    cpus: list[Int] = []  # empty: all that it may use
+    cpus: list[Int] = []  # empty: no limit
 
 
 class Programme(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which slices the trials of a block make, and in which order.
 
-    ``turns`` names the trial (its index) of each slice of steps, in order. Empty: each trial works
+    ``turns`` lists the trial (its index) of each slice of steps, in order. Empty: each trial runs
     on its own, by its protocol. ``equal_calls``: every trial makes as many vector steps per slice
     as the first one makes in ``slice_s``; otherwise each has its own number. ``reset_turns`` are
     slices of resets, made after the steps. ``lead_in_s``: untimed steps after a switch to another
-    trial. ``start``: the trials take turns of 10 ms until they warm up, or all run at once, or
-    the block's reference runs after the other, from whose first observations it starts.
+    trial. ``start``: the trials alternate every 10 ms until they warm up, or all run at once, or
+    the block's reference runs last and starts from the other's first observations.
     """
 
     turns: list[Int] = []
@@ -98,7 +98,7 @@ class Block(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Trials that start together and then step alternately; all but the active one are stopped.
 
     (stage, round, cells) identify a block within its plan. ``reference``: the index of the trial
-    whose trace the others' traces are compared with; None: nothing is compared.
+    that the others are compared with; None: nothing is compared.
     """
 
     stage: Int = 1
@@ -112,11 +112,11 @@ class Block(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Behaviour(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a backend uses a machine: what decides about cores, slices and expected noise.
+    """How a backend uses a machine. It decides about cores, slices and the expected noise.
 
-    ``steps_in``: one thread, a pool of threads, processes of its own, or a program on a device.
-    ``large_batches``: its steps come many at a time (a rollout, a compiled scan, orders to free
-    running processes), so slices have to be long.
+    ``steps_in``: one thread, a pool of threads, its own processes, or a program on a device.
+    ``large_batches``: it makes many steps at a time (a rollout, a compiled scan, free-running
+    processes), so slices have to be long.
     """
 
     steps_in: Literal["one-thread", "pool", "processes", "device"] = "pool"
@@ -124,8 +124,8 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Arm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where an arm came from. ``place`` is the hash of its interpreters' paths: another commit or
-    requirement has another place."""
+    """The origin of an arm. ``place`` is the hash of its interpreters' paths, which differ between
+    commits and requirements."""
 
     name: str
     source: str
@@ -133,9 +133,9 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class RunDesign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="run"):
-    """Every cell alone, in rounds. Both mappings are by backend."""
+    """Each cell is measured alone, in rounds. Both mappings are by backend."""
 
-    repeats: dict[str, Int]  # rounds that a backend takes part in
+    repeats: dict[str, Int]  # rounds per backend
     protocol: dict[str, Protocol]
     quick: bool = False
 
@@ -156,7 +156,7 @@ class PairsDesign(
     """Two trials per block that alternate in short slices.
 
     ``pairs`` per cell and stage, each of ``quads`` times four slices (two per trial) of ``slice_s``
-    seconds. ``rule`` where a verdict is asked for. ``stop_at_failure``: a cell that fails ends the
+    seconds. ``rule``: None if no verdict is needed. ``stop_at_failure``: a failing cell ends the
     plan.
     """
 
@@ -171,8 +171,10 @@ class PairsDesign(
 class VerifyDesign(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="verify"
 ):
-    """A backend and its reference, given the same actions. Both mappings are by cell key:
-    ``references`` have the cell that it is compared with, ``together`` as ``Verify`` has it."""
+    """A backend and its reference get the same actions. The mappings are by cell key.
+
+    ``references``: the cell to compare with. ``lock_steps`` and ``together``: as in ``Verify``.
+    """
 
     verify: Verify
     references: dict[str, Cell] = {}
@@ -184,12 +186,12 @@ Design = RunDesign | PairsDesign | VerifyDesign
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="plan"):
-    """What an experiment set out to do, and everything that decides which block comes next.
+    """What an experiment will do, and everything that decides which block comes next.
 
-    ``spec`` is the hash of what was asked: the same command has the same. ``code`` and
-    ``runtimes`` say what ran, by ``arm_key``; ``code`` has a hash per mode (``…/measure``). A
-    resume needs both unchanged. ``logical_cpus`` is the whole machine's, ``cores`` are those that
-    may be used, ``quota`` is what a container grants.
+    ``spec`` is the hash of the request: the same command gives the same hash. ``code`` and
+    ``runtimes`` identify what ran, by ``arm_key``; ``code`` has a hash per mode (``…/measure``). To
+    resume, both must be unchanged. ``logical_cpus`` counts the whole machine, ``cores`` are those
+    that may be used, and ``quota`` is the container's limit.
     """
 
     schema: Int = SCHEMA
@@ -215,12 +217,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 def run_design(plan: Plan) -> RunDesign:
-    """The design of a plan of ``run``; ``TypeError`` for another experiment's."""
+    """The design of a ``run`` plan; ``TypeError`` for any other plan."""
     if not isinstance(plan.design, RunDesign):
         raise TypeError(f"the plan {plan.plan_id} is of {plan.experiment}")
     return plan.design
 
 
 def arm_key(arm: str, cell: Cell) -> str:
-    """What a runtime is found by: the arm's name, backend, family and workload."""
+    """The key of a runtime: the arm's name, backend, family and workload."""
     return "/".join([*([arm] if arm else []), cell.backend, cell.env, cell.workload])

@@ -1,4 +1,4 @@
-"""What others have published."""
+"""Figures that others published."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import msgspec
 
 from envbench.model.values import SCHEMA, Family, Int
 
-LARGEST_FPS, LARGEST_SKIP = 1e12, 1000  # larger values are not believed
+LARGEST_FPS, LARGEST_SKIP = 1e12, 1000  # larger values are refused
 
 
 class Published(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="published"
 ):
-    """A figure that others have published. It was not measured here and never enters a comparison.
+    """A figure that others published. It was not measured here and is never part of a comparison.
 
-    ``fps`` has frame_skip multiplied in; ``source`` says who published it, and where.
+    ``fps`` includes frame_skip. ``source`` says who published it, and where.
     """
 
     schema: Int = SCHEMA

@@ -1,4 +1,4 @@
-"""What every record is made of: the field's words, numbers of 64 bits, and hashes."""
+"""The basic types of all records: names, 64-bit numbers and hashes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SCHEMA = 2
 Family = str  # an env family's name (``envbench.families``)
 Kind = Literal["env", "physics", "ceiling"]
 Section = Literal["", "accelerators", "physics", "ceiling"]  # tables never mix them
-# What a library counts in 64 bits: a number of a thousand digits is no count, and no float.
+# Libraries count in 64 bits. A number of a thousand digits is not a count and not a float.
 LARGEST = 2**62
 MOST_LEVELS = 32  # of containers in a free-form value; more would exhaust recursive readers
 Int = Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
@@ -27,10 +27,10 @@ def digest(value: object) -> str:
 
 
 def out_of_bounds(value: object) -> str:
-    """Why a free-form value (``facts``, ``work``) cannot be recorded; empty where it can.
+    """Why a free-form value (``facts``, ``work``) cannot be recorded, or an empty string.
 
-    Its containers are nested at most ``MOST_LEVELS`` deep, itself included, and its whole numbers
-    fit into 64 bits. It is examined level by level: a recursion could exceed Python's limit.
+    Its containers may be nested ``MOST_LEVELS`` deep, itself included, and its whole numbers must
+    fit into 64 bits. The check goes level by level: a recursion could exceed Python's limit.
     """
     level, depth = [value], 0
     while level:

@@ -278,7 +278,7 @@ def test_an_engine_whose_episodes_never_end_is_not_equal() -> None:
     endless = msgspec.structs.replace(found().agreement, ends=0, reference_ends=3)
     verdict = judge(found(agreement=endless))
     assert (verdict.badge, verdict.unequal) == ("≠", True)
-    assert verdict.lock_step == "no episode of it ends, where 3 of the reference's do"
+    assert verdict.lock_step == "none of its episodes end, but 3 of the reference's do"
     some = msgspec.structs.replace(found().agreement, ends=1, reference_ends=3)
     assert judge(found(agreement=some)).badge == "✓"
 
@@ -490,7 +490,7 @@ BY_FAMILY = {
     "mujoco": {
         "ignores-most": ("✗", "do not follow the actions"),
         "stale": ("✗", "do not follow the actions"),
-        "never-ends": ("≠", "no episode of it ends"),
+        "never-ends": ("≠", "none of its episodes end"),
     },
 }
 

@@ -1,12 +1,12 @@
 """One job in, one reply out: ``python -I __main__.py JOB_DIR EVENT_FD``.
 
 Reads ``job.json``, writes events to the descriptor and ``reply.json`` when done. Every exception
-becomes a reply; the exit status is 0 whenever a reply was written. Nothing is said on stdout,
+becomes a reply; the exit status is 0 whenever a reply was written. Nothing is written to stdout,
 because libraries print there.
 
-A module that only one mode needs is imported inside the method that bears the mode's name
-(``Worker.measure``, ``Worker.verify``). ``envbench.process.worker_code`` relies on it: an edit of
-such a module does not change the hash of the other modes' code.
+A module that only one mode needs is imported inside the method with the mode's name
+(``Worker.measure``, ``Worker.verify``). ``envbench.process.worker_code`` relies on this: an edit
+of such a module does not change the hash of the other modes' code.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TRACEBACK_TAIL = 4000
 
 
 class Worker:
-    """Carries a job through its phases and knows where it is when something fails."""
+    """Runs a job phase by phase and records the current phase for a failure."""
 
     def __init__(self, job: Dict[str, Any], folder: str, event_fd: int) -> None:
         self.job = job
@@ -52,16 +52,16 @@ class Worker:
         seen = Job(**{name: self.job[name] for name in Job._fields})
         made = getattr(import_module(module), attribute)(seen)
         if not isinstance(made, Adapter):
-            raise TypeError("{} is no subclass of Adapter".format(self.job["adapter"]))
+            raise TypeError("{} is not a subclass of Adapter".format(self.job["adapter"]))
         return made
 
     def carry_out(self) -> Dict[str, Any]:
-        """All phases of the job's mode; returns the reply without its header."""
+        """Run all phases of the job's mode. Return the reply without its header."""
         before, load_before = sensors.before(), sensors.load_average()
         began = {}
         began["import_ns"] = start = self.enter("import")
         adapter = self.adapter()
-        adapter.probe()  # it imports what the task needs besides the library
+        adapter.probe()  # imports what the task needs besides the library
         times = {"import_ns": time.perf_counter_ns() - start}
         if self.job["mode"] == "probe":
             return {}
@@ -87,7 +87,7 @@ class Worker:
         orders = turns(self.job["turns"]) if self.job["turns"] else None
         self.enter("warmup")
         if orders is not None:
-            next(orders, None)  # the first one: our turn to warm up
+            next(orders, None)  # the first order starts the warm-up
         steady = meter.warm_up()
         self.enter("measure")
         if orders is not None:
@@ -113,7 +113,7 @@ class Worker:
         }
 
     def verify(self, adapter: Adapter) -> Dict[str, Any]:
-        """Step the environments from their fixed start, then count their work in two ways."""
+        """Step the environments from their fixed start, then count their steps in two ways."""
         from envbench_worker import witness
 
         self.enter("first_step")
@@ -128,7 +128,7 @@ class Worker:
         return {"audit": audit, "facts": adapter.facts()}
 
     def failure(self, error: BaseException) -> Dict[str, Any]:
-        """An ``envbench.model.Failure`` for anything that was raised."""
+        """Convert an exception to an ``envbench.model.Failure``."""
         missing = isinstance(error, ImportError) and self.phase == "import"
         tail = traceback.format_exc()[-TRACEBACK_TAIL:]
         dead = self.meter.adapter.dead_child() if self.meter else None
@@ -154,14 +154,14 @@ class Worker:
             return dict(self.carry_out(), ok=True)
         except UnknownTaskError as error:
             return {"ok": False, "failure": self.failure(error), "known_tasks": error.known}
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever is raised is the answer
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - becomes the reply
             return {"ok": False, "failure": self.failure(error)}
 
 
 def turns(pipe: str) -> Iterator[Tuple[str, int]]:
-    """The controller's orders, one per slice: a word and a number (``Meter.take_turns``).
+    """Yield the controller's orders, one per slice: a word and a number (``Meter.take_turns``).
 
-    The controller may stop this process between two orders. An empty line ends them.
+    The controller may stop this process between two orders. An empty line is the last.
     """
     with open(pipe, "rb", buffering=0) as orders:
         while True:
@@ -172,15 +172,15 @@ def turns(pipe: str) -> Iterator[Tuple[str, int]]:
 
 
 def describe(error: BaseException) -> str:
-    """What was raised; a library's exception may itself not be printable."""
+    """Describe an exception. A library's exception may fail to print itself."""
     try:
         return "{}: {}".format(type(error).__name__, error)
-    except Exception:  # noqa: BLE001 - it is being described: nothing is decided by it
+    except Exception:  # noqa: BLE001 - only the description depends on it
         return type(error).__name__
 
 
 def died(code: int) -> Dict[str, Any]:
-    """The failure of an adapter whose own process ended with this exit code, or -signal."""
+    """The failure of an adapter whose child process ended with this exit code, or -signal."""
     if code > 0:
         message = "a process of the environments ended with exit code {}".format(code)
         return {"reason": "exit", "message": message, "exit_code": code}
@@ -193,7 +193,7 @@ def died(code: int) -> Dict[str, Any]:
 
 
 def runtime() -> Dict[str, Any]:
-    """This interpreter and every package in it."""
+    """The version of this interpreter and of every installed package."""
     from importlib.metadata import distributions
 
     packages = {}
@@ -209,10 +209,10 @@ def runtime() -> Dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """NumPy's numbers as JSON has them."""
+    """Convert a NumPy number to one that JSON can hold."""
     if hasattr(value, "item"):
         return value.item()
-    raise TypeError("{} cannot be written down as JSON".format(type(value).__name__))
+    raise TypeError("{} cannot be written as JSON".format(type(value).__name__))
 
 
 def write_reply(folder: str, reply: Dict[str, Any]) -> None:
@@ -223,13 +223,14 @@ def write_reply(folder: str, reply: Dict[str, Any]) -> None:
 
 
 def main(folder: str, event_fd: int) -> None:
-    """Carry out the job in ``folder``: a reply is written before anything is closed, because what
-    was measured counts even where closing fails."""
+    """Run the job in ``folder``.
+
+    The reply is written before the adapter is closed, so a failing ``close`` loses no data.
+    """
     with open(os.path.join(folder, "job.json"), encoding="utf-8") as file:
         job = json.load(file)
-    if not job[
-        "own_task"
-    ]:  # libraries leave logs in the folder they run in; a user's task may read
+    # Libraries write logs to the current folder. A user's own task may read files there.
+    if not job["own_task"]:
         os.chdir(folder)
     if job["cpus"]:
         os.sched_setaffinity(0, job["cpus"])

@@ -1,7 +1,7 @@
-"""Actions are drawn before the clock starts, seeded, and then cycled.
+"""Actions are drawn from a seed before the clock starts, and then cycled.
 
-Never one constant action by default: a robot that lies still, or a game that never scores, runs
-at another speed. The same seed gives the same actions to every backend of a family.
+The default is never one constant action: a robot that lies still, or a game that never scores,
+steps at another speed. The same seed gives the same actions to every backend of a family.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ BANK_BYTES = 8 * 2**20  # larger banks would measure the cache, not the environm
 
 
 def bank(space: Any, numenv: int, seed: int, source: str, batched_space: Any = None) -> List[Any]:
-    """Batches of actions for ``numenv`` environments, one entry a vector step.
+    """Batches of actions for ``numenv`` environments, one per vector step.
 
-    ``space`` is the action space of *one* environment: a Discrete or bounded Box is drawn by
-    NumPy, the same for every backend. Any other needs ``batched_space``, a Gymnasium vector
-    environment's own, which is sampled. ``source`` is ``bank`` (up to 1,024 different batches) or
-    ``constant`` (one batch, as EnvPool's and Gymnasium's published scripts do).
+    ``space`` is the action space of *one* environment. NumPy draws from a Discrete or bounded Box,
+    the same for every backend. For any other space, ``batched_space`` (the action space of a
+    Gymnasium vector environment) is sampled. ``source`` is ``bank`` (up to 1,024 different
+    batches) or ``constant`` (one batch, as in EnvPool's and Gymnasium's published scripts).
 
     Returns a list of arrays of shape (numenv, *action shape), or of samples of the batched space.
     """
@@ -44,8 +44,7 @@ def bank(space: Any, numenv: int, seed: int, source: str, batched_space: Any = N
 
 
 def of_job(space: Any, job: Job, batched_space: Any = None) -> List[Any]:
-    """The bank of a job. Where environments are led ``together`` at first, so many of its batches
-    have every environment do what the first does."""
+    """The bank of a job. In its first ``job.together`` batches all environments get one action."""
     source = job.settings.get("actions", "bank")
     batches = bank(space, job.numenv, job.seed, source, batched_space)
     for batch in batches[: job.together]:
@@ -55,12 +54,12 @@ def of_job(space: Any, job: Job, batched_space: Any = None) -> List[Any]:
 
 
 def forever(batches: List[Any]) -> Iterator[Any]:
-    """The bank over and over, at the cost of one iterator step a call."""
+    """Repeat the bank for ever, at the cost of one iterator step per call."""
     return cycle(batches)
 
 
 def described(batches: List[Any], seed: int) -> str:
-    """For the record: where the actions came from."""
+    """Where the actions came from, for the reply."""
     if len(batches) == 1:
         return "one constant random batch, seed {}".format(seed)
     return "bank of {} random batches, seed {}, cycled".format(len(batches), seed)
@@ -71,7 +70,7 @@ def _batch(space: Any, numenv: int, rng: np.random.Generator) -> Any:
         start = int(getattr(space, "start", 0))
         return rng.integers(start, start + int(space.n), size=numenv).astype(space.dtype)
     shape = (numenv,) + tuple(space.shape)
-    # Of a float32's values also where a library takes float64: every backend gets the same.
+    # Round to float32 even where a library takes float64, so that every backend gets the same.
     return rng.uniform(space.low, space.high, size=shape).astype(np.float32).astype(space.dtype)
 
 

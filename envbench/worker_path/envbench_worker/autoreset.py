@@ -1,11 +1,11 @@
-"""When a vector environment resets an environment whose episode has ended, by its own statement.
+"""When a vector environment resets an environment whose episode has ended.
 
-Since 1.1 Gymnasium has vector environments state it in ``metadata["autoreset_mode"]``; ale-py's
-and EnvPool's do so too. How results are counted depends on it:
+Since Gymnasium 1.1 vector environments state it in ``metadata["autoreset_mode"]``; those of ale-py
+and EnvPool do so too. How results are counted depends on it:
 
-``next-step``: the step after an end only resets. Its result is no transition.
+``next-step``: the step after an end only resets. Its result is not a transition.
 ``same-step``: the step that ends an episode also resets. Every result is a transition.
-``disabled``: nothing resets, so the next step would be made in an episode that is over.
+``disabled``: nothing resets, so the next step would happen in an episode that is over.
 
 Source: ``gymnasium/vector/vector_env.py`` of Gymnasium 1.1 (``AutoresetMode``).
 """
@@ -19,11 +19,11 @@ _MODES = {"nextstep": NEXT_STEP, "samestep": SAME_STEP, "disabled": "disabled"}
 
 
 class UnsupportedAutoreset(Exception):
-    """The environments reset in a way that the adapter does not count."""
+    """The adapter cannot count the steps of this autoreset mode."""
 
 
 class Autoreset(NamedTuple):
-    """A mode, and who says so: ``metadata``, or ``version`` where the library states nothing."""
+    """A mode and its source: ``metadata``, or ``version`` where the library states nothing."""
 
     mode: str
     source: str
@@ -32,8 +32,7 @@ class Autoreset(NamedTuple):
 def of(envs: Any, counted: Sequence[str]) -> Autoreset:
     """The mode of a vector environment; ``UnsupportedAutoreset`` unless it is one of ``counted``.
 
-    Where the library states none it is next-step: that is the only mode of Gymnasium 1.0, and of
-    EnvPool beside an older Gymnasium.
+    The default is next-step: Gymnasium 1.0, and EnvPool with an older Gymnasium, have no other.
     """
     stated = getattr(envs, "metadata", {}).get("autoreset_mode")
     if stated is None:

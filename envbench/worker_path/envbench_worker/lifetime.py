@@ -1,9 +1,9 @@
 """No process of a trial outlives the worker, however the worker ends.
 
-The guardian ends what a worker leaves behind. If the guardian and the controller are killed at
-once, only the kernel is left: on Linux it kills a process that asked for it when its parent ends,
-even a stopped one (``PR_SET_PDEATHSIG``). A forked child does not inherit that wish, so every
-child has to ask itself. Standard library only.
+The guardian ends what a worker leaves behind. If the guardian and the controller are both killed,
+only the kernel remains. On Linux a process can ask the kernel to kill it when its parent ends, even
+while it is stopped (``PR_SET_PDEATHSIG``). A forked child does not inherit this, so every child has
+to ask for itself. Standard library only.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def end_with_parent() -> None:
 
 
 def end_forked_children_with_parent() -> None:
-    """From now on every process that this one forks ends with it.
+    """From now on, every process that this one forks ends with it.
 
-    Their own children do not: a daemon has to survive the process that forked it. The kernel sends
-    the signal when the *thread* that forked ends, so only what the main thread forks is included.
+    Grandchildren do not: a daemon has to survive the process that forked it. The kernel sends the
+    signal when the forking *thread* ends, so only forks of the main thread are included.
     """
     worker, asks = os.getpid(), False
 

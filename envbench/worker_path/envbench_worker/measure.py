@@ -1,10 +1,9 @@
 """The measuring loop: warm-up to steady state, then windows, on the monotonic clock only.
 
-A window is a fixed number of vector steps, chosen in the warm-up to last about ``window_s``: the
-clock is read once a window, so that inside it nothing happens that a learner would not do.
-Windows lie back to back (one's end is the next one's start): a backend that runs ahead in its
-own threads gains nothing while we keep the books, and the cost of keeping them is charged to us,
-never to nobody.
+A window is a fixed number of vector steps, chosen in the warm-up to last about ``window_s``. The
+clock is read once per window, so a window contains only what a learner would do. Windows are back
+to back: the end of one is the start of the next. So a backend whose threads run ahead gains nothing
+between windows. Bookkeeping is included in the measured time.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from envbench_worker.sensors import Sensors
 
 STEADY_WINDOWS = 8
 STEADY_TOLERANCE = 0.02
-LATEST = 5  # windows whose median says how many calls fill one
+LATEST = 5  # recent windows; the median of their speeds sets the calls per window
 STEAL_LIMIT = 0.05
 SUSPEND_LIMIT_NS = 50_000_000
-MOST_CALLS = 2**32  # in a quarter of a window: nothing steps so fast
+MOST_CALLS = 2**32  # in a quarter of a window: no backend is this fast
 
 Emit = Callable[[Dict[str, Any]], None]
 clock = time.perf_counter_ns
@@ -47,7 +46,7 @@ class Windows:
 
 
 class Meter:
-    """Runs an adapter window by window and keeps the books."""
+    """Runs an adapter window by window and records the results."""
 
     def __init__(self, adapter: Adapter, protocol: Dict[str, Any], emit: Emit) -> None:
         self.adapter = adapter
@@ -56,7 +55,7 @@ class Meter:
         self.sensors = Sensors()
         self.warmup = Windows()
         self.measured = Windows()
-        self.resets = Windows()  # where resets are measured apart
+        self.resets = Windows()  # slices of resets
         self.total_steps = 0
         self._origin = self._warmup_origin = self._last = self._ramp = 0
 
@@ -70,7 +69,7 @@ class Meter:
         return took
 
     def warm_up(self) -> bool:
-        """Windows until the rate is steady; True when it was before the time was up."""
+        """Run windows until the rate is steady, or the time is up. Return whether it is steady."""
         self.sensors.window()
         self._origin = self._warmup_origin = self._last = clock()
         self._ramp = ramp = self._calibrate()
@@ -82,14 +81,14 @@ class Meter:
             if elapsed >= self.protocol["warmup_min_s"] * 1e9 and enough and steady:
                 return True
             if elapsed >= self.protocol["warmup_max_s"] * 1e9:
-                return steady  # of as many windows as there was time for, at least four
+                return steady  # judged from at least four windows
             self._window("warmup", self.warmup, calls)
 
     def measure(self) -> None:
-        """Windows of a fixed number of calls until the time or the calls are used up."""
+        """Run windows of a fixed number of calls until the time or the calls are used up."""
         calls = self._fitting()
         self.sensors.begin()
-        # What a pool did ahead while the load was read belongs to the warm-up.
+        # A pool runs ahead while the load is read: that work belongs to the warm-up.
         self._window("warmup", self.warmup, calls)
         self._origin = self._last
         budget: Optional[int] = self.protocol["calls"]
@@ -103,12 +102,12 @@ class Meter:
             self._window("measure", self.measured, calls)
 
     def take_turns(self, orders: Iterable[Tuple[str, int]]) -> None:
-        """One slice per order; between two orders other processes have the machine.
+        """Run one slice per order. Between two orders other processes use the machine.
 
-        ``step N``: N vector steps, a measured window. ``reset N``: all environments are reset N
-        times. ``lead N``: N vector steps before the next slice, to refill the caches after
-        a switch. They are a window of the warm-up, count in ``total_steps`` and enter no rate.
-        Any other word raises ``UnknownOrder``.
+        ``step N``: N vector steps, a measured window. ``reset N``: reset all environments N times.
+        ``lead N``: N vector steps before the next slice, to refill the caches after a switch. They
+        are recorded as a window of the warm-up and do not affect a rate. Any other word raises
+        ``UnknownOrder``.
         """
         self.sensors.begin()
         self._origin = clock()
@@ -129,7 +128,7 @@ class Meter:
                 )
 
     def _reset_window(self, calls: int) -> None:
-        """Nothing is kept where the library cannot be told to reset."""
+        """Record nothing if the library cannot reset all environments at once."""
         start = self._last
         made = [self.adapter.reset() for _ in range(calls)]
         self._last = clock()
@@ -139,7 +138,7 @@ class Meter:
         self._tell("measure", self._last - start, calls, Counts(0, sum(known)))
 
     def _calibrate(self) -> int:
-        """Double the calls a window until one is long enough to extrapolate; how many it took."""
+        """Double the calls per window until one is long enough to extrapolate from. Return them."""
         calls = 1
         while True:
             self._window("warmup", self.warmup, calls)
@@ -154,8 +153,10 @@ class Meter:
             calls *= 2
 
     def _fitting(self) -> int:
-        """How many calls last about one window: by the median of the latest full windows, so that
-        a reset or a disturbance in one of them does not decide."""
+        """How many calls last about one window, by the median of the latest full windows.
+
+        The median ignores a reset or a disturbance in one of them.
+        """
         latest = slice(max(self._ramp - 1, len(self.warmup.ns) - LATEST), None)
         per_call = median(
             ns / calls for ns, calls in zip(self.warmup.ns[latest], self.warmup.calls[latest])
@@ -175,7 +176,7 @@ class Meter:
         reason = invalidity(self.sensors.window(), ns)
         if reason:
             windows.invalid[str(len(windows.ns))] = reason
-        # A lead-in lies among measured windows, but its column began with the warm-up.
+        # A lead-in comes between measured windows, but is recorded in the warm-up's columns.
         origin = self._warmup_origin if windows is self.warmup else self._origin
         windows.start_ns.append(start - origin)
         windows.ns.append(ns)
@@ -197,9 +198,9 @@ class Meter:
 
 
 def invalidity(signals: Dict[str, float], ns: int) -> str:
-    """Why an outside signal spoils this window, or an empty string.
+    """Why an outside signal makes this window invalid, or an empty string.
 
-    Declared beforehand and the only grounds for setting a window aside; being slow is none.
+    These are the only reasons to discard a window. A slow window is not invalid.
     """
     if signals.get("suspended_ns", 0) > SUSPEND_LIMIT_NS:
         return "suspended"

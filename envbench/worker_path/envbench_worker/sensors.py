@@ -1,7 +1,7 @@
-"""What the system says about itself: steal, throttling, pressure, suspend, CPU time, memory.
+"""The system's own counters: steal, throttling, pressure, suspend, CPU time, memory.
 
-Every reader returns ``None`` (or leaves its key out) where this system has no such sensor.
-Linux has them all; elsewhere only the monotonic clock is left.
+A reader returns ``None`` (or leaves its key out) if this system has no such counter. Linux has them
+all; other systems have only the monotonic clock.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def machine_cpu() -> Optional[Dict[str, float]]:
 
 
 def throttling() -> Optional[Dict[str, float]]:
-    """Periods in which a CPU quota stopped us, and for how many seconds.
+    """Periods in which a CPU quota stopped this process, and the seconds lost.
 
-    Of the control group and of those above it (a container's, a user's): all are summed.
+    Summed over the process's control group and all groups above it.
     """
     if not _stat_paths:
         _stat_paths.extend(p for p in group_files("cpu", "cpu.stat", "cpu.stat") if _read(p))
@@ -58,14 +58,14 @@ def throttling() -> Optional[Dict[str, float]]:
     return found
 
 
-_stat_paths: List[str] = []  # looked up once: they are read at every window
+_stat_paths: List[str] = []  # found once, because they are read at every window
 
 
 def group_files(controller: str, v2: str, v1: str) -> List[str]:
-    """Where this process's control groups keep a file: version 2's and version 1's name of it.
+    """Paths of a control file in this process's control groups. ``v2`` and ``v1`` are its names.
 
-    The group's own folder first, then those above it up to the root: a quota of any of them
-    holds, and a container often sees only the root.
+    The group's own folder comes first, then those above it up to the root. A quota of any of them
+    applies, and a container often sees only the root.
     """
     found: List[str] = []
     for line in _read("/proc/self/cgroup").splitlines():
@@ -91,7 +91,7 @@ def pressure() -> Optional[float]:
 
 
 def suspended_ns() -> int:
-    """How far boot time runs ahead of monotonic time: grows only while the machine sleeps."""
+    """Boot time minus monotonic time. It grows only while the machine sleeps."""
     if not hasattr(time, "CLOCK_BOOTTIME"):
         return 0
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
@@ -109,7 +109,7 @@ def process_tree(pid: int) -> List[int]:
 
 
 def tree_usage(pid: int) -> Dict[str, Any]:
-    """CPU seconds and context switches of a process tree; ``None`` where not to be had."""
+    """CPU seconds and context switches of a process tree; ``None`` where unknown."""
     cpu, voluntary, involuntary, seen = 0.0, 0, 0, False
     for member in process_tree(pid):
         stat = _read(PROC / str(member) / "stat").rpartition(")")[2].split()
@@ -128,8 +128,10 @@ def tree_usage(pid: int) -> Dict[str, Any]:
 
 
 def tree_peak_memory(pid: int) -> Optional[int]:
-    """Sum over the tree of each process's peak resident bytes (VmHWM); shared pages count once
-    for each process that maps them."""
+    """Sum of the peak resident bytes (VmHWM) of a tree's processes.
+
+    Shared pages count once per process that maps them.
+    """
     total = 0
     for member in process_tree(pid):
         for line in _read(PROC / str(member) / "status").splitlines():
@@ -139,7 +141,7 @@ def tree_peak_memory(pid: int) -> Optional[int]:
 
 
 class Sensors:
-    """Reads the outside signals of a window, and the load of a whole stretch of windows."""
+    """Reads the outside signals of a window, and the load of a series of windows."""
 
     def __init__(self) -> None:
         self._window = self._cumulated()
@@ -160,11 +162,11 @@ class Sensors:
         return signals
 
     def begin(self) -> None:
-        """The stretch that ``load`` reports on begins here."""
+        """Begin the interval that ``load`` reports on."""
         self._stretch = self._everything()
 
     def load(self) -> Dict[str, Any]:
-        """The ``envbench.model.Load`` of the stretch since ``begin``."""
+        """The ``envbench.model.Load`` since ``begin``."""
         before, now = self._stretch, self._everything()
 
         def grown(group: str, key: str) -> Optional[float]:
@@ -202,7 +204,7 @@ def _whole(value: Optional[float]) -> Optional[int]:
 
 
 def before() -> Dict[str, Any]:
-    """The machine just before a run: what may explain its figure later."""
+    """The machine just before a run, to help explain its figure later."""
     known = {
         "cpu_pressure": _read("/proc/pressure/cpu").split("\n")[0] or None,
         "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").strip() or None,
@@ -214,7 +216,7 @@ def before() -> Dict[str, Any]:
 
 
 def _limits(paths: List[str]) -> Optional[List[str]]:
-    """What these files say, this group's first, then those above it."""
+    """The contents of these files, in order; None if all are missing or empty."""
     texts = [_read(path).strip() for path in paths]
     return [text for text in texts if text] or None
 

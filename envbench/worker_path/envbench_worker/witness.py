@@ -1,4 +1,4 @@
-"""Verify: the same work counted twice, and what environments did in lock-step put on disk."""
+"""Verify: count the same work twice, and save what environments did in lock-step."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from envbench_worker.contract import Adapter, Trace
 
 TRACE = "trace.npz"
 START = "start.npz"
-STRIDES = (1, 2, 3, 5, 8, 13)  # vector steps of one ``run``: counting must hold at any number
-AT_ONCE_S = 0.5  # twice a window: one that is measured with one environment has more steps
-PATIENCE_S = 20.0  # the longest single ``run``, at the speed so far
+STRIDES = (1, 2, 3, 5, 8, 13)  # vector steps per ``run``: the count must be right for any number
+AT_ONCE_S = 0.5  # twice the length of a window
+PATIENCE_S = 20.0  # the longest single ``run``, estimated from the speed so far
 
 
 def audit(adapter: Adapter, calls: int, emit: Callable[[Dict[str, Any]], None]) -> Dict[str, Any]:
-    """``calls`` vector steps or more: what the adapter counts, and what the environments count.
+    """Make at least ``calls`` vector steps, counted by the adapter and by the environments.
 
-    Returns ``{"calls", "steps", "resets", "frames"}``, ``frames`` (float, by the environments) None
-    where nothing counts them a second way.
+    Returns ``{"calls", "steps", "resets", "frames"}``. ``frames`` (float) is the environments' own
+    count, or None if nothing counts them a second way.
     """
     steps = resets = made = 0
     frames: Optional[float] = 0.0
@@ -46,10 +46,10 @@ def audit(adapter: Adapter, calls: int, emit: Callable[[Dict[str, Any]], None]) 
 
 
 def next_stride(made: int, calls: int, seconds: float) -> int:
-    """The vector steps of the next ``run``, where ``made`` of ``calls`` took so long.
+    """The vector steps of the next ``run``, after ``made`` of ``calls`` took ``seconds``.
 
-    A few at a time until half of them are made; then what is left at once, and no fewer than a
-    window has, be they more than were asked for. Only what would take too long is shared out.
+    A few at a time until half of them are made. Then all the rest at once, but at least as many as
+    a window has, and at most what fits into ``PATIENCE_S``.
     """
     few = STRIDES[made % len(STRIDES)]
     if 2 * made < calls:
@@ -60,7 +60,7 @@ def next_stride(made: int, calls: int, seconds: float) -> int:
 
 
 def given_start(folder: str) -> Any:
-    """The first observations of the trace that the reference has to start from; None: its own."""
+    """The first observations of a trace that the reference must start from, if there is one."""
     path = os.path.join(folder, START)
     if not os.path.isfile(path):
         return None
@@ -69,7 +69,7 @@ def given_start(folder: str) -> Any:
 
 
 def save(trace: Trace, folder: str) -> None:
-    """Arrays only, never pickles; written whole before it is seen."""
+    """Write a trace as arrays only (no pickles), with an atomic rename at the end."""
     partial = os.path.join(folder, "partial.npz")
     arrays: Dict[str, Any] = {
         "observations": np.asarray(trace.observations),

@@ -1,12 +1,12 @@
 """ale-vector: ale-py's native ``AtariVectorEnv``, threads in C++ behind Gymnasium's interface.
 
-``overcommit`` 1 steps every environment on every call. More keeps that many in flight for each one
-returned (its asynchronous batch): ``step`` sends actions to the environments that were returned
-last, and returns whichever are ready. Either way the step after an episode's end only resets, and
-in the asynchronous batch so does the first result of each environment that ``reset`` did not
-return; results are told apart by their environment's id.
+``overcommit`` 1 steps every environment on every call. A larger value keeps that many environments
+in flight for each one returned: ``step`` sends actions to the environments that were returned last,
+and returns those that are ready. In both modes the step after an episode's end only resets. With a
+larger ``overcommit`` the first result of each environment that ``reset`` did not return is also
+only a reset. Results are matched by the environment's id.
 
-Its ``noop_max`` of n draws from 0 to n - 1 no-ops (a no-op less where fire was pressed).
+A ``noop_max`` of n draws from 0 to n - 1 no-ops (one fewer if fire was pressed).
 
 Source: ``env_vectorizer.cpp`` and ``preprocessed_env.cpp`` of ale-py 0.12.
 """
@@ -26,7 +26,7 @@ from envbench_worker.contract import Adapter, Counts, Trace, UnknownTaskError
 
 NOOP_MAX = 31  # draws from 0 to 30
 MAX_FRAMES = 108_000
-SEEDS = 100  # tried for a fixed start; each of two or three starts is equally likely
+SEEDS = 100  # tried for a fixed start; two or three starts are equally likely
 
 
 class AleVector(Adapter):
@@ -48,11 +48,11 @@ class AleVector(Adapter):
         space = self.envs.single_action_space
         self.bank = actions.of_job(space, job)
         self.batches = actions.forever(self.bank)
-        self.ready = info["env_id"]  # who gets the next actions
-        self.over = np.ones(job.env_instances, dtype=np.bool_)  # whose next result only resets
+        self.ready = info["env_id"]  # ids of the environments that get the next actions
+        self.over = np.ones(job.env_instances, dtype=np.bool_)  # True: the next result only resets
         self.over[self.ready] = False
-        self.held: List[Any] = []  # of the latest run: id, terminated and truncated by turns
-        self.frames = np.full(job.env_instances, MAX_FRAMES)  # each one's last seen, in its episode
+        self.held: List[Any] = []  # latest run: id, terminated, truncated, repeated
+        self.frames = np.full(job.env_instances, MAX_FRAMES)  # each one's last frame number
         self.frames[self.ready] = info["episode_frame_number"]
         self.infos: List[Any] = []  # verify only
 
@@ -78,14 +78,14 @@ class AleVector(Adapter):
         )
 
     def _fixed_start(self) -> Tuple[int, int]:
-        """A ``noop_max``, and a seed with which a game starts after one no-op (and fire).
+        """A ``noop_max`` and a seed that start a game after one no-op (and fire).
 
-        ``LookupError`` where none of ``SEEDS`` seeds does.
+        ``LookupError`` if none of ``SEEDS`` seeds does.
         """
         fires = bool(self.job.settings["fire_reset"]) and (
             ale_py.Action.FIRE in self._make(1, 1, 1).ale.get_action_set()
         )
-        noop_max = 3 if fires else 2  # the most that can be drawn is the start that is wanted
+        noop_max = 3 if fires else 2  # the wanted start is the largest draw
         trial = self._make(1, 1, noop_max)
         seen = set()
         for seed in range(SEEDS):
@@ -119,7 +119,7 @@ class AleVector(Adapter):
         return self._count(held)
 
     def _run_noting(self, calls: int) -> Counts:
-        """At leisure: the emulators' frame numbers are held too."""
+        """Like ``run``, but keep the emulators' frame numbers too."""
         self.infos = []
         for batch in islice(self.batches, calls):
             self._note(self.envs.step(batch))
@@ -131,13 +131,13 @@ class AleVector(Adapter):
         self.infos.append((self.ready, result[4]["episode_frame_number"], result[2] | result[3]))
 
     def _count(self, held: List[Any]) -> Counts:
-        """A result only resets where the one before it, of the same environment, was an end."""
+        """Count results. A result after an end, in the same environment, is a reset."""
         if not held:
             return Counts(0, 0)
         ids = np.concatenate(held[0::3])
         ended = np.concatenate(held[1::3]) | np.concatenate(held[2::3])
         last = np.full(self.job.env_instances, -1)
-        last[ids] = np.arange(len(ids))  # of repeated ids the last is kept
+        last[ids] = np.arange(len(ids))  # a repeated id keeps its last index
         ends = np.flatnonzero(ended)
         resets = int((last[ids[ends]] > ends).sum() + self.over[last >= 0].sum())
         seen = np.flatnonzero(last >= 0)
@@ -151,7 +151,7 @@ class AleVector(Adapter):
         job, wanted = self.job, (calls, self.job.numenv)
         shape = self.envs.single_observation_space.shape
         trace = Trace(np.zeros(wanted + shape, np.uint8), np.zeros(wanted), np.zeros(wanted, bool))
-        given = np.zeros(job.env_instances, dtype=np.int64)  # how many actions each one has had
+        given = np.zeros(job.env_instances, dtype=np.int64)  # actions sent to each
         answered = given.copy()
         while answered[: job.numenv].min() < calls:
             column = self.ready % job.numenv
@@ -166,9 +166,9 @@ class AleVector(Adapter):
         return trace
 
     def recount(self) -> float:
-        """By the emulators: what each one's frame number has grown by. Negative is a new episode.
+        """How far the emulators' frame numbers grew. A smaller number means a new episode.
 
-        A game's end may cut its last step short: a step all the same, of so many frames.
+        The end of a game may cut its last step short. It counts as a whole step.
         """
         skip, frames = int(self.job.frame_skip), 0
         for ids, now, ended in self.infos:
@@ -221,7 +221,7 @@ class AleVector(Adapter):
 
 
 def _store(trace: Trace, answered: Any, result: Any) -> None:
-    """Put results where they belong: row k - 1 is what the k-th action gave."""
+    """Store results by environment: row k - 1 is the result of the k-th action."""
     calls, numenv = trace.rewards.shape
     for slot, env in enumerate(result[4]["env_id"]):
         row = answered[env] - 1

@@ -1,12 +1,12 @@
 """brax: Brax's own environments on JAX, with one of its four physics pipelines.
 
-The environments are ``brax.envs.create``'s: batched, at most 1,000 steps an episode, reset within
-the step that ends an episode (to the environment's first state, not to a fresh one), so every
-result is a transition. The pipelines mjx and generalized make 5 substeps of 0.01 s for an ant's
-control step of 0.05 s, spring and positional 10 of 0.005 s; all compute in float32. Brax's ant
-observes 27 numbers, no contact forces.
+``brax.envs.create`` makes the environments. They are batched and have at most 1,000 steps per
+episode. The step that ends an episode also resets (to the environment's first state, not to a new
+one), so every result is a transition. An ant's control step of 0.05 s has 5 substeps of 0.01 s in
+the pipelines mjx and generalized, and 10 of 0.005 s in spring and positional. All compute in
+float32. Brax's ant observes 27 numbers, without contact forces.
 
-Brax's models and solvers are its own: what they do is not compared with another engine's.
+Brax has its own models and solvers, so its states are not compared with another engine's.
 
 Source: ``brax/envs/__init__.py``, ``envs/ant.py``, ``envs/wrappers/training.py`` of Brax 0.14.
 """
@@ -30,7 +30,7 @@ from envbench_worker.contract import Counts, Job, Trace, UnknownTaskError
 
 MAX_STEPS = 1000
 FRAME_S = 0.01
-# Those of Brax whose control step is the task's; its double pendulum's is another (0.02 s).
+# Tasks with the same control step in Brax. Its double pendulum's differs (0.02 s).
 TASKS = {
     "Ant": "ant",
     "HalfCheetah": "halfcheetah",
@@ -43,7 +43,7 @@ TASKS = {
     "Swimmer": "swimmer",
     "Walker2d": "walker2d",
 }
-# Brax refuses its swimmer elsewhere, and steps its pendulum there by half the task's control step.
+# Elsewhere Brax refuses its swimmer, and its pendulum has half the task's control step.
 ONLY_IN = {"InvertedPendulum": ("generalized", "mjx"), "Swimmer": ("generalized",)}
 SOLVERS = {"generalized": "projected gradient", "spring": "impulses", "positional": "PBD"}
 
@@ -58,11 +58,11 @@ class Actions(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """What a run's steps add up to."""
+    """Sums over the steps of a run."""
 
-    returned: Any  # of observations and rewards: not finite once one was not
+    returned: Any  # sum of observations and rewards, finite if all are
     ended: Any  # episodes
-    lasted: Any  # verify: steps of the episodes that ended, as the environments counted them
+    lasted: Any  # verify: steps of ended episodes, by the environments' counters
 
 
 class Brax(JaxBatch):
@@ -79,7 +79,7 @@ class Brax(JaxBatch):
     def _make(self) -> Any:
         job = self.job
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # "not actively being maintained": told
+            warnings.simplefilter("ignore", UserWarning)  # "not actively being maintained"
             made = envs.create(
                 TASKS[_name(job.task)],
                 episode_length=MAX_STEPS,
@@ -107,7 +107,7 @@ class Brax(JaxBatch):
         return state
 
     def _all_as_the_first(self, state: Any) -> Any:
-        """A fixed start: Brax draws a little noise for each environment."""
+        """A fixed start. Brax draws a little noise for each environment."""
         numenv = self.job.numenv
         return jax.tree.map(
             lambda x: jnp.broadcast_to(x[:1], x.shape) if x.shape[:1] == (numenv,) else x, state
@@ -139,7 +139,7 @@ class Brax(JaxBatch):
         return Counts(calls * self.job.numenv, int(tally.ended))
 
     def follow(self, calls: int) -> Trace:
-        """By ``run`` itself, one call at a time: what is seen is the program that is timed."""
+        """Uses ``run``, one call at a time, so that the timed program is compared."""
         rows = []
         for _ in range(calls):
             self.run(1)
@@ -149,12 +149,12 @@ class Brax(JaxBatch):
         return Trace(observations, rewards, done != 0)
 
     def _elapsed(self) -> Any:
-        """Steps into each episode under way: Brax's counter starts anew after ``done``."""
+        """Steps in each current episode. Brax's counter restarts after ``done``."""
         under_way = np.asarray(self.state.done) == 0
         return np.where(under_way, np.asarray(self.state.info["steps"], dtype=np.float64), 0.0)
 
     def recount(self) -> float:
-        """By Brax's elapsed-step counters: of episodes that ended, and of those under way."""
+        """By Brax's elapsed-step counters, of ended and current episodes."""
         under_way = float((self._elapsed() - self.began).sum())
         return (self.lasted + under_way) * self.job.frame_skip
 
@@ -198,7 +198,7 @@ class Brax(JaxBatch):
 
 
 def _resets_within_the_step(env: Any) -> bool:
-    """Is Brax's own automatic reset among the environment's wrappers? It states it nowhere else."""
+    """Is Brax's automatic reset among the wrappers? Brax states it nowhere else."""
     while isinstance(env, Wrapper):
         if isinstance(env, AutoResetWrapper):
             return True
@@ -211,5 +211,5 @@ def _name(task: str) -> str:
 
 
 def _known(pipeline: str) -> List[str]:
-    """The tasks that Brax has in this pipeline, under this project's names."""
+    """The tasks that Brax has in this pipeline, by envbench's names."""
     return sorted(name + "-v3" for name in TASKS if pipeline in ONLY_IN.get(name, (pipeline,)))

@@ -1,13 +1,12 @@
 """genesis: the ant as an entity of a Genesis scene, all worlds in one batch, on a GPU or a CPU.
 
 Genesis reads the same ``ant.xml`` (masses, joint limits, gears and force limits are MuJoCo's) and
-simulates it with an engine of its own: another integrator, contact model and collision filter.
-A control step is one ``scene.step()`` of 0.05 s in 5 substeps (to the bit what five steps of
-0.01 s do), under motor forces given once: gear x action. No viewer, nothing rendered.
+simulates it with its own engine: another integrator, contact model and collision filter. A control
+step is one ``scene.step()`` of 0.05 s in 5 substeps (bitwise equal to five steps of 0.01 s). Motor
+forces (gear x action) are set once per step. There is no viewer and no rendering.
 
-Kernels are compiled when the scene is built and in the first step (``compile``): minutes without
-Genesis's cache on disk, seconds with it. On a CPU it uses one thread unless told otherwise
-(``threads``).
+Building the scene and the first step compile kernels (``compile``): minutes without Genesis's cache
+on disk, seconds with it. On a CPU, Genesis uses one thread unless ``threads`` is set.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class Genesis(Adapter):
 
     def build(self) -> None:
         job = self.job
-        if job.settings["threads"]:  # Genesis has no other way to be told
+        if job.settings["threads"]:  # Genesis has no other option for it
             os.environ["QD_NUM_THREADS"] = str(job.settings["threads"])
         backend = gs.cuda if torch.cuda.is_available() else gs.cpu
         gs.init(backend=backend, seed=job.seed, logging_level="warning")
@@ -50,7 +49,7 @@ class Genesis(Adapter):
         self.began = self._time()
 
     def _draw_forces(self) -> None:
-        """Columns as MuJoCo's actuators stand, for the degrees of freedom that they drive."""
+        """Columns in the order of MuJoCo's actuators, with the degree of freedom of each."""
         model, job = ant_model.load(), self.job
         joints = [model.joint(joint).name for joint in model.actuator_trnid[:, 0]]
         self.dofs = [self.ant.get_joint(name).dofs_idx_local[0] for name in joints]
@@ -60,7 +59,7 @@ class Genesis(Adapter):
         self.batches = actions.forever(self.bank)
 
     def _on_host(self, batch: Any) -> Any:
-        """Pinned, so that a copy to a GPU need not wait."""
+        """Pinned, so that a copy to a GPU is asynchronous."""
         tensor = torch.from_numpy(batch)
         return tensor.pin_memory() if gs.device.type == "cuda" else tensor
 
@@ -76,7 +75,7 @@ class Genesis(Adapter):
         return Counts(calls * self.job.numenv, 0)
 
     def _time(self) -> Any:
-        """Simulated seconds of each world, by Genesis."""
+        """Simulated seconds of each world, according to Genesis."""
         return self.scene.get_time().cpu().numpy().copy()
 
     def follow(self, calls: int) -> Trace:

@@ -1,14 +1,14 @@
 """isaac-gym: IsaacGymEnvs' Ant, thousands of them in one PhysX scene, on Isaac Gym Preview 4.
 
-What a step returns stays on the device. The bank of actions lies in pinned memory of the host: its
-upload is part of a step. Environments reset on the step after an episode's end, as Gymnasium's do:
-``post_physics_step`` resets those that ``reset_buf`` marks (at first all of them), throws away
-what their action did, and returns their first observation; that is no transition. ``progress_buf``
-counts an episode's transitions, ``episodeLength`` - 1 at most.
+Results of a step stay on the device. The bank of actions is in pinned memory of the host, so a step
+includes the upload. Environments reset on the step after an episode's end, as Gymnasium's do:
+``post_physics_step`` resets those that ``reset_buf`` marks (at first all of them), discards the
+effect of their action, and returns their first observation. That is not a transition.
+``progress_buf`` counts an episode's transitions, at most ``episodeLength`` - 1.
 
-IsaacGymEnvs' own step is one simulation step of 0.0166 s. Here it is configured to be the family's
-control step of 0.05 s: ``sim.dt`` 1/60 s, ``controlFrequencyInv`` 3. Episodes start at random
-whatever is configured, so the environments cannot be led in lock-step.
+A step of IsaacGymEnvs is one simulation step of 0.0166 s. Here it is configured to be the family's
+control step of 0.05 s: ``sim.dt`` 1/60 s, ``controlFrequencyInv`` 3. Episodes always start at
+random, so the environments cannot be driven in lock-step.
 
 Source: ``__init__.py``, ``cfg/config.yaml``, ``cfg/task/Ant.yaml``, ``tasks/ant.py`` and
 ``tasks/base/vec_task.py`` of IsaacGymEnvs 1.5.1. Not run on a GPU yet.
@@ -20,7 +20,7 @@ import os
 from itertools import islice
 from typing import Any, Dict, List, Optional
 
-import isaacgym  # noqa: F401 - refuses to come after torch
+import isaacgym  # noqa: F401 - has to be imported before torch
 import isaacgymenvs
 import numpy as np
 import torch
@@ -31,7 +31,7 @@ from envbench_worker.contract import Adapter, Counts, Job, UnknownTaskError
 
 TASKS = {"Ant-v3": "Ant"}
 FRAME_S = 0.01
-SIMULATION_STEP_S = 1 / 60  # what IsaacGymEnvs means by its 0.0166
+SIMULATION_STEP_S = 1 / 60  # IsaacGymEnvs rounds it to 0.0166
 SOLVERS = {0: "PGS", 1: "TGS"}
 
 
@@ -51,7 +51,7 @@ class IsaacGym(Adapter):
         drawn = actions.of_job(self.envs.action_space, job)
         self.bank = [self._on_host(batch) for batch in drawn]
         self.batches = actions.forever(self.bank)
-        self.over = torch.zeros_like(self.envs.reset_buf)  # episodes, by environment
+        self.over = torch.zeros_like(self.envs.reset_buf)  # ended episodes, by environment
         self.ended = int((self.envs.reset_buf != 0).sum())  # environments whose next step resets
         self.calls = 0
 
@@ -64,7 +64,7 @@ class IsaacGym(Adapter):
         over.zero_()
         for batch in islice(self.batches, calls):
             done = step(batch.to(device, non_blocking=True))[2]
-            over += done  # the library writes over what it returned: a learner copies it, too
+            over += done  # the library reuses its buffer, so a learner copies it too
         last = int(done.sum())
         resets = self.ended + int(over.sum()) - last
         if device != "cpu":
@@ -77,7 +77,7 @@ class IsaacGym(Adapter):
         return float(round(steps * _step_s(self.envs) / FRAME_S, 2))
 
     def gpu_memory(self) -> Optional[int]:
-        """Of torch's tensors; what PhysX takes is not in it."""
+        """Only torch's tensors; the memory of PhysX is not included."""
         return None if self.device == "cpu" else int(torch.cuda.max_memory_allocated())
 
     def facts(self) -> Dict[str, Any]:
@@ -101,7 +101,7 @@ class IsaacGym(Adapter):
 
 
 class Watched:
-    """Verify: environments whose own counters of elapsed steps are seen as results pass."""
+    """Verify: reads the environments' own counters of elapsed steps after each step."""
 
     def __init__(self, envs: Any) -> None:
         self._envs = envs
@@ -119,7 +119,7 @@ class Watched:
         return result
 
     def steps_of(self, calls: int) -> int:
-        """Steps that the environments counted in the latest calls."""
+        """Steps that the environments counted in the latest ``calls`` calls."""
         return sum(self._noted[-calls:])
 
 
@@ -127,7 +127,7 @@ def _numbers(tensor: Any) -> Any:
     return np.array(tensor.cpu().numpy())
 
 
-# ---------------------------------------------------------------- what is made
+# ---------------------------------------------------------------- environments
 
 
 def _overrides(job: Job, device: str) -> Dict[str, Any]:
@@ -149,8 +149,8 @@ def _overrides(job: Job, device: str) -> Dict[str, Any]:
 
 
 def _make(job: Job, device: str, overrides: Dict[str, Any]) -> Any:
-    """The vectorised environments; raises ValueError where a step is not the family's."""
-    torch.manual_seed(job.seed)  # of the starts: ``make`` seeds nothing
+    """The vectorised environments; ValueError if their step is not the family's."""
+    torch.manual_seed(job.seed)  # for the starts; ``make`` seeds nothing
     folder = os.path.join(os.path.dirname(os.path.abspath(isaacgymenvs.__file__)), "cfg")
     with initialize_config_dir(config_dir=folder, version_base="1.1"):
         words = ["{}={}".format(name, value) for name, value in overrides.items()]
@@ -172,12 +172,12 @@ def _make(job: Job, device: str, overrides: Dict[str, Any]) -> Any:
 
 
 def _step_s(envs: Any) -> float:
-    """Simulated seconds of a step, by the simulation's own parameters (in single precision)."""
+    """Simulated seconds of a step, from the simulation's parameters (in single precision)."""
     return float(round(envs.control_freq_inv * envs.sim_params.dt, 6))
 
 
 def _work(envs: Any) -> Dict[str, Any]:
-    """What is done a step, by the names of ``equal_work.reference``; its integrator is not told."""
+    """What a step does, by the names in ``envbench.families.mujoco``. Its integrator is unknown."""
     simulation = envs.sim_params
     return {
         "engine": "PhysX (Isaac Gym)",

@@ -1,26 +1,26 @@
-"""What brax and mjx share: a batch that lives on a JAX device and is stepped by one program.
+"""The shared base of brax and mjx: a batch on a JAX device, stepped by one program.
 
-``mode`` scan: a call of a program makes many steps on the device, with actions from a bank that
-lies there too: as many chunks of ``CHUNK`` steps as an argument says, and another program makes
-the steps that are left. (One loop of any number of steps would need no second program, but XLA
-compiles it worse: MJX's ant on a CPU was plainly slower than ``jax.lax.scan`` of a fixed length,
-in chunks of 8 no longer: ``tests/benchmarks/tax_jax.py``.) ``mode`` step: a call is one step, and
-its actions come from the host. Either way Python waits for the device once, at the end of ``run``.
+``mode`` scan: one call makes many steps on the device, with actions from a bank on the device. One
+program makes a variable number of chunks of ``CHUNK`` steps, another makes the remaining steps.
+(A single loop of any length would not need the second program, but XLA compiles it to slower code
+than a ``jax.lax.scan`` of fixed length. Chunks of 8 are not slower:
+``tests/benchmarks/tax_jax.py``.) ``mode`` step: one call is one step, and its actions come from the
+host. In both modes Python waits for the device once, at the end of ``run``.
 
-A scan donates the state and the tally that it is given, as Brax's own training does: the program
-may write the new ones over them. Only the state that it returns is valid afterwards. A call of
-mode step donates nothing, because a learner still holds the observations in the state that it
-passes. On a CPU no difference was found: donated / kept was 1.00 (95 % interval 0.99 to 1.01) for
-Brax and 64 environments, by the clock, and 1.00 (0.98 to 1.01) for MJX and 64, by processor time,
-in the longer of two sessions; the shorter one had 0.97 (``tests/benchmarks/donation_jax.py``).
+A scan donates its state and tally, as Brax's own training does: the program may overwrite them, so
+only the returned state is valid afterwards. A call of mode step donates nothing, because a learner
+still uses the observations in that state. On a CPU donation made no difference: donated / kept was
+1.00 (95 % interval 0.99 to 1.01, wall time) for Brax with 64 environments, and 1.00 (0.98 to 1.01,
+CPU time) for MJX with 64 in the longer of two sessions; the shorter one had 0.97
+(``tests/benchmarks/donation_jax.py``).
 
-Programs are compiled ahead of time (``compile``), and cannot be compiled again: a compiled program
-refuses arguments of other shapes. The one for the steps that are left is nothing that a learner
-needs (``prepare``). ``facts`` has how many XLA compiled since the environments' start, as its own
-events tell, and the seconds of each.
+``compile`` compiles programs ahead of time. They are never recompiled: a compiled program refuses
+arguments of other shapes. A learner does not need the program for the remaining steps, so
+``prepare`` compiles it. ``facts`` reports how many programs XLA compiled since the environments'
+start, by its own events, and the seconds of each.
 
-Each step adds to a tally something of all that a learner would read, so that nothing is
-optimised away, and a state that is no longer finite shows at the end.
+Each step adds a part of every result to a tally. So nothing is optimised away, and a state that is
+not finite shows at the end.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ from envbench_worker import actions
 from envbench_worker.contract import Adapter
 
 COMPILED = "/jax/core/compile/backend_compile_duration"
-CHUNK = 8  # steps of a loop whose length is known when it is compiled
+CHUNK = 8  # steps of a loop of fixed length
 
 
 class JaxBatch(Adapter):
-    """A backend with a pytree of all its environments, and a pure function that steps it."""
+    """A backend whose environments are one pytree, stepped by a pure function."""
 
-    donated: Tuple[int, ...] = (0, 1)  # of a scan: the state and the tally
+    donated: Tuple[int, ...] = (0, 1)  # arguments of a scan: state and tally
 
     @abstractmethod
     def make(self) -> None:
-        """Whatever there is to make before anything is compiled."""
+        """Make what is needed before compilation."""
 
     @abstractmethod
     def start(self) -> Any:
-        """The environments at their start, on the device."""
+        """The initial state of the environments, on the device."""
 
     @abstractmethod
     def motors(self) -> Any:
@@ -60,15 +60,15 @@ class JaxBatch(Adapter):
 
     @abstractmethod
     def step(self, state: Any, batch: Any) -> Any:
-        """Traced: all environments after one action each."""
+        """Traced: the state after one action per environment."""
 
     @abstractmethod
     def nothing(self) -> Any:
-        """A tally before any step."""
+        """The tally before the first step."""
 
     @abstractmethod
     def tallied(self, tally: Any, state: Any) -> Any:
-        """Traced: the tally with a step's results."""
+        """Traced: the tally with the results of a step added."""
 
     def build(self) -> None:
         job = self.job
@@ -79,7 +79,7 @@ class JaxBatch(Adapter):
         self.on_device = jax.device_put(np.stack(self.bank)) if self.scan else None
         self.batches = actions.forever(self.bank)
         self.at = 0
-        self.programs: Dict[int, Any] = {}  # by the steps of a chunk; the longest first
+        self.programs: Dict[int, Any] = {}  # by steps per chunk, the longest first
         self.compile_s: Dict[str, float] = {}
         self.compiled: List[float] = []
         jax.block_until_ready(self.on_device)
@@ -103,7 +103,7 @@ class JaxBatch(Adapter):
         self.compile_s[str(length)] = time.perf_counter() - start
 
     def advance(self, calls: int) -> Any:
-        """``calls`` steps of every environment; the tally of them, on the host."""
+        """Make ``calls`` steps of every environment; return their tally, on the host."""
         tally = self._scanned(calls) if self.scan else self._stepped(calls)
         jax.block_until_ready((self.state, tally))
         return jax.device_get(tally)

@@ -1,8 +1,8 @@
 """The reference kernel: a fixed piece of work that no library's version changes.
 
-Part interpreter, part array arithmetic, in one thread, as a Python environment's step is. It is no
-backend: ``envbench doctor`` learns from it how noisy a machine is, and ``envbench check --against``
-measures it beside a cell, because the two slow down together where the machine does.
+Half interpreter, half array arithmetic, in one thread, like a step of a Python environment. It is
+not a backend. ``envbench doctor`` uses it to see how noisy a machine is. ``envbench check
+--against`` measures it next to a cell, because a slow machine slows both.
 """
 
 from __future__ import annotations

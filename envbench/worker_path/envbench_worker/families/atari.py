@@ -4,8 +4,8 @@ Reference settings (docs/measurement.md): frame_skip 4 with max-pooling, grey 84
 resizing, a stack of 4, up to 30 no-ops, no fire at reset, no sticky actions, no episodic life, no
 reward clipping, the minimal action set, at most 108,000 frames per episode.
 
-Without noise a game starts after exactly one no-op: AtariPreprocessing and EnvPool draw from 1 to
-``noop_max``. (With EnvPool's ``fire_reset`` the fire takes its place.)
+Without noise a game starts after exactly one no-op, because AtariPreprocessing and EnvPool draw
+from 1 to ``noop_max``. (EnvPool's ``fire_reset`` presses fire instead.)
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class Atari(Family):
 
     def register(self) -> None:
         import ale_py
-        import cv2  # noqa: F401 - by AtariPreprocessing
+        import cv2  # noqa: F401 - AtariPreprocessing needs it
         import gymnasium
 
         if hasattr(gymnasium, "register_envs"):
             gymnasium.register_envs(ale_py)
         else:
-            import_module("shimmy")  # by Gymnasium 0.29, to register ale-py 0.8's games
+            import_module("shimmy")  # registers ale-py 0.8's games in Gymnasium 0.29
 
     def tasks(self) -> List[str]:
         import gymnasium
@@ -63,7 +63,7 @@ class Atari(Family):
             grayscale_obs=True,
             scale_obs=False,
         )
-        # Gymnasium 0.29 has it under another name.
+        # Gymnasium 0.29 has another name for it.
         stack = getattr(wrappers, "FrameStackObservation", None) or wrappers.FrameStack
         return stack(env, 4)
 
@@ -78,14 +78,14 @@ class Atari(Family):
         minimal, screen = len(own.ale.getMinimalActionSet()), env.screen_size
         return {
             "frame_skip": env.frame_skip,
-            "max_pool": 2 if env.frame_skip > 1 else 1,  # AtariPreprocessing has no choice
-            "resize": "area",  # nor here
+            "max_pool": 2 if env.frame_skip > 1 else 1,  # fixed in AtariPreprocessing
+            "resize": "area",  # fixed too
             "grayscale": env.grayscale_obs,
             "screen": [screen, screen] if isinstance(screen, int) else list(screen),
             "stack": 4,
             "noop_max": env.noop_max,
-            "fire_reset": False,  # it would take a wrapper that is not there
-            "reward_clip": False,  # likewise
+            "fire_reset": False,  # needs a wrapper that is not used here
+            "reward_clip": False,  # needs one too
             "sticky": own.ale.getFloat("repeat_action_probability"),
             "episodic_life": env.terminal_on_life_loss,
             "action_set": "minimal" if env.action_space.n == minimal else "full",
@@ -119,7 +119,7 @@ class Atari(Family):
     def envpool_work(self, config: Dict[str, Any]) -> Dict[str, Any]:
         return {
             "frame_skip": config["frame_skip"],
-            "max_pool": min(config["frame_skip"], 2),  # EnvPool has no choice
+            "max_pool": min(config["frame_skip"], 2),  # fixed in EnvPool
             "resize": "area" if config["use_inter_area_resize"] else "bilinear",
             "grayscale": config["gray_scale"],
             "screen": [config["img_height"], config["img_width"]],

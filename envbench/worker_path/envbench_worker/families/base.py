@@ -1,7 +1,7 @@
-"""What every env family is to the adapters that make its environments.
+"""The base class of an env family: how adapters make and describe its environments.
 
-A family's methods import what they need: an adapter's interpreter has its own library only. The
-defaults are those of any task that Gymnasium makes by its id.
+Methods import what they need, because an adapter's interpreter has only its own library. The
+defaults suit any task that Gymnasium makes by its id.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from envbench_worker.contract import Job, UnknownTaskError
 
 
 class Family:
-    """One job's env family. ``entry_points``: where Gymnasium's own tasks of it are defined.
+    """The env family of one job. ``entry_points``: the package of Gymnasium's own tasks.
 
-    ``agrees_throughout``: two libraries agree until an episode's end, not for some steps only.
-    ``whole_step``: frames of a step that the end of an episode may cut short; 0: none does.
+    ``agrees_throughout``: two libraries agree until an episode ends, not just for some steps.
+    ``whole_step``: frames of a step that the end of an episode may cut short; 0: none is cut.
     """
 
     entry_points = ""
@@ -29,10 +29,10 @@ class Family:
     # ------------------------------------------------------------ Gymnasium
 
     def register(self) -> None:
-        """Import what the tasks need, so that what is missing shows before anything is built."""
+        """Import what the tasks need, so that a missing package fails before anything is built."""
 
     def tasks(self) -> List[str]:
-        """The tasks that Gymnasium can make, under this project's names."""
+        """The tasks that Gymnasium can make, by envbench's names."""
         import gymnasium
 
         every = gymnasium.registry
@@ -51,7 +51,7 @@ class Family:
         return self.job.task, {}
 
     def make(self) -> Any:
-        """One environment, as it is measured; in mode verify, as it starts for a comparison."""
+        """One environment as it is measured or, in mode verify, with its fixed start."""
         import gymnasium
 
         self.register()
@@ -61,13 +61,14 @@ class Family:
         return self.prepared(gymnasium.make(identifier, **arguments))
 
     def prepared(self, env: Any) -> Any:
-        """The environment with the family's usual preprocessing."""
+        """Apply the family's usual preprocessing."""
         return env
 
     def noiseless(self) -> Optional[Dict[str, Any]]:
-        """Arguments with which every episode starts alike; None where there are none.
+        """Arguments that make every episode start alike; None if there are no such arguments.
 
-        A family whose starts cannot be set, or are taken from an observation, needs none: {}.
+        {}: the family does not need any, because its starts come from an observation or cannot be
+        set.
         """
         return {}
 
@@ -76,18 +77,18 @@ class Family:
         raise NotImplementedError
 
     def clock(self, env: Any) -> Optional[Callable[[], float]]:
-        """The environment's own count of frames; None where it has none. Here: a time limit's."""
+        """The environment's own count of frames, or None. By default its time limit counts."""
         if not env.has_wrapper_attr("_elapsed_steps"):
             return None
         skip = self.job.frame_skip
         return lambda: float(env.get_wrapper_attr("_elapsed_steps") or 0) * skip
 
     def work(self, env: Any) -> Dict[str, Any]:
-        """What one step is, by the names in the family's file in ``envbench.families``."""
+        """What one step does, by the names in the family's file in ``envbench.families``."""
         return {"max_steps": env.spec.max_episode_steps}
 
     def described(self) -> Dict[str, Any]:
-        """For the record: what is made for measuring, read off one more environment."""
+        """Facts read from one more environment, made as for measuring."""
         env = type(self)(self.job._replace(mode="measure")).make()
         work = self.work(env)
         env.close()
@@ -100,17 +101,17 @@ class Family:
         return {}
 
     def envpool_noiseless(self, config: Dict[str, Any]) -> Optional[Dict[str, Any]]:
-        """As ``noiseless``; ``config`` is the task's own."""
+        """As ``noiseless``; ``config`` is EnvPool's configuration of the task."""
         return {}
 
     def envpool_work(self, config: Dict[str, Any]) -> Dict[str, Any]:
-        """What one step is, by EnvPool's configuration."""
+        """What one step does, by EnvPool's configuration."""
         return {"max_steps": config["max_episode_steps"]}
 
     def envpool_frames(self, work: Dict[str, Any]) -> Optional[float]:
-        """Frames in one step, by what EnvPool says of it; None where it says nothing."""
+        """Frames in one step, according to EnvPool; None if EnvPool does not say."""
         return float(self.job.frame_skip)
 
     def flat(self, observations: Any) -> Any:
-        """EnvPool's batch of observations as one array of (environments, …)."""
+        """Convert EnvPool's batch of observations to one array of (environments, …)."""
         return observations

@@ -12,7 +12,7 @@ class Box2d(Family):
     envpool_module = "envpool.box2d"
 
     def register(self) -> None:
-        import Box2D  # noqa: F401 - by Gymnasium's tasks
+        import Box2D  # noqa: F401 - Gymnasium's tasks need it
 
     def work(self, env: Any) -> Dict[str, Any]:
         return dict(super().work(env), timestep_s=1.0 / env.metadata["render_fps"])

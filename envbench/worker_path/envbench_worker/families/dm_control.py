@@ -1,4 +1,4 @@
-"""The DeepMind Control Suite: by dm_control itself, and by EnvPool.
+"""The DeepMind Control Suite, in dm_control itself and in EnvPool.
 
 ``CheetahRun-v1`` is dm_control's domain ``cheetah`` and task ``run``. EnvPool has the same names.
 """
@@ -73,7 +73,7 @@ class DmControl(Family):
 
 
 def _suite() -> Dict[str, Tuple[str, str]]:
-    """dm_control's domain and task by EnvPool's name: ``BallInCupCatch-v1``."""
+    """EnvPool's name of each task (``BallInCupCatch-v1``) -> dm_control's domain and task."""
     from dm_control import suite
 
     def camel(words: str) -> str:
@@ -83,12 +83,12 @@ def _suite() -> Dict[str, Tuple[str, str]]:
 
 
 def suite_env() -> Any:
-    """The class that gives dm_control's own ``Environment`` the interface of Gymnasium."""
+    """A Gymnasium environment around dm_control's own ``Environment``."""
     import gymnasium
     from dm_control import suite
 
     class SuiteEnv(gymnasium.Env):  # type: ignore[misc]
-        """Observations flattened in their own order, as a learner's network takes them."""
+        """Observations are flattened in their own order."""
 
         def __init__(self, domain: str, task: str) -> None:
             self.suite = suite.load(domain, task)

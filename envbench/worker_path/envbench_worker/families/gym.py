@@ -1,4 +1,4 @@
-"""Any Gymnasium task of the user's own. ``module:Name-v0`` is registered by its module's import."""
+"""A user's own Gymnasium task. ``module:Name-v0``: importing the module registers the task."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ class Gym(Family):
             raise UnknownTaskError(self.job.task, own or sorted(gymnasium.registry)) from error
 
     def described(self) -> Dict[str, Any]:
-        """To make a stranger's environment once more may cost or do anything."""
+        """Make no further environment: making a user's own may be slow or have side effects."""
         return {"work": {}}

@@ -1,7 +1,7 @@
 """Gymnasium's MuJoCo tasks, in Gymnasium and in EnvPool.
 
-``Ant-v3`` is no longer in Gymnasium: ``Ant-v4`` with ``use_contact_forces=True`` stands in for it
-(the same 111 observations; it also computes the contact forces that v3 leaves at zero). Without
+``Ant-v3`` is no longer in Gymnasium. ``Ant-v4`` with ``use_contact_forces=True`` replaces it: it
+has the same 111 observations, and computes the contact forces that v3 leaves at zero. Without
 noise a robot starts in its model's initial state.
 """
 
@@ -20,7 +20,7 @@ from envbench_worker.families.base import Family
 FRAME_S = 0.01  # of simulated time
 _INTEGRATORS = {"EULER": "Euler", "IMPLICIT": "implicit", "IMPLICITFAST": "implicitfast"}
 _SOLVERS = {"NEWTON": "Newton"}
-# Gymnasium keeps these to itself; not every task has them.
+# Private attributes of Gymnasium's tasks; not every task has them.
 _OWN = {"contact_forces": "_use_contact_forces", "terminates": "_terminate_when_unhealthy"}
 
 
@@ -29,7 +29,7 @@ class Mujoco(Family):
     envpool_module = "envpool.mujoco.gym"
 
     def register(self) -> None:
-        import imageio  # noqa: F401 - by Gymnasium's MuJoCo rendering, which its tasks import
+        import imageio  # noqa: F401 - Gymnasium's tasks import it for rendering
         import mujoco  # noqa: F401
 
     def tasks(self) -> List[str]:
@@ -47,7 +47,7 @@ class Mujoco(Family):
 
     def make(self) -> Any:
         with warnings.catch_warnings():
-            # "Ant-v4 is out of date": known, and said in the report.
+            # Gymnasium warns that Ant-v4 is out of date.
             warnings.simplefilter("ignore", DeprecationWarning)
             return super().make()
 
@@ -93,7 +93,7 @@ class Mujoco(Family):
         return {"reset_noise_scale": 0.0} if "reset_noise_scale" in config else None
 
     def envpool_work(self, config: Dict[str, Any]) -> Dict[str, Any]:
-        """What neither the configuration nor the model file says is left out."""
+        """Omits what neither the configuration nor the model file states."""
         found = {
             "engine": "MuJoCo, EnvPool's own build",
             "substeps": config["frame_skip"],
@@ -101,7 +101,7 @@ class Mujoco(Family):
             "max_steps": config["max_episode_steps"],
         }
         if "use_contact_force" in config:
-            # Observed they may be; without this pass of MuJoCo's they stay zero.
+            # Without MuJoCo's pass after the constraints, observed forces are zero.
             found["contact_forces"] = config["use_contact_force"] and config["post_constraint"]
         if "terminate_when_unhealthy" in config:
             found["terminates"] = config["terminate_when_unhealthy"]
@@ -120,13 +120,13 @@ class Mujoco(Family):
 
 
 def name_of(value: Any, spelt: Dict[str, str]) -> str:
-    """MuJoCo's ``mjINT_EULER`` as the reference settings spell it: Euler."""
+    """MuJoCo's ``mjINT_EULER``, spelt as in the reference settings: Euler."""
     bare = value.name.partition("_")[2]
     return spelt.get(bare, str(bare))
 
 
 def _option(config: Dict[str, Any]) -> Dict[str, str]:
-    """The ``<option>`` of the task's model file in EnvPool's package; empty where not found."""
+    """The ``<option>`` of the task's model file in EnvPool's package; empty if not found."""
     folder = os.path.join(config["base_path"], "mujoco", "assets_gym")
     path = os.path.join(folder, config.get("xml_file", ""))
     if not os.path.isfile(path):

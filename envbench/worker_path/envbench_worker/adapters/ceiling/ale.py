@@ -1,8 +1,8 @@
 """The ceiling of atari: the emulator alone, with random actions of the game's minimal set.
 
-ALE skips frames itself (its setting ``frame_skip``): in one call of ``act`` it emulates as many and
-makes the last one's screen in its own memory. That saves three calls from Python a step, and it is
-what a loop without pooled screens would do.
+ALE skips frames itself (its setting ``frame_skip``): one call of ``act`` emulates all frames of a
+step and draws the last screen. That saves three calls from Python per step, and is what a loop
+without pooled screens would do.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_FRAMES = 108_000
 
 
 def probe(job: Job) -> None:
-    """Raise ``UnknownTaskError`` unless ALE has the game."""
+    """Raise ``UnknownTaskError`` if ALE does not have the game."""
     gymnasium.register_envs(ale_py)
     known = families.of(job).tasks()
     if job.task not in known:
@@ -53,7 +53,7 @@ class AleCore(Member):
         return Counts(calls - resets, resets)
 
     def _whole_steps(self) -> int:
-        """Frames of this episode; its last step may have been cut short, a step all the same."""
+        """Frames of this episode. A last step that was cut short counts as a whole one."""
         skip = int(self.job.frame_skip)
         return -(-int(self.ale.getEpisodeFrameNumber()) // skip) * skip
 

@@ -1,7 +1,7 @@
 """The ceiling of classic_control: CartPole's equations of motion, many states at once in NumPy.
 
-Gymnasium's own ``CartPoleVectorEnv`` steps a thousand carts per call, on every core. A cart that
-fell is reset in its next step, which is no transition.
+Gymnasium's own ``CartPoleVectorEnv`` steps a thousand carts per call, on every core. A pole that
+fell is reset in its next step, which is not a transition.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_STEPS = 500
 
 
 def probe(job: Job) -> None:
-    """Raise ``UnknownTaskError`` for another task than CartPole."""
+    """Raise ``UnknownTaskError`` for any task but CartPole."""
     if job.task not in KNOWN:
         raise UnknownTaskError(job.task, KNOWN)
 

@@ -1,9 +1,9 @@
-"""ceiling: the limit to measure against. The engine's step alone, one process a core.
+"""ceiling: the upper limit. The engine's step alone, one process per core.
 
-Nothing is returned and no process waits for another. atari: ALE's ``act`` of four frames; mujoco
+Nothing is returned, and no process waits for another. atari: ALE's ``act`` of four frames; mujoco
 and dm_control: ``mj_step`` of a control step; box2d: ``World.Step``; classic_control: the equations
-of motion of ``STATES`` carts. A call is one step of each world of a process, or its reset if its
-episode is over.
+of motion of ``STATES`` carts. A call steps each world of a process, or resets it if its episode is
+over.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ STATES = 1024  # of classic_control, stepped together by one process
 
 
 class Core(NamedTuple):
-    """What one process steps, and how many environments it has."""
+    """The class that a process steps, and how many environments it has."""
 
     member: str
     states: int = 1

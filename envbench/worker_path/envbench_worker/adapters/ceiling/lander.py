@@ -1,8 +1,8 @@
 """The ceiling of box2d: Box2D's ``World.Step`` alone, in the world of the lunar lander.
 
-The lander falls without its engines. No observation and no reward is computed. When it has
-touched the ground, or after ``MAX_STEPS``, Gymnasium's environment makes a new world: that is a
-reset. Box2D has no clock, so nothing counts the steps a second time.
+The lander falls without its engines. No observation or reward is computed. When it has touched the
+ground, or after ``MAX_STEPS``, Gymnasium's environment makes a new world, which counts as a reset.
+Box2D has no clock, so its steps cannot be counted in a second way.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ STEP_S, VELOCITY_ITERATIONS, POSITION_ITERATIONS = 1.0 / 50, 6 * 30, 2 * 30  # a
 
 
 def probe(job: Job) -> None:
-    """Raise ``UnknownTaskError`` for another task than the lander."""
+    """Raise ``UnknownTaskError`` for any task but the lander."""
     if job.task not in KNOWN:
         raise UnknownTaskError(job.task, KNOWN)
-    import Box2D  # noqa: F401 - by Gymnasium's task
+    import Box2D  # noqa: F401 - Gymnasium's task needs it
 
 
 class LanderCore(Member):

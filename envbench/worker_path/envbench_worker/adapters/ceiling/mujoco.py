@@ -1,10 +1,9 @@
 """The ceilings of mujoco and dm_control: ``mj_step`` alone, of the ant or the cheetah.
 
 Controls are random. A step is a control step in one call of ``mj_step``: 0.05 s of the ant, 0.01 s
-of the cheetah. An episode is 1,000 steps, after
-which ``mj_resetData`` is a call of its own. A state that is not finite ``mj_step`` resets by
-itself, with a warning, and simulated time with it: an episode of that world begins anew, and the
-count by simulated time (``recount``) would tell.
+of the cheetah. An episode has 1,000 steps; then ``mj_resetData`` takes a call. If a state is not
+finite, ``mj_step`` itself resets it and the simulated time, with a warning. The count by simulated
+time (``recount``) then differs.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ EPISODE_STEPS = 1000
 
 
 def probe(job: Job) -> None:
-    """Raise ``UnknownTaskError`` for another task than the ant or the cheetah."""
+    """Raise ``UnknownTaskError`` for any task but the ant and the cheetah."""
     if job.task != "CheetahRun-v1":
         ant_model.probe(job)
 

@@ -1,6 +1,6 @@
-"""envpool-async: more environments in flight than are returned at a time.
+"""envpool-async: more environments are in flight than are returned at a time.
 
-What ``recv`` returned is counted, never the number of environments.
+Counts are of results that ``recv`` returned, never of the environments in flight.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class EnvPoolAsync(EnvPool):
         return self._count(elapsed, calls)
 
     def follow(self, calls: int) -> Optional[Trace]:
-        """Environments 0 to numenv - 1 are led, each at its own pace; the others do as one does."""
+        """Record environments 0 to numenv - 1; the others repeat the actions of these."""
         if self.noiseless() is None:
             return None
         job, seen = self.job, self._seen()
@@ -43,7 +43,7 @@ class EnvPoolAsync(EnvPool):
             np.zeros((calls, job.numenv), np.bool_),
             np.zeros((1, *shape), dtype),
         )
-        made = np.full(job.env_instances, -1)  # actions of which an answer came; first the reset's
+        made = np.full(job.env_instances, -1)  # results received; the first is the reset's
         while made[: job.numenv].min() < calls:
             observations, rewards, terminated, truncated, info = self.pool.recv()
             ids, observations = info["env_id"], self.family.flat(observations)

@@ -1,9 +1,9 @@
-"""envpool-numa: one asynchronous EnvPool a NUMA node, bound to its cores and its memory.
+"""envpool-numa: one asynchronous EnvPool per NUMA node, bound to its cores and memory.
 
-The setting ``nodes`` makes nodes by hand (``0-3/4-7``); their memory is not bound. ``numenv`` is
-split over the nodes as evenly as it goes, and the environments in flight and the threads with it;
-a pool has as many threads as its node has cores, at most its batch (EnvPool's own rule, confined
-to the node). All pools are counted over the window that they share (``shared_window``).
+The setting ``nodes`` defines nodes by hand (``0-3/4-7``); their memory is not bound. ``numenv``,
+the environments in flight and the threads are split over the nodes as evenly as possible. By
+default a pool has as many threads as its node has cores, at most its batch (EnvPool's rule).
+All pools are counted over one shared window (``shared_window``).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from envbench_worker.adapters.processes.shared_window import FreeRunning, Share
 
 
 class EnvPoolNode(Member, EnvPoolAsync):
-    """One node's pool."""
+    """The pool of one node."""
 
     def build(self) -> None:
         super().build()
         space = self.pool.action_space
-        # What a float32 holds, as one pool is given.
+        # Rounded to float32, as for a single pool.
         self.bank = [batch.astype(np.float32).astype(space.dtype) for batch in self.columns(space)]
         self.batches = actions.forever(self.bank)
 
@@ -45,7 +45,7 @@ class EnvPoolNuma(FreeRunning):
                 "{} environments on {} nodes: each node needs one".format(job.numenv, len(nodes))
             )
         numenv = _split(job.numenv, len(nodes))
-        # Cut where the batch is cut, so that every node has its share of what is in flight.
+        # Split in proportion to the batch, so that every node has its share in flight.
         edges = [job.env_instances * int(edge) // job.numenv for edge in np.cumsum([0] + numenv)]
         given = job.settings["threads"]
         threads = _split(given, len(nodes)) if given else [len(node.cores) for node in nodes]
@@ -71,5 +71,5 @@ class EnvPoolNuma(FreeRunning):
 
 
 def _split(total: int, parts: int) -> List[int]:
-    """As evenly as it goes, the larger parts first."""
+    """Split as evenly as possible, the larger parts first."""
     return [total // parts + (part < total % parts) for part in range(parts)]

@@ -1,7 +1,7 @@
-"""What EnvPool's two modes share: making a pool at the reference settings, and counting it.
+"""The base of EnvPool's two modes: make a pool with the reference settings, and count its steps.
 
-EnvPool resets on the step after an episode's end, as Gymnasium does; it marks such a result with
-``elapsed_step`` 0, which is what is counted (exact in both modes, whatever order results come).
+EnvPool resets on the step after an episode's end, as Gymnasium does. Such a result has
+``elapsed_step`` 0, so resets are counted exactly in both modes, whatever the order of results.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class EnvPool(Adapter):
         }
 
     def noiseless(self) -> Optional[Dict[str, Any]]:
-        """Arguments with which every episode starts alike; None where there are none."""
+        """Arguments that make every episode start alike; None if there are no such arguments."""
         config = envpool.make_spec(self.job.task).config._asdict()
         return self.family.envpool_noiseless(config)
 
@@ -76,7 +76,7 @@ class EnvPool(Adapter):
         return self.pool.frames_of(len(self.held))  # type: ignore[no-any-return]
 
     def _work(self) -> Dict[str, Any]:
-        """What is done a step when measuring."""
+        """What a step does when measuring."""
         spec = envpool.make_spec(self.job.task, **self._arguments())
         return dict(
             self.family.envpool_work(spec.config._asdict()),
@@ -86,7 +86,7 @@ class EnvPool(Adapter):
         )
 
     def _seen(self) -> Dict[str, Any]:
-        """The shape and type of one environment's observation, as a learner has it."""
+        """The shape and type of one environment's observation, as a learner receives it."""
         space = self.pool.observation_space
         sample = self.family.flat(_one_each(space))
         return {
@@ -96,7 +96,7 @@ class EnvPool(Adapter):
 
     def facts(self) -> Dict[str, Any]:
         config = self.pool.spec.config._asdict()
-        config.pop("base_path", None)  # where the package lies: no fact of the measurement
+        config.pop("base_path", None)  # the package's path, not a fact of the measurement
         return {
             **self._seen(),
             "action_source": actions.described(self.bank, self.job.seed),
@@ -121,12 +121,12 @@ def _default_threads(batch: int) -> int:
 
 
 def _plain(value: Any) -> Any:
-    """A setting as JSON can hold it."""
+    """Convert a setting to a JSON value."""
     return value if isinstance(value, (bool, int, float, str)) else str(value)
 
 
 def _one_each(space: Any) -> Any:
-    """A batch of one observation of zeros, in the space's own structure."""
+    """A batch of one observation of zeros, with the structure of the space."""
     if hasattr(space, "spaces"):
         return {name: _one_each(each) for name, each in space.spaces.items()}
     return np.zeros((1, *space.shape), space.dtype)

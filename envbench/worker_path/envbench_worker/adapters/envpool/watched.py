@@ -1,7 +1,6 @@
-"""Verify: an EnvPool pool whose steps are counted in a second way.
+"""Verify: count the steps of an EnvPool pool in a second way.
 
-Each environment's elapsed-step counter, followed by the environment's id, says how many steps it
-has made since it was last seen.
+Each environment's elapsed-step counter says how many steps it made since its last result.
 """
 
 from __future__ import annotations
@@ -12,8 +11,7 @@ import numpy as np
 
 
 class Watched:
-    """A pool whose results are seen as they pass. A step of it is ``frames`` frames, None where
-    that is not known."""
+    """A pool that notes the counters in its results. ``frames`` per step: None if unknown."""
 
     def __init__(self, pool: Any, frames: Optional[float]) -> None:
         self._pool = pool
@@ -39,6 +37,6 @@ class Watched:
         return result
 
     def frames_of(self, calls: int) -> Optional[float]:
-        """Frames in the latest calls of ``step`` or ``recv``."""
+        """Frames in the latest ``calls`` calls of ``step`` or ``recv``."""
         each = self._frames
         return None if each is None else float(sum(self._noted[-calls:]) * each)

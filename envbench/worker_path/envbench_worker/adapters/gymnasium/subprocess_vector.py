@@ -1,4 +1,4 @@
-"""subprocess: ``gymnasium.vector.AsyncVectorEnv``, one process an environment."""
+"""subprocess: ``gymnasium.vector.AsyncVectorEnv``, one process per environment."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Subprocess(GymnasiumVector):
         )
 
     def dead_child(self) -> Optional[int]:
-        """A native library that crashes takes one process with it; its pipe only says EOF."""
+        """A crash in a native library ends one process; the pipe reports only EOF."""
         processes = getattr(getattr(self, "envs", None), "processes", [])
         for process in processes:
-            process.join(timeout=0.2)  # what broke the pipe may not be reaped yet
+            process.join(timeout=0.2)  # it may not be reaped yet
         ended = [process.exitcode for process in processes if process.exitcode]
         return ended[0] if ended else None
 

@@ -1,7 +1,6 @@
-"""How a job's environments are made with Gymnasium, for the backends that vectorise them.
+"""Make a job's environments with Gymnasium, for the backends that vectorise them.
 
-``docs/measurement.md`` has the reference settings. What depends on the env family is in
-``envbench_worker.families``.
+``docs/measurement.md`` has the reference settings.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from envbench_worker import families, lifetime
 from envbench_worker.contract import Job
 from envbench_worker.families.base import Family
 
-_MICRO = 6  # decimals of a frame: simulated time is a sum of floats
+_MICRO = 6  # decimals of a frame; simulated time is a sum of floats
 
 
 def maker(job: Job) -> Callable[[], Any]:
@@ -25,7 +24,7 @@ def maker(job: Job) -> Callable[[], Any]:
 
 
 def _make(job: Job) -> Any:
-    if parent_process() is not None:  # a process of a vectoriser, which may have been spawned
+    if parent_process() is not None:  # in a vectoriser's process, which may be spawned
         lifetime.end_with_parent()
     family = families.of(job)
     env = family.make()
@@ -33,11 +32,10 @@ def _make(job: Job) -> Any:
 
 
 class Counted(gymnasium.Wrapper):  # type: ignore[misc]
-    """Verify: an environment that adds up the frames of its steps; a reset has none.
+    """Verify: an environment that sums the frames of its steps; a reset has none.
 
-    It goes outside all preprocessing, and adds up what the emulator or the simulation itself says
-    has passed during each ``step``: ALE's frame number, MuJoCo's simulated time, or a time limit's
-    counter of elapsed steps.
+    It wraps all preprocessing. The frames of a ``step`` come from the emulator or simulation
+    itself: ALE's frame number, MuJoCo's simulated time, or a time limit's counter of elapsed steps.
     """
 
     def __init__(self, env: Any, family: Family) -> None:
@@ -52,13 +50,13 @@ class Counted(gymnasium.Wrapper):  # type: ignore[misc]
         before = self._now()
         result = self.env.step(action)
         frames = self._now() - before
-        # The end of a game cuts its last step short: a step all the same, of so many frames.
+        # The end of a game may cut its last step short. It counts as a whole step.
         if (result[2] or result[3]) and 0 < frames < self._whole:
             frames = self._whole
         self._made += frames
         return result
 
     def frames_made(self) -> Optional[float]:
-        """Frames since this was last asked for; None where nothing counts them."""
+        """Frames since the last call; None if nothing counts them."""
         made, self._made = self._made, 0.0
         return None if self._now is None else round(made, _MICRO)

@@ -1,7 +1,7 @@
-"""What for-loop and subprocess share: stepping a Gymnasium vector environment and counting it.
+"""The base of for-loop and subprocess: step a Gymnasium vector environment and count its steps.
 
 The environments state when they reset (``autoreset``). Gymnasium's default is *next step*: the step
-after an episode's end only resets, and is no transition. Episode ends are held as the library
+after an episode's end only resets, and is not a transition. Episode ends are kept as the library
 returned them (a learner stores them too) and counted once per window.
 """
 
@@ -19,7 +19,7 @@ from envbench_worker.contract import Adapter, Counts, Trace
 
 
 def _check_autoreset() -> None:
-    """Older vector environments reset within the step, and state nothing about it."""
+    """Refuse older vector environments: they reset within the step and do not state it."""
     if int(gymnasium.__version__.split(".")[0]) < 1:
         raise ImportError(
             "Gymnasium {} resets within the step: envbench counts Gymnasium 1.0 or newer".format(
@@ -29,7 +29,7 @@ def _check_autoreset() -> None:
 
 
 class GymnasiumVector(Adapter):
-    """A backend whose ``make_vector`` gives a ``gymnasium.vector.VectorEnv``."""
+    """A backend whose ``make_vector`` returns a ``gymnasium.vector.VectorEnv``."""
 
     @abstractmethod
     def make_vector(self) -> Any:
@@ -87,9 +87,9 @@ class GymnasiumVector(Adapter):
         if space.shape is None or family.noiseless() is None:
             return None
         if self.autoreset.mode == autoreset.SAME_STEP:
-            return None  # at an end the next episode's observation takes the place of the last one
+            return None  # at an end, the next episode's observation replaces the last one
         start = np.array(self.first)[None]
-        if self.start is not None:  # of the reference alone, whose environments are all here
+        if self.start is not None:  # only for the reference, whose environments are in this process
             start = self.start[None]
             for env, observation in zip(self.envs.envs, self.start):
                 family.set_start(env, observation)
@@ -97,7 +97,7 @@ class GymnasiumVector(Adapter):
         observations, rewards, *flags = (np.stack(each) for each in list(zip(*results))[:4])
         ended = flags[0] | flags[1]
         self.ended = int(ended[-1].sum())
-        self.envs.call("frames_made")  # these were led: only what ``run`` makes is counted twice
+        self.envs.call("frames_made")  # discarded: only the steps of ``run`` are counted twice
         return Trace(observations, rewards, ended, start)
 
     def recount(self) -> Optional[float]:

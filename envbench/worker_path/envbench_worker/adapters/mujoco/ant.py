@@ -1,8 +1,8 @@
-"""The ant that the physics backends step: Gymnasium's ``ant.xml``, the model of ``Ant-v3``.
+"""The ant of the physics backends: Gymnasium's ``ant.xml``, the model of ``Ant-v3``.
 
-Every physics row steps this file from its rest state (``qpos0``: torso at 0.75 m, joints at zero,
-no velocity) with motors driven by the same actions: drawn in float32, which float64 engines hold
-exactly. A control step is 0.05 s: 5 physics steps of 0.01 s under one action.
+Every physics row starts at rest (``qpos0``: torso at 0.75 m, joints at zero, no velocity) and gets
+the same actions, drawn in float32, which float64 represents exactly. A control step is 0.05 s:
+5 physics steps of 0.01 s with one action.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SUBSTEPS = 5
 
 
 class Motors(NamedTuple):
-    """What ``actions.bank`` asks of a space: the range of each motor's control."""
+    """The action space: the range of each motor's control, as ``actions.bank`` needs it."""
 
     low: Any
     high: Any
@@ -31,14 +31,14 @@ class Motors(NamedTuple):
 
 
 def probe(job: Job) -> None:
-    """Raise ``UnknownTaskError`` for another task than the ant, ImportError without its file."""
+    """Raise ``UnknownTaskError`` for any task but the ant, ImportError without its file."""
     if job.task not in KNOWN:
         raise UnknownTaskError(job.task, KNOWN)
     path()
 
 
 def path() -> str:
-    """Where ``ant.xml`` lies. Gymnasium is looked up, not imported."""
+    """The path of ``ant.xml``. Gymnasium is located, not imported."""
     spec = find_spec("gymnasium")
     if spec is None or spec.origin is None:
         raise ImportError("the ant's model is a file of Gymnasium, which is not installed")
@@ -56,7 +56,7 @@ def motors(model: Any) -> Motors:
 
 
 def work(model: Any, engine: str, precision: str) -> Dict[str, Any]:
-    """What one step is, by the names of ``equal_work.reference``, read from the model."""
+    """What one step does, by the names in ``envbench.families.mujoco``, read from the model."""
     option = model.opt
     return {
         "engine": engine,
@@ -70,6 +70,6 @@ def work(model: Any, engine: str, precision: str) -> Dict[str, Any]:
 
 
 def whole_frames(seconds: Any) -> float:
-    """Frames in simulated time elapsed, of all worlds; each world makes a whole number of them."""
+    """The frames in each world's simulated seconds, rounded per world and summed."""
     frames: List[float] = np.rint(np.asarray(seconds, dtype=np.float64) / TIMESTEP_S).tolist()
     return float(sum(frames))

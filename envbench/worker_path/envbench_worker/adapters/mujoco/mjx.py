@@ -1,9 +1,9 @@
 """mjx: raw ``mjx.step``, MuJoCo's physics in JAX, on the ant that every physics row steps.
 
-A step is one control step of one world: its control is set, then 5 x ``mjx.step`` of 0.01 s,
-with the model's own options (RK4, Newton, 100 iterations at most), in float32. A batch is
-``vmap``: a solver's loop ends when its slowest world has converged. MJX never resets a world,
-and unlike MuJoCo lets one that diverges stay so: a run that ends with any is refused.
+A step is one control step of one world: set its control, then 5 x ``mjx.step`` of 0.01 s, with the
+model's own options (RK4, Newton, at most 100 iterations), in float32. A batch is a ``vmap``, so the
+solver's loop ends when the slowest world has converged. MJX never resets a world, and unlike MuJoCo
+does not reset one that diverges. A run that ends with a diverged world is refused.
 
 Source: ``mujoco/mjx/_src/forward.py`` and ``io.py`` of mujoco-mjx 3.17.
 """
@@ -29,7 +29,7 @@ class Mjx(JaxBatch):
 
     def make(self) -> None:
         self.model = ant_model.load()
-        # By name: where Warp and a GPU are found, MJX would choose Warp's engine, another row.
+        # Named, because with Warp and a GPU, MJX would choose Warp's engine: another row.
         self.on_mjx = mjx.put_model(self.model, impl="jax")
 
     def start(self) -> Any:
@@ -75,7 +75,7 @@ class Mjx(JaxBatch):
         }
 
     def follow(self, calls: int) -> Trace:
-        """By ``run`` itself, one call at a time: what is compared is the program that is timed."""
+        """Uses ``run``, one call at a time, so that the timed program is compared."""
         rows = []
         for _ in range(calls):
             self.run(1)

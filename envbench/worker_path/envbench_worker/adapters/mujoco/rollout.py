@@ -1,10 +1,10 @@
 """mujoco-rollout: the thread pool of ``mujoco.rollout``, which steps many worlds in C++.
 
-A rollout goes from given states through a whole sequence of controls and returns every state on
-the way: made for planners, who know their controls beforehand. A learner knows one action, so a
-call here is one control step (``horizon`` 1) from where the last one ended; a larger ``horizon``
-makes that many control steps a call. A rollout begins with the solver's warm start at zero
-(states do not hold it), so where calls end is seen in the last digits.
+A rollout starts from given states, applies a whole sequence of controls and returns every state
+along the way. It is made for planners, which know their controls beforehand. A learner knows one
+action, so by default a call is one control step (``horizon`` 1) from the last state. A larger
+``horizon`` makes that many control steps per call. A rollout begins with the solver's warm start at
+zero, because states do not include it. So ``horizon`` changes the last digits.
 
 Source: ``mujoco/rollout.py`` and ``rollout.cc`` of MuJoCo 4.0.
 """
@@ -24,7 +24,7 @@ from envbench_worker.adapters.mujoco.ant import SUBSTEPS
 from envbench_worker.adapters.processes.numa_nodes import usable_cores
 from envbench_worker.contract import Adapter, Counts, Trace
 
-TIME = 0  # a full state's first number; qpos and qvel follow
+TIME = 0  # index in a full state; qpos and qvel follow
 
 
 class MujocoRollout(Adapter):
@@ -35,7 +35,7 @@ class MujocoRollout(Adapter):
         job = self.job
         self.model = ant_model.load()
         self.threads = min(job.settings["threads"] or len(usable_cores()), job.numenv)
-        # A pool of one would only be a hand-over more: 0 is the calling thread.
+        # 0 is the calling thread. A pool of one thread would only add a hand-over.
         self.pool = rollout.Rollout(nthread=self.threads if self.threads > 1 else 0)
         self.datas = [mujoco.MjData(self.model) for _ in range(self.threads)]
         self.bank = actions.of_job(ant_model.motors(self.model), job)
@@ -55,12 +55,12 @@ class MujocoRollout(Adapter):
         for states in self._rollouts(calls):
             self.states = states
         frames = np.rint((self.states[:, -1, TIME] - self.began) / ant_model.TIMESTEP_S)
-        if (frames != calls * SUBSTEPS).any():  # MuJoCo ends the rollout of a world that diverges
+        if (frames != calls * SUBSTEPS).any():  # MuJoCo stops a world that diverges
             raise ArithmeticError("a world diverged: MuJoCo ended its rollout")
         return Counts(calls * self.job.numenv, 0)
 
     def _rollouts(self, calls: int) -> Iterator[Any]:
-        """The states of each rollout, (numenv, physics steps, state), in memory used again."""
+        """The states of each rollout, (numenv, physics steps, state), in reused memory."""
         horizon = self.job.settings["horizon"]
         whole, rest = divmod(calls, horizon)
         for controls in islice(self.controls, whole):
@@ -106,10 +106,7 @@ class MujocoRollout(Adapter):
 
 
 def _sequences(bank: List[Any], horizon: int) -> List[Any]:
-    """Controls for whole rollouts, (numenv, horizon, motors), in the bank's order.
-
-    In float64, MuJoCo's own, as a planner would hold them.
-    """
-    least = bank * -(-horizon // len(bank))  # a bank may be shorter than a long horizon
+    """Controls for whole rollouts, (numenv, horizon, motors), in the bank's order, in float64."""
+    least = bank * -(-horizon // len(bank))  # a bank may be shorter than the horizon
     starts = range(0, len(least) - horizon + 1, horizon)
     return [np.stack(least[at : at + horizon], axis=1).astype(np.float64) for at in starts]

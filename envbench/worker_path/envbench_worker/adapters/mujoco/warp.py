@@ -1,12 +1,12 @@
 """mujoco-warp: MuJoCo's physics as Warp kernels, for thousands of worlds on a GPU, in float32.
 
-The five physics steps of a control step are captured in one graph and launched again and again:
-as its own ``mjwarp-testspeed`` does for one step, and on a CPU too (Warp replays graphs there,
-on one thread; launching some hundred kernels a step from Python took fifty times as long).
-A control step is a copy of the actions to the device and a launch; what is computed stays there.
+The five physics steps of a control step are captured in one graph, which is launched repeatedly, as
+its own ``mjwarp-testspeed`` does for one step. This is done on a CPU too: Warp replays graphs there
+on one thread, and launching about a hundred kernels per step from Python took fifty times as long.
+A control step copies the actions to the device and launches the graph. Results stay on the device.
 
-Kernels are compiled while the graph is captured (``compile``) and kept in Warp's cache on disk:
-facts say how many modules were compiled and not found there.
+Kernels are compiled while the graph is captured (``compile``) and kept in Warp's cache on disk.
+``facts`` says how many modules were compiled and not found there.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class MujocoWarp(Adapter):
         self.device = wp.get_device()
         self.host_model = ant_model.load()
         self.model = mjw.put_model(self.host_model)
-        self.model.opt.warn_overflow = 0  # kernels would print; what they note is read in facts
+        self.model.opt.warn_overflow = 0  # kernels would print; facts reads their counters
         self.data = mjw.put_data(self.host_model, mujoco.MjData(self.host_model), nworld=job.numenv)
         drawn = actions.of_job(ant_model.motors(self.host_model), job)
         self.bank = [self._on_host(batch) for batch in drawn]
@@ -53,7 +53,7 @@ class MujocoWarp(Adapter):
         self.began = self.data.time.numpy().copy()
 
     def _on_host(self, batch: Any) -> Any:
-        """Pinned, so that a copy to a GPU need not wait."""
+        """Pinned, so that a copy to a GPU is asynchronous."""
         return wp.array(batch, dtype=wp.float32, device="cpu", pinned=self.device.is_cuda)
 
     def _capture(self) -> Any:
@@ -95,7 +95,7 @@ class MujocoWarp(Adapter):
         }
 
     def _check(self) -> int:
-        """Raise where a world diverged or ran out of room; how many met an iteration limit."""
+        """Raise if a world diverged or ran out of memory; count those at an iteration limit."""
         if not np.isfinite(self._state()).all():
             raise ArithmeticError("a world diverged: its state is not finite")
         noted = self.data.overflow.numpy()

@@ -1,8 +1,8 @@
-"""What one of several free-running processes does, and the shared memory in which it is counted.
+"""One of several free-running processes, and the shared memory in which it reports its counts.
 
-A process runs a ``Member`` in chunks of a few milliseconds, as many calls as it is allowed, and
-after each chunk publishes in its row of a shared table how many results it has received so far.
-``shared_window`` reads the table; nothing else passes between the processes while windows are open.
+A process runs a ``Member`` in chunks of a few milliseconds, up to the calls that it is allowed.
+After each chunk it publishes its number of results so far in its row of a shared table, which
+``shared_window`` reads. The processes exchange nothing else while windows are open.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ ROW = np.dtype(
     {
         "names": ["allowed", "received", "resets", "frames"],
         "formats": ["i8", "i8", "i8", "f8"],
-        "offsets": [0, 64, 72, 80],  # what one process writes shares no cache line with the others'
+        "offsets": [0, 64, 72, 80],  # no two processes write to one cache line
         "itemsize": 128,
     }
 )
 WITHOUT_END = 2**62  # calls allowed
 NO_MORE = -1
-CHUNK_NS = 4_000_000  # long beside the cost of publishing (microseconds), short beside a window
+CHUNK_NS = 4_000_000  # much longer than publishing (microseconds), much shorter than a window
 PAUSE_S = 0.001
-TOLD = 70  # the exit code of a process that has told its error
+TOLD = 70  # the exit code of a process that reported its error
 
 
 class Member(Adapter):
-    """What one process runs: columns ``first`` … ``first + job.numenv - 1`` of the whole job."""
+    """The adapter of one process: columns ``first`` … ``first + job.numenv - 1`` of the job."""
 
     def __init__(self, job: Job, whole: Job, first: int) -> None:
         super().__init__(job)
@@ -45,7 +45,7 @@ class Member(Adapter):
         self.first = first
 
     def columns(self, space: Any) -> List[Any]:
-        """This process's part of each batch of the whole job's actions."""
+        """This process's columns of each batch of the whole job's actions."""
         bank = actions.of_job(space, self.whole)
         return [batch[self.first : self.first + self.job.numenv] for batch in bank]
 
@@ -56,7 +56,7 @@ def mapped_table(file: int) -> Any:
 
 
 def serve(order: Dict[str, Any], memory: str) -> int:
-    """Run a member until there is no more to do, or the worker is gone; returns the exit code."""
+    """Run a member until the work is done or the worker has ended. Return the exit code."""
     lifetime.end_with_parent()
     connection = Connection(order["connection"])
     table = mapped_table(order["file"])
@@ -71,9 +71,9 @@ def serve(order: Dict[str, Any], memory: str) -> int:
         _work(member, connection, table[order["row"]], order["parent"])
         member.close()
         return 0
-    except Exception as error:  # noqa: BLE001 - whatever a library raises is told
+    except Exception as error:  # noqa: BLE001 - any error of a library is reported
         text = "{}: {}".format(type(error).__name__, error)
-        with suppress(OSError):  # nobody may be left to be told
+        with suppress(OSError):  # the worker may have ended
             connection.send(("error", (text, traceback.format_exc())))
         return TOLD
 
@@ -107,7 +107,7 @@ def _followed(member: Member, calls: int) -> Any:
 
 
 def _publish(row: Any, member: Member, counts: Counts) -> None:
-    """What there is to say about results, then the results: who sees these has seen the rest."""
+    """Write resets and frames before results, so that a reader of results finds the rest."""
     if member.job.mode == "verify":
         frames = member.recount()
         row["frames"] += np.nan if frames is None else frames

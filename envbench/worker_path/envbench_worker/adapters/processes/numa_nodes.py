@@ -1,7 +1,7 @@
-"""NUMA nodes: which cores each has, and binding a process to one's cores and memory. Linux.
+"""NUMA nodes: the cores of each, and how to bind a process to a node's cores and memory. Linux.
 
-Standard library only: a process binds itself before it imports anything that starts threads or
-takes memory, because both are inherited by threads and neither is moved afterwards.
+Standard library only, because a process binds itself before it imports anything that starts threads
+or allocates memory. Threads inherit the binding, and allocated memory does not move.
 
 Sources: ``/sys/devices/system/node`` (Documentation/ABI/stable/sysfs-devices-node),
 set_mempolicy(2).
@@ -22,19 +22,19 @@ MPOL_BIND = 2
 
 
 class Node(NamedTuple):
-    """Cores that this process may use, and the memory that is theirs."""
+    """Cores that this process may use, and their memory."""
 
     cores: List[int]
-    memory: Optional[int]  # the system's number of the node; None: made by hand, memory anywhere
+    memory: Optional[int]  # the system's node number; None: defined by hand, memory not bound
 
 
 def chosen(text: str) -> List[Node]:
-    """The nodes of a setting such as ``0-3/4-7``; of the system where it is empty."""
+    """The nodes of a setting such as ``0-3/4-7``. If it is empty, those of the system."""
     return by_hand(text) if text else of_system()
 
 
 def of_system(folder: Path = SYSTEM) -> List[Node]:
-    """The system's nodes, less the cores that this process may not use and nodes without any."""
+    """The system's nodes, without unusable cores and without nodes that have no usable core."""
     usable = set(usable_cores())
     nodes = []
     for place in folder.glob("node[0-9]*"):
@@ -45,7 +45,7 @@ def of_system(folder: Path = SYSTEM) -> List[Node]:
 
 
 def by_hand(text: str) -> List[Node]:
-    """Nodes such as ``0-3/4-7``. ``ValueError`` where a core is not usable, or named twice."""
+    """Nodes such as ``0-3/4-7``. ``ValueError`` if a core is unusable or listed twice."""
     nodes = [Node(_listed(part), None) for part in text.split("/")]
     named = [core for node in nodes for core in node.cores]
     if not all(node.cores for node in nodes):
@@ -64,7 +64,7 @@ def usable_cores() -> List[int]:
 
 
 def bind(cores: List[int], memory: Optional[int]) -> str:
-    """Bind this process, and the threads it will start; says what became of the memory."""
+    """Bind this process and its future threads. Return whether its memory is bound."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, cores)
     if memory is None:
@@ -82,7 +82,7 @@ def _bind_memory(node: int) -> str:
     mask = (ctypes.c_ulong * (node // word + 1))()
     mask[node // word] = 1 << (node % word)
     libc = ctypes.CDLL(None, use_errno=True)
-    # the kernel looks at one bit less than it is told of
+    # The kernel reads one bit fewer than the number passed.
     failed = libc.syscall(
         ctypes.c_long(number), ctypes.c_long(MPOL_BIND), mask, ctypes.c_ulong(len(mask) * word + 1)
     )
@@ -90,7 +90,7 @@ def _bind_memory(node: int) -> str:
 
 
 def _listed(text: str) -> List[int]:
-    """The cores of a list such as ``0-3,8``: none of an empty one, as a node without cores has."""
+    """The cores of a list such as ``0-3,8``. It is empty for a node without cores."""
     cores: List[int] = []
     for part in text.strip().split(",") if text.strip() else []:
         matched = re.fullmatch(r"(\d{1,5})(?:-(\d{1,5}))?", part.strip())
@@ -102,7 +102,7 @@ def _listed(text: str) -> List[int]:
 
 
 def shown(cores: List[int]) -> str:
-    """``0-3,8``: a sorted list as it is typed."""
+    """Format a sorted list: ``0-3,8``."""
     runs: List[List[int]] = []
     for core in cores:
         if runs and core == runs[-1][-1] + 1:

@@ -1,13 +1,12 @@
 """Processes that run freely on cores of their own, all counted over one shared window.
 
-``FreeRunning`` is an adapter whose environments are shared out. Each process runs an adapter for
-its part, a ``Member``, in chunks of a few milliseconds, and after each chunk publishes in shared
-memory how many results it has received so far. Nothing else passes between the processes while
-windows are open. They start at one barrier (``allowed``, the number of calls that a process may
-make) and are not stopped between windows: a window of n calls ends when all together have received
-another n x numenv results, and whatever came beyond belongs to the next. So windows lie back to
-back, and nothing is lost or counted twice. Where backends are compared (mode verify) each process
-makes exactly n calls and waits.
+``FreeRunning`` is an adapter that splits its environments among processes. Each process runs a
+``Member`` for its part, in chunks of a few milliseconds, and publishes its number of results in
+shared memory after each chunk. The processes exchange nothing else while windows are open. They
+start at one barrier (``allowed``, the number of calls that a process may make) and do not stop
+between windows. A window of n calls ends when all processes together have received another n x
+numenv results; any further results belong to the next window. So windows are back to back, and
+nothing is lost or counted twice. In mode verify each process makes exactly n calls and waits.
 
 A member's autoreset is next-step: a result is either a transition or a reset. POSIX only.
 """
@@ -34,10 +33,10 @@ from envbench_worker.contract import Adapter, Counts, Job, Trace
 
 PAUSE_S = 0.001
 LONGEST_PAUSE_S = 0.05
-PATIENCE_S = 10.0  # for a process to end when asked
+PATIENCE_S = 10.0  # for a process to end by itself
 PACKAGE = str(Path(__file__).resolve().parents[3])
 
-# A process binds itself before it imports what starts threads or takes memory.
+# A process binds itself before it imports what starts threads or allocates memory.
 _ENTRY = """
 import json, sys
 order = json.loads(sys.argv[1])
@@ -50,7 +49,7 @@ sys.exit(member.serve(order, memory))
 
 
 class Share(NamedTuple):
-    """One process's part: where it runs, and how much of the job."""
+    """The part of one process: its node, and how much of the job it has."""
 
     node: Node
     numenv: int
@@ -59,11 +58,11 @@ class Share(NamedTuple):
 
 
 class ProcessDied(Exception):
-    """A process ended that was to go on; its own traceback, where it left one, is the cause."""
+    """A process ended too early. Its own traceback, if it sent one, is the cause."""
 
 
 class FreeRunning(Adapter):
-    """An adapter whose steps are made by processes that run freely."""
+    """An adapter whose environments step in free-running processes."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
@@ -71,7 +70,7 @@ class FreeRunning(Adapter):
 
     @abstractmethod
     def shares(self) -> List[Share]:
-        """Who does what; numenv and env_instances add up to the job's."""
+        """The parts of all processes. Their numenv and env_instances add up to the job's."""
 
     @abstractmethod
     def member(self) -> str:
@@ -80,7 +79,7 @@ class FreeRunning(Adapter):
     def build(self) -> None:
         shares = self.shares()
         self.selector = selectors.DefaultSelector()
-        with tempfile.TemporaryFile(dir=_in_memory()) as file:  # nameless: nothing is left of it
+        with tempfile.TemporaryFile(dir=_in_memory()) as file:  # nameless, so it leaves no file
             file.truncate(len(shares) * ROW.itemsize)
             self.table = mapped_table(file.fileno())
             try:
@@ -89,7 +88,7 @@ class FreeRunning(Adapter):
             except BaseException:
                 self._end(patience_s=0.0)
                 raise
-        self.credited = 0  # results of windows that are over
+        self.credited = 0  # results of earlier windows
         self.credited_resets = 0
         self.frames = self.latest_frames = 0.0
         self.freely = self.job.mode != "verify"
@@ -102,7 +101,7 @@ class FreeRunning(Adapter):
             job = self.job._replace(
                 numenv=share.numenv,
                 env_instances=share.env_instances,
-                seed=self.job.seed + instances,  # as in one pool, where each has its own
+                seed=self.job.seed + instances,  # as in one pool: a seed per environment
                 settings=share.settings,
             )
             order = {
@@ -123,7 +122,7 @@ class FreeRunning(Adapter):
             self.table["allowed"] += calls
         self._wait_for(self.credited + results)
         self.credited += results
-        # Of a very short window they may be more than its results: the rest is the next one's.
+        # A very short window may have more resets than results: the next one gets the rest.
         resets = min(int(self.table["resets"].sum()) - self.credited_resets, results)
         self.credited_resets += resets
         frames = float(self.table["frames"].sum())
@@ -131,7 +130,7 @@ class FreeRunning(Adapter):
         return Counts(results - resets, resets)
 
     def _wait_for(self, target: int) -> None:
-        """Sleep until all together have received so many, or one of them says something."""
+        """Sleep until all processes together have ``target`` results, or one ends or fails."""
         pause = 0.0
         while True:
             for key, _ in self.selector.select(pause):
@@ -139,7 +138,7 @@ class FreeRunning(Adapter):
             received = int(self.table["received"].sum())
             if received >= target:
                 return
-            # Half the time that is left, as it looks: some ten awakenings a window.
+            # Sleep for half of the estimated rest: about ten wake-ups per window.
             elapsed = time.perf_counter() - self.began
             left = elapsed * (target - received) / received if received else 0.0
             pause = min(max(PAUSE_S, left / 2), LONGEST_PAUSE_S)
@@ -164,7 +163,7 @@ class FreeRunning(Adapter):
         return None if np.isnan(self.latest_frames) else self.latest_frames
 
     def process_facts(self) -> List[Dict[str, Any]]:
-        """Where each process runs and how much is its."""
+        """The cores, memory and environments of each process."""
         return [
             {
                 "cores": shown(process.node.cores),
@@ -187,7 +186,7 @@ class FreeRunning(Adapter):
 
 
 class _Process:
-    """A process that runs a member, and the way to talk with it."""
+    """A process that runs a member, and the connection to it."""
 
     def __init__(self, node: Node, file: int, order: Dict[str, Any]) -> None:
         self.node, self.order = node, order
@@ -208,7 +207,7 @@ class _Process:
         theirs.close()
 
     def answer(self) -> Any:
-        """What it says next; raises ``ProcessDied`` where it cannot go on."""
+        """Its next message; ``ProcessDied`` if it failed or ended."""
         try:
             said, value = self.connection.recv()
         except (EOFError, ConnectionError):
@@ -218,7 +217,7 @@ class _Process:
         return value
 
     def death(self) -> ProcessDied:
-        """It has spoken, or ended, when it should run: why."""
+        """Why it sent a message or ended when it should be running."""
         try:
             value = self.answer()
         except ProcessDied as died:
@@ -243,7 +242,7 @@ class _Process:
         self.connection.close()
 
     def _ended(self, patience_s: float) -> int:
-        """Its exit code, killed where it is late."""
+        """Wait for its exit code. Kill it if that takes too long."""
         try:
             return self.popen.wait(patience_s)
         except subprocess.TimeoutExpired:
@@ -252,5 +251,5 @@ class _Process:
 
 
 def _in_memory() -> Optional[str]:
-    """Where files are in memory; None where the system has no such place."""
+    """A folder whose files are in memory; None if the system has none."""
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None

@@ -1,18 +1,17 @@
-"""What runs in Sample Factory's own processes: the task of a rollout worker, and the policy.
+"""The parts in Sample Factory's own processes: the task of a rollout worker, and the policy.
 
-The task is Gymnasium 0.29's, the last that Sample Factory takes, with the ids, arguments and
-preprocessing of ``families``: AtariPreprocessing (noop_max 30, area, grey, 84×84) and a
-stack of 4, not the wrappers of Sample Factory's examples, which press fire, clip rewards, end
-episodes with a life and shrink by another filter.
+The task runs on Gymnasium 0.29, the last version that Sample Factory supports, with the ids,
+arguments and preprocessing of ``families``: AtariPreprocessing (noop_max 30, area, grey, 84×84)
+and a stack of 4. The wrappers of Sample Factory's examples are not used: they press fire, clip
+rewards, end episodes with a life and resize with another filter.
 
-The policy takes its actions from the seeded bank and looks at no observation: the successor of
-the old dummy sampler. What it returns besides actions (logits, values) is zeros of the shapes that
-a policy's have, so that the samplers carry as much as they do for a learner.
+The policy takes its actions from the seeded bank and ignores observations. Its other outputs
+(logits, values) are zeros of a policy's shapes, so the samplers transfer as much as for a learner.
 
-In verify mode an observation also holds ``audit``, three float64: which environment, how many
-transitions it made, and its frames, counted by the emulator or the simulation. So a trajectory
-tells what truly happened between its first and last observation; and the policy can give
-environment i column i of the bank's k-th batch as its k-th action.
+In verify mode an observation also has ``audit``, three float64: the environment, its number of
+transitions, and its frames as the emulator or the simulation counts them. So a trajectory shows how
+many steps really happened in it. The policy uses ``audit`` to give environment i column i of the
+bank's k-th batch as its k-th action.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from envbench_worker.adapters.gymnasium.tasks import Counted
 from envbench_worker.contract import Job
 
 AUDIT = "audit"
-ENVIRONMENT, MADE, FRAMES = range(3)  # what ``audit`` holds
+ENVIRONMENT, MADE, FRAMES = range(3)  # indices in ``audit``
 
 
 # ---------------------------------------------------------------- the task
@@ -44,7 +43,7 @@ ENVIRONMENT, MADE, FRAMES = range(3)  # what ``audit`` holds
 def make_env(
     job: Job, name: str, cfg: Any, env_config: Any, render_mode: Optional[str] = None
 ) -> Any:
-    """One environment; bound to a job, it is what ``register_env`` takes."""
+    """Make one environment. ``register_env`` takes it with a job bound to it."""
     env = Task(families.of(job).make(), job.seed)
     if job.mode != "verify":
         return env
@@ -52,14 +51,14 @@ def make_env(
 
 
 class Task(gymnasium.Wrapper):  # type: ignore[misc]
-    """Observations as arrays (FrameStack's are lazy), and the job's seed in the first reset."""
+    """Converts FrameStack's lazy observations to arrays, and seeds the first reset."""
 
     def __init__(self, env: Any, seed: int) -> None:
         super().__init__(env)
         self._job_seed = seed
 
     def reset(self, *, seed: Optional[int] = None, options: Any = None) -> Any:
-        # Sample Factory seeds its i-th environment with i, whatever seed it is given.
+        # Sample Factory ignores its seed and seeds environment i with i.
         own = None if seed is None else self._job_seed + seed
         observation, info = self.env.reset(seed=own, options=options)
         return np.asarray(observation), info
@@ -70,7 +69,7 @@ class Task(gymnasium.Wrapper):  # type: ignore[misc]
 
 
 class Audited(gymnasium.Wrapper):  # type: ignore[misc]
-    """Verify: each observation tells how much was done until it was made."""
+    """Verify: adds ``audit``, the counts so far, to each observation."""
 
     def __init__(self, env: Any, job: Job, index: int) -> None:
         super().__init__(Counted(env, families.of(job)))
@@ -97,7 +96,7 @@ class Audited(gymnasium.Wrapper):  # type: ignore[misc]
 
 
 def work(job: Job) -> Dict[str, Any]:
-    """What is done a step, read off one more environment that is made as for measuring."""
+    """What a step does, read from one more environment, made as for measuring."""
     family = families.of(job._replace(mode="measure"))
     env = family.make()
     found = dict(family.work(env), autoreset="same-step", returned_to="host")
@@ -110,22 +109,22 @@ def work(job: Job) -> Dict[str, Any]:
 
 
 class BankPolicy(ActorCritic):  # type: ignore[misc]
-    """Random actions out of the bank; bound to a job, what ``register_actor_critic_factory`` takes.
+    """Random actions from the bank. ``register_actor_critic_factory`` takes it with a job bound.
 
-    The samplers ask for actions of whichever environments are ready: they get the bank's next
-    rows, so that every environment gets other actions each time.
+    The samplers ask for the actions of all environments that are ready, and get the next rows of
+    the bank. So every environment gets other actions each time.
     """
 
     def __init__(self, job: Job, cfg: Any, obs_space: Any, action_space: Any) -> None:
         super().__init__(obs_space, action_space, cfg)
         bank = np.stack(actions.of_job(action_space, job))
         self.numenv, self.batches = job.numenv, len(bank)
-        # Sample Factory carries actions of any kind as float32.
+        # Sample Factory transfers all actions as float32.
         flat = torch.as_tensor(bank.astype(np.float32))
         self.rows = flat.reshape(-1, calc_num_actions(action_space))
         self.logits = torch.zeros(job.numenv, int(calc_num_action_parameters(action_space)))
         self.scalar = torch.zeros(job.numenv, 1)
-        # Observations stay what they are: there is no network to convert them for.
+        # Observations keep their dtype, because no network uses them.
         self.dtypes = {name: to_torch_dtype(space.dtype) for name, space in obs_space.items()}
         self.cursor = 0
 

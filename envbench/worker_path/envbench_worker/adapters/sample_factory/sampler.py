@@ -1,16 +1,16 @@
 """sample-factory: Sample Factory's own samplers, with a policy that draws random actions.
 
-numenv environments in numenv / ``envs_per_worker`` rollout worker processes, one inference worker
-process with the policy, trajectories through shared memory: the library's simplified sampling
-interface and its default settings (asynchronous, rollouts of 32 steps, workers bound to cores).
-The consumer receives a trajectory at a time, a copy, as in the library's own example of
-a sampler without a learner, whose printed throughput this is.
+There are numenv / ``envs_per_worker`` rollout worker processes, one inference worker process with
+the policy, and trajectories in shared memory. This is the library's simplified sampling interface
+with its default settings (asynchronous, rollouts of 32 steps, workers bound to cores). The consumer
+receives a copy of one trajectory at a time, as in the library's own example of a sampler without a
+learner. The figure is the throughput that the example prints.
 
-The samplers run on by themselves. A vector step is numenv transitions that were received: ``run``
-receives trajectories until there are enough, and what came above that is credited to the next run,
-so that nothing is counted twice or lost; an end is credited with the trajectory that brings it.
-The environment is reset within the step that ends its episode (same-step autoreset): every entry
-of a trajectory is a transition, and the observation after an end is the next episode's first.
+The samplers run continuously. A vector step is numenv received transitions. ``run`` receives
+trajectories until it has enough; extra transitions are credited to the next run, so nothing is lost
+or counted twice. An end is credited with its trajectory. An environment resets within the step that
+ends its episode (same-step autoreset): every entry of a trajectory is a transition, and the
+observation after an end is the next episode's first.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from envbench_worker.adapters.sample_factory.parts import AUDIT, ENVIRONMENT, FR
 from envbench_worker.contract import Adapter, Counts, Job, Trace, UnknownTaskError
 
 NAME = "envbench"
-PATIENCE_S = 1.0  # without a trajectory, then we look whether the samplers still live
+PATIENCE_S = 1.0  # without a trajectory; then check that the samplers are alive
 ENDING_S = 10.0
 
 
@@ -52,9 +52,9 @@ class SampleFactory(Adapter):
             raise UnknownTaskError(self.job.task, known)
 
     def build(self) -> None:
-        self.surplus = self.received = 0  # transitions: of earlier runs' receipts, of this run's
-        self.frames = np.zeros(0)  # verify: of each transition that was received, in order
-        self.credited = 0  # of these, by the latest run
+        self.surplus = self.received = 0  # left from earlier runs, received in this one
+        self.frames = np.zeros(0)  # verify: per received transition, in order
+        self.credited = 0  # frames credited to the latest run
         self.died: Optional[int] = None
         self.cfg = configuration(self.job)
         register_env(NAME, partial(parts.make_env, self.job))
@@ -67,7 +67,7 @@ class SampleFactory(Adapter):
         self.children = multiprocessing.active_children()
         self.api.start()
         if self.job.mode == "measure":
-            for _ in range(2 * self.job.numenv):  # every environment is made and under way
+            for _ in range(2 * self.job.numenv):  # until every environment is running
                 self._receive()
 
     def run(self, calls: int) -> Counts:
@@ -87,7 +87,7 @@ class SampleFactory(Adapter):
         return Counts(wanted, sum(int(each.sum()) for each in ends))
 
     def _receive(self) -> Any:
-        """The next trajectory: tensors of (1, rollout, …), of observations one more."""
+        """The next trajectory: tensors of (1, rollout, …), with one more observation."""
         while True:
             try:
                 return self.api.traj_queue.get(timeout=PATIENCE_S)
@@ -95,7 +95,7 @@ class SampleFactory(Adapter):
                 self._check_children()
 
     def _check_children(self) -> None:
-        """The library does not notice: it would wait for ever, or go on with the rest."""
+        """Raise if a process ended. The library would wait for ever, or continue without it."""
         ended = wait([child.sentinel for child in self.children], timeout=0)
         if not ended:
             return
@@ -126,8 +126,8 @@ class SampleFactory(Adapter):
         missing = calls * job.numenv
         while missing:
             missing -= _write(trace, self._receive(), calls)
-        # At an end the next episode's first observation takes the place of the last one: games,
-        # which have to agree throughout, are led until then.
+        # At an end the next episode's first observation replaces the last one. Games, which have to
+        # agree throughout, are compared up to there.
         return _before_an_end(trace) if families.of(job).agrees_throughout else trace
 
     def recount(self) -> Optional[float]:
@@ -178,12 +178,12 @@ TOLD = [
 
 
 def configuration(job: Job) -> Any:
-    """Sample Factory's defaults, save for what ``job`` asks and for what a learner alone needs."""
+    """Sample Factory's defaults, except for the job's settings and what only a learner needs."""
     workers, rest = divmod(job.numenv, job.settings["envs_per_worker"])
     if rest or job.settings["envs_per_worker"] % job.settings["worker_splits"]:
         raise ValueError(
-            "{} environments cannot be shared out: numenv has to be a multiple of envs_per_worker, "
-            "and that one of worker_splits".format(job.numenv)
+            "{} environments cannot be split: numenv must be a multiple of envs_per_worker, "
+            "and envs_per_worker a multiple of worker_splits".format(job.numenv)
         )
     chosen = {
         "env": NAME,
@@ -198,7 +198,7 @@ def configuration(job: Job) -> Any:
         "normalize_input": False,
         "normalize_returns": False,
         "env_frameskip": max(1, int(job.frame_skip)),  # for its log
-        # Workers that start together deliver together: a burst of numenv trajectories, then none.
+        # Otherwise workers deliver together: a burst of numenv trajectories, then none.
         "decorrelate_experience_max_seconds": int(job.mode == "measure"),
         "decorrelate_envs_on_one_worker": job.mode == "measure",
     }
@@ -211,7 +211,7 @@ def configuration(job: Job) -> Any:
 
 
 def _write(trace: Trace, trajectory: Any, calls: int) -> int:
-    """Put a trajectory where its audit says that it belongs; how many transitions were wanted."""
+    """Store a trajectory at the place in its audit. Return the number of transitions stored."""
     audit = trajectory["obs"][AUDIT][0, 0].numpy()
     column, first = int(audit[ENVIRONMENT]), int(audit[MADE])
     count = max(0, min(int(samples_per_trajectory(trajectory)), calls - first))
