@@ -32,7 +32,7 @@ import numpy as np
 
 ROOT = Path(__file__).parents[2]
 WORKER = ROOT / "envbench" / "worker_path"
-ADAPTERS = {"brax": "brax_env:Brax", "mjx": "mjx_physics:Mjx"}
+ADAPTERS = {"brax": "brax_env:Brax", "mjx": "mujoco.mjx:Mjx"}
 PROTOCOL = {"window_s": 0.25, "warmup_min_s": 1.0, "warmup_max_s": 4.0, "measured_s": 1.0}
 
 

@@ -32,8 +32,8 @@ from envbench_worker.contract import Job
 from envbench_worker.measure import Meter
 
 ADAPTERS: dict[str, tuple[str, dict[str, Any]]] = {
-    "mujoco-rollout": ("mujoco_rollout:MujocoRollout", {"threads": 0, "horizon": 1}),
-    "mujoco-warp": ("mujoco_warp_physics:MujocoWarp", {}),
+    "mujoco-rollout": ("mujoco.rollout:MujocoRollout", {"threads": 0, "horizon": 1}),
+    "mujoco-warp": ("mujoco.warp:MujocoWarp", {}),
     "genesis": ("genesis_scene:Genesis", {"threads": 0}),
 }
 PROTOCOL = {"window_s": 0.25, "warmup_min_s": 1.0, "warmup_max_s": 4.0, "measured_s": 1.0}

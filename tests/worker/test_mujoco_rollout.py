@@ -63,7 +63,7 @@ def stepped(restart: int) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(WORKER_PATH))
         ant, actions = (
-            import_module(f"envbench_worker.{name}") for name in ("adapters.ant_model", "actions")
+            import_module(f"envbench_worker.{name}") for name in ("adapters.mujoco.ant", "actions")
         )
     model = ant.load()
     bank = actions.bank(ant.motors(model), WORLDS, 0, "bank")

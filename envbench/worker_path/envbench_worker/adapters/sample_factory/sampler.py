@@ -225,4 +225,4 @@ def _write(trace: Trace, trajectory: Any, calls: int) -> int:
 def _before_an_end(trace: Trace) -> Trace:
     ended = trace.ended.any(axis=1)
     steps = int(ended.argmax()) if ended.any() else len(ended)
-    return Trace(*(each[:steps] for each in trace))
+    return Trace(trace.observations[:steps], trace.rewards[:steps], trace.ended[:steps])
