@@ -478,7 +478,7 @@ CAUGHT = {
     "led-for-a-few-steps": ("✗", "do not follow the actions"),
     "makes-none": ("✗", "claims 0 frames"),
 }
-# A game's screen may stand still: there it is the reference that tells them.
+# A game's screen may not change for a while. Then only the reference shows the cheat.
 BY_FAMILY = {
     "atari": {
         "ignores-most": ("≠", "differs from step"),

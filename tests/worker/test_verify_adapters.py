@@ -165,7 +165,7 @@ def test_envpools_ant_is_the_reference_as_far_as_it_can_be_known(name: str) -> N
 
 
 class Emulator(gymnasium.Env[int, int]):
-    """Emulates so many frames a step; its third step ends the game after one of them."""
+    """Emulates so many frames per step. Its third step ends the game after one of them."""
 
     observation_space = gymnasium.spaces.Discrete(2)
     action_space = gymnasium.spaces.Discrete(2)

@@ -9,11 +9,11 @@ from envbench_worker.families.base import Family
 
 
 def of(job: Job) -> Family:
-    """The job's family. A family without a file is treated as any Gymnasium task."""
+    """The job's family: the class that the job names, or the built-in one of the family's name."""
     name = "".join(word.capitalize() for word in job.family.split("_"))
     own = "{}.{}:{}".format(__name__, job.family, name)
     module, _, attribute = (job.family_code or own).partition(":")
     made = getattr(import_module(module), attribute)(job)
     if not isinstance(made, Family):
-        raise TypeError("{} is not a subclass of Family".format(job.family_code))
+        raise TypeError("{} is not a subclass of Family".format(job.family_code or own))
     return made

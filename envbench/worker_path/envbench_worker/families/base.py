@@ -74,7 +74,9 @@ class Family:
 
     def set_start(self, env: Any, observation: Any) -> None:
         """Put an environment into the state that an observation shows."""
-        raise NotImplementedError
+        raise NotImplementedError(
+            "{} cannot start from an observation: write its set_start".format(type(self).__name__)
+        )
 
     def clock(self, env: Any) -> Optional[Callable[[], float]]:
         """The environment's own count of frames, or None. By default its time limit counts."""
