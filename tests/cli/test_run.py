@@ -282,7 +282,7 @@ adapter.close()
 @pytest.mark.parametrize(("family", "task"), [("atari", "Pong-v5"), ("mujoco", "Ant-v3")])
 @pytest.mark.parametrize(
     ("module", "adapter"),
-    [("envpool_sync", "EnvPoolSync"), ("envpool_async", "EnvPoolAsync")],
+    [("envpool.sync", "EnvPoolSync"), ("envpool.asynchronous", "EnvPoolAsync")],
 )
 def test_a_pools_transitions_equal_the_advances_of_each_environments_counter(
     module: str, adapter: str, family: str, task: str
@@ -290,5 +290,5 @@ def test_a_pools_transitions_equal_the_advances_of_each_environments_counter(
     found = audit(sys.executable, POOL_AUDIT, module, adapter, family, task)
     assert found["claimed"] == found["seen"]
     assert found["received"] == 2 * 2801 == sum(found["seen"])
-    first = found["instances"] if module == "envpool_async" else 0  # resets before any step
+    first = found["instances"] if adapter == "EnvPoolAsync" else 0  # resets before any step
     assert found["seen"][1] > first  # episodes ended: there was something to subtract
