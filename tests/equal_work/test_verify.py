@@ -24,8 +24,8 @@ from envbench.engine.campaign import Campaign
 from envbench.engine.executor import LocalExecutor
 from envbench.engine.experiment import Options, Site
 from envbench.engine.request import CellRequest
-from envbench.equal_work import reference, traces
-from envbench.equal_work.judge import judge
+from envbench.equal_work import traces
+from envbench.equal_work.judge import differences, judge
 from envbench.equal_work.traces import (
     Trace,
     agreed,
@@ -216,10 +216,10 @@ def test_a_claim_is_what_the_environments_made_or_is_refused(
 
 def test_the_ledger_lists_what_differs_and_what_is_not_told() -> None:
     wanted = families.get("atari").work["env"]
-    assert reference.differences("atari", "env", wanted) == {}
+    assert differences("atari", "env", wanted) == {}
     other = {**wanted, "fire_reset": True, "sticky": 0.25}
     del other["noop_max"]
-    assert reference.differences("atari", "env", other) == {
+    assert differences("atari", "env", other) == {
         "noop_max": (30, "unknown"),
         "fire_reset": (False, True),
         "sticky": (0.0, 0.25),
@@ -228,8 +228,8 @@ def test_the_ledger_lists_what_differs_and_what_is_not_told() -> None:
 
 def test_another_task_is_not_held_against_the_default_ones_time_steps() -> None:
     work = {**families.get("mujoco").work["env"], "timestep_s": 0.002, "observation_shape": [17]}
-    assert reference.differences("mujoco", "env", work, task="Walker2d-v3") == {}
-    assert set(reference.differences("mujoco", "env", work, task="Ant-v3")) == {
+    assert differences("mujoco", "env", work, task="Walker2d-v3") == {}
+    assert set(differences("mujoco", "env", work, task="Ant-v3")) == {
         "timestep_s", "observation_shape",
     }  # fmt: skip
 
@@ -241,7 +241,7 @@ def test_equal_work_bears_a_tick() -> None:
     verdict = judge(found())
     assert (verdict.badge, verdict.refused, verdict.unequal) == ("✓", False, False)
     assert verdict.audit == "80 frames of 1 environment, counted twice"
-    assert verdict.lock_step == "equal exactly for 200 of 200 steps (asked: 200)"
+    assert verdict.lock_step == "equal exactly for 200 of 200 steps (required: 200)"
 
 
 def test_a_lock_step_that_ended_early_is_told_as_that() -> None:
@@ -562,7 +562,7 @@ def test_the_command_compares_records_and_shows_in_the_report(place: Place) -> N
     assert place.run("run", *task, "--total-step", 50, "--repeats", 1).code == 0
     report = place.run("report", "--output", "-")
     assert "| Equal work" in report.out
-    assert "contact\\_forces yes (asked: no)" in report.out
+    assert "contact\\_forces yes (requested: no)" in report.out
 
 
 @slow
