@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import cache
 from statistics import fmean, stdev, variance
 
-CONFIDENCE = 0.95
+TWO_SIDED = 0.975  # the quantile that a two-sided 95 % interval ends at
 RUNS_FOR_INTERVAL = 5
 
 Interval = tuple[float, float]
@@ -29,7 +29,7 @@ def interval(rates: Sequence[float]) -> Interval | None:
     if min(rates) == max(rates):
         return rates[0], rates[0]
     logs = [math.log(rate) for rate in rates]
-    half = _t_975(len(logs) - 1) * stdev(logs) / math.sqrt(len(logs))
+    half = t_quantile(TWO_SIDED, len(logs) - 1) * stdev(logs) / math.sqrt(len(logs))
     return _exp(fmean(logs) - half), _exp(fmean(logs) + half)
 
 
@@ -58,7 +58,7 @@ def mean_ratio_interval(
     if not error > 0:
         return None
     middle = math.fsum(map(fmean, logs[::2])) - math.fsum(map(fmean, logs[1::2]))
-    half = _t_975(degrees) * error
+    half = t_quantile(TWO_SIDED, degrees) * error
     return _exp((middle - half) / len(pairs)), _exp((middle + half) / len(pairs))
 
 
@@ -80,10 +80,6 @@ def _exp(value: float) -> float:
         return math.exp(value)
     except OverflowError:  # rates that differ by hundreds of orders of magnitude
         return math.inf
-
-
-def _t_975(degrees: float) -> float:
-    return t_quantile(0.5 + CONFIDENCE / 2, degrees)
 
 
 @cache

@@ -32,7 +32,7 @@ from typing import Literal
 import msgspec
 
 from envbench.model import Rule
-from envbench.stats.intervals import CONFIDENCE, t_quantile, welch
+from envbench.stats.intervals import TWO_SIDED, t_quantile, welch
 
 Verdict = Literal["PASS", "REGRESSION", "IMPROVEMENT", "INCONCLUSIVE", "BROKEN"]
 # Of one pair: times per step of baseline and candidate, slice by slice, and which are invalid.
@@ -69,7 +69,7 @@ def stage(effects: Sequence[float], rule: Rule) -> Stage:
 
 
 def _stage(count: int, mean: float, error: float, degrees: float, rule: Rule) -> Stage:
-    shown = t_quantile(0.5 + CONFIDENCE / 2, degrees) * error
+    shown = t_quantile(TWO_SIDED, degrees) * error
     bound = t_quantile(1 - rule.false_alarm, degrees) * error
     return Stage(
         pairs=count,
@@ -83,18 +83,13 @@ def _stage(count: int, mean: float, error: float, degrees: float, rule: Rule) ->
     )
 
 
-def cut_at_each_end(count: int) -> int:
-    """How many of ``count`` pairs are trimmed at either end."""
-    return count // 10
-
-
 def trimmed(effects: Sequence[float]) -> tuple[float, float, int]:
     """The trimmed mean, its standard error and degrees of freedom (Yuen, Biometrika 61, 1974).
 
     Fewer than ten values give the plain mean, s/√n and n - 1.
     """
     count = len(effects)
-    cut = cut_at_each_end(count)
+    cut = count // 10
     kept = sorted(effects)[cut : count - cut]
     winsorized = [*[kept[0]] * cut, *kept, *[kept[-1]] * cut]
     degrees = len(kept) - 1
@@ -125,7 +120,7 @@ def detectable(spread: float, pairs: int, rule: Rule) -> float:
 
     From the noncentral t distribution (e.g. Montgomery, Applied Statistics, section 9-2.3).
     """
-    return _detectable(spread / math.sqrt(pairs), pairs - 2 * cut_at_each_end(pairs) - 1, rule)
+    return _detectable(spread / math.sqrt(pairs), pairs - 2 * (pairs // 10) - 1, rule)
 
 
 def _detectable(error: float, degrees: float, rule: Rule) -> float:
@@ -154,9 +149,10 @@ def spread_interval(spread: float, pairs: int) -> tuple[float, float]:
     effects (e.g. Montgomery, section 8-3)."""
     from scipy.special import chdtri
 
-    degrees, tail = pairs - 1, (1 - CONFIDENCE) / 2
-    low, high = (spread * math.sqrt(degrees / chdtri(degrees, p)) for p in (tail, 1 - tail))
-    return float(low), float(high)
+    degrees = pairs - 1
+    tails = 1 - TWO_SIDED, TWO_SIDED
+    low, high = (spread * math.sqrt(degrees / chdtri(degrees, tail)) for tail in tails)
+    return low, high
 
 
 # ---------------------------------------------------------------- steps
@@ -234,10 +230,8 @@ def effect(
     ``invalid`` says whether either k-th slice is invalid. Invalid slices do not count, unless fewer
     than half are left: then all count. None without any slice.
     """
-    kept = _counting(invalid, len(baseline))
-    if not kept:
-        return None
-    return math.log(sum(baseline[k] for k in kept) / sum(candidate[k] for k in kept))
+    kept = _counting(baseline, candidate, invalid)
+    return math.log(sum(b for b, _ in kept) / sum(c for _, c in kept)) if kept else None
 
 
 def usual_effect(
@@ -249,19 +243,18 @@ def usual_effect(
     In ABBA the k-th slices of both arms are neighbours in time. The lowest and the highest quarter
     of the ratios (rounded down) are cut off.
     """
-    kept = _counting(invalid, len(baseline))
-    if not kept:
-        return None
-    ratios = sorted(baseline[k] / candidate[k] for k in kept)
+    ratios = sorted(b / c for b, c in _counting(baseline, candidate, invalid))
     cut = len(ratios) // 4
-    return fmean(map(math.log, ratios[cut : len(ratios) - cut]))
+    return fmean(map(math.log, ratios[cut : len(ratios) - cut])) if ratios else None
 
 
-def _counting(invalid: Sequence[bool], slices: int) -> list[int]:
-    """The slices that count."""
-    flags = list(invalid) or [False] * slices
-    kept = [k for k, bad in enumerate(flags) if not bad]
-    return kept if 2 * len(kept) >= len(flags) else list(range(len(flags)))
+def _counting(
+    baseline: Sequence[float], candidate: Sequence[float], invalid: Sequence[bool]
+) -> list[tuple[float, float]]:
+    """The times of both arms in each slice that counts."""
+    every = list(zip(baseline, candidate, strict=True))
+    valid = [pair for pair, bad in zip(every, invalid, strict=False) if not bad]
+    return valid if invalid and 2 * len(valid) >= len(every) else every
 
 
 # ---------------------------------------------------------------- costs
