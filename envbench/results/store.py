@@ -1,11 +1,6 @@
 """Write results: ``results/<machine>/<utc-start>.jsonl``, one file per plan.
 
-A ``Journal`` is one results file. It holds an exclusive lock of the file while it is open, so two
-campaigns never continue the same plan. ``append`` writes one record as one line and flushes it to
-disk. A write that fails is undone, so earlier records stay whole. The next append ends a line that
-a power cut left incomplete. A journal refuses to write if its path leads to another file.
-
-``read`` (from ``envbench.results.reading``) reads such a file.
+``Journal`` writes such a file, and ``read`` (from ``envbench.results.reading``) reads it.
 
 Errors: ``StorageError`` if the disk or its permissions do not allow it, or if the file was deleted,
 moved or replaced; ``UsageError`` for a name or folder that may not be written to.
@@ -49,10 +44,7 @@ def check_folder(results: Path, machine: str) -> Path:
     makes the missing ones. Refused: a name that is not a plain file name, and a folder that a link
     leads out of ``results``.
     """
-    if not _NAME.fullmatch(machine):
-        raise UsageError(
-            f"{machine[:80]!r} is not a machine's name: letters, digits, dots, - and _; at most 64."
-        )
+    check_name(machine)
     folder = results / machine
     leads_to = os.path.realpath(folder)
     if leads_to != os.path.join(os.path.realpath(results), machine):
@@ -63,20 +55,19 @@ def check_folder(results: Path, machine: str) -> Path:
     try:
         if any(len(os.fsencode(part)) > LONGEST_NAME for part in folder.parts):
             raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
-        with tempfile.TemporaryFile(dir=_nearest_folder(folder)):
-            pass
+        nearest = next(place for place in (folder, *folder.parents) if place.exists())
+        with tempfile.TemporaryFile(dir=nearest):
+            return folder
     except OSError as error:
         raise _refusal(folder, error) from error
-    return folder
 
 
-def _nearest_folder(folder: Path) -> Path:
-    """The folder itself, or the nearest one above it that exists."""
-    for place in (folder, *folder.parents):
-        with contextlib.suppress(FileNotFoundError):
-            place.stat()
-            return place
-    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+def check_name(machine: str) -> None:
+    """Raise ``UsageError`` if a machine's name cannot be the name of its folder."""
+    if not _NAME.fullmatch(machine):
+        raise UsageError(
+            f"{machine[:80]!r} is not a machine's name: letters, digits, dots, - and _; at most 64."
+        )
 
 
 def files(results: Path, machine: str | None = None) -> list[Path]:
@@ -104,24 +95,20 @@ def _refusal(path: Path, error: OSError) -> StorageError:
             f"no space to write {path} ({error.strerror}). Earlier records are intact.",
             hint="Free some space and give the same command again. It resumes.",
         )
-    if isinstance(error, FileExistsError | NotADirectoryError):  # a file in a folder's place
-        return StorageError(
-            f"cannot write results to {path}: it is not a folder, or lies below a plain file.",
-            hint="Move it away, or name another folder with --results DIR.",
-        )
     return StorageError(
         f"cannot write results to {path}: {error.strerror or error}.",
-        hint="Make the folder writable, or name another one with --results DIR.",
+        hint="Make it a folder that can be written, or name another one with --results DIR.",
     )
 
 
 class Journal:
-    """One results file that is open for writing.
+    """One results file that is open for writing, until ``close`` or the end of a ``with``.
 
-    ``append`` raises ``StorageError`` if ``path`` no longer leads to the file that was opened (it
-    was deleted, moved or replaced), or if lines are missing. The file stays open until ``close``,
-    so no other file can get its inode number. ``with`` closes it, and so does the end of the
-    process.
+    It holds an exclusive lock of the file, so two campaigns never continue the same plan.
+    ``append`` writes one record as one line and flushes it to disk. A write that fails is undone,
+    so earlier records stay whole. The next append ends a line that a power cut left incomplete. It
+    refuses to write if ``path`` no longer leads to the file that was opened, or if lines are
+    missing. While the file is open, no other file can get its inode number.
     """
 
     def __init__(self, path: Path, descriptor: int) -> None:
@@ -160,7 +147,12 @@ class Journal:
 
     def append(self, record: Stored) -> None:
         """Add one record as one line and flush it to disk. After an error nothing is added."""
-        line = _line(record, self.path)
+        line = _ENCODER.encode(record) + b"\n"
+        if len(line) > MAX_LINE_BYTES:
+            raise StorageError(
+                f"a record of {len(line)} bytes is too long for a line of {self.path}: "
+                f"at most {MAX_LINE_BYTES} bytes can be read back."
+            )
         try:
             self._check_unchanged()
             _append_line(self._descriptor, line)
@@ -228,18 +220,8 @@ class Journal:
         self.close()
 
 
-def _line(record: Stored, path: Path) -> bytes:
-    line = _ENCODER.encode(record) + b"\n"
-    if len(line) > MAX_LINE_BYTES:
-        raise StorageError(
-            f"a record of {len(line)} bytes is too long for a line of {path}: "
-            f"at most {MAX_LINE_BYTES} bytes can be read back."
-        )
-    return line
-
-
 def _lock(descriptor: int, path: Path) -> None:
-    """Lock the results file itself. The lock ends with the descriptor; there is no lock file."""
+    """Lock the results file itself, without a lock file. The lock ends with the descriptor."""
     from filelock import lock_descriptor
 
     deadline = time.monotonic() + LOCK_TIMEOUT_S
