@@ -20,6 +20,7 @@ from envbench.text import one_line
 
 COLUMNS = ("machine", "env", "task", "backend", "numenv", "fps", "frame_skip", "source")
 LONGEST = 500  # characters of any text
+LARGEST_NUMENV = 10**9
 
 
 def parse(text: str, name: str) -> list[Published]:
@@ -72,15 +73,14 @@ def _figure(row: dict[str, str]) -> Published:
     if family not in backend.families:
         runs = " and ".join(backend.families)
         raise UsageError(f"{backend.name} does not run {family}: it runs {runs}.")
-    skip = _positive(row, "frame_skip", LARGEST_SKIP)
     return Published(
         machine=row["machine"],
         env=family,
         task=_text(row, "task"),
         backend=backend.name,
-        numenv=_numenv(row["numenv"]),
-        fps=_positive(row, "fps", LARGEST_FPS),
-        frame_skip=int(skip) if skip == int(skip) else skip,
+        numenv=int(_number(row, "numenv", LARGEST_NUMENV, "whole number")),
+        fps=float(_number(row, "fps", LARGEST_FPS)),
+        frame_skip=_number(row, "frame_skip", LARGEST_SKIP),
         source=_text(row, "source"),
     )
 
@@ -91,21 +91,13 @@ def _text(row: dict[str, str], column: str) -> str:
     return row[column]
 
 
-def _numenv(text: str) -> int:
-    if not re.fullmatch("[1-9][0-9]{0,8}", text):
-        raise UsageError(
-            "numenv must be a positive whole number with at most 9 digits, "
-            f"not {one_line(text, 40)!r}."
-        )
-    return int(text)
-
-
-def _positive(row: dict[str, str], column: str, largest: float) -> float:
+def _number(row: dict[str, str], column: str, largest: float, kind: str = "number") -> int | float:
+    """A positive number, as an ``int`` if it is whole."""
     text = row[column]
     number = float(text) if re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,15})?", text) else 0.0
-    if not 0 < number <= largest:
+    if not 0 < number <= largest or (kind == "whole number" and not number.is_integer()):
         raise UsageError(
-            f"{column} must be a positive number such as 4745.54, at most {largest:,.0f}, "
+            f"{column} must be a positive {kind}, at most {largest:,.0f}, "
             f"not {one_line(text, 40)!r}."
         )
-    return number
+    return int(number) if number.is_integer() else number

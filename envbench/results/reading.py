@@ -116,10 +116,7 @@ def _skip_blank(file: BufferedReader) -> int:
         end = ahead.rfind(b"\n", 0, blank) + 1
         if not end:
             break
-        skipped += ahead.count(b"\n", 0, end)
-        file.read(end)
-        if blank < len(ahead):
-            break
+        skipped += file.read(end).count(b"\n")
     return skipped
 
 

@@ -14,7 +14,7 @@ An incomplete measurement is never shown: its rounds do not yet cover the machin
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -66,29 +66,23 @@ def select(records: Iterable[Record], locations: Mapping[str, Location] | None =
     for plan, runs in _complete(records, warnings):
         found = _measured(plan, runs, machines, locations)
         complete[*row_of(found.cell), str(found.numenv)].append(found)
-    best = {slot: max(every, key=lambda each: each.rank) for slot, every in complete.items()}
-    newer = sum(
-        each.when > best[slot].when and each.fps is not None
-        for slot, every in complete.items()
-        for each in every
-    )
+    best: list[Measured] = []
+    newer = 0
+    for _, every in sorted(complete.items()):
+        found = max(every, key=lambda each: each.rank)
+        figures = [each for each in every if each.fps is not None]
+        newer += sum(each.when > found.when for each in figures)
+        best.append(replace(found, times=sum(not each.quick for each in figures)))
     if newer:
         warnings.append(
             f"{counted(newer, 'newer measurement')} not shown: a measurement without an interval "
             "(quick, short, or under five processes) does not replace one that has an interval"
         )
     verifications = [each for each in records if isinstance(each, Verification)]
-    verified = newest(verifications, best.values(), runtimes, locations)
+    verified = newest(verifications, best, runtimes, locations)
     badges = {row: each.verdict.badge for row, each in verified.items()}
-    times = {
-        slot: sum(each.fps is not None and not each.quick for each in every)
-        for slot, every in complete.items()
-    }
     return Selection(
-        measured=[
-            replace(best[slot], times=times[slot]).judged(badges.get(slot[:4], ""))
-            for slot in sorted(best)
-        ],
+        measured=[each.judged(badges.get(row_of(each.cell), "")) for each in best],
         verified=verified,
         published=[published[key] for key in sorted(published)],
         warnings=warnings,
@@ -98,34 +92,29 @@ def select(records: Iterable[Record], locations: Mapping[str, Location] | None =
 def _complete(records: list[Record], warnings: list[str]) -> Iterator[tuple[Plan, list[Run]]]:
     """Each complete measurement of a plan; the others become warnings."""
     plans = {each.plan_id: each for each in reversed(records) if isinstance(each, Plan)}
-    for plan_id, cells in _runs(records).items():
-        plan, unfinished = plans[plan_id], 0
-        known = {_ENCODER.encode(cell) for cell in plan.cells}
-        for key, by_id in cells.items():
-            runs = sorted(by_id.values(), key=lambda run: (run.round, run.started_utc))
-            if key not in known:
-                first = one_line(next(iter(by_id)))
-                warnings.append(f"run {first} is left out: its plan has no such cell")
-            elif _is_complete(plan, runs):
-                yield plan, runs
-            else:
-                unfinished += 1
-        if unfinished:
-            warnings.append(
-                f"{counted(unfinished, 'cell')} of {one_line(plan.cells[0].machine)} "
-                f"(plan {one_line(plan_id)}, {one_line(plan.started_utc)}) left out: not finished. "
-                "The same `envbench run` command finishes them."
-            )
-
-
-def _runs(records: Iterable[Record]) -> dict[str, dict[bytes, dict[str, Run]]]:
-    """Plan -> cell -> run id -> run: a copied file does not double its runs."""
-    runs: dict[str, dict[bytes, dict[str, Run]]] = defaultdict(lambda: defaultdict(dict))
-    for record in records:
-        if isinstance(record, Run):
-            cell = _ENCODER.encode(record.cell)
-            runs[record.plan_id][cell].setdefault(record.run_id, record)
-    return runs
+    cells = {name: {*map(_ENCODER.encode, plan.cells)} for name, plan in plans.items()}
+    measurements: dict[tuple[str, bytes], dict[str, Run]] = defaultdict(dict)
+    for each in records:
+        if isinstance(each, Run):  # a copied file does not double its runs
+            of_cell = measurements[each.plan_id, _ENCODER.encode(each.cell)]
+            of_cell.setdefault(each.run_id, each)
+    unfinished = Counter[str]()
+    for (plan_id, cell), by_id in measurements.items():
+        runs = sorted(by_id.values(), key=lambda run: (run.round, run.started_utc))
+        if cell not in cells[plan_id]:
+            first = one_line(next(iter(by_id)))
+            warnings.append(f"run {first} is left out: its plan has no such cell")
+        elif _is_complete(plans[plan_id], runs):
+            yield plans[plan_id], runs
+        else:
+            unfinished[plan_id] += 1
+    for plan_id, count in unfinished.items():
+        plan = plans[plan_id]
+        warnings.append(
+            f"{counted(count, 'cell')} of {one_line(plan.cells[0].machine)} (plan "
+            f"{one_line(plan_id)}, {one_line(plan.started_utc)}) left out: not finished. The same "
+            "`envbench run` command finishes them."
+        )
 
 
 def _is_complete(plan: Plan, runs: Iterable[Run]) -> bool:

@@ -93,7 +93,7 @@ class Measured:
 
 def within_noise(found: Measured, other: Measured) -> bool | None:
     """Whether their ratio's interval, widened by drift, contains 1; None without an interval."""
-    span = ratio_interval(found.summary.speeds, other.summary.speeds)
+    span = ratio_interval((found.summary.speeds, other.summary.speeds))
     return None if span is None else contains_one(span, drift(found, other))
 
 

@@ -15,7 +15,7 @@ import re
 import tempfile
 import time
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, Self
@@ -52,14 +52,12 @@ def check_folder(results: Path, machine: str) -> Path:
             f"{folder} is a link that leads to {leads_to}: results are not written there.",
             hint="Remove the link, or name the folder you mean with --results.",
         )
-    try:
+    with _writing(folder):
         if any(len(os.fsencode(part)) > LONGEST_NAME for part in folder.parts):
             raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
         nearest = next(place for place in (folder, *folder.parents) if place.exists())
         with tempfile.TemporaryFile(dir=nearest):
             return folder
-    except OSError as error:
-        raise _refusal(folder, error) from error
 
 
 def check_name(machine: str) -> None:
@@ -80,25 +78,25 @@ def files(results: Path, machine: str | None = None) -> list[Path]:
             f"cannot read results from {results}: {error.strerror or error}.",
             hint="Name another folder with --results DIR.",
         ) from error
-    return sorted(paths, key=lambda path: (path.parent.name, *_started(path)))
+    # Without the suffix ``…Z`` comes before ``…Z-2`` of the same second (``Journal.create``).
+    return sorted(paths, key=lambda path: (path.parent.name, path.stem))
 
 
-def _started(path: Path) -> tuple[str, int]:
-    """``…Z.jsonl`` comes before ``…Z-2.jsonl`` of the same second (``create``)."""
-    stamp, _, number = path.stem.partition("Z-")
-    return stamp.removesuffix("Z"), int(number) if number.isdigit() else 1
-
-
-def _refusal(path: Path, error: OSError) -> StorageError:
-    if error.errno in _FULL:
-        return StorageError(
-            f"no space to write {path} ({error.strerror}). Earlier records are intact.",
-            hint="Free some space and give the same command again. It resumes.",
-        )
-    return StorageError(
-        f"cannot write results to {path}: {error.strerror or error}.",
-        hint="Make it a folder that can be written, or name another one with --results DIR.",
-    )
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Turn an ``OSError`` into a ``StorageError`` that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise StorageError(
+                f"no space to write {path} ({error.strerror}). Earlier records are intact.",
+                hint="Free some space and give the same command again. It resumes.",
+            ) from error
+        raise StorageError(
+            f"cannot write results to {path}: {error.strerror or error}.",
+            hint="Make it a folder that can be written, or name another one with --results DIR.",
+        ) from error
 
 
 class Journal:
@@ -126,24 +124,19 @@ class Journal:
         """
         folder = check_folder(results, machine)
         stem = re.sub(r"[^0-9A-Za-z.+-]", "-", stamp)[:40] or "plan"
-        path = folder
-        try:
+        with _writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             for number in range(1, 1000):
                 path = folder / (f"{stem}.jsonl" if number == 1 else f"{stem}-{number}.jsonl")
                 with contextlib.suppress(FileExistsError):
                     return cls(path, os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o644))
-        except OSError as error:
-            raise _refusal(path, error) from error
         raise StorageError(f"{folder} already holds a thousand files that started at {stamp}.")
 
     @classmethod
     def open(cls, path: Path) -> Self:
         """The existing file at ``path``. Links are refused."""
-        try:
+        with _writing(path):
             return cls(path, os.open(path, _FLAGS))
-        except OSError as error:
-            raise _refusal(path, error) from error
 
     def append(self, record: Stored) -> None:
         """Add one record as one line and flush it to disk. After an error nothing is added."""
@@ -153,12 +146,9 @@ class Journal:
                 f"a record of {len(line)} bytes is too long for a line of {self.path}: "
                 f"at most {MAX_LINE_BYTES} bytes can be read back."
             )
-        try:
-            self._check_unchanged()
-            _append_line(self._descriptor, line)
+        with _writing(self.path):
+            _append_line(self._descriptor, line, self._check_unchanged())
             self._size = self._check_unchanged()
-        except OSError as error:
-            raise _refusal(self.path, error) from error
 
     def end(self, plan_id: str, how: Literal["concluded", "abandoned"]) -> None:
         """Add that a plan is over."""
@@ -179,7 +169,7 @@ class Journal:
     def keep(self, name: str, content: bytes) -> None:
         """Store a by-product beside the results. It gets its name when it is complete."""
         folder = self.path.parent / BY_PRODUCTS
-        try:
+        with _writing(folder / name):
             folder.mkdir(exist_ok=True)
             if (folder / name).exists():  # the name is a hash of the content
                 return
@@ -190,8 +180,6 @@ class Journal:
                     file.flush()
                     os.fsync(file.fileno())
                 os.replace(partial, folder / name)
-        except OSError as error:
-            raise _refusal(folder / name, error) from error
 
     def _check_unchanged(self) -> int:
         """The file's size in bytes. Refuses if the path leads elsewhere or lines are missing."""
@@ -234,8 +222,7 @@ def _lock(descriptor: int, path: Path) -> None:
         time.sleep(0.01)
 
 
-def _append_line(descriptor: int, line: bytes) -> None:
-    size = os.fstat(descriptor).st_size
+def _append_line(descriptor: int, line: bytes, size: int) -> None:
     if size and os.pread(descriptor, 1, size - 1) != b"\n":
         line = b"\n" + line  # a power cut left the last line incomplete: it stays a line
     try:

@@ -33,22 +33,13 @@ def interval(rates: Sequence[float]) -> Interval | None:
     return _exp(fmean(logs) - half), _exp(fmean(logs) + half)
 
 
-def ratio_interval(rates: Sequence[float], base: Sequence[float]) -> Interval | None:
-    """A 95 % interval of the ratio of two geometric means, ``rates`` over ``base``: Welch's.
+def ratio_interval(*pairs: tuple[Sequence[float], Sequence[float]]) -> Interval | None:
+    """Welch's 95 % interval of the ratio of two geometric means, for a pair ``rates, base``.
 
-    It assumes independent runs on one machine at one time and does not include drift. None where
-    a side has fewer than five runs or a rate of zero, or where neither side has any spread.
-    """
-    return mean_ratio_interval([(rates, base)])
-
-
-def mean_ratio_interval(
-    pairs: Sequence[tuple[Sequence[float], Sequence[float]]],
-) -> Interval | None:
-    """A 95 % interval of the geometric mean of several such ratios, each of ``rates, base``.
-
-    It covers a repeated measurement of these ratios and says nothing about other cells. None where
-    one of the ratios has no interval.
+    For several pairs: of the geometric mean of their ratios. It covers a repeated measurement of
+    these ratios and says nothing about other cells. It assumes independent runs on one machine at
+    one time and does not include drift. None where a side of a pair has fewer than five runs or a
+    rate of zero, or where no side has any spread.
     """
     samples = [rates for pair in pairs for rates in pair]
     if not pairs or any(len(each) < RUNS_FOR_INTERVAL or min(each) <= 0 for each in samples):

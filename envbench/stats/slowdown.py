@@ -1,10 +1,8 @@
 """Is the candidate slower than the baseline? The decision rule of ``envbench check``. Pure.
 
-docs/check.md explains the method. A *pair* is two fresh processes, one per arm, which alternate in
-short slices. It has two effects, each log(candidate's rate / baseline's rate): of the usual pace
-(``usual_effect``) and of all slices (``effect``). Pairs are independent, so a t-test on their
-effects decides; nothing is assumed about slices. The test is Yuen's, since some processes are slow
-for their whole life.
+docs/check.md explains pairs, stages and why. A pair has two effects, each log(candidate's rate /
+baseline's rate): of the usual pace (``usual_effect``) and of all slices (``effect``). Pairs are
+independent, so a t-test on their effects decides; nothing is assumed about slices.
 
 A stage of n pairs, g of them trimmed at either end, has the bounds θ ∓ t·e. θ is the mean effect
 of the other pairs, e its standard error (``trimmed``), and t Student's quantile at
@@ -15,9 +13,7 @@ of the other pairs, e its standard error (``trimmed``), and t Student's quantile
 * else, lower bound over log(1 − tolerance): PASS, a slowdown of the tolerance is ruled out;
 * else INCONCLUSIVE.
 
-An alarm counts if stage two repeats it, with as many fresh pairs and the arms exchanged. An alarm
-of the usual pace also needs a possible slowdown of all steps (their 95 % interval reaches beyond
-the margin), because fewer stalls can offset slower steps. The same holds for an improvement.
+An alarm counts if stage two repeats it, with as many fresh pairs and the arms exchanged.
 """
 
 from __future__ import annotations
@@ -130,10 +126,8 @@ def _detectable(error: float, degrees: float, rule: Rule) -> float:
 
 def pairs_for(slowdown: float, spread: float, rule: Rule, most: int = 200) -> int:
     """The fewest pairs per stage that find this slowdown; at most ``most``."""
-    for pairs in range(FEWEST_PAIRS, most):
-        if detectable(spread, pairs, rule) <= slowdown:
-            return pairs
-    return most
+    sizes = range(FEWEST_PAIRS, most)
+    return next((n for n in sizes if detectable(spread, n, rule) <= slowdown), most)
 
 
 @cache
@@ -177,7 +171,8 @@ def stages_of(usual: Sequence[float], every: Sequence[float], rule: Rule) -> dic
 
 
 def _unless_contradicted(steps: Stage, all_steps: Stage, rule: Rule) -> Stage:
-    """The usual pace's stage, weakened where the interval of all steps contradicts it."""
+    """The usual pace's stage, weakened where the interval of all steps contradicts it: fewer stalls
+    can offset slower steps."""
     low, high = all_steps.interval
     if steps.verdict == "REGRESSION" and low >= 1 - rule.margin:
         return replace(steps, verdict="INCONCLUSIVE")
