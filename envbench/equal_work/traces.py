@@ -66,7 +66,9 @@ def compare(standard: Standard, theirs: Trace, own: Trace) -> Agreement:
         raise ValueError(f"the trace has {own.rewards.shape[1]} of {environments} environments")
     if standard.episodes:
         return _distributions(standard, theirs, own)
-    a, b = (_compared(standard, each)[:steps] for each in (theirs, own))
+    a, b = (each.observations[:steps].astype(np.float64) for each in (theirs, own))
+    if standard.first is not None:
+        a, b = a[:, :, : standard.first], b[:, :, : standard.first]
     if a.shape != b.shape:
         raise ValueError(f"observations of {b.shape[2:]} and {a.shape[2:]} cannot be compared")
     apart = np.abs(a - b)
@@ -85,11 +87,6 @@ def compare(standard: Standard, theirs: Trace, own: Trace) -> Agreement:
         # If all compared steps have to agree, movement adds nothing.
         late_movement=_late_movement(a, b) if standard.steps < LEAST_STEPS else None,
     )
-
-
-def _compared(standard: Standard, trace: Trace) -> Array:
-    seen = trace.observations.astype("float64")
-    return seen if standard.first is None else seen[:, :, : standard.first]
 
 
 def _distributions(standard: Standard, theirs: Trace, own: Trace) -> Agreement:
