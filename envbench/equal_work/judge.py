@@ -1,16 +1,24 @@
-"""Pure: the verdict of a ``Verification`` in words (audit, lock-step, differences) and a badge."""
+"""Pure: the verdict of a ``Verification`` in words (audit, lock-step, differences) and a badge.
+
+An adapter's ``facts()["work"]`` says what one step does, by the names that the family's file
+explains. What it leaves out is reported as unknown. Every family may use ``autoreset`` (next-step,
+same-step, none), ``observation_shape``, ``observation_dtype`` and ``returned_to`` (host, device).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from envbench import backends, families
-from envbench.equal_work import reference, traces
+from envbench.equal_work import traces
 from envbench.families import Standard
-from envbench.model import Agreement, Verification
+from envbench.model import Agreement, Kind, Verification
+from envbench.text import counted
 
 Mark = Literal["✓", "≠", "✗", "–"]
+Differences = dict[str, tuple[Any, Any]]  # name -> (reference's value, backend's value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,10 +30,10 @@ class Verdict:
     """
 
     audit: str
-    lock_step: str
-    differences: list[str]
-    refused: bool
-    unequal: bool
+    lock_step: str = ""
+    differences: list[str] = field(default_factory=list)
+    refused: bool = False
+    unequal: bool = False
     badge: Mark
     follows: bool = True  # do its observations follow its actions?
 
@@ -33,57 +41,83 @@ class Verdict:
 def judge(found: Verification) -> Verdict:
     """The verdict on one backend's work."""
     if found.failure is not None:
-        told = f"failed: {found.failure.message}"
-        return Verdict(
-            audit=told, lock_step="", differences=[], refused=False, unequal=False, badge="–"
-        )
-    counted, audit = _audit(found)
+        return Verdict(audit=f"failed: {found.failure.message}", badge="–")
+    cell, follows = found.cell, _follows(found)
+    exact, audit = _audit(found)
     same, lock_step = _lock_step(found)
-    refused = counted is False or not _follows(found)
-    differences = _differences(found)
+    other = differences(cell.env, cell.kind, found.work, task=cell.task)
+    badge: Mark = "✓" if same and _same_work(found, other) else "≠"
+    if exact is None or not _recorded(found):
+        badge = "–"
+    refused = exact is False or not follows
     return Verdict(
         audit=audit,
         lock_step=lock_step,
-        differences=differences,
+        differences=[
+            f"{name} {_shown(own)} (requested: {_shown(wanted)})"
+            for name, (wanted, own) in other.items()
+        ],
         refused=refused,
         unequal=same is False,
-        badge=_badge(counted if _led(found) else None, same and _same_work(found), refused=refused),
-        follows=_follows(found),
+        badge="✗" if refused else badge,
+        follows=follows,
     )
 
 
-def _badge(counted: bool | None, same: bool | None, *, refused: bool) -> Mark:
-    if refused:
-        return "✗"
-    if counted is None:
-        return "–"
-    return "✓" if same else "≠"
+# ---------------------------------------------------------------- the settings of a step
 
 
-def _same_work(found: Verification) -> bool:
+def differences(family: str, kind: Kind, work: Mapping[str, Any], *, task: str = "") -> Differences:
+    """What differs from the family's reference.
+
+    A value that the backend does not report is ``"unknown"``. ``task`` empty: the family's default.
+    """
+    own = families.of_record(family)
+    reference = own.work.get(kind, {})
+    if task and task != own.default_task:
+        reference = {name: reference[name] for name in own.any_task if name in reference}
+    found = {name: (wanted, work.get(name, "unknown")) for name, wanted in reference.items()}
+    return {name: pair for name, pair in found.items() if _differ(*pair)}
+
+
+def _differ(wanted: Any, own: Any) -> bool:
+    if wanted is None:
+        return bool(own == "unknown")
+    if isinstance(wanted, float) and isinstance(own, int | float):
+        return abs(wanted - own) >= 1e-9
+    return bool(wanted != own) or isinstance(wanted, bool) != isinstance(own, bool)
+
+
+def _same_work(found: Verification, other: Differences) -> bool:
     """Do its settings leave its work unchanged? The comparison may miss what they change."""
-    cell = found.cell
-    told = reference.other_work(cell.env, cell.kind, found.work, task=cell.task)
-    return backends.same_work(cell.backend, cell.variant) and not told
+    reported = families.of_record(found.cell.env).reported
+    computed = {name for name, (_, own) in other.items() if own != "unknown"}.difference(reported)
+    return backends.same_work(found.cell.backend, found.cell.variant) and not computed
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return "×".join(map(str, value))
+    return "any" if value is None else str(value)
+
+
+# ---------------------------------------------------------------- what it did
 
 
 def _audit(found: Verification) -> tuple[bool | None, str]:
     audit, skip = found.audit, found.cell.frame_skip
     if audit is None or audit.frames is None:
         return None, "nothing else counts its steps"
-    counted = traces.counted(audit, skip)
     claimed = f"{audit.steps * skip:,.10g}"
-    if counted:
-        return True, f"{claimed} frames of {_environments(found)}, counted twice"
+    if traces.counted(audit, skip):
+        environments = counted(found.cell.numenv, "environment")
+        return True, f"{claimed} frames of {environments}, counted twice"
     return False, f"claims {claimed} frames, its environments made {audit.frames:,.10g}"
 
 
-def _environments(found: Verification) -> str:
-    numenv = found.cell.numenv
-    return "1 environment" if numenv == 1 else f"{numenv} environments"
-
-
-def _led(found: Verification) -> bool:
+def _recorded(found: Verification) -> bool:
     """Was what its environments do recorded? A ceiling has nothing to record."""
     seen = found.responds is not None or found.agreement is not None
     return seen or found.cell.kind == "ceiling"
@@ -102,9 +136,9 @@ def _lock_step(found: Verification) -> tuple[bool | None, str]:
         return False, "its observations do not follow the actions"
     if standard is not None and cell.backend == standard.reference and not cell.variant:
         return True, "the others are compared with it"
-    if found.cell.kind == "ceiling":
+    if cell.kind == "ceiling":
         return None, "not applicable: the engine alone"
-    if not _led(found):
+    if not _recorded(found):
         return None, "not compared: nothing shows that it follows its actions"
     if standard is None or backends.has_own_engine(cell.backend):
         return None, "not applicable: another engine, which follows its actions"
@@ -112,25 +146,25 @@ def _lock_step(found: Verification) -> tuple[bool | None, str]:
         return None, f"not compared: its reference {standard.reference} cannot run here"
     if standard.episodes:
         return _episodes(standard, found.agreement)
-    steps = traces.agreed(standard, found.agreement)
-    total = len(found.agreement.distances)
-    apart = max(found.agreement.distances[: max(steps, 1)], default=0.0)
-    unit = f" {standard.unit}" if standard.unit else ""
-    same = traces.equal(standard, found.agreement)
+    return _steps(standard, found.agreement)
+
+
+def _steps(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
+    same, steps = traces.equal(standard, found), traces.agreed(standard, found)
+    total, unit = len(found.distances), f" {standard.unit}" if standard.unit else ""
     if same is None:
-        return None, f"compared for {total} steps only (required: {traces.asked(standard)})"
+        return None, f"compared for {total} steps only (required: {traces.required(standard)})"
     if same:
+        apart = max(found.distances[: max(steps, 1)], default=0.0)
         exactly = "exactly" if apart == 0 else f"within {apart:.2g}{unit}"
-        return True, f"equal {exactly} for {steps} of {total} steps (asked: {standard.steps})"
-    if traces.never_ends(found.agreement):
-        ends = found.agreement.reference_ends
-        return False, f"none of its episodes end, but {ends} of the reference's do"
-    if found.agreement.first_other_end == steps:
+        return True, f"equal {exactly} for {steps} of {total} steps (required: {standard.steps})"
+    if traces.never_ends(found):
+        return False, f"none of its episodes end, but {found.reference_ends} of the reference's do"
+    if found.first_other_end == steps:
         return False, f"differs from step {steps + 1} on: an episode ends there on one side only"
-    if found.agreement.distances[steps] <= standard.tolerance:
-        by = f"{found.agreement.reward_distances[steps]:.2g} in the reward"
-    else:
-        by = f"{found.agreement.distances[steps]:.2g}{unit}"
+    by = f"{found.distances[steps]:.2g}{unit}"
+    if found.distances[steps] <= standard.tolerance:
+        by = f"{found.reward_distances[steps]:.2g} in the reward"
     return False, f"differs from step {steps + 1} on, by {by}"
 
 
@@ -143,19 +177,3 @@ def _episodes(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
     if same:
         return True, f"same distributions over {ends} ({chances}); no single step is compared"
     return False, f"other distributions over {ends} ({chances})"
-
-
-def _differences(found: Verification) -> list[str]:
-    cell = found.cell
-    apart = reference.differences(cell.env, cell.kind, found.work, task=cell.task)
-    return [
-        f"{name} {_shown(own)} (asked: {_shown(wanted)})" for name, (wanted, own) in apart.items()
-    ]
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list):
-        return "×".join(map(str, value))
-    return "any" if value is None else str(value)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 
-LEAST_LED = 100  # steps; an ant without actions may still move for half of them
+LEAST_STEPS = 100  # steps; an ant without actions may still move for half of them
 LEAST_MOVEMENT = 0.6  # relative to the reference's, per environment (docs/verify.md)
 MOST_REPEATED = {"f": 0.02, "u": 0.5}  # share of an environment's steps, by kind of number
 MOST_APART = 1e-4  # between environments with the same actions
@@ -54,62 +54,58 @@ def read_trace(raw: bytes) -> Trace:
     return Trace(**found)
 
 
-def compare(standard: Standard, led: Trace, own: Trace) -> Agreement:
-    """How far ``own`` is from the reference's trace ``led``, over the steps that both have."""
+def compare(standard: Standard, theirs: Trace, own: Trace) -> Agreement:
+    """How far ``own`` is from the reference's trace, over the steps that both have."""
     import numpy as np
 
-    steps = min(len(led.rewards), len(own.rewards))
-    environments = led.rewards.shape[1]
+    steps = min(len(theirs.rewards), len(own.rewards))
+    environments = theirs.rewards.shape[1]
     if steps == 0:
         raise ValueError("the trace has no step to compare")
     if own.rewards.shape[1] != environments:
-        raise ValueError(f"{own.rewards.shape[1]} of {environments} environments were led")
+        raise ValueError(f"the trace has {own.rewards.shape[1]} of {environments} environments")
     if standard.episodes:
-        return _distributions(standard, led, own)
-    a, b = (_compared(standard, each)[:steps] for each in (led, own))
+        return _distributions(standard, theirs, own)
+    a, b = (each.observations[:steps].astype(np.float64) for each in (theirs, own))
+    if standard.first is not None:
+        a, b = a[:, :, : standard.first], b[:, :, : standard.first]
     if a.shape != b.shape:
         raise ValueError(f"observations of {b.shape[2:]} and {a.shape[2:]} cannot be compared")
-    apart = np.abs(a.astype(np.float64) - b.astype(np.float64))
+    apart = np.abs(a - b)
     if standard.stack and apart.ndim == 5 and apart.shape[2] == standard.stack:
         apart[: standard.stack - 1, :, :-1] = 0.0
-    each = apart.reshape(steps, -1).max(axis=1)
-    rewards = np.abs(led.rewards[:steps] - own.rewards[:steps]).max(axis=1)
-    other_ends = np.flatnonzero((led.ended[:steps] != own.ended[:steps]).any(axis=1))
+    rewards = np.abs(theirs.rewards[:steps] - own.rewards[:steps])
+    other_ends = np.flatnonzero((theirs.ended[:steps] != own.ended[:steps]).any(axis=1))
     return Agreement(
         reference=standard.reference,
-        distances=[_finite(x) for x in each],
-        reward_distances=[_finite(x) for x in rewards],
+        distances=[_finite(x) for x in apart.reshape(steps, -1).max(axis=1)],
+        reward_distances=[_finite(x) for x in rewards.max(axis=1)],
         same_ends=not len(other_ends),
         first_other_end=int(other_ends[0]) if len(other_ends) else None,
         ends=int(own.ended[:steps].sum()),
-        reference_ends=int(led.ended[:steps].sum()),
+        reference_ends=int(theirs.ended[:steps].sum()),
         # If all compared steps have to agree, movement adds nothing.
-        late_movement=_late_movement(a, b) if standard.steps < LEAST_LED else None,
+        late_movement=_late_movement(a, b) if standard.steps < LEAST_STEPS else None,
     )
 
 
-def _compared(standard: Standard, trace: Trace) -> Array:
-    seen = trace.observations
-    return seen if standard.first is None else seen[:, :, : standard.first]
-
-
-def _distributions(standard: Standard, led: Trace, own: Trace) -> Agreement:
+def _distributions(standard: Standard, theirs: Trace, own: Trace) -> Agreement:
     """Compare the lengths and returns of whole episodes as two samples each."""
     from scipy.stats import ks_2samp
 
-    theirs, ours = (_episodes(each) for each in (led, own))
-    chances = {
-        name: float(ks_2samp(theirs[name], ours[name]).pvalue) if theirs[name] and ours[name] else 0
-        for name in theirs
-    }
+    ours, reference = _episodes(own), _episodes(theirs)
+    both = bool(ours["length"] and reference["length"])
     return Agreement(
         reference=standard.reference,
         distances=[],
         reward_distances=[],
         same_ends=False,
         ends=len(ours["length"]),
-        reference_ends=len(theirs["length"]),
-        p_values=chances,
+        reference_ends=len(reference["length"]),
+        p_values={
+            name: float(ks_2samp(reference[name], ours[name]).pvalue) if both else 0.0
+            for name in ours
+        },
     )
 
 
@@ -126,19 +122,18 @@ def _episodes(trace: Trace) -> dict[str, list[float]]:
     return found
 
 
-def _late_movement(led: Array, own: Array) -> float | None:
+def _late_movement(theirs: Array, own: Array) -> float | None:
     """The movement per step of ``own``'s least active environment in the second half of the steps,
-    divided by the mean movement of ``led``'s."""
+    divided by the mean movement of the reference's."""
     import numpy as np
 
-    if len(led) < LEAST_LED:
+    if len(theirs) < LEAST_STEPS:
         return None
-    half = len(led) // 2
-    ours, theirs = (
-        np.abs(np.diff(each[half:].astype(np.float64), axis=0)).mean(axis=(0, *range(2, each.ndim)))
-        for each in (own, led)
+    ours, reference = (
+        np.abs(np.diff(each[len(each) // 2 :], axis=0)).mean(axis=(0, *range(2, each.ndim)))
+        for each in (own, theirs)
     )
-    return _finite(ours.min() / theirs.mean()) if theirs.mean() > 0 else None
+    return _finite(ours.min() / reference.mean()) if reference.mean() > 0 else None
 
 
 def moves_on(found: Agreement) -> bool:
@@ -165,10 +160,10 @@ def equal(standard: Standard, found: Agreement) -> bool | None:
         if min(found.ends or 0, found.reference_ends or 0) < standard.episodes:
             return None
         return all(chance >= LEAST_P for chance in found.p_values.values())
-    same = agreed(standard, found)
-    if same < min(standard.steps, len(found.distances)) or never_ends(found):
+    total = len(found.distances)
+    if agreed(standard, found) < min(standard.steps, total) or never_ends(found):
         return False
-    return True if len(found.distances) >= asked(standard) else None
+    return True if total >= required(standard) else None
 
 
 def never_ends(found: Agreement) -> bool:
@@ -176,9 +171,9 @@ def never_ends(found: Agreement) -> bool:
     return found.ends == 0 and bool(found.reference_ends)
 
 
-def asked(standard: Standard) -> int:
+def required(standard: Standard) -> int:
     """The steps needed to show agreement, and that later steps follow the actions too."""
-    return max(standard.steps, LEAST_LED)
+    return max(standard.steps, LEAST_STEPS)
 
 
 def responds(trace: Trace, together: int) -> bool:

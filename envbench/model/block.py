@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -102,7 +102,7 @@ class BlockRecord(
     started_utc: str
     seconds: float = 0.0  # how long the whole block took, by the monotonic clock
     turns: list[Int] = []
-    trials: list[TrialRecord]
+    trials: Annotated[list[TrialRecord], msgspec.Meta(min_length=1)]
 
     @property
     def identity(self) -> tuple[int, int, tuple[str, ...]]:

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from envbench.model.values import Family, Int, Kind, Section, Settings
+from envbench.model.values import Count, Family, Kind, Positive, Section, Settings
 
 Workload = Literal["step"]  # what runs the environments; a policy or training may follow
 
@@ -30,9 +30,9 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     env: Family
     task: str
     backend: str
-    numenv: Int
-    env_instances: Int
-    frame_skip: Int | float
+    numenv: Count
+    env_instances: Count
+    frame_skip: Count | Positive
     workload: Workload = "step"
     settings: Settings
     variant: Settings = {}

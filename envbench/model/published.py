@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
-from envbench.model.values import SCHEMA, Family, Int
+from envbench.model.values import SCHEMA, Count, Family, Int
 
 LARGEST_FPS, LARGEST_SKIP = 1e12, 1000  # larger values are refused
 
@@ -22,7 +24,15 @@ class Published(
     env: Family
     task: str
     backend: str
-    numenv: Int
-    fps: float
-    frame_skip: Int | float
+    numenv: Count
+    fps: Annotated[float, msgspec.Meta(gt=0, le=LARGEST_FPS)]
+    frame_skip: (
+        Annotated[int, msgspec.Meta(ge=1, le=LARGEST_SKIP)]
+        | Annotated[float, msgspec.Meta(gt=0, le=LARGEST_SKIP)]
+    )
     source: str
+
+    @property
+    def identity(self) -> tuple[str, str, str, str, int, str]:
+        """Of two figures with the same identity, the later one replaces the earlier one."""
+        return self.machine, self.env, self.task, self.backend, self.numenv, self.source

@@ -16,6 +16,8 @@ Section = Literal["", "accelerators", "physics", "ceiling"]  # tables never mix 
 LARGEST = 2**62
 MOST_LEVELS = 32  # of containers in a free-form value; more would exhaust recursive readers
 Int = Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
+Count = Annotated[int, msgspec.Meta(ge=1, le=LARGEST)]
+Positive = Annotated[float, msgspec.Meta(gt=0)]
 Value = bool | Int | float | str
 Settings = dict[str, Value]
 

@@ -17,7 +17,7 @@ from statistics import geometric_mean
 from envbench import backends
 from envbench.backends.settings import shown
 from envbench.results.shown import DRIFT, Measured, contains_one, drift
-from envbench.stats.intervals import Interval, mean_ratio_interval, ratio_interval
+from envbench.stats.intervals import Interval, ratio_interval
 
 By = Callable[[Measured], Hashable]
 
@@ -86,8 +86,8 @@ class Comparison:
         """The mean's interval, without drift; None where one of its ratios has no interval."""
         if not self.counted or any(pair.interval is None for pair in self.counted):
             return None
-        return mean_ratio_interval(
-            [(pair.second.summary.speeds, pair.first.summary.speeds) for pair in self.counted]
+        return ratio_interval(
+            *((pair.second.summary.speeds, pair.first.summary.speeds) for pair in self.counted)
         )
 
     @property
@@ -130,7 +130,7 @@ def _pair(first: Measured, second: Measured, by: By) -> Pair:
         first=first,
         second=second,
         ratio=above.fps / below.fps if above.fps and below.fps else None,
-        interval=ratio_interval(above.speeds, below.speeds) if spans else None,
+        interval=ratio_interval((above.speeds, below.speeds)) if spans else None,
         unlike=_unlike(first, second, by),
         notes=_notes(first, second),
     )

@@ -19,8 +19,7 @@ from envbench.backends.settings import shown
 from envbench.model import Cell, Plan, Record, Run, run_design
 from envbench.results.join import Location, lines_by_file
 from envbench.results.selection import Selection
-from envbench.results.shown import Measured
-from envbench.results.verified import row_of
+from envbench.results.shown import Measured, row_of
 from envbench.stats.summary import Summary, rate
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ Pure. A block whose plan is missing is left out with a warning.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -25,7 +26,7 @@ from envbench.model import (
     VerifyDesign,
 )
 from envbench.model.plan import arm_key
-from envbench.text import counted
+from envbench.text import counted, one_line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,27 +41,22 @@ class Archive:
 def joined(stored: Iterable[tuple[int, Stored]]) -> Archive:
     """The joined records of one file, from its stored records with their line numbers."""
     stored = list(stored)
-    records = [record for _, record in stored]
-    plans = {each.plan_id: each for each in records if isinstance(each, Plan)}
-    facts = {each.hash: each.facts for each in records if isinstance(each, FactsRecord)}
-    archive = Archive()
-    orphans: dict[str, int] = {}
+    plans = {each.plan_id: each for _, each in stored if isinstance(each, Plan)}
+    facts = {each.hash: each.facts for _, each in stored if isinstance(each, FactsRecord)}
+    archive, orphans = Archive(), Counter[str]()
     for line, record in stored:
-        if isinstance(record, BlockRecord):
-            plan = plans.get(record.plan_id)
-            if plan is None:
-                orphans[record.plan_id] = orphans.get(record.plan_id, 0) + 1
-                continue
-            for each in _of_block(plan, record, facts):
-                archive.records.append(each)
-                archive.lines[each.run_id if isinstance(each, Run) else each.verification_id] = line
-        elif isinstance(record, Plan):
-            if isinstance(record.design, RunDesign):
+        match record:
+            case BlockRecord() if record.plan_id in plans:
+                found = _of_block(plans[record.plan_id], record, facts)
+                archive.records.extend(found.values())
+                archive.lines.update(dict.fromkeys(found, line))
+            case BlockRecord():
+                orphans[record.plan_id] += 1
+            case Plan(design=RunDesign()) | MachineFact() | RuntimeFact() | Published():
                 archive.records.append(record)
-        elif isinstance(record, MachineFact | RuntimeFact | Published):
-            archive.records.append(record)
     archive.warnings.extend(
-        f"{counted(count, 'block')} of the plan {plan_id} left out: the plan's own line is missing"
+        f"{counted(count, 'block')} of the plan {one_line(plan_id)} left out: the plan's own line "
+        "is missing"
         for plan_id, count in orphans.items()
     )
     return archive
@@ -68,12 +64,13 @@ def joined(stored: Iterable[tuple[int, Stored]]) -> Archive:
 
 def _of_block(
     plan: Plan, block: BlockRecord, facts: dict[str, dict[str, Any]]
-) -> Iterator[Run | Verification]:
+) -> dict[str, Run | Verification]:
+    """The runs or the verification of a block, by the id of their trial."""
     if isinstance(plan.design, RunDesign):
-        for trial in block.trials:
-            yield run_of(plan, block, trial, facts)
-    elif isinstance(plan.design, VerifyDesign) and block.trials and not block.interrupted:
-        yield verification_of(plan, block, facts)
+        return {trial.trial_id: run_of(plan, block, trial, facts) for trial in block.trials}
+    if isinstance(plan.design, VerifyDesign) and not block.interrupted:
+        return {block.trials[-1].trial_id: verification_of(plan, block, facts)}
+    return {}
 
 
 # Fields that a Run takes from its trial.

@@ -1,10 +1,8 @@
 """Read a results file that may come from anyone: ``read`` gives its records and its bad lines.
 
-Contract. ``read`` trusts nothing. It is bounded in line and file size and decodes strictly. Each
-line that it cannot accept becomes a warning that names the file, the line and the reason; the
-other lines are returned. Blank lines are skipped and counted.
-
-Errors: ``StorageError`` where the file cannot be opened or read.
+``read`` trusts nothing. It is bounded in line and file size and decodes strictly. Each line that it
+cannot accept becomes a warning that names the file, the line and the reason; the other lines are
+returned. Blank lines are skipped and counted.
 """
 
 from __future__ import annotations
@@ -12,6 +10,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BufferedReader
 from pathlib import Path
@@ -20,14 +19,10 @@ import msgspec
 
 from envbench.errors import StorageError
 from envbench.model import (
-    LARGEST_FPS,
-    LARGEST_SKIP,
     SCHEMA,
     BlockRecord,
-    Cell,
     PairsDesign,
     Plan,
-    Published,
     RunDesign,
     Stored,
     TrialRecord,
@@ -40,7 +35,6 @@ MAX_LINE_BYTES = 8 * 2**20
 MAX_FILE_BYTES = 2 * 2**30
 MAX_WARNINGS = 20  # per file; one more warning counts the rest
 MOST_BLOCKS = 1_000_000  # of a plan: years of measuring
-_TOO_MANY = f"it requests no block, or more than {MOST_BLOCKS:,}"
 
 DESIGNS = {  # of the experiments that this envbench knows
     "run": RunDesign,
@@ -67,15 +61,19 @@ class _Head(msgspec.Struct):
 
 def read(path: Path) -> Reading:
     """The good records of one file. Raises ``StorageError`` only where it cannot be opened."""
-    reading = Reading()
+    reading, bad = Reading(), 0
     try:
         with path.open("rb") as file:
-            info = os.fstat(file.fileno())
-            if info.st_size > MAX_FILE_BYTES or not stat.S_ISREG(info.st_mode):
-                reason = "larger than 2 GiB" if stat.S_ISREG(info.st_mode) else "not a regular file"
-                reading.warnings.append(f"{path}: not read: it is {reason}")
-                return reading
-            bad = _read_lines(file, path, reading)
+            if refusal := _refusal(os.fstat(file.fileno())):
+                return Reading(warnings=[f"{path}: not read: it is {refusal}"])
+            for number, line in lines(file):
+                outcome = _decode(line)
+                if not isinstance(outcome, str):
+                    reading.records.append((number, outcome))
+                    continue
+                bad += 1
+                if bad <= MAX_WARNINGS:
+                    reading.warnings.append(f"{path}:{number}: line skipped: {outcome}")
     except OSError as error:
         raise StorageError(f"cannot read {path}: {error.strerror or error}.") from error
     if bad > MAX_WARNINGS:
@@ -83,18 +81,10 @@ def read(path: Path) -> Reading:
     return reading
 
 
-def _read_lines(file: BufferedReader, path: Path, reading: Reading) -> int:
-    """Add the file's records and warnings to ``reading``; return the number of bad lines."""
-    bad = 0
-    for number, line in lines(file):
-        outcome = _decode(line)
-        if not isinstance(outcome, str):
-            reading.records.append((number, outcome))
-            continue
-        bad += 1
-        if bad <= MAX_WARNINGS:
-            reading.warnings.append(f"{path}:{number}: line skipped: {outcome}")
-    return bad
+def _refusal(info: os.stat_result) -> str:
+    if not stat.S_ISREG(info.st_mode):
+        return "not a regular file"
+    return "larger than 2 GiB" if info.st_size > MAX_FILE_BYTES else ""
 
 
 def lines(file: BufferedReader) -> Iterator[tuple[int, bytes]]:
@@ -126,10 +116,7 @@ def _skip_blank(file: BufferedReader) -> int:
         end = ahead.rfind(b"\n", 0, blank) + 1
         if not end:
             break
-        skipped += ahead.count(b"\n", 0, end)
-        file.read(end)
-        if blank < len(ahead):
-            break
+        skipped += file.read(end).count(b"\n")
     return skipped
 
 
@@ -151,12 +138,10 @@ def _why(line: bytes, error: Exception) -> str:
         return "it is torn, as after a crash or a power cut"
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
-    try:
+    with suppress(msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         schema = msgspec.json.decode(line, type=_Head).schema
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        schema = SCHEMA
-    if schema != SCHEMA:
-        return _other_schema(schema)
+        if schema != SCHEMA:
+            return _other_schema(schema)
     # Decoders quote their input, which must not reach a terminal raw.
     return one_line(str(error), 200)
 
@@ -169,46 +154,31 @@ def _other_schema(schema: int) -> str:
 
 def _nonsense(record: Stored) -> str:
     """Why a correctly typed record makes no sense; "" where it does."""
-    free = getattr(record, "facts", None) or getattr(record, "values", None)
-    if why := out_of_bounds(free):
-        return why
     if isinstance(record, BlockRecord):
-        if not record.trials:
-            return "its block has no trial"
-        return next(filter(None, (_bad_trial(each) for each in record.trials)), "")
-    if isinstance(record, Published) and not (
-        record.numenv >= 1
-        and 0 < record.fps <= LARGEST_FPS
-        and 0 < record.frame_skip <= LARGEST_SKIP
-    ):
-        return f"numenv, fps and frame_skip must be positive, fps at most {LARGEST_FPS:g}"
-    return _bad_plan(record) if isinstance(record, Plan) else ""
+        return next(filter(None, map(_bad_trial, record.trials)), "")
+    if isinstance(record, Plan):
+        return _bad_plan(record)
+    return out_of_bounds(getattr(record, "facts", None) or getattr(record, "values", None))
 
 
 def _bad_trial(trial: TrialRecord) -> str:
     if not (trial.warmup.whole and trial.measured.whole):
         return "the columns of its windows differ in length"
-    return out_of_bounds(trial.before) or _bad_cell(trial.cell)
-
-
-def _bad_cell(cell: Cell) -> str:
-    if min(cell.numenv, cell.env_instances) < 1 or not cell.frame_skip > 0:
-        return "numenv and env_instances must be at least 1, frame_skip positive"
-    return ""
+    return out_of_bounds(trial.before)
 
 
 def _bad_plan(plan: Plan) -> str:
-    design = plan.design
-    if bad := next(filter(None, map(_bad_cell, plan.cells)), ""):
-        return bad
+    """Would an experiment fail at this plan, or never come to its end?"""
+    design, blocks = plan.design, len(plan.cells)
     if not isinstance(design, DESIGNS.get(plan.experiment, object)):
         return f"its design does not fit the experiment {plan.experiment}"
     if isinstance(design, PairsDesign):
-        return "" if 0 < len(plan.cells) * design.pairs <= MOST_BLOCKS else _TOO_MANY
-    if not isinstance(design, RunDesign):
-        return ""
-    used = {cell.backend for cell in plan.cells}
-    if not used <= design.repeats.keys() & design.protocol.keys():
-        return "a backend of its cells has no repeats or no protocol"
-    total = sum(design.repeats[cell.backend] for cell in plan.cells)
-    return _TOO_MANY if total > MOST_BLOCKS else ""
+        blocks *= design.pairs
+    if isinstance(design, RunDesign):
+        backends = {cell.backend for cell in plan.cells}
+        if not backends <= design.repeats.keys() & design.protocol.keys():
+            return "a backend of its cells has no repeats or no protocol"
+        blocks = sum(design.repeats[cell.backend] for cell in plan.cells)
+    if not 0 < blocks <= MOST_BLOCKS:
+        return f"it requests no block, or more than {MOST_BLOCKS:,}"
+    return ""

@@ -9,13 +9,12 @@ Each cell shows its newest *complete* measurement: the runs of one plan in which
 4. a failure: a footnote and an empty entry.
 
 An incomplete measurement is never shown: its rounds do not yet cover the machine's drift.
-``Selection.warnings`` counts it and says how to finish it. Runs whose plan is missing (a bad line)
-cannot be judged complete and are not shown either.
+``Selection.warnings`` counts it and says how to finish it.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -34,8 +33,7 @@ from envbench.model import (
     run_design,
 )
 from envbench.results.join import Location
-from envbench.results.shown import Measured
-from envbench.results.verified import Row, Verified, newest, row_of
+from envbench.results.shown import Measured, Row, Verified, newest, row_of
 from envbench.stats.summary import QUICK_S, summarise
 from envbench.text import counted, one_line
 
@@ -55,106 +53,78 @@ class Selection:
 
 
 def select(records: Iterable[Record], locations: Mapping[str, Location] | None = None) -> Selection:
-    """The measurements to show from the records of all files. ``locations``: of each record."""
+    """The measurements to show from the records of all files. ``locations``: of each record.
+
+    The records of a plan's runs include the plan.
+    """
     records, locations = list(records), locations or {}
-    plans = {each.plan_id: each for each in reversed(records) if isinstance(each, Plan)}
     machines = {each.hash: each.fingerprint for each in records if isinstance(each, MachineFact)}
     runtimes = {each.hash: each for each in records if isinstance(each, RuntimeFact)}
-    published = {_published_key(each): each for each in records if isinstance(each, Published)}
+    published = {each.identity: each for each in records if isinstance(each, Published)}
     warnings: list[str] = []
     complete: dict[_Slot, list[Measured]] = defaultdict(list)
-    for plan_id, cells in _runs(records).items():
-        if plan_id not in plans:
-            warnings.append(
-                f"runs of the plan {one_line(plan_id)} are left out: its line is missing"
-            )
-            continue
-        for runs in _complete(plans[plan_id], cells, warnings):
-            found = _measured(plans[plan_id], runs, machines, locations)
-            complete[*row_of(found.cell), str(found.numenv)].append(found)
-    best = {
-        slot: replace(max(every, key=lambda each: each.rank), times=sum(map(_counts, every)))
-        for slot, every in complete.items()
-    }
-    newer = sum(
-        each.when > best[slot].when and each.fps is not None
-        for slot, every in complete.items()
-        for each in every
-    )
+    for plan, runs in _complete(records, warnings):
+        found = _measured(plan, runs, machines, locations)
+        complete[*row_of(found.cell), str(found.numenv)].append(found)
+    best: list[Measured] = []
+    newer = 0
+    for _, every in sorted(complete.items()):
+        found = max(every, key=lambda each: each.rank)
+        figures = [each for each in every if each.fps is not None]
+        newer += sum(each.when > found.when for each in figures)
+        best.append(replace(found, times=sum(not each.quick for each in figures)))
     if newer:
         warnings.append(
             f"{counted(newer, 'newer measurement')} not shown: a measurement without an interval "
             "(quick, short, or under five processes) does not replace one that has an interval"
         )
     verifications = [each for each in records if isinstance(each, Verification)]
-    verified = newest(verifications, best.values(), runtimes, locations)
+    verified = newest(verifications, best, runtimes, locations)
+    badges = {row: each.verdict.badge for row, each in verified.items()}
     return Selection(
-        measured=[_with_badge(best[slot], verified) for slot in sorted(best)],
+        measured=[each.judged(badges.get(row_of(each.cell), "")) for each in best],
         verified=verified,
         published=[published[key] for key in sorted(published)],
         warnings=warnings,
     )
 
 
-def _published_key(figure: Published) -> tuple[str, str, str, str, int, str]:
-    where = figure.machine, figure.env, figure.task, figure.backend
-    return *where, figure.numenv, figure.source
-
-
-def _complete(
-    plan: Plan, cells: Mapping[bytes, Mapping[str, Run]], warnings: list[str]
-) -> Iterator[list[Run]]:
-    """The runs of each complete measurement of a plan; the others become warnings."""
-    known = {_ENCODER.encode(cell) for cell in plan.cells}
-    unfinished = 0
-    for key, by_id in cells.items():
+def _complete(records: list[Record], warnings: list[str]) -> Iterator[tuple[Plan, list[Run]]]:
+    """Each complete measurement of a plan; the others become warnings."""
+    plans = {each.plan_id: each for each in reversed(records) if isinstance(each, Plan)}
+    cells = {name: {*map(_ENCODER.encode, plan.cells)} for name, plan in plans.items()}
+    measurements: dict[tuple[str, bytes], dict[str, Run]] = defaultdict(dict)
+    for each in records:
+        if isinstance(each, Run):  # a copied file does not double its runs
+            of_cell = measurements[each.plan_id, _ENCODER.encode(each.cell)]
+            of_cell.setdefault(each.run_id, each)
+    unfinished = Counter[str]()
+    for (plan_id, cell), by_id in measurements.items():
         runs = sorted(by_id.values(), key=lambda run: (run.round, run.started_utc))
-        if key not in known:
+        if cell not in cells[plan_id]:
             first = one_line(next(iter(by_id)))
             warnings.append(f"run {first} is left out: its plan has no such cell")
-        elif is_complete(plan, runs):
-            yield runs
+        elif _is_complete(plans[plan_id], runs):
+            yield plans[plan_id], runs
         else:
-            unfinished += 1
-    if unfinished:
-        machine = one_line(plan.cells[0].machine) if plan.cells else "?"
+            unfinished[plan_id] += 1
+    for plan_id, count in unfinished.items():
+        plan = plans[plan_id]
         warnings.append(
-            f"{counted(unfinished, 'cell')} of {machine} (plan {one_line(plan.plan_id)}, "
-            f"{one_line(plan.started_utc)}) left out: not finished. The same `envbench run` "
-            "command finishes them."
+            f"{counted(count, 'cell')} of {one_line(plan.cells[0].machine)} (plan "
+            f"{one_line(plan_id)}, {one_line(plan.started_utc)}) left out: not finished. The same "
+            "`envbench run` command finishes them."
         )
 
 
-def _counts(found: Measured) -> bool:
-    """Whether it counts as a measurement: it has a figure and is not quick."""
-    return found.fps is not None and not found.quick
-
-
-def _with_badge(found: Measured, verified: Mapping[Row, Verified]) -> Measured:
-    row = verified.get(row_of(found.cell))
-    return found if row is None else found.judged(row.verdict.badge)
-
-
-def is_complete(plan: Plan, runs: Iterable[Run]) -> bool:
+def _is_complete(plan: Plan, runs: Iterable[Run]) -> bool:
     """Whether the plan has all runs of one cell, or the cell has failed."""
-    repeats, rounds = 0, set()
-    for run in runs:
-        if run.failure is not None and run.failure.reason != "interrupted":
-            return True
-        repeats = run_design(plan).repeats.get(run.cell.backend, 0)
-        if run.failure is None and 0 <= run.round < repeats:
-            rounds.add(run.round)
-    return 0 < repeats <= len(rounds)
-
-
-def _runs(records: Iterable[Record]) -> dict[str, dict[bytes, dict[str, Run]]]:
-    """Plan -> cell -> run id -> run: a copied file does not double its runs."""
-    runs: dict[str, dict[bytes, dict[str, Run]]] = defaultdict(lambda: defaultdict(dict))
-    for record in records:
-        if isinstance(record, Run):
-            cell = _ENCODER.encode(record.cell)
-            runs[record.plan_id][cell].setdefault(record.run_id, record)
-    return runs
+    ended = [run for run in runs if run.failure is None or run.failure.reason != "interrupted"]
+    if any(run.failure is not None for run in ended):
+        return True
+    repeats = run_design(plan).repeats
+    rounds = {run.round for run in ended if 0 <= run.round < repeats[run.cell.backend]}
+    return bool(ended) and 0 < repeats[ended[0].cell.backend] <= len(rounds)
 
 
 def _measured(
@@ -163,10 +133,10 @@ def _measured(
     machines: Mapping[str, Fingerprint],
     locations: Mapping[str, Location],
 ) -> Measured:
-    found = machines.get(runs[-1].fingerprint)
-    cpus = found.logical_cpus if found else 1
     cell, last = runs[0].cell, runs[-1]
+    found = machines.get(last.fingerprint)
     processes = last.facts.get("processes")
+    cpus = found.logical_cpus if found else 1
     summary = summarise(runs, cpus=cpus, alone=len(plan.cells) == 1)
     return Measured(
         summary=summary,

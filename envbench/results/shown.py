@@ -1,16 +1,29 @@
-"""The measurement of a cell that a report shows, and whether two measurements are a tie. Pure."""
+"""What a report shows of a cell: its measurement, and the verification of its row. Pure."""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
-from envbench.model import Cell, Failure, Fingerprint, Plan
+from envbench import backends
+from envbench.equal_work.judge import Verdict, judge
+from envbench.model import Cell, Failure, Fingerprint, Plan, RuntimeFact, Verification, arm_key
 from envbench.results.join import Location
 from envbench.stats.intervals import Interval, ratio_interval
 from envbench.stats.summary import Summary
 
 REFUSED = Failure(reason="invalid-figure", message="`envbench verify` refused this row's figures")
 DRIFT = 1.10  # of a shared machine between two sessions: docs/measurement.md
+Row = tuple[str, str, str, str]  # machine, family, task, label
+
+# Packages of envbench's controller and its tests: their versions do not affect a measurement.
+NOT_MEASURING = frozenset(
+    "click filelock jinja2 markdown-it-py matplotlib msgspec pandas pip platformdirs psutil rich "  # noqa: SIM905
+    "setuptools tabulate uv hypothesis mypy playwright pyarrow pytest pytest-timeout pytest-xdist "
+    "ruff".split()
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +93,7 @@ class Measured:
 
 def within_noise(found: Measured, other: Measured) -> bool | None:
     """Whether their ratio's interval, widened by drift, contains 1; None without an interval."""
-    span = ratio_interval(found.summary.speeds, other.summary.speeds)
+    span = ratio_interval((found.summary.speeds, other.summary.speeds))
     return None if span is None else contains_one(span, drift(found, other))
 
 
@@ -92,3 +105,66 @@ def drift(found: Measured, other: Measured) -> float:
 def contains_one(span: Interval, factor: float) -> bool:
     """Whether the interval of a ratio, widened by a factor on both sides, contains 1."""
     return span[0] / factor <= 1 <= span[1] * factor
+
+
+# ---------------------------------------------------------------- the verification of a row
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verified:
+    """A row's verification. ``stale``: other packages or another worker measured the row."""
+
+    verification: Verification
+    stale: bool = False
+    location: Location | None = None
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        return judge(self.verification)
+
+
+def newest(
+    verifications: Iterable[Verification],
+    shown: Iterable[Measured],
+    runtimes: Mapping[str, RuntimeFact],
+    locations: Mapping[str, Location],
+) -> dict[Row, Verified]:
+    """For each row the newest verification of the measured packages, else the newest of all.
+
+    A later worker checks more, so its result replaces an earlier one, even where it could not
+    verify the row.
+    """
+    measured: dict[Row, list[Measured]] = defaultdict(list)
+    for each in shown:
+        measured[row_of(each.cell)].append(each)
+    found: dict[Row, Verified] = {}
+    for verification in sorted(verifications, key=lambda each: each.started_utc):
+        row = row_of(verification.cell)
+        stale = any(_other_packages(each, verification, runtimes) for each in measured[row])
+        if not stale or row not in found or found[row].stale:
+            location = locations.get(verification.verification_id)
+            found[row] = Verified(verification=verification, stale=stale, location=location)
+    for row, verified in found.items():
+        workers = {
+            each.plan.code.get(f"{arm_key('', each.cell)}/measure", "") for each in measured[row]
+        }
+        if workers - {verified.verification.worker}:
+            found[row] = replace(verified, stale=True)
+    return found
+
+
+def _other_packages(
+    found: Measured, verification: Verification, runtimes: Mapping[str, RuntimeFact]
+) -> bool:
+    """Whether another Python, or another version of a package that both have, measured it."""
+    here, there = runtimes.get(found.runtime), runtimes.get(verification.runtime)
+    if here is None or there is None:
+        return found.runtime != verification.runtime
+    both = (here.packages.keys() & there.packages.keys()) - NOT_MEASURING
+    other = any(here.packages[name] != there.packages[name] for name in both)
+    return here.python != there.python or other
+
+
+def row_of(cell: Cell) -> Row:
+    """The table row of a cell, for any numenv."""
+    return cell.machine, cell.env, cell.task, backends.row_label(cell.backend, cell.variant)

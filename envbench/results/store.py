@@ -1,11 +1,6 @@
 """Write results: ``results/<machine>/<utc-start>.jsonl``, one file per plan.
 
-A ``Journal`` is one results file. It holds an exclusive lock of the file while it is open, so two
-campaigns never continue the same plan. ``append`` writes one record as one line and flushes it to
-disk. A write that fails is undone, so earlier records stay whole. The next append ends a line that
-a power cut left incomplete. A journal refuses to write if its path leads to another file.
-
-``read`` (from ``envbench.results.reading``) reads such a file.
+``Journal`` writes such a file, and ``read`` (from ``envbench.results.reading``) reads it.
 
 Errors: ``StorageError`` if the disk or its permissions do not allow it, or if the file was deleted,
 moved or replaced; ``UsageError`` for a name or folder that may not be written to.
@@ -20,7 +15,7 @@ import re
 import tempfile
 import time
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, Self
@@ -49,10 +44,7 @@ def check_folder(results: Path, machine: str) -> Path:
     makes the missing ones. Refused: a name that is not a plain file name, and a folder that a link
     leads out of ``results``.
     """
-    if not _NAME.fullmatch(machine):
-        raise UsageError(
-            f"{machine[:80]!r} is not a machine's name: letters, digits, dots, - and _; at most 64."
-        )
+    check_name(machine)
     folder = results / machine
     leads_to = os.path.realpath(folder)
     if leads_to != os.path.join(os.path.realpath(results), machine):
@@ -60,23 +52,20 @@ def check_folder(results: Path, machine: str) -> Path:
             f"{folder} is a link that leads to {leads_to}: results are not written there.",
             hint="Remove the link, or name the folder you mean with --results.",
         )
-    try:
+    with _writing(folder):
         if any(len(os.fsencode(part)) > LONGEST_NAME for part in folder.parts):
             raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
-        with tempfile.TemporaryFile(dir=_nearest_folder(folder)):
-            pass
-    except OSError as error:
-        raise _refusal(folder, error) from error
-    return folder
+        nearest = next(place for place in (folder, *folder.parents) if place.exists())
+        with tempfile.TemporaryFile(dir=nearest):
+            return folder
 
 
-def _nearest_folder(folder: Path) -> Path:
-    """The folder itself, or the nearest one above it that exists."""
-    for place in (folder, *folder.parents):
-        with contextlib.suppress(FileNotFoundError):
-            place.stat()
-            return place
-    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+def check_name(machine: str) -> None:
+    """Raise ``UsageError`` if a machine's name cannot be the name of its folder."""
+    if not _NAME.fullmatch(machine):
+        raise UsageError(
+            f"{machine[:80]!r} is not a machine's name: letters, digits, dots, - and _; at most 64."
+        )
 
 
 def files(results: Path, machine: str | None = None) -> list[Path]:
@@ -89,39 +78,35 @@ def files(results: Path, machine: str | None = None) -> list[Path]:
             f"cannot read results from {results}: {error.strerror or error}.",
             hint="Name another folder with --results DIR.",
         ) from error
-    return sorted(paths, key=lambda path: (path.parent.name, *_started(path)))
+    # Without the suffix ``…Z`` comes before ``…Z-2`` of the same second (``Journal.create``).
+    return sorted(paths, key=lambda path: (path.parent.name, path.stem))
 
 
-def _started(path: Path) -> tuple[str, int]:
-    """``…Z.jsonl`` comes before ``…Z-2.jsonl`` of the same second (``create``)."""
-    stamp, _, number = path.stem.partition("Z-")
-    return stamp.removesuffix("Z"), int(number) if number.isdigit() else 1
-
-
-def _refusal(path: Path, error: OSError) -> StorageError:
-    if error.errno in _FULL:
-        return StorageError(
-            f"no space to write {path} ({error.strerror}). Earlier records are intact.",
-            hint="Free some space and give the same command again. It resumes.",
-        )
-    if isinstance(error, FileExistsError | NotADirectoryError):  # a file in a folder's place
-        return StorageError(
-            f"cannot write results to {path}: it is not a folder, or lies below a plain file.",
-            hint="Move it away, or name another folder with --results DIR.",
-        )
-    return StorageError(
-        f"cannot write results to {path}: {error.strerror or error}.",
-        hint="Make the folder writable, or name another one with --results DIR.",
-    )
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Turn an ``OSError`` into a ``StorageError`` that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise StorageError(
+                f"no space to write {path} ({error.strerror}). Earlier records are intact.",
+                hint="Free some space and give the same command again. It resumes.",
+            ) from error
+        raise StorageError(
+            f"cannot write results to {path}: {error.strerror or error}.",
+            hint="Make it a folder that can be written, or name another one with --results DIR.",
+        ) from error
 
 
 class Journal:
-    """One results file that is open for writing.
+    """One results file that is open for writing, until ``close`` or the end of a ``with``.
 
-    ``append`` raises ``StorageError`` if ``path`` no longer leads to the file that was opened (it
-    was deleted, moved or replaced), or if lines are missing. The file stays open until ``close``,
-    so no other file can get its inode number. ``with`` closes it, and so does the end of the
-    process.
+    It holds an exclusive lock of the file, so two campaigns never continue the same plan.
+    ``append`` writes one record as one line and flushes it to disk. A write that fails is undone,
+    so earlier records stay whole. The next append ends a line that a power cut left incomplete. It
+    refuses to write if ``path`` no longer leads to the file that was opened, or if lines are
+    missing. While the file is open, no other file can get its inode number.
     """
 
     def __init__(self, path: Path, descriptor: int) -> None:
@@ -139,34 +124,31 @@ class Journal:
         """
         folder = check_folder(results, machine)
         stem = re.sub(r"[^0-9A-Za-z.+-]", "-", stamp)[:40] or "plan"
-        path = folder
-        try:
+        with _writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             for number in range(1, 1000):
                 path = folder / (f"{stem}.jsonl" if number == 1 else f"{stem}-{number}.jsonl")
                 with contextlib.suppress(FileExistsError):
                     return cls(path, os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o644))
-        except OSError as error:
-            raise _refusal(path, error) from error
         raise StorageError(f"{folder} already holds a thousand files that started at {stamp}.")
 
     @classmethod
     def open(cls, path: Path) -> Self:
         """The existing file at ``path``. Links are refused."""
-        try:
+        with _writing(path):
             return cls(path, os.open(path, _FLAGS))
-        except OSError as error:
-            raise _refusal(path, error) from error
 
     def append(self, record: Stored) -> None:
         """Add one record as one line and flush it to disk. After an error nothing is added."""
-        line = _line(record, self.path)
-        try:
-            self._check_unchanged()
-            _append_line(self._descriptor, line)
+        line = _ENCODER.encode(record) + b"\n"
+        if len(line) > MAX_LINE_BYTES:
+            raise StorageError(
+                f"a record of {len(line)} bytes is too long for a line of {self.path}: "
+                f"at most {MAX_LINE_BYTES} bytes can be read back."
+            )
+        with _writing(self.path):
+            _append_line(self._descriptor, line, self._check_unchanged())
             self._size = self._check_unchanged()
-        except OSError as error:
-            raise _refusal(self.path, error) from error
 
     def end(self, plan_id: str, how: Literal["concluded", "abandoned"]) -> None:
         """Add that a plan is over."""
@@ -187,7 +169,7 @@ class Journal:
     def keep(self, name: str, content: bytes) -> None:
         """Store a by-product beside the results. It gets its name when it is complete."""
         folder = self.path.parent / BY_PRODUCTS
-        try:
+        with _writing(folder / name):
             folder.mkdir(exist_ok=True)
             if (folder / name).exists():  # the name is a hash of the content
                 return
@@ -198,8 +180,6 @@ class Journal:
                     file.flush()
                     os.fsync(file.fileno())
                 os.replace(partial, folder / name)
-        except OSError as error:
-            raise _refusal(folder / name, error) from error
 
     def _check_unchanged(self) -> int:
         """The file's size in bytes. Refuses if the path leads elsewhere or lines are missing."""
@@ -228,18 +208,8 @@ class Journal:
         self.close()
 
 
-def _line(record: Stored, path: Path) -> bytes:
-    line = _ENCODER.encode(record) + b"\n"
-    if len(line) > MAX_LINE_BYTES:
-        raise StorageError(
-            f"a record of {len(line)} bytes is too long for a line of {path}: "
-            f"at most {MAX_LINE_BYTES} bytes can be read back."
-        )
-    return line
-
-
 def _lock(descriptor: int, path: Path) -> None:
-    """Lock the results file itself. The lock ends with the descriptor; there is no lock file."""
+    """Lock the results file itself, without a lock file. The lock ends with the descriptor."""
     from filelock import lock_descriptor
 
     deadline = time.monotonic() + LOCK_TIMEOUT_S
@@ -252,8 +222,7 @@ def _lock(descriptor: int, path: Path) -> None:
         time.sleep(0.01)
 
 
-def _append_line(descriptor: int, line: bytes) -> None:
-    size = os.fstat(descriptor).st_size
+def _append_line(descriptor: int, line: bytes, size: int) -> None:
     if size and os.pread(descriptor, 1, size - 1) != b"\n":
         line = b"\n" + line  # a power cut left the last line incomplete: it stays a line
     try:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import cache
 from statistics import fmean, stdev, variance
 
-CONFIDENCE = 0.95
+TWO_SIDED = 0.975  # the quantile that a two-sided 95 % interval ends at
 RUNS_FOR_INTERVAL = 5
 
 Interval = tuple[float, float]
@@ -29,26 +29,17 @@ def interval(rates: Sequence[float]) -> Interval | None:
     if min(rates) == max(rates):
         return rates[0], rates[0]
     logs = [math.log(rate) for rate in rates]
-    half = _t_975(len(logs) - 1) * stdev(logs) / math.sqrt(len(logs))
+    half = t_quantile(TWO_SIDED, len(logs) - 1) * stdev(logs) / math.sqrt(len(logs))
     return _exp(fmean(logs) - half), _exp(fmean(logs) + half)
 
 
-def ratio_interval(rates: Sequence[float], base: Sequence[float]) -> Interval | None:
-    """A 95 % interval of the ratio of two geometric means, ``rates`` over ``base``: Welch's.
+def ratio_interval(*pairs: tuple[Sequence[float], Sequence[float]]) -> Interval | None:
+    """Welch's 95 % interval of the ratio of two geometric means, for a pair ``rates, base``.
 
-    It assumes independent runs on one machine at one time and does not include drift. None where
-    a side has fewer than five runs or a rate of zero, or where neither side has any spread.
-    """
-    return mean_ratio_interval([(rates, base)])
-
-
-def mean_ratio_interval(
-    pairs: Sequence[tuple[Sequence[float], Sequence[float]]],
-) -> Interval | None:
-    """A 95 % interval of the geometric mean of several such ratios, each of ``rates, base``.
-
-    It covers a repeated measurement of these ratios and says nothing about other cells. None where
-    one of the ratios has no interval.
+    For several pairs: of the geometric mean of their ratios. It covers a repeated measurement of
+    these ratios and says nothing about other cells. It assumes independent runs on one machine at
+    one time and does not include drift. None where a side of a pair has fewer than five runs or a
+    rate of zero, or where no side has any spread.
     """
     samples = [rates for pair in pairs for rates in pair]
     if not pairs or any(len(each) < RUNS_FOR_INTERVAL or min(each) <= 0 for each in samples):
@@ -58,7 +49,7 @@ def mean_ratio_interval(
     if not error > 0:
         return None
     middle = math.fsum(map(fmean, logs[::2])) - math.fsum(map(fmean, logs[1::2]))
-    half = _t_975(degrees) * error
+    half = t_quantile(TWO_SIDED, degrees) * error
     return _exp((middle - half) / len(pairs)), _exp((middle + half) / len(pairs))
 
 
@@ -80,10 +71,6 @@ def _exp(value: float) -> float:
         return math.exp(value)
     except OverflowError:  # rates that differ by hundreds of orders of magnitude
         return math.inf
-
-
-def _t_975(degrees: float) -> float:
-    return t_quantile(0.5 + CONFIDENCE / 2, degrees)
 
 
 @cache

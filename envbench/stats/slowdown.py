@@ -1,10 +1,8 @@
 """Is the candidate slower than the baseline? The decision rule of ``envbench check``. Pure.
 
-docs/check.md explains the method. A *pair* is two fresh processes, one per arm, which alternate in
-short slices. It has two effects, each log(candidate's rate / baseline's rate): of the usual pace
-(``usual_effect``) and of all slices (``effect``). Pairs are independent, so a t-test on their
-effects decides; nothing is assumed about slices. The test is Yuen's, since some processes are slow
-for their whole life.
+docs/check.md explains pairs, stages and why. A pair has two effects, each log(candidate's rate /
+baseline's rate): of the usual pace (``usual_effect``) and of all slices (``effect``). Pairs are
+independent, so a t-test on their effects decides; nothing is assumed about slices.
 
 A stage of n pairs, g of them trimmed at either end, has the bounds θ ∓ t·e. θ is the mean effect
 of the other pairs, e its standard error (``trimmed``), and t Student's quantile at
@@ -15,9 +13,7 @@ of the other pairs, e its standard error (``trimmed``), and t Student's quantile
 * else, lower bound over log(1 − tolerance): PASS, a slowdown of the tolerance is ruled out;
 * else INCONCLUSIVE.
 
-An alarm counts if stage two repeats it, with as many fresh pairs and the arms exchanged. An alarm
-of the usual pace also needs a possible slowdown of all steps (their 95 % interval reaches beyond
-the margin), because fewer stalls can offset slower steps. The same holds for an improvement.
+An alarm counts if stage two repeats it, with as many fresh pairs and the arms exchanged.
 """
 
 from __future__ import annotations
@@ -32,7 +28,7 @@ from typing import Literal
 import msgspec
 
 from envbench.model import Rule
-from envbench.stats.intervals import CONFIDENCE, t_quantile, welch
+from envbench.stats.intervals import TWO_SIDED, t_quantile, welch
 
 Verdict = Literal["PASS", "REGRESSION", "IMPROVEMENT", "INCONCLUSIVE", "BROKEN"]
 # Of one pair: times per step of baseline and candidate, slice by slice, and which are invalid.
@@ -69,7 +65,7 @@ def stage(effects: Sequence[float], rule: Rule) -> Stage:
 
 
 def _stage(count: int, mean: float, error: float, degrees: float, rule: Rule) -> Stage:
-    shown = t_quantile(0.5 + CONFIDENCE / 2, degrees) * error
+    shown = t_quantile(TWO_SIDED, degrees) * error
     bound = t_quantile(1 - rule.false_alarm, degrees) * error
     return Stage(
         pairs=count,
@@ -83,18 +79,13 @@ def _stage(count: int, mean: float, error: float, degrees: float, rule: Rule) ->
     )
 
 
-def cut_at_each_end(count: int) -> int:
-    """How many of ``count`` pairs are trimmed at either end."""
-    return count // 10
-
-
 def trimmed(effects: Sequence[float]) -> tuple[float, float, int]:
     """The trimmed mean, its standard error and degrees of freedom (Yuen, Biometrika 61, 1974).
 
     Fewer than ten values give the plain mean, s/√n and n - 1.
     """
     count = len(effects)
-    cut = cut_at_each_end(count)
+    cut = count // 10
     kept = sorted(effects)[cut : count - cut]
     winsorized = [*[kept[0]] * cut, *kept, *[kept[-1]] * cut]
     degrees = len(kept) - 1
@@ -125,7 +116,7 @@ def detectable(spread: float, pairs: int, rule: Rule) -> float:
 
     From the noncentral t distribution (e.g. Montgomery, Applied Statistics, section 9-2.3).
     """
-    return _detectable(spread / math.sqrt(pairs), pairs - 2 * cut_at_each_end(pairs) - 1, rule)
+    return _detectable(spread / math.sqrt(pairs), pairs - 2 * (pairs // 10) - 1, rule)
 
 
 def _detectable(error: float, degrees: float, rule: Rule) -> float:
@@ -135,10 +126,8 @@ def _detectable(error: float, degrees: float, rule: Rule) -> float:
 
 def pairs_for(slowdown: float, spread: float, rule: Rule, most: int = 200) -> int:
     """The fewest pairs per stage that find this slowdown; at most ``most``."""
-    for pairs in range(FEWEST_PAIRS, most):
-        if detectable(spread, pairs, rule) <= slowdown:
-            return pairs
-    return most
+    sizes = range(FEWEST_PAIRS, most)
+    return next((n for n in sizes if detectable(spread, n, rule) <= slowdown), most)
 
 
 @cache
@@ -154,9 +143,10 @@ def spread_interval(spread: float, pairs: int) -> tuple[float, float]:
     effects (e.g. Montgomery, section 8-3)."""
     from scipy.special import chdtri
 
-    degrees, tail = pairs - 1, (1 - CONFIDENCE) / 2
-    low, high = (spread * math.sqrt(degrees / chdtri(degrees, p)) for p in (tail, 1 - tail))
-    return float(low), float(high)
+    degrees = pairs - 1
+    tails = 1 - TWO_SIDED, TWO_SIDED
+    low, high = (spread * math.sqrt(degrees / chdtri(degrees, tail)) for tail in tails)
+    return low, high
 
 
 # ---------------------------------------------------------------- steps
@@ -181,7 +171,8 @@ def stages_of(usual: Sequence[float], every: Sequence[float], rule: Rule) -> dic
 
 
 def _unless_contradicted(steps: Stage, all_steps: Stage, rule: Rule) -> Stage:
-    """The usual pace's stage, weakened where the interval of all steps contradicts it."""
+    """The usual pace's stage, weakened where the interval of all steps contradicts it: fewer stalls
+    can offset slower steps."""
     low, high = all_steps.interval
     if steps.verdict == "REGRESSION" and low >= 1 - rule.margin:
         return replace(steps, verdict="INCONCLUSIVE")
@@ -234,10 +225,8 @@ def effect(
     ``invalid`` says whether either k-th slice is invalid. Invalid slices do not count, unless fewer
     than half are left: then all count. None without any slice.
     """
-    kept = _counting(invalid, len(baseline))
-    if not kept:
-        return None
-    return math.log(sum(baseline[k] for k in kept) / sum(candidate[k] for k in kept))
+    kept = _counting(baseline, candidate, invalid)
+    return math.log(sum(b for b, _ in kept) / sum(c for _, c in kept)) if kept else None
 
 
 def usual_effect(
@@ -249,19 +238,18 @@ def usual_effect(
     In ABBA the k-th slices of both arms are neighbours in time. The lowest and the highest quarter
     of the ratios (rounded down) are cut off.
     """
-    kept = _counting(invalid, len(baseline))
-    if not kept:
-        return None
-    ratios = sorted(baseline[k] / candidate[k] for k in kept)
+    ratios = sorted(b / c for b, c in _counting(baseline, candidate, invalid))
     cut = len(ratios) // 4
-    return fmean(map(math.log, ratios[cut : len(ratios) - cut]))
+    return fmean(map(math.log, ratios[cut : len(ratios) - cut])) if ratios else None
 
 
-def _counting(invalid: Sequence[bool], slices: int) -> list[int]:
-    """The slices that count."""
-    flags = list(invalid) or [False] * slices
-    kept = [k for k, bad in enumerate(flags) if not bad]
-    return kept if 2 * len(kept) >= len(flags) else list(range(len(flags)))
+def _counting(
+    baseline: Sequence[float], candidate: Sequence[float], invalid: Sequence[bool]
+) -> list[tuple[float, float]]:
+    """The times of both arms in each slice that counts."""
+    every = list(zip(baseline, candidate, strict=True))
+    valid = [pair for pair, bad in zip(every, invalid, strict=False) if not bad]
+    return valid if invalid and 2 * len(valid) >= len(every) else every
 
 
 # ---------------------------------------------------------------- costs

@@ -15,28 +15,15 @@ why, and the cell fails.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from envbench.model import LARGEST_FPS, Cell, Failure, Run
+from envbench.model import LARGEST_FPS, Cell, Failure, Run, Windows
 from envbench.stats.intervals import RUNS_FOR_INTERVAL, interval
 
 QUICK_S = 3.0  # the measured time of a quick run; a shorter run counts as quick, too
 OTHER_LOAD_SHARE = 0.10  # of the machine's CPU time, used by others while windows were open
-
-# Every flag, in the order in which a cell shows them. Their sentences: ``report.tables.footnotes``.
-FLAGS = (
-    "quick",
-    "few-runs",
-    "one-go",
-    "unsteady",
-    "no-reset",
-    "disturbed",
-    "throttled",
-    "steal",
-    "other-load",
-)
 
 
 # ---------------------------------------------------------------- one run
@@ -63,51 +50,37 @@ class Rate:
 
 def rate(run: Run) -> Rate:
     """The rate of one run that did not fail."""
-    if trouble := _impossible(run):
-        return Rate(invalid=trouble)
-    awake = [i for i in range(len(run.measured.ns)) if not _reason(run, i).startswith("suspend")]
-    valid = [i for i in awake if not _reason(run, i)]
-    disturbed = 2 * _time(run, valid) < _time(run, awake)
-    counted = awake if disturbed else valid
-    steps, nanoseconds = sum(run.measured.steps[i] for i in counted), _time(run, counted)
-    if steps == 0 or nanoseconds == 0:
-        return Rate(invalid="no step was made in any window that counts")
-    try:
-        totals = Rate(
-            steps=steps,
-            seconds=nanoseconds / 1e9,
-            frames=steps * run.cell.frame_skip,
-            disturbed=disturbed,
-        )
-        sane = 0 < totals.frames / totals.seconds <= LARGEST_FPS
-    except OverflowError:
-        sane = False
-    return totals if sane else Rate(invalid="its figure is zero or impossibly high")
-
-
-def _impossible(run: Run) -> str:
-    """Why no run can have measured these windows; "" where one can."""
     windows = run.measured
-    columns = (windows.ns, windows.steps, windows.calls, windows.resets)
+    if trouble := _impossible(windows, run.cell.numenv):
+        return Rate(invalid=trouble)
+    reasons = [windows.invalid.get(str(i), "") for i in range(len(windows.ns))]
+    awake = [i for i, reason in enumerate(reasons) if not reason.startswith("suspend")]
+    valid = [i for i in awake if not reasons[i]]
+    awake_ns, valid_ns = (sum(windows.ns[i] for i in each) for each in (awake, valid))
+    disturbed = 2 * valid_ns < awake_ns
+    steps = sum(windows.steps[i] for i in (awake if disturbed else valid))
+    if steps == 0:
+        return Rate(invalid="no step was made in any window that counts")
+    frames, seconds = steps * run.cell.frame_skip, (awake_ns if disturbed else valid_ns) / 1e9
+    # In this order, because numbers from elsewhere may be too large for a division.
+    if not (frames <= LARGEST_FPS * seconds and frames / seconds > 0):
+        return Rate(invalid="its figure is zero or impossibly high")
+    return Rate(steps=steps, seconds=seconds, frames=frames, disturbed=disturbed)
+
+
+def _impossible(windows: Windows, numenv: int) -> str:
+    """Why no run can have measured these windows; "" where one can."""
     if not windows.ns:
         return "no window was measured"
-    if len({len(column) for column in columns}) != 1:
+    if not windows.whole:
         return "its windows are incomplete"
     if min(windows.ns) <= 0:
         return "a window took no time or negative time"
-    if min(map(min, columns)) < 0 or not run.cell.frame_skip > 0:
-        return "a count is negative, or frame_skip is not positive"
-    if sum(windows.steps) > sum(windows.calls) * run.cell.numenv:
+    if min(map(min, (windows.steps, windows.calls, windows.resets))) < 0:
+        return "a count is negative"
+    if sum(windows.steps) > sum(windows.calls) * numenv:
         return "it reports more steps than its calls can return"
     return ""
-
-
-def _reason(run: Run, window: int) -> str:
-    return run.measured.invalid.get(str(window), "")
-
-
-def _time(run: Run, windows: Iterable[int]) -> int:
-    return sum(run.measured.ns[i] for i in windows)
 
 
 # ---------------------------------------------------------------- one cell
@@ -176,30 +149,18 @@ def summarise(runs: Sequence[Run], *, cpus: int = 1, alone: bool = False) -> Sum
     if failure is not None:
         return Summary(cell=runs[0].cell, runs=[run.run_id for run in runs], failure=failure)
     seconds = math.fsum(each.seconds for each in rates)
-    quick = any(run.quick for run in finished)
     speeds = [each.frames / each.seconds for each in rates]
-    span = None if quick else interval(speeds)
-    flags = _flags(finished, rates, cpus) | ({"one-go"} if alone and span else set())
     return Summary(
         cell=runs[0].cell,
         fps=sum(each.frames for each in rates) / seconds,
         steps_per_second=sum(each.steps for each in rates) / seconds,
-        interval=span,
+        interval=None if any(run.quick for run in finished) else interval(speeds),
         runs=[run.run_id for run in finished],
-        flags=[flag for flag in FLAGS if flag in flags],
+        flags=_flags(finished, rates, cpus, alone=alone),
         costs=costs(finished),
         speeds=tuple(speeds),
         frames_per_cpu_s=_frames_per_cpu_s(finished),
     )
-
-
-def _frames_per_cpu_s(runs: Sequence[Run]) -> float | None:
-    """Over all measured windows, as the sensor counts; None where a run has no CPU time."""
-    cpu_s = [run.load.cpu_s for run in runs if run.load.cpu_s]
-    if len(cpu_s) < len(runs):
-        return None
-    frames = math.fsum(sum(run.measured.steps) * run.cell.frame_skip for run in runs)
-    return frames / math.fsum(cpu_s)
 
 
 def _failure(runs: Sequence[Run], rates: Sequence[Rate]) -> Failure | None:
@@ -212,13 +173,24 @@ def _failure(runs: Sequence[Run], rates: Sequence[Rate]) -> Failure | None:
     return None
 
 
-def _flags(runs: Sequence[Run], rates: Sequence[Rate], cpus: int) -> set[str]:
+def _frames_per_cpu_s(runs: Sequence[Run]) -> float | None:
+    """Over all measured windows, as the sensor counts; None where a run has no CPU time."""
+    cpu_s = [run.load.cpu_s for run in runs if run.load.cpu_s]
+    if len(cpu_s) < len(runs):
+        return None
+    frames = math.fsum(sum(run.measured.steps) * run.cell.frame_skip for run in runs)
+    return frames / math.fsum(cpu_s)
+
+
+def _flags(runs: Sequence[Run], rates: Sequence[Rate], cpus: int, *, alone: bool) -> list[str]:
+    """In the order in which a cell shows them. ``report.tables.footnotes`` has their sentences."""
     reasons = {reason for run in runs for reason in run.measured.invalid.values()}
     throttled = any((run.load.throttled_periods or 0) > 0 for run in runs)
-    quick = any(run.quick for run in runs)
+    quick, few = any(run.quick for run in runs), len(runs) < RUNS_FOR_INTERVAL
     found = {
         "quick": quick,
-        "few-runs": not quick and len(runs) < RUNS_FOR_INTERVAL,
+        "few-runs": few and not quick,
+        "one-go": alone and not few and not quick,
         "unsteady": any(run.steady is False for run in runs),
         # Raw physics has no episodes, so it never resets.
         "no-reset": any(r.cell.kind != "physics" and not any(r.measured.resets) for r in runs),
@@ -227,7 +199,7 @@ def _flags(runs: Sequence[Run], rates: Sequence[Rate], cpus: int) -> set[str]:
         "steal": any(reason.startswith("steal") for reason in reasons),
         "other-load": any(_others_were_busy(run, cpus) for run in runs),
     }
-    return {flag for flag, present in found.items() if present}
+    return [flag for flag, raised in found.items() if raised]
 
 
 def _others_were_busy(run: Run, cpus: int) -> bool:

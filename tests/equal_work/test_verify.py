@@ -24,8 +24,8 @@ from envbench.engine.campaign import Campaign
 from envbench.engine.executor import LocalExecutor
 from envbench.engine.experiment import Options, Site
 from envbench.engine.request import CellRequest
-from envbench.equal_work import reference, traces
-from envbench.equal_work.judge import judge
+from envbench.equal_work import traces
+from envbench.equal_work.judge import differences, judge
 from envbench.equal_work.traces import (
     Trace,
     agreed,
@@ -99,7 +99,7 @@ def found(cell: Cell | None = None, **given: Any) -> Verification:
 # ---------------------------------------------------------------- comparing
 
 
-def test_equal_traces_are_equal_and_others_part_where_they_do() -> None:
+def test_traces_agree_up_to_the_first_step_that_differs() -> None:
     led, own = trace(), trace()
     same = compare(standard("mujoco"), led, own)
     assert set(same.distances) == {0.0}
@@ -111,17 +111,17 @@ def test_equal_traces_are_equal_and_others_part_where_they_do() -> None:
     assert not equal(standard("mujoco"), apart)
 
 
-def test_contact_forces_are_no_part_of_what_is_compared() -> None:
+def test_contact_forces_are_not_compared() -> None:
     led, own = trace(shape=(111,)), trace(shape=(111,))
     own.observations[:, :, 27:] = 0.0
     assert max(compare(standard("mujoco"), led, own).distances) == 0.0
 
 
-def test_of_a_games_stack_the_newest_frame_is_compared_and_all_of_it_once_it_is_full() -> None:
+def test_frames_of_a_stack_from_before_the_first_step_are_not_compared() -> None:
     led, own = trace(shape=(4, 84, 84)), trace(shape=(4, 84, 84))
-    own.observations[:3, :, :3] = 0.0  # what stood there before the first frame: the library's own
-    own.observations[4, 0, 3, 7, 7] += 50.0  # one pixel of the newest, as of a ball elsewhere
-    own.observations[6, 1, 0, 7, 7] += 60.0  # and of the oldest
+    own.observations[:3, :, :3] = 0.0  # frames from before the first step: each library has its own
+    own.observations[4, 0, 3, 7, 7] += 50.0  # one pixel of the newest frame
+    own.observations[6, 1, 0, 7, 7] += 60.0  # one pixel of the oldest frame
     apart = compare(standard("atari"), led, own)
     assert apart.distances[:4] == [0.0] * 4
     assert apart.distances[4] == pytest.approx(50.0)
@@ -129,18 +129,18 @@ def test_of_a_games_stack_the_newest_frame_is_compared_and_all_of_it_once_it_is_
     assert agreed(standard("atari"), apart) == 4
 
 
-def test_an_episode_that_ends_elsewhere_is_other_work() -> None:
+def test_an_episode_that_ends_in_another_step_is_different_work() -> None:
     led, own = trace(), trace()
     own.ended[1, 0] = True
     apart = compare(standard("mujoco"), led, own)
     assert (apart.same_ends, apart.first_other_end) == (False, 1)
     assert equal(standard("mujoco"), apart) is False
     own.ended[:] = False
-    own.ended[10, 0] = True  # long after engines may part
+    own.ended[10, 0] = True  # later than the steps that must agree
     assert equal(standard("mujoco"), compare(standard("mujoco"), led, own)) is True
 
 
-def test_a_trace_that_is_too_short_proves_nothing_and_a_narrow_or_empty_one_is_none() -> None:
+def test_a_short_trace_decides_nothing_and_a_narrow_or_empty_one_is_refused() -> None:
     brief = Trace(**{name: array[:2] for name, array in vars(trace()).items()})
     short = compare(standard("atari"), trace(), brief)
     assert equal(standard("atari"), short) is None
@@ -154,14 +154,14 @@ def test_a_trace_that_is_too_short_proves_nothing_and_a_narrow_or_empty_one_is_n
         compare(standard("mujoco"), trace(), narrow)
 
 
-def test_every_environment_has_to_move_on_as_the_references_do() -> None:
+def test_every_environment_must_still_move_at_the_end() -> None:
     led, own = trace(), trace()
     assert moves_on(compare(standard("mujoco"), led, own))
     own.observations[3:, 1] *= 0.5
     assert not moves_on(compare(standard("mujoco"), led, own))
 
 
-def test_what_is_no_number_is_as_far_as_can_be_and_no_crash() -> None:
+def test_nan_and_infinity_count_as_the_largest_distance() -> None:
     led, own = trace(), trace()
     own.observations[0] = np.nan
     own.rewards[1] = np.inf
@@ -170,13 +170,13 @@ def test_what_is_no_number_is_as_far_as_can_be_and_no_crash() -> None:
     msgspec.json.encode(apart)
 
 
-def test_observations_of_other_shapes_are_no_comparison() -> None:
+def test_observations_of_different_shapes_cannot_be_compared() -> None:
     with pytest.raises(ValueError, match="cannot be compared"):
         compare(standard("gym"), trace(shape=(3,)), trace(shape=(4,)))
 
 
 @pytest.mark.parametrize("raw", [b"", b"PK\x03\x04", b"\x80\x04."])
-def test_a_trace_that_is_none_is_refused(raw: bytes) -> None:
+def test_a_file_that_is_not_a_trace_is_refused(raw: bytes) -> None:
     with pytest.raises(ValueError, match="trace"):
         read_trace(raw)
 
@@ -188,10 +188,10 @@ def test_a_trace_is_never_a_pickle() -> None:
         read_trace(file.getvalue())
 
 
-def test_an_environment_that_stands_still_or_is_deaf_does_not_respond() -> None:
+def test_an_environment_that_does_not_move_or_ignores_actions_does_not_respond() -> None:
     moving = trace()
     assert responds(moving, 50)
-    assert not responds(moving, 51)  # what does the same looks the same
+    assert not responds(moving, 51)  # the same actions must give the same observations
     still = replace(moving, observations=np.zeros((100, 2, 5)))
     assert not responds(still, 50)
     deaf = replace(moving, observations=np.repeat(moving.observations[:, :1], 2, axis=1))
@@ -205,31 +205,31 @@ def test_an_environment_that_stands_still_or_is_deaf_does_not_respond() -> None:
 @pytest.mark.parametrize(
     ("frames", "answer"), [(80.0, True), (80.4, True), (84.0, False), (160.0, False), (None, None)]
 )
-def test_a_claim_is_what_the_environments_made_or_is_refused(
+def test_a_claim_must_equal_what_the_environments_counted(
     frames: float | None, answer: bool | None
 ) -> None:
     assert traces.counted(Audit(calls=10, steps=20, resets=0, frames=frames), 4) is answer
 
 
-# ---------------------------------------------------------------- the ledger
+# ---------------------------------------------------------------- the settings of a step
 
 
-def test_the_ledger_lists_what_differs_and_what_is_not_told() -> None:
+def test_differences_list_other_values_and_unreported_ones() -> None:
     wanted = families.get("atari").work["env"]
-    assert reference.differences("atari", "env", wanted) == {}
+    assert differences("atari", "env", wanted) == {}
     other = {**wanted, "fire_reset": True, "sticky": 0.25}
     del other["noop_max"]
-    assert reference.differences("atari", "env", other) == {
+    assert differences("atari", "env", other) == {
         "noop_max": (30, "unknown"),
         "fire_reset": (False, True),
         "sticky": (0.0, 0.25),
     }
 
 
-def test_another_task_is_not_held_against_the_default_ones_time_steps() -> None:
+def test_another_task_is_not_compared_with_the_default_tasks_time_steps() -> None:
     work = {**families.get("mujoco").work["env"], "timestep_s": 0.002, "observation_shape": [17]}
-    assert reference.differences("mujoco", "env", work, task="Walker2d-v3") == {}
-    assert set(reference.differences("mujoco", "env", work, task="Ant-v3")) == {
+    assert differences("mujoco", "env", work, task="Walker2d-v3") == {}
+    assert set(differences("mujoco", "env", work, task="Ant-v3")) == {
         "timestep_s", "observation_shape",
     }  # fmt: skip
 
@@ -237,14 +237,14 @@ def test_another_task_is_not_held_against_the_default_ones_time_steps() -> None:
 # ---------------------------------------------------------------- the verdict
 
 
-def test_equal_work_bears_a_tick() -> None:
+def test_equal_work_gets_a_tick() -> None:
     verdict = judge(found())
     assert (verdict.badge, verdict.refused, verdict.unequal) == ("✓", False, False)
     assert verdict.audit == "80 frames of 1 environment, counted twice"
-    assert verdict.lock_step == "equal exactly for 200 of 200 steps (asked: 200)"
+    assert verdict.lock_step == "equal exactly for 200 of 200 steps (required: 200)"
 
 
-def test_a_lock_step_that_ended_early_is_told_as_that() -> None:
+def test_a_lock_step_that_ended_early_decides_nothing() -> None:
     agreement = Agreement(
         reference="for-loop", distances=[0.0] * 2, reward_distances=[0.0] * 2, same_ends=True
     )
@@ -258,18 +258,23 @@ def test_a_claim_that_differs_is_refused() -> None:
     assert verdict.audit == "claims 160 frames, its environments made 80"
 
 
-def test_what_was_not_led_is_not_verified() -> None:
+def test_a_backend_without_a_recorded_trace_is_not_verified() -> None:
     verdict = judge(found(agreement=None, responds=None))
     assert (verdict.badge, verdict.refused, verdict.unequal) == ("–", False, False)
     assert "not compared" in verdict.lock_step
 
 
-def test_what_says_that_it_computes_something_else_is_not_equal() -> None:
+def test_a_backend_that_reports_other_work_is_not_equal() -> None:
     work = dict(families.get("atari").work["env"])
     assert judge(found(work=work)).badge == "✓"
     assert judge(found(work={**work, "stack": 1})).badge == "≠"
-    told = {**work, "autoreset": "same-step", "returned_to": "device", "observation_dtype": "int8"}
-    assert judge(found(work=told)).badge == "✓"
+    reported = {
+        **work,
+        "autoreset": "same-step",
+        "returned_to": "device",
+        "observation_dtype": "int8",
+    }
+    assert judge(found(work=reported)).badge == "✓"
     del work["max_pool"]  # unknown
     assert judge(found(work=work)).badge == "✓"
 
@@ -283,21 +288,21 @@ def test_an_engine_whose_episodes_never_end_is_not_equal() -> None:
     assert judge(found(agreement=some)).badge == "✓"
 
 
-def test_another_engine_is_told_and_not_refused() -> None:
+def test_another_engine_is_named_and_not_refused() -> None:
     verdict = judge(found(make_cell("brax", env="mujoco"), agreement=None))
     assert (verdict.refused, verdict.unequal) == (False, False)
     assert "not applicable: another engine" in verdict.lock_step
 
 
-def test_what_has_a_reference_and_was_not_compared_is_not_called_another_engine() -> None:
+def test_a_missing_comparison_is_not_called_another_engine() -> None:
     verdict = judge(found(agreement=None))
     assert (verdict.badge, verdict.refused, verdict.unequal) == ("≠", False, False)
     assert verdict.lock_step == "not compared: its reference for-loop cannot run here"
 
 
-def test_work_that_parts_from_the_reference_is_unequal() -> None:
-    parted = msgspec.structs.replace(found().agreement, distances=[0.0, 3.0, 3.0])
-    verdict = judge(found(agreement=parted))
+def test_work_that_differs_from_the_reference_is_unequal() -> None:
+    differing = msgspec.structs.replace(found().agreement, distances=[0.0, 3.0, 3.0])
+    verdict = judge(found(agreement=differing))
     assert (verdict.badge, verdict.refused, verdict.unequal) == ("≠", False, True)
     assert verdict.lock_step == "differs from step 2 on, by 3 grey levels"
 
@@ -329,25 +334,25 @@ def test_a_refused_row_has_no_figures_and_another_is_the_best() -> None:
     assert "No figure (accounting audit): claims 160 frames, its environments made 80." in text
 
 
-def test_a_figure_that_an_earlier_report_wrote_goes_when_it_is_refused() -> None:
+def test_a_refused_figure_of_an_earlier_report_is_removed() -> None:
     before = table(found())
     refused = found(audit=Audit(calls=10, steps=40, resets=0, frames=80.0))
     text = table(refused, existing=before)
     assert "3200" not in text
     assert text == table(refused, existing=text)
     own = table(refused, existing=before.replace("**3200.00**", "3111.00"))
-    assert "3111.00" in own  # a person's, which no result stands behind
+    assert "3111.00" in own  # a person wrote it
 
 
-def test_a_row_that_parts_from_the_reference_is_never_the_best() -> None:
-    parted = msgspec.structs.replace(found().agreement, distances=[9.0] * 200)
-    text = table(found(agreement=parted))
+def test_a_row_that_differs_from_the_reference_is_never_the_best() -> None:
+    differing = msgspec.structs.replace(found().agreement, distances=[9.0] * 200)
+    text = table(found(agreement=differing))
     assert "3200.00<" not in text.replace("**", "#")
     assert "**3200.00**" not in text
     assert "**1600.00**" in text
 
 
-def test_the_newest_finding_counts_be_it_that_nothing_could_be_found_out() -> None:
+def test_the_newest_verification_counts_even_if_it_failed() -> None:
     from envbench.model import Failure
 
     old = found(started_utc="2025-11-20T09:00:00Z", responds=False)
@@ -360,18 +365,18 @@ def test_the_newest_finding_counts_be_it_that_nothing_could_be_found_out() -> No
     assert "**3200.00**" in table(broken)  # as if it had never been verified
 
 
-def test_a_figure_of_other_packages_than_were_verified_says_so() -> None:
+def test_a_note_says_that_other_packages_were_verified() -> None:
     note = "verified with other packages or another envbench"
     assert note in table(found(runtime="another"))
     assert note in table(found(worker="another"))
     same = found(runtime="runtime", worker="worker")
     assert note not in table(same)
-    # What was found out about just these packages counts, whatever other ones do later.
+    # A verification of these packages counts, whatever a later one of other packages says.
     later = found(runtime="another", started_utc="2025-11-22T10:00:00Z", responds=False)
     for order in ([same, later], [later, same]):
         assert note not in table(*order)
         assert "✓" in table(*order)
-    # Of these the newest: another worker may ask more.
+    # Of these the newest counts: another worker may check more.
     stricter = found(
         runtime="runtime", worker="another", started_utc="2025-11-22T10:00:00Z", responds=False
     )
@@ -388,7 +393,7 @@ def test_a_figure_of_other_packages_than_were_verified_says_so() -> None:
     ],
     ids=["uncounted", "no audit", "another engine"],
 )
-def test_what_was_not_counted_twice_and_found_equal_is_never_the_best(given: Any) -> None:
+def test_a_row_that_was_not_counted_twice_or_not_compared_is_never_the_best(given: Any) -> None:
     verdict = judge(found(**given))
     assert (verdict.badge, verdict.refused) in (("–", False), ("≠", False))
     text = table(found(**given))
@@ -396,12 +401,12 @@ def test_what_was_not_counted_twice_and_found_equal_is_never_the_best(given: Any
     assert "**3200.00**" not in text
 
 
-def test_settings_that_change_the_work_bear_no_tick() -> None:
+def test_settings_that_change_the_work_get_no_tick() -> None:
     cell = make_cell("subprocess", variant={"actions": "constant"})
     assert judge(found(cell)).badge == "≠"
 
 
-def test_of_what_nobody_verified_only_our_own_may_be_the_best() -> None:
+def test_an_unverified_row_is_the_best_only_if_its_backend_is_built_in() -> None:
     ours, theirs = make_cell("for-loop", 1), make_cell("their-backend", 1)
     runs = [
         make_run(cell, [speed] * 4, round=n)
@@ -562,11 +567,11 @@ def test_the_command_compares_records_and_shows_in_the_report(place: Place) -> N
     assert place.run("run", *task, "--total-step", 50, "--repeats", 1).code == 0
     report = place.run("report", "--output", "-")
     assert "| Equal work" in report.out
-    assert "contact\\_forces yes (asked: no)" in report.out
+    assert "contact\\_forces yes (requested: no)" in report.out
 
 
 @slow
-def test_a_backend_that_cannot_run_here_is_told_and_the_others_are_verified(place: Place) -> None:
+def test_a_backend_that_cannot_run_here_is_named_and_the_others_are_verified(place: Place) -> None:
     done = place.run(
         "verify", "--env", "mujoco", "--backend", "for-loop,isaac-gym", "--total-step", 20
     )
@@ -589,7 +594,7 @@ def test_an_unknown_task_is_wrong_usage(place: Place) -> None:
     assert "Did you mean 'Ant-v3'" in done.err
 
 
-def test_wrong_usage_is_told_before_anything_starts(place: Place) -> None:
+def test_wrong_usage_is_refused_before_anything_starts(place: Place) -> None:
     assert place.run("verify", "--numenv", 1).code == 2
     done = place.run("verify", "--env", "atari", "--backend", "brax")
     assert (done.code, "it runs mujoco" in done.err) == (2, True)

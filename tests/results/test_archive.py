@@ -58,9 +58,9 @@ def test_shared_facts_are_stored_once_and_every_run_has_them():
 
 
 def test_blocks_without_their_plan_are_left_out_with_one_warning():
-    found = joint([make_run(plan_id="lost"), make_run(plan_id="lost")])
+    found = joint([make_run(plan_id="lost\x1b"), make_run(plan_id="lost\x1b")])
     assert found.records == []
-    assert found.warnings == ["2 blocks of the plan lost left out: the plan's own line is missing"]
+    assert found.warnings == ["2 blocks of the plan lost� left out: the plan's own line is missing"]
 
 
 def test_a_report_ignores_plans_of_other_experiments():

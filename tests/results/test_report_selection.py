@@ -70,13 +70,6 @@ def test_a_copied_file_does_not_double_its_runs():
     assert len(found.summary.runs) == 5
 
 
-def test_runs_without_their_plan_are_left_out_with_a_warning():
-    found = select([make_run(plan_id="lost\x1b[2J")])
-    assert found.measured == []
-    assert found.warnings[0].isprintable()
-    assert "its line is missing" in found.warnings[0]
-
-
 def test_other_settings_have_their_own_row():
     variant = measured_plan(
         {("envpool-async", 1): 300},

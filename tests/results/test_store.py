@@ -439,7 +439,7 @@ BAD = {
     "a list": (b"[1]\n", "Expected `object`"),
     "no environments": (
         trial_line(cell=msgspec.to_builtins(make_cell(numenv=1)) | {"numenv": 0}),
-        "at least 1",
+        "Expected `int` >= 1 - at `$.trials[0].cell.numenv`",
     ),
 }
 

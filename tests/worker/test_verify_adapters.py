@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 from envbench import backends, families, testing
-from envbench.equal_work import reference
+from envbench.equal_work.judge import differences
 from envbench.process.reply import Reply
 from envbench.process.worker_code import WORKER_PATH
 
@@ -142,14 +142,14 @@ def test_a_task_that_always_starts_with_noise_is_not_led() -> None:
 @pytest.mark.parametrize("name", ALL)
 def test_pong_is_the_reference_on_every_backend(name: str) -> None:
     work = verified(name, "atari", "Pong-v5").facts["work"]
-    assert reference.differences("atari", "env", work) == {}
+    assert differences("atari", "env", work) == {}
 
 
 @slow
 @pytest.mark.parametrize("name", GYMNASIUM)
 def test_gymnasiums_ant_differs_by_contact_forces_alone(name: str) -> None:
     work = verified(name, "mujoco", "Ant-v3", calls=1000).facts["work"]
-    assert reference.differences("mujoco", "env", work) == {"contact_forces": (False, True)}
+    assert differences("mujoco", "env", work) == {"contact_forces": (False, True)}
     assert work["engine"].startswith("MuJoCo ")
 
 
@@ -158,7 +158,7 @@ def test_gymnasiums_ant_differs_by_contact_forces_alone(name: str) -> None:
 def test_envpools_ant_is_the_reference_as_far_as_it_can_be_known(name: str) -> None:
     work = verified(name, "mujoco", "Ant-v3", calls=1000).facts["work"]
     unknown = {"solver": ("Newton", "unknown"), "iterations": (100, "unknown")}
-    assert reference.differences("mujoco", "env", work) == unknown
+    assert differences("mujoco", "env", work) == unknown
 
 
 # ---------------------------------------------------------------- how the second count is made

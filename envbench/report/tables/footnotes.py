@@ -14,8 +14,7 @@ from envbench.machine import Profile
 from envbench.model import Failure, Fingerprint
 from envbench.report.escape import markdown
 from envbench.report.tables.machine_results import MachineResults
-from envbench.results.shown import Measured
-from envbench.results.verified import Verified
+from envbench.results.shown import Measured, Verified
 from envbench.text import counted, listed
 
 # How the note begins: a later report recognises its own note by it.

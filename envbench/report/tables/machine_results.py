@@ -15,8 +15,7 @@ from envbench.machine import Profile, profile_for_host
 from envbench.model import Family, Section
 from envbench.report.escape import comment
 from envbench.results.selection import Selection
-from envbench.results.shown import Measured
-from envbench.results.verified import Verified
+from envbench.results.shown import Measured, Verified
 
 
 @dataclass(frozen=True, kw_only=True)
