@@ -24,7 +24,7 @@ from envbench.results.verified import row_of
 from envbench.stats.summary import Summary, rate
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from pandas import DataFrame
 
 SCHEMA = 1
 _FORMULA = tuple("=+-@\t\r\uff1d\uff0b\uff0d\uff20")  # a spreadsheet's, also in full width
@@ -32,22 +32,12 @@ _FORMULA = tuple("=+-@\t\r\uff1d\uff0b\uff0d\uff20")  # a spreadsheet's, also in
 
 def cell_json(summary: Summary, *, other_hardware: bool = False) -> dict[str, Any]:
     """One cell as plain values. ``other_hardware``: not measured on its profile's hardware."""
-    cell, failure = summary.cell, summary.failure
     return {
-        "machine": cell.machine,
-        "env": cell.env,
-        "task": cell.task,
-        "backend": cell.backend,
-        "numenv": cell.numenv,
-        "env_instances": cell.env_instances,
-        "settings": dict(cell.settings),
-        "fps": summary.fps,
-        "steps_per_second": summary.steps_per_second,
-        "frame_skip": cell.frame_skip,
-        "interval": None if summary.interval is None else list(summary.interval),
-        "runs": list(summary.runs),
+        **_fields(
+            summary.cell, "machine env task backend numenv env_instances frame_skip settings"
+        ),
+        **_fields(summary, "fps steps_per_second interval runs failure"),
         "flags": [*summary.flags, *(["other-hardware"] if other_hardware else [])],
-        "failure": None if failure is None else msgspec.to_builtins(failure),
     }
 
 
@@ -57,18 +47,27 @@ def measured_json(found: Measured, *, other_hardware: bool) -> dict[str, Any]:
     return {**cell_json(found.summary, other_hardware=other_hardware), "records": records}
 
 
+def _fields(value: Any, names: str) -> dict[str, Any]:
+    """Some fields of a value, as JSON's values."""
+    return {name: msgspec.to_builtins(getattr(value, name)) for name in names.split()}
+
+
 # ---------------------------------------------------------------- data frames
 
 
-def of_cells(measured: Iterable[Measured]) -> pd.DataFrame:
+def of_cells(measured: Iterable[Measured]) -> DataFrame:
     """A row per measurement that a report shows: FPS, interval, costs, flags."""
-    return _frame([_cell_row(found) for found in measured])
+    from pandas import DataFrame
+
+    return DataFrame([_cell_row(found) for found in measured])
 
 
 def of_runs(
     records: Sequence[Record], locations: Mapping[str, Location], selection: Selection
-) -> pd.DataFrame:
+) -> DataFrame:
     """A row per recorded run; failed runs and those of refused rows have no figure."""
+    from pandas import DataFrame
+
     quick = {each.plan_id: run_design(each).quick for each in records if isinstance(each, Plan)}
     badges = {row: found.verdict.badge for row, found in selection.verified.items()}
     rows = []
@@ -77,22 +76,16 @@ def of_runs(
             row = _run_row(run, quick.get(run.plan_id), badges.get(row_of(run.cell), ""))
             at = locations.get(run.run_id)
             rows.append(row | {"file": at.file if at else "", "line": at.line if at else None})
-    return _frame(rows)
+    return DataFrame(rows)
 
 
-def neutralised(frame: pd.DataFrame) -> pd.DataFrame:
+def neutralised(frame: DataFrame) -> DataFrame:
     """The frame with an apostrophe before each text that a spreadsheet would run as a formula."""
     return frame.map(lambda value: f"'{value}" if _is_formula(value) else value)
 
 
 def _is_formula(value: object) -> bool:
     return isinstance(value, str) and (value + " ").lstrip(" \n\v\f").startswith(_FORMULA)
-
-
-def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    import pandas as pd
-
-    return pd.DataFrame(rows)
 
 
 def _cell_row(found: Measured) -> dict[str, Any]:
@@ -151,13 +144,7 @@ def _run_row(run: Run, quick: bool | None, badge: str) -> dict[str, Any]:
 def _cell_columns(cell: Cell) -> dict[str, Any]:
     variant = " ".join(f"{key}={shown(value)}" for key, value in sorted(cell.variant.items()))
     return {
-        "machine": cell.machine,
-        "env": cell.env,
-        "task": cell.task,
-        "backend": cell.backend,
-        "kind": cell.kind,
+        **_fields(cell, "machine env task backend kind"),
         "variant": variant,
-        "numenv": cell.numenv,
-        "env_instances": cell.env_instances,
-        "frame_skip": cell.frame_skip,
+        **_fields(cell, "numenv env_instances frame_skip"),
     }

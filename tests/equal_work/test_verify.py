@@ -48,8 +48,7 @@ from envbench.model import (
     Verification,
     arm_key,
 )
-from envbench.report.markdown.render import render
-from envbench.report.tables.existing import parse
+from envbench.report.markdown.table_text import parse, render
 from envbench.report.tables.machine_results import machine_results
 from envbench.report.tables.table import build
 from envbench.results.selection import select

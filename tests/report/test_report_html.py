@@ -25,7 +25,7 @@ from made_records import (
 
 from envbench.cli import envbench
 from envbench.model import Published, RuntimeFact
-from envbench.report.html.tables import number
+from envbench.report.html.page import number
 
 CEILING = measured_plan({("ceiling", 12): 200}, plan_id="top", cell={"kind": "ceiling"})
 HERE = measured_plan({("for-loop", 1): 50, ("for-loop", 8): 40, ("envpool-async", 8): 90})

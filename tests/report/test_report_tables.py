@@ -13,8 +13,8 @@ from envbench.report import escape
 from envbench.report.markdown.blocks import find
 from envbench.report.markdown.contents import block_contents
 from envbench.report.markdown.document import extended, filled, fresh
+from envbench.report.markdown.table_text import split_row
 from envbench.report.tables import columns, footnotes
-from envbench.report.tables.existing import split_row
 from envbench.report.tables.machine_results import machine_results
 from envbench.results.selection import select
 from envbench.stats.summary import Costs
@@ -397,16 +397,6 @@ def test_accelerators_and_physics_have_their_own_tables_with_costs():
     assert table["Isaac Gym"][:2] == ["not run", ""]
     assert "For-loop" not in table
     assert grid(found["Mujoco - Laptop"].write(""))["For-loop"] == ["", "**100.00**"]
-
-
-def test_a_cost_column_of_an_older_report_is_renamed():
-    brax = measured_plan({("brax", 64): 10}, cell={**ANT, "accelerator": True})
-    heading = "Mujoco (accelerators) - Laptop"
-    now = rendered(brax, heading=heading, profile=DEVICES)
-    for older in ("First step", "Compile"):
-        before = now.replace("Compile and first step", older.ljust(22))
-        assert before != now
-        assert rendered(brax, before, heading, DEVICES) == now
 
 
 @pytest.mark.parametrize(

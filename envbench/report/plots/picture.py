@@ -6,6 +6,7 @@ per machine. ``envbench.report.plots.draw`` draws it. A file shows it if it has 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -46,20 +47,26 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Picture(msgspec.Struct, frozen=True, kw_only=True):
-    """A file: ``name`` has no suffix, ``title`` is the alternative text."""
+    """A file: ``name`` has no suffix."""
 
     name: str
     title: str
     charts: list[Chart] = msgspec.field(name="panels")  # the name that existing digests have
 
     @property
+    def description(self) -> str:
+        """The alternative text."""
+        return f"{self.title}: frames per second by number of environments"
+
+    @property
     def digest(self) -> str:
         return digest([STYLE, msgspec.to_builtins(self)])
 
 
-def picture(name: str, results: MachineResults, published: Sequence[Published] = ()) -> Picture:
-    """The picture of one machine."""
-    return Picture(name=name, title=results.heading, charts=[_chart(results, published)])
+def picture(name: str, results: MachineResults) -> Picture:
+    """The picture of one machine, with its published figures."""
+    chart = _chart(results, _published(results.published))
+    return Picture(name=name, title=results.heading, charts=[chart])
 
 
 def machines_picture(name: str, every: Sequence[MachineResults]) -> Picture:
@@ -68,23 +75,20 @@ def machines_picture(name: str, every: Sequence[MachineResults]) -> Picture:
     return Picture(name=name, title=title, charts=[_chart(each) for each in every])
 
 
-def _chart(results: MachineResults, published: Sequence[Published] = ()) -> Chart:
+def _chart(results: MachineResults, published: Sequence[Curve] = ()) -> Chart:
+    rows: dict[str, list[Measured]] = defaultdict(list)
+    for found in results.with_figures:
+        rows[found.label].append(found)
+    measured = [
+        _curve(label, rows[label][0].cell.backend, map(_point, rows[label]))
+        for label in results.labels
+        if label in rows
+    ]
     return Chart(
         title=results.heading,
-        curves=[*_measured(results), *_published(published)],
+        curves=[*measured, *published],
         ceiling=results.ceiling.fps if results.ceiling else None,
     )
-
-
-def _measured(results: MachineResults) -> list[Curve]:
-    curves = []
-    for label in results.labels:
-        row = [found for found in results.with_figures if found.label == label]
-        if row:
-            points = [_point(found) for found in sorted(row, key=lambda found: found.numenv)]
-            place = backend_order(row[0].cell.backend)
-            curves.append(Curve(label=label, place=place, points=points))
-    return curves
 
 
 def _point(found: Measured) -> Point:
@@ -92,16 +96,22 @@ def _point(found: Measured) -> Point:
 
 
 def _published(figures: Iterable[Published]) -> list[Curve]:
-    rows: dict[tuple[str, str], list[Published]] = {}
-    for figure in figures:
-        rows.setdefault((figure.backend, figure.source), []).append(figure)
-    sources = {source for _, source in rows}
+    rows: dict[tuple[str, str], list[Point]] = defaultdict(list)
+    for each in figures:
+        rows[each.backend, each.source].append(Point(each.numenv, each.fps))
+    one = len({source for _, source in rows}) == 1
     return [
-        Curve(
-            label=f"{backends.row_label(name, {})}, {'published' if len(sources) == 1 else source}",
-            place=backend_order(name),
-            points=[Point(f.numenv, f.fps) for f in sorted(row, key=lambda f: f.numenv)],
+        _curve(
+            f"{backends.row_label(name, {})}, {'published' if one else source}",
+            name,
+            points,
             published=True,
         )
-        for (name, source), row in sorted(rows.items(), key=lambda item: backend_order(item[0][0]))
+        for (name, source), points in sorted(rows.items(), key=lambda row: backend_order(row[0][0]))
     ]
+
+
+def _curve(label: str, backend: str, points: Iterable[Point], *, published: bool = False) -> Curve:
+    ordered = sorted(points, key=lambda point: point.numenv)
+    place = backend_order(backend)
+    return Curve(label=label, place=place, points=ordered, published=published)

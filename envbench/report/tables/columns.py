@@ -16,7 +16,6 @@ from envbench.stats.summary import Costs
 CEILING = "Of ceiling"
 EQUAL_WORK = "Equal work"
 FIRST_STEP = "Compile and first step"  # not every record separates them
-RENAMED = {"Compile": FIRST_STEP, "First step": FIRST_STEP}  # in documents of older reports
 COSTS: dict[str, Callable[[Costs], str]] = {
     "Start-up": lambda costs: _seconds(costs.start_s),
     FIRST_STEP: lambda costs: _first_step(costs),
@@ -30,22 +29,31 @@ Columns = dict[str, dict[str, str]]  # heading -> row label -> text
 
 def other_columns(results: MachineResults) -> Columns:
     """These columns in order, without empty ones."""
-    rows = _rows(results.measured)
     made: Columns = {}
     if results.ceiling is not None and results.ceiling.fps:
-        best = {label: max(found.fps or 0.0 for found in row) for label, row in rows.items()}
         top = results.ceiling.fps
+        best = {
+            label: max(found.fps or 0.0 for found in row)
+            for label, row in _rows(results.measured).items()
+        }
         made[CEILING] = {label: f"{100 * fps / top:.0f} %" for label, fps in best.items()}
     if results.section:
-        for name, shown in COSTS.items():
-            costs = {row: each.summary.costs for row, each in largest(results.measured).items()}
-            texts = {label: shown(each) if each else "" for label, each in costs.items()}
-            made[name] = {label: text for label, text in texts.items() if text}
+        made |= cost_columns(results.measured)
     measured = {found.label for found in results.measured}
     made[EQUAL_WORK] = {
         label: found.verdict.badge for label, found in results.verified.items() if label in measured
     }
     return {name: texts for name, texts in made.items() if texts}
+
+
+def cost_columns(measured: Iterable[Measured]) -> Columns:
+    """The costs of each row at its largest numenv, without empty columns."""
+    costs = {label: found.summary.costs for label, found in largest(measured).items()}
+    columns = {
+        name: {label: text for label, each in costs.items() if each and (text := shown(each))}
+        for name, shown in COSTS.items()
+    }
+    return {name: texts for name, texts in columns.items() if texts}
 
 
 def largest(measured: Iterable[Measured]) -> dict[str, Measured]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from envbench.model import Fingerprint, Plan
 from envbench.report.escape import code, markdown
-from envbench.report.tables.columns import COSTS, largest
+from envbench.report.tables.columns import cost_columns, largest
 from envbench.report.tables.footnotes import hardware
 from envbench.report.tables.machine_results import MachineResults, in_order
 from envbench.report.tables.table import Entry, Table, entries
@@ -30,27 +30,22 @@ def cost_tables(every: Iterable[MachineResults]) -> list[Table]:
 
 
 def _cost_table(results: MachineResults) -> Table | None:
-    found = largest(results.measured)
-    texts = {
-        label: [shown(each.summary.costs) if each.summary.costs else "" for shown in COSTS.values()]
-        for label, each in found.items()
-    }
-    kept = [(i, name) for i, name in enumerate(COSTS) if any(row[i] for row in texts.values())]
-    if not kept:
+    found, columns = largest(results.measured), cost_columns(results.measured)
+    if not columns:
         return None
     return Table(
         heading=markdown(f"Costs - {results.heading}"),
-        columns=["Environments", *(name for _, name in kept)],
+        columns=["Environments", *columns],
         rows=[
             (
                 markdown(label),
                 [
                     Entry(text=str(found[label].numenv)),
-                    *entries((texts[label][i] for i, _ in kept), found[label]),
+                    *entries((texts.get(label, "") for texts in columns.values()), found[label]),
                 ],
             )
             for label in results.labels
-            if label in texts
+            if label in found
         ],
         note=_COSTS_NOTE,
     )
@@ -95,8 +90,6 @@ _RECORDS_NOTE = (
     "Each figure's runs: their line numbers in a file of the results. Each line is one record."
 )
 
-_Rows = dict[str, dict[str, None]]  # heading without machine -> labels, in order
-
 
 def command_tables(every: Iterable[MachineResults]) -> list[Table]:
     """A table of commands for each machine, then a table of records for each group of results."""
@@ -132,29 +125,29 @@ def _record_table(results: MachineResults) -> Table:
 
 
 def _command_table(machine: str, group: Sequence[MachineResults]) -> Table:
-    plans: dict[str, Plan] = {}
-    rows: dict[str, _Rows] = defaultdict(lambda: defaultdict(dict))
-    machines: dict[str, None] = {}
-    for results in group:
-        for each in in_order(results):
-            plans[each.plan_id] = each.plan
-            rows[each.plan_id][results.heading.partition(" - ")[0]][each.label] = None
-            if each.fingerprint is not None:
-                machines[_machine(each.fingerprint)] = None
+    found = [(results, each) for results in group for each in in_order(results)]
+    plans = {each.plan_id: each.plan for _, each in found}
+    rows: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for results, each in found:
+        rows[each.plan_id][results.heading.partition(" - ")[0]].append(each.label)
+    machines = dict.fromkeys(_machine(each.fingerprint) for _, each in found if each.fingerprint)
     ordered = sorted(plans.values(), key=lambda plan: (plan.started_utc, plan.plan_id))
     return Table(
         heading=markdown(f"Commands - {machine}"),
         first="command",
         columns=["Rows", "Started", "envbench"],
-        rows=[(code(shlex.join(plan.command)), _command(plan, rows)) for plan in ordered],
+        rows=[
+            (code(shlex.join(plan.command)), _command(plan, rows[plan.plan_id])) for plan in ordered
+        ],
         note=f"{markdown(machine)} is {'; '.join(machines) or 'unknown hardware'}.",
     )
 
 
-def _command(plan: Plan, rows: dict[str, _Rows]) -> list[Entry]:
+def _command(plan: Plan, rows: Mapping[str, list[str]]) -> list[Entry]:
+    """``rows``: the labels that the plan measured, by the heading without the machine."""
     measured = "; ".join(
-        f"{markdown(name)}: {', '.join(map(markdown, labels))}"
-        for name, labels in rows[plan.plan_id].items()
+        f"{markdown(name)}: {', '.join(map(markdown, dict.fromkeys(labels)))}"
+        for name, labels in rows.items()
     )
     changed = " with changes" if plan.git_dirty else ""
     commit = f", commit {plan.git_commit[:12]}{changed}" if plan.git_commit else ""

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from envbench import backends, families
 from envbench.machine import Profile
-from envbench.model import Failure, Fingerprint
+from envbench.model import Failure, Fingerprint, Published
 from envbench.report.escape import markdown
 from envbench.report.tables.machine_results import MachineResults
 from envbench.results.shown import Measured
@@ -114,9 +114,8 @@ def of_table(results: MachineResults, *, others: bool = False) -> str:
     measured = results.with_figures
     if not measured:
         return ""
-    skips = sorted({float(found.cell.frame_skip) for found in measured})
     sentences = [
-        f"{OPENING}: steps per second × frame_skip ({', '.join(f'{s:g}' for s in skips)}).",
+        _opening(found.cell.frame_skip for found in measured),
         *_in_flight(measured),
         *_one_node(measured),
         *_stand_ins(measured),
@@ -130,23 +129,25 @@ def of_table(results: MachineResults, *, others: bool = False) -> str:
     return " ".join(sentences)
 
 
-def _in_flight(measured: Sequence[Measured]) -> list[str]:
-    instances: dict[str, dict[int, int]] = defaultdict(dict)
-    for found in measured:
-        if found.cell.env_instances != found.numenv:
-            instances[found.label][found.numenv] = found.cell.env_instances
-    labels: dict[str, list[str]] = defaultdict(list)
-    for label, counts in sorted(instances.items()):
-        labels[_kept(counts)].append(label)
-    return [f"{_subject(rows, 'keeps', 'keep')} {kept}" for kept, rows in labels.items()]
+def of_published(figures: Sequence[Published], sources: Iterable[str]) -> str:
+    """The note of a table of published figures."""
+    return (
+        f"{_opening(each.frame_skip for each in figures)} Published, not measured by envbench: "
+        f"{'; '.join(map(markdown, sources))}."
+    )
 
 
-def _kept(counts: Mapping[int, int]) -> str:
-    factors = {instances / numenv for numenv, instances in counts.items()}
-    if len(factors) == 1:
-        return f"{factors.pop():g} environments in flight for each one in the batch."
-    each = ", ".join(f"{instances} at {numenv}" for numenv, instances in sorted(counts.items()))
-    return f"more environments in flight than the batch has: {each}."
+def _opening(frame_skips: Iterable[float]) -> str:
+    skips = ", ".join(f"{skip:g}" for skip in sorted(set(map(float, frame_skips))))
+    return f"{OPENING}: steps per second × frame_skip ({skips})."
+
+
+def _of_rows(said: Iterable[tuple[str, str]], one: str, several: str) -> list[str]:
+    """A sentence for each thing that is said of some rows: ``Brax and MJX keep …``."""
+    rows: dict[str, list[str]] = defaultdict(list)
+    for label, what in said:
+        rows[what].append(label)
+    return [f"{_subject(labels, one, several)} {what}." for what, labels in rows.items()]
 
 
 def _subject(labels: Iterable[str], one: str, several: str) -> str:
@@ -155,28 +156,41 @@ def _subject(labels: Iterable[str], one: str, several: str) -> str:
     return f"{listed(names)} {one if len(names) == 1 else several}"
 
 
+def _in_flight(measured: Sequence[Measured]) -> list[str]:
+    instances: dict[str, dict[int, int]] = defaultdict(dict)
+    for found in measured:
+        if found.cell.env_instances != found.numenv:
+            instances[found.label][found.numenv] = found.cell.env_instances
+    kept = [(label, _kept(counts)) for label, counts in sorted(instances.items())]
+    return _of_rows(kept, "keeps", "keep")
+
+
+def _kept(counts: Mapping[int, int]) -> str:
+    factors = {instances / numenv for numenv, instances in counts.items()}
+    if len(factors) == 1:
+        return f"{factors.pop():g} environments in flight for each one in the batch"
+    each = ", ".join(f"{instances} at {numenv}" for numenv, instances in sorted(counts.items()))
+    return f"more environments in flight than the batch has: {each}"
+
+
 def _one_node(measured: Sequence[Measured]) -> list[str]:
     """A backend for several NUMA nodes found only one."""
     alone = [
-        found.label
+        (found.label, "a single pool: the machine has one NUMA node")
         for found in measured
         if found.pools == 1 and backends.has_role(found.cell.backend, "nodes")
     ]
-    if not alone:
-        return []
-    return [f"{_subject(alone, 'uses', 'use')} a single pool: the machine has one NUMA node."]
+    return _of_rows(alone, "uses", "use")
 
 
 def _stand_ins(measured: Sequence[Measured]) -> list[str]:
     """Libraries without the task ran another one instead."""
-    labels: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for found in measured:
-        if found.ran:
-            labels[found.ran, found.cell.task].append(found.label)
-    return [
-        f"{_subject(rows, 'ran', 'ran')} {markdown(ran)} in place of {markdown(task)}."
-        for (ran, task), rows in labels.items()
+    ran = [
+        (found.label, f"{markdown(found.ran)} in place of {markdown(found.cell.task)}")
+        for found in measured
+        if found.ran
     ]
+    return _of_rows(ran, "ran", "ran")
 
 
 def _intervals(measured: Sequence[Measured]) -> str:

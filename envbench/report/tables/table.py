@@ -6,19 +6,23 @@ Columns are the numbers of environments in numeric order; other columns keep the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from envbench import backends
 from envbench.model import Cell
 from envbench.report.escape import markdown
 from envbench.report.tables import footnotes
-from envbench.report.tables.columns import EQUAL_WORK, NAMES, RENAMED, Columns, other_columns
-from envbench.report.tables.existing import Existing, bare
-from envbench.report.tables.machine_results import MachineResults
+from envbench.report.tables.columns import EQUAL_WORK, NAMES, Columns, other_columns
+from envbench.report.tables.machine_results import MachineResults, backend_order
 from envbench.results.shown import Measured
 
 NOT_RUN = "not run"  # the library has to be installed by hand and has no results yet
+_FIGURE = re.compile(r"(\*\*)?\d+\.\d\d(\*\*)?")
+_MARKS = re.compile(r"<sup>([a-z]{1,3}(?:,[a-z]{1,3})*)</sup>")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +41,35 @@ class Entry:
     measured: Measured | None = None
 
 
+Row = tuple[str, list[Entry]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Existing:
+    """The present table of a block and its author's lines; rows are as long as the header.
+
+    Cells are raw text, because an author's figures must stay exactly as written. ``measured``: the
+    note of a report says that all figures are measured, none is the author's.
+    """
+
+    header: list[str] = field(default_factory=list)
+    rows: list[list[str]] = field(default_factory=list)
+    footnotes: dict[str, str] = field(default_factory=dict)
+    before: str = ""  # the lines above the table
+    after: str = ""  # the lines below it
+    measured: bool = False
+
+    def from_report(self, text: str) -> bool:
+        """Whether a report wrote this figure. Its record may no longer exist."""
+        if footnotes.NO_RECORD in self.notes(text):
+            return True
+        return self.measured and _FIGURE.fullmatch(_MARKS.sub("", text).strip()) is not None
+
+    def notes(self, text: str) -> list[str]:
+        """The footnotes of an entry."""
+        return [self.footnotes[mark] for mark in marks(text) if mark in self.footnotes]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Table:
     """A table: each row is a label and an entry per column.
@@ -47,7 +80,7 @@ class Table:
 
     heading: str
     columns: list[str]
-    rows: list[tuple[str, list[Entry]]]
+    rows: list[Row]
     first: str = "backend"
     note: str = ""
     existing: Existing = field(default_factory=Existing)
@@ -58,20 +91,42 @@ def entries(texts: Iterable[str], measured: Measured | None = None) -> list[Entr
     return [Entry(text=text, measured=measured) for text in texts]
 
 
+def grid(
+    labels: Mapping[Any, str], columns: Sequence[Any], known: Mapping[tuple[Any, Any], Entry]
+) -> list[Row]:
+    """A row for each of ``labels`` (with its text), with an entry per column, perhaps empty."""
+    return [
+        (markdown(text), [known.get((label, column), Entry()) for column in columns])
+        for label, text in labels.items()
+    ]
+
+
+def marks(text: str) -> list[str]:
+    """The footnotes that an entry's text refers to."""
+    return [mark for group in _MARKS.findall(text) for mark in group.split(",")]
+
+
+def bare(text: str) -> str:
+    """An entry without references to footnotes and without bold."""
+    return _MARKS.sub("", text).strip().strip("*")
+
+
+# ---------------------------------------------------------------- measured figures
+
+
 def build(results: MachineResults, existing: Existing | None = None) -> Table:
     """The table of these results, merged into the document's table."""
     existing = existing or Existing()
     others = other_columns(results)
-    columns = _columns([RENAMED.get(name, name) for name in existing.header[1:]], results, others)
+    columns = _columns(existing.header[1:], results, others)
     values = _values(results, others)
     by_hand = {markdown(each.label) for each in backends.registry().values() if each.by_hand}
-    rows: list[tuple[str, list[Entry]]] = []
+    rows: list[Row] = []
     has_own_figures = False
-    for label, row in _rows([row[0] for row in existing.rows], results):
+    for label, *texts in _rows(existing.rows, results):
         rows.append((label, []))
-        for name, column in columns:
-            known = row is not None and column is not None
-            text = existing.rows[row][column + 1] if known else ""  # type: ignore[index, operator]
+        for name, place in columns:
+            text = texts[place] if texts and place is not None else ""
             if text == NOT_RUN and label in by_hand:
                 text = ""
             # Of two rows or columns with the same name only the first is filled.
@@ -88,6 +143,16 @@ def build(results: MachineResults, existing: Existing | None = None) -> Table:
         note=footnotes.of_table(results, others=has_own_figures),
         existing=existing,
     )
+
+
+def without_records(existing: Existing) -> Table:
+    """A document's table where no result is known."""
+    heading, *columns = existing.header
+    rows = [
+        (label, [kept(text, existing, name) for name, text in zip(columns, texts, strict=True)])
+        for label, *texts in existing.rows
+    ]
+    return Table(heading=heading, columns=columns, rows=rows, existing=existing)
 
 
 def kept(text: str, existing: Existing, column: str, notes: Sequence[str] = ()) -> Entry:
@@ -111,7 +176,7 @@ def _replaces(entry: Entry, text: str) -> bool:
 
 def _values(results: MachineResults, others: Columns) -> dict[tuple[str, str], Entry]:
     """The known entries by row label and column heading, both in Markdown."""
-    best = best_figures(results)
+    best = _best_figures(results)
     values = {
         (markdown(label), name): Entry(text=text)
         for name, texts in others.items()
@@ -127,7 +192,7 @@ def _values(results: MachineResults, others: Columns) -> dict[tuple[str, str], E
     return values
 
 
-def _entry(found: Measured, best: dict[int, str], results: MachineResults) -> Entry:
+def _entry(found: Measured, best: Mapping[int, str], results: MachineResults) -> Entry:
     verified = results.verified.get(found.label)
     if verified is not None and found.refused:
         figure = "" if found.withdrawn is None else f"{found.withdrawn:.2f}"
@@ -160,12 +225,12 @@ def competes(found: Measured, results: MachineResults) -> bool:
     return equal and same_work(found.cell)
 
 
-def best_figures(results: MachineResults) -> dict[int, str]:
-    """The best measured figure of each column as printed: equal ones are all best."""
-    best: dict[int, float] = {}
-    for found in results.measured:
-        if found.fps is not None and competes(found, results):
-            best[found.numenv] = max(found.fps, best.get(found.numenv, 0.0))
+def _best_figures(results: MachineResults) -> dict[int, str]:
+    """The best figure of each column as printed: equal ones are all best."""
+    best: dict[int, float] = defaultdict(float)
+    for found in results.with_figures:
+        if competes(found, results):
+            best[found.numenv] = max(found.fps or 0.0, best[found.numenv])
     return {numenv: f"{fps:.2f}" for numenv, fps in best.items()}
 
 
@@ -175,7 +240,7 @@ def best_figures(results: MachineResults) -> dict[int, str]:
 def _columns(
     written: Sequence[str], results: MachineResults, others: Iterable[str]
 ) -> list[tuple[str, int | None]]:
-    """Each column's heading and its index in the document."""
+    """Each column's heading and its place in the document."""
     columns: list[tuple[str, int | None]] = [(name, i) for i, name in enumerate(written)]
     for numenv in sorted({*results.ladder, *(found.numenv for found in results.measured)}):
         if str(numenv) not in written:
@@ -191,13 +256,46 @@ def _place(numenv: int, names: Sequence[str]) -> int:
     return max(numbers) + 1 if numbers else len(names)
 
 
-def _rows(written: Sequence[str], results: MachineResults) -> list[tuple[str, int | None]]:
-    """Each row's label and its index in the document."""
-    rows: list[tuple[str, int | None]] = [(label, i) for i, label in enumerate(written)]
-    previous: str | None = None
+def _rows(written: Iterable[list[str]], results: MachineResults) -> list[list[str]]:
+    """The document's rows, and for each other row its label alone."""
+    rows = list(written)
+    place = 0
     for label in map(markdown, results.labels):
-        labels = [each for each, _ in rows]
+        labels = [row[0] for row in rows]
         if label not in labels:
-            rows.insert(labels.index(previous) + 1 if previous in labels else 0, (label, None))
-        previous = label
+            rows.insert(place, [label])
+        place = [row[0] for row in rows].index(label) + 1
     return rows
+
+
+# ---------------------------------------------------------------- published figures
+
+
+def build_published(results: MachineResults, existing: Existing | None = None) -> Table:
+    """The table of the figures that others have published, with the author's lines around it.
+
+    Rows and columns come from the data. The best of a column is bold among these figures; measured
+    figures never appear beside them.
+    """
+    figures, existing = results.published, existing or Existing()
+    sources = list(dict.fromkeys(each.source for each in figures))
+    best: dict[int, float] = defaultdict(float)
+    for each in figures:
+        best[each.numenv] = max(best[each.numenv], each.fps)
+    known = {
+        ((each.backend, each.source), each.numenv): Entry(
+            fps=each.fps, best=f"{each.fps:.2f}" == f"{best[each.numenv]:.2f}"
+        )
+        for each in figures
+    }
+    labels = {
+        row: backends.row_label(row[0], {}) + (f", {row[1]}" if len(sources) > 1 else "")
+        for row in sorted({row for row, _ in known}, key=lambda row: (backend_order(row[0]), *row))
+    }
+    return Table(
+        heading=markdown(results.published_heading),
+        columns=[str(numenv) for numenv in sorted(best)],
+        rows=grid(labels, sorted(best), known),
+        note=footnotes.of_published(figures, sources),
+        existing=Existing(before=existing.before, after=existing.after),
+    )
