@@ -1,11 +1,7 @@
 """Measurements as data: a cell as JSON, and cells or runs as a pandas data frame.
 
 The JSON shape of a cell is the same in ``run --json``, ``compare --json`` and ``report --json``:
-``{"machine", "env", "task", "backend", "numenv", "env_instances", "settings", "fps",
-"steps_per_second", "frame_skip", "interval": [low, high] | null, "runs": [run ids], "flags": [],
-"failure": null | {…}}``. ``fps`` and ``steps_per_second`` are null exactly where ``failure`` is
-not. ``failure`` has the fields of ``envbench.model.Failure``. ``report --json`` adds ``"records"``:
-the file and line of each run.
+docs/json.md. ``report --json`` adds the file and line of each run.
 """
 
 from __future__ import annotations

@@ -13,16 +13,12 @@ from envbench.errors import StorageError, UsageError
 from envbench.report.plots.draw import Kind, drawn
 from envbench.report.plots.picture import FOLDER, Picture
 
-MAX_DOCUMENT_BYTES = 64 * 2**20
-
 
 def read_text(path: Path) -> str:
     """A document's text; ``write_text`` restores bytes that are not UTF-8."""
     try:
         if not path.is_file():
             raise UsageError(f"{path} is not a file.", hint="Name an existing file.")
-        if path.stat().st_size > MAX_DOCUMENT_BYTES:
-            raise UsageError(f"{path} is larger than {MAX_DOCUMENT_BYTES // 2**20} MiB.")
         return path.read_bytes().decode("utf-8", "surrogateescape")
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}.") from error

@@ -411,7 +411,8 @@ def test_times_under_a_tenth_of_a_second_are_shown_in_milliseconds(seconds, show
         start_s=seconds, first_step_s=seconds, first_steps_s=None, memory_bytes=None,
         gpu_memory_bytes=None,
     )  # fmt: skip
-    assert columns.COSTS["Start-up"](costs) == columns.COSTS[columns.FIRST_STEP](costs) == shown
+    texts = columns.cost_texts(costs)
+    assert texts["Start-up"] == texts[columns.FIRST_STEP] == shown
 
 
 def test_a_row_to_be_installed_by_hand_is_marked_not_run_until_it_has_results():

@@ -10,7 +10,7 @@ import base64
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from itertools import count
@@ -95,8 +95,9 @@ def _cells(every: Iterable[MachineResults]) -> _Cells:
 def _chapters(contents: Iterable[BlockContent], cells: _Cells) -> dict[str, list[_Part]]:
     """The parts by chapter. Figures of a summary link to their cells, other figures open them."""
     contents, numbers = list(contents), count(1)
-    own, shared = _plots(contents, cells)
-    chapters: dict[str, list[_Part]] = defaultdict(list)
+    plots = list(_plots(contents, cells))
+    own = {results.heading: plot for results, plot in plots if results is not None}
+    chapters: dict[str, list[_Part]] = defaultdict(list, {OVERVIEW: []})
     for content in contents:
         if content.picture is None and content.has_results:
             for table in note_once(content.tables(Existing())):
@@ -104,7 +105,7 @@ def _chapters(contents: Iterable[BlockContent], cells: _Cells) -> dict[str, list
                 if content.results is not None:  # a published table after the measured one
                     part |= own.pop(content.results.heading, {})
                 chapters[content.chapter].append(part)
-    chapters[OVERVIEW] += shared
+    chapters[OVERVIEW] += [plot for results, plot in plots if results is None]
     if cells:
         chapters[ALL_CELLS].append(_part(_all_cells(cells), "cells", opens=True))
     last = {name: chapters.pop(name) for name in LAST if name in chapters}
@@ -153,8 +154,10 @@ def _cell_row(found: Measured) -> list[Entry]:
 # ---------------------------------------------------------------- plots
 
 
-def _plots(contents: Iterable[BlockContent], cells: _Cells) -> tuple[dict[str, _Part], list[_Part]]:
-    """The plots of each machine, by the heading of its table, and those of several machines."""
+def _plots(
+    contents: Iterable[BlockContent], cells: _Cells
+) -> Iterator[tuple[MachineResults | None, _Part]]:
+    """The plots of each machine with its results, and those of several machines."""
     places: dict[Place | None, int] = {
         (results.heading, each.label, each.numenv): number
         for number, (each, results) in enumerate(cells)
@@ -165,14 +168,8 @@ def _plots(contents: Iterable[BlockContent], cells: _Cells) -> tuple[dict[str, _
         if each.picture is not None and (each.results is not None or each.on_new_page)
     ]
     drawings = drawn([(picture, "svg") for _, picture in wanted])
-    own, shared = {}, []
     for (results, picture), drawing in zip(wanted, drawings, strict=True):
-        part = {"plot": _plot(picture, drawing, places)}
-        if results is None:
-            shared.append(part)
-        else:
-            own[results.heading] = part
-    return own, shared
+        yield results, {"plot": _plot(picture, drawing, places)}
 
 
 def _plot(picture: Picture, drawing: Drawing, places: Mapping[Place | None, int]) -> _Part:

@@ -13,9 +13,9 @@ from envbench.machine import Profile
 from envbench.model import digest
 from envbench.report.escape import comment, markdown
 from envbench.report.markdown.table_text import note_once, parse, render
-from envbench.report.plots.picture import FOLDER, Picture, machines_picture, picture
+from envbench.report.plots.picture import FOLDER, Chart, Picture, chart
 from envbench.report.tables import details, overview
-from envbench.report.tables.machine_results import MachineResults, machine_results
+from envbench.report.tables.machine_results import MachineResults, family_title, machine_results
 from envbench.report.tables.table import Existing, Table, build, build_published
 from envbench.results.selection import Selection
 
@@ -131,12 +131,11 @@ def _plots(every: Sequence[MachineResults]) -> list[BlockContent]:
     machines = Counter(_words(results) for results in every if results.measured)
     made = []
     for results in every:
-        words = [*_words(results), comment(results.machine) or "?"]
-        drawn = picture(_file_name(words), results)
-        if drawn.charts[0].curves:
-            few = machines[_words(results)] <= MOST_MACHINES
-            new = bool(results.measured) and few
-            made.append(_plot(words, drawn, on_new_page=new, results=results))
+        drawn = chart(results, published=True)
+        if drawn.curves:
+            words = [*_words(results), comment(results.machine) or "?"]
+            new = bool(results.measured) and machines[_words(results)] <= MOST_MACHINES
+            made.append(_plot(words, results.heading, [drawn], on_new_page=new, results=results))
     return made
 
 
@@ -146,19 +145,18 @@ def _shared_plots(every: Sequence[MachineResults]) -> list[BlockContent]:
     for results in every:
         if results.with_figures:
             groups[_words(results)].append(results)
-    return [
-        _plot(
-            words,
-            machines_picture(_file_name(words), group),
-            on_new_page=1 < len(group) <= MOST_MACHINES,
-        )
-        for words, group in groups.items()
-    ]
+    made = []
+    for words, group in groups.items():
+        title = family_title(group[0].env, group[0].task)
+        new = 1 < len(group) <= MOST_MACHINES
+        made.append(_plot(words, title, list(map(chart, group)), on_new_page=new))
+    return made
 
 
-def _plot(words: Sequence[str], drawn: Picture, **given: Any) -> BlockContent:
+def _plot(words: Sequence[str], title: str, charts: list[Chart], **given: Any) -> BlockContent:
+    picture = Picture(name=_file_name(words), title=title, charts=charts)
     heading = f"{PLOT} {' '.join(words)}"
-    return BlockContent(heading=heading, chapter=PLOTS, picture=drawn, **given)
+    return BlockContent(heading=heading, chapter=PLOTS, picture=picture, **given)
 
 
 def _words(results: MachineResults) -> tuple[str, ...]:

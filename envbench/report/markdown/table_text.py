@@ -46,16 +46,8 @@ def parse(text: str) -> Existing:
 
 def split_row(line: str) -> list[str]:
     r"""The raw cells of a row. As in GitHub's Markdown, ``\|`` is a bar within a cell."""
-    line = line.strip()
-    cells, cell, escaped = [], "", False
-    for char in line.removeprefix("|"):
-        if char == "|" and not escaped:
-            cells.append(cell.strip())
-            cell = ""
-        else:
-            cell += char
-        escaped = char == "\\" and not escaped
-    return [*cells, cell.strip()] if cell.strip() else cells
+    cells = re.findall(r"((?:\\.|[^|])*)(?:\||$)", line.strip().removeprefix("|"))
+    return [cell.strip() for cell in cells[:-1]]  # the last one is always empty
 
 
 def _table_start(lines: list[str]) -> int | None:

@@ -105,16 +105,16 @@ def _spots(figure: Figure, picture: Picture) -> list[Spot]:
         for curve in chart.curves:
             places = axes.transData.transform([(each.numenv, each.fps) for each in curve.points])
             for (x, y), point in zip(places, curve.points, strict=True):
-                text = f"{machine}{_description(curve, point)}"
+                text = f"{machine}{one_line(curve.label, 60)} at {_description(point)}"
                 place = None if curve.published else (chart.title, curve.label, point.numenv)
                 found.append(Spot(float(x) * scale, float(height - y) * scale, text, place))
     return found
 
 
-def _description(curve: Curve, point: Point) -> str:
+def _description(point: Point) -> str:
     known = point.low is not None and point.high is not None
     span = f" ({point.low:,.0f}–{point.high:,.0f})" if known else ""
-    return f"{one_line(curve.label, 60)} at {point.numenv:,}: {point.fps:,.2f} FPS{span}"
+    return f"{point.numenv:,}: {point.fps:,.2f} FPS{span}"
 
 
 # ---------------------------------------------------------------- the figure and its legend

@@ -7,13 +7,13 @@ per machine. ``envbench.report.plots.draw`` draws it. A file shows it if it has 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import msgspec
 
 from envbench import backends
 from envbench.model import Published, digest
-from envbench.report.tables.machine_results import MachineResults, backend_order, family_title
+from envbench.report.tables.machine_results import MachineResults, backend_order
 from envbench.results.shown import Measured
 
 FOLDER = "plots"  # beside the document that links to them
@@ -63,19 +63,8 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
         return digest([STYLE, msgspec.to_builtins(self)])
 
 
-def picture(name: str, results: MachineResults) -> Picture:
-    """The picture of one machine, with its published figures."""
-    chart = _chart(results, _published(results.published))
-    return Picture(name=name, title=results.heading, charts=[chart])
-
-
-def machines_picture(name: str, every: Sequence[MachineResults]) -> Picture:
-    """The picture of all machines of a family and task, side by side."""
-    title = family_title(every[0].env, every[0].task)
-    return Picture(name=name, title=title, charts=[_chart(each) for each in every])
-
-
-def _chart(results: MachineResults, published: Sequence[Curve] = ()) -> Chart:
+def chart(results: MachineResults, *, published: bool = False) -> Chart:
+    """The chart of one machine, perhaps with its published figures."""
     rows: dict[str, list[Measured]] = defaultdict(list)
     for found in results.with_figures:
         rows[found.label].append(found)
@@ -86,7 +75,7 @@ def _chart(results: MachineResults, published: Sequence[Curve] = ()) -> Chart:
     ]
     return Chart(
         title=results.heading,
-        curves=[*measured, *published],
+        curves=[*measured, *(_published(results.published) if published else [])],
         ceiling=results.ceiling.fps if results.ceiling else None,
     )
 

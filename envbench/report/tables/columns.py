@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from envbench.report.tables.machine_results import MachineResults
 from envbench.results.shown import Measured
@@ -16,12 +16,7 @@ from envbench.stats.summary import Costs
 CEILING = "Of ceiling"
 EQUAL_WORK = "Equal work"
 FIRST_STEP = "Compile and first step"  # not every record separates them
-COSTS: dict[str, Callable[[Costs], str]] = {
-    "Start-up": lambda costs: _seconds(costs.start_s),
-    FIRST_STEP: lambda costs: _first_step(costs),
-    "Host memory": lambda costs: _memory(costs.memory_bytes),
-    "GPU memory": lambda costs: _memory(costs.gpu_memory_bytes),
-}
+COSTS = ("Start-up", FIRST_STEP, "Host memory", "GPU memory")
 NAMES = frozenset({CEILING, EQUAL_WORK, *COSTS})
 
 Columns = dict[str, dict[str, str]]  # heading -> row label -> text
@@ -48,12 +43,29 @@ def other_columns(results: MachineResults) -> Columns:
 
 def cost_columns(measured: Iterable[Measured]) -> Columns:
     """The costs of each row at its largest numenv, without empty columns."""
-    costs = {label: found.summary.costs for label, found in largest(measured).items()}
-    columns = {
-        name: {label: text for label, each in costs.items() if each and (text := shown(each))}
-        for name, shown in COSTS.items()
-    }
+    columns: Columns = {name: {} for name in COSTS}
+    for label, found in largest(measured).items():
+        if costs := found.summary.costs:
+            texts = cost_texts(costs)
+            for name in filter(texts.get, COSTS):
+                columns[name][label] = texts[name]
     return {name: texts for name, texts in columns.items() if texts}
+
+
+def cost_texts(costs: Costs) -> dict[str, str]:
+    """The text for each of ``COSTS``, "" where it is unknown.
+
+    The first step is a range where one process took twice as long as another (a cache).
+    """
+    low, high = costs.first_steps_s or (0.0, 0.0)
+    is_range = high > 2 * low and high >= 1.0
+    span = f"{_seconds(low)} to {_seconds(high)}"
+    return {
+        "Start-up": _seconds(costs.start_s),
+        FIRST_STEP: span if is_range else _seconds(costs.first_step_s),
+        "Host memory": _memory(costs.memory_bytes),
+        "GPU memory": _memory(costs.gpu_memory_bytes),
+    }
 
 
 def largest(measured: Iterable[Measured]) -> dict[str, Measured]:
@@ -79,14 +91,6 @@ def _seconds(seconds: float | None) -> str:
     if milliseconds >= 9.95:
         return f"{milliseconds:.0f} ms"
     return f"{milliseconds:.1f} ms" if milliseconds >= 0.05 else "under 0.1 ms"
-
-
-def _first_step(costs: Costs) -> str:
-    """The median, or the range where one process took twice as long as another (a cache)."""
-    low, high = costs.first_steps_s or (0.0, 0.0)
-    if high > 2 * low and high >= 1.0:
-        return f"{_seconds(low)} to {_seconds(high)}"
-    return _seconds(costs.first_step_s)
 
 
 def _memory(size: int | None) -> str:

@@ -11,11 +11,12 @@ from envbench.report.escape import code, markdown
 from envbench.report.tables.columns import cost_columns, largest
 from envbench.report.tables.footnotes import hardware
 from envbench.report.tables.machine_results import MachineResults, in_order
-from envbench.report.tables.table import Entry, Table, entries
+from envbench.report.tables.table import Entry, Table, entries, grid
 from envbench.results.join import lines_by_file
 
 # ---------------------------------------------------------------- costs
 
+NUMENV = "Environments"
 _COSTS_NOTE = (
     "Each row shows its largest number of environments. Start-up is import and build; the first "
     "step includes any compile. Both are medians over processes, or the shortest and the longest "
@@ -33,20 +34,16 @@ def _cost_table(results: MachineResults) -> Table | None:
     found, columns = largest(results.measured), cost_columns(results.measured)
     if not columns:
         return None
+    known = {
+        (label, name): Entry(text=text, measured=found[label])
+        for name, texts in columns.items()
+        for label, text in texts.items()
+    }
+    known |= {(label, NUMENV): Entry(text=str(each.numenv)) for label, each in found.items()}
     return Table(
         heading=markdown(f"Costs - {results.heading}"),
-        columns=["Environments", *columns],
-        rows=[
-            (
-                markdown(label),
-                [
-                    Entry(text=str(found[label].numenv)),
-                    *entries((texts.get(label, "") for texts in columns.values()), found[label]),
-                ],
-            )
-            for label in results.labels
-            if label in found
-        ],
+        columns=[NUMENV, *columns],
+        rows=grid({row: row for row in results.labels if row in found}, [NUMENV, *columns], known),
         note=_COSTS_NOTE,
     )
 
@@ -67,10 +64,9 @@ def equal_work_tables(every: Iterable[MachineResults]) -> list[Table]:
 
 
 def _equal_work_table(results: MachineResults) -> Table:
-    place = {label: index for index, label in enumerate(results.labels)}
     located = any(found.location for found in results.verified.values())
     rows = []
-    for label in sorted(results.verified, key=lambda label: (place.get(label, len(place)), label)):
+    for label in sorted(results.verified, key=results.place):
         found, verdict = results.verified[label], results.verified[label].verdict
         differences = ", ".join(verdict.differences) or "nothing"
         texts = [verdict.badge, verdict.audit, verdict.lock_step, differences]
@@ -103,23 +99,20 @@ def command_tables(every: Iterable[MachineResults]) -> list[Table]:
 
 
 def _record_table(results: MachineResults) -> Table:
-    found = in_order(results)
-    numenvs = sorted({each.numenv for each in found})
-    rows: dict[tuple[str, str], dict[int, Entry]] = defaultdict(dict)
-    for each in found:
+    labels: dict[tuple[str, str], str] = {}  # by label and file: the label
+    known: dict[tuple[tuple[str, str], str], Entry] = {}
+    for each in in_order(results):
         for file, lines in lines_by_file(each.locations).items():
-            entry = Entry(text=", ".join(map(str, lines)), measured=each)
-            rows[each.label, file][each.numenv] = entry
+            row = each.label, file
+            labels[row] = each.label
+            known[row, "File"] = Entry(text=code(file))
+            known[row, str(each.numenv)] = Entry(text=", ".join(map(str, lines)), measured=each)
+    numenvs = sorted({each.numenv for each in in_order(results)})
+    columns = ["File", *map(str, numenvs)]
     return Table(
         heading=markdown(f"Records - {results.heading}"),
-        columns=["File", *map(str, numenvs)],
-        rows=[
-            (
-                markdown(label),
-                [Entry(text=code(file)), *(by_numenv.get(n, Entry()) for n in numenvs)],
-            )
-            for (label, file), by_numenv in rows.items()
-        ],
+        columns=columns,
+        rows=grid(labels, columns, known),
         note=_RECORDS_NOTE,
     )
 

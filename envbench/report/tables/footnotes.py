@@ -6,8 +6,8 @@ all rows share is said once, in the note; a footnote is for a few entries.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 
 from envbench import backends, families
 from envbench.machine import Profile
@@ -240,26 +240,22 @@ def _machines(measured: Sequence[Measured]) -> str:
 
 
 def _sessions(measured: Sequence[Measured]) -> list[str]:
-    """Which rows were measured in which session, where there were several."""
-    days: dict[str, str] = {}
-    sessions: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    """Which rows were measured in which session, where there were several.
+
+    A row of several sessions is named with the numbers of environments.
+    """
+    days: dict[str, str] = defaultdict(str)
+    rows: dict[tuple[str, str], list[int]] = defaultdict(list)
     for found in measured:
-        days[found.plan_id] = max(markdown(found.when[:10]), days.get(found.plan_id, ""))
-        sessions[found.plan_id][markdown(found.label)].append(found.numenv)
-    if len(sessions) < 2:
+        days[found.plan_id] = max(days[found.plan_id], markdown(found.when[:10]))
+        rows[found.plan_id, markdown(found.label)].append(found.numenv)
+    if len(days) < 2:
         return []
-    labels = [label for rows in sessions.values() for label in rows]
-    repeated = {label for label in labels if labels.count(label) > 1}
-    each = "; ".join(
-        f"{_rows_of(sessions[plan], repeated)} on {days[plan]}"
-        for plan in sorted(sessions, key=lambda plan: days[plan])
-    )
+    times = Counter(label for _, label in rows)
+    sessions: dict[str, list[str]] = defaultdict(list)
+    for (plan, label), numenvs in rows.items():
+        at = f" at {', '.join(map(str, sorted(numenvs)))}" if times[label] > 1 else ""
+        sessions[plan].append(f"{label}{at}")
+    ordered = sorted(sessions, key=lambda plan: days[plan])
+    each = "; ".join(f"{', '.join(sessions[plan])} on {days[plan]}" for plan in ordered)
     return [f"Measured in {len(sessions)} sessions ({each}): {DRIFT}."]
-
-
-def _rows_of(rows: Mapping[str, Sequence[int]], repeated: Collection[str]) -> str:
-    """A session's rows; where another session has the row too, with the numbers of environments."""
-    return ", ".join(
-        f"{label} at {', '.join(map(str, sorted(numenvs)))}" if label in repeated else label
-        for label, numenvs in rows.items()
-    )

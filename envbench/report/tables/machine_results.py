@@ -39,6 +39,11 @@ class MachineResults:
     def with_figures(self) -> list[Measured]:
         return [each for each in self.measured if each.fps is not None]
 
+    def place(self, label: str) -> tuple[int, str]:
+        """A key that sorts by row; other labels come last."""
+        others = len(self.labels)
+        return self.labels.index(label) if label in self.labels else others, label
+
     @property
     def heading(self) -> str:
         """The marker's text and the table's first cell: ``Atari - Laptop``,
@@ -163,10 +168,8 @@ def _results(
 def in_order(results: MachineResults) -> list[Measured]:
     """The measurements by row and numenv, the ceiling last."""
     ceiling = [results.ceiling] if results.ceiling else []
-    place = {label: index for index, label in enumerate(results.labels)}
     return sorted(
-        [*results.measured, *ceiling],
-        key=lambda each: (place.get(each.label, len(place)), each.numenv),
+        [*results.measured, *ceiling], key=lambda each: (results.place(each.label), each.numenv)
     )
 
 

@@ -217,39 +217,37 @@ def _scaling(best: Measured, able: Sequence[Measured]) -> list[str]:
 def _is_tied(found: Measured, best: Measured) -> bool:
     """Whether it cannot be distinguished from the best."""
     tie = within_noise(best, found)
-    return _is_near(found, best, _fps) if tie is None else tie
+    return _fps(found) >= _near(found, best) * _fps(best) if tie is None else tie
 
 
-def _is_near(found: Measured, best: Measured, figure: Callable[[Measured], float]) -> bool:
-    return figure(found) >= NEAR / drift(found, best) * figure(best)
+def _near(found: Measured, best: Measured) -> float:
+    return NEAR / drift(found, best)
 
 
 def _tied_rows(best: Measured, able: Sequence[Measured], what: str) -> str:
     """The other rows that are as fast, each at its best number of environments."""
     tied = [each for each in _other_rows(best, able, _fps) if _is_tied(each, best)]
+    names = listed([_with_flags(each, f"{_fps(each):.2f}") for each in tied])
     if not tied:
         return f"No other row is within noise of {what}."
-    names = listed([_with_flags(each, f"{_fps(each):.2f}") for each in tied])
     return f"Within noise of {what}, so a tie: {names}."
 
 
 def _as_efficient(best: Measured, able: Sequence[Measured]) -> list[str]:
     """The other rows with about as many frames per CPU second, which has no interval."""
     rows = _other_rows(best, able, _per_cpu_s)
-    near = [each for each in rows if _is_near(each, best, _per_cpu_s)]
-    if not near:
-        return []
+    near = [each for each in rows if _per_cpu_s(each) >= _near(each, best) * _per_cpu_s(best)]
     names = listed([_with_flags(each, f"{_per_cpu_s(each):.0f}") for each in near])
-    return [f"About as many frames per CPU second (no interval is known): {names}."]
+    known = f"About as many frames per CPU second (no interval is known): {names}."
+    return [known] if near else []
 
 
 def _other_rows(
     best: Measured, able: Sequence[Measured], figure: Callable[[Measured], float]
 ) -> list[Measured]:
     """The best measurement of each other row, from the highest."""
-    rows = {each.label: each for each in sorted(able, key=figure)}
-    others = [each for label, each in rows.items() if label != best.label]
-    return sorted(others, key=figure, reverse=True)
+    rows = {each.label: each for each in sorted(able, key=figure) if each.label != best.label}
+    return sorted(rows.values(), key=figure, reverse=True)
 
 
 def _with_flags(found: Measured, figure: str) -> str:

@@ -29,15 +29,13 @@ _MARKS = re.compile(r"<sup>([a-z]{1,3}(?:,[a-z]{1,3})*)</sup>")
 class Entry:
     """One entry of a table: a measured figure, Markdown text, or nothing.
 
-    Only one of ``fps`` and ``text`` is given. ``withdrawn`` is a refused figure as text: a document
-    may still contain it. ``measured`` is what a page can link to.
+    Only one of ``fps`` and ``text`` is given. ``measured`` is what a page can link to.
     """
 
     fps: float | None = None
     best: bool = False
     text: str = ""
     notes: tuple[str, ...] = ()
-    withdrawn: str = ""
     measured: Measured | None = None
 
 
@@ -170,13 +168,19 @@ def kept(text: str, existing: Existing, column: str, notes: Sequence[str] = ()) 
 
 
 def _replaces(entry: Entry, text: str) -> bool:
-    """Whether a known entry replaces the document's text: a figure does, other notes may not."""
-    return entry.fps is not None or not bare(text) or entry.withdrawn == bare(text)
+    """Whether a known entry replaces the document's text: a figure does, other notes may not.
+
+    A document may still contain a refused figure.
+    """
+    refused = entry.measured.withdrawn if entry.measured else None
+    is_refused = refused is not None and bare(text) == f"{refused:.2f}"
+    return entry.fps is not None or not bare(text) or is_refused
 
 
 def _values(results: MachineResults, others: Columns) -> dict[tuple[str, str], Entry]:
     """The known entries by row label and column heading, both in Markdown."""
-    best = _best_figures(results)
+    able = [found for found in results.with_figures if competes(found, results)]
+    best = _best((found.numenv, found.fps or 0.0) for found in able)
     values = {
         (markdown(label), name): Entry(text=text)
         for name, texts in others.items()
@@ -195,14 +199,11 @@ def _values(results: MachineResults, others: Columns) -> dict[tuple[str, str], E
 def _entry(found: Measured, best: Mapping[int, str], results: MachineResults) -> Entry:
     verified = results.verified.get(found.label)
     if verified is not None and found.refused:
-        figure = "" if found.withdrawn is None else f"{found.withdrawn:.2f}"
-        reason = footnotes.of_refusal(verified)
-        return Entry(notes=(reason,), withdrawn=figure, measured=found)
-    notes = tuple(footnotes.of_entry(found, results.profile))
-    if found.fps is None:
-        return Entry(notes=notes, measured=found)
-    is_best = competes(found, results) and best.get(found.numenv) == f"{found.fps:.2f}"
-    return Entry(fps=found.fps, best=is_best, notes=notes, measured=found)
+        notes = [footnotes.of_refusal(verified)]
+    else:
+        notes = footnotes.of_entry(found, results.profile)
+    is_best = competes(found, results) and best.get(found.numenv) == f"{found.fps or 0.0:.2f}"
+    return Entry(fps=found.fps, best=is_best, notes=tuple(notes), measured=found)
 
 
 def same_work(cell: Cell) -> bool:
@@ -225,12 +226,11 @@ def competes(found: Measured, results: MachineResults) -> bool:
     return equal and same_work(found.cell)
 
 
-def _best_figures(results: MachineResults) -> dict[int, str]:
-    """The best figure of each column as printed: equal ones are all best."""
+def _best(figures: Iterable[tuple[int, float]]) -> dict[int, str]:
+    """The highest figure of each numenv as printed: equal ones are all best."""
     best: dict[int, float] = defaultdict(float)
-    for found in results.with_figures:
-        if competes(found, results):
-            best[found.numenv] = max(found.fps or 0.0, best[found.numenv])
+    for numenv, fps in figures:
+        best[numenv] = max(fps, best[numenv])
     return {numenv: f"{fps:.2f}" for numenv, fps in best.items()}
 
 
@@ -279,12 +279,10 @@ def build_published(results: MachineResults, existing: Existing | None = None) -
     """
     figures, existing = results.published, existing or Existing()
     sources = list(dict.fromkeys(each.source for each in figures))
-    best: dict[int, float] = defaultdict(float)
-    for each in figures:
-        best[each.numenv] = max(best[each.numenv], each.fps)
+    best = _best((each.numenv, each.fps) for each in figures)
     known = {
         ((each.backend, each.source), each.numenv): Entry(
-            fps=each.fps, best=f"{each.fps:.2f}" == f"{best[each.numenv]:.2f}"
+            fps=each.fps, best=f"{each.fps:.2f}" == best[each.numenv]
         )
         for each in figures
     }
