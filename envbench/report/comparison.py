@@ -1,11 +1,9 @@
 """Two sets of measurements compared: a ratio and its interval per cell. Pure.
 
 Cells are paired by what both sides share: machines by task, row and numenv; backends by machine,
-task and numenv; files by all of these. The ratio is the second side's FPS over the first's, with
-the interval of ``ratio_interval``. The verdict is ``~`` where the interval contains 1, widened by
-the machine's drift if the sides come from different sessions, and ``?`` without an interval. Where
-the sides do different work (``Pair.unlike``) the ratio says nothing about speed: it gets ``?`` and
-is not part of the mean.
+task and numenv; files by all of these. The ratio is the second side's FPS over the first's. Where
+the sides do different work (``Pair.unlike``) it says nothing about speed, and is not part of the
+mean.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from statistics import geometric_mean
 
 from envbench import backends
 from envbench.backends.settings import shown
-from envbench.report.tables.table import same_work
+from envbench.report.tables.machine_results import same_work
 from envbench.results.shown import DRIFT, Measured, contains_one, drift
 from envbench.stats.intervals import Interval, mean_ratio_interval, ratio_interval
 
@@ -49,7 +47,10 @@ class Pair:
 
     @property
     def verdict(self) -> str:
-        """``faster``, ``slower``, ``~`` (within the noise), ``?`` (unknown), "" (no figure)."""
+        """``faster``, ``slower``, ``~`` (within the noise), ``?`` (unknown), "" (no figure).
+
+        The noise is the interval, widened by the machine's drift between different sessions.
+        """
         if self.ratio is None:
             return ""
         if self.unlike or self.interval is None:

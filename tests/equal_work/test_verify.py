@@ -49,8 +49,8 @@ from envbench.model import (
     arm_key,
 )
 from envbench.report.markdown.table_text import parse, render
+from envbench.report.tables.build import build
 from envbench.report.tables.machine_results import machine_results
-from envbench.report.tables.table import build
 from envbench.results.selection import select
 from envbench.results.store import Journal
 
@@ -414,7 +414,7 @@ def test_of_what_nobody_verified_only_our_own_may_be_the_best() -> None:
         ).values()
         if s.measured
     )
-    text = render(build(subject))
+    text = render(build(subject, parse("")))
     assert "**1600.00**" in text
     assert "**3200.00**" not in text
 

@@ -14,7 +14,8 @@ from envbench.report.markdown.blocks import find
 from envbench.report.markdown.contents import block_contents
 from envbench.report.markdown.document import extended, filled, fresh
 from envbench.report.markdown.table_text import split_row
-from envbench.report.tables import columns, footnotes
+from envbench.report.tables import footnotes
+from envbench.report.tables.build import FIRST_STEP, cost_texts
 from envbench.report.tables.machine_results import machine_results
 from envbench.results.selection import select
 from envbench.stats.summary import Costs
@@ -411,8 +412,8 @@ def test_times_under_a_tenth_of_a_second_are_shown_in_milliseconds(seconds, show
         start_s=seconds, first_step_s=seconds, first_steps_s=None, memory_bytes=None,
         gpu_memory_bytes=None,
     )  # fmt: skip
-    texts = columns.cost_texts(costs)
-    assert texts["Start-up"] == texts[columns.FIRST_STEP] == shown
+    texts = cost_texts(costs)
+    assert texts["Start-up"] == texts[FIRST_STEP] == shown
 
 
 def test_a_row_to_be_installed_by_hand_is_marked_not_run_until_it_has_results():

@@ -15,8 +15,9 @@ from envbench.report.escape import comment, markdown
 from envbench.report.markdown.table_text import note_once, parse, render
 from envbench.report.plots.picture import FOLDER, Chart, Picture, chart
 from envbench.report.tables import details, overview
+from envbench.report.tables.build import build, build_published
 from envbench.report.tables.machine_results import MachineResults, family_title, machine_results
-from envbench.report.tables.table import Existing, Table, build, build_published
+from envbench.report.tables.table import Existing, Table
 from envbench.results.selection import Selection
 
 PREFIX, PLOT = "envbench: ", "envbench: plot"  # of markers that are not a measured table's

@@ -7,6 +7,7 @@ then it gets an empty table. ``extended`` adds the blocks that a results page la
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -17,7 +18,7 @@ from envbench.report.markdown import blocks
 from envbench.report.markdown.contents import PLOT, PREFIX, BlockContent
 from envbench.report.markdown.table_text import parse, render
 from envbench.report.plots.picture import FOLDER, Picture
-from envbench.report.tables.table import without_records
+from envbench.report.tables.build import without_records
 
 _PAGE = """\
 # Results
@@ -53,16 +54,6 @@ class Filled:
     pictures: list[Picture] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     misspelt: list[str] = field(default_factory=list)
-
-
-def fresh(contents: Mapping[str, BlockContent]) -> str:
-    """A new results page with a section per chapter and an empty block per content."""
-    parts = [_PAGE]
-    for chapter in dict.fromkeys(each.chapter for each in contents.values()):
-        shown = [each for each in contents.values() if each.chapter == chapter and each.on_new_page]
-        if shown:
-            parts += [f"### {chapter}\n", *(_empty_block(each.heading) for each in shown)]
-    return "\n".join(parts)
 
 
 def filled(
@@ -151,23 +142,35 @@ def _unknown(place: str, heading: str, near: str, known: Iterable[str]) -> str:
     )
 
 
+# ---------------------------------------------------------------- empty blocks
+
+
+def fresh(contents: Mapping[str, BlockContent]) -> str:
+    """A new results page with a section per chapter and an empty block per content."""
+    return _with_blocks(_PAGE, [each for each in contents.values() if each.on_new_page])
+
+
 def extended(text: str, source: str, contents: Mapping[str, BlockContent]) -> str:
     """The page with an empty block for each content with figures that has no block yet.
 
-    A block is added at the end of its chapter, or in a new chapter at the end of the page. Only a
-    new page has summaries: the owner of a page may have removed them.
+    Only a new page has summaries: the owner of a page may have removed them.
     """
     present = {block.heading for block in blocks.find(text, source)}
-    missing: dict[str, list[str]] = {}
-    for name, content in contents.items():
-        if content.figures and name not in present:
-            missing.setdefault(content.chapter, []).append(_empty_block(name))
-    for chapter, added in missing.items():
-        text = _with_blocks(text, "\n".join(added), chapter)
+    missing = [each for each in contents.values() if each.heading not in present]
+    return _with_blocks(text, [each for each in missing if each.figures])
+
+
+def _with_blocks(text: str, contents: Iterable[BlockContent]) -> str:
+    """The text with these blocks at the ends of their chapters, or in new chapters at its end."""
+    chapters: dict[str, list[str]] = defaultdict(list)
+    for each in contents:
+        chapters[each.chapter].append(f"<!-- {each.heading} -->\n<!-- {each.heading} -->\n")
+    for chapter, added in chapters.items():
+        text = _with_added(text, "\n".join(added), chapter)
     return text
 
 
-def _with_blocks(text: str, added: str, chapter: str) -> str:
+def _with_added(text: str, added: str, chapter: str) -> str:
     newline = "\r\n" if "\r\n" in text else "\n"
     headings = blocks.sections(text)
     own = [i for i, (_, name, _) in enumerate(headings) if name == chapter]
@@ -181,7 +184,3 @@ def _with_blocks(text: str, added: str, chapter: str) -> str:
     head, tail = text[:end].rstrip("\r\n"), text[end:]
     body = ("\n\n" if head else "") + added + ("\n" if tail else "")
     return head + body.replace("\n", newline) + tail
-
-
-def _empty_block(heading: str) -> str:
-    return f"<!-- {heading} -->\n<!-- {heading} -->\n"

@@ -7,7 +7,7 @@ rewrites (its note, and footnotes that no kept entry refers to) is dropped.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import count, pairwise, product
 from string import ascii_lowercase
@@ -109,14 +109,10 @@ def _text(entry: Entry, marked: dict[str, str]) -> str:
 
 def letters(table: Table, taken: Collection[str] = ()) -> dict[str, str]:
     """A letter for each footnote in reading order, without those that the document uses."""
-    free = (mark for mark in _alphabet() if mark not in taken)
+    every = ("".join(each) for n in count(1) for each in product(ascii_lowercase, repeat=n))
+    free = (mark for mark in every if mark not in taken)
     notes = dict.fromkeys(note for _, row in table.rows for entry in row for note in entry.notes)
     return dict(zip(notes, free, strict=False))
-
-
-def _alphabet() -> Iterator[str]:
-    for length in count(1):
-        yield from map("".join, product(ascii_lowercase, repeat=length))
 
 
 def _order(mark: str) -> tuple[int, str]:

@@ -65,13 +65,8 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
 
 def chart(results: MachineResults, *, published: bool = False) -> Chart:
     """The chart of one machine, perhaps with its published figures."""
-    rows: dict[str, list[Measured]] = defaultdict(list)
-    for found in results.with_figures:
-        rows[found.label].append(found)
     measured = [
-        _curve(label, rows[label][0].cell.backend, map(_point, rows[label]))
-        for label in results.labels
-        if label in rows
+        _curve(label, row[0].cell.backend, map(_point, row)) for label, row in results.rows.items()
     ]
     return Chart(
         title=results.heading,

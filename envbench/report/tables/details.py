@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from envbench.model import Fingerprint, Plan
 from envbench.report.escape import code, markdown
-from envbench.report.tables.columns import cost_columns, largest
+from envbench.report.tables.build import cost_columns, largest
 from envbench.report.tables.footnotes import hardware
 from envbench.report.tables.machine_results import MachineResults, in_order
 from envbench.report.tables.table import Entry, Table, entries, grid
@@ -31,7 +31,7 @@ def cost_tables(every: Iterable[MachineResults]) -> list[Table]:
 
 
 def _cost_table(results: MachineResults) -> Table | None:
-    found, columns = largest(results.measured), cost_columns(results.measured)
+    found, columns = largest(results), cost_columns(results)
     if not columns:
         return None
     known = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from envbench import backends, families
 from envbench.machine import Profile, profile_for_host
-from envbench.model import Family, Published, Section
+from envbench.model import Cell, Family, Published, Section
 from envbench.report.escape import comment
 from envbench.results.selection import Selection
 from envbench.results.shown import Measured
@@ -39,6 +39,28 @@ class MachineResults:
     def with_figures(self) -> list[Measured]:
         return [each for each in self.measured if each.fps is not None]
 
+    @property
+    def rows(self) -> dict[str, list[Measured]]:
+        """The measurements with figures by label, in the order of ``labels``."""
+        rows: dict[str, list[Measured]] = {label: [] for label in self.labels}
+        for found in self.with_figures:
+            rows[found.label].append(found)
+        return {label: row for label, row in rows.items() if row}
+
+    def competes(self, found: Measured) -> bool:
+        """Whether it can be the best of its column: it does equal work as far as known.
+
+        Settings that change the work and a badge other than ✓ exclude a row. Without a current
+        verification only built-in backends compete: the project's tests verify them.
+        """
+        verified = self.verified.get(found.label)
+        built_in = backends.is_built_in(found.cell.backend)
+        if verified is None or verified.verification.failure is not None:
+            equal = built_in
+        else:
+            equal = verified.verdict.badge == "✓" and (built_in or not verified.stale)
+        return equal and same_work(found.cell)
+
     def place(self, label: str) -> tuple[int, str]:
         """A key that sorts by row; other labels come last."""
         others = len(self.labels)
@@ -58,6 +80,11 @@ class MachineResults:
     def _heading(self, section: str) -> str:
         family = family_title(self.env, self.task) + (f" ({section})" if section else "")
         return f"{family} - {comment(self.title) or '?'}"
+
+
+def same_work(cell: Cell) -> bool:
+    """Whether the cell's settings do not change the backend's work."""
+    return backends.same_work(cell.backend, cell.variant)
 
 
 _Key = tuple[Family, str, Section]  # family, task, section

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from envbench import backends
 from envbench.report.escape import markdown
 from envbench.report.tables.footnotes import DRIFT, OPENING, of_entry
-from envbench.report.tables.machine_results import MachineResults, family_title
-from envbench.report.tables.table import Entry, Table, competes, entries, grid, same_work
+from envbench.report.tables.machine_results import MachineResults, family_title, same_work
+from envbench.report.tables.table import Entry, Table, entries, grid
 from envbench.results.shown import Measured, drift, within_noise
 from envbench.text import counted, listed
 
@@ -65,7 +65,7 @@ def _highest(group: Sequence[MachineResults]) -> Table:
     for results in group:
         for found in results.with_figures:
             rows[found.label, results.title].append(found)
-            if competes(found, results):
+            if results.competes(found):
                 best_equal[results.title] = max(best_equal[results.title], _fps(found))
     best = {place: max(row, key=_fps) for place, row in rows.items()}
     known = {}
@@ -144,16 +144,15 @@ def _table(
 def recommendation(every: Iterable[MachineResults]) -> list[Table]:
     """Which row to use, and why: a table for each group with at least two that compete.
 
-    Only rows that do the same work compete (``table.competes``). A row that cannot be distinguished
-    from the best (the interval of their ratio contains 1, or there is no interval) is a tie. A
-    maximum is biased upward, so the table shows which cells were measured only once, and their
-    flags.
+    A row that cannot be distinguished from the best (the interval of their ratio contains 1, or
+    there is no interval) is a tie. A maximum is biased upward, so the table shows which cells were
+    measured only once, and their flags.
     """
     return [made for results in _shown(every) if (made := _recommendation(results)) is not None]
 
 
 def _recommendation(results: MachineResults) -> Table | None:
-    able = [each for each in results.with_figures if competes(each, results) and not each.quick]
+    able = [each for each in results.with_figures if results.competes(each) and not each.quick]
     if len(able) < 2:
         return None
     best = max(able, key=_fps)
