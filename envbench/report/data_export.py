@@ -29,10 +29,8 @@ _FORMULA = tuple("=+-@\t\r\uff1d\uff0b\uff0d\uff20")  # a spreadsheet's, also in
 def cell_json(summary: Summary, *, other_hardware: bool = False) -> dict[str, Any]:
     """One cell as plain values. ``other_hardware``: not measured on its profile's hardware."""
     return {
-        **_fields(
-            summary.cell, "machine env task backend numenv env_instances frame_skip settings"
-        ),
-        **_fields(summary, "fps steps_per_second interval runs failure"),
+        **fields(summary.cell, "machine env task backend numenv env_instances frame_skip settings"),
+        **fields(summary, "fps steps_per_second interval runs failure"),
         "flags": [*summary.flags, *(["other-hardware"] if other_hardware else [])],
     }
 
@@ -43,7 +41,7 @@ def measured_json(found: Measured, *, other_hardware: bool) -> dict[str, Any]:
     return {**cell_json(found.summary, other_hardware=other_hardware), "records": records}
 
 
-def _fields(value: Any, names: str) -> dict[str, Any]:
+def fields(value: Any, names: str) -> dict[str, Any]:
     """Some fields of a value, as JSON's values."""
     return {name: msgspec.to_builtins(getattr(value, name)) for name in names.split()}
 
@@ -129,9 +127,7 @@ def _run_row(run: Run, quick: bool | None, badge: str) -> dict[str, Any]:
         "peak_memory_bytes": run.peak_memory_bytes,
         "failure": run.failure.reason if run.failure else "",
         "quick": quick,
-        "round": run.round,
-        "seed": run.seed,
-        "started_utc": run.started_utc,
+        **fields(run, "round seed started_utc"),
         "plan": run.plan_id,
         "run": run.run_id,
     }
@@ -140,7 +136,7 @@ def _run_row(run: Run, quick: bool | None, badge: str) -> dict[str, Any]:
 def _cell_columns(cell: Cell) -> dict[str, Any]:
     variant = " ".join(f"{key}={shown(value)}" for key, value in sorted(cell.variant.items()))
     return {
-        **_fields(cell, "machine env task backend kind"),
+        **fields(cell, "machine env task backend kind"),
         "variant": variant,
-        **_fields(cell, "numenv env_instances frame_skip"),
+        **fields(cell, "numenv env_instances frame_skip"),
     }

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from envbench.model import Run, RuntimeFact
+from envbench.report.data_export import fields
 from envbench.report.tables.footnotes import FLAGS, elsewhere, hardware
 from envbench.report.tables.machine_results import MachineResults
 from envbench.results.shown import Measured
@@ -33,13 +34,10 @@ def opened(
         "machine": results.title,
         "task": one_line(cell.task),
         "label": one_line(found.label),
-        "numenv": cell.numenv,
-        "env_instances": cell.env_instances,
-        "frame_skip": cell.frame_skip,
-        "fps": summary.fps,
+        **fields(cell, "numenv env_instances frame_skip"),
+        **fields(summary, "fps steps_per_second"),
         "low": low,
         "high": high,
-        "steps_per_second": summary.steps_per_second,
         "ran": one_line(found.ran),
         "settings": _lines(cell.settings),
         "flags": _flags(found, results),
@@ -80,8 +78,7 @@ def _run(run: Run, place: str, *, refused: bool) -> dict[str, Any]:
         "id": one_line(run.run_id),
         "where": one_line(place),
         "failure": f"{run.failure.reason}: {one_line(run.failure.message)}" if run.failure else "",
-        "round": run.round,
-        "seed": run.seed,
+        **fields(run, "round seed"),
         "started": one_line(run.started_utc),
         **({"windows": []} if refused else _figures(run)),
     }

@@ -64,17 +64,16 @@ def equal_work_tables(every: Iterable[MachineResults]) -> list[Table]:
 
 
 def _equal_work_table(results: MachineResults) -> Table:
-    located = any(found.location for found in results.verified.values())
     rows = []
     for label in sorted(results.verified, key=results.place):
         found, verdict = results.verified[label], results.verified[label].verdict
         differences = ", ".join(verdict.differences) or "nothing"
         texts = [verdict.badge, verdict.audit, verdict.lock_step, differences]
-        record = [code(found.location.place) if found.location else ""] if located else []
-        rows.append((markdown(label), entries([*(markdown(text, 900) for text in texts), *record])))
+        record = code(found.location.place) if found.location else ""
+        rows.append((markdown(label), entries([*(markdown(text, 900) for text in texts), record])))
     return Table(
         heading=markdown(f"Equal work - {results.heading}"),
-        columns=["", "Audit", "Lock-step", "Differs in", *(["Record"] if located else [])],
+        columns=["", "Audit", "Lock-step", "Differs in", "Record"],
         rows=rows,
         note=_EQUAL_WORK_NOTE,
     )
