@@ -184,7 +184,7 @@ def test_a_failed_cell_shows_the_reason_and_a_second_report_changes_nothing(plac
     _, page = made()
     (failed,) = [c for c in page.cells if c["label"] == "Subprocess"]
     assert failed["fps"] is None
-    assert "No figure: signal: the worker died" in failed["flags"]
+    assert "No figure (signal): the worker died" in failed["flags"]
     done, _ = made()
     assert "unchanged: results/report.html" in done.stderr
 

@@ -278,6 +278,8 @@ def test_published_figures_of_a_machine_without_a_profile_have_a_plot() -> None:
         ("EnvPool (sync), published", True)
     ]
     assert "envbench: plot atari mainframe" not in fresh(found)
+    assert "<!-- Atari (published) - mainframe -->" in fresh(found)
+    assert "<!-- Atari - mainframe -->" not in fresh(found)  # nothing was measured there
 
 
 def test_a_new_page_has_plots_of_at_most_twelve_machines() -> None:

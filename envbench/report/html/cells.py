@@ -12,8 +12,6 @@ from typing import Any
 
 from envbench.model import Run, RuntimeFact
 from envbench.report.data_export import fields
-from envbench.report.tables.footnotes import FLAGS, elsewhere, hardware
-from envbench.report.tables.machine_results import MachineResults
 from envbench.results.shown import Measured
 from envbench.stats.summary import rate
 from envbench.text import one_line
@@ -21,17 +19,19 @@ from envbench.text import one_line
 
 def opened(
     found: Measured,
-    results: MachineResults,
+    notes: list[str],
     runs: Mapping[str, Run],
     runtimes: Mapping[str, RuntimeFact],
 ) -> dict[str, Any]:
-    """One cell, for the page's script to show. ``runs`` are by id, ``runtimes`` by hash."""
+    """One cell, for the page's script to show.
+
+    ``notes`` are what to know about it, ``runs`` are by id, ``runtimes`` by hash.
+    """
     summary, cell, plan = found.summary, found.cell, found.plan
     low, high = summary.interval or (None, None)
     places = {at.record: at.place for at in found.locations}
     fact = runtimes.get(found.runtime)
     return {
-        "machine": results.title,
         "task": one_line(cell.task),
         "label": one_line(found.label),
         **fields(cell, "numenv env_instances frame_skip"),
@@ -40,7 +40,7 @@ def opened(
         "high": high,
         "ran": one_line(found.ran),
         "settings": _lines(cell.settings),
-        "flags": _flags(found, results),
+        "flags": notes,
         "command": one_line(shlex.join(plan.command), 4000),
         "envbench": one_line(f"{plan.envbench_version}, commit {plan.git_commit or 'unknown'}"),
         "plan": one_line(plan.plan_id),
@@ -56,21 +56,6 @@ def opened(
 
 def _lines(texts: Mapping[str, object]) -> dict[str, str]:
     return {one_line(name): one_line(str(value)) for name, value in texts.items()}
-
-
-def _flags(found: Measured, results: MachineResults) -> list[str]:
-    sentences = [FLAGS[flag].replace("`", "") for flag in found.summary.flags]
-    if failure := found.summary.failure:
-        sentences.append(f"No figure: {failure.reason}: {one_line(failure.message)}")
-    if verified := results.verified.get(found.label):
-        verdict, at = verified.verdict, verified.location
-        where = f" ({one_line(at.place)})" if at else ""
-        sentences.append(
-            f"{verdict.badge} {one_line(verdict.audit)}; {one_line(verdict.lock_step)}.{where}"
-        )
-    if elsewhere(found, results.profile) and found.fingerprint is not None:
-        sentences.append(f"Not measured on the profile's hardware: {hardware(found.fingerprint)}.")
-    return sentences
 
 
 def _run(run: Run, place: str, *, refused: bool) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from envbench.report.markdown.contents import (
 from envbench.report.markdown.table_text import letters, note_once
 from envbench.report.plots.draw import Drawing, Place, Spot, drawn
 from envbench.report.plots.picture import Picture
+from envbench.report.tables.footnotes import of_entry
 from envbench.report.tables.machine_results import MachineResults, in_order, machine_results
 from envbench.report.tables.table import Entry, Existing, Table, entries
 from envbench.results.selection import Selection
@@ -60,7 +61,11 @@ def html_page(
     chapters = _chapters(block_contents(selection, profiles).values(), cells)
     runs = {each.run_id: each for each in records if isinstance(each, Run)}
     runtimes = {each.hash: each for each in records if isinstance(each, RuntimeFact)}
-    data = {"cells": [opened(found, results, runs, runtimes) for found, results in cells]}
+    opening = [
+        {"machine": results.title, **opened(found, _notes(found, results), runs, runtimes)}
+        for found, results in cells
+    ]
+    data = msgspec.json.encode({"cells": opening}).decode()
     numbers = {id(found): number for number, (found, _) in enumerate(cells)}
     targets = _targets(part for parts in chapters.values() for part in parts)
     style, script = _asset("page.css"), _asset("page.js")
@@ -75,7 +80,7 @@ def html_page(
         cell=lambda entry: numbers.get(id(entry.measured)),
         is_target=lambda entry: id(entry) in targets,
         # JSON that cannot end its HTML element
-        data=msgspec.json.encode(data).decode().replace("<", "\\u003c").replace("&", "\\u0026"),
+        data=data.replace("<", "\\u003c").replace("&", "\\u0026"),
     )
     return text
 
@@ -87,6 +92,16 @@ def _cells(every: Iterable[MachineResults]) -> _Cells:
         for each in in_order(results) if results.measured else []:
             first.setdefault(id(each), (each, results))
     return list(first.values())
+
+
+def _notes(found: Measured, results: MachineResults) -> list[str]:
+    """What to know about a cell, as text without markup."""
+    notes = of_entry(found, results)
+    if verified := results.verified.get(found.label):
+        verdict, at = verified.verdict, verified.location
+        where = f" ({at.place})" if at else ""
+        notes.append(markdown(f"{verdict.badge} {verdict.audit}; {verdict.lock_step}.{where}", 900))
+    return [inline(note).striptags() for note in notes]
 
 
 # ---------------------------------------------------------------- chapters

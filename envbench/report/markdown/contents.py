@@ -72,7 +72,7 @@ def block_contents(
     """All contents by heading, in the order of chapters."""
     every = list(machine_results(selection, profiles).values())
     summaries = [
-        _summary(name, chapter, tables(every)) for name, (chapter, tables) in SUMMARIES.items()
+        _summary(name, chapter, make(every)) for name, (chapter, make) in SUMMARIES.items()
     ]
     titles = [families.of_record(name).title for name in families.names()]
     order = [OVERVIEW, PLOTS, *titles, DETAILS, PUBLISHED]
@@ -87,12 +87,9 @@ def block_contents(
 
 
 def _summary(name: str, chapter: str, tables: list[Table]) -> BlockContent:
+    some = bool(tables)
     return BlockContent(
-        heading=name,
-        chapter=chapter,
-        tables=lambda _: tables,
-        has_results=bool(tables),
-        on_new_page=bool(tables),
+        heading=name, chapter=chapter, tables=lambda _: tables, has_results=some, on_new_page=some
     )
 
 

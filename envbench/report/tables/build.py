@@ -106,13 +106,9 @@ def _values(
 
 
 def _entry(found: Measured, best: Mapping[int, str], results: MachineResults) -> Entry:
-    verified = results.verified.get(found.label)
-    if verified is not None and found.refused:
-        notes = [footnotes.of_refusal(verified)]
-    else:
-        notes = footnotes.of_entry(found, results.profile)
+    notes = tuple(footnotes.of_entry(found, results))
     is_best = results.competes(found) and best.get(found.numenv) == f"{found.fps or 0.0:.2f}"
-    return Entry(fps=found.fps, best=is_best, notes=tuple(notes), measured=found)
+    return Entry(fps=found.fps, best=is_best, notes=notes, measured=found)
 
 
 def _best(figures: Iterable[tuple[int, float]]) -> dict[int, str]:
@@ -139,10 +135,8 @@ def _columns(
 
 def _place(numenv: int, names: Sequence[str]) -> int:
     numbers = {i: int(name) for i, name in enumerate(names) if name.isascii() and name.isdigit()}
-    larger = [i for i, number in numbers.items() if number > numenv]
-    if larger:
-        return larger[0]
-    return max(numbers) + 1 if numbers else len(names)
+    after = max(numbers) + 1 if numbers else len(names)
+    return next((i for i, number in numbers.items() if number > numenv), after)
 
 
 def _rows(written: Iterable[list[str]], results: MachineResults) -> list[list[str]]:

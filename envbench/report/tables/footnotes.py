@@ -47,8 +47,11 @@ BADGES = {
 # ---------------------------------------------------------------- one entry
 
 
-def of_entry(found: Measured, profile: Profile | None) -> list[str]:
+def of_entry(found: Measured, results: MachineResults) -> list[str]:
     """The footnotes of one entry, in order."""
+    verified, profile = results.verified.get(found.label), results.profile
+    if verified is not None and found.refused:
+        return [of_refusal(verified)]
     if found.summary.failure is not None:
         return [of_failure(found.summary.failure)]
     notes = [FLAGS[flag] for flag in found.summary.flags]

@@ -191,7 +191,7 @@ def _choice(found: Measured, results: MachineResults) -> list[Entry]:
     cell, per_cpu_s = found.cell, found.summary.frames_per_cpu_s
     more = "" if cell.env_instances == cell.numenv else f" ({cell.env_instances} in flight)"
     once = [] if found.times > 1 else [ONCE]
-    notes = (*once, *of_entry(found, results.profile))
+    notes = (*once, *of_entry(found, results))
     texts = [f"{_fps(found):.2f}", "" if per_cpu_s is None else f"{per_cpu_s:.0f}"]
     if top := _top(results):
         texts.append(f"{100 * _fps(found) / top:.0f} %")
