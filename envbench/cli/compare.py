@@ -141,7 +141,7 @@ def _span(interval: Interval) -> str:
 
 def _tell_notes(found: Comparison) -> None:
     for pair in found.pairs:
-        for reason in pair.unlike.values():
+        for reason in pair.unlike:
             tell(f"not comparable: {pair.second.summary.cell.key}: {reason}.")
     for note in dict.fromkeys(note for pair in found.pairs for note in pair.notes):
         count = sum(note in pair.notes for pair in found.pairs)
@@ -176,6 +176,6 @@ def _pair_json(pair: Pair) -> dict[str, Any]:
         "ratio": pair.ratio,
         "interval": pair.interval,
         "verdict": pair.verdict,
-        "not_comparable": list(pair.unlike.values()),
+        "not_comparable": pair.unlike,
         "notes": pair.notes,
     }

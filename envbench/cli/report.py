@@ -13,11 +13,10 @@ from envbench.cli.output import print_json, tell, warn
 from envbench.errors import EnvbenchError, UsageError
 from envbench.machine import catalogue
 from envbench.report.data_export import SCHEMA, measured_json
-from envbench.report.disk import read_text, write_text
-from envbench.report.markdown.contents import block_contents
-from envbench.report.markdown.document import BlockContent, Filled, extended, filled, fresh
+from envbench.report.disk import draw_stale, read_text, stale, write_text
+from envbench.report.markdown.contents import BlockContent, block_contents
+from envbench.report.markdown.document import Filled, extended, filled, fresh
 from envbench.report.plots.draw import Kind
-from envbench.report.plots.picture_files import stale, write
 from envbench.report.tables.footnotes import elsewhere
 from envbench.results.selection import Selection
 from envbench.results.shown import Measured
@@ -85,11 +84,9 @@ def report(
 
 
 def _html(loaded: Loaded) -> Filled:
-    from envbench.report.html.cells import run_records
     from envbench.report.html.page import html_page
 
-    runs = run_records(loaded.records, loaded.locations)
-    return Filled(text=html_page(loaded.selection, catalogue().profiles, runs))
+    return Filled(text=html_page(loaded.selection, catalogue().profiles, loaded.records))
 
 
 def _documents(
@@ -147,7 +144,9 @@ def _write(files: Mapping[Path, Filled], kinds: Sequence[Kind]) -> None:
         if str(path) == "-":
             click.echo(new.text, nl=False)
             continue
-        for drawn in write(path, new.pictures, kinds):  # first: a document never links to nothing
+        for drawn in draw_stale(
+            path, new.pictures, kinds
+        ):  # first: a document never links to nothing
             tell(f"wrote {drawn}")
         wrote = "wrote" if write_text(path, new.text) else "unchanged:"
         count = f" ({counted(new.figures, 'figure')})" if new.figures else ""

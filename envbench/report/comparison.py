@@ -1,11 +1,9 @@
 """Two sets of measurements compared: a ratio and its interval per cell. Pure.
 
 Cells are paired by what both sides share: machines by task, row and numenv; backends by machine,
-task and numenv; files by all of these. The ratio is the second side's FPS over the first's, with
-the interval of ``ratio_interval``. The verdict is ``~`` where the interval contains 1, widened by
-the machine's drift if the sides come from different sessions, and ``?`` without an interval. Where
-the sides do different work (``Pair.unlike``) the ratio says nothing about speed: it gets ``?`` and
-is not part of the mean.
+task and numenv; files by all of these. The ratio is the second side's FPS over the first's. Where
+the sides do different work (``Pair.unlike``) it says nothing about speed, and is not part of the
+mean.
 """
 
 from __future__ import annotations
@@ -16,20 +14,12 @@ from statistics import geometric_mean
 
 from envbench import backends
 from envbench.backends.settings import shown
+from envbench.report.tables.machine_results import same_work
 from envbench.results.shown import DRIFT, Measured, contains_one, drift
 from envbench.stats.intervals import Interval, ratio_interval
 
 By = Callable[[Measured], Hashable]
 
-UNLIKE = {
-    "settings": "their settings differ: {}",
-    "frames": "the number of frames per step differs: {}",
-    "kind": "one is raw physics or a ceiling, the other an environment",
-    "task": "the libraries ran different tasks: {}",
-    "work": "the settings of one side change its work",
-    "refused": "`envbench verify` refused the figures of one side",
-    "unequal": "`envbench verify` did not find that they do the same work ({})",
-}
 NOTES = {
     "hardware": "measured on different hardware",
     "stand-in": "run as tasks with different names (one replaces a task that no longer exists): "
@@ -52,12 +42,15 @@ class Pair:
     second: Measured
     ratio: float | None
     interval: Interval | None
-    unlike: dict[str, str] = field(default_factory=dict)
+    unlike: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property
     def verdict(self) -> str:
-        """``faster``, ``slower``, ``~`` (within the noise), ``?`` (unknown), "" (no figure)."""
+        """``faster``, ``slower``, ``~`` (within the noise), ``?`` (unknown), "" (no figure).
+
+        The noise is the interval, widened by the machine's drift between different sessions.
+        """
         if self.ratio is None:
             return ""
         if self.unlike or self.interval is None:
@@ -136,31 +129,33 @@ def _pair(first: Measured, second: Measured, by: By) -> Pair:
     )
 
 
-def _unlike(first: Measured, second: Measured, by: By) -> dict[str, str]:
+def _unlike(first: Measured, second: Measured, by: By) -> list[str]:
     one, other = first.cell, second.cell
-    found: dict[str, str] = {}
+    badges = [first.badge, second.badge]
+    found = []
     if one.backend == other.backend and by is not by_backend and one.settings != other.settings:
-        names = [
+        names = ", ".join(
             f"{name} is {_value(one.settings, name)} and {_value(other.settings, name)}"
             for name in sorted({*one.settings, *other.settings})
             if one.settings.get(name) != other.settings.get(name)
-        ]
-        found["settings"] = ", ".join(names)
+        )
+        found.append(f"their settings differ: {names}")
     if one.frame_skip != other.frame_skip:
-        found["frames"] = f"{one.frame_skip:g} and {other.frame_skip:g}"
+        skips = f"{one.frame_skip:g} and {other.frame_skip:g}"
+        found.append(f"the number of frames per step differs: {skips}")
     if one.kind != other.kind:
-        found["kind"] = ""
-    badges = [first.badge, second.badge]
+        found.append("one is raw physics or a ceiling, the other an environment")
     if first.ran != second.ran and badges != ["✓", "✓"]:
-        found["task"] = f"{first.ran or one.task} and {second.ran or other.task}"
-    same = [backends.same_work(cell.backend, cell.variant) for cell in (one, other)]
-    if same[0] != same[1]:
-        found["work"] = ""
+        tasks = f"{first.ran or one.task} and {second.ran or other.task}"
+        found.append(f"the libraries ran different tasks: {tasks}")
+    if same_work(one) != same_work(other):
+        found.append("the settings of one side change its work")
     if "✗" in badges:
-        found["refused"] = ""
+        found.append("`envbench verify` refused the figures of one side")
     elif by is by_backend and "≠" in badges:
-        found["unequal"] = " and ".join(badge or "not verified" for badge in badges)
-    return {name: UNLIKE[name].format(what) for name, what in found.items()}
+        each = " and ".join(badge or "not verified" for badge in badges)
+        found.append(f"`envbench verify` did not find that they do the same work ({each})")
+    return found
 
 
 def _value(settings: dict[str, bool | int | float | str], name: str) -> str:

@@ -1,11 +1,7 @@
 """Measurements as data: a cell as JSON, and cells or runs as a pandas data frame.
 
 The JSON shape of a cell is the same in ``run --json``, ``compare --json`` and ``report --json``:
-``{"machine", "env", "task", "backend", "numenv", "env_instances", "settings", "fps",
-"steps_per_second", "frame_skip", "interval": [low, high] | null, "runs": [run ids], "flags": [],
-"failure": null | {…}}``. ``fps`` and ``steps_per_second`` are null exactly where ``failure`` is
-not. ``failure`` has the fields of ``envbench.model.Failure``. ``report --json`` adds ``"records"``:
-the file and line of each run.
+docs/json.md. ``report --json`` adds the file and line of each run.
 """
 
 from __future__ import annotations
@@ -23,7 +19,7 @@ from envbench.results.shown import Measured, row_of
 from envbench.stats.summary import Summary, rate
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from pandas import DataFrame
 
 SCHEMA = 1
 _FORMULA = tuple("=+-@\t\r\uff1d\uff0b\uff0d\uff20")  # a spreadsheet's, also in full width
@@ -31,22 +27,10 @@ _FORMULA = tuple("=+-@\t\r\uff1d\uff0b\uff0d\uff20")  # a spreadsheet's, also in
 
 def cell_json(summary: Summary, *, other_hardware: bool = False) -> dict[str, Any]:
     """One cell as plain values. ``other_hardware``: not measured on its profile's hardware."""
-    cell, failure = summary.cell, summary.failure
     return {
-        "machine": cell.machine,
-        "env": cell.env,
-        "task": cell.task,
-        "backend": cell.backend,
-        "numenv": cell.numenv,
-        "env_instances": cell.env_instances,
-        "settings": dict(cell.settings),
-        "fps": summary.fps,
-        "steps_per_second": summary.steps_per_second,
-        "frame_skip": cell.frame_skip,
-        "interval": None if summary.interval is None else list(summary.interval),
-        "runs": list(summary.runs),
+        **fields(summary.cell, "machine env task backend numenv env_instances frame_skip settings"),
+        **fields(summary, "fps steps_per_second interval runs failure"),
         "flags": [*summary.flags, *(["other-hardware"] if other_hardware else [])],
-        "failure": None if failure is None else msgspec.to_builtins(failure),
     }
 
 
@@ -56,18 +40,27 @@ def measured_json(found: Measured, *, other_hardware: bool) -> dict[str, Any]:
     return {**cell_json(found.summary, other_hardware=other_hardware), "records": records}
 
 
+def fields(value: Any, names: str) -> dict[str, Any]:
+    """Some fields of a value, as JSON's values."""
+    return {name: msgspec.to_builtins(getattr(value, name)) for name in names.split()}
+
+
 # ---------------------------------------------------------------- data frames
 
 
-def of_cells(measured: Iterable[Measured]) -> pd.DataFrame:
+def of_cells(measured: Iterable[Measured]) -> DataFrame:
     """A row per measurement that a report shows: FPS, interval, costs, flags."""
-    return _frame([_cell_row(found) for found in measured])
+    from pandas import DataFrame
+
+    return DataFrame([_cell_row(found) for found in measured])
 
 
 def of_runs(
     records: Sequence[Record], locations: Mapping[str, Location], selection: Selection
-) -> pd.DataFrame:
+) -> DataFrame:
     """A row per recorded run; failed runs and those of refused rows have no figure."""
+    from pandas import DataFrame
+
     quick = {each.plan_id: run_design(each).quick for each in records if isinstance(each, Plan)}
     badges = {row: found.verdict.badge for row, found in selection.verified.items()}
     rows = []
@@ -76,22 +69,16 @@ def of_runs(
             row = _run_row(run, quick.get(run.plan_id), badges.get(row_of(run.cell), ""))
             at = locations.get(run.run_id)
             rows.append(row | {"file": at.file if at else "", "line": at.line if at else None})
-    return _frame(rows)
+    return DataFrame(rows)
 
 
-def neutralised(frame: pd.DataFrame) -> pd.DataFrame:
+def neutralised(frame: DataFrame) -> DataFrame:
     """The frame with an apostrophe before each text that a spreadsheet would run as a formula."""
     return frame.map(lambda value: f"'{value}" if _is_formula(value) else value)
 
 
 def _is_formula(value: object) -> bool:
     return isinstance(value, str) and (value + " ").lstrip(" \n\v\f").startswith(_FORMULA)
-
-
-def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    import pandas as pd
-
-    return pd.DataFrame(rows)
 
 
 def _cell_row(found: Measured) -> dict[str, Any]:
@@ -139,9 +126,7 @@ def _run_row(run: Run, quick: bool | None, badge: str) -> dict[str, Any]:
         "peak_memory_bytes": run.peak_memory_bytes,
         "failure": run.failure.reason if run.failure else "",
         "quick": quick,
-        "round": run.round,
-        "seed": run.seed,
-        "started_utc": run.started_utc,
+        **fields(run, "round seed started_utc"),
         "plan": run.plan_id,
         "run": run.run_id,
     }
@@ -150,13 +135,7 @@ def _run_row(run: Run, quick: bool | None, badge: str) -> dict[str, Any]:
 def _cell_columns(cell: Cell) -> dict[str, Any]:
     variant = " ".join(f"{key}={shown(value)}" for key, value in sorted(cell.variant.items()))
     return {
-        "machine": cell.machine,
-        "env": cell.env,
-        "task": cell.task,
-        "backend": cell.backend,
-        "kind": cell.kind,
+        **fields(cell, "machine env task backend kind"),
         "variant": variant,
-        "numenv": cell.numenv,
-        "env_instances": cell.env_instances,
-        "frame_skip": cell.frame_skip,
+        **fields(cell, "numenv env_instances frame_skip"),
     }

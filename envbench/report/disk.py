@@ -1,14 +1,17 @@
-"""Documents on disk: read as a whole, replaced as a whole or not at all."""
+"""Documents and their pictures on disk: read as a whole, replaced as a whole or not at all."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import get_args
 
 from envbench.errors import StorageError, UsageError
-
-MAX_DOCUMENT_BYTES = 64 * 2**20
+from envbench.report.plots.draw import Kind, drawn
+from envbench.report.plots.picture import FOLDER, Picture
 
 
 def read_text(path: Path) -> str:
@@ -16,21 +19,9 @@ def read_text(path: Path) -> str:
     try:
         if not path.is_file():
             raise UsageError(f"{path} is not a file.", hint="Name an existing file.")
-        if path.stat().st_size > MAX_DOCUMENT_BYTES:
-            raise UsageError(f"{path} is larger than {MAX_DOCUMENT_BYTES // 2**20} MiB.")
         return path.read_bytes().decode("utf-8", "surrogateescape")
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}.") from error
-
-
-def read_bytes(path: Path) -> bytes:
-    """The file's content; empty where it cannot be read or is too large to be envbench's."""
-    try:
-        if not path.is_file() or path.stat().st_size > MAX_DOCUMENT_BYTES:
-            return b""
-        return path.read_bytes()
-    except OSError:
-        return b""
 
 
 def write_text(path: Path, text: str) -> bool:
@@ -75,3 +66,50 @@ def _replace(target: Path, data: bytes) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+# ---------------------------------------------------------------- pictures
+
+Stale = tuple[Path, Picture, Kind]
+
+
+def stale(document: Path, pictures: Iterable[Picture], kinds: Sequence[Kind]) -> list[Stale]:
+    """The files beside a document that are missing, damaged, or show another picture.
+
+    An existing PNG counts even where ``kinds`` does not have it.
+    """
+    # The plots are beside the document that a link names.
+    beside = document.resolve().parent if document.is_symlink() else document.parent
+    found: list[Stale] = []
+    for picture in pictures:
+        for kind in get_args(Kind):
+            path = beside / FOLDER / f"{picture.name}.{kind}"
+            if path.is_file():
+                current = shows(path.read_bytes(), picture.digest)
+            else:
+                current = kind not in kinds
+            if not current:
+                found.append((path, picture, kind))
+    return found
+
+
+def draw_stale(
+    document: Path, pictures: Iterable[Picture], kinds: Sequence[Kind]
+) -> Iterator[Path]:
+    """Draw the stale files; yield each one that is written."""
+    found = stale(document, pictures, kinds)
+    drawings = drawn([(picture, kind) for _, picture, kind in found])
+    for (path, picture, _), drawing in zip(found, drawings, strict=True):
+        write_bytes(path, stamped(drawing.data, picture.digest))
+        yield path
+
+
+def stamped(drawing: bytes, digest: str) -> bytes:
+    """A drawing with a last line: the ``digest`` of its picture, and a checksum of its bytes."""
+    checksum = hashlib.sha256(drawing).hexdigest()[:16]
+    return drawing + f"<!-- envbench picture {digest} {checksum} -->\n".encode()
+
+
+def shows(data: bytes, digest: str) -> bool:
+    """Whether a file is, byte for byte, the drawing of this picture."""
+    return stamped(data[: -len(stamped(b"", digest))], digest) == data

@@ -13,7 +13,8 @@ from made_records import measured_plan
 from envbench.cli import envbench
 from envbench.errors import UsageError
 from envbench.model import Published
-from envbench.report.tables.existing import bare, split_row
+from envbench.report.markdown.table_text import split_row
+from envbench.report.tables.table import bare
 from envbench.results import store
 from envbench.results.published_csv import COLUMNS, parse
 from envbench.results.selection import select

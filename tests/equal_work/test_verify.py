@@ -48,10 +48,9 @@ from envbench.model import (
     Verification,
     arm_key,
 )
-from envbench.report.markdown.render import render
-from envbench.report.tables.existing import parse
+from envbench.report.markdown.table_text import parse, render
+from envbench.report.tables.build import build
 from envbench.report.tables.machine_results import machine_results
-from envbench.report.tables.table import build
 from envbench.results.selection import select
 from envbench.results.store import Journal
 
@@ -420,7 +419,7 @@ def test_an_unverified_row_is_the_best_only_if_its_backend_is_built_in() -> None
         ).values()
         if s.measured
     )
-    text = render(build(subject))
+    text = render(build(subject, parse("")))
     assert "**1600.00**" in text
     assert "**3200.00**" not in text
 

@@ -25,7 +25,7 @@ from made_records import (
 
 from envbench.cli import envbench
 from envbench.model import Published, RuntimeFact
-from envbench.report.html.tables import number
+from envbench.report.html.page import number
 
 CEILING = measured_plan({("ceiling", 12): 200}, plan_id="top", cell={"kind": "ceiling"})
 HERE = measured_plan({("for-loop", 1): 50, ("for-loop", 8): 40, ("envpool-async", 8): 90})
@@ -184,7 +184,7 @@ def test_a_failed_cell_shows_the_reason_and_a_second_report_changes_nothing(plac
     _, page = made()
     (failed,) = [c for c in page.cells if c["label"] == "Subprocess"]
     assert failed["fps"] is None
-    assert "No figure: signal: the worker died" in failed["flags"]
+    assert "No figure (signal): the worker died" in failed["flags"]
     done, _ = made()
     assert "unchanged: results/report.html" in done.stderr
 

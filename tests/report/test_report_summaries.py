@@ -24,7 +24,7 @@ from envbench.model import Audit, Load, Run, Times, Verification, digest
 from envbench.report.escape import code
 from envbench.report.markdown.contents import block_contents
 from envbench.report.markdown.document import extended, filled, fresh
-from envbench.report.tables.existing import split_row
+from envbench.report.markdown.table_text import split_row
 from envbench.results.join import Location
 from envbench.results.selection import select
 from envbench.text import listed

@@ -13,8 +13,9 @@ from envbench.report import escape
 from envbench.report.markdown.blocks import find
 from envbench.report.markdown.contents import block_contents
 from envbench.report.markdown.document import extended, filled, fresh
-from envbench.report.tables import columns, footnotes
-from envbench.report.tables.existing import split_row
+from envbench.report.markdown.table_text import split_row
+from envbench.report.tables import footnotes
+from envbench.report.tables.build import FIRST_STEP, cost_texts
 from envbench.report.tables.machine_results import machine_results
 from envbench.results.selection import select
 from envbench.stats.summary import Costs
@@ -399,16 +400,6 @@ def test_accelerators_and_physics_have_their_own_tables_with_costs():
     assert grid(found["Mujoco - Laptop"].write(""))["For-loop"] == ["", "**100.00**"]
 
 
-def test_a_cost_column_of_an_older_report_is_renamed():
-    brax = measured_plan({("brax", 64): 10}, cell={**ANT, "accelerator": True})
-    heading = "Mujoco (accelerators) - Laptop"
-    now = rendered(brax, heading=heading, profile=DEVICES)
-    for older in ("First step", "Compile"):
-        before = now.replace("Compile and first step", older.ljust(22))
-        assert before != now
-        assert rendered(brax, before, heading, DEVICES) == now
-
-
 @pytest.mark.parametrize(
     ("seconds", "shown"),
     [
@@ -421,7 +412,8 @@ def test_times_under_a_tenth_of_a_second_are_shown_in_milliseconds(seconds, show
         start_s=seconds, first_step_s=seconds, first_steps_s=None, memory_bytes=None,
         gpu_memory_bytes=None,
     )  # fmt: skip
-    assert columns.COSTS["Start-up"](costs) == columns.COSTS[columns.FIRST_STEP](costs) == shown
+    texts = cost_texts(costs)
+    assert texts["Start-up"] == texts[FIRST_STEP] == shown
 
 
 def test_a_row_to_be_installed_by_hand_is_marked_not_run_until_it_has_results():

@@ -13,7 +13,7 @@ from made_records import (
 )
 
 from envbench.model import Windows, digest
-from envbench.report.tables.table import same_work
+from envbench.report.tables.machine_results import same_work
 from envbench.results.selection import select
 
 CELL = {("for-loop", 1): 100}  # 100 steps in 0.25 s: 1,600 FPS

@@ -7,100 +7,63 @@ command. Windows are those of the shown plan. A cell that ``envbench verify`` re
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
-from envbench.model import Plan, Record, Run, RuntimeFact
-from envbench.report.tables.footnotes import FLAGS, elsewhere, hardware
-from envbench.report.tables.machine_results import MachineResults
-from envbench.results.join import Location
+from envbench.model import Run, RuntimeFact
+from envbench.report.data_export import fields
 from envbench.results.shown import Measured
 from envbench.stats.summary import rate
 from envbench.text import one_line
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunRecords:
-    """Runs by id, runtimes by hash, and the location of each run's record."""
+def opened(
+    found: Measured,
+    notes: list[str],
+    runs: Mapping[str, Run],
+    runtimes: Mapping[str, RuntimeFact],
+) -> dict[str, Any]:
+    """One cell, for the page's script to show.
 
-    runs: Mapping[str, Run]
-    runtimes: Mapping[str, RuntimeFact]
-    locations: Mapping[str, Location]
-
-
-def run_records(records: Sequence[Record], locations: Mapping[str, Location]) -> RunRecords:
-    return RunRecords(
-        runs={each.run_id: each for each in records if isinstance(each, Run)},
-        runtimes={each.hash: each for each in records if isinstance(each, RuntimeFact)},
-        locations=locations,
-    )
-
-
-def opened(found: Measured, results: MachineResults, records: RunRecords) -> dict[str, Any]:
-    """One cell, for the page's script to show."""
+    ``notes`` are what to know about it, ``runs`` are by id, ``runtimes`` by hash.
+    """
     summary, cell, plan = found.summary, found.cell, found.plan
     low, high = summary.interval or (None, None)
-    runs = [records.runs[run_id] for run_id in summary.runs if run_id in records.runs]
+    places = {at.record: at.place for at in found.locations}
+    fact = runtimes.get(found.runtime)
     return {
-        "machine": results.title,
-        "env": cell.env,
         "task": one_line(cell.task),
         "label": one_line(found.label),
-        "numenv": cell.numenv,
-        "env_instances": cell.env_instances,
-        "frame_skip": cell.frame_skip,
-        "fps": summary.fps,
+        **fields(cell, "numenv env_instances frame_skip"),
+        **fields(summary, "fps steps_per_second"),
         "low": low,
         "high": high,
-        "steps_per_second": summary.steps_per_second,
         "ran": one_line(found.ran),
-        "settings": {one_line(k): one_line(str(v)) for k, v in cell.settings.items()},
-        "flags": _flags(found, results),
+        "settings": _lines(cell.settings),
+        "flags": notes,
         "command": one_line(shlex.join(plan.command), 4000),
-        "envbench": one_line(_version(plan)),
+        "envbench": one_line(f"{plan.envbench_version}, commit {plan.git_commit or 'unknown'}"),
         "plan": one_line(plan.plan_id),
-        **_runtime(records.runtimes.get(found.runtime)),
-        "runs": [_run(run, records.locations, refused=found.refused) for run in runs],
+        "python": one_line(f"{fact.implementation} {fact.python}") if fact else "unknown",
+        "packages": _lines(fact.packages if fact else {}),
+        "runs": [
+            _run(runs[name], places.get(name, ""), refused=found.refused)
+            for name in summary.runs
+            if name in runs
+        ],
     }
 
 
-def _flags(found: Measured, results: MachineResults) -> list[str]:
-    sentences = [FLAGS[flag].replace("`", "") for flag in found.summary.flags]
-    if failure := found.summary.failure:
-        sentences.append(f"No figure: {failure.reason}: {one_line(failure.message)}")
-    if verified := results.verified.get(found.label):
-        verdict, at = verified.verdict, verified.location
-        where = f" ({one_line(at.place)})" if at else ""
-        sentences.append(
-            f"{verdict.badge} {one_line(verdict.audit)}; {one_line(verdict.lock_step)}.{where}"
-        )
-    if elsewhere(found, results.profile) and found.fingerprint is not None:
-        sentences.append(f"Not measured on the profile's hardware: {hardware(found.fingerprint)}.")
-    return sentences
+def _lines(texts: Mapping[str, object]) -> dict[str, str]:
+    return {one_line(name): one_line(str(value)) for name, value in texts.items()}
 
 
-def _runtime(fact: RuntimeFact | None) -> dict[str, Any]:
-    if fact is None:
-        return {"python": "unknown", "packages": {}}
-    return {
-        "python": one_line(f"{fact.implementation} {fact.python}"),
-        "packages": {one_line(name): one_line(version) for name, version in fact.packages.items()},
-    }
-
-
-def _version(plan: Plan) -> str:
-    return f"{plan.envbench_version}, commit {plan.git_commit or 'unknown'}"
-
-
-def _run(run: Run, locations: Mapping[str, Location], *, refused: bool) -> dict[str, Any]:
-    location = locations.get(run.run_id)
+def _run(run: Run, place: str, *, refused: bool) -> dict[str, Any]:
     return {
         "id": one_line(run.run_id),
-        "where": one_line(location.place) if location else "",
+        "where": one_line(place),
         "failure": f"{run.failure.reason}: {one_line(run.failure.message)}" if run.failure else "",
-        "round": run.round,
-        "seed": run.seed,
+        **fields(run, "round seed"),
         "started": one_line(run.started_utc),
         **({"windows": []} if refused else _figures(run)),
     }

@@ -8,135 +8,213 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from importlib.resources import files
-from typing import Any
+from itertools import count
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from envbench import __version__, families
+from envbench import __version__
 from envbench.machine import Profile
-from envbench.model import Family, Published
-from envbench.report.html.cells import RunRecords, opened
-from envbench.report.html.tables import Place, Tables, all_cells_table, plots
+from envbench.model import Record, Run, RuntimeFact
+from envbench.report.escape import markdown
+from envbench.report.html.cells import opened
 from envbench.report.markdown.contents import (
     DETAILS,
     OVERVIEW,
     PUBLISHED,
-    SUMMARIES,
-    pictures,
-    shared_pictures,
+    BlockContent,
+    block_contents,
 )
-from envbench.report.tables.existing import Existing
-from envbench.report.tables.machine_results import (
-    MachineResults,
-    heading,
-    in_order,
-    machine_results,
-)
-from envbench.report.tables.published_figures import by_heading
-from envbench.report.tables.published_figures import table as published_table
-from envbench.report.tables.table import build
+from envbench.report.markdown.table_text import letters, note_once
+from envbench.report.plots.draw import Drawing, Place, Spot, drawn
+from envbench.report.plots.picture import Picture
+from envbench.report.tables.footnotes import of_entry
+from envbench.report.tables.machine_results import MachineResults, in_order, machine_results
+from envbench.report.tables.table import Entry, Existing, Table, entries
 from envbench.results.selection import Selection
 from envbench.results.shown import Measured
 
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markupsafe import Markup
 
-def html_page(selection: Selection, profiles: Mapping[str, Profile], records: RunRecords) -> str:
+ALL_CELLS = "All measured cells"
+LAST = (ALL_CELLS, DETAILS, PUBLISHED)  # chapters
+SCALE = 1.25  # CSS pixels per point of a plot
+CHARACTER = 7.2  # CSS pixels per character
+_NUMBER = re.compile(r"(?:≠ )?[*±]{0,2}(\d[\d,]*(?:\.\d+)?)(?=$|[\s*])")
+
+_Cells = Sequence[tuple[Measured, MachineResults]]
+_Part = dict[str, Any]  # a table, a plot, or both
+
+
+def html_page(
+    selection: Selection, profiles: Mapping[str, Profile], records: Sequence[Record]
+) -> str:
     """The whole page as text."""
-    page = _Page(selection, profiles, records)
+    cells = _cells(machine_results(selection, profiles).values())
+    chapters = _chapters(block_contents(selection, profiles).values(), cells)
+    runs = {each.run_id: each for each in records if isinstance(each, Run)}
+    runtimes = {each.hash: each for each in records if isinstance(each, RuntimeFact)}
+    opening = [
+        {"machine": results.title, **opened(found, _notes(found, results), runs, runtimes)}
+        for found, results in cells
+    ]
+    data = msgspec.json.encode({"cells": opening}).decode()
+    numbers = {id(found): number for number, (found, _) in enumerate(cells)}
+    targets = _targets(part for parts in chapters.values() for part in parts)
     style, script = _asset("page.css"), _asset("page.js")
-    data = msgspec.json.encode({"cells": page.cells}).decode()
     text: str = _template().render(
         title="envbench: results",
         version=__version__,
-        style=_safe(style),
-        script=_safe(script),
+        style=style,
+        script=script,
         style_hash=_hash(style),
         script_hash=_hash(script),
-        chapters=[chapter for chapter in page.chapters() if chapter["parts"]],
+        chapters=chapters,
+        cell=lambda entry: numbers.get(id(entry.measured)),
+        is_target=lambda entry: id(entry) in targets,
         # JSON that cannot end its HTML element
-        data=_safe(data.replace("<", "\\u003c").replace("&", "\\u0026")),
+        data=data.replace("<", "\\u003c").replace("&", "\\u0026"),
     )
     return text
 
 
-class _Page:
-    """The page's content by chapter. A part of a chapter is a table, a plot, or both."""
-
-    def __init__(
-        self, selection: Selection, profiles: Mapping[str, Profile], records: RunRecords
-    ) -> None:
-        self._profiles = profiles
-        self._published = by_heading(selection.published, profiles)
-        self._every = list(machine_results(selection, profiles).values())
-        self._found = [each for each in self._every if each.measured]
-        self._measured = _once(self._found)
-        self.cells = [opened(each, results, records) for each, results in self._measured]
-        self._tables = Tables({id(each): n for n, (each, _) in enumerate(self._measured)})
-        places: dict[Place, int] = {
-            (results.heading, each.label, each.numenv): number
-            for number, (each, results) in enumerate(self._measured)
-        }
-        self._pictures = pictures(self._every, selection.published, profiles)
-        self._shared = shared_pictures(self._found)
-        self._plots = plots([*self._shared, *self._pictures.values()], places)
-
-    def chapters(self) -> list[dict[str, Any]]:
-        names = dict.fromkeys([*families.names(), *(each.env for each in self._every)])
-        chapters = [(families.of_record(name).title, self._machines(name)) for name in names]
-        cells = self._tables.opening(all_cells_table(self._measured), "cells")
-        shared = [{"plot": self._plots[each.name]} for each in self._shared]
-        parts = [
-            (OVERVIEW, [*self._summaries(OVERVIEW), *shared]),
-            *chapters,
-            ("All measured cells", [{"table": cells}] if self._measured else []),
-            (DETAILS, self._summaries(DETAILS)),
-            (PUBLISHED, self._others()),
-        ]
-        return [{"title": title, "parts": made} for title, made in parts]
-
-    def _summaries(self, chapter: str) -> list[dict[str, Any]]:
-        made = [tables(self._every) for its, tables in SUMMARIES.values() if its == chapter]
-        return [{"table": each} for tables in made for each in self._tables.summaries(tables)]
-
-    def _machines(self, family: Family) -> list[dict[str, Any]]:
-        return [
-            {"table": self._tables.opening(build(each)), **self._plot(each.heading)}
-            for each in self._found
-            if each.env == family
-        ]
-
-    def _others(self) -> list[dict[str, Any]]:
-        """Published figures, with their curves unless a measured table's plot has them."""
-        shown = {results.heading for results in self._found}
-        parts = []
-        for name, figures in self._published.items():
-            title = self._measured_heading(figures[0])
-            plot = {} if title in shown else self._plot(title)
-            table = published_table(name, figures, Existing())
-            parts.append({"table": self._tables.opening(table), **plot})
-        return parts
-
-    def _measured_heading(self, figure: Published) -> str:
-        """The heading of the table that such a figure would have if it were measured."""
-        profile = self._profiles.get(figure.machine)
-        return heading((figure.env, figure.task, ""), profile.title if profile else figure.machine)
-
-    def _plot(self, title: str) -> dict[str, Any]:
-        drawn = self._pictures.get(title)
-        return {"plot": self._plots[drawn.name]} if drawn else {}
-
-
-def _once(found: Sequence[MachineResults]) -> list[tuple[Measured, MachineResults]]:
+def _cells(every: Iterable[MachineResults]) -> _Cells:
     """Each measurement with the first table that shows it: two tables can share a ceiling."""
     first: dict[int, tuple[Measured, MachineResults]] = {}
-    for results in found:
-        for each in in_order(results):
+    for results in every:
+        for each in in_order(results) if results.measured else []:
             first.setdefault(id(each), (each, results))
     return list(first.values())
 
 
-# ---------------------------------------------------------------- the file
+def _notes(found: Measured, results: MachineResults) -> list[str]:
+    """What to know about a cell, as text without markup."""
+    notes = of_entry(found, results)
+    if verified := results.verified.get(found.label):
+        verdict, at = verified.verdict, verified.location
+        where = f" ({at.place})" if at else ""
+        notes.append(markdown(f"{verdict.badge} {verdict.audit}; {verdict.lock_step}.{where}", 900))
+    return [inline(note).striptags() for note in notes]
+
+
+# ---------------------------------------------------------------- chapters
+
+
+def _chapters(contents: Iterable[BlockContent], cells: _Cells) -> dict[str, list[_Part]]:
+    """The parts by chapter. Figures of a summary link to their cells, other figures open them."""
+    contents, numbers = list(contents), count(1)
+    plots = list(_plots(contents, cells))
+    own = {results.heading: plot for results, plot in plots if results is not None}
+    chapters: dict[str, list[_Part]] = defaultdict(list, {OVERVIEW: []})
+    for content in contents:
+        if content.picture is None and content.has_results:
+            for table in note_once(content.tables(Existing())):
+                part = _part(table, f"table-{next(numbers)}", opens=not content.is_summary)
+                if content.results is not None:  # a published table after the measured one
+                    part |= own.pop(content.results.heading, {})
+                chapters[content.chapter].append(part)
+    chapters[OVERVIEW] += [plot for results, plot in plots if results is None]
+    if cells:
+        chapters[ALL_CELLS].append(_part(_all_cells(cells), "cells", opens=True))
+    last = {name: chapters.pop(name) for name in LAST if name in chapters}
+    return {name: parts for name, parts in (chapters | last).items() if parts}
+
+
+def _part(table: Table, name: str, *, opens: bool) -> _Part:
+    return {"table": table, "id": name, "opens": opens, "marks": letters(table)}
+
+
+def _targets(parts: Iterable[_Part]) -> set[int]:
+    """The ``id`` of the first entry that opens each measurement: links lead to it."""
+    found: dict[int, int] = {}
+    for part in parts:
+        rows = part["table"].rows if part.get("opens") else []
+        for entry in (each for _, row in rows for each in row):
+            if entry.measured is not None:
+                found.setdefault(id(entry.measured), id(entry))
+    return set(found.values())
+
+
+def _all_cells(cells: _Cells) -> Table:
+    """A row per cell."""
+    return Table(
+        heading=ALL_CELLS,
+        first="machine",
+        columns=[
+            *("family", "task", "backend", "environments", "FPS", "95 % interval", "steps/s"),
+            *("equal work", "flags"),
+        ],
+        rows=[(markdown(results.title), _cell_row(each)) for each, results in cells],
+    )
+
+
+def _cell_row(found: Measured) -> list[Entry]:
+    summary, cell, spread = found.summary, found.cell, ""
+    if summary.interval and summary.fps:
+        low, high = summary.interval
+        spread = f"±{50 * (high - low) / summary.fps:.1f} %"
+    steps = "" if summary.steps_per_second is None else f"{summary.steps_per_second:.2f}"
+    names = [cell.env, markdown(cell.task), markdown(found.label), str(cell.numenv)]
+    rest = [spread, steps, found.badge, ", ".join(summary.flags)]
+    return [*entries(names), Entry(fps=summary.fps, measured=found), *entries(rest)]
+
+
+# ---------------------------------------------------------------- plots
+
+
+def _plots(
+    contents: Iterable[BlockContent], cells: _Cells
+) -> Iterator[tuple[MachineResults | None, _Part]]:
+    """The plots of each machine with its results, and those of several machines."""
+    places: dict[Place | None, int] = {
+        (results.heading, each.label, each.numenv): number
+        for number, (each, results) in enumerate(cells)
+    }
+    wanted = [
+        (each.results, each.picture)
+        for each in contents
+        if each.picture is not None and (each.results is not None or each.on_new_page)
+    ]
+    drawings = drawn([(picture, "svg") for _, picture in wanted])
+    for (results, picture), drawing in zip(wanted, drawings, strict=True):
+        yield results, {"plot": _plot(picture, drawing, places)}
+
+
+def _plot(picture: Picture, drawing: Drawing, places: Mapping[Place | None, int]) -> _Part:
+    width, height = (round(size * SCALE) for size in drawing.size)
+    return {
+        "source": f"data:image/svg+xml;base64,{base64.b64encode(drawing.data).decode()}",
+        "title": picture.description,
+        "width": width,
+        "height": height,
+        "points": [
+            _point(spot, width) | {"cell": places.get(spot.place)} for spot in drawing.spots
+        ],
+    }
+
+
+def _point(spot: Spot, width: int) -> _Part:
+    """Its position, and the middle of its text: above it, within the picture."""
+    x, y = round(spot.x * SCALE), round(spot.y * SCALE)
+    half = min(width // 2, round(len(spot.text) * CHARACTER / 2))
+    above = y - 14 if y > 40 else y + 24
+    return {
+        "x": x,
+        "y": y,
+        "text": spot.text,
+        "left": min(max(x, half), width - half),
+        "top": above,
+    }
+
+
+# ---------------------------------------------------------------- the template
 
 
 def _template() -> Any:
@@ -145,17 +223,42 @@ def _template() -> Any:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    environment.filters |= {"inline": inline, "text": _text, "number": number}
     return environment.from_string(_asset("page.html.jinja"))
+
+
+def _text(entry: Entry) -> str:
+    if entry.fps is not None:
+        return f"{entry.fps:.2f}"
+    if entry.measured is not None and not entry.text:
+        return "refused" if entry.measured.refused else "failed"
+    return entry.text
+
+
+def number(text: str) -> float | None:
+    """The value by which a column is sorted: the number at the text's start; ms become seconds."""
+    if found := _NUMBER.match(text):
+        value = float(found[1].replace(",", ""))
+        return value / 1000 if text[found.end() :].startswith(" ms") else value
+    return 0.0 if text.startswith("under ") else None
+
+
+def inline(markdown: str) -> Markup:
+    """One line of Markdown as markup; HTML in it stays text."""
+    from markupsafe import Markup
+
+    return Markup(_parser().renderInline(markdown))
+
+
+@cache
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark", {"html": False})
 
 
 def _asset(name: str) -> str:
     return files("envbench.report.html").joinpath("assets", name).read_text(encoding="utf-8")
-
-
-def _safe(text: str) -> str:
-    from markupsafe import Markup
-
-    return Markup(text)
 
 
 def _hash(text: str) -> str:

@@ -51,44 +51,31 @@ class _Line(NamedTuple):
 
 def find(text: str, source: str) -> list[Block]:
     """The document's blocks in order. ``UsageError`` names ``source`` and the line of an error."""
-    blocks: list[Block] = []
-    lines_of: dict[str, int] = {}
-    opened: tuple[str, _Line] | None = None
-    for line in _lines(text):
-        heading = _marker(line)
-        if not heading:
-            continue
-        if opened is None:
-            if heading in lines_of:
-                what = f"occurs a third time: the first one is in line {lines_of[heading]}"
-                raise _error(source, line, heading, what)
-            opened = heading, line
-            lines_of[heading] = line.number
-        elif heading != opened[0]:
-            what = f"is inside the block that <!-- {opened[0]} --> opens in line {opened[1].number}"
-            raise _error(source, line, heading, what)
-        else:
-            blocks.append(_block(heading, opened[1], line))
-            opened = None
-    if opened is not None:
-        what = "has no partner: a block ends with the same line"
-        raise _error(source, opened[1], opened[0], what)
-    return blocks
+    blocks: dict[str, Block] = {}
+    markers = iter([(line, heading) for line in _lines(text) if (heading := _marker(line))])
+    for first, heading in markers:
+        if heading in blocks:
+            what = f"occurs a third time: the first one is in line {blocks[heading].line}"
+            raise _error(source, first, heading, what)
+        last, closing = next(markers, (first, ""))
+        if not closing:
+            raise _error(source, first, heading, "has no partner: a block ends with the same line")
+        if closing != heading:
+            what = f"is inside the block that <!-- {heading} --> opens in line {first.number}"
+            raise _error(source, last, closing, what)
+        blocks[heading] = Block(
+            heading=heading,
+            line=first.number,
+            start=first.start + len(first.text),
+            end=last.start,
+            newline="\r\n" if first.text.endswith("\r\n") else "\n",
+        )
+    return list(blocks.values())
 
 
 def _marker(line: _Line) -> str:
     found = _MARKER.fullmatch(line.text) if len(line.text) < _LONGEST else None
     return found[1] if found else ""
-
-
-def _block(heading: str, first: _Line, last: _Line) -> Block:
-    return Block(
-        heading=heading,
-        line=first.number,
-        start=first.start + len(first.text),
-        end=last.start,
-        newline="\r\n" if first.text.endswith("\r\n") else "\n",
-    )
 
 
 def fill(text: str, blocks: list[Block], contents: Mapping[str, str]) -> str:

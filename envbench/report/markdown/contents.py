@@ -1,43 +1,69 @@
-"""Everything that a document's blocks can show, by the text of their markers."""
+"""Everything that a report can show, by the text of its marker in a document."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from envbench import families
 from envbench.machine import Profile
-from envbench.model import Family, Published, digest
+from envbench.model import digest
 from envbench.report.escape import comment, markdown
-from envbench.report.markdown.document import PLOT, BlockContent
-from envbench.report.markdown.render import render, render_all
-from envbench.report.plots.picture import FOLDER, Picture, machines_picture, picture
-from envbench.report.tables import details, overview, recommendation
-from envbench.report.tables.existing import parse
-from envbench.report.tables.machine_results import (
-    MachineResults,
-    heading,
-    machine_results,
-)
-from envbench.report.tables.published_figures import by_heading, table
-from envbench.report.tables.table import Table, build
+from envbench.report.markdown.table_text import note_once, parse, render
+from envbench.report.plots.picture import FOLDER, Chart, Picture, chart
+from envbench.report.tables import details, overview
+from envbench.report.tables.build import build, build_published
+from envbench.report.tables.machine_results import MachineResults, family_title, machine_results
+from envbench.report.tables.table import Existing, Table
 from envbench.results.selection import Selection
 
+PREFIX, PLOT = "envbench: ", "envbench: plot"  # of markers that are not a measured table's
 MOST_MACHINES = 12  # a new page has no plots of a family measured on more machines
 OVERVIEW, PLOTS, DETAILS, PUBLISHED = "Overview", "Plots", "Details", "Published by others"
 
-_Tables = Callable[[Sequence[MachineResults]], list[Table]]
-
 # The summaries of all results: marker, chapter, and what makes the tables.
-SUMMARIES: dict[str, tuple[str, _Tables]] = {
+SUMMARIES: dict[str, tuple[str, Callable[[Sequence[MachineResults]], list[Table]]]] = {
     "envbench: overview": (OVERVIEW, overview.highest),
     "envbench: single": (OVERVIEW, overview.single),
-    "envbench: recommendation": (OVERVIEW, recommendation.tables),
+    "envbench: recommendation": (OVERVIEW, overview.recommendation),
     "envbench: costs": (DETAILS, details.cost_tables),
     "envbench: equal work": (DETAILS, details.equal_work_tables),
     "envbench: commands": (DETAILS, details.command_tables),
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockContent:
+    """What a block can show: a picture, or tables.
+
+    ``chapter`` is its heading on a results page, and ``figures`` counts its measured or published
+    figures. ``tables`` merges them into a document's table. Without ``has_results`` it only fills
+    an empty block. ``on_new_page``: a new page has the block. ``results`` are those of one
+    machine. Tables without them are a summary, which keeps nothing of the present text. A
+    ``picture`` is linked, in a folder ``plots`` beside the document.
+    """
+
+    heading: str
+    chapter: str
+    tables: Callable[[Existing], list[Table]] = lambda _: []
+    picture: Picture | None = None
+    results: MachineResults | None = None
+    has_results: bool = True
+    on_new_page: bool = True
+    figures: int = 0
+
+    @property
+    def is_summary(self) -> bool:
+        return self.picture is None and self.results is None
+
+    def write(self, present: str) -> str:
+        """The block's new text, from its present text."""
+        if self.picture is not None:
+            return f"![{markdown(self.picture.description)}]({FOLDER}/{self.picture.name}.svg)"
+        return "\n\n".join(map(render, note_once(self.tables(parse(present)))))
 
 
 def block_contents(
@@ -45,17 +71,14 @@ def block_contents(
 ) -> dict[str, BlockContent]:
     """All contents by heading, in the order of chapters."""
     every = list(machine_results(selection, profiles).values())
-    published = by_heading(selection.published, profiles).items()
-    made = [
-        *(_summary(name, chapter, tables(every)) for name, (chapter, tables) in SUMMARIES.items()),
-        *_shared_plots(every),
-        *_plots(every, selection.published, profiles),
-        *map(_table, every),
-        *(_published(name, figures) for name, figures in published),
+    summaries = [
+        _summary(name, chapter, make(every)) for name, (chapter, make) in SUMMARIES.items()
     ]
-    titles = [each.title for each in families.registry().values()]
-    chapters = [OVERVIEW, PLOTS, *titles, *{content.chapter for content in made} - {*titles}]
-    order = [each for each in chapters if each not in (DETAILS, PUBLISHED)] + [DETAILS, PUBLISHED]
+    titles = [families.of_record(name).title for name in families.names()]
+    order = [OVERVIEW, PLOTS, *titles, DETAILS, PUBLISHED]
+    tables = [*map(_table, every), *(_published(each) for each in every if each.published)]
+    order[-2:-2] = dict.fromkeys(each.chapter for each in tables if each.chapter not in order)
+    made = [*summaries, *_shared_plots(every), *_plots(every), *tables]
     made.sort(key=lambda content: order.index(content.chapter))
     return {content.heading: content for content in made}
 
@@ -63,90 +86,55 @@ def block_contents(
 # ---------------------------------------------------------------- tables
 
 
-def _summary(name: str, chapter: str, tables: Sequence[Table]) -> BlockContent:
+def _summary(name: str, chapter: str, tables: list[Table]) -> BlockContent:
+    some = bool(tables)
     return BlockContent(
-        heading=name,
-        chapter=chapter,
-        has_results=bool(tables),
-        on_new_page=bool(tables),
-        replaces_all=True,
-        write=lambda _: render_all(tables),
+        heading=name, chapter=chapter, tables=lambda _: tables, has_results=some, on_new_page=some
     )
 
 
 def _table(results: MachineResults) -> BlockContent:
+    """A new page has it where there are results, or where the profile has the table."""
+    planned = results.profile is not None and results.env in results.profile.tables
+    by_default = planned and results.task == families.default_task(results.env)
     return BlockContent(
         heading=results.heading,
         chapter=families.of_record(results.env).title,
+        tables=lambda existing: [build(results, existing)],
+        results=results,
         has_results=bool(results.measured),
+        on_new_page=bool(results.measured) or by_default,
         figures=len(results.measured),
-        write=lambda inner: render(build(results, parse(inner))),
     )
 
 
-def _published(name: str, figures: Sequence[Published]) -> BlockContent:
+def _published(results: MachineResults) -> BlockContent:
     return BlockContent(
-        heading=name,
+        heading=results.published_heading,
         chapter=PUBLISHED,
-        figures=len(figures),
-        write=lambda inner: render(table(name, figures, parse(inner))),
+        tables=lambda existing: [build_published(results, existing)],
+        results=results,
+        figures=len(results.published),
     )
 
 
 # ---------------------------------------------------------------- plots
 
 
-def pictures(
-    every: Sequence[MachineResults],
-    published: Sequence[Published],
-    profiles: Mapping[str, Profile],
-) -> dict[str, Picture]:
-    """Each machine's pictures, by the heading of its table."""
-    plots = _plots(every, published, profiles)
-    return {drawn.title: drawn for content in plots for drawn in content.pictures}
-
-
-def shared_pictures(every: Sequence[MachineResults]) -> list[Picture]:
-    """The pictures of several machines side by side."""
-    plots = _shared_plots(every)
-    return [drawn for content in plots if content.on_new_page for drawn in content.pictures]
-
-
-def _plots(
-    every: Sequence[MachineResults],
-    published: Sequence[Published],
-    profiles: Mapping[str, Profile],
-) -> list[BlockContent]:
+def _plots(every: Sequence[MachineResults]) -> list[BlockContent]:
     """A plot for each machine, family and task with measured or published figures.
 
     A new page has those with measured figures, unless there are too many.
     """
     machines = Counter(_words(results) for results in every if results.measured)
-    figures: dict[tuple[str, Family, str], list[Published]] = defaultdict(list)
-    for each in published:
-        figures[each.machine, each.env, each.task].append(each)
-    known = {(results.machine, results.env, results.task) for results in every}
-    others = [_without_results(key, profiles.get(key[0])) for key in figures if key not in known]
     made = []
-    for results in [*every, *others]:
-        key = results.machine, results.env, results.task
-        words = [*_words(results), comment(results.machine) or "?"]
-        shown = [] if results.section else figures[key]
-        drawn = picture(_file_name(words), results, shown)
-        if drawn.charts[0].curves:
-            few = machines[_words(results)] <= MOST_MACHINES
-            made.append(_plot(words, drawn, on_new_page=bool(results.measured) and few))
+    for results in every:
+        drawn = chart(results, published=True)
+        if drawn.curves:
+            words = [*_words(results), comment(results.machine) or "?"]
+            new = bool(results.measured) and machines[_words(results)] <= MOST_MACHINES
+            made.append(_plot(words, results.heading, [drawn], on_new_page=new, results=results))
     return made
-
-
-def _without_results(key: tuple[str, Family, str], profile: Profile | None) -> MachineResults:
-    """A machine and task with published figures only."""
-    name, env, task = key
-    title = profile.title if profile else name
-    return MachineResults(
-        heading=heading((env, task, ""), title), machine=name, title=title, env=env, task=task,
-        profile=profile,
-    )  # fmt: skip
 
 
 def _shared_plots(every: Sequence[MachineResults]) -> list[BlockContent]:
@@ -155,14 +143,18 @@ def _shared_plots(every: Sequence[MachineResults]) -> list[BlockContent]:
     for results in every:
         if results.with_figures:
             groups[_words(results)].append(results)
-    return [
-        _plot(
-            words,
-            machines_picture(_file_name(words), group),
-            on_new_page=1 < len(group) <= MOST_MACHINES,
-        )
-        for words, group in groups.items()
-    ]
+    made = []
+    for words, group in groups.items():
+        title = family_title(group[0].env, group[0].task)
+        new = 1 < len(group) <= MOST_MACHINES
+        made.append(_plot(words, title, list(map(chart, group)), on_new_page=new))
+    return made
+
+
+def _plot(words: Sequence[str], title: str, charts: list[Chart], **given: Any) -> BlockContent:
+    picture = Picture(name=_file_name(words), title=title, charts=charts)
+    heading = f"{PLOT} {' '.join(words)}"
+    return BlockContent(heading=heading, chapter=PLOTS, picture=picture, **given)
 
 
 def _words(results: MachineResults) -> tuple[str, ...]:
@@ -177,14 +169,3 @@ def _file_name(words: Sequence[str]) -> str:
     whole = "-".join(words)
     plain = re.sub(r"[^a-zA-Z0-9._-]+", "-", whole).strip("-.")[:80] or "plot"
     return plain if plain == whole else f"{plain}-{digest(whole)[:6]}"
-
-
-def _plot(words: Sequence[str], drawn: Picture, *, on_new_page: bool) -> BlockContent:
-    description = markdown(f"{drawn.title}: frames per second by number of environments")
-    return BlockContent(
-        heading=f"{PLOT} {' '.join(words)}",
-        chapter=PLOTS,
-        on_new_page=on_new_page,
-        pictures=(drawn,),
-        write=lambda _: f"![{description}]({FOLDER}/{drawn.name}.svg)",
-    )

@@ -7,19 +7,19 @@ then it gets an empty table. ``extended`` adds the blocks that a results page la
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from envbench import families
 from envbench.errors import UsageError
 from envbench.report.markdown import blocks
-from envbench.report.markdown.render import render
+from envbench.report.markdown.contents import PLOT, PREFIX, BlockContent
+from envbench.report.markdown.table_text import parse, render
 from envbench.report.plots.picture import FOLDER, Picture
-from envbench.report.tables.existing import parse
-from envbench.report.tables.table import Table, kept
+from envbench.report.tables.build import without_records
 
-PREFIX, PLOT = "envbench: ", "envbench: plot"  # of markers that are not a measured table's
 _PAGE = """\
 # Results
 
@@ -43,26 +43,6 @@ You can edit everything outside the marked tables: `envbench report` leaves it a
 
 
 @dataclass(frozen=True, kw_only=True)
-class BlockContent:
-    """What a block can show.
-
-    ``chapter`` is its heading on a results page, ``figures`` counts its measured or published
-    figures, and ``write`` makes the block's new text from its present text. Without ``has_results``
-    it only fills an empty block. ``on_new_page``: a new page has the block. ``replaces_all``: none
-    of the present text is kept. ``pictures`` are linked, in a folder ``plots`` beside the document.
-    """
-
-    heading: str
-    chapter: str
-    write: Callable[[str], str]
-    has_results: bool = True
-    on_new_page: bool = True
-    replaces_all: bool = False
-    figures: int = 0
-    pictures: tuple[Picture, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
 class Filled:
     """A filled document: its text, the number of figures, the linked pictures, and warnings.
 
@@ -74,16 +54,6 @@ class Filled:
     pictures: list[Picture] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     misspelt: list[str] = field(default_factory=list)
-
-
-def fresh(contents: Mapping[str, BlockContent]) -> str:
-    """A new results page with a section per chapter and an empty block per content."""
-    parts = [_PAGE]
-    for chapter in dict.fromkeys(each.chapter for each in contents.values()):
-        shown = [each for each in contents.values() if each.chapter == chapter and each.on_new_page]
-        if shown:
-            parts += [f"### {chapter}\n", *(_empty_block(each.heading) for each in shown)]
-    return "\n".join(parts)
 
 
 def filled(
@@ -105,43 +75,42 @@ def filled(
             hint="Write the line <!-- Atari - Laptop --> twice where the table belongs "
             "(a family and a machine's title).",
         )
-    texts: dict[str, str] = {}
-    written: list[BlockContent] = []
     warnings: list[str] = []
+    texts: dict[str, str] = {}
     for block in found:
-        content, inner = contents.get(block.heading), text[block.start : block.end]
+        content, present = contents.get(block.heading), text[block.start : block.end]
         if content is None:
             near = _nearest(block.heading, contents)
-            warning = f"{source}:{block.line}: {_unknown(block.heading, near, contents)}"
-            if not _may_exist(block.heading):
-                raise UsageError(
-                    f"{warning} The file was not touched.",
-                    hint="docs/report.md lists the markers.",
-                )
+            warning = _unknown(f"{source}:{block.line}", block.heading, near, contents)
             (misspelt if near else warnings).append(warning)
-        if content is not None and (
-            content.has_results or (content.replaces_all and own) or not inner.strip()
-        ):
-            texts[block.heading] = content.write(inner)
-            written.append(content)
-        elif own and (left := without_records(inner)) is not None:
-            texts[block.heading] = left
-    if not any(each.has_results for each in written):
+        new = _new_text(content, present, own=own)
+        if new is not None:
+            texts[block.heading] = new
+    known = [contents[block.heading] for block in found if block.heading in contents]
+    if not any(each.has_results for each in known):
         warnings.append(f"{source}: there are no results for any of its tables")
     return Filled(
         text=blocks.fill(text, found, texts),
-        figures=sum(each.figures for each in written),
-        pictures=[picture for each in written for picture in each.pictures],
+        figures=sum(each.figures for each in known),
+        pictures=[each.picture for each in known if each.picture is not None],
         warnings=[*misspelt, *warnings],
         misspelt=misspelt,
     )
 
 
-def _may_exist(heading: str) -> bool:
-    """Whether later results can give this marker a content. Summaries always have one."""
-    return not heading.startswith(PREFIX) or any(
-        heading.startswith(f"{PLOT} {family}") for family in families.names()
-    )
+_PICTURE = re.compile(rf"!\[[^\n]*\]\({FOLDER}/[^\s)]+\.svg\)")
+
+
+def _new_text(content: BlockContent | None, present: str, *, own: bool) -> str | None:
+    """The new text of a block; None where it stays, such as where its author wrote figures."""
+    if content is not None and (
+        content.has_results or (content.is_summary and own) or not present.strip()
+    ):
+        return content.write(present)
+    if own and _PICTURE.fullmatch(present.strip()):
+        return ""
+    existing = parse(present) if own else None
+    return render(without_records(existing)) if existing and existing.measured else None
 
 
 def _misspelt(text: str, source: str, contents: Iterable[str]) -> list[str]:
@@ -159,30 +128,49 @@ def _nearest(name: str, known: Iterable[str]) -> str:
     return near[0] if near else ""
 
 
-def _unknown(heading: str, near: str, known: Iterable[str]) -> str:
+def _unknown(place: str, heading: str, near: str, known: Iterable[str]) -> str:
+    """A warning about a marker without content. ``UsageError`` where it can never have one."""
     question = f"; did you mean {near!r}?" if near else f". Known: {', '.join(known)}."
-    if heading.startswith(PREFIX):
-        return f"the marker {heading!r} is unknown{question}"
-    return f"there is no machine or task for {heading!r}{question}"
+    if not heading.startswith(PREFIX):
+        return f"{place}: there is no machine or task for {heading!r}{question}"
+    warning = f"{place}: the marker {heading!r} is unknown{question}"
+    # Summaries always have a content; later results can bring a plot.
+    if any(heading.startswith(f"{PLOT} {family}") for family in families.names()):
+        return warning
+    raise UsageError(
+        f"{warning} The file was not touched.", hint="docs/report.md lists the markers."
+    )
+
+
+# ---------------------------------------------------------------- empty blocks
+
+
+def fresh(contents: Mapping[str, BlockContent]) -> str:
+    """A new results page with a section per chapter and an empty block per content."""
+    return _with_blocks(_PAGE, [each for each in contents.values() if each.on_new_page])
 
 
 def extended(text: str, source: str, contents: Mapping[str, BlockContent]) -> str:
     """The page with an empty block for each content with figures that has no block yet.
 
-    A block is added at the end of its chapter, or in a new chapter at the end of the page. Only a
-    new page has summaries: the owner of a page may have removed them.
+    Only a new page has summaries: the owner of a page may have removed them.
     """
     present = {block.heading for block in blocks.find(text, source)}
-    missing: dict[str, list[str]] = {}
-    for name, content in contents.items():
-        if content.figures and name not in present:
-            missing.setdefault(content.chapter, []).append(_empty_block(name))
-    for chapter, added in missing.items():
-        text = _with_blocks(text, "\n".join(added), chapter)
+    missing = [each for each in contents.values() if each.heading not in present]
+    return _with_blocks(text, [each for each in missing if each.figures])
+
+
+def _with_blocks(text: str, contents: Iterable[BlockContent]) -> str:
+    """The text with these blocks at the ends of their chapters, or in new chapters at its end."""
+    chapters: dict[str, list[str]] = defaultdict(list)
+    for each in contents:
+        chapters[each.chapter].append(f"<!-- {each.heading} -->\n<!-- {each.heading} -->\n")
+    for chapter, added in chapters.items():
+        text = _with_added(text, "\n".join(added), chapter)
     return text
 
 
-def _with_blocks(text: str, added: str, chapter: str) -> str:
+def _with_added(text: str, added: str, chapter: str) -> str:
     newline = "\r\n" if "\r\n" in text else "\n"
     headings = blocks.sections(text)
     own = [i for i, (_, name, _) in enumerate(headings) if name == chapter]
@@ -196,25 +184,3 @@ def _with_blocks(text: str, added: str, chapter: str) -> str:
     head, tail = text[:end].rstrip("\r\n"), text[end:]
     body = ("\n\n" if head else "") + added + ("\n" if tail else "")
     return head + body.replace("\n", newline) + tail
-
-
-def _empty_block(heading: str) -> str:
-    return f"<!-- {heading} -->\n<!-- {heading} -->\n"
-
-
-_PICTURE = re.compile(rf"!\[[^\n]*\]\({FOLDER}/[^\s)]+\.svg\)")
-
-
-def without_records(text: str) -> str | None:
-    """The new text of a block without results; None where it has figures of its author."""
-    if _PICTURE.fullmatch(text.strip()):
-        return ""
-    existing = parse(text)
-    if not existing.measured:
-        return None
-    heading, *columns = existing.header
-    rows = [
-        (label, [kept(text, existing, name) for name, text in zip(columns, entries, strict=True)])
-        for label, *entries in existing.rows
-    ]
-    return render(Table(heading=heading, columns=columns, rows=rows, existing=existing))

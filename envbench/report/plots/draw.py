@@ -2,48 +2,67 @@
 
 Colours are Okabe and Ito's (jfly.uni-koeln.de/color), which colour-blind readers can distinguish:
 one per backend, with a marker and a line style for each of its rows. The background is white, so
-print and dark pages show the same. One legend is below all charts.
+print and dark pages show the same. One legend is below all charts. Everything has a fixed place and
+fixed limits, so positions are known without drawing.
 """
 
 from __future__ import annotations
 
 import io
+import math
 import signal
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from multiprocessing import get_context
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from envbench.machine import usable_cpus
-from envbench.report.plots import axes as chart_axes
-from envbench.report.plots.axes import CEILING, Key, draw_chart, shown, styles
-from envbench.report.plots.picture import Curve, Picture, Point
+from envbench.report.plots.picture import Chart, Curve, Picture, Point
 from envbench.text import one_line
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+COLOURS = ("#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7")
+# One more marker than colours, so no two backends share both.
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
+LINES: tuple[Any, ...] = ("-", (0, (7, 1.5)), (0, (5, 1, 1, 1)))
+DASHED = (0, (3, 2))  # published figures
+CEILING: dict[str, Any] = {"color": "#555555", "linewidth": 1.2, "linestyle": (0, (1, 2))}
 
-Kind = Literal["svg", "png"]
 COLUMNS = 2  # charts side by side
 WIDTH, HEIGHT, LINE = 6.4, 3.6, 0.18  # inches: a chart, and a line of the legend
+LEFT, RIGHT, TOP, BOTTOM = 0.85, 0.12, 0.35, 0.45  # inches between the axes and a chart's edges
+ACROSS, UP = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM  # inches: the axes
 DPI, LARGEST = 150, 30_000  # of a PNG, and its maximum width and height in pixels
+CHARTS_PER_PROCESS, MOST_PROCESSES = 12, 8  # at least, at most
+
+MOST_TICKS = 14
+LONGEST = 60  # characters of a name
+LOG_SPAN = 30  # the axis is logarithmic where FPS differ by a larger factor
+DECADES = 1000  # beyond this factor only powers of ten have numbers
+TALLEST = 3.0  # an interval beyond this multiple of the highest figure leaves the chart
+
+Kind = Literal["svg", "png"]
+Place = tuple[str, str, int]  # a chart's title, a curve's label, numenv
+Look = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Spot:
-    """A point of a curve: its distance from the left and the upper edge in points, and its text."""
+class Spot(NamedTuple):
+    """A point of a curve: its distance from the left and the upper edge in points, its text, and
+    its place; a published point has none."""
 
     x: float
     y: float
     text: str
+    place: Place | None
 
 
-@dataclass(frozen=True)
-class Drawing:
+class Drawing(NamedTuple):
     """A drawn picture: the file's bytes, its width and height in points, and its figures."""
 
     data: bytes
@@ -51,17 +70,30 @@ class Drawing:
     spots: list[Spot]
 
 
+def drawn(wanted: Sequence[tuple[Picture, Kind]]) -> Iterator[Drawing]:
+    """The drawings in this order, by several processes where there are many charts."""
+    charts = sum(len(picture.charts) for picture, _ in wanted)
+    processes = min(usable_cpus(), MOST_PROCESSES, charts // CHARTS_PER_PROCESS, len(wanted))
+    if processes < 2:
+        yield from (draw(*each) for each in wanted)
+        return
+    # Processes that ignore an interrupt leave it to this one.
+    ignore = (signal.SIGINT, signal.SIG_IGN)
+    with ProcessPoolExecutor(processes, get_context("spawn"), signal.signal, ignore) as pool:
+        yield from pool.map(draw, *zip(*wanted, strict=True))
+
+
 def draw(picture: Picture, kind: Kind) -> Drawing:
-    """The picture as a file's content, without its stamp (``picture_files``)."""
+    """The picture as a file's content, without the stamp of its file."""
     file = io.BytesIO()
     with _figure(picture) as figure:
         width, height = (float(inches) for inches in figure.get_size_inches())
         dpi = min(DPI, int(LARGEST / max(width, height)))
-        found = _spots(figure, picture)
+        spots = _spots(figure, picture)
         title = {"Date": None, "Creator": "envbench", "Title": one_line(picture.title)}
         metadata = title if kind == "svg" else {"Software": "envbench"}
         figure.savefig(file, format=kind, dpi=dpi, metadata=metadata)
-    return Drawing(file.getvalue(), (72 * width, 72 * height), found)
+    return Drawing(file.getvalue(), (72 * width, 72 * height), spots)
 
 
 def _spots(figure: Figure, picture: Picture) -> list[Spot]:
@@ -69,19 +101,23 @@ def _spots(figure: Figure, picture: Picture) -> list[Spot]:
     height = figure.bbox.height
     found = []
     for axes, chart in zip(figure.axes, picture.charts, strict=True):
+        machine = f"{chart.title}, " if len(picture.charts) > 1 else ""
         for curve in chart.curves:
             places = axes.transData.transform([(each.numenv, each.fps) for each in curve.points])
-            found += [
-                Spot(float(x) * scale, float(height - y) * scale, _description(curve, p))
-                for (x, y), p in zip(places, curve.points, strict=True)
-            ]
+            for (x, y), point in zip(places, curve.points, strict=True):
+                text = f"{machine}{one_line(curve.label, 60)} at {_description(point)}"
+                place = None if curve.published else (chart.title, curve.label, point.numenv)
+                found.append(Spot(float(x) * scale, float(height - y) * scale, text, place))
     return found
 
 
-def _description(curve: Curve, point: Point) -> str:
+def _description(point: Point) -> str:
     known = point.low is not None and point.high is not None
     span = f" ({point.low:,.0f}–{point.high:,.0f})" if known else ""
-    return f"{one_line(curve.label, 60)} at {point.numenv:,}: {point.fps:,.2f} FPS{span}"
+    return f"{point.numenv:,}: {point.fps:,.2f} FPS{span}"
+
+
+# ---------------------------------------------------------------- the figure and its legend
 
 
 @contextmanager
@@ -102,30 +138,20 @@ def _figure(picture: Picture) -> Iterator[Figure]:
         down = -(-len(picture.charts) // across)
         columns = _legend_columns(names, WIDTH * across)
         below = LINE * -(-len(names) // columns) + 0.1
-        figure = Figure(figsize=(WIDTH * across, HEIGHT * down + below))
+        width, height = WIDTH * across, HEIGHT * down + below
+        figure = Figure(figsize=(width, height))
         FigureCanvasAgg(figure)
+        grid = figure.add_gridspec(
+            down, across, left=LEFT / width, right=1 - RIGHT / width, top=1 - TOP / height,
+            bottom=(below + BOTTOM) / height, wspace=WIDTH / ACROSS - 1, hspace=HEIGHT / UP - 1,
+        )  # fmt: skip
         for index, chart in enumerate(picture.charts):
-            row, column = divmod(index, across)
-            left, bottom = WIDTH * column, below + HEIGHT * (down - 1 - row)
-            draw_chart(figure.add_axes(_box(figure, left, bottom)), chart, looks)
+            _draw_chart(figure.add_subplot(grid[divmod(index, across)]), chart, looks)
         _legend(figure, looks, names, columns)
         yield figure
 
 
-def _box(figure: Figure, left: float, bottom: float) -> tuple[float, float, float, float]:
-    """A chart's axes, as fractions of the figure."""
-    width, height = (float(inches) for inches in figure.get_size_inches())
-    return (
-        (left + chart_axes.LEFT) / width,
-        (bottom + chart_axes.BOTTOM) / height,
-        (WIDTH - chart_axes.LEFT - chart_axes.RIGHT) / width,
-        (HEIGHT - chart_axes.BOTTOM - chart_axes.TOP) / height,
-    )
-
-
-def _legend(
-    figure: Figure, looks: Mapping[Key, Mapping[str, Any]], names: list[str], columns: int
-) -> None:
+def _legend(figure: Figure, looks: Mapping[Any, Look], names: list[str], columns: int) -> None:
     from matplotlib.lines import Line2D
 
     handles = [Line2D([], [], **look) for look in [*looks.values(), CEILING]]
@@ -141,26 +167,133 @@ def _legend_columns(names: list[str], width: float) -> int:
     return min(len(names) or 1, max(1, int(width / (0.5 + 0.065 * longest))))
 
 
-CHARTS_PER_PROCESS = 12  # at least
-MOST_PROCESSES = 8
+def styles(picture: Picture) -> dict[tuple[str, bool], Look]:
+    """How each row is drawn in every chart, by its label and whether it is published.
 
-Wanted = tuple[Picture, Kind]
+    A backend has a colour, and each of its rows a marker and a line.
+    """
+    found: dict[tuple[str, bool], Look] = {}
+    rows: Counter[tuple[int, bool]] = Counter()
+    for curve in (curve for chart in picture.charts for curve in chart.curves):
+        if (curve.label, curve.published) not in found:
+            found[curve.label, curve.published] = _style(curve, rows[curve.place, curve.published])
+            rows[curve.place, curve.published] += 1
+    return found
 
 
-def drawn(wanted: Sequence[Wanted]) -> Iterator[Drawing]:
-    """The drawings in this order, by several processes where there are many charts."""
-    charts = [len(picture.charts) for picture, _ in wanted]
-    processes = min(usable_cpus(), MOST_PROCESSES, sum(charts) // CHARTS_PER_PROCESS, len(wanted))
-    if processes < 2:
-        yield from (draw(*each) for each in wanted)
-        return
-    order = sorted(range(len(wanted)), key=lambda i: -charts[i])
-    # Processes that ignore an interrupt leave it to this one.
-    ignore = (signal.SIGINT, signal.SIG_IGN)
-    with ProcessPoolExecutor(processes, get_context("spawn"), signal.signal, ignore) as pool:
-        submitted = {i: pool.submit(draw, *wanted[i]) for i in order}  # the longest first
-        try:
-            for i in range(len(wanted)):
-                yield submitted.pop(i).result()
-        finally:
-            pool.shutdown(cancel_futures=True)
+def _style(curve: Curve, nth: int) -> Look:
+    """The style of its backend's ``nth`` row."""
+    colour = COLOURS[curve.place % len(COLOURS)]
+    return {
+        "color": colour,
+        "marker": MARKERS[(curve.place + 3 * nth) % len(MARKERS)],
+        "markersize": 4.5,
+        "markerfacecolor": "white" if curve.published else colour,
+        "linewidth": 1.0 if curve.published else 1.6,
+        "linestyle": DASHED if curve.published else LINES[nth % len(LINES)],
+    }
+
+
+def shown(text: str) -> str:
+    """A name as one line that matplotlib does not read as a formula."""
+    whole = one_line(text)
+    if len(whole) > LONGEST:  # keep both ends: a machine's name is at the end
+        whole = f"{whole[: LONGEST // 2 - 1]}…{whole[-LONGEST // 2 :]}"
+    return whole.replace("$", r"\$")
+
+
+# ---------------------------------------------------------------- one chart
+
+
+def _draw_chart(axes: Axes, chart: Chart, looks: Mapping[tuple[str, bool], Look]) -> None:
+    axes.set_autoscale_on(False)
+    _x_axis(axes, sorted({point.numenv for curve in chart.curves for point in curve.points}))
+    _y_axis(axes, chart)
+    axes.minorticks_off()
+    for curve in chart.curves:
+        _draw_curve(axes, curve, looks[curve.label, curve.published])
+    if chart.ceiling:
+        axes.axhline(chart.ceiling, **CEILING)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_title(
+        shown(chart.title), loc="left", fontweight="bold", fontsize=10,
+        x=-(LEFT - 0.1) / ACROSS, y=1 + 0.12 / UP,
+    )  # fmt: skip
+    axes.set_xlabel("environments (numenv)")
+    axes.xaxis.set_label_coords(0.5, -0.26 / UP)
+    axes.set_ylabel("frames per second")
+    axes.yaxis.set_label_coords(-(LEFT - 0.18) / ACROSS, 0.5)
+
+
+def _x_axis(axes: Axes, numenvs: Sequence[int]) -> None:
+    first, last = (numenvs[0], numenvs[-1]) if numenvs else (1, 1)
+    if last >= 4 * first:
+        axes.set_xscale("log", base=2)
+        room = (last / first) ** 0.045
+        axes.set_xlim(first / room, last * room)
+    else:
+        room = 0.045 * (last - first) or 1.0
+        axes.set_xlim(first - room, last + room)
+    ticks = apart(numenvs)
+    axes.set_xticks(ticks, [f"{numenv:,}" for numenv in ticks])
+
+
+def apart(numenvs: Sequence[int]) -> list[int]:
+    """The numbers that fit on the axis without overlap; always the last one."""
+    if not numenvs:
+        return []
+    log = numenvs[-1] >= 4 * numenvs[0]
+    place = {n: math.log2(n) if log else float(n) for n in numenvs}
+    least = (place[numenvs[-1]] - place[numenvs[0]]) / MOST_TICKS
+    kept = [numenvs[-1]]
+    for numenv in reversed(numenvs[:-1]):
+        if place[kept[-1]] - place[numenv] >= least:
+            kept.append(numenv)
+    return kept[::-1]
+
+
+def _y_axis(axes: Axes, chart: Chart) -> None:
+    low, high = _limits(chart)
+    if high > LOG_SPAN * low > 0:
+        axes.set_yscale("log")
+        axes.set_ylim(low / 1.25, high * 1.25)
+        steps = (1.0, 2.0, 5.0) if high < DECADES * low else (1.0,)
+        axes.locator_params(axis="y", subs=steps, numticks=12)
+    else:
+        axes.set_ylim(0, 1.08 * high)
+        axes.locator_params(axis="y", nbins=7, steps=[1, 2, 5, 10])
+    axes.yaxis.set_major_formatter(lambda value, _: number(value))
+    axes.grid(axis="y", color="#dddddd", linewidth=0.6)
+    axes.set_axisbelow(True)
+
+
+def _limits(chart: Chart) -> tuple[float, float]:
+    """The lowest and the highest visible value."""
+    points = [point for curve in chart.curves for point in curve.points]
+    speeds = [*(point.fps for point in points), *([chart.ceiling] if chart.ceiling else [])]
+    if not speeds:
+        return 0.0, 1.0
+    least, most = min(speeds), max(speeds)
+    highs = [each.high for each in points if each.high is not None and each.high < TALLEST * most]
+    return least, max([most, *highs]) or 1.0
+
+
+def number(value: float) -> str:
+    """A short number for an axis: 25,000, 0.5, 40 M."""
+    return f"{value:,.10g}" if abs(value) < 1e7 else f"{value / 1e6:,.10g} M"
+
+
+def _draw_curve(axes: Axes, curve: Curve, look: Look) -> None:
+    numenvs = [point.numenv for point in curve.points]
+    axes.plot(numenvs, [point.fps for point in curve.points], **look)
+    known = [
+        (point.numenv, point.low, point.high)
+        for point in curve.points
+        if point.low is not None and point.high is not None
+    ]
+    if len(known) == 1:  # a band would have no width
+        ((numenv, low, high),) = known
+        axes.vlines(numenv, low, high, color=look["color"], alpha=0.6)
+    elif known:
+        at, lows, highs = zip(*known, strict=True)
+        axes.fill_between(at, lows, highs, color=look["color"], alpha=0.18, linewidth=0)

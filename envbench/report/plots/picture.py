@@ -6,13 +6,14 @@ per machine. ``envbench.report.plots.draw`` draws it. A file shows it if it has 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable
 
 import msgspec
 
 from envbench import backends
 from envbench.model import Published, digest
-from envbench.report.tables.machine_results import MachineResults, backend_order, family_title
+from envbench.report.tables.machine_results import MachineResults, backend_order
 from envbench.results.shown import Measured
 
 FOLDER = "plots"  # beside the document that links to them
@@ -46,45 +47,32 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Picture(msgspec.Struct, frozen=True, kw_only=True):
-    """A file: ``name`` has no suffix, ``title`` is the alternative text."""
+    """A file: ``name`` has no suffix."""
 
     name: str
     title: str
     charts: list[Chart] = msgspec.field(name="panels")  # the name that existing digests have
 
     @property
+    def description(self) -> str:
+        """The alternative text."""
+        return f"{self.title}: frames per second by number of environments"
+
+    @property
     def digest(self) -> str:
         return digest([STYLE, msgspec.to_builtins(self)])
 
 
-def picture(name: str, results: MachineResults, published: Sequence[Published] = ()) -> Picture:
-    """The picture of one machine."""
-    return Picture(name=name, title=results.heading, charts=[_chart(results, published)])
-
-
-def machines_picture(name: str, every: Sequence[MachineResults]) -> Picture:
-    """The picture of all machines of a family and task, side by side."""
-    title = family_title(every[0].env, every[0].task)
-    return Picture(name=name, title=title, charts=[_chart(each) for each in every])
-
-
-def _chart(results: MachineResults, published: Sequence[Published] = ()) -> Chart:
+def chart(results: MachineResults, *, published: bool = False) -> Chart:
+    """The chart of one machine, perhaps with its published figures."""
+    measured = [
+        _curve(label, row[0].cell.backend, map(_point, row)) for label, row in results.rows.items()
+    ]
     return Chart(
         title=results.heading,
-        curves=[*_measured(results), *_published(published)],
+        curves=[*measured, *(_published(results.published) if published else [])],
         ceiling=results.ceiling.fps if results.ceiling else None,
     )
-
-
-def _measured(results: MachineResults) -> list[Curve]:
-    curves = []
-    for label in results.labels:
-        row = [found for found in results.with_figures if found.label == label]
-        if row:
-            points = [_point(found) for found in sorted(row, key=lambda found: found.numenv)]
-            place = backend_order(row[0].cell.backend)
-            curves.append(Curve(label=label, place=place, points=points))
-    return curves
 
 
 def _point(found: Measured) -> Point:
@@ -92,16 +80,22 @@ def _point(found: Measured) -> Point:
 
 
 def _published(figures: Iterable[Published]) -> list[Curve]:
-    rows: dict[tuple[str, str], list[Published]] = {}
-    for figure in figures:
-        rows.setdefault((figure.backend, figure.source), []).append(figure)
-    sources = {source for _, source in rows}
+    rows: dict[tuple[str, str], list[Point]] = defaultdict(list)
+    for each in figures:
+        rows[each.backend, each.source].append(Point(each.numenv, each.fps))
+    one = len({source for _, source in rows}) == 1
     return [
-        Curve(
-            label=f"{backends.row_label(name, {})}, {'published' if len(sources) == 1 else source}",
-            place=backend_order(name),
-            points=[Point(f.numenv, f.fps) for f in sorted(row, key=lambda f: f.numenv)],
+        _curve(
+            f"{backends.row_label(name, {})}, {'published' if one else source}",
+            name,
+            points,
             published=True,
         )
-        for (name, source), row in sorted(rows.items(), key=lambda item: backend_order(item[0][0]))
+        for (name, source), points in sorted(rows.items(), key=lambda row: backend_order(row[0][0]))
     ]
+
+
+def _curve(label: str, backend: str, points: Iterable[Point], *, published: bool = False) -> Curve:
+    ordered = sorted(points, key=lambda point: point.numenv)
+    place = backend_order(backend)
+    return Curve(label=label, place=place, points=ordered, published=published)

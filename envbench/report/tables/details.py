@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from envbench.model import Fingerprint, Plan
 from envbench.report.escape import code, markdown
-from envbench.report.tables.columns import COSTS, largest
+from envbench.report.tables.build import cost_columns, largest
 from envbench.report.tables.footnotes import hardware
 from envbench.report.tables.machine_results import MachineResults, in_order
-from envbench.report.tables.table import Entry, Table, entries
+from envbench.report.tables.table import Entry, Table, entries, grid
 from envbench.results.join import lines_by_file
 
 # ---------------------------------------------------------------- costs
 
+NUMENV = "Environments"
 _COSTS_NOTE = (
     "Each row shows its largest number of environments. Start-up is import and build; the first "
     "step includes any compile. Both are medians over processes, or the shortest and the longest "
@@ -30,28 +31,19 @@ def cost_tables(every: Iterable[MachineResults]) -> list[Table]:
 
 
 def _cost_table(results: MachineResults) -> Table | None:
-    found = largest(results.measured)
-    texts = {
-        label: [shown(each.summary.costs) if each.summary.costs else "" for shown in COSTS.values()]
-        for label, each in found.items()
-    }
-    kept = [(i, name) for i, name in enumerate(COSTS) if any(row[i] for row in texts.values())]
-    if not kept:
+    found, columns = largest(results), cost_columns(results)
+    if not columns:
         return None
+    known = {
+        (label, name): Entry(text=text, measured=found[label])
+        for name, texts in columns.items()
+        for label, text in texts.items()
+    }
+    known |= {(label, NUMENV): Entry(text=str(each.numenv)) for label, each in found.items()}
     return Table(
         heading=markdown(f"Costs - {results.heading}"),
-        columns=["Environments", *(name for _, name in kept)],
-        rows=[
-            (
-                markdown(label),
-                [
-                    Entry(text=str(found[label].numenv)),
-                    *entries((texts[label][i] for i, _ in kept), found[label]),
-                ],
-            )
-            for label in results.labels
-            if label in texts
-        ],
+        columns=[NUMENV, *columns],
+        rows=grid({row: row for row in results.labels if row in found}, [NUMENV, *columns], known),
         note=_COSTS_NOTE,
     )
 
@@ -72,18 +64,16 @@ def equal_work_tables(every: Iterable[MachineResults]) -> list[Table]:
 
 
 def _equal_work_table(results: MachineResults) -> Table:
-    place = {label: index for index, label in enumerate(results.labels)}
-    located = any(found.location for found in results.verified.values())
     rows = []
-    for label in sorted(results.verified, key=lambda label: (place.get(label, len(place)), label)):
+    for label in sorted(results.verified, key=results.place):
         found, verdict = results.verified[label], results.verified[label].verdict
         differences = ", ".join(verdict.differences) or "nothing"
         texts = [verdict.badge, verdict.audit, verdict.lock_step, differences]
-        record = [code(found.location.place) if found.location else ""] if located else []
-        rows.append((markdown(label), entries([*(markdown(text, 900) for text in texts), *record])))
+        record = code(found.location.place) if found.location else ""
+        rows.append((markdown(label), entries([*(markdown(text, 900) for text in texts), record])))
     return Table(
         heading=markdown(f"Equal work - {results.heading}"),
-        columns=["", "Audit", "Lock-step", "Differs in", *(["Record"] if located else [])],
+        columns=["", "Audit", "Lock-step", "Differs in", "Record"],
         rows=rows,
         note=_EQUAL_WORK_NOTE,
     )
@@ -94,8 +84,6 @@ def _equal_work_table(results: MachineResults) -> Table:
 _RECORDS_NOTE = (
     "Each figure's runs: their line numbers in a file of the results. Each line is one record."
 )
-
-_Rows = dict[str, dict[str, None]]  # heading without machine -> labels, in order
 
 
 def command_tables(every: Iterable[MachineResults]) -> list[Table]:
@@ -110,51 +98,48 @@ def command_tables(every: Iterable[MachineResults]) -> list[Table]:
 
 
 def _record_table(results: MachineResults) -> Table:
-    found = in_order(results)
-    numenvs = sorted({each.numenv for each in found})
-    rows: dict[tuple[str, str], dict[int, Entry]] = defaultdict(dict)
-    for each in found:
+    labels: dict[tuple[str, str], str] = {}  # by label and file: the label
+    known: dict[tuple[tuple[str, str], str], Entry] = {}
+    for each in in_order(results):
         for file, lines in lines_by_file(each.locations).items():
-            entry = Entry(text=", ".join(map(str, lines)), measured=each)
-            rows[each.label, file][each.numenv] = entry
+            row = each.label, file
+            labels[row] = each.label
+            known[row, "File"] = Entry(text=code(file))
+            known[row, str(each.numenv)] = Entry(text=", ".join(map(str, lines)), measured=each)
+    numenvs = sorted({each.numenv for each in in_order(results)})
+    columns = ["File", *map(str, numenvs)]
     return Table(
         heading=markdown(f"Records - {results.heading}"),
-        columns=["File", *map(str, numenvs)],
-        rows=[
-            (
-                markdown(label),
-                [Entry(text=code(file)), *(by_numenv.get(n, Entry()) for n in numenvs)],
-            )
-            for (label, file), by_numenv in rows.items()
-        ],
+        columns=columns,
+        rows=grid(labels, columns, known),
         note=_RECORDS_NOTE,
     )
 
 
 def _command_table(machine: str, group: Sequence[MachineResults]) -> Table:
-    plans: dict[str, Plan] = {}
-    rows: dict[str, _Rows] = defaultdict(lambda: defaultdict(dict))
-    machines: dict[str, None] = {}
-    for results in group:
-        for each in in_order(results):
-            plans[each.plan_id] = each.plan
-            rows[each.plan_id][results.heading.partition(" - ")[0]][each.label] = None
-            if each.fingerprint is not None:
-                machines[_machine(each.fingerprint)] = None
+    found = [(results, each) for results in group for each in in_order(results)]
+    plans = {each.plan_id: each.plan for _, each in found}
+    rows: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for results, each in found:
+        rows[each.plan_id][results.heading.partition(" - ")[0]].append(each.label)
+    machines = dict.fromkeys(_machine(each.fingerprint) for _, each in found if each.fingerprint)
     ordered = sorted(plans.values(), key=lambda plan: (plan.started_utc, plan.plan_id))
     return Table(
         heading=markdown(f"Commands - {machine}"),
         first="command",
         columns=["Rows", "Started", "envbench"],
-        rows=[(code(shlex.join(plan.command)), _command(plan, rows)) for plan in ordered],
+        rows=[
+            (code(shlex.join(plan.command)), _command(plan, rows[plan.plan_id])) for plan in ordered
+        ],
         note=f"{markdown(machine)} is {'; '.join(machines) or 'unknown hardware'}.",
     )
 
 
-def _command(plan: Plan, rows: dict[str, _Rows]) -> list[Entry]:
+def _command(plan: Plan, rows: Mapping[str, list[str]]) -> list[Entry]:
+    """``rows``: the labels that the plan measured, by the heading without the machine."""
     measured = "; ".join(
-        f"{markdown(name)}: {', '.join(map(markdown, labels))}"
-        for name, labels in rows[plan.plan_id].items()
+        f"{markdown(name)}: {', '.join(map(markdown, dict.fromkeys(labels)))}"
+        for name, labels in rows.items()
     )
     changed = " with changes" if plan.git_dirty else ""
     commit = f", commit {plan.git_commit[:12]}{changed}" if plan.git_commit else ""

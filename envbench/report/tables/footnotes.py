@@ -6,12 +6,12 @@ all rows share is said once, in the note; a footnote is for a few entries.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 
 from envbench import backends, families
 from envbench.machine import Profile
-from envbench.model import Failure, Fingerprint
+from envbench.model import Failure, Fingerprint, Published
 from envbench.report.escape import markdown
 from envbench.report.tables.machine_results import MachineResults
 from envbench.results.shown import Measured, Verified
@@ -46,8 +46,11 @@ BADGES = {
 # ---------------------------------------------------------------- one entry
 
 
-def of_entry(found: Measured, profile: Profile | None) -> list[str]:
+def of_entry(found: Measured, results: MachineResults) -> list[str]:
     """The footnotes of one entry, in order."""
+    verified, profile = results.verified.get(found.label), results.profile
+    if verified is not None and found.refused:
+        return [of_refusal(verified)]
     if found.summary.failure is not None:
         return [of_failure(found.summary.failure)]
     notes = [FLAGS[flag] for flag in found.summary.flags]
@@ -113,9 +116,8 @@ def of_table(results: MachineResults, *, others: bool = False) -> str:
     measured = results.with_figures
     if not measured:
         return ""
-    skips = sorted({float(found.cell.frame_skip) for found in measured})
     sentences = [
-        f"{OPENING}: steps per second × frame_skip ({', '.join(f'{s:g}' for s in skips)}).",
+        _opening(found.cell.frame_skip for found in measured),
         *_in_flight(measured),
         *_one_node(measured),
         *_stand_ins(measured),
@@ -129,23 +131,25 @@ def of_table(results: MachineResults, *, others: bool = False) -> str:
     return " ".join(sentences)
 
 
-def _in_flight(measured: Sequence[Measured]) -> list[str]:
-    instances: dict[str, dict[int, int]] = defaultdict(dict)
-    for found in measured:
-        if found.cell.env_instances != found.numenv:
-            instances[found.label][found.numenv] = found.cell.env_instances
-    labels: dict[str, list[str]] = defaultdict(list)
-    for label, counts in sorted(instances.items()):
-        labels[_kept(counts)].append(label)
-    return [f"{_subject(rows, 'keeps', 'keep')} {kept}" for kept, rows in labels.items()]
+def of_published(figures: Sequence[Published], sources: Iterable[str]) -> str:
+    """The note of a table of published figures."""
+    return (
+        f"{_opening(each.frame_skip for each in figures)} Published, not measured by envbench: "
+        f"{'; '.join(map(markdown, sources))}."
+    )
 
 
-def _kept(counts: Mapping[int, int]) -> str:
-    factors = {instances / numenv for numenv, instances in counts.items()}
-    if len(factors) == 1:
-        return f"{factors.pop():g} environments in flight for each one in the batch."
-    each = ", ".join(f"{instances} at {numenv}" for numenv, instances in sorted(counts.items()))
-    return f"more environments in flight than the batch has: {each}."
+def _opening(frame_skips: Iterable[float]) -> str:
+    skips = ", ".join(f"{skip:g}" for skip in sorted(set(map(float, frame_skips))))
+    return f"{OPENING}: steps per second × frame_skip ({skips})."
+
+
+def _of_rows(said: Iterable[tuple[str, str]], one: str, several: str) -> list[str]:
+    """A sentence for each thing that is said of some rows: ``Brax and MJX keep …``."""
+    rows: dict[str, list[str]] = defaultdict(list)
+    for label, what in said:
+        rows[what].append(label)
+    return [f"{_subject(labels, one, several)} {what}." for what, labels in rows.items()]
 
 
 def _subject(labels: Iterable[str], one: str, several: str) -> str:
@@ -154,28 +158,41 @@ def _subject(labels: Iterable[str], one: str, several: str) -> str:
     return f"{listed(names)} {one if len(names) == 1 else several}"
 
 
+def _in_flight(measured: Sequence[Measured]) -> list[str]:
+    instances: dict[str, dict[int, int]] = defaultdict(dict)
+    for found in measured:
+        if found.cell.env_instances != found.numenv:
+            instances[found.label][found.numenv] = found.cell.env_instances
+    kept = [(label, _kept(counts)) for label, counts in sorted(instances.items())]
+    return _of_rows(kept, "keeps", "keep")
+
+
+def _kept(counts: Mapping[int, int]) -> str:
+    factors = {instances / numenv for numenv, instances in counts.items()}
+    if len(factors) == 1:
+        return f"{factors.pop():g} environments in flight for each one in the batch"
+    each = ", ".join(f"{instances} at {numenv}" for numenv, instances in sorted(counts.items()))
+    return f"more environments in flight than the batch has: {each}"
+
+
 def _one_node(measured: Sequence[Measured]) -> list[str]:
     """A backend for several NUMA nodes found only one."""
     alone = [
-        found.label
+        (found.label, "a single pool: the machine has one NUMA node")
         for found in measured
         if found.pools == 1 and backends.has_role(found.cell.backend, "nodes")
     ]
-    if not alone:
-        return []
-    return [f"{_subject(alone, 'uses', 'use')} a single pool: the machine has one NUMA node."]
+    return _of_rows(alone, "uses", "use")
 
 
 def _stand_ins(measured: Sequence[Measured]) -> list[str]:
     """Libraries without the task ran another one instead."""
-    labels: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for found in measured:
-        if found.ran:
-            labels[found.ran, found.cell.task].append(found.label)
-    return [
-        f"{_subject(rows, 'ran', 'ran')} {markdown(ran)} in place of {markdown(task)}."
-        for (ran, task), rows in labels.items()
+    ran = [
+        (found.label, f"{markdown(found.ran)} in place of {markdown(found.cell.task)}")
+        for found in measured
+        if found.ran
     ]
+    return _of_rows(ran, "ran", "ran")
 
 
 def _intervals(measured: Sequence[Measured]) -> str:
@@ -225,26 +242,22 @@ def _machines(measured: Sequence[Measured]) -> str:
 
 
 def _sessions(measured: Sequence[Measured]) -> list[str]:
-    """Which rows were measured in which session, where there were several."""
-    days: dict[str, str] = {}
-    sessions: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    """Which rows were measured in which session, where there were several.
+
+    A row of several sessions is named with the numbers of environments.
+    """
+    days: dict[str, str] = defaultdict(str)
+    rows: dict[tuple[str, str], list[int]] = defaultdict(list)
     for found in measured:
-        days[found.plan_id] = max(markdown(found.when[:10]), days.get(found.plan_id, ""))
-        sessions[found.plan_id][markdown(found.label)].append(found.numenv)
-    if len(sessions) < 2:
+        days[found.plan_id] = max(days[found.plan_id], markdown(found.when[:10]))
+        rows[found.plan_id, markdown(found.label)].append(found.numenv)
+    if len(days) < 2:
         return []
-    labels = [label for rows in sessions.values() for label in rows]
-    repeated = {label for label in labels if labels.count(label) > 1}
-    each = "; ".join(
-        f"{_rows_of(sessions[plan], repeated)} on {days[plan]}"
-        for plan in sorted(sessions, key=lambda plan: days[plan])
-    )
+    times = Counter(label for _, label in rows)
+    sessions: dict[str, list[str]] = defaultdict(list)
+    for (plan, label), numenvs in rows.items():
+        at = f" at {', '.join(map(str, sorted(numenvs)))}" if times[label] > 1 else ""
+        sessions[plan].append(f"{label}{at}")
+    ordered = sorted(sessions, key=lambda plan: days[plan])
+    each = "; ".join(f"{', '.join(sessions[plan])} on {days[plan]}" for plan in ordered)
     return [f"Measured in {len(sessions)} sessions ({each}): {DRIFT}."]
-
-
-def _rows_of(rows: Mapping[str, Sequence[int]], repeated: Collection[str]) -> str:
-    """A session's rows; where another session has the row too, with the numbers of environments."""
-    return ", ".join(
-        f"{label} at {', '.join(map(str, sorted(numenvs)))}" if label in repeated else label
-        for label, numenvs in rows.items()
-    )

@@ -1,8 +1,4 @@
-"""The results of one machine for one family and task: what a table shows. Pure.
-
-The heading is the marker's text and the table's first cell: ``Atari - Laptop``, or
-``Atari Breakout-v5 - Laptop`` for a task other than the family's default.
-"""
+"""The results of one machine for one family and task: what a table shows. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from envbench import backends, families
 from envbench.machine import Profile, profile_for_host
-from envbench.model import Family, Section
+from envbench.model import Cell, Family, Published, Section
 from envbench.report.escape import comment
 from envbench.results.selection import Selection
 from envbench.results.shown import Measured, Verified
@@ -21,9 +17,9 @@ from envbench.results.shown import Measured, Verified
 @dataclass(frozen=True, kw_only=True)
 class MachineResults:
     """One table's content. ``labels`` are its rows, ``ladder`` is the profile's numenvs, ``title``
-    is the machine's; ``verified`` is by label, ``not_run`` lists labels without results."""
+    is the machine's; ``verified`` is by label, ``not_run`` lists labels without results.
+    ``published`` figures have a table of their own."""
 
-    heading: str
     machine: str
     title: str
     env: Family
@@ -34,6 +30,7 @@ class MachineResults:
     ladder: list[int] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
     measured: list[Measured] = field(default_factory=list)
+    published: list[Published] = field(default_factory=list)
     verified: dict[str, Verified] = field(default_factory=dict)
     not_run: list[str] = field(default_factory=list)
 
@@ -41,9 +38,55 @@ class MachineResults:
     def with_figures(self) -> list[Measured]:
         return [each for each in self.measured if each.fps is not None]
 
+    @property
+    def rows(self) -> dict[str, list[Measured]]:
+        """The measurements with figures by label, in the order of ``labels``."""
+        rows: dict[str, list[Measured]] = {label: [] for label in self.labels}
+        for found in self.with_figures:
+            rows[found.label].append(found)
+        return {label: row for label, row in rows.items() if row}
+
+    def competes(self, found: Measured) -> bool:
+        """Whether it can be the best of its column: it does equal work as far as known.
+
+        Settings that change the work and a badge other than ✓ exclude a row. Without a current
+        verification only built-in backends compete: the project's tests verify them.
+        """
+        verified = self.verified.get(found.label)
+        built_in = backends.is_built_in(found.cell.backend)
+        if verified is None or verified.verification.failure is not None:
+            equal = built_in
+        else:
+            equal = verified.verdict.badge == "✓" and (built_in or not verified.stale)
+        return equal and same_work(found.cell)
+
+    def place(self, label: str) -> tuple[int, str]:
+        """A key that sorts by row; other labels come last."""
+        others = len(self.labels)
+        return self.labels.index(label) if label in self.labels else others, label
+
+    @property
+    def heading(self) -> str:
+        """The marker's text and the table's first cell: ``Atari - Laptop``,
+        ``Gym my_package:MyEnv-v0 - Laptop``, ``Mujoco (physics) - Laptop``."""
+        return self._heading(self.section)
+
+    @property
+    def published_heading(self) -> str:
+        """The same of its published figures: ``Atari (published) - Laptop``."""
+        return self._heading("published")
+
+    def _heading(self, section: str) -> str:
+        family = family_title(self.env, self.task) + (f" ({section})" if section else "")
+        return f"{family} - {comment(self.title) or '?'}"
+
+
+def same_work(cell: Cell) -> bool:
+    """Whether the cell's settings do not change the backend's work."""
+    return backends.same_work(cell.backend, cell.variant)
+
 
 _Key = tuple[Family, str, Section]  # family, task, section
-Title = tuple[Family, str, str]  # the same for a heading; its last part may be "published"
 _Group = Mapping[_Key, list[Measured]]
 
 
@@ -55,41 +98,35 @@ def machine_results(
     Machines with results come first, then the others, each by the size of the ladder. A machine's
     tables are in the order of families, default tasks, tasks and sections.
     """
-    cells: dict[str, dict[_Key, list[Measured]]] = {}
+    measured: dict[str, dict[_Key, list[Measured]]] = defaultdict(lambda: defaultdict(list))
     for found in selection.measured:
-        tables = cells.setdefault(found.cell.machine, defaultdict(list))
-        tables[found.cell.env, found.cell.task, found.cell.section].append(found)
+        key = found.cell.env, found.cell.task, found.cell.section
+        measured[found.cell.machine][key].append(found)
+    published: dict[str, dict[_Key, list[Published]]] = defaultdict(lambda: defaultdict(list))
+    for figure in selection.published:
+        published[figure.machine][figure.env, figure.task, ""].append(figure)
+    known: dict[str, Profile | None] = {
+        name: profiles.get(name) or _host_profile(name, measured[name])
+        for name in {*measured, *published, *profiles}
+    }
+
+    def order(name: str) -> tuple[bool, int, str]:
+        return not measured[name], _size(known[name], measured[name], published[name]), name
+
     unique: dict[str, MachineResults] = {}
-    for name, profile, group in _machines(cells, profiles):
-        for key in _tables(profile, group):
-            made = _results(name, profile, key, group, selection)
-            if made.heading in unique and made.measured:  # two machines have the same title
-                title = f"{made.title} ({name})"
-                made = replace(made, heading=heading(key, title), title=title)
+    for name in sorted(known, key=order):
+        for key in _tables(known[name], measured[name], published[name]):
+            made = _results(name, known[name], key, measured[name], selection)
+            made = replace(made, published=published[name].get(key, []))
+            if made.heading in unique and (made.measured or made.published):
+                made = replace(made, title=f"{made.title} ({name})")  # two have the same title
             unique.setdefault(made.heading, made)
     return unique
 
 
-def _machines(
-    cells: Mapping[str, _Group], profiles: Mapping[str, Profile]
-) -> Iterable[tuple[str, Profile | None, _Group]]:
-    known = {name: profiles.get(name) or _host_profile(name, cells[name]) for name in cells}
-    for name in sorted(cells, key=lambda name: _size(name, known[name], cells[name])):
-        yield name, known[name], cells[name]
-    for name in sorted(profiles.keys() - cells, key=lambda name: _size(name, profiles[name], {})):
-        yield name, profiles[name], {}
-
-
-def _size(name: str, profile: Profile | None, group: _Group) -> tuple[int, str]:
-    """The end of the ladder; without a profile the largest measured numenv."""
-    tables = [profile.tables.get(name) for name in families.names()] if profile else []
-    ladders = [table.numenv[-1] for table in tables if table]
-    return max(ladders or [each.numenv for each in _every(group)], default=0), name
-
-
 def _host_profile(name: str, group: _Group) -> Profile | None:
     """The profile that ``envbench run`` made for the host, where no file has one."""
-    for found in _every(group):
+    for found in (each for row in group.values() for each in row):
         if found.fingerprint is not None:
             made = profile_for_host(found.fingerprint)
             if made.name == name:
@@ -97,18 +134,24 @@ def _host_profile(name: str, group: _Group) -> Profile | None:
     return None
 
 
-def _every(group: _Group) -> list[Measured]:
-    return [found for each in group.values() for found in each]
+def _size(profile: Profile | None, *groups: Mapping[_Key, Sequence[Measured | Published]]) -> int:
+    """The end of the ladder; without a profile the largest numenv of any figure."""
+    tables = [profile.tables.get(name) for name in families.names()] if profile else []
+    ladders = [table.numenv[-1] for table in tables if table]
+    rows = [row for group in groups for row in group.values()]
+    return max(ladders or [each.numenv for row in rows for each in row], default=0)
 
 
-def _tables(profile: Profile | None, group: _Group) -> list[_Key]:
+def _tables(profile: Profile | None, *groups: Iterable[_Key]) -> list[_Key]:
     """A ceiling has no table of its own: the table of its family's environments shows it."""
-    wanted: dict[_Key, None] = dict.fromkeys(
-        (family, task, "" if section == "ceiling" else section) for family, task, section in group
-    )
+    wanted: set[_Key] = {
+        (family, task, "" if section == "ceiling" else section)
+        for group in groups
+        for family, task, section in group
+    }
     for family in families.registry().values():
         if profile is not None and family.default_task and family.name in profile.tables:
-            wanted[family.name, family.default_task, ""] = None
+            wanted.add((family.name, family.default_task, ""))
     return sorted(wanted, key=_order)
 
 
@@ -125,14 +168,12 @@ def _results(
     measured = group.get(key, [])
     table = profile.table(family, section) if profile else None
     rows = table.rows if table else []
-    title = profile.title if profile else name
     ceilings = [each for each in group.get((family, task, "ceiling"), []) if not each.refused]
     if section == "accelerators":
         ceilings = []
     return MachineResults(
-        heading=heading(key, title),
         machine=name,
-        title=title,
+        title=profile.title if profile else name,
         env=family,
         task=task,
         section=section,
@@ -153,10 +194,8 @@ def _results(
 def in_order(results: MachineResults) -> list[Measured]:
     """The measurements by row and numenv, the ceiling last."""
     ceiling = [results.ceiling] if results.ceiling else []
-    place = {label: index for index, label in enumerate(results.labels)}
     return sorted(
-        [*results.measured, *ceiling],
-        key=lambda each: (place.get(each.label, len(place)), each.numenv),
+        [*results.measured, *ceiling], key=lambda each: (results.place(each.label), each.numenv)
     )
 
 
@@ -165,16 +204,6 @@ def _not_run(rows: Sequence[str], measured: Iterable[Measured]) -> list[str]:
     known, ran = backends.registry(), {found.cell.backend for found in measured}
     waiting = [name for name in rows if name in known and known[name].by_hand and name not in ran]
     return [backends.row_label(name, {}) for name in waiting]
-
-
-def heading(key: Title, machine: str) -> str:
-    """The marker's text: ``Atari - Laptop``, ``Gym my_package:MyEnv-v0 - Laptop``,
-    ``Mujoco (physics) - Laptop``."""
-    family, task, section = key
-    title = family_title(family, task)
-    if section:
-        title = f"{title} ({section})"
-    return f"{title} - {comment(machine) or '?'}"
 
 
 def family_title(family: Family, task: str) -> str:

@@ -1,23 +1,25 @@
-"""The overview: each row's highest FPS on each machine, and a single environment's FPS. Pure.
+"""The overview: which rows are fastest, a single environment's FPS, and what to use. Pure.
 
-Backends down, machines across. A table covers the environments of one family and task, including
-those on accelerators, but not raw physics and ceilings, which are other kinds. Refused rows have no
-figure, and different work is never bold.
+A table covers the environments of one family and task, including those on accelerators, but not raw
+physics and ceilings, which are other kinds. Refused rows have no figure.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from envbench import backends
 from envbench.report.escape import markdown
-from envbench.report.tables.footnotes import DRIFT, OPENING
-from envbench.report.tables.machine_results import MachineResults, family_title
-from envbench.report.tables.table import Entry, Table, competes, same_work
-from envbench.results.shown import Measured, within_noise
+from envbench.report.tables.footnotes import DRIFT, OPENING, of_entry
+from envbench.report.tables.machine_results import MachineResults, family_title, same_work
+from envbench.report.tables.table import Entry, Table, entries, grid
+from envbench.results.shown import Measured, drift, within_noise
+from envbench.text import counted, listed
 
 BASE = "for-loop"  # speed-ups are relative to it
-
+ONCE = "Measured only once."
+NEAR = 0.95  # of the best is a tie where there is no interval
 DIFFERENT_WORK = (
     "≠: different work from the reference: another engine, or settings that change the work."
 )
@@ -25,8 +27,22 @@ DIFFERENT_WORK = (
 _Place = tuple[str, str]  # row label, machine title
 
 
+def _shown(every: Iterable[MachineResults]) -> list[MachineResults]:
+    return [each for each in every if each.section in ("", "accelerators") and each.with_figures]
+
+
+def _fps(found: Measured) -> float:
+    return found.fps or 0.0
+
+
+# ---------------------------------------------------------------- all machines
+
+
 def highest(every: Iterable[MachineResults]) -> list[Table]:
-    """*Highest FPS*: a table per family and task, each machine's best in bold."""
+    """*Highest FPS*: a table per family and task, each machine's best in bold.
+
+    Different work is never bold.
+    """
     return [_highest(group) for group in _grouped(every)]
 
 
@@ -35,41 +51,36 @@ def single(every: Iterable[MachineResults]) -> list[Table]:
     return [made for group in _grouped(every) if (made := _single(group)) is not None]
 
 
-def _grouped(every: Iterable[MachineResults]) -> list[list[MachineResults]]:
+def _grouped(every: Iterable[MachineResults]) -> Iterable[list[MachineResults]]:
     """The results with figures by family and task: the machines of one table."""
     groups: dict[tuple[str, str], list[MachineResults]] = defaultdict(list)
-    for results in every:
-        if results.section in ("", "accelerators") and results.with_figures:
-            groups[results.env, results.task].append(results)
-    return list(groups.values())
+    for results in _shown(every):
+        groups[results.env, results.task].append(results)
+    return groups.values()
 
 
 def _highest(group: Sequence[MachineResults]) -> Table:
-    best: dict[_Place, Measured] = {}
+    rows: dict[_Place, list[Measured]] = defaultdict(list)
     best_equal: dict[str, float] = defaultdict(float)
     for results in group:
         for found in results.with_figures:
-            place, fps = (found.label, results.title), found.fps or 0.0
-            if place not in best or fps > (best[place].fps or 0.0):
-                best[place] = found
-            if competes(found, results):
-                best_equal[results.title] = max(best_equal[results.title], fps)
-    entries = {}
+            rows[found.label, results.title].append(found)
+            if results.competes(found):
+                best_equal[results.title] = max(best_equal[results.title], _fps(found))
+    best = {place: max(row, key=_fps) for place, row in rows.items()}
+    known = {}
     for (label, machine), found in best.items():
-        figure = f"{found.fps:.2f}"
-        figure = f"**{figure}**" if found.fps == best_equal[machine] else figure
-        entries[label, machine] = _entry(found, f"{figure} at {found.numenv}")
+        bold = "**" if found.fps == best_equal[machine] else ""
+        known[label, machine] = _entry(found, f"{bold}{found.fps:.2f}{bold} at {found.numenv}")
     note = (
         f"{OPENING}, including frame_skip: each row's maximum over all measured numbers of "
         "environments, and the number that reached it. A maximum is biased upward; expect less "
         "when re-measured."
     )
-    sessions: dict[str, set[str]] = defaultdict(set)
-    for (_, machine), found in best.items():
-        sessions[machine].add(found.plan_id)
-    if any(len(plans) > 1 for plans in sessions.values()):
+    sessions = {(machine, found.plan_id) for (_, machine), found in best.items()}
+    if len(sessions) > len({machine for machine, _ in sessions}):
         note += f" A machine's rows come from several sessions: {DRIFT}."
-    return _table("Highest FPS", group, entries, note)
+    return _table("Highest FPS", group, known, note)
 
 
 def _single(group: Sequence[MachineResults]) -> Table | None:
@@ -81,22 +92,16 @@ def _single(group: Sequence[MachineResults]) -> Table | None:
     }
     if not alone:
         return None
-    bases = {
-        machine: found
-        for (_, machine), found in alone.items()
-        if found.cell.backend == BASE and not found.cell.variant
-    }
-    entries = {
-        place: _entry(
-            found, f"{found.fps:.2f}{_speed_up(found, bases.get(place[1]))}", *_in_flight(found)
-        )
-        for place, found in alone.items()
-    }
+    base = backends.row_label(BASE, {})
+    known = {}
+    for (label, machine), found in alone.items():
+        text = f"{found.fps:.2f}{_speed_up(found, alone.get((base, machine)))}"
+        known[label, machine] = _entry(found, text, *_in_flight(found))
     note = (
         f"{OPENING} of one environment, including frame_skip; in brackets its ratio to the Python "
         "loop. ≈: the difference is within noise."
     )
-    return _table("Single environment", group, entries, note)
+    return _table("Single environment", group, known, note)
 
 
 def _entry(found: Measured, text: str, *notes: str) -> Entry:
@@ -106,11 +111,10 @@ def _entry(found: Measured, text: str, *notes: str) -> Entry:
     return Entry(text=f"≠ {text}", notes=(DIFFERENT_WORK, *notes), measured=found)
 
 
-def _in_flight(found: Measured) -> tuple[str, ...]:
+def _in_flight(found: Measured) -> list[str]:
     instances = found.cell.env_instances
-    return (
-        () if instances == 1 else (f"{instances} environments are in flight for a batch of one.",)
-    )
+    note = f"{instances} environments are in flight for a batch of one."
+    return [] if instances == 1 else [note]
 
 
 def _speed_up(found: Measured, base: Measured | None) -> str:
@@ -121,17 +125,130 @@ def _speed_up(found: Measured, base: Measured | None) -> str:
 
 
 def _table(
-    name: str, group: Sequence[MachineResults], entries: dict[_Place, Entry], note: str
+    name: str, group: Sequence[MachineResults], known: Mapping[_Place, Entry], note: str
 ) -> Table:
     machines = list(dict.fromkeys(results.title for results in group))
     labels = dict.fromkeys(label for results in group for label in results.labels)
+    present = {label for label, _ in known}
     return Table(
         heading=markdown(f"{name} - {family_title(group[0].env, group[0].task)}"),
         columns=[markdown(machine) for machine in machines],
-        rows=[
-            (markdown(label), [entries.get((label, machine), Entry()) for machine in machines])
-            for label in labels
-            if any((label, machine) in entries for machine in machines)
-        ],
+        rows=grid({each: each for each in labels if each in present}, machines, known),
         note=note,
     )
+
+
+# ---------------------------------------------------------------- one machine
+
+
+def recommendation(every: Iterable[MachineResults]) -> list[Table]:
+    """Which row to use, and why: a table for each group with at least two that compete.
+
+    A row that cannot be distinguished from the best (the interval of their ratio contains 1, or
+    there is no interval) is a tie. A maximum is biased upward, so the table shows which cells were
+    measured only once, and their flags.
+    """
+    return [made for results in _shown(every) if (made := _recommendation(results)) is not None]
+
+
+def _recommendation(results: MachineResults) -> Table | None:
+    able = [each for each in results.with_figures if results.competes(each) and not each.quick]
+    if len(able) < 2:
+        return None
+    best = max(able, key=_fps)
+    alone = [each for each in able if not backends.steps_in_processes(each.cell.backend)]
+    efficient = [each for each in able if each.summary.frames_per_cpu_s is not None]
+    rows = [("highest FPS", best)]
+    notes = [*_scaling(best, able), _tied_rows(best, able, "the highest FPS")]
+    if alone:
+        rows.append(("highest FPS in one process", max(alone, key=_fps)))
+        if rows[-1][1] is not best:
+            notes.append(_tied_rows(rows[-1][1], alone, "the highest FPS in one process"))
+    if efficient:
+        rows.append(("most frames per CPU second", max(efficient, key=_per_cpu_s)))
+        notes += _as_efficient(rows[-1][1], efficient)
+    notes.append(
+        f"The highest of {len(able)} figures is biased upward: measure the one you choose again."
+    )
+    return Table(
+        heading=markdown(f"Recommendation - {results.heading}"),
+        first="criterion",
+        columns=["Use", "FPS", "Frames per CPU second", *(["Of ceiling"] if _top(results) else [])],
+        rows=[(name, _choice(found, results)) for name, found in rows],
+        note=" ".join(notes),
+    )
+
+
+def _per_cpu_s(found: Measured) -> float:
+    return found.summary.frames_per_cpu_s or 0.0
+
+
+def _top(results: MachineResults) -> float | None:
+    return results.ceiling.fps if results.ceiling else None
+
+
+def _choice(found: Measured, results: MachineResults) -> list[Entry]:
+    cell, per_cpu_s = found.cell, found.summary.frames_per_cpu_s
+    more = "" if cell.env_instances == cell.numenv else f" ({cell.env_instances} in flight)"
+    once = [] if found.times > 1 else [ONCE]
+    notes = (*once, *of_entry(found, results))
+    texts = [f"{_fps(found):.2f}", "" if per_cpu_s is None else f"{per_cpu_s:.0f}"]
+    if top := _top(results):
+        texts.append(f"{100 * _fps(found) / top:.0f} %")
+    name = Entry(text=f"**{_named(found)}**{more}", notes=notes, measured=found)
+    return [name, *entries(texts, found)]
+
+
+def _named(found: Measured) -> str:
+    return f"{markdown(found.label)} at {found.numenv}"
+
+
+def _scaling(best: Measured, able: Sequence[Measured]) -> list[str]:
+    row = [each for each in able if each.label == best.label]
+    enough = min(each.numenv for each in row if _is_tied(each, best))
+    if enough == best.numenv:
+        return []
+    return [
+        f"{markdown(best.label)} shows no gain beyond noise above {counted(enough, 'environment')}."
+    ]
+
+
+def _is_tied(found: Measured, best: Measured) -> bool:
+    """Whether it cannot be distinguished from the best."""
+    tie = within_noise(best, found)
+    return _fps(found) >= _near(found, best) * _fps(best) if tie is None else tie
+
+
+def _near(found: Measured, best: Measured) -> float:
+    return NEAR / drift(found, best)
+
+
+def _tied_rows(best: Measured, able: Sequence[Measured], what: str) -> str:
+    """The other rows that are as fast, each at its best number of environments."""
+    tied = [each for each in _other_rows(best, able, _fps) if _is_tied(each, best)]
+    names = listed([_with_flags(each, f"{_fps(each):.2f}") for each in tied])
+    if not tied:
+        return f"No other row is within noise of {what}."
+    return f"Within noise of {what}, so a tie: {names}."
+
+
+def _as_efficient(best: Measured, able: Sequence[Measured]) -> list[str]:
+    """The other rows with about as many frames per CPU second, which has no interval."""
+    rows = _other_rows(best, able, _per_cpu_s)
+    near = [each for each in rows if _per_cpu_s(each) >= _near(each, best) * _per_cpu_s(best)]
+    names = listed([_with_flags(each, f"{_per_cpu_s(each):.0f}") for each in near])
+    known = f"About as many frames per CPU second (no interval is known): {names}."
+    return [known] if near else []
+
+
+def _other_rows(
+    best: Measured, able: Sequence[Measured], figure: Callable[[Measured], float]
+) -> list[Measured]:
+    """The best measurement of each other row, from the highest."""
+    rows = {each.label: each for each in sorted(able, key=figure) if each.label != best.label}
+    return sorted(rows.values(), key=figure, reverse=True)
+
+
+def _with_flags(found: Measured, figure: str) -> str:
+    """``EnvPool (sync) at 12 (18283.56; steal)``."""
+    return f"{_named(found)} ({'; '.join([figure, *found.summary.flags])})"

@@ -1,0 +1,119 @@
+"""A table as Markdown, the text between a pair of markers: parsed, and rendered.
+
+A Markdown parser would unescape an author's cells, so the rows are split here. What a report
+rewrites (its note, and footnotes that no kept entry refers to) is dropped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from itertools import count, pairwise, product
+from string import ascii_lowercase
+
+from envbench.report.tables.footnotes import OPENING, OTHERS
+from envbench.report.tables.table import Entry, Existing, Table, marks
+
+_DELIMITER = re.compile(r"\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*")
+_FOOTNOTE = re.compile(r"\s{0,3}<sup>([a-z]{1,3})</sup> (.*\S)\s*")
+
+
+def parse(text: str) -> Existing:
+    """The content of a block, from its raw text."""
+    lines = [line.rstrip("\r") for line in text.split("\n")]
+    start = _table_start(lines)
+    if start is None:
+        return Existing(before=_trimmed(lines))
+    end = start + 2
+    while end < len(lines) and "|" in lines[end]:
+        end += 1
+    grid = [split_row(line) for line in (lines[start], *lines[start + 2 : end])]
+    width = max(map(len, grid))
+    header, *rows = [row + [""] * (width - len(row)) for row in grid]
+    notes = [line for line in lines[end:] if line.startswith(OPENING)]
+    found = [_FOOTNOTE.fullmatch(line) for line in lines[end:]]
+    others = [line for line, note in zip(lines[end:], found, strict=True) if not note]
+    return Existing(
+        header=header,
+        rows=rows,
+        footnotes={note[1]: note[2] for note in reversed(found) if note},
+        before=_trimmed(lines[:start]),
+        after=_trimmed([line for line in others if line not in notes]),
+        measured=bool(notes) and not any(OTHERS in line for line in notes),
+    )
+
+
+def split_row(line: str) -> list[str]:
+    r"""The raw cells of a row. As in GitHub's Markdown, ``\|`` is a bar within a cell."""
+    cells = re.findall(r"((?:\\.|[^|])*)(?:\||$)", line.strip().removeprefix("|"))
+    return [cell.strip() for cell in cells[:-1]]  # the last one is always empty
+
+
+def _table_start(lines: list[str]) -> int | None:
+    for i, (header, below) in enumerate(pairwise(lines)):
+        if "|" in header and "|" in below and _DELIMITER.fullmatch(below):
+            return i
+    return None
+
+
+def _trimmed(lines: list[str]) -> str:
+    """The lines with at most one blank line in a row, and none at the ends."""
+    text = "\n".join(line if line.strip() else "" for line in lines)
+    return re.sub(r"\n{3,}", "\n\n", text).strip("\n")
+
+
+# ---------------------------------------------------------------- rendered
+
+
+def render(table: Table) -> str:
+    """The table, its note and its footnotes, joined by ``\\n``."""
+    from tabulate import tabulate
+
+    own = table.existing
+    texts = [entry.text for _, row in table.rows for entry in row]
+    taken = {mark for text in [*texts, own.before, own.after] for mark in marks(text)}
+    marked = letters(table, taken)
+    grid = [[label, *(_text(entry, marked) for entry in row)] for label, row in table.rows]
+    body = tabulate(
+        grid,
+        headers=[table.heading, *table.columns],
+        tablefmt="github",
+        disable_numparse=True,
+        stralign="left",
+    )
+    kept = {mark: text for mark, text in own.footnotes.items() if mark in taken}
+    footnotes = kept | {mark: sentence for sentence, mark in marked.items()}
+    foot = [f"<sup>{mark}</sup> {footnotes[mark]}" for mark in sorted(footnotes, key=_order)]
+    parts = [own.before, body, table.note, *foot, own.after]
+    return "\n\n".join(part for part in parts if part)
+
+
+def note_once(tables: Sequence[Table]) -> list[Table]:
+    """The tables; a note that the last one has too is removed from the others."""
+    return [
+        replace(table, note="") if table is not tables[-1] and table.note == tables[-1].note
+        else table
+        for table in tables
+    ]  # fmt: skip
+
+
+def _text(entry: Entry, marked: dict[str, str]) -> str:
+    superscript = ",".join(sorted((marked[note] for note in entry.notes), key=_order))
+    superscript = f"<sup>{superscript}</sup>" if superscript else ""
+    if entry.fps is None:
+        return entry.text + superscript
+    figure = f"{entry.fps:.2f}"
+    return f"**{figure}**{superscript}" if entry.best else figure + superscript
+
+
+def letters(table: Table, taken: Collection[str] = ()) -> dict[str, str]:
+    """A letter for each footnote in reading order, without those that the document uses."""
+    every = ("".join(each) for n in count(1) for each in product(ascii_lowercase, repeat=n))
+    free = (mark for mark in every if mark not in taken)
+    notes = dict.fromkeys(note for _, row in table.rows for entry in row for note in entry.notes)
+    return dict(zip(notes, free, strict=False))
+
+
+def _order(mark: str) -> tuple[int, str]:
+    return len(mark), mark

@@ -1,0 +1,266 @@
+"""Measurements merged into a profile's and a document's rows and columns. Pure.
+
+The document's rows keep their order, and the others are inserted in the profile's order. Columns
+are the numbers of environments in numeric order; other columns keep their place.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from envbench import backends
+from envbench.report.escape import markdown
+from envbench.report.tables import footnotes
+from envbench.report.tables.machine_results import MachineResults, backend_order
+from envbench.report.tables.table import Entry, Existing, Row, Table, bare, grid
+from envbench.results.shown import Measured
+from envbench.stats.summary import Costs
+
+NOT_RUN = "not run"  # the library has to be installed by hand and has no results yet
+
+
+# ---------------------------------------------------------------- measured figures
+
+
+def build(results: MachineResults, existing: Existing) -> Table:
+    """The table of these results, merged into the document's table."""
+    others = _other_columns(results)
+    columns = _columns(existing.header[1:], results, others)
+    values = _values(results, others)
+    by_hand = {markdown(each.label) for each in backends.registry().values() if each.by_hand}
+    rows: list[Row] = []
+    has_own_figures = False
+    for label, *texts in _rows(existing.rows, results):
+        rows.append((label, []))
+        for name, place in columns:
+            text = texts[place] if texts and place is not None else ""
+            if text == NOT_RUN and label in by_hand:
+                text = ""
+            # Of two rows or columns with the same name only the first is filled.
+            entry = values.pop((label, name), None)
+            if entry is None or not (name in others or _replaces(entry, text)):
+                entry = kept(text, existing, name, entry.notes if entry else ())
+                if bare(entry.text) and not entry.notes and name not in others:
+                    has_own_figures = True
+            rows[-1][1].append(entry)
+    return Table(
+        heading=markdown(results.heading),
+        columns=[name for name, _ in columns],
+        rows=rows,
+        note=footnotes.of_table(results, others=has_own_figures),
+        existing=existing,
+    )
+
+
+def without_records(existing: Existing) -> Table:
+    """A document's table where no result is known."""
+    heading, *columns = existing.header
+    rows = [
+        (label, [kept(text, existing, name) for name, text in zip(columns, texts, strict=True)])
+        for label, *texts in existing.rows
+    ]
+    return Table(heading=heading, columns=columns, rows=rows, existing=existing)
+
+
+def kept(text: str, existing: Existing, column: str, notes: Sequence[str] = ()) -> Entry:
+    """A document's entry where nothing was measured. An author's text stays as it is.
+
+    A report's figure without a record loses its bold and gets a footnote, after ``notes``. What was
+    computed from such figures (a share, costs, a badge) is dropped.
+    """
+    if existing.measured and column in NAMES:
+        return Entry()
+    if not existing.from_report(text):
+        return Entry(text=text)
+    every = [*notes, *existing.notes(text), footnotes.NO_RECORD]
+    return Entry(text=bare(text), notes=tuple(dict.fromkeys(every)))
+
+
+def _replaces(entry: Entry, text: str) -> bool:
+    """Whether a known entry replaces the document's text: a figure does, other notes may not.
+
+    A document may still contain a refused figure.
+    """
+    refused = entry.measured.withdrawn if entry.measured else None
+    is_refused = refused is not None and bare(text) == f"{refused:.2f}"
+    return entry.fps is not None or not bare(text) or is_refused
+
+
+def _values(
+    results: MachineResults, others: Mapping[str, Mapping[str, Entry]]
+) -> dict[tuple[str, str], Entry]:
+    """The known entries by row label and column heading, both in Markdown."""
+    able = [found for found in results.with_figures if results.competes(found)]
+    best = _best((found.numenv, found.fps or 0.0) for found in able)
+    values = {
+        (markdown(label), name): entry
+        for name, column in others.items()
+        for label, entry in column.items()
+    }
+    for label in results.not_run if results.ladder else []:
+        values[markdown(label), str(results.ladder[0])] = Entry(text=NOT_RUN)
+    for found in results.measured:
+        values[markdown(found.label), str(found.numenv)] = _entry(found, best, results)
+    return values
+
+
+def _entry(found: Measured, best: Mapping[int, str], results: MachineResults) -> Entry:
+    notes = tuple(footnotes.of_entry(found, results))
+    is_best = results.competes(found) and best.get(found.numenv) == f"{found.fps or 0.0:.2f}"
+    return Entry(fps=found.fps, best=is_best, notes=notes, measured=found)
+
+
+def _best(figures: Iterable[tuple[int, float]]) -> dict[int, str]:
+    """The highest figure of each numenv as printed: equal ones are all best."""
+    best: dict[int, float] = defaultdict(float)
+    for numenv, fps in figures:
+        best[numenv] = max(fps, best[numenv])
+    return {numenv: f"{fps:.2f}" for numenv, fps in best.items()}
+
+
+# ---------------------------------------------------------------- rows and columns
+
+
+def _columns(
+    written: Sequence[str], results: MachineResults, others: Iterable[str]
+) -> list[tuple[str, int | None]]:
+    """Each column's heading and its place in the document."""
+    columns: list[tuple[str, int | None]] = [(name, i) for i, name in enumerate(written)]
+    for numenv in sorted({*results.ladder, *(found.numenv for found in results.measured)}):
+        if str(numenv) not in written:
+            columns.insert(_place(numenv, [name for name, _ in columns]), (str(numenv), None))
+    return [*columns, *((name, None) for name in others if name not in written)]
+
+
+def _place(numenv: int, names: Sequence[str]) -> int:
+    numbers = {i: int(name) for i, name in enumerate(names) if name.isascii() and name.isdigit()}
+    after = max(numbers) + 1 if numbers else len(names)
+    return next((i for i, number in numbers.items() if number > numenv), after)
+
+
+def _rows(written: Iterable[list[str]], results: MachineResults) -> list[list[str]]:
+    """The document's rows, and for each other row its label alone."""
+    rows = list(written)
+    place = 0
+    for label in map(markdown, results.labels):
+        labels = [row[0] for row in rows]
+        if label not in labels:
+            rows.insert(place, [label])
+        place = [row[0] for row in rows].index(label) + 1
+    return rows
+
+
+# ---------------------------------------------------------------- other columns
+
+CEILING = "Of ceiling"
+EQUAL_WORK = "Equal work"
+FIRST_STEP = "Compile and first step"  # not every record separates them
+COSTS = ("Start-up", FIRST_STEP, "Host memory", "GPU memory")
+NAMES = frozenset({CEILING, EQUAL_WORK, *COSTS})
+
+
+def _other_columns(results: MachineResults) -> dict[str, dict[str, Entry]]:
+    """The columns that are not a number of environments: heading -> row label -> entry.
+
+    * with a ceiling: each row's best share of it;
+    * for accelerators and physics: the costs at the row's largest numenv;
+    * after ``envbench verify``: a badge per row.
+    """
+    top = results.ceiling.fps if results.ceiling else None
+    measured = {found.label for found in results.measured}
+    made: dict[str, dict[str, str]] = {}
+    if top:
+        best = {row: max(found.fps or 0.0 for found in each) for row, each in results.rows.items()}
+        made[CEILING] = {label: f"{100 * fps / top:.0f} %" for label, fps in best.items()}
+    if results.section:
+        made |= cost_columns(results)
+    columns = {
+        name: {label: Entry(text=text) for label, text in texts.items()}
+        for name, texts in made.items()
+    }
+    columns[EQUAL_WORK] = {
+        label: Entry(text=found.verdict.badge, notes=tuple(footnotes.of_verification(found)))
+        for label, found in results.verified.items()
+        if label in measured
+    }
+    return {name: column for name, column in columns.items() if column}
+
+
+def cost_columns(results: MachineResults) -> dict[str, dict[str, str]]:
+    """The costs of each row at its largest numenv, without empty columns."""
+    columns: dict[str, dict[str, str]] = {name: {} for name in COSTS}
+    for label, found in largest(results).items():
+        if costs := found.summary.costs:
+            texts = cost_texts(costs)
+            for name in filter(texts.get, COSTS):
+                columns[name][label] = texts[name]
+    return {name: texts for name, texts in columns.items() if texts}
+
+
+def largest(results: MachineResults) -> dict[str, Measured]:
+    """For each row with figures, by label, its measurement with the most environments."""
+    return {label: max(row, key=lambda each: each.numenv) for label, row in results.rows.items()}
+
+
+def cost_texts(costs: Costs) -> dict[str, str]:
+    """The text for each of ``COSTS``, "" where it is unknown.
+
+    The first step is a range where one process took twice as long as another (a cache).
+    """
+    low, high = costs.first_steps_s or (0.0, 0.0)
+    is_range = high > 2 * low and high >= 1.0
+    span = f"{_seconds(low)} to {_seconds(high)}"
+    return {
+        "Start-up": _seconds(costs.start_s),
+        FIRST_STEP: span if is_range else _seconds(costs.first_step_s),
+        "Host memory": _memory(costs.memory_bytes),
+        "GPU memory": _memory(costs.gpu_memory_bytes),
+    }
+
+
+def _seconds(seconds: float | None) -> str:
+    """In milliseconds below a tenth of a second."""
+    if seconds is None:
+        return ""
+    if seconds >= 0.0995:
+        return f"{seconds:.1f} s"
+    milliseconds = 1e3 * seconds
+    if milliseconds >= 9.95:
+        return f"{milliseconds:.0f} ms"
+    return f"{milliseconds:.1f} ms" if milliseconds >= 0.05 else "under 0.1 ms"
+
+
+def _memory(size: int | None) -> str:
+    return "" if size is None else f"{size / 2**20:,.0f} MiB"
+
+
+# ---------------------------------------------------------------- published figures
+
+
+def build_published(results: MachineResults, existing: Existing) -> Table:
+    """The table of the figures that others have published, with the author's lines around it.
+
+    Rows and columns come from the data. The best of a column is bold among these figures; measured
+    figures never appear beside them.
+    """
+    figures = results.published
+    sources = list(dict.fromkeys(each.source for each in figures))
+    best = _best((each.numenv, each.fps) for each in figures)
+    known = {
+        ((each.backend, each.source), each.numenv): Entry(
+            fps=each.fps, best=f"{each.fps:.2f}" == best[each.numenv]
+        )
+        for each in figures
+    }
+    labels = {
+        row: backends.row_label(row[0], {}) + (f", {row[1]}" if len(sources) > 1 else "")
+        for row in sorted({row for row, _ in known}, key=lambda row: (backend_order(row[0]), *row))
+    }
+    return Table(
+        heading=markdown(results.published_heading),
+        columns=[str(numenv) for numenv in sorted(best)],
+        rows=grid(labels, sorted(best), known),
+        note=footnotes.of_published(figures, sources),
+        existing=Existing(before=existing.before, after=existing.after),
+    )
