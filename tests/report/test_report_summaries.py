@@ -241,7 +241,9 @@ def test_the_best_is_recommended_with_its_ties() -> None:
         "3209.60",
     ]
     assert "<sup>a</sup> Measured only once." in text
-    assert "Within noise of the highest FPS, so a tie: EnvPool (sync) at 8 (3206.40)." in text
+    assert (
+        "These rows tie with the highest FPS (within noise): EnvPool (sync) at 8 (3206.40)." in text
+    )
     assert "The highest of 4 figures is biased upward" in text
     assert "no gain" not in text
 
@@ -257,7 +259,7 @@ def test_another_session_is_a_tie_within_the_machines_drift() -> None:
     once = spread({("envpool-sync", 8): FAST})
     later = spread({("envpool-async", 8): tuple(each * 107 // 100 for each in FAST)}, plan_id="2")
     text = block([*once, *later], "recommendation")
-    assert "Within noise of the highest FPS, so a tie: EnvPool (sync) at 8 (" in text
+    assert "These rows tie with the highest FPS (within noise): EnvPool (sync) at 8 (" in text
     faster = spread({("envpool-async", 8): tuple(each * 120 // 100 for each in FAST)}, plan_id="2")
     assert "No other row is within noise" in block([*once, *faster], "recommendation")
     note = "A machine's rows come from several sessions"
@@ -313,7 +315,7 @@ def test_ties_are_listed_from_the_highest_with_their_figures_and_flags() -> None
     records = spread({(name, 8): found for name, found in speeds.items()})
     text = block(records, "recommendation")
     assert (
-        "Within noise of the highest FPS, so a tie: EnvPool (sync) at 8 (3206.40) and "
+        "These rows tie with the highest FPS (within noise): EnvPool (sync) at 8 (3206.40) and "
         "ALE (vector) at 8 (3193.60)." in text
     )
 
@@ -325,7 +327,7 @@ def test_words_are_joined_as_an_english_list() -> None:
 def test_every_recommended_row_has_its_ties() -> None:
     records = spread({("subprocess", 8): FAST, ("for-loop", 1): SLOW, ("envpool-sync", 1): SLOW})
     text = block(records, "recommendation")
-    assert "Within noise of the highest FPS in one process, so a tie:" in text
+    assert "These rows tie with the highest FPS in one process (within noise):" in text
     assert "as many frames per CPU second" not in text
 
 

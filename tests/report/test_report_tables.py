@@ -139,7 +139,7 @@ def test_the_note_gives_the_width_of_intervals_and_the_environments_in_flight():
     records = measured_plan({("envpool-async", 1): 10, ("envpool-async", 8): 10})
     text = rendered(records)
     assert "EnvPool (async) keeps 3 environments in flight for each one in the batch." in text
-    assert "95 % intervals: ±0.0 %." in text
+    assert "The 95 % intervals are ±0.0 %." in text
     assert "2025-11-20" in text
 
 

@@ -203,8 +203,9 @@ def _intervals(measured: Sequence[Measured]) -> str:
     small, large = f"{min(widths):.1f}", f"{max(widths):.1f}"
     reach = f"±{small} %" if small == large else f"±{small} % to ±{large} %"
     without = len(measured) - len(widths)
-    others = f"; {counted(without, 'figure')} without" if without else ""
-    return f"95 % intervals: {reach}{others}."
+    verb = "has" if without == 1 else "have"
+    others = f" {counted(without, 'figure')} {verb} none." if without else ""
+    return f"The 95 % intervals are {reach}.{others}"
 
 
 def _ceiling(ceiling: Measured | None, measured: Sequence[Measured]) -> list[str]:
@@ -229,8 +230,8 @@ def _equal_work(results: MachineResults) -> list[str]:
     badges = {each.verdict.badge for each in verified.values()}
     legend = ", ".join(f"{mark} {what}" for mark, what in BADGES.items() if mark in badges)
     stale = [label for label in results.labels if label in verified and verified[label].stale]
-    rows = "All rows were" if len(stale) == len(verified) else _subject(stale, "was", "were")
-    packages = f"{rows} verified with other packages or another envbench than measured."
+    rows = "all rows" if len(stale) == len(verified) else listed([markdown(each) for each in stale])
+    packages = f"The packages or envbench changed between measuring and verifying {rows}."
     return [f"Equal work: {legend}.", *([packages] if stale else [])]
 
 

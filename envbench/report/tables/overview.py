@@ -73,9 +73,8 @@ def _highest(group: Sequence[MachineResults]) -> Table:
         bold = "**" if found.fps == best_equal[machine] else ""
         known[label, machine] = _entry(found, f"{bold}{found.fps:.2f}{bold} at {found.numenv}")
     note = (
-        f"{OPENING}, including frame_skip: each row's maximum over all measured numbers of "
-        "environments, and the number that reached it. A maximum is biased upward; expect less "
-        "when re-measured."
+        f"{OPENING} (steps × frame_skip). Each entry is the row's highest FPS, and the number of "
+        "environments that reached it. A maximum is biased upward; expect less when re-measured."
     )
     sessions = {(machine, found.plan_id) for (_, machine), found in best.items()}
     if len(sessions) > len({machine for machine, _ in sessions}):
@@ -229,7 +228,7 @@ def _tied_rows(best: Measured, able: Sequence[Measured], what: str) -> str:
     names = listed([_with_flags(each, f"{_fps(each):.2f}") for each in tied])
     if not tied:
         return f"No other row is within noise of {what}."
-    return f"Within noise of {what}, so a tie: {names}."
+    return f"These rows tie with {what} (within noise): {names}."
 
 
 def _as_efficient(best: Measured, able: Sequence[Measured]) -> list[str]:
@@ -237,7 +236,7 @@ def _as_efficient(best: Measured, able: Sequence[Measured]) -> list[str]:
     rows = _other_rows(best, able, _per_cpu_s)
     near = [each for each in rows if _per_cpu_s(each) >= _near(each, best) * _per_cpu_s(best)]
     names = listed([_with_flags(each, f"{_per_cpu_s(each):.0f}") for each in near])
-    known = f"About as many frames per CPU second (no interval is known): {names}."
+    known = f"These rows make about as many frames per CPU second (without interval): {names}."
     return [known] if near else []
 
 
