@@ -9,23 +9,12 @@ Units: names end in ``_ns`` (nanoseconds), ``_s`` (seconds) or ``_bytes``. ``ste
 transitions of single environments (reset-only steps excluded), ``calls`` are vector steps.
 """
 
-from envbench.model.block import (
-    Agreement,
-    Audit,
-    BlockRecord,
-    EndedRecord,
-    FactsRecord,
-    ProgressRecord,
-    TrialRecord,
-)
-from envbench.model.cell import Cell, Workload, section
 from envbench.model.joined import Run, Verification
-from envbench.model.machine import Fingerprint, MachineFact, RuntimeFact
-from envbench.model.measured import Failure, Load, Times, Windows
 from envbench.model.plan import (
     Arm,
     Behaviour,
     Block,
+    Cell,
     Design,
     Job,
     Mode,
@@ -38,10 +27,30 @@ from envbench.model.plan import (
     Trial,
     Verify,
     VerifyDesign,
+    Workload,
     arm_key,
     run_design,
+    section,
 )
-from envbench.model.published import LARGEST_FPS, LARGEST_SKIP, Published
+from envbench.model.records import (
+    LARGEST_FPS,
+    LARGEST_SKIP,
+    Agreement,
+    Audit,
+    BlockRecord,
+    EndedRecord,
+    FactsRecord,
+    Failure,
+    Fingerprint,
+    Load,
+    MachineFact,
+    ProgressRecord,
+    Published,
+    RuntimeFact,
+    Times,
+    TrialRecord,
+    Windows,
+)
 from envbench.model.values import (
     SCHEMA,
     Family,
@@ -56,59 +65,5 @@ from envbench.model.values import (
 
 Shared = MachineFact | RuntimeFact | FactsRecord
 Stored = Plan | BlockRecord | ProgressRecord | EndedRecord | Shared | Published
-# What a report reads: runs and verifications instead of blocks (``envbench.archive``).
+# What a report reads: runs and verifications instead of blocks (``envbench.results.join``).
 Record = Run | Plan | MachineFact | RuntimeFact | Verification | Published
-
-__all__ = [
-    "LARGEST_FPS",
-    "LARGEST_SKIP",
-    "SCHEMA",
-    "Agreement",
-    "Arm",
-    "Audit",
-    "Behaviour",
-    "Block",
-    "BlockRecord",
-    "Cell",
-    "Design",
-    "EndedRecord",
-    "FactsRecord",
-    "Failure",
-    "Family",
-    "Fingerprint",
-    "Int",
-    "Job",
-    "Kind",
-    "Load",
-    "MachineFact",
-    "Mode",
-    "PairsDesign",
-    "Plan",
-    "Programme",
-    "ProgressRecord",
-    "Protocol",
-    "Published",
-    "Record",
-    "Rule",
-    "Run",
-    "RunDesign",
-    "RuntimeFact",
-    "Section",
-    "Settings",
-    "Shared",
-    "Stored",
-    "Times",
-    "Trial",
-    "TrialRecord",
-    "Value",
-    "Verification",
-    "Verify",
-    "VerifyDesign",
-    "Windows",
-    "Workload",
-    "arm_key",
-    "digest",
-    "out_of_bounds",
-    "run_design",
-    "section",
-]

@@ -6,9 +6,8 @@ from typing import Any
 
 import msgspec
 
-from envbench.model.block import Agreement, Audit
-from envbench.model.cell import Cell
-from envbench.model.measured import Failure, Load, Times, Windows
+from envbench.model.plan import Cell
+from envbench.model.records import Agreement, Audit, Failure, Load, Times, Windows
 from envbench.model.values import Int
 
 

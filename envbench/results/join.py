@@ -23,8 +23,8 @@ from envbench.model import (
     TrialRecord,
     Verification,
     VerifyDesign,
+    arm_key,
 )
-from envbench.model.plan import arm_key
 from envbench.text import counted
 
 

@@ -1,0 +1,285 @@
+"""The other lines of a results file: blocks, the facts that they share, published figures.
+
+They have raw facts only.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from envbench.model.plan import Cell
+from envbench.model.values import SCHEMA, Family, Int, Strict
+
+LARGEST_FPS, LARGEST_SKIP = 1e12, 1000  # larger values are refused
+# Signals sent from outside. They say nothing about the process that they end.
+FROM_OUTSIDE = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP")
+
+
+# ---------------------------------------------------------------- what a trial measured
+
+
+class Windows(Strict, frozen=True, kw_only=True):
+    """Windows or slices in order, one entry each in every column.
+
+    ``start_ns`` is the offset from the first window's start on the monotonic clock.
+    ``invalid`` maps a window's index (as a string) to the outside signal that made it invalid.
+    """
+
+    start_ns: list[Int] = []
+    ns: list[Int] = []
+    calls: list[Int] = []
+    steps: list[Int] = []
+    resets: list[Int] = []
+    invalid: dict[str, str] = {}
+
+    @property
+    def whole(self) -> bool:
+        """Do all columns have the same length?"""
+        columns = (self.start_ns, self.ns, self.calls, self.steps, self.resets)
+        return len({len(column) for column in columns}) == 1
+
+
+class Times(Strict, frozen=True, kw_only=True):
+    """Where a trial's time went, in nanoseconds."""
+
+    import_ns: Int
+    build_ns: Int
+    first_step_ns: Int
+    warmup_ns: Int
+    measured_ns: Int
+
+
+class Load(Strict, frozen=True, kw_only=True):
+    """What the machine and the worker's process tree did while windows were open.
+
+    ``None``: this system has no such sensor.
+    """
+
+    cpu_s: float | None = None  # CPU seconds of the worker's process tree
+    other_cpu_s: float | None = None  # CPU seconds of everything else on the machine
+    steal_s: float | None = None
+    throttled_s: float | None = None
+    throttled_periods: Int | None = None
+    pressure_s: float | None = None  # time in which some task waited for a CPU (PSI)
+    switches_voluntary: Int | None = None
+    switches_involuntary: Int | None = None
+    load_before: float | None = None  # 1-minute load average before the start
+
+
+class Failure(Strict, frozen=True, kw_only=True):
+    """Why a trial gave no figure. ``reason`` is one word of a fixed list."""
+
+    reason: Literal[
+        "import",  # the backend's library is missing or broken
+        "exception",  # the environment or library raised
+        "signal",  # the worker died of a signal
+        "exit",  # the worker ended without a reply
+        "out-of-memory",
+        "stalled",  # no progress within the phase's limit
+        "invalid-figure",  # zero, negative, or more steps than calls allow
+        "setup",  # the runtime could not be made
+        "interrupted",
+    ]
+    message: str
+    phase: str = ""  # start, import, build, first_step, warmup, measure, close
+    step: Int | None = None  # transitions made when it happened
+    signal: str | None = None  # e.g. SIGSEGV
+    exit_code: Int | None = None
+    stderr_tail: str = ""
+    hint: str = ""  # what to do next
+
+    @property
+    def killed(self) -> bool:
+        """Was the worker, or one of its environments, killed from outside?"""
+        return self.reason == "signal" and self.signal in FROM_OUTSIDE
+
+
+# ---------------------------------------------------------------- blocks
+
+
+class Audit(Strict, frozen=True, kw_only=True):
+    """The same vector steps counted twice: by the adapter, and by the environments.
+
+    ``frames`` (of transitions only) is None if nothing counts them in a second way.
+    """
+
+    calls: Int
+    steps: Int
+    resets: Int
+    frames: float | None
+
+
+class Agreement(Strict, frozen=True, kw_only=True):
+    """How far a backend is from the reference, from the same start and with the same actions.
+
+    A distance is the largest difference in the compared part of an observation
+    (``equal_work.traces``), over all environments, per step. Its unit is grey levels per pixel, or
+    the engine's own unit.
+    """
+
+    reference: str  # the backend it was compared with
+    distances: list[float]
+    reward_distances: list[float]
+    same_ends: bool  # episodes ended in the same steps
+    first_other_end: Int | None = None  # the first step (from 0) with a difference
+    ends: Int | None = None  # episodes that ended in the steps compared
+    reference_ends: Int | None = None
+    # movement of its least active environment in the second half, divided by the reference's
+    late_movement: float | None = None
+    # of whole episodes as two samples (Kolmogorov-Smirnov), by what is compared of an episode
+    p_values: dict[str, float] = {}
+
+
+class TrialRecord(Strict, frozen=True, kw_only=True):
+    """The results of one fresh worker process.
+
+    ``stopped_ns``: the part of each of its ``times`` in which it was stopped while another trial of
+    the block started. ``by_products`` are large files by kind (``trace``), named by the hash of
+    their content.
+    """
+
+    trial_id: str
+    cell: Cell
+    arm: str = ""
+    seed: Int
+    cpus: list[Int] = []
+    runtime: str = ""  # hash of a RuntimeFact; "": the worker never came up
+    times: Times | None = None
+    stopped_ns: dict[str, Int] = {}
+    warmup: Windows = Windows()
+    measured: Windows = Windows()  # slices or windows, one entry each
+    resets: Windows = Windows()  # slices in which all environments were reset repeatedly
+    steady: bool | None = None
+    peak_memory_bytes: Int | None = None
+    peak_gpu_memory_bytes: Int | None = None
+    load: Load = Load()
+    before: dict[str, Any] = {}  # the machine just before
+    facts: str = ""  # hash of a FactsRecord
+    environment: dict[str, str] = {}  # variables that were set for it
+    audit: Audit | None = None
+    agreement: Agreement | None = None
+    # Do observations follow the actions? None: not checked.
+    responds: bool | None = None
+    by_products: dict[str, str] = {}
+    failure: Failure | None = None
+
+
+class BlockRecord(Strict, frozen=True, kw_only=True, tag="block"):
+    """One block, complete or not. ``turns`` lists the trial of each slice of steps, as executed."""
+
+    schema: Int = SCHEMA
+    block_id: str
+    plan_id: str
+    stage: Int = 1
+    round: Int = 0
+    started_utc: str
+    seconds: float = 0.0  # how long the whole block took, by the monotonic clock
+    turns: list[Int] = []
+    trials: list[TrialRecord]
+
+    @property
+    def identity(self) -> tuple[int, int, tuple[str, ...]]:
+        """Its place in the plan. Two blocks with the same identity are copies."""
+        return self.stage, self.round, tuple(f"{e.arm}/{e.cell.key}" for e in self.trials)
+
+    @property
+    def failure(self) -> Failure | None:
+        """The first of its trials' failures."""
+        return next((each.failure for each in self.trials if each.failure), None)
+
+    @property
+    def killed(self) -> Failure | None:
+        """The failure of a trial that was killed from outside, if any."""
+        failures = [each.failure for each in self.trials if each.failure]
+        return next((failure for failure in failures if failure.killed), None)
+
+    @property
+    def interrupted(self) -> bool:
+        """Was it stopped from outside, by a person or the system? Then it is ignored."""
+        failures = [each.failure for each in self.trials if each.failure]
+        return any(failure.reason == "interrupted" for failure in failures)
+
+
+class ProgressRecord(Strict, frozen=True, kw_only=True, tag="progress"):
+    """A step of a long trial, saved before the block ends, so that a crash loses little."""
+
+    schema: Int = SCHEMA
+    block_id: str
+    plan_id: str
+    trial: Int  # its index in the block
+    number: Int  # from 0
+    values: dict[str, Any]
+    by_products: dict[str, str] = {}
+
+
+class EndedRecord(Strict, frozen=True, kw_only=True, tag="ended"):
+    """Marks a plan that cannot be resumed: its result was shown or saved, or it was abandoned."""
+
+    schema: Int = SCHEMA
+    plan_id: str
+    how: Literal["concluded", "abandoned"]
+    ended_utc: str
+
+
+# ---------------------------------------------------------------- shared facts
+
+
+class Fingerprint(Strict, frozen=True, kw_only=True):
+    """What identifies the hardware and system. Excludes what changes from minute to minute."""
+
+    cpu: str
+    logical_cpus: Int
+    physical_cores: Int | None
+    usable_cpus: Int  # after affinity masks and cgroup quotas
+    memory_gib: Int
+    gpus: list[str] = []
+    system: str = ""
+    kernel: str = ""
+    architecture: str = ""
+
+
+class MachineFact(Strict, frozen=True, kw_only=True, tag="machine"):
+    """The facts of a machine. Referred to by ``hash``."""
+
+    schema: Int = SCHEMA
+    hash: str
+    fingerprint: Fingerprint
+
+
+class RuntimeFact(Strict, frozen=True, kw_only=True, tag="runtime"):
+    """The interpreter of a worker, and its packages. Referred to by ``hash``."""
+
+    schema: Int = SCHEMA
+    hash: str
+    python: str
+    implementation: str
+    packages: dict[str, str]
+
+
+class FactsRecord(Strict, frozen=True, kw_only=True, tag="facts"):
+    """What an adapter reports about what ran (observation shape, autoreset, threads, the work of
+    a step). Referred to by ``hash``, because most trials of a cell report the same."""
+
+    schema: Int = SCHEMA
+    hash: str
+    facts: dict[str, Any]
+
+
+# ---------------------------------------------------------------- published figures
+
+
+class Published(Strict, frozen=True, kw_only=True, tag="published"):
+    """A figure that others published. It was not measured here and is never part of a comparison.
+
+    ``fps`` includes frame_skip. ``source`` says who published it, and where.
+    """
+
+    schema: Int = SCHEMA
+    machine: str
+    env: Family
+    task: str
+    backend: str
+    numenv: Int
+    fps: float
+    frame_skip: Int | float
+    source: str
