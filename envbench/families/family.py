@@ -15,7 +15,6 @@ from envbench.errors import UnknownName, UsageError
 from envbench.model import LARGEST_SKIP, Kind
 
 SMALLEST_SKIP = 0.001
-FRAME_S = 0.01  # a frame, in families that count simulated time
 
 DEFAULT_ROWS = ("for-loop", "subprocess", "envpool-sync", "envpool-async", "envpool-numa")
 REPORTED = ("engine", "precision", "observation_dtype", "autoreset", "returned_to")

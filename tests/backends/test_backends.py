@@ -24,7 +24,6 @@ from envbench.backends import (
     resolve_settings,
 )
 from envbench.backends.builtin import BUILT_IN, PRESETS
-from envbench.backends.settings import parse
 from envbench.errors import UnknownName, UsageError
 from envbench.process.worker_code import WORKER_PATH
 
@@ -167,7 +166,7 @@ def test_the_error_for_a_wrong_setting_says_what_it_accepts(
 def test_any_text_becomes_a_value_of_the_right_type_or_a_usage_error(text: str, kind: str) -> None:
     setting = Setting(name="x", type=kind, default=0)  # type: ignore[arg-type]
     try:
-        value = parse(setting, text)
+        value = setting.parse(text)
     except UsageError:
         return
     assert type(value).__name__ == kind

@@ -160,7 +160,7 @@ def _one_node(measured: Sequence[Measured]) -> list[str]:
     alone = [
         found.label
         for found in measured
-        if found.pools == 1 and backends.has_role(found.cell.backend, "nodes")
+        if found.pools == 1 and backends.with_role(backends.of_record(found.cell.backend), "nodes")
     ]
     if not alone:
         return []
