@@ -226,7 +226,6 @@ BUILT_IN = [
         families=["atari"],
         adapter=_ADAPTERS + "ale_vector:AleVector",
         library="ale_py",
-        distribution="ale-py",
         settings=[
             ACTIONS,
             _threads("ALE's choice, as many as cores, at most the environments"),

@@ -136,14 +136,13 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A way of running many copies of a task.
 
-    ``library`` is the import name of the measured library. ``distribution`` is its name for an
-    installer, if that differs. ``requirements`` empty: the backend runs in the current interpreter.
-    Otherwise it runs in an isolated runtime with exactly these, and ``gpu_requirements`` if there
-    is an NVIDIA GPU. (A plugin lists its own distribution too, because that runtime imports its
-    adapter.) ``needs`` adds requirements for some families or workloads only. ``finish`` are
-    commands that complete the runtime: ``{bin}`` is its folder of programs, ``{roms}`` the folder
-    of Atari ROMs of envbench's ale-py. ``by_hand`` explains how to install a library that no
-    installer provides.
+    ``library`` is the import name of the measured library. ``requirements`` empty: the backend runs
+    in the current interpreter. Otherwise it runs in an isolated runtime with exactly these, and
+    ``gpu_requirements`` if there is an NVIDIA GPU. (A plugin lists its own distribution too,
+    because that runtime imports its adapter.) ``needs`` adds requirements for some families or
+    workloads only. ``finish`` are commands that complete the runtime: ``{bin}`` is its folder of
+    programs, ``{roms}`` the folder of Atari ROMs of envbench's ale-py. ``by_hand`` explains how to
+    install a library that no installer provides.
 
     ``behaviour`` says how it uses the machine. ``accelerator``: it steps thousands of environments
     in one program, on a GPU if there is one, and has the accelerators' ladder and table.
@@ -158,7 +157,6 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     families: list[Family]
     adapter: str  # "module:attribute", imported by the worker only
     library: str
-    distribution: str = ""
     kind: Kind = "env"
     behaviour: Behaviour = Behaviour()
     accelerator: bool = False

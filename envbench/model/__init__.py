@@ -9,7 +9,17 @@ Units: names end in ``_ns`` (nanoseconds), ``_s`` (seconds) or ``_bytes``. ``ste
 transitions of single environments (reset-only steps excluded), ``calls`` are vector steps.
 """
 
-from envbench.model.joined import Run, Verification
+from envbench.model.measured import (
+    Agreement,
+    Audit,
+    Failure,
+    Load,
+    Run,
+    Times,
+    TrialResult,
+    Verification,
+    Windows,
+)
 from envbench.model.plan import (
     Arm,
     Behaviour,
@@ -35,21 +45,15 @@ from envbench.model.plan import (
 from envbench.model.records import (
     LARGEST_FPS,
     LARGEST_SKIP,
-    Agreement,
-    Audit,
     BlockRecord,
     EndedRecord,
     FactsRecord,
-    Failure,
     Fingerprint,
-    Load,
     MachineFact,
     ProgressRecord,
     Published,
     RuntimeFact,
-    Times,
     TrialRecord,
-    Windows,
 )
 from envbench.model.values import (
     SCHEMA,

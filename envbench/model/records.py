@@ -1,4 +1,4 @@
-"""The other lines of a results file: blocks, the facts that they share, published figures.
+"""The lines of a results file except plans: blocks, the facts that they share, published figures.
 
 They have raw facts only.
 """
@@ -7,131 +7,14 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from envbench.model.plan import Cell
+from envbench.model.measured import Failure, TrialResult, Windows
 from envbench.model.values import SCHEMA, Family, Int, Strict
 
 LARGEST_FPS, LARGEST_SKIP = 1e12, 1000  # larger values are refused
-# Signals sent from outside. They say nothing about the process that they end.
-FROM_OUTSIDE = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP")
 
 
-# ---------------------------------------------------------------- what a trial measured
-
-
-class Windows(Strict, frozen=True, kw_only=True):
-    """Windows or slices in order, one entry each in every column.
-
-    ``start_ns`` is the offset from the first window's start on the monotonic clock.
-    ``invalid`` maps a window's index (as a string) to the outside signal that made it invalid.
-    """
-
-    start_ns: list[Int] = []
-    ns: list[Int] = []
-    calls: list[Int] = []
-    steps: list[Int] = []
-    resets: list[Int] = []
-    invalid: dict[str, str] = {}
-
-    @property
-    def whole(self) -> bool:
-        """Do all columns have the same length?"""
-        columns = (self.start_ns, self.ns, self.calls, self.steps, self.resets)
-        return len({len(column) for column in columns}) == 1
-
-
-class Times(Strict, frozen=True, kw_only=True):
-    """Where a trial's time went, in nanoseconds."""
-
-    import_ns: Int
-    build_ns: Int
-    first_step_ns: Int
-    warmup_ns: Int
-    measured_ns: Int
-
-
-class Load(Strict, frozen=True, kw_only=True):
-    """What the machine and the worker's process tree did while windows were open.
-
-    ``None``: this system has no such sensor.
-    """
-
-    cpu_s: float | None = None  # CPU seconds of the worker's process tree
-    other_cpu_s: float | None = None  # CPU seconds of everything else on the machine
-    steal_s: float | None = None
-    throttled_s: float | None = None
-    throttled_periods: Int | None = None
-    pressure_s: float | None = None  # time in which some task waited for a CPU (PSI)
-    switches_voluntary: Int | None = None
-    switches_involuntary: Int | None = None
-    load_before: float | None = None  # 1-minute load average before the start
-
-
-class Failure(Strict, frozen=True, kw_only=True):
-    """Why a trial gave no figure. ``reason`` is one word of a fixed list."""
-
-    reason: Literal[
-        "import",  # the backend's library is missing or broken
-        "exception",  # the environment or library raised
-        "signal",  # the worker died of a signal
-        "exit",  # the worker ended without a reply
-        "out-of-memory",
-        "stalled",  # no progress within the phase's limit
-        "invalid-figure",  # zero, negative, or more steps than calls allow
-        "setup",  # the runtime could not be made
-        "interrupted",
-    ]
-    message: str
-    phase: str = ""  # start, import, build, first_step, warmup, measure, close
-    step: Int | None = None  # transitions made when it happened
-    signal: str | None = None  # e.g. SIGSEGV
-    exit_code: Int | None = None
-    stderr_tail: str = ""
-    hint: str = ""  # what to do next
-
-    @property
-    def killed(self) -> bool:
-        """Was the worker, or one of its environments, killed from outside?"""
-        return self.reason == "signal" and self.signal in FROM_OUTSIDE
-
-
-# ---------------------------------------------------------------- blocks
-
-
-class Audit(Strict, frozen=True, kw_only=True):
-    """The same vector steps counted twice: by the adapter, and by the environments.
-
-    ``frames`` (of transitions only) is None if nothing counts them in a second way.
-    """
-
-    calls: Int
-    steps: Int
-    resets: Int
-    frames: float | None
-
-
-class Agreement(Strict, frozen=True, kw_only=True):
-    """How far a backend is from the reference, from the same start and with the same actions.
-
-    A distance is the largest difference in the compared part of an observation
-    (``equal_work.traces``), over all environments, per step. Its unit is grey levels per pixel, or
-    the engine's own unit.
-    """
-
-    reference: str  # the backend it was compared with
-    distances: list[float]
-    reward_distances: list[float]
-    same_ends: bool  # episodes ended in the same steps
-    first_other_end: Int | None = None  # the first step (from 0) with a difference
-    ends: Int | None = None  # episodes that ended in the steps compared
-    reference_ends: Int | None = None
-    # movement of its least active environment in the second half, divided by the reference's
-    late_movement: float | None = None
-    # of whole episodes as two samples (Kolmogorov-Smirnov), by what is compared of an episode
-    p_values: dict[str, float] = {}
-
-
-class TrialRecord(Strict, frozen=True, kw_only=True):
-    """The results of one fresh worker process.
+class TrialRecord(TrialResult, frozen=True, kw_only=True):
+    """A trial as its block stores it.
 
     ``stopped_ns``: the part of each of its ``times`` in which it was stopped while another trial of
     the block started. ``by_products`` are large files by kind (``trace``), named by the hash of
@@ -139,29 +22,14 @@ class TrialRecord(Strict, frozen=True, kw_only=True):
     """
 
     trial_id: str
-    cell: Cell
     arm: str = ""
-    seed: Int
     cpus: list[Int] = []
-    runtime: str = ""  # hash of a RuntimeFact; "": the worker never came up
-    times: Times | None = None
     stopped_ns: dict[str, Int] = {}
-    warmup: Windows = Windows()
-    measured: Windows = Windows()  # slices or windows, one entry each
     resets: Windows = Windows()  # slices in which all environments were reset repeatedly
-    steady: bool | None = None
-    peak_memory_bytes: Int | None = None
-    peak_gpu_memory_bytes: Int | None = None
-    load: Load = Load()
     before: dict[str, Any] = {}  # the machine just before
     facts: str = ""  # hash of a FactsRecord
     environment: dict[str, str] = {}  # variables that were set for it
-    audit: Audit | None = None
-    agreement: Agreement | None = None
-    # Do observations follow the actions? None: not checked.
-    responds: bool | None = None
     by_products: dict[str, str] = {}
-    failure: Failure | None = None
 
 
 class BlockRecord(Strict, frozen=True, kw_only=True, tag="block"):
@@ -221,9 +89,6 @@ class EndedRecord(Strict, frozen=True, kw_only=True, tag="ended"):
     ended_utc: str
 
 
-# ---------------------------------------------------------------- shared facts
-
-
 class Fingerprint(Strict, frozen=True, kw_only=True):
     """What identifies the hardware and system. Excludes what changes from minute to minute."""
 
@@ -263,9 +128,6 @@ class FactsRecord(Strict, frozen=True, kw_only=True, tag="facts"):
     schema: Int = SCHEMA
     hash: str
     facts: dict[str, Any]
-
-
-# ---------------------------------------------------------------- published figures
 
 
 class Published(Strict, frozen=True, kw_only=True, tag="published"):
