@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from envbench.model.measured import Failure, TrialResult, Windows
+from envbench.model.measured import Failure, Run, TrialResult, Verification, Windows
+from envbench.model.plan import Plan
 from envbench.model.values import SCHEMA, Family, Int, Strict
 
 LARGEST_FPS, LARGEST_SKIP = 1e12, 1000  # larger values are refused
@@ -145,3 +146,9 @@ class Published(Strict, frozen=True, kw_only=True, tag="published"):
     fps: float
     frame_skip: Int | float
     source: str
+
+
+Shared = MachineFact | RuntimeFact | FactsRecord
+Stored = Plan | BlockRecord | ProgressRecord | EndedRecord | Shared | Published
+# What a report reads: runs and verifications instead of blocks (``envbench.results.join``).
+Record = Run | Plan | MachineFact | RuntimeFact | Verification | Published

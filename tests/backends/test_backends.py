@@ -19,7 +19,6 @@ from envbench.backends import (
     Setting,
     env_instances,
     get,
-    lookup,
     preset_settings,
     resolve_settings,
 )
@@ -280,9 +279,9 @@ class Plugins:
 @pytest.fixture
 def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Plugins]:
     monkeypatch.syspath_prepend(str(tmp_path))
-    lookup._load.cache_clear()
+    backends._load.cache_clear()
     yield Plugins(tmp_path)
-    lookup._load.cache_clear()
+    backends._load.cache_clear()
 
 
 def as_mapping(**changes: object) -> str:
