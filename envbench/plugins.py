@@ -48,16 +48,16 @@ def add_plugins(
             wrong = problem(value)
             if value.name in known:
                 wrong = f"the name {value.name!r} is taken; choose another one"
+            if wrong:
+                raise UsageError(wrong)
+            known[value.name] = value
         except Interrupted:  # a signal, not an error of the plugin
             raise
         except (msgspec.ValidationError, UsageError) as error:
-            wrong = str(error)
+            warnings.append(_left_out(point, noun, str(error)))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin may raise anything
-            wrong = f"it cannot be imported: {type(error).__name__}: {error}"
-        if wrong:
-            warnings.append(_left_out(point, noun, wrong))
-        else:
-            known[value.name] = value
+            reason = f"it cannot be imported: {type(error).__name__}: {error}"
+            warnings.append(_left_out(point, noun, reason))
     return warnings
 
 

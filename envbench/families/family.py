@@ -32,7 +32,7 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ignored.
     """
 
-    reference: str
+    reference: str = "for-loop"
     steps: int = 0
     tolerance: float = 0.0
     reward_tolerance: float = 0.0

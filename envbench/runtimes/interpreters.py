@@ -84,14 +84,13 @@ def interpreter(path: str, option: str) -> str:
         hint = f"Did you mean {inside}?" if inside.exists() else hint
         raise UsageError(f"{option}: {path!r} is not an interpreter.", hint=hint)
     found = os.path.abspath(program)  # links are kept
-    answer = ask(found, "import sys; print(sys.version_info >= (3, 8))")
-    if isinstance(answer, Exception) or answer.stdout.strip() != "True":
+    if ask(found, "import sys; print(sys.version_info >= (3, 8))").strip() != "True":
         raise UsageError(f"{option}: {found} is not a Python 3.8 or newer.", hint=hint)
     return found
 
 
-def ask(python: str, code: str, *words: str) -> subprocess.CompletedProcess[str] | Exception:
-    """Run a line of code in an interpreter; its output, or why it did not run.
+def ask(python: str, code: str, *words: str) -> str:
+    """What a line of code prints in an interpreter; empty if it does not run.
 
     An interpreter that is killed from outside gets another try.
     """
@@ -99,11 +98,11 @@ def ask(python: str, code: str, *words: str) -> subprocess.CompletedProcess[str]
     for _ in range(TRIES):
         try:
             answer = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-            return error
+        except (OSError, ValueError, subprocess.TimeoutExpired):
+            return ""
         if answer.returncode >= 0:
             break
-    return answer
+    return answer.stdout
 
 
 # ---------------------------------------------------------------- finding
@@ -199,10 +198,9 @@ def _has(python: str, library: str) -> bool:
         return spec is not None and spec.origin is not None
     code = (
         "import sys, importlib.util as u; s = u.find_spec(sys.argv[1]); "
-        "sys.exit(s is None or s.origin is None)"
+        "print(s is not None and s.origin is not None)"
     )
-    answer = ask(python, code, library)
-    return not isinstance(answer, Exception) and answer.returncode == 0
+    return ask(python, code, library).strip() == "True"
 
 
 # ---------------------------------------------------------------- making
