@@ -45,19 +45,18 @@ def add_plugins(
     for point in sorted(entry_points(group=group), key=lambda point: point.name):
         try:
             value = _value(point, kind)
-            wrong = problem(value)
-            if value.name in known:
-                wrong = f"the name {value.name!r} is taken; choose another one"
-            if wrong:
-                raise UsageError(wrong)
-            known[value.name] = value
+            taken = f"the name {value.name!r} is taken; choose another one"
+            wrong = taken if value.name in known else problem(value)
         except Interrupted:  # a signal, not an error of the plugin
             raise
         except (msgspec.ValidationError, UsageError) as error:
-            warnings.append(_left_out(point, noun, str(error)))
+            wrong = str(error)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin may raise anything
-            reason = f"it cannot be imported: {type(error).__name__}: {error}"
-            warnings.append(_left_out(point, noun, reason))
+            wrong = f"it cannot be imported: {type(error).__name__}: {error}"
+        if wrong:
+            warnings.append(_left_out(point, noun, wrong))
+        else:
+            known[value.name] = value
     return warnings
 
 
