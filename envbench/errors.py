@@ -11,8 +11,6 @@ CELL_FAILED = 1
 USAGE = 2
 UNAVAILABLE = 3
 INCONCLUSIVE = 4
-INTERRUPTED = 130
-TERMINATED = 143
 
 MORE_FILES = "Raise the limit, such as with: ulimit -n 4096"  # for too many open files
 

@@ -27,7 +27,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import msgspec
 
@@ -35,20 +35,14 @@ from envbench import backends, families, runtimes
 from envbench.backends import Backend
 from envbench.engine.request import make_cell, make_job, seed_of_round
 from envbench.equal_work import traces
-from envbench.model import Cell, Family, Job, Mode, Protocol, Trial, Verify
+from envbench.model import Cell, Family, Protocol, Trial, Verify
 from envbench.process.execute import execute
 from envbench.process.reply import Reply
 
 SHORT = Protocol(window_s=0.05, warmup_min_s=0.2, warmup_max_s=0.2, measured_s=0.3)
 SEED = seed_of_round(0, 1)  # as large as a plan's; verify uses seed 0
 UNKNOWN_TASK = "NoSuchTaskAnywhere-v0"
-FACTS = (
-    "observation_shape",
-    "observation_dtype",
-    "action_source",
-    "autoreset",
-    "env_instances",
-)
+FACTS = ("observation_shape", "observation_dtype", "action_source", "autoreset", "env_instances")
 _MARK = "ENVBENCH_CONTRACT"  # in the environment of every process that a run starts
 
 
@@ -78,9 +72,14 @@ class BackendContract:
     def verification(self) -> Reply:
         """The reply of a verifying worker. The contract checks its second count and its trace."""
         return verified(
-            self.backend, self.family, self.task,
-            numenv=self.numenv, settings=self.settings, overrides=self.overrides, lock_steps=60,
-        )  # fmt: skip
+            self.backend,
+            self.family,
+            self.task,
+            numenv=self.numenv,
+            settings=self.settings,
+            overrides=self.overrides,
+            lock_steps=60,
+        )
 
     # -------------------------------------------------------- what a backend has to do
 
@@ -120,7 +119,7 @@ class BackendContract:
     def test_says_what_ran(self) -> None:
         facts = self.measured().facts
         assert not [name for name in FACTS if name not in facts]
-        assert facts["env_instances"] == self.job("measure").env_instances
+        assert facts["env_instances"] == self.cell.env_instances
         assert facts["action_source"]
 
     def test_agrees_with_its_own_audit(self) -> None:
@@ -130,12 +129,11 @@ class BackendContract:
         reply = self.verification()
         assert reply.audit is not None
         assert reply.audit.frames is not None, "write `recount`: the environments' own count"
-        cell = _cell(self.backend, self.family, self.task, self.numenv, self.settings)
-        assert traces.counted(reply.audit, cell.frame_skip), reply.audit
+        assert traces.counted(reply.audit, self.cell.frame_skip), reply.audit
         results = reply.audit.steps + reply.audit.resets
         assert results >= reply.audit.calls * self.numenv, "a call returned fewer than numenv"
         family = families.get(self.family)
-        if reply.trace is not None and not family.own_tasks and not cell.variant:
+        if reply.trace is not None and not family.own_tasks and not self.cell.variant:
             trace = traces.read_trace(reply.trace)
             together = len(trace.rewards) // 2 if family.starts_alike else 0
             assert traces.responds(trace, together)
@@ -150,6 +148,12 @@ class BackendContract:
 
     # -------------------------------------------------------- how it is run
 
+    @property
+    def cell(self) -> Cell:
+        return make_cell(
+            "contract", self.family, self.task, self.backend, self.numenv, self.settings
+        )
+
     def measured(self, seed: int = SEED) -> Reply:
         """The successful reply of a short measurement, made once per class and seed."""
         key = (type(self), seed)
@@ -161,14 +165,13 @@ class BackendContract:
         assert reply.ok, reply.failure
         return reply
 
-    def run(self, mode: Literal["measure", "probe"], *, mark: str = "", **changes: Any) -> Reply:
+    def run(
+        self, mode: Literal["measure", "probe"], *, task: str = "", seed: int = 0, mark: str = ""
+    ) -> Reply:
         """One real worker process, in the backend's interpreter."""
-        return _executed(self.job(mode, **changes), self.backend, self.overrides, {_MARK: mark})
-
-    def job(self, mode: Literal["measure", "probe"], *, task: str = "", seed: int = 0) -> Job:
-        cell = _cell(self.backend, self.family, self.task, self.numenv, self.settings)
-        job = _job(cell, self.backend, mode=mode, seed=seed, protocol=SHORT)
-        return msgspec.structs.replace(job, task=task or self.task)
+        cell = msgspec.structs.replace(self.cell, task=task or self.task)
+        trial = Trial(cell=cell, mode=mode, seed=seed, protocol=SHORT)
+        return _executed(trial, self.backend, self.overrides, {_MARK: mark})
 
 
 def verified(
@@ -191,12 +194,12 @@ def verified(
     vector steps (``reply.trace``, an ``.npz``). In the first ``together`` lock-steps (by default
     half of them) all environments get the same actions.
     """
-    cell = _cell(backend, family, task, numenv, settings or {})
     if together is None:
         together = lock_steps // 2 if families.get(family).starts_alike else 0
+    cell = make_cell("contract", family, task, backend, numenv, settings or {})
     amount = Verify(lock_steps=lock_steps, audit_calls=calls, together=together)
-    job = _job(cell, backend, mode="verify", seed=seed, verify=amount)
-    reply = _executed(job, backend, overrides or {}, environment or {})
+    trial = Trial(cell=cell, mode="verify", seed=seed, verify=amount)
+    reply = _executed(trial, backend, overrides or {}, environment or {})
     assert reply.ok, reply.failure
     return reply
 
@@ -205,27 +208,18 @@ def interpreter(
     backend: Backend, overrides: Mapping[str, str] | None = None, family: str = ""
 ) -> str:
     """The interpreter for that family. Builds the runtime if it does not exist yet."""
-    runtime = runtimes.find(backend, overrides or {}, family)
-    return (runtime if runtime.ready else runtimes.make(backend, lambda line: None, family)).python
-
-
-def _cell(
-    backend: Backend, family: Family, task: str, numenv: int, settings: Mapping[str, str]
-) -> Cell:
-    return make_cell("contract", family, task, backend, numenv, settings)
-
-
-def _job(cell: Cell, backend: Backend, mode: Mode, **given: Any) -> Job:
-    trial = Trial(cell=cell, mode=mode, **given)
-    return make_job(trial, backend.adapter, f"contract-{uuid.uuid4().hex[:8]}")
+    if overrides and backend.name in overrides:
+        return runtimes.interpreter(overrides[backend.name], "--python")
+    return runtimes.make(backend, lambda line: None, family).python
 
 
 def _executed(
-    job: Job, backend: Backend, overrides: Mapping[str, str], more: Mapping[str, str]
+    trial: Trial, backend: Backend, overrides: Mapping[str, str], more: Mapping[str, str]
 ) -> Reply:
-    own = runtimes.environment(backend)
-    python = interpreter(backend, overrides, job.family)
-    return execute(job, python=python, environment={**os.environ, **own, **more})
+    job = make_job(trial, backend.adapter, f"contract-{uuid.uuid4().hex[:8]}")
+    python = interpreter(backend, overrides, trial.cell.env)
+    environment = {**os.environ, **runtimes.environment(backend), **more}
+    return execute(job, python=python, environment=environment)
 
 
 def _marked(mark: str) -> list[int]:

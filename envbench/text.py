@@ -9,12 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-REPLACEMENT = "\ufffd"
-
 
 def printable(text: str, keep: str = "\n\t") -> str:
     """The text without control characters: each is replaced, except those in ``keep``."""
-    return "".join(c if c.isprintable() or c in keep else REPLACEMENT for c in text)
+    return "".join(c if c.isprintable() or c in keep else "\ufffd" for c in text)
 
 
 def one_line(text: str, limit: int = 300) -> str:

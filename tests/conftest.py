@@ -19,7 +19,8 @@ from interpreters import lent_packages, make_interpreter
 from paced import interpreter, shorten
 from place import ROOT, Place
 
-from envbench.backends import Backend, lookup
+from envbench import backends
+from envbench.backends import Backend
 from envbench.runtimes.interpreters import cache_folder
 
 settings.register_profile("envbench", deadline=None)  # a busy machine may be slow
@@ -102,7 +103,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
 @pytest.fixture
 def register(monkeypatch: pytest.MonkeyPatch) -> Callable[[Mapping[str, Backend]], None]:
     """Replaces all backends that envbench knows by these."""
-    return lambda known: monkeypatch.setattr(lookup, "_load", lambda: (dict(known), []))
+    return lambda known: monkeypatch.setattr(backends, "_load", lambda: (dict(known), []))
 
 
 @pytest.fixture

@@ -1,39 +1,131 @@
-"""What can be measured, as data: the specification, the built-in backends, and plugins."""
+"""What can be measured, as data: built-in backends, and plugins by ``envbench.backends``.
 
-from envbench.backends.lookup import (
-    check_family,
-    get,
-    has_own_engine,
-    has_role,
-    is_built_in,
-    plugin_warnings,
-    preset_settings,
-    registry,
-    resolve_settings,
-    row_label,
-    same_work,
-    steps_in_processes,
+Errors: ``UnknownName`` and ``UsageError`` (exit 2) for names and settings that a person typed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+import msgspec
+
+from envbench import families
+from envbench.backends.builtin import BUILT_IN, PRESETS
+from envbench.backends.specification import (
+    ACTIONS,
+    Backend,
+    Needs,
+    Setting,
+    env_instances,
+    settings_of,
+    shown,
+    trouble,
+    with_role,
 )
-from envbench.backends.settings import Setting
-from envbench.backends.specification import ACTIONS, Backend, Needs, env_instances, trouble
+from envbench.errors import UnknownName, UsageError
+from envbench.model import Settings
+from envbench.plugins import add_plugins
 
-__all__ = [
-    "ACTIONS",
-    "Backend",
-    "Needs",
-    "Setting",
-    "check_family",
-    "env_instances",
-    "get",
-    "has_own_engine",
-    "has_role",
-    "is_built_in",
-    "plugin_warnings",
-    "preset_settings",
-    "registry",
-    "resolve_settings",
-    "row_label",
-    "same_work",
-    "steps_in_processes",
-    "trouble",
-]
+
+def registry() -> dict[str, Backend]:
+    """Every backend by name, in the order of a table's rows: built-ins, then plugins."""
+    return dict(_load()[0])
+
+
+def plugin_warnings() -> list[str]:
+    """One sentence per plugin that was left out: its package, the problem and the fix."""
+    return list(_load()[1])
+
+
+def get(name: str) -> Backend:
+    """The backend of that name; ``UnknownName`` suggests the nearest name."""
+    known = registry()
+    if name not in known:
+        raise UnknownName("backend", name, list(known))
+    return known[name]
+
+
+def of_record(name: str) -> Backend:
+    """The backend of a record. If its plugin is not installed, it has only a name."""
+    return registry().get(name) or Backend(
+        name=name, label=name, families=[], adapter="", library=""
+    )
+
+
+def steps_in_processes(name: str) -> bool:
+    """Does this backend step its environments in its own processes?"""
+    return of_record(name).behaviour.steps_in == "processes"
+
+
+def is_built_in(name: str) -> bool:
+    """Is it one of envbench's own backends? envbench's tests compare their work."""
+    return any(backend.name == name for backend in BUILT_IN)
+
+
+@cache
+def _load() -> tuple[dict[str, Backend], list[str]]:
+    known = {backend.name: _with_plugin_families(backend) for backend in BUILT_IN}
+    warnings = add_plugins(known, Backend, "envbench.backends", "backend", trouble)
+    return known, [*families.plugin_warnings(), *warnings]
+
+
+def _with_plugin_families(backend: Backend) -> Backend:
+    more = [each.name for each in families.registry().values() if backend.name in each.backends]
+    return msgspec.structs.replace(backend, families=[*backend.families, *more])
+
+
+def check_family(backend: Backend, family: str) -> None:
+    """``UsageError`` if the backend cannot run the family. It says which families it runs."""
+    families.get(family)
+    if family not in backend.families:
+        others = [each.name for each in registry().values() if family in each.families]
+        raise UsageError(
+            f"the backend {backend.name!r} cannot run {family}: "
+            f"it runs {' and '.join(backend.families)}.",
+            hint=f"Backends that run {family}: {', '.join(others)}",
+        )
+
+
+def resolve_settings(
+    backend: Backend, family: str, given: Mapping[str, str], task: str | None = None
+) -> tuple[Settings, Settings]:
+    """All settings of a cell with defaults filled in, and those that differ from a default."""
+    known = settings_of(backend, family, task)
+    for name in given:
+        if name not in known:
+            raise _unknown_setting(backend, family, name)
+    defaults = {name: setting.default for name, setting in known.items()}
+    settings = defaults | {name: known[name].parse(text) for name, text in given.items()}
+    return settings, {k: v for k, v in settings.items() if v != defaults[k]}
+
+
+def _unknown_setting(backend: Backend, family: str, name: str) -> UsageError:
+    for setting in backend.settings:
+        if setting.name == name:
+            only = " and ".join(setting.tasks or setting.families)
+            return UsageError(f"the setting {name!r} of {backend.name} applies to {only} only.")
+    error = UnknownName(f"setting of {backend.name}", name, list(settings_of(backend, family)))
+    if others := [each.name for each in registry().values() if name in settings_of(each, family)]:
+        error.hint += f". It is a setting of {', '.join(others)}"
+    return error
+
+
+def preset_settings(name: str, backend: Backend, family: str) -> dict[str, str]:
+    """The part of a preset that applies to this backend and family, as ``--set`` would give it."""
+    if name not in PRESETS:
+        raise UnknownName("preset", name, list(PRESETS))
+    known = settings_of(backend, family)
+    return {key: value for key, value in PRESETS[name].items() if key in known}
+
+
+def same_work(name: str, variant: Settings) -> bool:
+    """Does a cell with these settings do the same work as its backend does by default?"""
+    changing = {each.name for each in of_record(name).settings if each.changes_work}
+    return not {"frame_skip", *changing} & variant.keys()
+
+
+def row_label(name: str, variant: Settings) -> str:
+    """A table row's label: ``EnvPool (async), overcommit=2``. An unknown backend's is its name."""
+    label = of_record(name).label
+    return ", ".join([label, *(f"{k}={shown(v)}" for k, v in sorted(variant.items()))])

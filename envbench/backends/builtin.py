@@ -5,17 +5,15 @@ A new backend is an entry here and a file in ``worker_path/envbench_worker/adapt
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
-from envbench.backends.settings import CORES, Setting
-from envbench.backends.specification import ACTIONS, Backend, Needs
-from envbench.model import Behaviour, Family
+from envbench.backends.specification import ACTIONS, CORES, Backend, Needs, Setting
+from envbench.model import Behaviour
 
 MOST_CPUS = 4096  # with more threads a library crashes without a message
 
 _CONTACT_FORCES = Setting(
     name="contact_forces",
-    type="bool",
     default=True,
     families=["mujoco"],
     tasks=["Ant-v3"],
@@ -24,34 +22,20 @@ _CONTACT_FORCES = Setting(
 )
 _SHARED_MEMORY = Setting(
     name="shared_memory",
-    type="bool",
     default=True,
     help="observations come back through shared memory rather than a pipe",
 )
 _CONTEXT = Setting(
     name="context",
-    type="str",
     default="",
     choices=["", "fork", "spawn", "forkserver"],
     help="how processes are started; empty: Python's default",
 )
 
 
-def _overcommit(default: float) -> Setting:
-    return Setting(
-        name="overcommit",
-        type="float",
-        default=default,
-        minimum=1.0,
-        role="in-flight",
-        help="env instances kept in flight for each environment received per vector step",
-    )
-
-
 def _threads(whose: str) -> Setting:
     return Setting(
         name="threads",
-        type="int",
         default=0,
         minimum=0,
         maximum=MOST_CPUS,
@@ -59,9 +43,15 @@ def _threads(whose: str) -> Setting:
     )
 
 
+_overcommit = partial(
+    Setting,
+    name="overcommit",
+    minimum=1.0,
+    role="in-flight",
+    help="env instances kept in flight for each environment received per vector step",
+)
 _AFFINITY = Setting(
     name="affinity",
-    type="int",
     default=-1,
     minimum=-1,
     maximum=MOST_CPUS,
@@ -69,7 +59,6 @@ _AFFINITY = Setting(
 )
 _FIRE_RESET = Setting(
     name="fire_reset",
-    type="bool",
     default=False,
     changes_work=True,
     families=["atari"],
@@ -77,7 +66,6 @@ _FIRE_RESET = Setting(
 )
 _RESIZE = Setting(
     name="resize",
-    type="str",
     default="area",
     choices=["area", "bilinear"],
     changes_work=True,
@@ -103,7 +91,6 @@ PRESETS: dict[str, dict[str, str]] = {
 }
 _NODES = Setting(
     name="nodes",
-    type="str",
     default="",
     pattern=f"{CORES}(/{CORES})*",
     example="0-3/4-7",
@@ -112,14 +99,12 @@ _NODES = Setting(
 )
 _MODE = Setting(
     name="mode",
-    type="str",
     default="scan",
     choices=["scan", "step"],
     help="scan: many steps per call, in a loop on the device; step: one call per step from Python",
 )
 _PIPELINE = Setting(
     name="pipeline",
-    type="str",
     default="generalized",
     choices=["generalized", "spring", "positional", "mjx"],
     changes_work=True,
@@ -127,7 +112,6 @@ _PIPELINE = Setting(
 )
 _HORIZON = Setting(
     name="horizon",
-    type="int",
     default=1,
     minimum=1,
     maximum=1000,
@@ -135,7 +119,6 @@ _HORIZON = Setting(
 )
 _SPLIT = Setting(
     name="envs_per_worker",
-    type="int",
     default=1,
     minimum=1,
     divides="numenv",
@@ -143,7 +126,6 @@ _SPLIT = Setting(
 )
 _DOUBLE_BUFFER = Setting(
     name="worker_splits",
-    type="int",
     default=1,
     choices=[1, 2],
     divides="envs_per_worker",
@@ -151,70 +133,42 @@ _DOUBLE_BUFFER = Setting(
 )
 
 _ONE_THREAD = Behaviour(steps_in="one-thread")
-_PROCESSES = Behaviour(steps_in="processes")
 _PROCESSES_IN_BATCHES = Behaviour(steps_in="processes", large_batches=True)
-_POOL_IN_BATCHES = Behaviour(steps_in="pool", large_batches=True)
-_DEVICE = Behaviour(steps_in="device", large_batches=True)
 _ADAPTERS = "envbench_worker.adapters."
 _UNIX = ["linux", "darwin"]
+_VECTORISED = ["atari", "mujoco", "dm_control", "classic_control", "box2d"]
 _PYTHON_NEEDS = [  # for families that a Python library steps
     Needs(add=["dm-control==1.0.50", "mujoco==3.17.*", "gymnasium"], families=["dm_control"]),
     Needs(add=["gymnasium[box2d]"], families=["box2d"]),
 ]
-_VECTORISED = ["atari", "mujoco", "dm_control", "classic_control", "box2d"]
 
-
-def _gymnasium(
-    name: str, label: str, adapter: str, settings: list[Setting], **more: Any
-) -> Backend:
-    return Backend(
-        name=name,
-        label=label,
-        families=[*_VECTORISED, "gym"],
-        needs=_PYTHON_NEEDS,
-        adapter=_ADAPTERS + adapter,
-        library="gymnasium",
-        settings=[ACTIONS, _CONTACT_FORCES, *settings],
-        **more,
-    )
-
-
-def _envpool(name: str, label: str, adapter: str, settings: list[Setting]) -> Backend:
-    return Backend(
-        name=name,
-        label=label,
-        families=_VECTORISED,
-        adapter=_ADAPTERS + adapter,
-        library="envpool",
-        systems=_UNIX,
-        settings=[*_ENVPOOL, *settings],
-    )
-
-
-def _on_device(name: str, label: str, adapter: str, library: str, **more: Any) -> Backend:
-    """A backend that steps all environments in one program, on a GPU if there is one."""
-    families: list[Family] = ["mujoco"]
-    return Backend(
-        name=name,
-        label=label,
-        families=families,
-        adapter=_ADAPTERS + adapter,
-        library=library,
-        accelerator=True,
-        behaviour=_DEVICE,
-        pin_threads=False,
-        **{"repeats": 3, **more},
-    )
-
+_gymnasium = partial(
+    Backend, families=[*_VECTORISED, "gym"], needs=_PYTHON_NEEDS, library="gymnasium"
+)
+_envpool = partial(Backend, families=_VECTORISED, library="envpool", systems=_UNIX)
+_on_device = partial(  # all environments in one program, on a GPU if there is one
+    Backend,
+    families=["mujoco"],
+    accelerator=True,
+    behaviour=Behaviour(steps_in="device", large_batches=True),
+    pin_threads=False,
+    repeats=3,
+)
 
 BUILT_IN = [
-    _gymnasium("for-loop", "For-loop", "gymnasium.for_loop:ForLoop", [], behaviour=_ONE_THREAD),
     _gymnasium(
-        "subprocess",
-        "Subprocess",
-        "gymnasium.subprocess_vector:Subprocess",
-        [_SHARED_MEMORY, _CONTEXT],
-        behaviour=_PROCESSES,
+        name="for-loop",
+        label="For-loop",
+        adapter=_ADAPTERS + "gymnasium.for_loop:ForLoop",
+        behaviour=_ONE_THREAD,
+        settings=[ACTIONS, _CONTACT_FORCES],
+    ),
+    _gymnasium(
+        name="subprocess",
+        label="Subprocess",
+        adapter=_ADAPTERS + "gymnasium.subprocess_vector:Subprocess",
+        behaviour=Behaviour(steps_in="processes"),
+        settings=[ACTIONS, _CONTACT_FORCES, _SHARED_MEMORY, _CONTEXT],
     ),
     Backend(
         name="sample-factory",
@@ -239,16 +193,22 @@ BUILT_IN = [
         repeats=3,  # starting a process takes seconds of CPU
         settings=[_CONTACT_FORCES, _SPLIT, _DOUBLE_BUFFER],
     ),
-    _envpool("envpool-sync", "EnvPool (sync)", "envpool.sync:EnvPoolSync", []),
     _envpool(
-        "envpool-async", "EnvPool (async)", "envpool.asynchronous:EnvPoolAsync", [_overcommit(3.0)]
+        name="envpool-sync",
+        label="EnvPool (sync)",
+        adapter=_ADAPTERS + "envpool.sync:EnvPoolSync",
+        settings=_ENVPOOL,
     ),
-    Backend(
+    _envpool(
+        name="envpool-async",
+        label="EnvPool (async)",
+        adapter=_ADAPTERS + "envpool.asynchronous:EnvPoolAsync",
+        settings=[*_ENVPOOL, _overcommit(default=3.0)],
+    ),
+    _envpool(
         name="envpool-numa",
         label="EnvPool (numa+async)",
-        families=_VECTORISED,
         adapter=_ADAPTERS + "envpool.numa:EnvPoolNuma",
-        library="envpool",
         behaviour=_PROCESSES_IN_BATCHES,
         systems=["linux"],
         settings=[
@@ -256,7 +216,7 @@ BUILT_IN = [
             _threads("as many as each node has cores, at most its environments"),
             _RESIZE,
             _FIRE_RESET,
-            _overcommit(3.0),
+            _overcommit(default=3.0),
             _NODES,
         ],
     ),
@@ -266,30 +226,29 @@ BUILT_IN = [
         families=["atari"],
         adapter=_ADAPTERS + "ale_vector:AleVector",
         library="ale_py",
-        distribution="ale-py",
         settings=[
             ACTIONS,
             _threads("ALE's choice, as many as cores, at most the environments"),
             _AFFINITY,
             _FIRE_RESET,
-            _overcommit(1.0),
+            _overcommit(default=1.0),
         ],
     ),
     _on_device(
-        "brax",
-        "Brax",
-        "brax_env:Brax",
-        "brax",
+        name="brax",
+        label="Brax",
+        adapter=_ADAPTERS + "brax_env:Brax",
+        library="brax",
         own_engine=True,
         requirements=["brax==0.14.*", "jax==0.10.*"],
         gpu_requirements=["jax[cuda12]"],
         settings=[_PIPELINE, _MODE],
     ),
     _on_device(
-        "isaac-gym",
-        "Isaac Gym",
-        "isaac_gym:IsaacGym",
-        "isaacgym",
+        name="isaac-gym",
+        label="Isaac Gym",
+        adapter=_ADAPTERS + "isaac_gym:IsaacGym",
+        library="isaacgym",
         own_engine=True,
         systems=["linux"],
         by_hand="On a machine with an NVIDIA GPU: Isaac Gym Preview 4 from "
@@ -304,32 +263,32 @@ BUILT_IN = [
         kind="physics",
         adapter=_ADAPTERS + "mujoco.rollout:MujocoRollout",
         library="mujoco",
-        behaviour=_POOL_IN_BATCHES,
+        behaviour=Behaviour(steps_in="pool", large_batches=True),
         settings=[_threads("as many as cores, at most the environments"), _HORIZON],
     ),
     _on_device(
-        "mjx",
-        "MJX",
-        "mujoco.mjx:Mjx",
-        "mujoco.mjx",
+        name="mjx",
+        label="MJX",
+        adapter=_ADAPTERS + "mujoco.mjx:Mjx",
+        library="mujoco.mjx",
         kind="physics",
         requirements=["mujoco-mjx==3.17.*", "jax==0.10.*", "gymnasium"],
         gpu_requirements=["jax[cuda12]"],
         settings=[_MODE],
     ),
     _on_device(
-        "mujoco-warp",
-        "MuJoCo Warp",
-        "mujoco.warp:MujocoWarp",
-        "mujoco_warp",
+        name="mujoco-warp",
+        label="MuJoCo Warp",
+        adapter=_ADAPTERS + "mujoco.warp:MujocoWarp",
+        library="mujoco_warp",
         kind="physics",
         requirements=["mujoco-warp==4.0.*", "gymnasium"],
     ),
     _on_device(
-        "genesis",
-        "Genesis",
-        "genesis_scene:Genesis",
-        "genesis",
+        name="genesis",
+        label="Genesis",
+        adapter=_ADAPTERS + "genesis_scene:Genesis",
+        library="genesis",
         kind="physics",
         own_engine=True,
         requirements=["genesis-world==1.4.*", "torch", "gymnasium"],

@@ -1,19 +1,124 @@
 """What a backend is, as data: its name, families, settings, requirements and behaviour.
 
 Only the worker imports the adapter, in the backend's own interpreter. Nothing here imports a
-measured library.
+measured library. Errors are ``UnknownName`` and ``UsageError`` (exit 2) for what a person typed.
 """
 
 from __future__ import annotations
 
+import math
 import re
+from typing import Literal
 
 import msgspec
 
 from envbench import families
-from envbench.backends.settings import LARGEST_INT, Setting, parse, shown
-from envbench.errors import UsageError
-from envbench.model import Behaviour, Family, Kind, Settings
+from envbench.errors import UnknownName, UsageError
+from envbench.model import Behaviour, Family, Kind, Settings, Value
+
+_BOOLS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+_TAKES = {
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "str": "text",
+}
+_CORE = "(0|[1-9][0-9]{0,3})"
+CORES = f"{_CORE}(-{_CORE})?(,{_CORE}(-{_CORE})?)*"  # of one node: 0-3, or 0,2,4-7
+LARGEST_INT = 2**31 - 1  # the measured libraries use 32 bits
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A setting of a backend. ``families`` and ``tasks`` empty: it applies to all of them.
+
+    ``type`` empty: the type of ``default``.
+
+    ``divides``: "numenv" or another setting; the value must divide it exactly.
+    ``pattern``: a non-empty text must match it as a whole; ``example`` is a valid text.
+    ``changes_work``: with any value but the default, a step computes something else. Such a figure
+    is never the best of a table.
+    ``role``: what envbench itself uses the setting for: the environments in flight per environment
+    received, the cores of each node, or the source of actions.
+    """
+
+    name: str
+    type: Literal["bool", "int", "float", "str", ""] = ""
+    default: Value
+    choices: list[Value] = []
+    minimum: float | None = None
+    maximum: float | None = None
+    pattern: str = ""
+    example: str = ""
+    divides: str = ""
+    families: list[Family] = []
+    tasks: list[str] = []
+    changes_work: bool = False
+    role: Literal["", "in-flight", "nodes", "actions"] = ""
+    help: str = ""
+
+    @property
+    def _kind(self) -> str:
+        return self.type or type(self.default).__name__
+
+    def applies(self, family: str, task: str | None = None) -> bool:
+        """Does it apply to this task or, with ``task`` None, to any task of the family?"""
+        right_family = not self.families or family in self.families
+        return right_family and (not self.tasks or task is None or task in self.tasks)
+
+    def parse(self, text: str) -> Value:
+        """Parse what a person typed. A ``UsageError`` says what the setting takes."""
+        if self.choices:
+            choices = {shown(choice): choice for choice in self.choices}
+            if text not in choices:
+                known = [each or "''" for each in choices]
+                raise UnknownName(f"value of {self.name!r}:", text, known)
+            return choices[text]
+        value = _typed(self._kind, text)
+        if value is None or not self._within_bounds(value):
+            raise UsageError(f"the setting {self.name!r} takes {self.takes}, not {text!r}.")
+        return value
+
+    def _within_bounds(self, value: Value) -> bool:
+        if isinstance(value, str):
+            return not (value and self.pattern) or bool(re.fullmatch(self.pattern, value))
+        least = -math.inf if self.minimum is None else self.minimum
+        most = math.inf if self.maximum is None else self.maximum
+        return least <= value <= most
+
+    @property
+    def takes(self) -> str:
+        """What it takes, in words: ``area or bilinear``, ``a number of at least 1``."""
+        if self.choices:
+            return " or ".join(shown(each) or "''" for each in self.choices)
+        if self.pattern:
+            return f"{_TAKES[self._kind]} such as {self.example}"
+        if self.minimum is not None and self.maximum is not None:
+            return f"{_TAKES[self._kind]} from {self.minimum:g} to {self.maximum:g}"
+        least = "" if self.minimum is None else f" of at least {self.minimum:g}"
+        most = "" if self.maximum is None else f" of at most {self.maximum:g}"
+        return _TAKES[self._kind] + least + most
+
+
+def _typed(kind: str, text: str) -> Value | None:
+    if kind == "bool":
+        return _BOOLS.get(text.lower())
+    if kind == "int":
+        whole = int(text) if re.fullmatch(r"[+-]?[0-9]{1,10}", text) else None
+        return whole if whole is not None and abs(whole) <= LARGEST_INT else None
+    if kind == "float":
+        try:
+            number = float(text)
+        except ValueError:
+            return None
+        return number if math.isfinite(number) else None
+    return text
+
+
+def shown(value: Value) -> str:
+    """A value as a person types it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value).removesuffix(".0")
 
 
 class Needs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -31,14 +136,13 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A way of running many copies of a task.
 
-    ``library`` is the import name of the measured library. ``distribution`` is its name for an
-    installer, if that differs. ``requirements`` empty: the backend runs in the current interpreter.
-    Otherwise it runs in an isolated runtime with exactly these, and ``gpu_requirements`` if there
-    is an NVIDIA GPU. (A plugin lists its own distribution too, because that runtime imports its
-    adapter.) ``needs`` adds requirements for some families or workloads only. ``finish`` are
-    commands that complete the runtime: ``{bin}`` is its folder of programs, ``{roms}`` the folder
-    of Atari ROMs of envbench's ale-py. ``by_hand`` explains how to install a library that no
-    installer provides.
+    ``library`` is the import name of the measured library. ``requirements`` empty: the backend runs
+    in the current interpreter. Otherwise it runs in an isolated runtime with exactly these, and
+    ``gpu_requirements`` if there is an NVIDIA GPU. (A plugin lists its own distribution too,
+    because that runtime imports its adapter.) ``needs`` adds requirements for some families or
+    workloads only. ``finish`` are commands that complete the runtime: ``{bin}`` is its folder of
+    programs, ``{roms}`` the folder of Atari ROMs of envbench's ale-py. ``by_hand`` explains how to
+    install a library that no installer provides.
 
     ``behaviour`` says how it uses the machine. ``accelerator``: it steps thousands of environments
     in one program, on a GPU if there is one, and has the accelerators' ladder and table.
@@ -53,7 +157,6 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     families: list[Family]
     adapter: str  # "module:attribute", imported by the worker only
     library: str
-    distribution: str = ""
     kind: Kind = "env"
     behaviour: Behaviour = Behaviour()
     accelerator: bool = False
@@ -79,7 +182,6 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 ACTIONS = Setting(
     name="actions",
-    type="str",
     default="bank",
     choices=["bank", "constant"],
     changes_work=True,
@@ -139,5 +241,5 @@ def trouble(backend: Backend) -> str:
     if backend.repeats < 1 or not backend.families or not backend.library.strip():
         return "it needs a library, a family and at least one repeat"
     for setting in backend.settings:
-        parse(setting, shown(setting.default))
+        setting.parse(shown(setting.default))
     return ""

@@ -9,8 +9,7 @@ import sys
 
 import click
 
-from envbench.backends import Backend, get, plugin_warnings, registry
-from envbench.backends.settings import shown, takes
+from envbench.backends import Backend, get, plugin_warnings, registry, shown
 from envbench.cli.options import AS_JSON, PYTHONS, flag
 from envbench.cli.output import print_json, table, warn
 from envbench.cli.parse import complete_backend
@@ -72,7 +71,7 @@ def _settings_table(backend: Backend) -> str:
     rows = []
     for each in backend.settings:
         only = f" ({' and '.join(each.families)} only)" if each.families else ""
-        rows.append([each.name, shown(each.default) or "''", takes(each), each.help + only])
+        rows.append([each.name, shown(each.default) or "''", each.takes, each.help + only])
     heads = ["--set", "default", "takes", "what it does"]
     widths = [None, None, 40, 60] if sys.stdout.isatty() else None
     return f"Settings of {backend.name}:\n{table(rows, heads, maxcolwidths=widths)}"

@@ -12,7 +12,7 @@ import click
 from envbench import families
 from envbench.backends import registry
 from envbench.backends.builtin import PRESETS
-from envbench.backends.settings import CORES
+from envbench.backends.specification import CORES
 from envbench.machine import profiles
 
 LARGEST_NUMENV = 1_000_000

@@ -327,6 +327,5 @@ def _newest_change(path: Path) -> float:
 
 
 def _import_path(python: str) -> list[str]:
-    answer = runtimes.ask(python, "import sys; print(*sys.path, sep='\\n')")
-    folders = [] if isinstance(answer, Exception) else answer.stdout.splitlines()
+    folders = runtimes.ask(python, "import sys; print(*sys.path, sep='\\n')").splitlines()
     return [each for each in folders if os.path.isdir(each) and Path(each) != OWN_SOURCE]

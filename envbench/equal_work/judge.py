@@ -140,7 +140,7 @@ def _lock_step(found: Verification) -> tuple[bool | None, str]:
         return None, "not applicable: the engine alone"
     if not _recorded(found):
         return None, "not compared: nothing shows that it follows its actions"
-    if standard is None or backends.has_own_engine(cell.backend):
+    if standard is None or backends.of_record(cell.backend).own_engine:
         return None, "not applicable: another engine, which follows its actions"
     if found.agreement is None:
         return None, f"not compared: its reference {standard.reference} cannot run here"

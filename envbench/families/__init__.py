@@ -1,7 +1,6 @@
 """Env families, as data: one file per family, and plugins by the entry point ``envbench.families``.
 
-A plugin's entry point is an ``EnvFamily``. One that cannot be read, or that takes a known name,
-causes a warning (``plugin_warnings``). The order is that of a report's tables.
+The order is that of a report's tables.
 """
 
 from __future__ import annotations
@@ -13,25 +12,12 @@ from envbench.families.atari import ATARI
 from envbench.families.box2d import BOX2D
 from envbench.families.classic_control import CLASSIC_CONTROL
 from envbench.families.dm_control import DM_CONTROL
-from envbench.families.family import SMALLEST_SKIP, EnvFamily, Standard, without_version
+from envbench.families.family import SMALLEST_SKIP, EnvFamily, Standard
 from envbench.families.gym import GYM
 from envbench.families.mujoco import MUJOCO
+from envbench.plugins import add_plugins
 
-__all__ = [
-    "BUILT_IN",
-    "SMALLEST_SKIP",
-    "EnvFamily",
-    "Standard",
-    "default_task",
-    "get",
-    "names",
-    "of_record",
-    "plugin_warnings",
-    "registry",
-    "without_version",
-]
 BUILT_IN = (ATARI, MUJOCO, DM_CONTROL, CLASSIC_CONTROL, BOX2D, GYM)
-GROUP = "envbench.families"
 
 
 def registry() -> dict[str, EnvFamily]:
@@ -67,20 +53,5 @@ def plugin_warnings() -> list[str]:
 
 @cache
 def _load() -> tuple[dict[str, EnvFamily], list[str]]:
-    from importlib.metadata import entry_points
-
     known = {family.name: family for family in BUILT_IN}
-    warnings = []
-    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
-        try:
-            family = point.load()
-            problem = "" if isinstance(family, EnvFamily) else "its value is no EnvFamily"
-        except Exception as error:  # noqa: BLE001 - a plugin may raise anything
-            family, problem = None, f"it cannot be imported: {type(error).__name__}: {error}"
-        if family is not None and not problem and family.name in known:
-            problem = f"the name {family.name!r} is taken"
-        if problem:
-            warnings.append(f"the env family {point.name!r} is left out: {problem}.")
-        else:
-            known[family.name] = family
-    return known, warnings
+    return known, add_plugins(known, EnvFamily, "envbench.families", "env family")

@@ -40,8 +40,6 @@ ATARI = EnvFamily(
     frames=4,
     work={"env": _WORK},
     any_task=[*_WORK],
-    standards={
-        "env": Standard(reference="for-loop", steps=200, tolerance=2.0, unit="grey levels", stack=4)
-    },
+    standards={"env": Standard(steps=200, tolerance=2.0, unit="grey levels", stack=4)},
     engine="ALE",
 )

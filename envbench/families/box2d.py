@@ -27,6 +27,6 @@ BOX2D = EnvFamily(
     lock_steps=12_000,
     work={"env": _WORK},
     any_task=["autoreset", "returned_to", "observation_dtype"],
-    standards={"env": Standard(reference="for-loop", episodes=200)},
+    standards={"env": Standard(episodes=200)},
     engine="Box2D",
 )

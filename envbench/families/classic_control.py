@@ -27,9 +27,7 @@ CLASSIC_CONTROL = EnvFamily(
     fixed_start="observation",
     work={"env": _WORK},
     any_task=["autoreset", "returned_to", "observation_dtype"],
-    standards={
-        "env": Standard(reference="for-loop", steps=8, tolerance=1e-5, reward_tolerance=1e-6)
-    },
+    standards={"env": Standard(steps=8, tolerance=1e-5, reward_tolerance=1e-6)},
     ceiling_states=1024,
     engine="the equations of motion, thousands of states at once in NumPy,",
 )

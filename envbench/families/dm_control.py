@@ -30,8 +30,6 @@ DM_CONTROL = EnvFamily(
     fixed_start="observation",
     work={"env": _WORK},
     any_task=["autoreset", "returned_to", "observation_dtype", "precision"],
-    standards={
-        "env": Standard(reference="for-loop", steps=20, tolerance=1e-6, reward_tolerance=1e-6)
-    },
+    standards={"env": Standard(steps=20, tolerance=1e-6, reward_tolerance=1e-6)},
     engine="mj\\_step",
 )

@@ -15,7 +15,6 @@ from envbench.errors import UnknownName, UsageError
 from envbench.model import LARGEST_SKIP, Kind
 
 SMALLEST_SKIP = 0.001
-FRAME_S = 0.01  # a frame, in families that count simulated time
 
 DEFAULT_ROWS = ("for-loop", "subprocess", "envpool-sync", "envpool-async", "envpool-numa")
 REPORTED = ("engine", "precision", "observation_dtype", "autoreset", "returned_to")
@@ -33,7 +32,7 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ignored.
     """
 
-    reference: str
+    reference: str = "for-loop"
     steps: int = 0
     tolerance: float = 0.0
     reward_tolerance: float = 0.0

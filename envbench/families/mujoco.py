@@ -59,9 +59,7 @@ MUJOCO = EnvFamily(
     reported=(*REPORTED, "contact_forces"),
     any_task=["engine", "precision", "observation_dtype", "autoreset", "returned_to"],
     standards={
-        "env": Standard(
-            reference="for-loop", steps=3, tolerance=1e-4, reward_tolerance=1e-4, first=ANT_STATE
-        ),
+        "env": Standard(steps=3, tolerance=1e-4, reward_tolerance=1e-4, first=ANT_STATE),
         "physics": Standard(reference="mujoco-rollout", steps=3, tolerance=1e-4),
     },
     engine="mj\\_step",

@@ -1,15 +1,21 @@
-"""The parts of a trial's record: windows, times, the load beside it, its failure."""
+"""What a trial measured: windows, times, the load beside it, its failure, how it compares.
+
+``Run`` and ``Verification`` join a trial with its plan and block, for reports. They are never
+stored.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-import msgspec
+from envbench.model.plan import Cell
+from envbench.model.values import Int, Strict
 
-from envbench.model.values import Int
+# Signals sent from outside. They say nothing about the process that they end.
+FROM_OUTSIDE = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP")
 
 
-class Windows(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Windows(Strict, frozen=True, kw_only=True):
     """Windows or slices in order, one entry each in every column.
 
     ``start_ns`` is the offset from the first window's start on the monotonic clock.
@@ -30,7 +36,7 @@ class Windows(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return len({len(column) for column in columns}) == 1
 
 
-class Times(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Times(Strict, frozen=True, kw_only=True):
     """Where a trial's time went, in nanoseconds."""
 
     import_ns: Int
@@ -40,7 +46,7 @@ class Times(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     measured_ns: Int
 
 
-class Load(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Load(Strict, frozen=True, kw_only=True):
     """What the machine and the worker's process tree did while windows were open.
 
     ``None``: this system has no such sensor.
@@ -57,11 +63,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     load_before: float | None = None  # 1-minute load average before the start
 
 
-# Signals sent from outside. They say nothing about the process that they end.
-FROM_OUTSIDE = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP")
-
-
-class Failure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Failure(Strict, frozen=True, kw_only=True):
     """Why a trial gave no figure. ``reason`` is one word of a fixed list."""
 
     reason: Literal[
@@ -87,3 +89,83 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def killed(self) -> bool:
         """Was the worker, or one of its environments, killed from outside?"""
         return self.reason == "signal" and self.signal in FROM_OUTSIDE
+
+
+class Audit(Strict, frozen=True, kw_only=True):
+    """The same vector steps counted twice: by the adapter, and by the environments.
+
+    ``frames`` (of transitions only) is None if nothing counts them in a second way.
+    """
+
+    calls: Int
+    steps: Int
+    resets: Int
+    frames: float | None
+
+
+class Agreement(Strict, frozen=True, kw_only=True):
+    """How far a backend is from the reference, from the same start and with the same actions.
+
+    A distance is the largest difference in the compared part of an observation
+    (``equal_work.traces``), over all environments, per step. Its unit is grey levels per pixel, or
+    the engine's own unit.
+    """
+
+    reference: str  # the backend it was compared with
+    distances: list[float]
+    reward_distances: list[float]
+    same_ends: bool  # episodes ended in the same steps
+    first_other_end: Int | None = None  # the first step (from 0) with a difference
+    ends: Int | None = None  # episodes that ended in the steps compared
+    reference_ends: Int | None = None
+    # movement of its least active environment in the second half, divided by the reference's
+    late_movement: float | None = None
+    # of whole episodes as two samples (Kolmogorov-Smirnov), by what is compared of an episode
+    p_values: dict[str, float] = {}
+
+
+class TrialResult(Strict, frozen=True, kw_only=True):
+    """What one fresh worker process measured.
+
+    ``agreement`` is None if there is nothing to compare with: another engine, or a library whose
+    start cannot be set. ``responds``: observations are numbers that change from step to step, are
+    the same in all environments while their actions are the same, and differ once the actions
+    differ. It is None if that was not checked, and for a user's own task, which need not change.
+    """
+
+    cell: Cell
+    seed: Int
+    runtime: str = ""  # hash of a RuntimeFact; "": the worker never came up
+    times: Times | None = None
+    warmup: Windows = Windows()
+    measured: Windows = Windows()  # slices or windows, one entry each
+    steady: bool | None = None
+    peak_memory_bytes: Int | None = None
+    peak_gpu_memory_bytes: Int | None = None
+    load: Load = Load()
+    audit: Audit | None = None
+    agreement: Agreement | None = None
+    responds: bool | None = None
+    failure: Failure | None = None
+
+
+class Run(TrialResult, frozen=True, kw_only=True):
+    """One trial of a ``run`` plan."""
+
+    run_id: str
+    plan_id: str
+    round: Int  # from 0
+    started_utc: str
+    fingerprint: str  # hash of a MachineFact
+    quick: bool = False
+    facts: dict[str, Any] = {}  # observation shape and dtype, autoreset, threads, physics …
+
+
+class Verification(TrialResult, frozen=True, kw_only=True):
+    """What a ``verify`` block found out about one backend's work."""
+
+    verification_id: str
+    started_utc: str
+    fingerprint: str
+    worker: str  # hash of the code that a measuring worker of this backend loads
+    work: dict[str, Any] = {}

@@ -1,18 +1,69 @@
-"""The requested work: how a trial measures, what a block is, and a plan of many blocks."""
+"""The requested work: cells, how a trial measures, what a block is, and a plan of many blocks."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-import msgspec
-
-from envbench.model.cell import Cell
-from envbench.model.values import SCHEMA, Family, Int, Settings
+from envbench.model.values import (
+    SCHEMA,
+    Count,
+    Family,
+    Int,
+    Kind,
+    Positive,
+    Section,
+    Settings,
+    Strict,
+)
 
 Mode = Literal["measure", "probe", "verify"]
+Workload = Literal["step"]  # what runs the environments; a policy or training may follow
 
 
-class Protocol(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+# ---------------------------------------------------------------- cells and trials
+
+
+def section(kind: Kind, *, accelerator: bool) -> Section:
+    """The table that a kind belongs to. Backends that step batches on a device have their own."""
+    if kind == "env":
+        return "accelerators" if accelerator else ""
+    return kind
+
+
+class Cell(Strict, frozen=True, kw_only=True):
+    """One entry of a table.
+
+    ``settings`` has every setting of the backend, with defaults filled in, so equal cells are the
+    same cell. ``variant`` has what the row's label adds to the backend's name: settings that differ
+    from the default, and ``frame_skip`` if a person chose it.
+    """
+
+    machine: str
+    env: Family
+    task: str
+    backend: str
+    numenv: Count
+    env_instances: Count
+    frame_skip: Count | Positive
+    workload: Workload = "step"
+    settings: Settings
+    variant: Settings = {}
+    kind: Kind = "env"
+    accelerator: bool = False
+
+    @property
+    def section(self) -> Section:
+        """Which of its family's tables it belongs to; "" is the main one."""
+        return section(self.kind, accelerator=self.accelerator)
+
+    @property
+    def key(self) -> str:
+        """A stable readable identifier: ``atari/Pong-v5/envpool-async/8`` and any variant."""
+        tail = "".join(f",{k}={v}" for k, v in sorted(self.variant.items()))
+        return f"{self.env}/{self.task}/{self.backend}/{self.numenv}{tail}"
+
+
+class Protocol(Strict, frozen=True, kw_only=True):
     """How a trial measures, in seconds: warm-up, then windows.
 
     ``measured_s`` is the measured time of one trial. ``calls``, if not None, replaces it: the
@@ -26,7 +77,7 @@ class Protocol(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     calls: Int | None = None
 
 
-class Verify(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Verify(Strict, frozen=True, kw_only=True):
     """How much a verifying trial does: vector steps in lock-step, and vector steps audited.
 
     In the first ``together`` lock-steps all environments get the action of the first one.
@@ -37,7 +88,7 @@ class Verify(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     together: Int = 0
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Job(Strict, frozen=True, kw_only=True):
     """The order for one worker. The controller writes it as ``job.json``; the worker reads it."""
 
     schema: Int = SCHEMA
@@ -63,7 +114,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 # ---------------------------------------------------------------- blocks
 
 
-class Trial(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Trial(Strict, frozen=True, kw_only=True):
     """One fresh worker process for one cell in one arm."""
 
     cell: Cell
@@ -75,7 +126,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     cpus: list[Int] = []  # empty: no limit
 
 
-class Programme(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Programme(Strict, frozen=True, kw_only=True):
     """Which slices the trials of a block make, and in which order.
 
     ``turns`` lists the trial (its index) of each slice of steps, in order. Empty: each trial runs
@@ -94,7 +145,7 @@ class Programme(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     start: Literal["in turns", "at once", "reference last"] = "in turns"
 
 
-class Block(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Block(Strict, frozen=True, kw_only=True):
     """Trials that start together and then step alternately; all but the active one are stopped.
 
     (stage, round, cells) identify a block within its plan. ``reference``: the index of the trial
@@ -111,7 +162,7 @@ class Block(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 # ---------------------------------------------------------------- plans
 
 
-class Behaviour(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Behaviour(Strict, frozen=True, kw_only=True):
     """How a backend uses a machine. It decides about cores, slices and the expected noise.
 
     ``steps_in``: one thread, a pool of threads, its own processes, or a program on a device.
@@ -123,7 +174,7 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     large_batches: bool = False
 
 
-class Arm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Arm(Strict, frozen=True, kw_only=True):
     """The origin of an arm. ``place`` is the hash of its interpreters' paths, which differ between
     commits and requirements."""
 
@@ -132,7 +183,7 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     place: str = ""
 
 
-class RunDesign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="run"):
+class RunDesign(Strict, frozen=True, kw_only=True, tag="run"):
     """Each cell is measured alone, in rounds. Both mappings are by backend."""
 
     repeats: dict[str, Int]  # rounds per backend
@@ -140,7 +191,7 @@ class RunDesign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     quick: bool = False
 
 
-class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Rule(Strict, frozen=True, kw_only=True):
     """What counts as slower. ``margin`` and ``tolerance`` are shares of the baseline's rate,
     ``cost_tolerance`` of a cost; ``false_alarm`` is one-sided, per stage."""
 
@@ -150,9 +201,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     false_alarm: float = 0.001
 
 
-class PairsDesign(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="pairs"
-):
+class PairsDesign(Strict, frozen=True, kw_only=True, tag="pairs"):
     """Two trials per block that alternate in short slices.
 
     ``pairs`` per cell and stage, each of ``quads`` times four slices (two per trial) of ``slice_s``
@@ -168,9 +217,7 @@ class PairsDesign(
     stop_at_failure: bool = False
 
 
-class VerifyDesign(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="verify"
-):
+class VerifyDesign(Strict, frozen=True, kw_only=True, tag="verify"):
     """A backend and its reference get the same actions. The mappings are by cell key.
 
     ``references``: the cell to compare with. ``lock_steps`` and ``together``: as in ``Verify``.
@@ -185,7 +232,7 @@ class VerifyDesign(
 Design = RunDesign | PairsDesign | VerifyDesign
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="plan"):
+class Plan(Strict, frozen=True, kw_only=True, tag="plan"):
     """What an experiment will do, and everything that decides which block comes next.
 
     ``spec`` is the hash of the request: the same command gives the same hash. ``code`` and

@@ -22,6 +22,13 @@ Value = bool | Int | float | str
 Settings = dict[str, Value]
 
 
+class Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The base of values that are stored or sent to a worker: a reader refuses unknown fields.
+
+    msgspec does not inherit ``kw_only``, so each subclass says it.
+    """
+
+
 def digest(value: object) -> str:
     """A short stable hash of any value msgspec can encode (12 hex digits of SHA-256)."""
     encoded = msgspec.json.encode(value, order="deterministic")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from statistics import geometric_mean
 
 from envbench import backends
-from envbench.backends.settings import shown
+from envbench.backends import shown
 from envbench.report.tables.machine_results import same_work
 from envbench.results.shown import DRIFT, Measured, contains_one, drift
 from envbench.stats.intervals import Interval, ratio_interval
@@ -175,5 +175,5 @@ def _notes(first: Measured, second: Measured) -> list[str]:
 
 def rows_of(measured: Sequence[Measured], name: str) -> list[Measured]:
     """The measurements of a backend's own row, or of the row with this label."""
-    label = backends.row_label(name, {}) if name in backends.registry() else name
+    label = backends.of_record(name).label
     return [found for found in measured if found.label == label]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from envbench.backends.settings import shown
+from envbench.backends import shown
 from envbench.model import Cell, Plan, Record, Run, run_design
 from envbench.results.join import Location, lines_by_file
 from envbench.results.selection import Selection

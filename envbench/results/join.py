@@ -22,10 +22,11 @@ from envbench.model import (
     RuntimeFact,
     Stored,
     TrialRecord,
+    TrialResult,
     Verification,
     VerifyDesign,
+    arm_key,
 )
-from envbench.model.plan import arm_key
 from envbench.text import counted, one_line
 
 
@@ -73,13 +74,6 @@ def _of_block(
     return {}
 
 
-# Fields that a Run takes from its trial.
-_SHARED = (
-    *("cell", "seed", "runtime", "times", "warmup", "measured", "steady", "load", "failure"),
-    *("peak_memory_bytes", "peak_gpu_memory_bytes"),
-)
-
-
 def run_of(
     plan: Plan, block: BlockRecord, trial: TrialRecord, facts: dict[str, dict[str, Any]]
 ) -> Run:
@@ -93,7 +87,7 @@ def run_of(
         fingerprint=plan.fingerprint,
         quick=isinstance(plan.design, RunDesign) and plan.design.quick,
         facts={**facts.get(trial.facts, {}), **{k: v for k, v in beside.items() if v}},
-        **{name: getattr(trial, name) for name in _SHARED},
+        **_result(trial),
     )
 
 
@@ -105,18 +99,16 @@ def verification_of(
     work = facts.get(trial.facts, {}).get("work")
     return Verification(
         verification_id=trial.trial_id,
-        cell=trial.cell,
-        seed=trial.seed,
         started_utc=block.started_utc,
         fingerprint=plan.fingerprint,
-        runtime=trial.runtime,
         worker=plan.code.get(f"{arm_key(trial.arm, trial.cell)}/measure", ""),
-        audit=trial.audit,
-        agreement=trial.agreement,
-        responds=trial.responds,
         work=work if isinstance(work, dict) else {},
-        failure=trial.failure,
+        **_result(trial),
     )
+
+
+def _result(trial: TrialRecord) -> dict[str, Any]:
+    return {name: getattr(trial, name) for name in TrialResult.__struct_fields__}
 
 
 class Location(NamedTuple):

@@ -1,5 +1,3 @@
 """Find or build the interpreter that a backend runs in."""
 
 from envbench.runtimes.interpreters import ask, environment, find, interpreter, make, status
-
-__all__ = ["ask", "environment", "find", "interpreter", "make", "status"]

@@ -1,7 +1,10 @@
-"""Makes a backend's virtual environment with ``uv``, whose wheel contains the program.
+"""Makes a backend's virtual environment with ``uv``: what to install on this machine, and how.
+
+PyTorch's wheel on the package index brings gigabytes of CUDA. Where there is no NVIDIA GPU, its
+CPU build is installed instead: from a local folder of wheels (``PIP_FIND_LINKS``,
+``UV_FIND_LINKS``) that has one, else from PyTorch's own index (uv's ``--torch-backend cpu``).
 
 A failure is a ``SetupFailed`` (exit code 3) with the last lines of the installer's output.
-``envbench.runtimes.interpreters`` chooses the folder and removes one that is not complete.
 """
 
 from __future__ import annotations
@@ -10,16 +13,87 @@ import os
 import re
 import subprocess
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from envbench.backends import Backend
 from envbench.errors import SetupFailed
-from envbench.runtimes.requirements import find_links
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")  # some installers use colour in a pipe, too
 _TAIL_LINES = 12
+
+
+# ---------------------------------------------------------------- what to install
+
+
+class Packages(NamedTuple):
+    """Requirements, and options for ``uv pip install``."""
+
+    requirements: list[str]
+    options: list[str] = []
+
+
+def packages_for(backend: Backend, python: str) -> Packages:
+    """What the backend needs on this machine, for a Python such as ``3.11``."""
+    needed = [*backend.requirements, *(backend.gpu_requirements if has_gpu() else [])]
+    if has_gpu() or "torch" not in map(name_of, needed):
+        return Packages(needed)
+    local = _cpu_torch(python, _find_links())
+    if local is None:
+        return Packages(needed, ["--torch-backend", "cpu"])
+    return Packages([local if name_of(each) == "torch" else each for each in needed])
+
+
+def name_of(requirement: str) -> str:
+    """The normalised name in a requirement or in a wheel's path; empty where it is neither."""
+    try:
+        if requirement.endswith(".whl"):
+            return parse_wheel_filename(Path(requirement).name)[0]
+        return canonicalize_name(Requirement(requirement).name)
+    except (InvalidRequirement, InvalidWheelFilename):
+        return ""
+
+
+@cache
+def has_gpu() -> bool:
+    """Whether there is an NVIDIA GPU that answers."""
+    from envbench.machine.probe import gpus
+
+    return bool(gpus())
+
+
+def _find_links() -> list[str]:
+    """The folders (or addresses) of wheels that the user named to pip and uv.
+
+    pip separates them by spaces, uv by commas. Folders are made absolute, because the installer
+    runs in another one.
+    """
+    given = os.environ.get("UV_FIND_LINKS", "").split(",")
+    links = [*given, *os.environ.get("PIP_FIND_LINKS", "").split()]
+    absolute = [os.path.abspath(each) if os.path.exists(each) else each for each in links if each]
+    return list(dict.fromkeys(absolute))
+
+
+def _cpu_torch(python: str, links: Iterable[str]) -> str | None:
+    """``torch==VERSION+cpu`` of the newest such wheel in a local folder for this Python."""
+    tag, versions = f"cp{python.replace('.', '')}", []
+    for path in (path for link in links for path in Path(link).glob("torch-*.whl")):
+        try:
+            _, version, _, tags = parse_wheel_filename(path.name)
+        except InvalidWheelFilename:
+            continue
+        if version.local == "cpu" and tag in (each.interpreter for each in tags):
+            versions.append(version)
+    return f"torch=={max(versions)}" if versions else None
+
+
+# ---------------------------------------------------------------- installing
 
 
 def python_in(folder: Path) -> Path:
@@ -27,75 +101,66 @@ def python_in(folder: Path) -> Path:
     return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Installer:
-    """Installs into one folder. ``on_line`` gets each step and each line that is printed.
+def install(
+    backend: Backend,
+    folder: Path,
+    python: str,
+    packages: Packages,
+    over: Sequence[str],
+    on_line: Callable[[str], None],
+) -> None:
+    """Make the virtual environment of a backend with ``python``, a version or a path.
 
-    ``options`` are for ``uv pip install``.
+    ``over`` is installed last. What is installed stays where it allows that. ``on_line`` gets each
+    step and each line that the installer prints.
     """
+    inside = python_in(folder)
+    places = {"bin": str(inside.parent), "roms": _roms()}
+    pip = ["pip", "install", "--python", str(inside), *packages.options]
+    on_line(f"{backend.name}: making a runtime with {', '.join(packages.requirements)}")
+    try:
+        uv = _uv()
+        _run([uv, "venv", "--python", python, str(folder)], on_line)
+        if packages.requirements:
+            _run([uv, *pip, *packages.requirements], on_line)
+        if over:
+            on_line(f"{backend.name}: adding {', '.join(over)}")
+            _run([uv, *pip, *over], on_line)
+        for command in backend.finish:
+            _run([word.format_map(places) for word in command], on_line)
+    except subprocess.CalledProcessError as error:
+        needed = ", ".join([*packages.requirements, *over])
+        raise SetupFailed(
+            f"the runtime of {backend.name!r} could not be made ({needed}):\n{error.output}",
+            hint="Check the network, or name a folder of wheels in UV_FIND_LINKS; then try again. "
+            f"Or name an interpreter that has these packages: --python {backend.name}=PATH (for "
+            "`envbench check`, --baseline-python or --candidate-python).",
+        ) from error
 
-    backend: Backend
-    folder: Path
-    options: list[str]
-    on_line: Callable[[str], None]
 
-    def create(self, python: str, requirements: Sequence[str]) -> None:
-        """Make the environment, with these requirements. ``python`` is a version or a path."""
-        self.on_line(f"{self.backend.name}: making a runtime with {', '.join(requirements)}")
-        self._run([_uv(), "venv", "--python", python, str(self.folder)])
-        if requirements:
-            self._pip_install(requirements)
-
-    def add(self, requirements: Sequence[str]) -> None:
-        """Install more; what is installed stays where the new requirements allow it."""
-        self.on_line(f"{self.backend.name}: adding {', '.join(requirements)}")
+def _run(command: list[str], on_line: Callable[[str], None]) -> None:
+    """Run it; ``CalledProcessError`` with the last lines of its output if it fails."""
+    tail: deque[str] = deque(maxlen=_TAIL_LINES)
+    with subprocess.Popen(
+        command,
+        cwd="/",  # out of reach of another project's uv settings
+        env=_environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as process:
         try:
-            self._pip_install(requirements)
-        except SetupFailed as error:
-            raise SetupFailed(
-                f"{', '.join(requirements)}: {error}",
-                hint="Check the network, or name a folder of wheels in UV_FIND_LINKS; or make the "
-                "environment yourself, and name it: --baseline-python, --candidate-python.",
-            ) from error
-
-    def finish(self) -> None:
-        """Run the commands that complete the backend's runtime."""
-        places = {"bin": str(python_in(self.folder).parent), "roms": _roms()}
-        for command in self.backend.finish:
-            self._run([word.format_map(places) for word in command])
-
-    def _pip_install(self, requirements: Sequence[str]) -> None:
-        python = str(python_in(self.folder))
-        self._run([_uv(), "pip", "install", "--python", python, *self.options, *requirements])
-
-    def _run(self, command: list[str]) -> None:
-        tail: deque[str] = deque(maxlen=_TAIL_LINES)
-        with subprocess.Popen(
-            command,
-            cwd=self.folder.parent,  # out of reach of another project's uv settings
-            env=_environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-        ) as process:
-            try:
-                for line in process.stdout or ():
-                    plain = _COLOUR.sub("", line).rstrip()
-                    tail.append(plain)
-                    self.on_line(plain)
-            except BaseException:  # an interrupt: otherwise leaving `with` would wait for the end
-                process.terminate()
-                raise
-        if process.returncode:
-            name, needed = self.backend.name, ", ".join(self.backend.requirements)
-            raise SetupFailed(
-                f"the runtime of {name!r} could not be made ({needed}):\n" + "\n".join(tail),
-                hint=f"Check the network, or name a folder of wheels in UV_FIND_LINKS; then run "
-                f"`envbench setup {name}`. Or add --python {name}=PATH, with an interpreter that "
-                "has these packages.",
-            )
+            for line in process.stdout or ():
+                plain = _COLOUR.sub("", line).rstrip()
+                tail.append(plain)
+                on_line(plain)
+        except BaseException:  # an interrupt: otherwise leaving `with` would wait for the end
+            process.terminate()
+            raise
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command, "\n".join(tail))
 
 
 def _uv() -> str:
@@ -110,8 +175,6 @@ def _uv() -> str:
 
 def _roms() -> str:
     """The Atari ROMs of the ale-py that is installed with envbench."""
-    from importlib.util import find_spec
-
     found = find_spec("ale_py")
     return str(Path(found.origin).parent / "roms") if found and found.origin else ""
 
@@ -119,6 +182,6 @@ def _roms() -> str:
 def _environment() -> dict[str, str]:
     """The user's environment, with pip's folders of wheels named to uv as well."""
     changes = {"UV_NO_PROGRESS": "1", "NO_COLOR": "1"}
-    if links := find_links():
+    if links := _find_links():
         changes["UV_FIND_LINKS"] = ",".join(links)
     return {**os.environ, **changes}

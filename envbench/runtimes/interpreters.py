@@ -10,7 +10,7 @@ Paths are never resolved through symbolic links: a virtual environment's ``pytho
 the interpreter that it was made from, and sees its packages only under its own path.
 
 ``make`` raises ``SetupFailed`` (exit code 3) with the package and the installer's reason, and
-leaves no incomplete folder. ``find`` raises ``UsageError`` where a named interpreter is not one.
+leaves no incomplete folder.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ from envbench import backends
 from envbench.backends import Backend
 from envbench.errors import SetupFailed, UsageError
 from envbench.model import digest
-from envbench.runtimes.installer import Installer, python_in
-from envbench.runtimes.requirements import packages_for
+from envbench.runtimes.installer import install, packages_for, python_in
 
 TRIES = 3  # for an interpreter that is killed before it answers
 
@@ -79,27 +78,19 @@ def parse_overrides(texts: Iterable[str]) -> dict[str, str]:
 
 def interpreter(path: str, option: str) -> str:
     """The absolute path of the Python that ``option`` names; ``UsageError`` if it is not one."""
-    found = _executable(path, option)
-    answer = ask(found, "import sys; print(sys.version_info >= (3, 8))")
-    if isinstance(answer, Exception) or answer.stdout.strip() != "True":
-        raise UsageError(
-            f"{option}: {found} is not a Python 3.8 or newer.", hint="Give the path of its python."
-        )
+    program, hint = shutil.which(os.path.expanduser(path)), "Give the path of its python."
+    if program is None:
+        inside = Path(path).expanduser() / "bin" / "python"
+        hint = f"Did you mean {inside}?" if inside.exists() else hint
+        raise UsageError(f"{option}: {path!r} is not an interpreter.", hint=hint)
+    found = os.path.abspath(program)  # links are kept
+    if ask(found, "import sys; print(sys.version_info >= (3, 8))").strip() != "True":
+        raise UsageError(f"{option}: {found} is not a Python 3.8 or newer.", hint=hint)
     return found
 
 
-def _executable(path: str, option: str) -> str:
-    """The absolute path of a program; links are kept."""
-    found = shutil.which(os.path.expanduser(path))
-    if found is None:
-        inside = Path(path).expanduser() / "bin" / "python"
-        hint = f"Did you mean {inside}?" if inside.exists() else "Give the path of its python."
-        raise UsageError(f"{option}: {path!r} is not an interpreter.", hint=hint)
-    return os.path.abspath(found)
-
-
-def ask(python: str, code: str, *words: str) -> subprocess.CompletedProcess[str] | Exception:
-    """Run a line of code in an interpreter; its output, or why it did not run.
+def ask(python: str, code: str, *words: str) -> str:
+    """What a line of code prints in an interpreter; empty if it does not run.
 
     An interpreter that is killed from outside gets another try.
     """
@@ -107,11 +98,11 @@ def ask(python: str, code: str, *words: str) -> subprocess.CompletedProcess[str]
     for _ in range(TRIES):
         try:
             answer = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-            return error
+        except (OSError, ValueError, subprocess.TimeoutExpired):
+            return ""
         if answer.returncode >= 0:
             break
-    return answer
+    return answer.stdout
 
 
 # ---------------------------------------------------------------- finding
@@ -124,13 +115,12 @@ def find(
     workload: str = "step",
     over: Sequence[str] = (),
 ) -> Runtime:
-    """The interpreter for that backend, family and workload.
+    """The interpreter for that backend, family and workload. ``overrides`` are absolute paths.
 
     With ``over``: an environment of its own, in which these are installed over its requirements.
     """
     if backend.name in overrides:
-        python = _executable(overrides[backend.name], "--python")
-        return Runtime(python=python, ready=True)
+        return Runtime(python=overrides[backend.name], ready=True)
     backend = _narrowed(backend, family, workload)
     if not backend.requirements and not over:
         return Runtime(python=sys.executable, ready=True)
@@ -208,14 +198,9 @@ def _has(python: str, library: str) -> bool:
         return spec is not None and spec.origin is not None
     code = (
         "import sys, importlib.util as u; s = u.find_spec(sys.argv[1]); "
-        "sys.exit(s is None or s.origin is None)"
+        "print(s is not None and s.origin is not None)"
     )
-    answer = ask(python, code, library)
-    if isinstance(answer, Exception) or answer.returncode not in (0, 1):
-        raise UsageError(
-            f"--python: {python} does not run as Python.", hint="Give the path of a python."
-        )
-    return answer.returncode == 0
+    return ask(python, code, library).strip() == "True"
 
 
 # ---------------------------------------------------------------- making
@@ -259,12 +244,8 @@ def _make_locked(backend: Backend, over: Sequence[str], on_line: Callable[[str],
         if find(backend, {}, over=over).ready:  # another process made it while this one waited
             return
         shutil.rmtree(folder, ignore_errors=True)  # left by a process that was killed
-        into = Installer(backend=backend, folder=folder, options=packages.options, on_line=on_line)
         try:
-            into.create(python, packages.requirements)
-            if over:
-                into.add(over)
-            into.finish()
+            install(backend, folder, python, packages, over, on_line)
             facts = {"backend": backend.name, "requirements": [*packages.requirements, *over]}
             (folder / _MARKER).write_bytes(msgspec.json.encode(facts))
         except BaseException:

@@ -19,12 +19,10 @@ from envbench.backends import (
     Setting,
     env_instances,
     get,
-    lookup,
     preset_settings,
     resolve_settings,
 )
 from envbench.backends.builtin import BUILT_IN, PRESETS
-from envbench.backends.settings import parse
 from envbench.errors import UnknownName, UsageError
 from envbench.process.worker_code import WORKER_PATH
 
@@ -167,7 +165,7 @@ def test_the_error_for_a_wrong_setting_says_what_it_accepts(
 def test_any_text_becomes_a_value_of_the_right_type_or_a_usage_error(text: str, kind: str) -> None:
     setting = Setting(name="x", type=kind, default=0)  # type: ignore[arg-type]
     try:
-        value = parse(setting, text)
+        value = setting.parse(text)
     except UsageError:
         return
     assert type(value).__name__ == kind
@@ -269,21 +267,24 @@ class Plugins:
     def __init__(self, site: Path) -> None:
         self.site = site
 
-    def install(self, name: str, source: str, entry: str = "BACKEND") -> None:
+    def install(self, name: str, source: str, entry: str = "BACKEND", group: str = "") -> None:
         module = name.replace("-", "_")
         (self.site / f"{module}.py").write_text(source)
         info = self.site / f"{module}-1.0.dist-info"
         info.mkdir()
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-        (info / "entry_points.txt").write_text(f"[envbench.backends]\n{name} = {module}:{entry}\n")
+        group = group or "envbench.backends"
+        (info / "entry_points.txt").write_text(f"[{group}]\n{name} = {module}:{entry}\n")
 
 
 @pytest.fixture
 def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Plugins]:
     monkeypatch.syspath_prepend(str(tmp_path))
-    lookup._load.cache_clear()
+    backends._load.cache_clear()
+    families._load.cache_clear()
     yield Plugins(tmp_path)
-    lookup._load.cache_clear()
+    backends._load.cache_clear()
+    families._load.cache_clear()
 
 
 def as_mapping(**changes: object) -> str:
@@ -340,3 +341,30 @@ def test_the_warning_for_a_broken_plugin_names_its_package_and_the_fix(
     assert says in warning
     assert f"uninstall {name!r}" in warning
     assert warning.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "says"),
+    [
+        ("family-quitting", "raise SystemExit(0)", "SystemExit"),
+        ("family-of-no-kind", "FAMILY = 7", "its value is a int"),
+        ("atari", "FAMILY = {'title': 'Mine', 'worker': 'a:B'}", "is taken"),
+        ("family-mistyped", "FAMILY = {'title': 7, 'worker': 'a:B'}", "title"),
+    ],
+)
+def test_the_warning_for_a_broken_family_names_its_package_and_the_fix(
+    plugins: Plugins, name: str, source: str, says: str
+) -> None:
+    plugins.install(name, source, "FAMILY", group="envbench.families")
+    plugins.install("chess", FAMILY_FOR_THE_LOOP, "FAMILY", group="envbench.families")
+    assert list(families.registry()) == [*[each.name for each in families.BUILT_IN], "chess"]
+    assert "chess" in get("for-loop").families
+    (warning,) = backends.plugin_warnings()
+    assert says in warning
+    assert f"uninstall {name!r}" in warning
+
+
+FAMILY_FOR_THE_LOOP = """
+from envbench.families import EnvFamily
+FAMILY = EnvFamily(name='chess', title='Chess', worker='a:B', backends=['for-loop'])
+"""

@@ -17,7 +17,6 @@ from made_records import make_cell, make_fact, make_plan, make_run
 from place import Place, ended, wait_until
 
 from envbench import backends, families
-from envbench.backends import lookup
 from envbench.cli.progress import Lines
 from envbench.engine.availability import Arm
 from envbench.engine.campaign import Campaign
@@ -461,7 +460,7 @@ def cheats(monkeypatch: pytest.MonkeyPatch) -> dict[str, backends.Backend]:
         for name, attribute in names.items()
     }
     known = {**backends.registry(), **made}
-    monkeypatch.setattr(lookup, "_load", lambda: (known, []))
+    monkeypatch.setattr(backends, "_load", lambda: (known, []))
     return made
 
 

@@ -15,13 +15,13 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
-from envbench import runtimes
-from envbench.backends import Backend, Needs, get, lookup
+from envbench import backends, runtimes
+from envbench.backends import Backend, Needs, get
 from envbench.cli.backends import backends as backends_command
 from envbench.cli.setup import setup as setup_command
 from envbench.errors import SetupFailed, UnknownName, UsageError
 from envbench.model import Family
-from envbench.runtimes import requirements
+from envbench.runtimes import installer
 from envbench.runtimes.interpreters import environment, find, make, parse_overrides, status
 
 PLAIN = Backend(name="plain", label="Plain", families=["gym"], adapter="a:B", library="gymnasium")
@@ -126,17 +126,17 @@ def test_a_runtime_is_found_by_its_requirements_and_python(cache: Path) -> None:
     ],
 )
 def test_a_requirement_or_wheel_has_a_normalised_name(requirement: str, name: str) -> None:
-    assert requirements.name_of(requirement) == name
+    assert installer.name_of(requirement) == name
 
 
 def test_without_a_gpu_the_newest_local_cpu_wheel_of_torch_is_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(requirements, "has_gpu", lambda: False)
+    monkeypatch.setattr(installer, "has_gpu", lambda: False)
     monkeypatch.setenv("UV_FIND_LINKS", str(tmp_path))
     monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
     backend = isolated("torch", "torchvision")
-    online = requirements.packages_for(backend, "3.11")
+    online = installer.packages_for(backend, "3.11")
     assert online.options == ["--torch-backend", "cpu"]
     for name in (
         "torch-2.9.1+cpu-cp311-cp311-linux_x86_64.whl",
@@ -146,7 +146,7 @@ def test_without_a_gpu_the_newest_local_cpu_wheel_of_torch_is_installed(
         "torch-broken.whl",
     ):
         (tmp_path / name).write_bytes(b"")
-    local = requirements.packages_for(backend, "3.11")
+    local = installer.packages_for(backend, "3.11")
     assert (local.requirements, local.options) == (["torch==2.10.0+cpu", "torchvision"], [])
 
 
@@ -387,7 +387,7 @@ def test_setup_makes_the_runtime_of_each_family_that_needs_one(
     monkeypatch.setenv("UV_FIND_LINKS", str(wheels))
     monkeypatch.setenv("UV_OFFLINE", "1")
     backend = msgspec.structs.replace(PLAIN, families=BOTH, needs=[PHYSICS])
-    monkeypatch.setattr(lookup, "_load", lambda: ({"plain": backend}, []))
+    monkeypatch.setattr(backends, "_load", lambda: ({"plain": backend}, []))
     done = CliRunner().invoke(setup_command, ["plain", "--json"], catch_exceptions=False)
     assert done.exit_code == 0, done.stderr
     (row,) = json.loads(done.stdout)["backends"]

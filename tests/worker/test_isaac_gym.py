@@ -9,14 +9,13 @@ import os
 from pathlib import Path
 from typing import ClassVar, Literal
 
-import msgspec
 import pytest
 from interpreters import install, make_interpreter, python_3_8
 from place import Place
 
-from envbench import backends
+from envbench import backends, testing
 from envbench.equal_work import judge
-from envbench.model import Verify
+from envbench.model import Trial, Verify
 from envbench.process.execute import execute
 from envbench.process.reply import Reply
 from envbench.testing import BackendContract
@@ -56,18 +55,11 @@ class TestIsaacGym(BackendContract):
         assert reply.peak_gpu_memory_bytes == 123456789
 
 
-class Isaac(BackendContract):
-    """Asks for what the contract does not: to be run by hand."""
-
-    __test__ = False
-    backend = BACKEND
-    family = "mujoco"
-    task = "Ant-v3"
-    numenv = 16
-
-
 def ran(python: Path, mode: Literal["measure", "verify"], **stand_in: str) -> Reply:
-    job = msgspec.structs.replace(Isaac().job("measure"), mode=mode, verify=Verify(audit_calls=300))
+    """The reply of a worker that is run by hand, for what the contract does not ask."""
+    amount = Verify(audit_calls=300)
+    trial = Trial(cell=TestIsaacGym().cell, mode=mode, protocol=testing.SHORT, verify=amount)
+    job = testing.make_job(trial, BACKEND.adapter, "isaac")
     return execute(job, python=str(python), environment={**os.environ, **stand_in})
 
 

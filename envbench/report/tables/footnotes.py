@@ -180,7 +180,7 @@ def _one_node(measured: Sequence[Measured]) -> list[str]:
     alone = [
         (found.label, "a single pool: the machine has one NUMA node")
         for found in measured
-        if found.pools == 1 and backends.has_role(found.cell.backend, "nodes")
+        if found.pools == 1 and backends.with_role(backends.of_record(found.cell.backend), "nodes")
     ]
     return _of_rows(alone, "uses", "use")
 

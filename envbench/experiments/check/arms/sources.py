@@ -27,7 +27,7 @@ from envbench.experiments.check.arms import git_tree
 from envbench.experiments.check.arms.git_tree import WORKING_TREE
 from envbench.experiments.check.arms.local_copies import kept_copy
 from envbench.process.execute import WORKER
-from envbench.runtimes.requirements import name_of
+from envbench.runtimes.installer import name_of
 
 MEASURING = (  # the packages of the default runtime: requirements.txt
     "numpy",

@@ -1,0 +1,79 @@
+"""What other packages add to envbench, by entry points: backends and env families, all of it data.
+
+The value of an entry point is the data itself or a mapping of its fields (``name`` defaults to the
+entry point's). Its module is imported here, so it must contain only data. A plugin that cannot be
+read, or that takes a known name, causes a warning, never a crash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import msgspec
+
+from envbench.errors import Interrupted, UsageError
+from envbench.text import one_line
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+
+class Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+T = TypeVar("T", bound=Named)
+
+
+def add_plugins(
+    known: dict[str, T],
+    kind: type[T],
+    group: str,
+    noun: str,
+    problem: Callable[[T], str] = lambda value: "",
+) -> list[str]:
+    """Add the values of a group of entry points to ``known``, by name.
+
+    ``problem`` says what is wrong with a value, or "". Returns one sentence per plugin that was
+    left out: its package, the problem and the fix.
+    """
+    from importlib.metadata import entry_points
+
+    warnings = []
+    for point in sorted(entry_points(group=group), key=lambda point: point.name):
+        try:
+            value = _value(point, kind)
+            taken = f"the name {value.name!r} is taken; choose another one"
+            wrong = taken if value.name in known else problem(value)
+        except Interrupted:  # a signal, not an error of the plugin
+            raise
+        except (msgspec.ValidationError, UsageError) as error:
+            wrong = str(error)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin may raise anything
+            wrong = f"it cannot be imported: {type(error).__name__}: {error}"
+        if wrong:
+            warnings.append(_left_out(point, noun, wrong))
+        else:
+            known[value.name] = value
+    return warnings
+
+
+def _value(point: EntryPoint, kind: type[T]) -> T:
+    value = point.load()
+    if isinstance(value, Mapping):
+        value = {"name": point.name, **value}
+    elif not isinstance(value, kind):
+        raise UsageError(f"its value is a {type(value).__name__}, not a {kind.__name__}")
+    # Also convert a value of the right type, because its constructor does not check fields.
+    return msgspec.convert(msgspec.to_builtins(value), kind)
+
+
+def _left_out(point: EntryPoint, noun: str, wrong: str) -> str:
+    package = point.dist.name if point.dist else "an unnamed package"
+    sentence = (
+        f"the {noun} {point.name!r} of the package {package!r} is left out: {wrong} "
+        f"(entry point {point.value!r}). Update or uninstall {package!r}."
+    )
+    return one_line(sentence, 1000)
