@@ -18,7 +18,7 @@ from place import Place, ended, wait_until
 
 from envbench import backends, families
 from envbench.backends import lookup
-from envbench.cli.progress import Lines
+from envbench.cli.run_experiment import Lines
 from envbench.engine.availability import Arm
 from envbench.engine.campaign import Campaign
 from envbench.engine.executor import LocalExecutor
