@@ -32,7 +32,7 @@ def backends(
 
     With NAMEs, show only these backends and their settings.
     """
-    chosen = [get(name) for name in names] or list(registry().values())
+    chosen = [get(name) for name in names or registry()]
     found = [(each, status(each, pythons)) for each in chosen]
     warn(plugin_warnings())
     if as_json:
@@ -95,7 +95,7 @@ def setup(context: click.Context, names: tuple[str, ...], everything: bool, as_j
         )
     # Like `run --backend`, it takes names one by one or separated by commas.
     wanted = dict.fromkeys(name for text in names for name in text.split(","))
-    chosen = [get(name) for name in wanted] or list(registry().values())
+    chosen = [get(name) for name in wanted or registry()]
     warn(plugin_warnings())
     rows = [_set_up(backend) for backend in chosen]
     if as_json:

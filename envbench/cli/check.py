@@ -53,8 +53,7 @@ def _arm_options(arm: str, title: str) -> Option:
             f"--{arm} REQUIREMENT",
             f"{title}: install this, such as envpool==1.2.4 or a wheel. Repeatable.",
             also=f"{arm}_requirements",
-            multiple=True,
-            callback=lambda context, parameter, values: list(values),
+            many=list,
         ),
         option(f"--{arm}-python PATH", f"{title}: use this interpreter and its packages."),
         option(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import click
 
 from envbench.cli.options import AS_JSON, WAIT
-from envbench.cli.output import percent, print_json, table, tell
+from envbench.cli.output import fields, percent, print_json, table, tell
 from envbench.cli.run_experiment import conduct
 from envbench.engine.experiment import Options
 from envbench.engine.session import Outcome
@@ -43,7 +42,16 @@ def doctor(wait: bool, as_json: bool) -> None:
             outcome.concluded()
             raise _failure(outcome.done)
         if as_json:
-            print_json(_json(found, noise))
+            print_json(
+                {
+                    "schema": 1,
+                    "signs": found,
+                    **fields(noise.stage, "spread", "pairs"),
+                    "spread_interval": noise.spreads,
+                    "detectable": noise.detectable,
+                    "detectable_interval": noise.detectables,
+                }
+            )
         else:
             _print_table(found, noise)
         return 0
@@ -76,15 +84,3 @@ def _print_table(found: list[Sign], noise: OwnNoise) -> None:
 def _percents(middle: float, span: tuple[float, float]) -> str:
     low, high = span
     return f"{percent(middle)} ({100 * low:.1f} to {100 * high:.1f})"
-
-
-def _json(found: list[Sign], noise: OwnNoise) -> dict[str, Any]:
-    return {
-        "schema": 1,
-        "signs": found,
-        "spread": noise.stage.spread,
-        "spread_interval": noise.spreads,
-        "pairs": noise.stage.pairs,
-        "detectable": noise.detectable,
-        "detectable_interval": noise.detectables,
-    }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 import msgspec
 
@@ -45,7 +43,11 @@ def machines(context: click.Context, as_json: bool) -> None:
     name = fitting.name if fitting else None
     entries = known.entries.values()
     if as_json:
-        rows = [_entry_json(entry, found) for entry in entries]
+        rows = [
+            fields(each.profile, "name", "title", "hardware", "match", "tables")
+            | {"fits": each.profile.fits(found), "source": each.source, "path": str(each.path)}
+            for each in entries
+        ]
         print_json({"machines": rows, "this_machine": name, "warnings": known.warnings})
     else:
         texts = [_entry_row(entry, name) for entry in entries]
@@ -53,16 +55,6 @@ def machines(context: click.Context, as_json: bool) -> None:
         if not fitting:
             tell("No profile fits this machine. `envbench machines init NAME` creates one.")
     warn(known.warnings)
-
-
-def _entry_json(entry: Entry, found: Fingerprint) -> dict[str, Any]:
-    return {
-        **fields(entry.profile, "name", "title", "hardware", "match"),
-        "fits": entry.profile.fits(found),
-        "source": entry.source,
-        "path": str(entry.path),
-        "tables": entry.profile.tables,
-    }
 
 
 def _entry_row(entry: Entry, this_machine: str | None) -> list[str]:
@@ -128,10 +120,9 @@ def init(name: str, like: str | None, title: str | None, force: bool) -> None:
     Its ladder suits the number of cores, unless --like names a profile to copy.
     """
     valid_name(name)
-    _refuse_shipped_name(name)
     found = fingerprint()
     made = _new_profile(name, like, title, found)
-    _refuse_taken_title(made)
+    _refuse_taken(made)
     click.echo(str(write_profile(made, LOCAL, force=force)))
     chosen = matching(found)
     if chosen and chosen.name != name:
@@ -153,19 +144,16 @@ def _new_profile(name: str, like: str | None, title: str | None, found: Fingerpr
         raise click.UsageError(f"--title: {error}") from None
 
 
-def _refuse_shipped_name(name: str) -> None:
-    """A local profile of that name would hide the one that ships."""
-    entry = catalogue().entries.get(name)
+def _refuse_taken(made: Profile) -> None:
+    """Refuse a name that would hide a profile that ships, and a title that another one has."""
+    known = catalogue()
+    entry = known.entries.get(made.name)
     if entry is not None and entry.source != "local":
         raise UsageError(
-            f"{name} is a profile that ships with envbench ({entry.profile.title}).",
-            hint=f"Choose another name, such as my-{name}.",
+            f"{made.name} is a profile that ships with envbench ({entry.profile.title}).",
+            hint=f"Choose another name, such as my-{made.name}.",
         )
-
-
-def _refuse_taken_title(made: Profile) -> None:
-    other = catalogue().with_title(made.title, besides=made.name)
-    if other:
+    if other := known.with_title(made.title, besides=made.name):
         raise UsageError(
             f"the profile {other.name!r} already has the title {made.title!r}: "
             "readers could not tell their tables apart.",

@@ -68,26 +68,6 @@ def _not_empty(value: Any, param: click.Parameter, ctx: Any) -> Any:
     return value
 
 
-def numenv_list(text: str) -> list[int]:
-    """``8`` or ``1,2,4,8``: whole numbers from 1."""
-    parts = [part.strip() for part in text.split(",")]
-    numbers = [int(part) for part in parts if re.fullmatch("[0-9]{1,7}", part)]
-    if len(numbers) < len(parts) or not all(1 <= each <= LARGEST_NUMENV for each in numbers):
-        raise click.BadParameter(
-            f"{text[:60]!r} is not N or N,N,…: whole numbers of environments "
-            f"from 1 to {LARGEST_NUMENV:,}, such as 8 or 1,2,4,8."
-        )
-    return numbers
-
-
-def name_list(text: str) -> list[str]:
-    """``NAME`` or ``NAME,NAME``. Whoever uses the names checks that they exist."""
-    names = [part.strip() for part in text.split(",")]
-    if not all(names):
-        raise click.BadParameter(f"{text[:60]!r} contains an empty name.")
-    return names
-
-
 def core_list(text: str) -> str:
     """``0-3`` or ``0,2,4-7``: numbers of CPU cores."""
     if not re.fullmatch(CORES, text):
@@ -98,46 +78,60 @@ def core_list(text: str) -> str:
 # ---------------------------------------------------------------- several values of one option
 
 
-def only_one(ctx: click.Context, param: click.Parameter, values: tuple[Any, ...]) -> Any:
+def only_one(values: tuple[Any, ...]) -> Any:
     """The one value. Click alone would silently use the last of several."""
     if len(values) > 1:
         given = " and ".join(repr(str(value)) for value in values)
-        raise click.BadParameter(f"given more than once: {given}. It takes one.", ctx, param)
+        raise click.BadParameter(f"given more than once: {given}. It takes one.")
     return values[0] if values else None
 
 
-def results_folder(ctx: click.Context, param: click.Parameter, values: tuple[Path, ...]) -> Path:
+def results_folder(values: tuple[Path, ...]) -> Path:
     """The option's value, else the one given before the subcommand, else ``results``."""
-    given: Path | None = only_one(ctx, param, values)
-    before = ctx.parent.params.get("results") if ctx.parent else None
-    return given or before or Path("results")
+    group = click.get_current_context().parent
+    before: Path | None = group.params.get("results") if group else None
+    return only_one(values) or before or Path("results")
 
 
-def settings_by_key(
-    ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]
-) -> dict[str, str]:
+def settings_by_key(texts: tuple[str, ...]) -> dict[str, str]:
     """Settings by key, of texts such as ``KEY=VALUE``. Refuses a key that is given twice."""
     settings: dict[str, str] = {}
     for text in texts:
         key, equals, value = map(str.strip, text.partition("="))
         if not equals or not key:
-            raise click.BadParameter(f"{text!r} is not KEY=VALUE.", ctx, param)
+            raise click.BadParameter(f"{text!r} is not KEY=VALUE.")
         if key in settings:
-            raise click.BadParameter(f"the setting {key!r} is given twice.", ctx, param)
+            raise click.BadParameter(f"the setting {key!r} is given twice.")
         settings[key] = value
     return settings
 
 
-def one_list(ctx: click.Context, param: click.Parameter, values: tuple[list[Any], ...]) -> Any:
-    """The lists of a repeated option as one, without repeated names; None where it was left out.
+def names(texts: tuple[str, ...]) -> list[str] | None:
+    """Every name once, of texts such as ``NAME,NAME``. Whoever uses them checks that they exist."""
+    found = _parts(texts)
+    if not all(found):
+        raise click.BadParameter(f"{','.join(texts)[:60]!r} contains an empty name.")
+    return list(dict.fromkeys(found)) or None
 
-    Refuses a number that is given twice.
-    """
-    every = [each for part in values for each in part]
-    for each in every:
-        if isinstance(each, int) and every.count(each) > 1:
-            raise click.BadParameter(f"{each} is given twice.", ctx, param)
-    return list(dict.fromkeys(every)) or None
+
+def numenvs(texts: tuple[str, ...]) -> list[int] | None:
+    """Different whole numbers from 1, of texts such as ``8`` or ``1,2,4,8``."""
+    numbers: list[int] = []
+    for part in _parts(texts):
+        number = int(part) if re.fullmatch("[0-9]{1,7}", part) else 0
+        if not 1 <= number <= LARGEST_NUMENV:
+            raise click.BadParameter(
+                f"{part[:60]!r} is not N or N,N,…: whole numbers of environments "
+                f"from 1 to {LARGEST_NUMENV:,}, such as 8 or 1,2,4,8."
+            )
+        if number in numbers:
+            raise click.BadParameter(f"{number} is given twice.")
+        numbers.append(number)
+    return numbers or None
+
+
+def _parts(texts: tuple[str, ...]) -> list[str]:
+    return [part.strip() for text in texts for part in text.split(",")]
 
 
 # ---------------------------------------------------------------- completion by the shell
@@ -157,23 +151,27 @@ def complete_backends(ctx: click.Context, param: click.Parameter, incomplete: st
 # ---------------------------------------------------------------- options of several commands
 
 
-def option(usage: str, text: str, kind: Any = None, *, also: str = "", **more: Any) -> Option:
+def option(
+    usage: str, text: str, kind: Any = None, *, also: str = "", many: Any = None, **more: Any
+) -> Option:
     """An option, by its usage: ``--flag``, or ``--name VALUE`` where ``kind`` makes the value.
 
-    ``also``: another name on the command line, or its name in Python. The help shows a default.
-    With ``multiple`` it may be repeated, and its ``callback`` makes one value of the values.
+    ``also``: another name on the command line, or its name in Python. ``many``: it may be repeated,
+    and this makes one value of a tuple of values. The help shows a ``default``.
     """
     name, _, metavar = usage.partition(" ")
-    names = [name, also] if also else [name]
+    declared = [name, also] if also else [name]
     if not metavar:
-        return click.option(*names, is_flag=True, help=text, **more)
+        return click.option(*declared, is_flag=True, help=text, **more)
+    if many:
+        more |= {"multiple": True, "callback": lambda context, parameter, values: many(values)}
     more = {"type": kind or Text(), "show_default": "default" in more, **more}
-    return click.option(*names, metavar=metavar, help=text, **more)
+    return click.option(*declared, metavar=metavar, help=text, **more)
 
 
 def one_name(usage: str, text: str, **more: Any) -> Option:
     """An option that takes one name, and refuses a second one."""
-    return option(usage, text, multiple=True, callback=only_one, **more)
+    return option(usage, text, many=only_one, **more)
 
 
 def family_option(text: str) -> Option:
@@ -187,29 +185,28 @@ def machine_option(text: str) -> Option:
 
 def numenv_option(default: str) -> Option:
     text = f"Environments per vector step.  [default: {default}]"
-    several = {"multiple": True, "callback": one_list}
-    return option("--numenv N[,N…]", text, numenv_list, also="--num-envs", **several)
+    return option("--numenv N[,N…]", text, click.STRING, also="--num-envs", many=numenvs)
 
 
 def backends_option(default: str) -> Option:
     text = f"Backends by name, or all.  [default: {default}]"
-    several = {"multiple": True, "callback": one_list, "shell_complete": complete_backends}
-    return option("--backend NAME[,NAME…]", text, name_list, also="backends", **several)
+    complete = complete_backends
+    return option(
+        "--backend NAME[,NAME…]", text, also="backends", many=names, shell_complete=complete
+    )
 
 
 PYTHONS = option(
     "--python BACKEND=PATH",
     "Run a backend in this interpreter. Repeatable.",
     also="pythons",
-    multiple=True,
-    callback=lambda context, parameter, texts: parse_overrides(texts),
+    many=parse_overrides,
 )
 RESULTS = option(
     "--results DIRECTORY",
     "Folder of the results.  [default: results]",
     FilePath(file_okay=False),
-    multiple=True,
-    callback=results_folder,
+    many=results_folder,
 )
 WAIT = option("--wait", "Wait until no other envbench measures on this machine.")
 AS_JSON = option("--json", "Print one JSON document on stdout.", also="as_json")
@@ -267,8 +264,7 @@ def cell_options(*options: Option) -> Option:
             "--set KEY=VALUE",
             "Change a setting of a backend; `envbench backends --settings` lists them. Repeatable.",
             also="settings",
-            multiple=True,
-            callback=settings_by_key,
+            many=settings_by_key,
         ),
     )
 

@@ -47,12 +47,12 @@ def fields(value: object, *names: str) -> dict[str, Any]:
 
 
 def table(rows: Iterable[Sequence[object]], heads: Sequence[str], **style: Any) -> str:
-    """A table for a terminal. A row is one line, unless ``style`` has ``maxcolwidths``, so that
-    grep works on it. ``style`` goes to ``tabulate``."""
-
+    """A table for a terminal. ``style`` goes to ``tabulate``. A row is one line, unless ``style``
+    has ``maxcolwidths``, so that grep works on it."""
     from tabulate import tabulate  # slow to import
 
-    texts = [[printable(str(text)) for text in row] for row in rows]
+    keep = "\n" if style.get("maxcolwidths") else ""
+    texts = [[printable(str(text), keep) for text in row] for row in rows]
     return tabulate(texts, heads, disable_numparse=True, **style)
 
 

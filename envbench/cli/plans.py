@@ -16,9 +16,7 @@ from envbench.errors import LockHeld, UsageError
 from envbench.experiments import recorded_plans as recorded
 from envbench.experiments.recorded_plans import Listed
 from envbench.machine import lock, valid_name
-from envbench.text import counted, listed, one_line, printable
-
-WIDEST = 60  # characters of a command in the table
+from envbench.text import counted, listed, one_line
 
 
 def _complete(context: click.Context, parameter: click.Parameter, text: str) -> list[str]:
@@ -76,9 +74,9 @@ def _table(found: Sequence[Listed]) -> str:
     rows = []
     for each in found:
         of = "?" if each.left is None else each.done + each.left
-        blocks, command = f"{each.done} of {of}", one_line(shlex.join(each.command), WIDEST)
-        row = [each.plan, each.experiment, each.machine, each.state, blocks, each.failed or ""]
-        rows.append([printable(str(text), keep="") for text in [*row, command]])  # a row: one line
+        blocks, command = f"{each.done} of {of}", one_line(shlex.join(each.command), 60)
+        what = [each.plan, each.experiment, each.machine, each.state]
+        rows.append([*what, blocks, each.failed or "", command])
     return table(rows, ["plan", "experiment", "machine", "state", "blocks", "failed", "command"])
 
 

@@ -29,7 +29,7 @@ from envbench.text import counted
     "--into PATH",
     "Fill the marked tables of this document instead. Repeatable.",
     FilePath(),
-    multiple=True,
+    many=tuple,
 )
 @option(
     "--output PATH",

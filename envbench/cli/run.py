@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
@@ -48,8 +45,7 @@ NUMA_NODES = option(
     "Cores of one node, such as 0-3, for envpool-numa. Repeatable.  [default: the system's nodes]",
     core_list,
     also="nodes",
-    multiple=True,
-    callback=lambda context, parameter, nodes: "/".join(nodes),
+    many="/".join,
 )
 PRESET = option(
     "--preset NAME",
@@ -167,16 +163,7 @@ def _tell_next_command(outcome: Outcome[list[Summary]]) -> None:
     if outcome.left or not any(summary.fps for summary in summaries):
         tell(f"{recorded}.")
         return
-    report = f"{_program()} report{results_option(outcome.path.parent.parent)}"
+    report = f"envbench report{results_option(outcome.path.parent.parent)}"
     some = any(summary.interval for summary in summaries)
     only = "" if some else " where they have no measurement with an interval"
     tell(f"{recorded}; `{report}` puts it in the tables{only}.")
-
-
-def _program() -> str:
-    """envbench as the user called it, which need not be on the PATH."""
-    called = sys.argv[0]
-    on_path = shutil.which("envbench")
-    if on_path and os.path.realpath(on_path) == os.path.realpath(called):
-        return "envbench"
-    return called if os.path.basename(called) == "envbench" else "python -m envbench"

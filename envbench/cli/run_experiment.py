@@ -82,13 +82,37 @@ def units(unit: str, count: int) -> str:
 # ---------------------------------------------------------------- progress
 
 
-class Lines:
-    """One line per block. It also keeps the times, from which the bar estimates the rest."""
+class Terminal:
+    """Where a session's messages and its progress go."""
+
+    def say(self, text: str) -> None:
+        tell(text)
+
+    def listener(self) -> Display:
+        return Display()
+
+
+class Display:
+    """A line per block and, on a terminal, a bar with round, cell, current FPS and times."""
 
     def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
         self.seconds: list[float] = []  # of each block without a failure
         self.total = self.done = 0
         self._alarmed: set[str] = set()
+        self._shown = 0.0
+        self.bar = Progress(
+            TextColumn("{task.fields[cell]}", markup=False),
+            BarColumn(bar_width=20),
+            TextColumn("{task.fields[state]}", markup=False),
+            TextColumn("{task.fields[times]}", markup=False),
+            console=Console(stderr=True, highlight=False),
+            auto_refresh=False,
+            transient=True,
+            disable=not sys.stderr.isatty(),
+        )
 
     def began(self, experiment: Experiment[Any], plan: Plan, done: int, left: int) -> None:
         self.plan, self.done, self.total = plan, done, done + left
@@ -98,6 +122,9 @@ class Lines:
             of = f"{left} of " if done else ""
             what, time_left = units(experiment.unit, self.total), clock(self.remaining(left))
             self.say(f"{of}{what} to go, about {time_left}")
+        self.task = self.bar.add_task("", cell="", state="starting")
+        self._update()
+        self.bar.start()
 
     def block_began(self, block: Block) -> None:
         self.block = block
@@ -106,65 +133,7 @@ class Lines:
         if block.stage > 1 and cell.key not in self._alarmed:
             self._alarmed.add(cell.key)
             self.say(f"{cell_name(cell)}: an alarm. Repeating with fresh pairs.")
-
-    def trying_again(self, block: Block, failure: Failure) -> None:
-        self.say(f"{cell_name(block.trials[-1].cell)}: {failure.message}. Trying again.")
-
-    def event(self, event: Event) -> None:
-        """A log gets a line only when a block ends."""
-
-    def block_ended(self, record: BlockRecord, left: int) -> None:
-        self.done += 1
-        self.total = self.done + left
-        if record.failure is None:
-            self.seconds.append(time.monotonic() - self.block_start)
-        in_rounds = isinstance(self.plan.design, RunDesign)
-        to_go = "" if in_rounds else f"; {clock(self.remaining(left))} to go"
-        self.say(f"[{self.done}/{self.total}] {_described(self.plan, record)}{to_go}")
-
-    def say(self, text: str) -> None:
-        tell(text)
-
-    def close(self) -> None:
-        """End the display."""
-
-    def remaining(self, blocks: int) -> float:
-        """Estimate the seconds that so many blocks will take, from those that have ended."""
-        if self.seconds:
-            return blocks * sum(self.seconds) / len(self.seconds)
-        return blocks * self.first_guess
-
-
-class Bar(Lines):
-    """A bar with round, cell, current FPS, elapsed and remaining time."""
-
-    def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn
-
-        super().__init__()
-        self._shown = 0.0
-        self.progress = Progress(
-            TextColumn("{task.fields[cell]}", markup=False),
-            BarColumn(bar_width=20),
-            TextColumn("{task.fields[state]}", markup=False),
-            TextColumn("{task.fields[times]}", markup=False),
-            console=Console(stderr=True, highlight=False),
-            auto_refresh=False,
-            transient=True,
-        )
-
-    def began(self, experiment: Experiment[Any], plan: Plan, done: int, left: int) -> None:
-        super().began(experiment, plan, done, left)
-        self.task = self.progress.add_task(
-            "", total=max(1, self.total), completed=done, cell="", state="starting", times=""
-        )
-        self.progress.start()
-
-    def block_began(self, block: Block) -> None:
-        super().block_began(block)
-        cell = cell_name(block.trials[-1].cell)
-        self._update(cell=f"{self._where(block)}  {cell}", state="starting")
+        self._update(cell=f"{self._where(block)}  {cell_name(cell)}", state="starting")
 
     def _where(self, block: Block) -> str:
         design = self.plan.design
@@ -175,7 +144,13 @@ class Bar(Lines):
             return f"{stage}pair {block.round + 1}/{design.pairs}"
         return "verifying"
 
+    def trying_again(self, block: Block, failure: Failure) -> None:
+        self.say(f"{cell_name(block.trials[-1].cell)}: {failure.message}. Trying again.")
+
     def event(self, event: Event) -> None:
+        """Move the bar. A log gets a line only when a block ends."""
+        if self.bar.disable:
+            return
         if isinstance(event, PhaseBegan) and len(self.block.trials) == 1:
             self._update(state=PHASES.get(event.phase, ""))
         elif isinstance(event, WindowEnded) and time.monotonic() - self._shown >= REFRESH_S:
@@ -187,29 +162,37 @@ class Bar(Lines):
         fps = window.steps / window.ns * 1e9 * self.block.trials[0].cell.frame_skip
         return f"{'warm-up ' if window.phase == 'warmup' else ''}{rate_text(fps)} FPS"
 
+    def block_ended(self, record: BlockRecord, left: int) -> None:
+        self.done += 1
+        self.total = self.done + left
+        if record.failure is None:
+            self.seconds.append(time.monotonic() - self.block_start)
+        in_rounds = isinstance(self.plan.design, RunDesign)
+        to_go = "" if in_rounds else f"; {clock(self.remaining(left))} to go"
+        self.say(f"[{self.done}/{self.total}] {_described(self.plan, record)}{to_go}")
+
     def say(self, text: str) -> None:
-        self.progress.console.print(text, markup=False, soft_wrap=True)
+        if self.bar.disable:
+            tell(text)
+        else:
+            self.bar.console.print(printable(text), markup=False, soft_wrap=True)
 
     def close(self) -> None:
-        self.progress.stop()
+        self.bar.stop()
+
+    def remaining(self, blocks: int) -> float:
+        """Estimate the seconds that so many blocks will take, from those that have ended."""
+        if self.seconds:
+            return blocks * sum(self.seconds) / len(self.seconds)
+        return blocks * self.first_guess
 
     def _update(self, **fields: Any) -> None:
         self._shown = now = time.monotonic()
         done = self.done + min(1.0, (now - self.block_start) / max(1.0, self.remaining(1)))
         total = max(1, self.total)
         left = max(0.0, self.remaining(self.total) * (1 - done / total))
-        fields["times"] = f"{clock(now - self.start)} elapsed, {clock(left)} to go"
-        self.progress.update(self.task, completed=done, total=total, refresh=True, **fields)
-
-
-class Terminal:
-    """Where a session's messages and its progress go."""
-
-    def say(self, text: str) -> None:
-        tell(text)
-
-    def listener(self) -> Lines:
-        return Bar() if sys.stderr.isatty() else Lines()
+        times = f"{clock(now - self.start)} elapsed, {clock(left)} to go"
+        self.bar.update(self.task, completed=done, total=total, times=times, refresh=True, **fields)
 
 
 def _described(plan: Plan, record: BlockRecord) -> str:
@@ -221,7 +204,7 @@ def _described(plan: Plan, record: BlockRecord) -> str:
         what = f"{what}, stage {record.stage}"
     if failure := record.failure:
         lines = failure.message.splitlines() or [failure.reason]
-        return printable(f"{what}: {failure.reason}: {lines[0][:200]}")
+        return f"{what}: {failure.reason}: {lines[0][:200]}"
     if not isinstance(plan.design, RunDesign):
         return f"{what}: done"
     figure = rate(run_of(plan, record, record.trials[0], {}))

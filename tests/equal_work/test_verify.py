@@ -18,7 +18,7 @@ from place import Place, ended, wait_until
 
 from envbench import backends, families
 from envbench.backends import lookup
-from envbench.cli.run_experiment import Lines
+from envbench.cli.run_experiment import Display
 from envbench.engine.availability import Arm
 from envbench.engine.campaign import Campaign
 from envbench.engine.executor import LocalExecutor
@@ -526,7 +526,7 @@ def verify(python: Path, folder: Path, family: Family, names: list[str]) -> list
         experiment,
         arms,
         executor=LocalExecutor(),
-        listener=Lines(),
+        listener=Display(),
     )
     return campaign.carry_out()
 
