@@ -1,5 +1,5 @@
-"""Options of the commands: from the text of one option to a checked value, the shell's completion,
-and the typed values that groups of options become."""
+"""Options of the commands: how the text of one becomes a checked value, how the shell completes it,
+and which groups of options become one typed value."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class FilePath(click.Path):
 
 
 def _not_empty(value: Any, param: click.Parameter, ctx: Any) -> Any:
-    """The value. In CI, a variable that is not set would else silently turn an option off."""
+    """The value. In CI, a variable that is not set must not silently turn an option off."""
     if isinstance(value, str) and not value.strip():
         name = param.opts[0] if isinstance(param, click.Option) else param.human_readable_name
         raise click.UsageError(
@@ -94,7 +94,7 @@ def results_folder(values: tuple[Path, ...]) -> Path:
 
 
 def settings_by_key(texts: tuple[str, ...]) -> dict[str, str]:
-    """Settings by key, of texts such as ``KEY=VALUE``. Refuses a key that is given twice."""
+    """Settings by key, from texts such as ``KEY=VALUE``. Refuses a key that is given twice."""
     settings: dict[str, str] = {}
     for text in texts:
         key, equals, value = map(str.strip, text.partition("="))
@@ -107,7 +107,7 @@ def settings_by_key(texts: tuple[str, ...]) -> dict[str, str]:
 
 
 def names(texts: tuple[str, ...]) -> list[str] | None:
-    """Every name once, of texts such as ``NAME,NAME``. Whoever uses them checks that they exist."""
+    """The names in texts such as ``NAME,NAME``, each once. The caller checks that they exist."""
     found = _parts(texts)
     if not all(found):
         raise click.BadParameter(f"{','.join(texts)[:60]!r} contains an empty name.")
@@ -115,7 +115,7 @@ def names(texts: tuple[str, ...]) -> list[str] | None:
 
 
 def numenvs(texts: tuple[str, ...]) -> list[int] | None:
-    """Different whole numbers from 1, of texts such as ``8`` or ``1,2,4,8``."""
+    """The numbers in texts such as ``8`` or ``1,2,4,8``: whole, from 1, and all different."""
     numbers: list[int] = []
     for part in _parts(texts):
         number = int(part) if re.fullmatch("[0-9]{1,7}", part) else 0
