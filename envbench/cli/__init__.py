@@ -1,8 +1,7 @@
 """The command line: parse options, show results, choose the exit code.
 
-No other room prints or exits. Data goes to stdout, progress and messages to stderr. Each command
-is in the file of its name, which is imported when the command is called: ``envbench --help`` is
-quick.
+No other room prints or exits. Data goes to stdout, progress and messages to stderr. The file of a
+command is imported when the command is called: ``envbench --help`` is quick.
 """
 
 from __future__ import annotations
@@ -13,18 +12,8 @@ from typing import Any
 import click
 
 from envbench import __version__
-from envbench.cli.error_handling import (
-    check_surroundings,
-    check_utf8,
-    explained,
-    if_too_long,
-    is_of_output,
-    raise_on_signals,
-    refuse_empty,
-    with_names_cut,
-)
-from envbench.errors import EnvbenchError, UnknownName
-from envbench.text import names_cut, printable
+from envbench.cli.error_handling import check_surroundings, errors_shown, raise_on_signals
+from envbench.errors import UnknownName
 
 COMMANDS = {
     "run": "Measure how fast environments step: one cell, or all cells of a profile.",
@@ -41,21 +30,13 @@ COMMANDS = {
     "setup": "Create the isolated runtime of a backend.",
     "machines": "List machine profiles, show this machine, or create a profile for it.",
 }
-_MODULES = {"import": "import_csv"}  # ``import`` cannot be the name of a module
-
-
-class _Shown(click.ClickException):
-    """An ``EnvbenchError`` that click shows, and whose exit code it uses."""
-
-    def __init__(self, error: EnvbenchError) -> None:
-        super().__init__(str(error))
-        self.exit_code = error.exit_code  # type: ignore[misc]  # click declares a ClassVar
-        self.hint = error.hint
-
-    def show(self, file: Any = None) -> None:
-        click.echo(f"Error: {printable(names_cut(self.message))}", err=True)
-        if self.hint:
-            click.echo(printable(names_cut(self.hint)), err=True)
+# The files of commands that are not in the file of their name.
+_FILES = {
+    "baseline": "check",
+    "import": "import_export",
+    "export": "import_export",
+    "setup": "backends",
+}
 
 
 class Commands(click.Group):
@@ -67,40 +48,30 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = _MODULES.get(cmd_name, cmd_name)
-        command = getattr(import_module(f"envbench.cli.{module}"), module)
-        assert isinstance(command, click.Command)
-        return refuse_empty(command)
+        module = import_module(f"envbench.cli.{_FILES.get(cmd_name, cmd_name)}")
+        variable = "import_csv" if cmd_name == "import" else cmd_name  # ``import`` cannot be one
+        command: click.Command = getattr(module, variable)
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        try:
-            check_utf8(args)
-        except EnvbenchError as error:
-            raise _Shown(error) from error
+        with errors_shown():
+            for word in args:
+                word.encode()  # results record it as UTF-8
         return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            raise _Shown(UnknownName("command", args[0], list(COMMANDS)))
+            raise UnknownName("command", args[0], list(COMMANDS))
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        try:
-            with raise_on_signals():
-                check_surroundings()
-                return super().invoke(ctx)
-        except EnvbenchError as error:
-            raise _Shown(if_too_long(error)) from error
-        except click.UsageError as error:
-            raise with_names_cut(error) from error
-        except (OSError, UnicodeEncodeError) as error:
-            if isinstance(error, OSError) and is_of_output(error):
-                raise
-            raise _Shown(explained(error)) from error
+        with errors_shown(), raise_on_signals():
+            check_surroundings()
+            return super().invoke(ctx)
 
 
 @click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -1,7 +1,5 @@
 """``envbench backends``: list what is ready, what can be set up, and what cannot run and why.
-
-``--json`` gives ``{"backends": [{"name", "families", "status", "reason", "fix"}]}``.
-"""
+``envbench setup``: create the isolated runtimes of backends that need one."""
 
 from __future__ import annotations
 
@@ -10,17 +8,20 @@ import sys
 import click
 
 from envbench.backends import Backend, get, plugin_warnings, registry, shown
-from envbench.cli.options import AS_JSON, PYTHONS, flag
-from envbench.cli.output import print_json, table, warn
-from envbench.cli.parse import complete_backend
-from envbench.runtimes.interpreters import Status, status
+from envbench.cli.options import AS_JSON, PYTHONS, Option, Text, completing, option
+from envbench.cli.output import fields, print_json, table, tell, warn
+from envbench.errors import UNAVAILABLE, SetupFailed, UsageError
+from envbench.runtimes.interpreters import Status, make, one_per_runtime, status
 
-_WIDTHS = [None, 24, 14, None, 36, 48]  # of the columns on a terminal; elsewhere a row is one line
+
+def _names(metavar: str) -> Option:
+    complete = completing(registry)
+    return click.argument("names", type=Text(), metavar=metavar, nargs=-1, shell_complete=complete)
 
 
 @click.command()
-@click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=complete_backend)
-@flag("--settings", "Show the settings of each backend.")
+@_names("[NAME]...")
+@option("--settings", "Show the settings of each backend.")
 @PYTHONS
 @AS_JSON
 def backends(
@@ -30,30 +31,21 @@ def backends(
 
     With NAMEs, show only these backends and their settings.
     """
-    chosen = [get(name) for name in names] or list(registry().values())
+    chosen = [get(name) for name in names or registry()]
     found = [(each, status(each, pythons)) for each in chosen]
     warn(plugin_warnings())
     if as_json:
-        _print_json(found)
+        rows = [
+            fields(each, "name", "families")
+            | {"status": state.state, "reason": state.reason, "fix": state.fix}
+            for each, state in found
+        ]
+        print_json({"backends": rows})
         return
     click.echo(_status_table(found))
     if settings or names:
         for each in chosen:
             click.echo(f"\n{_settings_table(each)}")
-
-
-def _print_json(found: list[tuple[Backend, Status]]) -> None:
-    rows = [
-        {
-            "name": backend.name,
-            "families": backend.families,
-            "status": state.state,
-            "reason": state.reason,
-            "fix": state.fix,
-        }
-        for backend, state in found
-    ]
-    print_json({"backends": rows})
 
 
 def _status_table(found: list[tuple[Backend, Status]]) -> str:
@@ -62,7 +54,7 @@ def _status_table(found: list[tuple[Backend, Status]]) -> str:
         for each, state in found
     ]
     heads = ["name", "row", "families", "status", "why", "what to do"]
-    return table(rows, heads, maxcolwidths=_WIDTHS if sys.stdout.isatty() else None)
+    return table(rows, heads, maxcolwidths=_on_a_terminal(None, 24, 14, None, 36, 48))
 
 
 def _settings_table(backend: Backend) -> str:
@@ -73,5 +65,63 @@ def _settings_table(backend: Backend) -> str:
         only = f" ({' and '.join(each.families)} only)" if each.families else ""
         rows.append([each.name, shown(each.default) or "''", each.takes, each.help + only])
     heads = ["--set", "default", "takes", "what it does"]
-    widths = [None, None, 40, 60] if sys.stdout.isatty() else None
-    return f"Settings of {backend.name}:\n{table(rows, heads, maxcolwidths=widths)}"
+    shown_rows = table(rows, heads, maxcolwidths=_on_a_terminal(None, None, 40, 60))
+    return f"Settings of {backend.name}:\n{shown_rows}"
+
+
+def _on_a_terminal(*widths: int | None) -> list[int | None] | None:
+    """The widths of the columns. Elsewhere than on a terminal a row is one line."""
+    return list(widths) if sys.stdout.isatty() else None
+
+
+# ---------------------------------------------------------------- setup
+
+
+@click.command()
+@_names("[BACKEND]...")
+@option("--all", "Set up every backend that can run here.", also="everything")
+@AS_JSON
+@click.pass_context
+def setup(context: click.Context, names: tuple[str, ...], everything: bool, as_json: bool) -> None:
+    """Create the isolated runtime of each BACKEND that needs one.
+
+    Backends that run in the current interpreter need none. If one backend cannot be set up, the
+    others still are, and the exit code is 3.
+    """
+    if bool(names) == everything:
+        raise UsageError(
+            "setup takes one or more backends, or --all.", hint="`envbench backends` lists them."
+        )
+    # Like `run --backend`, it takes names one by one or separated by commas.
+    wanted = dict.fromkeys(name for text in names for name in text.split(","))
+    chosen = [get(name) for name in wanted or registry()]
+    warn(plugin_warnings())
+    rows = [_set_up(backend) for backend in chosen]
+    if as_json:
+        print_json({"backends": rows})
+    bad = {"failed"} if everything else {"failed", "needs-setup", "unavailable"}
+    if any(row["status"] in bad for row in rows):
+        context.exit(UNAVAILABLE)
+
+
+def _set_up(backend: Backend) -> dict[str, str]:
+    """Set up the backend for all its families. Returns its row of the document: the first family
+    that could not be set up, else the first family."""
+    rows = [_set_up_family(backend, family) for family in one_per_runtime(backend)]
+    return next((row for row in rows if row["status"] != "ready"), rows[0])
+
+
+def _set_up_family(backend: Backend, family: str) -> dict[str, str]:
+    before = status(backend, {}, family)
+    row = {"name": backend.name, "status": before.state, "python": "", "reason": "", "fix": ""}
+    isolated = bool(backend.requirements_of(family))
+    if before.state != "ready" and (before.state == "unavailable" or not isolated):
+        tell(f"{backend.name}: {before.state}: {before.reason}. {before.fix}")
+        return {**row, "reason": before.reason, "fix": before.fix}
+    try:
+        runtime = make(backend, tell, family)
+    except SetupFailed as error:
+        tell(f"{backend.name}: {error}\n{error.hint}")
+        return {**row, "status": "failed", "reason": str(error), "fix": error.hint}
+    tell(f"{backend.name}: ready ({runtime.python})")
+    return {**row, "status": "ready", "python": runtime.python}

@@ -1,4 +1,5 @@
-"""``envbench check``: find out whether a change made environments slower.
+"""``envbench check``: find out whether a change made environments slower. ``envbench baseline``:
+store one side for a check on another day.
 
 Exit codes: 0 where every cell passes or is faster, 1 for a regression or a broken arm, 2 for wrong
 usage, 3 where an arm cannot be made here, 4 for an inconclusive check.
@@ -16,23 +17,24 @@ import click
 from envbench.cli.check_output import show, show_plan
 from envbench.cli.options import (
     AS_JSON,
+    FilePath,
+    Number,
     Option,
     checked_cells,
-    flag,
     grouped,
     measuring_options,
+    option,
     refuse_together,
-    repeated,
-    valued,
 )
 from envbench.cli.output import tell
-from envbench.cli.parse import Number, Seconds
 from envbench.cli.run_experiment import conduct
 from envbench.engine.experiment import Options
+from envbench.engine.pairs import DEFAULT_PAIRS
 from envbench.engine.request import CellRequest
 from envbench.engine.session import Outcome, site_of
-from envbench.errors import UsageError
+from envbench.errors import EnvbenchError, UsageError
 from envbench.experiments.check import against
+from envbench.experiments.check import baseline as stored
 from envbench.experiments.check.arms.git_tree import WORKING_TREE, untracked
 from envbench.experiments.check.arms.sources import Source, refuse_impossible
 from envbench.experiments.check.size import Size
@@ -47,81 +49,81 @@ def _arm_options(arm: str, title: str) -> Option:
     return grouped(
         arm,
         Source,
-        repeated(
-            f"--{arm}",
-            str,
-            "REQUIREMENT",
+        option(
+            f"--{arm} REQUIREMENT",
             f"{title}: install this, such as envpool==1.2.4 or a wheel. Repeatable.",
-            f"{arm}_requirements",
-            callback=lambda context, parameter, values: list(values),
+            also=f"{arm}_requirements",
+            many=list,
         ),
-        valued(f"--{arm}-python", str, "PATH", f"{title}: use this interpreter and its packages."),
-        valued(
-            f"--{arm}-ref",
-            str,
-            "REF",
+        option(f"--{arm}-python PATH", f"{title}: use this interpreter and its packages."),
+        option(
+            f"--{arm}-ref REF",
             f"{title}: use the project in this git working tree at a branch, tag or commit.",
         ),
         prefix=f"{arm}_",
     )
 
 
-def _share(name: str, low: float, high: float, default: float, text: str) -> Option:
-    return valued(name, Number(low, high), "SHARE", text, default=default)
-
-
-_RULE = grouped(
+RULE = grouped(
     "rule",
     Rule,
-    _share("--margin", 0.0005, 0.5, 0.01, "Ignore a slowdown up to this share."),
-    _share(
-        "--tolerance", 0.0005, 0.5, 0.05,
+    option(
+        "--margin SHARE", "Ignore a slowdown up to this share.", Number(0.0005, 0.5), default=0.01
+    ),
+    option(
+        "--tolerance SHARE",
         "PASS rules out a slowdown of this share (of the time of all steps: four times as much).",
+        Number(0.0005, 0.5),
+        default=0.05,
     ),
-    _share(
-        "--cost-tolerance", 0.01, 10, 0.25,
+    option(
+        "--cost-tolerance SHARE",
         "How much more start-up, first step, resets and memory may cost.",
+        Number(0.01, 10),
+        default=0.25,
     ),
-    _share(
-        "--false-alarm", 1e-6, 0.1, 0.001,
+    option(
+        "--false-alarm SHARE",
         "One-sided chance of a false alarm per stage for the steps; costs have ten times as much.",
+        Number(1e-6, 0.1),
+        default=0.001,
     ),
-)  # fmt: skip
-_SIZE = grouped(
+)
+PAIRS = click.IntRange(5, 1000)
+SIZE = grouped(
     "size",
     Size,
-    valued(
-        "--pairs", click.IntRange(5, 1000), "N",
+    option(
+        "--pairs N",
         "Pairs of fresh processes per cell and stage.  [default: 13, or by --budget]",
+        PAIRS,
     ),
-    valued(
-        "--budget", Seconds(10, 86400), "SECONDS",
+    option(
+        "--budget SECONDS",
         "Use as many pairs as fit into this time if no alarm is raised.",
+        Number(10, 86400),
     ),
-    flag("--precise", "Use as many pairs as find a slowdown of 2 %, at most 130."),
-)  # fmt: skip
-_FILE = click.Path(path_type=Path, dir_okay=False)
+    option("--precise", "Use as many pairs as find a slowdown of 2 %, at most 130."),
+)
 
 
 @click.command()
 @_arm_options("baseline", "The old side")
 @_arm_options("candidate", "The new side")
 @checked_cells()
-@_RULE
-@_SIZE
-@valued(
-    "--against",
-    _FILE,
-    "FILE",
+@RULE
+@SIZE
+@option(
+    "--against FILE",
     "Compare with a baseline that `envbench baseline save` stored on this machine. The verdict is "
     "only advice.",
+    FilePath(dir_okay=False),
 )
-@flag("--plan", "Show what would be measured, and exit.", "only_plan")
-@valued(
-    "--summary",
-    _FILE,
-    "FILE",
+@option("--plan", "Show what would be measured, and exit.", also="only_plan")
+@option(
+    "--summary FILE",
     "Append the verdicts to this file as Markdown.  [default: GitHub's step summary]",
+    FilePath(dir_okay=False),
     envvar="GITHUB_STEP_SUMMARY",
 )
 @measuring_options(runtimes=False)
@@ -155,25 +157,39 @@ def check(
     """
     if rule.tolerance <= rule.margin:
         raise click.UsageError("--tolerance has to be greater than --margin.")
-    refuse_together("--pairs", "--budget", "--precise")
+    _refuse_combinations()
     _check_summary(summary)
     experiment = CheckExperiment(
         cells=cells, baseline=baseline, candidate=candidate, rule=rule, size=size
     )
+    shown = partial(show, as_json=as_json, summary=summary, against=against)
     if against is not None:
-        _refuse_beside_against(experiment, fresh=options.fresh, only_plan=only_plan)
-        _check_against(experiment, options, against, as_json=as_json, summary=summary)
-    _check_sides(experiment)
+        _check_against(experiment, options, against, shown)
+    _check_sides(experiment.sides)
     if only_plan:
         targets = experiment.choose(site_of(options)).targets
-        planned = size.of(targets, rule)
-        show_plan(targets, planned, experiment.sides, as_json=as_json)
+        show_plan(targets, size.of(targets, rule), experiment.sides, as_json=as_json)
         return
-    shown = partial(show, as_json=as_json, summary=summary)
     conduct(experiment, options, lambda outcome: shown(outcome, outcome.findings))
 
 
-# ---------------------------------------------------------------- wrong usage
+def _refuse_combinations() -> None:
+    refuse_together("--pairs", "--budget", "--precise")
+    for arm in ("--baseline", "--candidate"):
+        for other in (arm, f"{arm}-ref"):
+            because = ": envbench installs nothing into an interpreter that you name"
+            refuse_together(f"{arm}-python", other, because=because)
+        for way in (arm, f"{arm}-python", f"{arm}-ref"):
+            refuse_together("--against", way)
+    for other in ("--set", "--fresh"):
+        because = ": the file's cells are always measured afresh, with their settings"
+        refuse_together("--against", other, because=because)
+    for other in ("--plan", "--precise"):
+        because = (
+            ": the machine may have changed since the baseline was saved, so what the check can "
+            "find is not known beforehand"
+        )
+        refuse_together("--against", other, because=because)
 
 
 def _check_summary(path: Path | None) -> None:
@@ -186,15 +202,8 @@ def _check_summary(path: Path | None) -> None:
         )
 
 
-def _check_sides(experiment: CheckExperiment) -> None:
+def _check_sides(sides: dict[str, Source]) -> None:
     """Refuse an arm that cannot be made; mention choices that may surprise."""
-    sides = experiment.sides
-    for name, source in sides.items():
-        if source.python and (source.ref or source.requirements):
-            raise click.UsageError(
-                f"--{name}-python cannot be combined with --{name} or --{name}-ref: "
-                "envbench installs nothing into it."
-            )
     for name, source in sides.items():
         refuse_impossible(name, source)
     if any(source.ref == WORKING_TREE for source in sides.values()) and (left_out := untracked()):
@@ -204,31 +213,54 @@ def _check_sides(experiment: CheckExperiment) -> None:
         tell("Note: both sides are the same, so the result shows only this machine's noise.")
 
 
-def _refuse_beside_against(experiment: CheckExperiment, *, fresh: bool, only_plan: bool) -> None:
-    named: list[Source] = [experiment.baseline, experiment.candidate]
-    if any(source != Source() for source in named):
-        raise click.UsageError("--against cannot be combined with --baseline or --candidate.")
-    if experiment.cells.settings or fresh:
-        raise click.UsageError(
-            "--against cannot be combined with --set or --fresh: it always measures the file's "
-            "cells afresh, with their settings."
-        )
-    if only_plan or experiment.size.precise:
-        raise click.UsageError(
-            "--against cannot be combined with --plan or --precise: the machine may have changed "
-            "since the baseline was saved, so what the check can find is not known beforehand."
-        )
-
-
 def _check_against(
-    experiment: CheckExperiment, options: Options, old: Path, *, as_json: bool, summary: Path | None
+    experiment: CheckExperiment, options: Options, old: Path, shown: partial[int]
 ) -> NoReturn:
     """Compare with a stored baseline; the verdict is advice."""
     then = against.read(old, experiment.cells, fingerprint(), tell)
     anew = against.anew(then, experiment.rule, experiment.size)
+    conduct(
+        anew,
+        options,
+        lambda outcome: shown(outcome, against.verdicts(outcome, then, experiment.rule)),
+    )
 
-    def show_advice(outcome: Outcome[dict[str, Failure]]) -> int:
-        verdicts = against.verdicts(outcome, then, experiment.rule)
-        return show(outcome, verdicts, against=old, as_json=as_json, summary=summary)
 
-    conduct(anew, options, show_advice)
+# ---------------------------------------------------------------- baseline
+
+
+@click.group()
+def baseline() -> None:
+    """Save a baseline for `envbench check --against FILE`.
+
+    Use it where both sides cannot be measured in one run. Its verdicts are only advice.
+    """
+
+
+@baseline.command(short_help="Measure cells, and save the raw records in a file.")
+@option(
+    "--output FILE", "Write this file. It must not exist.", FilePath(dir_okay=False), required=True
+)
+@checked_cells()
+@option("--pairs N", f"Pairs per cell.  [default: {DEFAULT_PAIRS}]", PAIRS)
+@measuring_options(runtimes=False)
+def save(cells: CellRequest, options: Options, output: Path, pairs: int | None) -> None:
+    """Measure cells alternately with a reference kernel, and save the raw records in a file.
+
+    The records first go into the results folder. The file is written when all are complete. To
+    resume a stopped measurement, give the same command again.
+    """
+    stored.refuse_existing(output)
+    experiment = stored.BaselineExperiment(
+        cells=cells, pairs=pairs or DEFAULT_PAIRS, stop_at_failure=True
+    )
+
+    def saved(outcome: Outcome[dict[str, Failure]]) -> int:
+        for cell, failure in outcome.findings.items():
+            outcome.concluded()
+            raise EnvbenchError(f"{cell}: {failure.message}", hint=failure.hint)
+        stored.save(outcome, output)
+        tell(f"Saved in {output}. Compare with it: envbench check --against {output}")
+        return 0
+
+    conduct(experiment, options, saved)

@@ -8,7 +8,16 @@ from typing import Any
 
 import click
 
-from envbench.cli.output import cell_name, clock, percent, print_json, table, tell, tell_failure
+from envbench.cli.output import (
+    cell_name,
+    clock,
+    fields,
+    percent,
+    print_json,
+    table,
+    tell,
+    tell_failure,
+)
 from envbench.engine.pairs import design_of
 from envbench.engine.request import Target
 from envbench.engine.session import Outcome
@@ -22,6 +31,8 @@ from envbench.stats.slowdown import Stage
 from envbench.text import counted, printable
 
 SCHEMA = 1
+HEADS = ("task", "backend", "numenv")
+IDENTITY = ("machine", "env", "task", "backend", "numenv", "env_instances", "settings")
 UNSEEN = 0.5  # above this, a cost could have doubled (its reciprocal halved) unnoticed
 MEANS: dict[str, str] = {
     "PASS": "a slowdown by the tolerance is ruled out for the usual pace of the steps",
@@ -46,30 +57,23 @@ def show_plan(
     targets: Sequence[Target], planned: Sizes, sides: Mapping[str, Source], *, as_json: bool
 ) -> None:
     """Show what would be measured, and how small a slowdown that would find."""
-    cells = [each.cell for each in targets]
+    found = [(each.cell, planned.detectable[each.cell.key]) for each in targets]
     sources = {name: str(source) for name, source in sides.items()}
     if as_json:
-        _print_plan_json(cells, planned, sources)
+        cells = [{**fields(cell, *IDENTITY), "detectable": share} for cell, share in found]
+        sizes = fields(planned, "pairs", "seconds")
+        print_json({"schema": SCHEMA, **sources, **sizes, "cells": cells})
         return
-    rows = [
-        [_task(cell), cell.backend, cell.numenv, percent(planned.detectable[cell.key])]
-        for cell in cells
-    ]
+    rows = [[*_row_heads(cell), percent(share)] for cell, share in found]
     for name, source in sources.items():
         click.echo(f"{name + ':':10} {printable(source)}")
     click.echo(
         f"{planned.pairs} pairs per cell, about {clock(planned.seconds)} for "
         f"{counted(planned.cells, 'cell')}; a cell with an alarm takes twice as long.\n\n"
-        f"{table(rows, ['task', 'backend', 'numenv', 'finds a slowdown of'])}\n\n"
+        f"{table(rows, [*HEADS, 'finds a slowdown of'])}\n\n"
         "(in 95 of 100 checks, if pairs vary as on the machine of docs/check.md; "
         "`envbench doctor` measures how they vary here)"
     )
-
-
-def _print_plan_json(cells: Sequence[Cell], planned: Sizes, sources: Mapping[str, str]) -> None:
-    rows = [{**_identity(cell), "detectable": planned.detectable[cell.key]} for cell in cells]
-    sizes = {"pairs": planned.pairs, "seconds": planned.seconds}
-    print_json({"schema": SCHEMA, **sources, **sizes, "cells": rows})
 
 
 # ---------------------------------------------------------------- verdicts
@@ -92,8 +96,7 @@ def show(
     if as_json:
         print_json(document(outcome.plan, verdicts, differences, against))
     else:
-        click.echo(_table(verdicts))
-        click.echo(f"{found}{advisory}: {MEANS[found]}.")
+        click.echo(f"{_table(verdicts)}\n{found}{advisory}: {MEANS[found]}.")
     for each in verdicts:
         for arm, failure in each.failures.items():
             title = f"{cell_name(each.cell)}: the {arm} failed in {failure.phase!r}: "
@@ -130,9 +133,10 @@ def document(
     against: Path | None = None,
 ) -> dict[str, Any]:
     """The ``--json`` document (docs/json.md)."""
+    stored = {"advisory": True, "against": str(against)} if against else {}
     return {
         "schema": SCHEMA,
-        **({"advisory": True, "against": str(against)} if against else {}),
+        **stored,
         "check": plan.plan_id,
         "verdict": overall(verdicts),
         **{arm.name: _arm_json(plan, arm) for arm in plan.arms},
@@ -140,11 +144,8 @@ def document(
         "differences": differences,
         "cells": [
             {
-                **_identity(each.cell),
-                "verdict": each.verdict,
-                "slower": each.slower,
-                "stages": each.stages,
-                "failures": each.failures,
+                **fields(each.cell, *IDENTITY),
+                **fields(each, "verdict", "slower", "stages", "failures"),
                 "spoilt": each.invalid,
             }
             for each in verdicts
@@ -160,19 +161,18 @@ def markdown(
 ) -> str:
     """The summary for the page of a pull request."""
     found, design = overall(verdicts), design_of(plan)
-    figures = _table(verdicts, _plain, tablefmt="github")
+    figures = _table(verdicts, escaped, tablefmt="github")
     if against:
-        return (
-            f"### envbench check: {found} (advisory)\n\n{_plain(_advice(against))}\n\n{figures}\n"
-        )
+        advice = escaped(_advice(against))
+        return f"### envbench check: {found} (advisory)\n\n{advice}\n\n{figures}\n"
     rule = design.rule or Rule()
     arms = " → ".join(arm.source for arm in plan.arms)
     return (
-        f"### envbench check: {found}\n\n{_plain(arms)}: {MEANS[found]}.\n\n{figures}\n\n"
+        f"### envbench check: {found}\n\n{escaped(arms)}: {MEANS[found]}.\n\n{figures}\n\n"
         f"{design.pairs} pairs of processes per cell and stage; margin {percent(rule.margin)}, "
         f"tolerance {percent(rule.tolerance)}, costs {percent(rule.cost_tolerance)}.\n"
         + "".join(
-            f"\n{_plain(name)}: {_plain(', '.join(each))}\n"
+            f"\n{escaped(name)}: {escaped(', '.join(each))}\n"
             for name, each in differences.items()
             if each
         )
@@ -188,15 +188,13 @@ def _arm_json(plan: Plan, arm: Arm) -> dict[str, str]:
 def _table(
     verdicts: Sequence[CellVerdict], escape: Callable[[str], str] = str, tablefmt: str = "simple"
 ) -> str:
-    heads = ["task", "backend", "numenv", "verdict", "steps, candidate / baseline", "95 %",
-             "all steps", "notes"]  # fmt: skip
+    heads = ["verdict", "steps, candidate / baseline", "95 %", "all steps", "notes"]
     rows = [[escape(str(text)) for text in _row(each)] for each in verdicts]
-    return table(rows, heads, tablefmt=tablefmt)
+    return table(rows, [*HEADS, *heads], tablefmt=tablefmt)
 
 
 def _row(found: CellVerdict) -> list[Any]:
-    cell = found.cell
-    what = [_task(cell), cell.backend, cell.numenv, found.verdict]
+    what = [*_row_heads(found.cell), found.verdict]
     if not found.stages:
         failed = (
             f"{arm} failed: {(each.message.splitlines() or [''])[0][:120]}"
@@ -236,15 +234,5 @@ def _all_steps_disagree(last: dict[str, Stage]) -> bool:
     return every is not None and steps.verdict == "INCONCLUSIVE" and steps.high < every.interval[0]
 
 
-def _identity(cell: Cell) -> dict[str, Any]:
-    names = ("machine", "env", "task", "backend", "numenv", "env_instances", "settings")
-    return {name: getattr(cell, name) for name in names}
-
-
-def _task(cell: Cell) -> str:
-    return f"{cell.env} {cell.task}"
-
-
-def _plain(text: str) -> str:
-    """The text without meaning to Markdown."""
-    return escaped(text)
+def _row_heads(cell: Cell) -> list[Any]:
+    return [f"{cell.env} {cell.task}", cell.backend, cell.numenv]

@@ -9,8 +9,8 @@ import click
 
 from envbench import backends, families
 from envbench.cli.load_results import load_files
-from envbench.cli.options import AS_JSON, RESULTS, family_option, machine_option
-from envbench.cli.output import print_json, table, tell
+from envbench.cli.options import AS_JSON, RESULTS, Text, family_option, machine_option
+from envbench.cli.output import fields, print_json, table, tell
 from envbench.errors import UnknownName, UsageError
 from envbench.report.comparison import (
     NOTES,
@@ -31,8 +31,8 @@ from envbench.text import counted
 
 
 @click.command()
-@click.argument("first", metavar="A")
-@click.argument("second", metavar="B")
+@click.argument("first", type=Text(), metavar="A")
+@click.argument("second", type=Text(), metavar="B")
 @RESULTS
 @family_option("Compare only this family: atari, mujoco or gym.")
 @machine_option("Compare only this machine.")
@@ -50,7 +50,7 @@ def compare(
     if family is not None:
         families.get(family)
     ours, theirs, by = _sides(first, second, results)
-    machines = sorted({found.summary.cell.machine for found in [*ours, *theirs]})
+    machines = sorted({found.cell.machine for found in [*ours, *theirs]})
     ours, theirs = _filtered(ours, family, machine), _filtered(theirs, family, machine)
     only = (f" of {family}" if family else "") + (f" on {machine}" if machine else "")
     for name, side in ((first, ours), (second, theirs)):
@@ -67,9 +67,10 @@ def compare(
             hint="`envbench export` lists them.",
         )
     if as_json:
-        _print_json(found, first, second)
+        print_json({"schema": 1, "a": first, "b": second, **_json(found)})
     else:
-        _print_table(found, first, second)
+        tell(f"A: {first}\nB: {second}")
+        _print_table(found)
 
 
 def _sides(first: str, second: str, results: Path) -> tuple[list[Measured], list[Measured], By]:
@@ -78,7 +79,7 @@ def _sides(first: str, second: str, results: Path) -> tuple[list[Measured], list
     if all(path.exists() for path in paths):
         return _of_path(paths[0]), _of_path(paths[1]), by_cell
     measured = load_files(store.files(results)).selection.measured
-    names = {found.summary.cell.machine for found in measured}
+    names = {found.cell.machine for found in measured}
     if {first, second} <= names:
         return _filtered(measured, None, first), _filtered(measured, None, second), by_machine
     rows = {*backends.registry(), *(found.label for found in measured)}
@@ -100,49 +101,44 @@ def _of_path(path: Path) -> list[Measured]:
 
 
 def _filtered(side: list[Measured], family: str | None, machine: str | None) -> list[Measured]:
-    cells = [(found, found.summary.cell) for found in side]
-    return [
-        found
-        for found, cell in cells
-        if family in (None, cell.env) and machine in (None, cell.machine)
-    ]
+    side = [found for found in side if family in (None, found.cell.env)]
+    return [found for found in side if machine in (None, found.cell.machine)]
 
 
 # ---------------------------------------------------------------- output
 
 
-def _print_table(found: Comparison, first: str, second: str) -> None:
+def _print_table(found: Comparison) -> None:
     heads = ["cell", "A", "B", "B / A", "95 % interval", ""]
-    tell(f"A: {first}\nB: {second}")
     click.echo(table(map(_row, found.pairs), heads))
     if found.geometric_mean is not None:
-        interval = found.mean_interval
-        reach = "no interval" if interval is None else f"95 % interval {_span(interval)}"
+        span = _span(found.mean_interval)
+        reach = f"95 % interval {span}" if span else "no interval"
         ratios = counted(len(found.counted), "ratio")
         click.echo(f"geometric mean of {ratios}: {found.geometric_mean:.3f} ({reach})")
     _tell_notes(found)
 
 
 def _row(pair: Pair) -> list[str]:
-    cells = [pair.first.summary.cell, pair.second.summary.cell]
-    name = cells[0].key
-    if cells[0].backend != cells[1].backend or cells[0].variant != cells[1].variant:
-        name = f"{cells[0].machine} {cells[0].env}/{cells[0].task}/{cells[0].numenv}"
+    cell, other = pair.first.cell, pair.second.cell
+    name = cell.key
+    if (cell.backend, cell.variant) != (other.backend, other.variant):
+        name = f"{cell.machine} {cell.env}/{cell.task}/{cell.numenv}"
     speeds = [pair.first.summary.fps, pair.second.summary.fps]
     figures = ["-" if fps is None else f"{fps:.2f}" for fps in speeds]
     ratio = "" if pair.ratio is None else f"{pair.ratio:.3f}"
-    span = "" if pair.interval is None else _span(pair.interval)
-    return [name, *figures, ratio, span, "not comparable" if pair.unlike else pair.verdict]
+    verdict = "not comparable" if pair.unlike else pair.verdict
+    return [name, *figures, ratio, _span(pair.interval), verdict]
 
 
-def _span(interval: Interval) -> str:
-    return "{:.3f} - {:.3f}".format(*interval)
+def _span(interval: Interval | None) -> str:
+    return "{:.3f} - {:.3f}".format(*interval) if interval else ""
 
 
 def _tell_notes(found: Comparison) -> None:
     for pair in found.pairs:
         for reason in pair.unlike:
-            tell(f"not comparable: {pair.second.summary.cell.key}: {reason}.")
+            tell(f"not comparable: {pair.second.cell.key}: {reason}.")
     for note in dict.fromkeys(note for pair in found.pairs for note in pair.notes):
         count = sum(note in pair.notes for pair in found.pairs)
         tell(f"{count} of {len(found.pairs)} {NOTES[note]}.")
@@ -153,29 +149,21 @@ def _tell_notes(found: Comparison) -> None:
             tell(f"only in {name}: {counted(len(side), 'cell')}.")
 
 
-def _print_json(found: Comparison, first: str, second: str) -> None:
-    print_json(
-        {
-            "schema": 1,
-            "a": first,
-            "b": second,
-            "cells": [_pair_json(pair) for pair in found.pairs],
-            "geometric_mean": found.geometric_mean,
-            "geometric_mean_interval": found.mean_interval,
-            "counted": len(found.counted),
-            "only_in_a": len(found.only_first),
-            "only_in_b": len(found.only_second),
-        }
-    )
-
-
-def _pair_json(pair: Pair) -> dict[str, Any]:
+def _json(found: Comparison) -> dict[str, Any]:
     return {
-        "a": cell_json(pair.first.summary),
-        "b": cell_json(pair.second.summary),
-        "ratio": pair.ratio,
-        "interval": pair.interval,
-        "verdict": pair.verdict,
-        "not_comparable": pair.unlike,
-        "notes": pair.notes,
+        "cells": [
+            {
+                "a": cell_json(pair.first.summary),
+                "b": cell_json(pair.second.summary),
+                **fields(pair, "ratio", "interval", "verdict"),
+                "not_comparable": pair.unlike,
+                "notes": pair.notes,
+            }
+            for pair in found.pairs
+        ],
+        "geometric_mean": found.geometric_mean,
+        "geometric_mean_interval": found.mean_interval,
+        "counted": len(found.counted),
+        "only_in_a": len(found.only_first),
+        "only_in_b": len(found.only_second),
     }

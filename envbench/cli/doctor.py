@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from envbench.cli.options import AS_JSON, WAIT
-from envbench.cli.output import print_json, table, tell
+from envbench.cli.output import fields, percent, print_json, table, tell
 from envbench.cli.run_experiment import conduct
 from envbench.engine.experiment import Options
 from envbench.engine.session import Outcome
@@ -41,7 +41,19 @@ def doctor(wait: bool, as_json: bool) -> None:
         if noise is None:
             outcome.concluded()
             raise _failure(outcome.done)
-        (_print_json if as_json else _print_table)(found, noise)
+        if as_json:
+            print_json(
+                {
+                    "schema": 1,
+                    "signs": found,
+                    **fields(noise.stage, "spread", "pairs"),
+                    "spread_interval": noise.spreads,
+                    "detectable": noise.detectable,
+                    "detectable_interval": noise.detectables,
+                }
+            )
+        else:
+            _print_table(found, noise)
         return 0
 
     conduct(NoiseExperiment(), options, show)
@@ -71,18 +83,4 @@ def _print_table(found: list[Sign], noise: OwnNoise) -> None:
 
 def _percents(middle: float, span: tuple[float, float]) -> str:
     low, high = span
-    return f"{100 * middle:.1f} % ({100 * low:.1f} to {100 * high:.1f})"
-
-
-def _print_json(found: list[Sign], noise: OwnNoise) -> None:
-    print_json(
-        {
-            "schema": 1,
-            "signs": found,
-            "spread": noise.stage.spread,
-            "spread_interval": noise.spreads,
-            "pairs": noise.stage.pairs,
-            "detectable": noise.detectable,
-            "detectable_interval": noise.detectables,
-        }
-    )
+    return f"{percent(middle)} ({100 * low:.1f} to {100 * high:.1f})"

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import gc
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from envbench.cli.output import warn
+from envbench.cli.output import results_option, warn
 from envbench.errors import UsageError
 from envbench.model import Record
 from envbench.results import store
 from envbench.results.join import Location, joined
 from envbench.results.selection import Selection, select
-
-_FIRST_RUN = "envbench run --env atari --backend envpool-async --numenv 8"
 
 
 class Loaded(NamedTuple):
@@ -38,8 +35,7 @@ def load_files(paths: Sequence[Path], results: Path | None = None) -> Loaded:
         name = (path if results is None else path.relative_to(results)).as_posix()
         for known, line in archive.lines.items():
             locations.setdefault(known, Location(known, name, line))
-        warn(reading.warnings)
-        warn(f"{path}: {warning}" for warning in archive.warnings)
+        warn([*reading.warnings, *(f"{path}: {warning}" for warning in archive.warnings)])
         gc.freeze()  # records live to the end: the collector need not look at them again
     selection = select(records, locations)
     warn(selection.warnings)
@@ -51,6 +47,7 @@ def load_folder(results: Path) -> Loaded:
     found = load_files(store.files(results), results)
     if not (found.selection.measured or found.selection.published):
         begun = "no finished measurements" if found.records else "no results"
-        there = "" if str(results) == "results" else f" --results {shlex.quote(str(results))}"
-        raise UsageError(f"there are {begun} in {results}.", hint=f"Make some: {_FIRST_RUN}{there}")
+        first = "envbench run --env atari --backend envpool-async --numenv 8"
+        hint = f"Make some: {first}{results_option(results)}"
+        raise UsageError(f"there are {begun} in {results}.", hint=hint)
     return found

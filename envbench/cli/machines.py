@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 import msgspec
 
-from envbench.cli.options import AS_JSON, flag
-from envbench.cli.output import print_json, table, tell
-from envbench.cli.parse import complete_machines
+from envbench.cli.options import AS_JSON, Text, completing, option
+from envbench.cli.output import fields, print_json, table, tell, warn
 from envbench.errors import UsageError
 from envbench.machine import (
     LOCAL,
@@ -23,6 +20,7 @@ from envbench.machine import (
     matching,
     profile,
     profile_for_host,
+    profiles,
     valid_name,
     write_profile,
 )
@@ -38,39 +36,25 @@ def machines(context: click.Context, as_json: bool) -> None:
     The list has the profiles of ./machines and those that ship with envbench. An asterisk marks
     the one that fits this machine.
     """
-    if context.invoked_subcommand is None:
-        _list(as_json)
-
-
-def _list(as_json: bool) -> None:
+    if context.invoked_subcommand is not None:
+        return
     found, known = fingerprint(), catalogue()
     fitting = known.matching(found)
     name = fitting.name if fitting else None
     entries = known.entries.values()
     if as_json:
-        rows = [_entry_json(entry, found) for entry in entries]
+        rows = [
+            fields(each.profile, "name", "title", "hardware", "match", "tables")
+            | {"fits": each.profile.fits(found), "source": each.source, "path": str(each.path)}
+            for each in entries
+        ]
         print_json({"machines": rows, "this_machine": name, "warnings": known.warnings})
     else:
         texts = [_entry_row(entry, name) for entry in entries]
         click.echo(table(texts, ["", "name", "title", "hardware", "numenv", "from"]))
         if not fitting:
             tell("No profile fits this machine. `envbench machines init NAME` creates one.")
-    for warning in known.warnings:
-        tell(f"warning: {warning}")
-
-
-def _entry_json(entry: Entry, found: Fingerprint) -> dict[str, Any]:
-    profile = entry.profile
-    return {
-        "name": profile.name,
-        "title": profile.title,
-        "hardware": profile.hardware,
-        "match": profile.match,
-        "fits": profile.fits(found),
-        "source": entry.source,
-        "path": str(entry.path),
-        "tables": profile.tables,
-    }
+    warn(known.warnings)
 
 
 def _entry_row(entry: Entry, this_machine: str | None) -> list[str]:
@@ -100,18 +84,10 @@ def detect(context: click.Context, as_json: bool) -> None:
     fitting, used = matching(found), choose(None, found)
     if as_json or (context.parent and context.parent.params["as_json"]):
         name = fitting.name if fitting else None
-        facts = {"hash": digest(found), "fingerprint": found}
-        return print_json(facts | {"profile": name, "run_as": used.name, "run_title": used.title})
-    click.echo(_fingerprint_text(found))
-    if fitting:
-        click.echo(f"profile          {fitting.name} ({fitting.title})")
-    else:
-        click.echo(f"profile          none fits; runs are kept as {used.name} ({used.title})")
-        tell("`envbench machines init NAME` creates a profile for this machine.")
-    return None
-
-
-def _fingerprint_text(found: Fingerprint) -> str:
+        facts = {"hash": digest(found), "fingerprint": found, "profile": name}
+        print_json(facts | {"run_as": used.name, "run_title": used.title})
+        return
+    fits = f"{fitting.name} ({fitting.title})" if fitting else ""
     lines = {
         "cpu": found.cpu,
         "logical cpus": f"{found.logical_cpus} ({found.usable_cpus} usable)",
@@ -119,33 +95,34 @@ def _fingerprint_text(found: Fingerprint) -> str:
         "memory": f"{found.memory_gib} GiB",
         "gpus": ", ".join(found.gpus) or "none",
         "system": f"{found.system} {found.kernel} {found.architecture}",
+        "profile": fits or f"none fits; runs are kept as {used.name} ({used.title})",
     }
-    return "\n".join(f"{key:<16} {value}" for key, value in lines.items())
+    click.echo("\n".join(f"{key:<16} {value}" for key, value in lines.items()))
+    if not fitting:
+        tell("`envbench machines init NAME` creates a profile for this machine.")
 
 
 # ---------------------------------------------------------------- init
 
 
 @machines.command()
-@click.argument("name")
-@click.option(
-    "--like",
-    metavar="PROFILE",
-    shell_complete=complete_machines,
-    help="Copy the ladders and rows of this profile.",
+@click.argument("name", type=Text())
+@option(
+    "--like PROFILE",
+    "Copy the ladders and rows of this profile.",
+    shell_complete=completing(profiles),
 )
-@click.option("--title", help="Heading of its tables.  [default: from the hardware]")
-@flag("--force", "Replace an existing profile of this name.")
+@option("--title TEXT", "Heading of its tables.  [default: from the hardware]")
+@option("--force", "Replace an existing profile of this name.")
 def init(name: str, like: str | None, title: str | None, force: bool) -> None:
     """Write ./machines/NAME.toml: a profile for this machine.
 
     Its ladder suits the number of cores, unless --like names a profile to copy.
     """
     valid_name(name)
-    _refuse_shipped_name(name)
     found = fingerprint()
     made = _new_profile(name, like, title, found)
-    _refuse_taken_title(made)
+    _refuse_taken(made)
     click.echo(str(write_profile(made, LOCAL, force=force)))
     chosen = matching(found)
     if chosen and chosen.name != name:
@@ -167,19 +144,16 @@ def _new_profile(name: str, like: str | None, title: str | None, found: Fingerpr
         raise click.UsageError(f"--title: {error}") from None
 
 
-def _refuse_shipped_name(name: str) -> None:
-    """A local profile of that name would hide the one that ships."""
-    entry = catalogue().entries.get(name)
+def _refuse_taken(made: Profile) -> None:
+    """Refuse a name that would hide a profile that ships, and a title that another one has."""
+    known = catalogue()
+    entry = known.entries.get(made.name)
     if entry is not None and entry.source != "local":
         raise UsageError(
-            f"{name} is a profile that ships with envbench ({entry.profile.title}).",
-            hint=f"Choose another name, such as my-{name}.",
+            f"{made.name} is a profile that ships with envbench ({entry.profile.title}).",
+            hint=f"Choose another name, such as my-{made.name}.",
         )
-
-
-def _refuse_taken_title(made: Profile) -> None:
-    other = catalogue().with_title(made.title, besides=made.name)
-    if other:
+    if other := known.with_title(made.title, besides=made.name):
         raise UsageError(
             f"the profile {other.name!r} already has the title {made.title!r}: "
             "readers could not tell their tables apart.",

@@ -1,110 +1,228 @@
-"""Options that several commands take, and the typed values that groups of options become."""
+"""Options of the commands: how the text of one becomes a checked value, how the shell completes it,
+and which groups of options become one typed value."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 from click.core import ParameterSource
 
-from envbench.cli import parse
+from envbench import families
+from envbench.backends import registry
+from envbench.backends.specification import CORES
 from envbench.engine.experiment import Options
 from envbench.engine.request import CellRequest
 from envbench.families import SMALLEST_SKIP
+from envbench.machine import profiles
 from envbench.model import LARGEST_SKIP
 from envbench.runtimes.interpreters import parse_overrides
 from envbench.text import listed
 
 Option = Callable[[Any], Any]  # a decorator that adds an option to a command
+LARGEST_NUMENV = 1_000_000
+
+# ---------------------------------------------------------------- kinds of values
 
 
-def flag(name: str, text: str, *dest: str, **more: Any) -> Option:
-    return click.option(name, *dest, is_flag=True, help=text, **more)
+class Number(click.FloatRange):
+    """A number within bounds. Refuses NaN, which every comparison with the bounds lets pass."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        number = float(super().convert(value, param, ctx))
+        if number != number:
+            self.fail(f"{value!r} is not a valid number.", param, ctx)
+        return number
 
 
-def valued(name: str, kind: Any, metavar: str, text: str, *dest: str, **more: Any) -> Option:
-    """An option with a value. The help shows its ``default``, if it has one."""
-    shown = "default" in more
-    return click.option(
-        name, *dest, type=kind, metavar=metavar, help=text, show_default=shown, **more
-    )
+class Text(click.types.StringParamType):
+    """A text that is not empty."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        return super().convert(_not_empty(value, param, ctx), param, ctx)
 
 
-def one_name(name: str, metavar: str, text: str, *dest: str, **more: Any) -> Option:
+class FilePath(click.Path):
+    """A path that is not empty, as a ``Path``."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        return Path(str(super().convert(_not_empty(value, param, ctx), param, ctx)))
+
+
+def _not_empty(value: Any, param: click.Parameter, ctx: Any) -> Any:
+    """The value. In CI, a variable that is not set must not silently turn an option off."""
+    if isinstance(value, str) and not value.strip():
+        name = param.opts[0] if isinstance(param, click.Option) else param.human_readable_name
+        raise click.UsageError(
+            f"{name} is empty. Give it a value, or leave it out. "
+            "If the value comes from a variable, the variable is not set.",
+            ctx,
+        )
+    return value
+
+
+def core_list(text: str) -> str:
+    """``0-3`` or ``0,2,4-7``: numbers of CPU cores."""
+    if not re.fullmatch(CORES, text):
+        raise click.BadParameter(f"{text[:60]!r} is not a list of cores, such as 0-3.")
+    return text
+
+
+# ---------------------------------------------------------------- several values of one option
+
+
+def only_one(values: tuple[Any, ...]) -> Any:
+    """The one value. Click alone would silently use the last of several."""
+    if len(values) > 1:
+        given = " and ".join(repr(str(value)) for value in values)
+        raise click.BadParameter(f"given more than once: {given}. It takes one.")
+    return values[0] if values else None
+
+
+def results_folder(values: tuple[Path, ...]) -> Path:
+    """The option's value, else the one given before the subcommand, else ``results``."""
+    group = click.get_current_context().parent
+    before: Path | None = group.params.get("results") if group else None
+    return only_one(values) or before or Path("results")
+
+
+def settings_by_key(texts: tuple[str, ...]) -> dict[str, str]:
+    """Settings by key, from texts such as ``KEY=VALUE``. Refuses a key that is given twice."""
+    settings: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = map(str.strip, text.partition("="))
+        if not equals or not key:
+            raise click.BadParameter(f"{text!r} is not KEY=VALUE.")
+        if key in settings:
+            raise click.BadParameter(f"the setting {key!r} is given twice.")
+        settings[key] = value
+    return settings
+
+
+def names(texts: tuple[str, ...]) -> list[str] | None:
+    """The names in texts such as ``NAME,NAME``, each once. The caller checks that they exist."""
+    found = _parts(texts)
+    if not all(found):
+        raise click.BadParameter(f"{','.join(texts)[:60]!r} contains an empty name.")
+    return list(dict.fromkeys(found)) or None
+
+
+def numenvs(texts: tuple[str, ...]) -> list[int] | None:
+    """The numbers in texts such as ``8`` or ``1,2,4,8``: whole, from 1, and all different."""
+    numbers: list[int] = []
+    for part in _parts(texts):
+        number = int(part) if re.fullmatch("[0-9]{1,7}", part) else 0
+        if not 1 <= number <= LARGEST_NUMENV:
+            raise click.BadParameter(
+                f"{part[:60]!r} is not N or N,N,…: whole numbers of environments "
+                f"from 1 to {LARGEST_NUMENV:,}, such as 8 or 1,2,4,8."
+            )
+        if number in numbers:
+            raise click.BadParameter(f"{number} is given twice.")
+        numbers.append(number)
+    return numbers or None
+
+
+def _parts(texts: tuple[str, ...]) -> list[str]:
+    return [part.strip() for text in texts for part in text.split(",")]
+
+
+# ---------------------------------------------------------------- completion by the shell
+
+
+def completing(names: Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
+    return lambda ctx, param, text: [name for name in names() if name.startswith(text)]
+
+
+def complete_backends(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """The last name in a comma-separated list of backends."""
+    before, comma, last = incomplete.rpartition(",")
+    names = registry() if comma else [*registry(), "all"]
+    return [before + comma + name for name in names if name.startswith(last)]
+
+
+# ---------------------------------------------------------------- options of several commands
+
+
+def option(
+    usage: str, text: str, kind: Any = None, *, also: str = "", many: Any = None, **more: Any
+) -> Option:
+    """An option, by its usage: ``--flag``, or ``--name VALUE`` where ``kind`` makes the value.
+
+    ``also``: another name on the command line, or its name in Python. ``many``: it may be repeated,
+    and this makes one value of a tuple of values. The help shows a ``default``.
+    """
+    name, _, metavar = usage.partition(" ")
+    declared = [name, also] if also else [name]
+    if not metavar:
+        return click.option(*declared, is_flag=True, help=text, **more)
+    if many:
+        more |= {"multiple": True, "callback": lambda context, parameter, values: many(values)}
+    more = {"type": kind or Text(), "show_default": "default" in more, **more}
+    return click.option(*declared, metavar=metavar, help=text, **more)
+
+
+def one_name(usage: str, text: str, **more: Any) -> Option:
     """An option that takes one name, and refuses a second one."""
-    return repeated(name, str, metavar, text, *dest, callback=parse.only_one, **more)
-
-
-def repeated(name: str, kind: Any, metavar: str, text: str, *dest: str, **more: Any) -> Option:
-    """An option that may be given several times. Its ``callback`` makes one value of them."""
-    return valued(name, kind, metavar, text, *dest, multiple=True, **more)
+    return option(usage, text, many=only_one, **more)
 
 
 def family_option(text: str) -> Option:
-    complete = parse.complete_families
-    return one_name("--env", "FAMILY", text, "family", shell_complete=complete)
+    complete = completing(families.names)
+    return one_name("--env FAMILY", text, also="family", shell_complete=complete)
 
 
 def machine_option(text: str) -> Option:
-    return one_name("--machine", "NAME", text, shell_complete=parse.complete_machines)
+    return one_name("--machine NAME", text, shell_complete=completing(profiles))
 
 
 def numenv_option(default: str) -> Option:
-    return repeated(
-        "--numenv",
-        parse.numenv_list,
-        "N[,N…]",
-        f"Environments per vector step.  [default: {default}]",
-        "--num-envs",
-        callback=parse.one_list,
-    )
+    text = f"Environments per vector step.  [default: {default}]"
+    return option("--numenv N[,N…]", text, click.STRING, also="--num-envs", many=numenvs)
 
 
 def backends_option(default: str) -> Option:
-    return repeated(
-        "--backend",
-        parse.name_list,
-        "NAME[,NAME…]",
-        f"Backends by name, or all.  [default: {default}]",
-        "backends",
-        callback=parse.one_list,
-        shell_complete=parse.complete_backends,
+    text = f"Backends by name, or all.  [default: {default}]"
+    complete = complete_backends
+    return option(
+        "--backend NAME[,NAME…]", text, also="backends", many=names, shell_complete=complete
     )
 
 
-PYTHONS = repeated(
-    "--python",
-    str,
-    "BACKEND=PATH",
+PYTHONS = option(
+    "--python BACKEND=PATH",
     "Run a backend in this interpreter. Repeatable.",
-    "pythons",
-    callback=lambda context, parameter, texts: parse_overrides(texts),
+    also="pythons",
+    many=parse_overrides,
 )
-RESULTS = repeated(
-    "--results",
-    click.Path(file_okay=False),
-    "DIRECTORY",
+RESULTS = option(
+    "--results DIRECTORY",
     "Folder of the results.  [default: results]",
-    callback=parse.results_folder,
+    FilePath(file_okay=False),
+    many=results_folder,
 )
-WAIT = flag("--wait", "Wait until no other envbench measures on this machine.")
-AS_JSON = flag("--json", "Print one JSON document on stdout.", "as_json")
+WAIT = option("--wait", "Wait until no other envbench measures on this machine.")
+AS_JSON = option("--json", "Print one JSON document on stdout.", also="as_json")
 
 
-def refuse_together(*options: str) -> None:
+def refuse_together(*options: str, because: str = "") -> None:
     """Raise ``UsageError`` where the command line has more than one of these options."""
     context = click.get_current_context()
-    named = [each for each in context.command.params if each.opts[0] in options]
     given = [
         each.opts[0]
-        for each in named
-        if context.get_parameter_source(each.name or "") is ParameterSource.COMMANDLINE
+        for each in context.command.params
+        if each.opts[0] in options
+        and context.get_parameter_source(each.name or "") is ParameterSource.COMMANDLINE
     ]
     if len(given) > 1:
-        raise click.UsageError(f"{listed(given)} cannot be combined.")
+        raise click.UsageError(f"{listed(given)} cannot be combined{because}.")
 
 
 # ---------------------------------------------------------------- groups of options
@@ -124,8 +242,8 @@ def grouped(name: str, kind: type[msgspec.Struct], *options: Option, prefix: str
             named = {field: value for field, value in values.items() if value is not None}
             command(**{name: kind(**named)}, **given)
 
-        for option in reversed(options):
-            called = option(called)
+        for each in reversed(options):
+            called = each(called)
         return called
 
     return decorate
@@ -141,26 +259,24 @@ def cell_options(*options: Option) -> Option:
         "cells",
         CellRequest,
         *options,
-        one_name("--task", "ID", "Task id.  [default: Pong-v5, Ant-v3]"),
-        repeated(
-            "--set",
-            parse.key_value,
-            "KEY=VALUE",
+        one_name("--task ID", "Task id.  [default: Pong-v5, Ant-v3]"),
+        option(
+            "--set KEY=VALUE",
             "Change a setting of a backend; `envbench backends --settings` lists them. Repeatable.",
-            "settings",
-            callback=parse.settings_by_key,
+            also="settings",
+            many=settings_by_key,
         ),
     )
 
 
 def measured_cells(*options: Option) -> Option:
     """By default, every family and backend: ``cells: CellRequest``."""
-    skips = parse.Number(SMALLEST_SKIP, LARGEST_SKIP)
+    skips = Number(SMALLEST_SKIP, LARGEST_SKIP)
     return cell_options(
         family_option(f"{_FAMILIES}  [default: those with a table in the profile]"),
         backends_option("all that can run here"),
         *options,
-        valued("--frame-skip", skips, "N", "Frames per step, for --env gym.  [default: 1]"),
+        option("--frame-skip N", "Frames per step, for --env gym.  [default: 1]", skips),
     )
 
 
@@ -178,20 +294,20 @@ def measuring_options(*, runtimes: bool) -> Option:
 
     ``runtimes``: the command runs each backend in its usual runtime, which options can change.
     """
-    no_setup = flag(
+    seeds = click.IntRange(0, 2**31 - 1)
+    no_setup = option(
         "--no-setup",
         "Do not create isolated runtimes on first use.",
-        "setup",
+        also="setup",
         callback=lambda context, parameter, forbidden: not forbidden,
     )
-    seeds = click.IntRange(0, 2**31 - 1)
     return grouped(
         "options",
         Options,
         machine_option("Machine profile.  [default: the one that fits this machine]"),
-        valued("--seed", seeds, "N", "Seed for environments, actions and cell order.", default=0),
+        option("--seed N", "Seed for environments, actions and cell order.", seeds, default=0),
         *([PYTHONS, no_setup] if runtimes else []),
         RESULTS,
-        flag("--fresh", "Begin a new plan instead of resuming an unfinished one."),
+        option("--fresh", "Begin a new plan instead of resuming an unfinished one."),
         WAIT,
     )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import click
@@ -39,13 +41,18 @@ def print_json(document: object, *, indent: int = 2) -> None:
     click.echo(msgspec.json.format(msgspec.json.encode(document), indent=indent).decode())
 
 
-def table(rows: Iterable[Sequence[object]], heads: Sequence[str], **style: Any) -> str:
-    """A table for a terminal. A row is one line, unless ``style`` has ``maxcolwidths``, so that
-    grep works on it. ``style`` goes to ``tabulate``."""
+def fields(value: object, *names: str) -> dict[str, Any]:
+    """Some fields of a value, for a JSON document."""
+    return {name: getattr(value, name) for name in names}
 
+
+def table(rows: Iterable[Sequence[object]], heads: Sequence[str], **style: Any) -> str:
+    """A table for a terminal. ``style`` goes to ``tabulate``. A row is one line, unless ``style``
+    has ``maxcolwidths``, so that grep works on it."""
     from tabulate import tabulate  # slow to import
 
-    texts = [[printable(str(text)) for text in row] for row in rows]
+    keep = "\n" if style.get("maxcolwidths") else ""
+    texts = [[printable(str(text), keep) for text in row] for row in rows]
     return tabulate(texts, heads, disable_numparse=True, **style)
 
 
@@ -69,3 +76,8 @@ def percent(share: float) -> str:
 def cell_name(cell: Cell) -> str:
     """``atari Pong-v5 envpool-sync × 8``."""
     return f"{cell.env} {cell.task} {cell.backend} × {cell.numenv}"
+
+
+def results_option(results: Path) -> str:
+    """The option that a suggested command needs for this folder of results."""
+    return "" if str(results) == "results" else f" --results {shlex.quote(str(results))}"

@@ -10,23 +10,27 @@ from pathlib import Path
 
 import click
 
-from envbench.cli.options import AS_JSON, RESULTS, flag, machine_option
+from envbench.cli.options import AS_JSON, RESULTS, Text, machine_option, option
 from envbench.cli.output import print_json, table, tell, warn
-from envbench.cli.parse import complete_plans
 from envbench.errors import LockHeld, UsageError
-from envbench.experiments import recorded_plans as every
+from envbench.experiments import recorded_plans as recorded
 from envbench.experiments.recorded_plans import Listed
 from envbench.machine import lock, valid_name
-from envbench.text import counted, listed, one_line, printable
+from envbench.text import counted, listed, one_line
 
-WIDEST = 60  # characters of a command in the table
-PLAN = click.argument("plan", metavar="PLAN", shell_complete=complete_plans)
+
+def _complete(context: click.Context, parameter: click.Parameter, text: str) -> list[str]:
+    every = recorded.listing(context.params.get("results") or Path("results")).plans
+    return [each.plan for each in every if each.plan.startswith(text)]
+
+
+PLAN = click.argument("plan", type=Text(), metavar="PLAN", shell_complete=_complete)
 
 
 @click.group(invoke_without_command=True)
 @RESULTS
 @machine_option("List only the plans of this machine profile.")
-@flag("--unfinished", "List only unfinished plans.")
+@option("--unfinished", "List only unfinished plans.")
 @AS_JSON
 @click.pass_context
 def plans(
@@ -50,15 +54,12 @@ def plans(
                 hint="Only the list of plans takes --machine, --unfinished and --json.",
             )
         return
-    from envbench.experiments.recorded_plans import listing
-
     if machine is not None:
         valid_name(machine)
-    every = listing(results, machine)
+    every = recorded.listing(results, machine)
     warn(every.warnings)
-    found = every.plans
-    if unfinished:
-        found = [each for each in found if each.state in ("unfinished", "measured")]
+    states = ("unfinished", "measured")
+    found = [each for each in every.plans if each.state in states or not unfinished]
     if as_json:
         print_json({"schema": 1, "plans": found, "warnings": every.warnings})
     elif found:
@@ -70,17 +71,13 @@ def plans(
 
 
 def _table(found: Sequence[Listed]) -> str:
-    rows = [
-        [each.plan, each.experiment, each.machine, each.state, _blocks(each.done, each.left),
-         str(each.failed or ""), one_line(shlex.join(each.command), WIDEST)]
-        for each in found
-    ]  # fmt: skip
-    rows = [[printable(text, keep="") for text in row] for row in rows]  # a row is one line
+    rows = []
+    for each in found:
+        of = "?" if each.left is None else each.done + each.left
+        blocks, command = f"{each.done} of {of}", one_line(shlex.join(each.command), 60)
+        what = [each.plan, each.experiment, each.machine, each.state]
+        rows.append([*what, blocks, each.failed or "", command])
     return table(rows, ["plan", "experiment", "machine", "state", "blocks", "failed", "command"])
-
-
-def _blocks(done: int, left: int | None) -> str:
-    return f"{done} of ?" if left is None else f"{done} of {done + left}"
 
 
 @contextmanager
@@ -99,9 +96,9 @@ def _lock() -> Iterator[None]:
 def abandon(plan: str, results: Path) -> None:
     """Do not resume PLAN any more; keep what was measured."""
     with _lock():
-        found = every.named(results, plan)
-        every.abandon(found)
-        resumed = every.next_resumed(found)
+        found = recorded.named(results, plan)
+        recorded.abandon(found)
+        resumed = recorded.next_resumed(found)
     then = f"resumes {resumed}" if resumed else "begins a new plan"
     tell(f"{found.plan.plan_id} is abandoned: the same command {then}.")
 
@@ -109,10 +106,10 @@ def abandon(plan: str, results: Path) -> None:
 @plans.command(short_help="Remove the file of PLAN.")
 @PLAN
 @RESULTS
-@flag("--yes", "Do not ask.")
+@option("--yes", "Do not ask.")
 def delete(plan: str, results: Path, yes: bool) -> None:
     """Remove the file of PLAN with everything that was measured for it."""
-    found = every.named(results, plan)
+    found = recorded.named(results, plan)
     question = f"Delete {found.path} with {counted(len(found.done), 'block')}?"
     if not yes and not sys.stdin.isatty():
         raise UsageError(question.replace("?", " needs --yes where no one can be asked."))
@@ -120,6 +117,6 @@ def delete(plan: str, results: Path, yes: bool) -> None:
         tell("Nothing was deleted.")
         return
     with _lock():  # a plan that is being measured may have grown since the question
-        path, *by_products = every.delete(every.named(results, found.plan.plan_id))
+        path, *by_products = recorded.delete(recorded.named(results, found.plan.plan_id))
     more = f" and {counted(len(by_products), 'by-product')}" if by_products else ""
     tell(f"Deleted {path}{more}.")

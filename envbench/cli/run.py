@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shlex
-import shutil
-import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
@@ -13,19 +9,20 @@ from functools import partial
 import click
 
 from envbench.backends import row_label
+from envbench.backends.builtin import PRESETS
 from envbench.cli.options import (
     AS_JSON,
-    flag,
+    Number,
+    completing,
+    core_list,
     grouped,
     measured_cells,
     measuring_options,
     numenv_option,
+    option,
     refuse_together,
-    repeated,
-    valued,
 )
-from envbench.cli.output import print_json, rate_text, table, tell, tell_failure
-from envbench.cli.parse import Seconds, complete_presets, core_list
+from envbench.cli.output import print_json, rate_text, results_option, table, tell, tell_failure
 from envbench.cli.run_experiment import conduct
 from envbench.engine.experiment import Options
 from envbench.engine.request import CellRequest
@@ -38,58 +35,50 @@ from envbench.results.selection import ran
 from envbench.stats.summary import Summary
 from envbench.text import counted
 
-OVERCOMMIT = valued(
-    "--overcommit",
-    str,
-    "X",
+OVERCOMMIT = option(
+    "--overcommit X",
     "Environments in flight per environment received (async EnvPool).  [default: 3]",
-    "in_flight",
+    also="in_flight",
 )
-NUMA_NODES = repeated(
-    "--numa-node",
-    core_list,
-    "CORES",
+NUMA_NODES = option(
+    "--numa-node CORES",
     "Cores of one node, such as 0-3, for envpool-numa. Repeatable.  [default: the system's nodes]",
-    "nodes",
-    callback=lambda context, parameter, nodes: "/".join(nodes),
+    core_list,
+    also="nodes",
+    many="/".join,
 )
-PRESET = valued(
-    "--preset",
-    str,
-    "NAME",
+PRESET = option(
+    "--preset NAME",
     "Use a named set of settings: envpool-published.",
-    shell_complete=complete_presets,
+    shell_complete=completing(lambda: PRESETS),
 )
-_MEASURE = grouped(
+MEASURE = grouped(
     "measure",
     Measure,
-    valued(
-        "--duration",
-        Seconds(1, 86400),
-        "SECONDS",
+    option(
+        "--duration SECONDS",
         f"Measured seconds per cell, over all its runs.  [default: {DEFAULT_DURATION_S:g}]",
-        "duration_s",
+        Number(1, 86400),
+        also="duration_s",
     ),
-    valued(
-        "--total-step",
-        click.IntRange(1, 10**12),
-        "K",
+    option(
+        "--total-step K",
         "Vector steps per cell, over all its runs, instead of a duration.",
-        "total_steps",
+        click.IntRange(1, 10**12),
+        also="total_steps",
     ),
-    valued(
-        "--repeats",
-        click.IntRange(1, 1000),
-        "N",
+    option(
+        "--repeats N",
         "Fresh processes per cell.  [default: 5 for most backends]",
+        click.IntRange(1, 1000),
     ),
-    flag("--quick", "Measure one process for 3 s per cell, without an interval."),
+    option("--quick", "Measure one process for 3 s per cell, without an interval."),
 )
 
 
 @click.command()
 @measured_cells(numenv_option("the profile's ladder"), OVERCOMMIT, NUMA_NODES, PRESET)
-@_MEASURE
+@MEASURE
 @measuring_options(runtimes=True)
 @AS_JSON
 def run(cells: CellRequest, options: Options, measure: Measure, as_json: bool) -> None:
@@ -113,22 +102,17 @@ def _show(outcome: Outcome[list[Summary]], *, as_json: bool) -> int:
     """Show the cells measured so far. Returns the exit code."""
     summaries = outcome.findings
     if as_json:
-        _print_json(outcome)
+        other = outcome.site.other_hardware
+        cells = [cell_json(summary, other_hardware=other) for summary in summaries]
+        print_json({"schema": SCHEMA, "plan": outcome.plan.plan_id, "cells": cells})
     elif summaries:
         click.echo(_table(summaries))
-        _tell_flags(summaries)
+        for word in dict.fromkeys(word for summary in summaries for word in summary.flags):
+            tell(f"{word}: {FLAGS[word]}")
         _tell_stand_ins(outcome)
-        for alike in _grouped_failures(summaries):
-            _tell_failures(alike)
+        _tell_failures(summaries)
         _tell_next_command(outcome)
     return CELL_FAILED if any(each.failure for each in summaries) else 0
-
-
-def _print_json(outcome: Outcome[list[Summary]]) -> None:
-    """The ``--json`` document (docs/json.md)."""
-    other = outcome.site.other_hardware
-    cells = [cell_json(summary, other_hardware=other) for summary in outcome.findings]
-    print_json({"schema": SCHEMA, "plan": outcome.plan.plan_id, "cells": cells})
 
 
 def _table(summaries: Sequence[Summary]) -> str:
@@ -150,12 +134,6 @@ def _figures(summary: Summary) -> list[str]:
     return [fps, interval, steps, ", ".join(summary.flags)]
 
 
-def _tell_flags(summaries: Sequence[Summary]) -> None:
-    """Explain the words in the column of notes."""
-    for word in dict.fromkeys(word for summary in summaries for word in summary.flags):
-        tell(f"{word}: {FLAGS[word]}")
-
-
 def _tell_stand_ins(outcome: Outcome[list[Summary]]) -> None:
     """Name the tasks that ran in place of ones that a library no longer has."""
     every = runs(outcome.done, outcome.plan, outcome.campaign.facts)
@@ -165,25 +143,18 @@ def _tell_stand_ins(outcome: Outcome[list[Summary]]) -> None:
             tell(f"{backend} ran {other} in place of {task}.")
 
 
-def _grouped_failures(summaries: Sequence[Summary]) -> list[list[Summary]]:
-    """The failed cells; those of one backend that failed for the same reason are one group."""
-    groups = defaultdict(list)
+def _tell_failures(summaries: Sequence[Summary]) -> None:
+    """Show the failed cells; those of one backend that failed for the same reason only once."""
+    keys = defaultdict(list)
     for each in summaries:
         if failure := each.failure:
             cause = (each.cell.env, each.cell.backend, failure.reason, failure.message)
-            groups[cause].append(each)
-    return [*groups.values()]
-
-
-def _tell_failures(alike: list[Summary]) -> None:
-    """Show cells that failed for the same reason as one failure."""
-    summary, more = alike[0], len(alike) - 1
-    failure = summary.failure
-    assert failure is not None
-    where = f" in {failure.phase}" if failure.phase not in ("", failure.reason) else ""
-    after = f" after {failure.step:,} steps" if failure.step else ""
-    others = f" (and {counted(more, 'more cell')})" if more else ""
-    tell_failure(f"\n{summary.cell.key}{others}: {failure.reason}{where}{after}\n", failure)
+            keys[cause].append((each.cell.key, failure))
+    for (key, failure), *more in keys.values():
+        others = f" (and {counted(len(more), 'more cell')})" if more else ""
+        where = f" in {failure.phase}" if failure.phase not in ("", failure.reason) else ""
+        after = f" after {failure.step:,} steps" if failure.step else ""
+        tell_failure(f"\n{key}{others}: {failure.reason}{where}{after}\n", failure)
 
 
 def _tell_next_command(outcome: Outcome[list[Summary]]) -> None:
@@ -192,17 +163,7 @@ def _tell_next_command(outcome: Outcome[list[Summary]]) -> None:
     if outcome.left or not any(summary.fps for summary in summaries):
         tell(f"{recorded}.")
         return
-    results = outcome.path.parent.parent
-    place = "" if str(results) == "results" else f" --results {shlex.quote(str(results))}"
+    report = f"envbench report{results_option(outcome.path.parent.parent)}"
     some = any(summary.interval for summary in summaries)
     only = "" if some else " where they have no measurement with an interval"
-    tell(f"{recorded}; `{_program()} report{place}` puts it in the tables{only}.")
-
-
-def _program() -> str:
-    """envbench as the user called it, which need not be on the PATH."""
-    called = sys.argv[0]
-    on_path = shutil.which("envbench")
-    if on_path and os.path.realpath(on_path) == os.path.realpath(called):
-        return "envbench"
-    return called if os.path.basename(called) == "envbench" else "python -m envbench"
+    tell(f"{recorded}; `{report}` puts it in the tables{only}.")

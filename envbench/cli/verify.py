@@ -13,8 +13,8 @@ from functools import partial
 import click
 
 from envbench.backends import row_label
-from envbench.cli.options import AS_JSON, measured_cells, measuring_options, valued
-from envbench.cli.output import print_json, table, tell
+from envbench.cli.options import AS_JSON, measured_cells, measuring_options, option
+from envbench.cli.output import fields, print_json, table, tell
 from envbench.cli.run_experiment import conduct
 from envbench.engine.experiment import Options
 from envbench.engine.request import CellRequest
@@ -25,12 +25,11 @@ from envbench.experiments.verify import VerifyExperiment
 from envbench.model import Verification
 from envbench.text import printable
 
-NUMENV = valued(
-    "--numenv",
-    click.IntRange(2, 1024),
-    "N",
+NUMENV = option(
+    "--numenv N",
     "Environments per vector step. At least two show whether actions have an effect.",
-    "ladder",
+    click.IntRange(2, 1024),
+    also="ladder",
     default=2,
     callback=lambda context, parameter, value: [value],
 )
@@ -38,11 +37,10 @@ NUMENV = valued(
 
 @click.command()
 @measured_cells(NUMENV)
-@valued(
-    "--total-step",
-    click.IntRange(10, 10**6),
-    "K",
+@option(
+    "--total-step K",
     "Count at least this many vector steps twice.",
+    click.IntRange(10, 10**6),
     default=1000,
 )
 @measuring_options(runtimes=True)
@@ -65,7 +63,13 @@ def _show(outcome: Outcome[list[Verification]], *, as_json: bool) -> int:
     if outcome.stopped is None:
         tell(f"Recorded in {outcome.path}; `envbench report` shows it beside the figures.")
     if as_json:
-        _print_json(found)
+        rows = [
+            fields(each.cell, "machine", "env", "task", "backend", "settings")
+            | {"verdict": judge(each)}
+            | fields(each, "audit", "agreement", "responds", "work", "failure")
+            for each in found
+        ]
+        print_json({"schema": 1, "verifications": rows}, indent=-1)
     else:
         click.echo(_tables(found))
     verdicts = [judge(each) for each in found]
@@ -88,23 +92,3 @@ def _tables(found: Sequence[Verification]) -> str:
         f"{printable(name)}\n{table(rows, heads, maxcolwidths=widths)}"
         for name, rows in groups.items()
     )
-
-
-def _print_json(found: Sequence[Verification]) -> None:
-    rows = [
-        {
-            "machine": each.cell.machine,
-            "env": each.cell.env,
-            "task": each.cell.task,
-            "backend": each.cell.backend,
-            "settings": each.cell.settings,
-            "verdict": judge(each),
-            "audit": each.audit,
-            "agreement": each.agreement,
-            "responds": each.responds,
-            "work": each.work,
-            "failure": each.failure,
-        }
-        for each in found
-    ]
-    print_json({"schema": 1, "verifications": rows}, indent=-1)

@@ -17,7 +17,7 @@ from made_records import new_results_file
 from place import Done, Place
 
 from envbench.cli import COMMANDS, envbench
-from envbench.cli.error_handling import explained, subcommands
+from envbench.cli.error_handling import explained
 from envbench.errors import EnvbenchError
 from envbench.text import names_cut
 
@@ -31,6 +31,15 @@ def commands() -> Iterator[tuple[tuple[str, ...], click.Command]]:
         command = envbench.get_command(click.Context(envbench), name)
         assert command is not None
         yield from subcommands(command, (name,))
+
+
+def subcommands(
+    command: click.Command, words: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    yield words, command
+    if isinstance(command, click.Group):
+        for name, each in command.commands.items():
+            yield from subcommands(each, (*words, name))
 
 
 def valued() -> Iterator[tuple[tuple[str, ...], click.Parameter, str]]:

@@ -233,7 +233,7 @@ def test_the_cells_of_the_profile_are_the_default(here: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--baseline-python", "python3", "--baseline", "envpool==1"], "installs nothing into it"),
+        (["--baseline-python", "python3", "--baseline", "envpool==1"], "installs nothing into"),
         (["--tolerance", "0.01", "--margin", "0.02"], "greater than --margin"),
         (["--numenv", "1,2,3,4,5,6,7,8,9,10,11,12,13"], "at most 12 cells"),
         (["--budget", "10"], "take about"),

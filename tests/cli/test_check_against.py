@@ -219,7 +219,7 @@ def test_a_file_that_is_not_of_this_machine_is_refused(here: Path) -> None:
 def test_against_refuses_what_its_file_cannot_answer(here: Path) -> None:
     path = written(here / "mine.jsonl", runs(50, fingerprint=digest(fingerprint())))
     for words, said in [
-        (["--baseline", "a==1"], "cannot be combined with --baseline"),
+        (["--baseline", "a==1"], "--baseline and --against cannot be combined"),
         (["--plan"], "not known beforehand"),
         (["--precise"], "not known beforehand"),
         (["--set", "actions=bank"], "with their settings"),

@@ -17,7 +17,7 @@ from made_records import make_cell, make_fact, make_plan, make_run
 from place import Place, ended, wait_until
 
 from envbench import backends, families
-from envbench.cli.progress import Lines
+from envbench.cli.run_experiment import Display
 from envbench.engine.availability import Arm
 from envbench.engine.campaign import Campaign
 from envbench.engine.executor import LocalExecutor
@@ -529,7 +529,7 @@ def verify(python: Path, folder: Path, family: Family, names: list[str]) -> list
         experiment,
         arms,
         executor=LocalExecutor(),
-        listener=Lines(),
+        listener=Display(),
     )
     return campaign.carry_out()
 

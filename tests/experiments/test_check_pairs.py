@@ -19,7 +19,7 @@ from made_pairs import CELLS, PACKAGES, Workers, carry_out, pairs_plan
 from made_records import add_record, make_cell, make_failure, new_results_file
 
 from envbench.backends import get
-from envbench.cli.progress import Lines
+from envbench.cli.run_experiment import Display
 from envbench.engine import pairs, resume
 from envbench.engine.availability import Arm
 from envbench.engine.campaign import Experiment
@@ -113,7 +113,7 @@ def test_only_the_cells_with_an_alarm_are_measured_again() -> None:
 
 
 def test_each_alarm_is_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
-    plan, workers, lines = pairs_plan(), Workers(slower=1.2), Lines()
+    plan, workers, lines = pairs_plan(), Workers(slower=1.2), Display()
     carry_out(CHECK, plan, workers)
     lines.began(CHECK, plan, 0, len(workers.blocks))
     for block in workers.blocks:

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from envbench import backends, runtimes
 from envbench.backends import Backend, Needs, get
 from envbench.cli.backends import backends as backends_command
-from envbench.cli.setup import setup as setup_command
+from envbench.cli.backends import setup as setup_command
 from envbench.errors import SetupFailed, UnknownName, UsageError
 from envbench.model import Family
 from envbench.runtimes import installer

@@ -1,39 +1,76 @@
-"""``envbench export``: write the measurements as a flat table, for pandas, R or a spreadsheet."""
+"""``envbench import``: add figures that others published to the results. ``envbench export``: write
+the measurements as a flat table, for pandas, R or a spreadsheet."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from envbench.cli.load_results import load_folder
-from envbench.cli.options import RESULTS, flag
+from envbench.cli.options import RESULTS, FilePath, option
 from envbench.cli.output import tell
 from envbench.errors import EnvbenchError, UsageError
-from envbench.report.disk import write_bytes
+from envbench.report.disk import read_text, write_bytes, write_text
+from envbench.results import published_csv, store
+from envbench.text import counted
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+FOLDER = "published"
 FORMATS = ("csv", "json", "jsonl", "parquet")
+
+
+@click.command("import")
+@click.argument("files", type=FilePath(), nargs=-1, required=True, metavar="FILE…")
+@RESULTS
+def import_csv(files: tuple[Path, ...], results: Path) -> None:
+    """Add published figures from CSV files to the results.
+
+    The columns are machine, env, task, backend, numenv, fps, frame_skip and source. The column fps
+    already includes frame_skip. A machine needs no profile. The figures get tables of their own,
+    marked as published, with their source. No comparison uses them. Importing a file again replaces
+    the figures of an earlier file of the same name.
+    """
+    taken = {_name(path): published_csv.parse(read_text(path), str(path)) for path in files}
+    if len(taken) < len(files):
+        raise UsageError("two of these files have the same name: rename one of them.")
+    folder = store.check_folder(results, FOLDER)
+    for name, figures in taken.items():
+        text = "".join(f"{msgspec.json.encode(each).decode()}\n" for each in figures)
+        written = write_text(folder / name, text)
+        count = counted(len(figures), "figure")
+        tell(f"{'wrote' if written else 'unchanged:'} {folder / name} ({count})")
+    tell("`envbench report` shows them in tables of their own.")
+
+
+def _name(path: Path) -> str:
+    return re.sub(r"[^0-9A-Za-z._-]", "-", path.stem)[:60] + ".jsonl"
+
+
+# ---------------------------------------------------------------- export
 
 
 @click.command()
 @RESULTS
-@click.option(
-    "--output",
-    type=click.Path(path_type=Path, allow_dash=True, dir_okay=False),
-    default=Path("-"),
-    help="Write this file, in the format of its ending.  [default: CSV on stdout]",
+@option(
+    "--output PATH",
+    "Write this file, in the format of its ending.  [default: CSV on stdout]",
+    FilePath(allow_dash=True, dir_okay=False),
+    default="-",
+    show_default=False,
 )
-@click.option(
-    "--format",
-    "wanted",
-    type=click.Choice(FORMATS),
-    help="json is one document; jsonl has one per line.  [default: by the file's ending, else csv]",
+@option(
+    "--format [csv|json|jsonl|parquet]",
+    "json is one document; jsonl has one per line.  [default: by the file's ending, else csv]",
+    click.Choice(FORMATS),
+    also="wanted",
 )
-@flag("--runs", "Write a row per recorded run instead of per cell.")
+@option("--runs", "Write a row per recorded run instead of per cell.")
 def export(results: Path, output: Path, wanted: str | None, runs: bool) -> None:
     """Write the measurements that a report shows as a flat table, one row per cell."""
     from envbench.report.data_export import of_cells, of_runs
