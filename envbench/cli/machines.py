@@ -20,7 +20,6 @@ from envbench.machine import (
     catalogue,
     choose,
     fingerprint,
-    matching,
     profile,
     profile_for_host,
     valid_name,
@@ -97,7 +96,7 @@ def _ladders(profile: Profile) -> str:
 def detect(context: click.Context, as_json: bool) -> None:
     """Print this machine's fingerprint and the profile that fits it."""
     found = fingerprint()
-    fitting, used = matching(found), choose(None, found)
+    fitting, used = catalogue().matching(found), choose(None, found)
     if as_json or (context.parent and context.parent.params["as_json"]):
         name = fitting.name if fitting else None
         facts = {"hash": digest(found), "fingerprint": found}
@@ -147,9 +146,10 @@ def init(name: str, like: str | None, title: str | None, force: bool) -> None:
     made = _new_profile(name, like, title, found)
     _refuse_taken_title(made)
     click.echo(str(write_profile(made, LOCAL, force=force)))
-    chosen = matching(found)
+    known = catalogue()
+    chosen = known.matching(found)
     if chosen and chosen.name != name:
-        where = catalogue().entries[chosen.name].path
+        where = known.entries[chosen.name].path
         tell(f"Note: {where} also fits this machine, and is preferred.")
     tell(f"Next: envbench run --machine {name}")
 

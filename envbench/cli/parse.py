@@ -13,7 +13,7 @@ from envbench import families
 from envbench.backends import registry
 from envbench.backends.builtin import PRESETS
 from envbench.backends.settings import CORES
-from envbench.machine import profiles
+from envbench.machine import catalogue
 
 LARGEST_NUMENV = 1_000_000
 
@@ -128,7 +128,7 @@ def _completing(names: Callable[[], Iterable[str]]) -> Complete:
 
 complete_presets = _completing(lambda: PRESETS)
 complete_backend = _completing(registry)
-complete_machines = _completing(profiles)
+complete_machines = _completing(lambda: catalogue().entries)
 complete_families = _completing(families.names)
 
 

@@ -4,10 +4,16 @@ A *profile* is a file in ``machines/`` that a person writes: what to measure. A 
 what is found on the machine; reports trust only this. Nothing is read or probed at import.
 """
 
-from envbench.machine.cpus import numa_nodes, usable_cores, usable_cpus
-from envbench.machine.known_profiles import LOCAL, Entry, catalogue, matching, profile, profiles
-from envbench.machine.own_profile import choose, default_ladder, profile_for_host
-from envbench.machine.probe import fingerprint
+from envbench.machine.host import fingerprint, numa_nodes, usable_cores, usable_cpus
+from envbench.machine.known_profiles import (
+    LOCAL,
+    Entry,
+    catalogue,
+    choose,
+    default_ladder,
+    profile,
+    profile_for_host,
+)
 from envbench.machine.profile_file import (
     TABLES,
     Match,
@@ -29,11 +35,9 @@ __all__ = [
     "choose",
     "default_ladder",
     "fingerprint",
-    "matching",
     "numa_nodes",
     "profile",
     "profile_for_host",
-    "profiles",
     "read_profile",
     "usable_cores",
     "usable_cpus",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from envbench.machine.cpus import quota_cpus, text_of, throttled_periods
+from envbench.machine.host import quota_cpus, text_of, throttled_periods
 
 LOOK_S = 3.0
 BUSY, STOLEN, WAITING = 0.05, 0.01, 0.05  # above these shares of the time, a sign is noisy

@@ -1,23 +1,41 @@
-"""The known profiles: those in ``./machines`` and those that ship with envbench.
+"""The known profiles: in ``./machines``, shipped with envbench, and this machine's own.
 
 A file in ``./machines`` hides a shipped one of the same name, even where it is broken. A broken
-file is a warning in a listing, and an error only for a person who names it.
+file is a warning in a listing, and an error only for a person who names it. Where no file fits this
+machine, a profile is made from its fingerprint.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
 from envbench.errors import UnknownName, UsageError
-from envbench.machine.profile_file import Profile, is_valid_name, read_profile, valid_name
+from envbench.machine.host import clean_name
+from envbench.machine.profile_file import (
+    CPU_SIZES,
+    GPU_SIZES,
+    Match,
+    Profile,
+    Table,
+    is_valid_name,
+    read_profile,
+    valid_name,
+)
 from envbench.model import Fingerprint
 from envbench.text import spelt_out
 
 LOCAL = Path("machines")
 Source = Literal["local", "shipped"]
+ATARI_ROWS = ["for-loop", "subprocess", "sample-factory", "envpool-sync", "envpool-async"]
+MUJOCO_ROWS = [*ATARI_ROWS, "envpool-numa"]
+ACCELERATOR_ROWS = ["brax", "isaac-gym"]
+PHYSICS_ROWS = ["mujoco-rollout", "mjx", "mujoco-warp", "genesis"]
+_SMALLEST_TOP = 12
+_NOISE = re.compile(r"\((?:R|TM|C)\)|@.*$|\b(?:CPU|Processor|\d+-Core)\b|[<>|]", re.IGNORECASE)
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,16 +86,6 @@ def catalogue() -> Catalogue:
     return Catalogue(entries=entries, warnings=warnings + _doubled_titles(entries))
 
 
-def profiles() -> dict[str, Profile]:
-    """Every readable profile by name."""
-    return catalogue().profiles
-
-
-def matching(found: Fingerprint) -> Profile | None:
-    """The profile that fits this machine, if one does."""
-    return catalogue().matching(found)
-
-
 def profile(name: str) -> Profile:
     """The profile of this name; ``UsageError`` if its file is broken or there is none."""
     files = _files()
@@ -111,3 +119,69 @@ def _doubled_titles(entries: dict[str, Entry]) -> list[str]:
         for entry in entries.values()
         if (earlier := first.setdefault(entry.profile.title, entry.path)) != entry.path
     ]
+
+
+# ---------------------------------------------------------------- this machine's own
+
+
+def choose(name: str | None, found: Fingerprint) -> Profile:
+    """The named profile; without a name the one that fits, else the host's own.
+
+    The host's own profile can be named too, although it has no file: results are stored under
+    its name.
+    """
+    if name is None and (fitting := catalogue().matching(found)):
+        return fitting
+    host = profile_for_host(found)
+    wanted = host.name if name is None else name
+    if wanted == host.name and wanted not in _files():
+        return host
+    return profile(wanted)
+
+
+def profile_for_host(found: Fingerprint) -> Profile:
+    """A profile named after the hardware (``amd-epyc-2-core``), the same for equal hardware."""
+    whole = found.usable_cpus == found.logical_cpus
+    share = f"{found.logical_cpus}" if whole else f"{found.usable_cpus} of {found.logical_cpus}"
+    name, gpus = clean_name(found.cpu), [clean_name(gpu) for gpu in found.gpus]
+    cpu = _model(name)
+    ladder = default_ladder(found.usable_cpus)
+    cards = "".join(f", {gpus.count(gpu)} x {gpu}" for gpu in dict.fromkeys(gpus))
+    sizes = GPU_SIZES if gpus else CPU_SIZES
+    slug = re.sub(r"[^a-z0-9]+", "-", cpu.lower()).strip("-")[:40].strip("-") or "machine"
+    return Profile(
+        name=f"{slug}-{share.replace(' ', '-')}-core",
+        title=f"{cpu}, {share} core{'' if share == '1' else 's'}",
+        hardware=f"{share} core {name}{cards}"[:300].strip(),
+        match=Match(
+            cpu=name,
+            cores=found.logical_cpus,
+            usable=None if whole else found.usable_cpus,
+            gpu=gpus[0] if gpus else None,
+        ),
+        atari=Table(numenv=ladder, rows=ATARI_ROWS),
+        mujoco=Table(numenv=ladder, rows=MUJOCO_ROWS),
+        accelerators=Table(numenv=sizes, rows=ACCELERATOR_ROWS),
+        physics=Table(numenv=sizes, rows=PHYSICS_ROWS),
+    )
+
+
+def default_ladder(cores: int) -> list[int]:
+    """The numenv ladder for a number of logical CPUs.
+
+    Powers of two, then equal steps (a sixth to a twelfth of the CPUs) up to all CPUs; below 128
+    CPUs also one and a half steps. Under 12 CPUs the ladder is that of 12, because small
+    machines are used with batches larger than their cores. For 12, 96, 192 and 256 CPUs it gives
+    the ladders of the tables that envbench first reproduced.
+    """
+    top = min(max(cores, _SMALLEST_TOP), 1_000_000)
+    step = 1 << ((top // 6).bit_length() - 1)
+    powers = {1 << n for n in range(step.bit_length() + 1)}
+    between = {step * 3 // 2} if top < 128 else set()
+    return sorted(powers | between | set(range(2 * step, top, step)) | {top})
+
+
+def _model(cpu: str) -> str:
+    """The CPU's name without trademarks and clock rate, fit for a title."""
+    bare = re.sub(r"-{2,}", "-", _NOISE.sub(" ", cpu))
+    return " ".join(bare.split())[:50].strip(" -,") or "Machine"
