@@ -1,4 +1,4 @@
-"""How the workers of a block start, so that their start-up times can be compared.
+"""How the workers of a block start and are stopped, so that their start-up times can be compared.
 
 A start-up takes about 0.2 s, once per process. If processes start one after another on a busy
 machine, any of them may take 50 % longer. So they alternate from their first instruction to their
@@ -8,20 +8,77 @@ those looks larger than it is, at most by a factor of two.)
 
 If one thread does the start and each worker can have its own core, all start at once instead. That
 takes less time.
+
+A worker is stopped with all its processes (SIGSTOP), later also between its slices. Finding the
+processes must be fast: psutil reads every process of the machine to find children, and proc(5)
+lists them.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import threading
 import time
 from collections.abc import Mapping, Sequence
 
+import psutil
+
 from envbench.model import Times
-from envbench.process.stopping import Tree
 
 SLICE_S = 0.01
 POLL_S = 0.2  # a signal is handled in between
 clock = time.perf_counter_ns  # a system's clock, not a process's: the workers use it, too
+
+
+class Tree:
+    """A process and all its descendants, as of the latest ``stop``.
+
+    The other children of ``guardian`` are daemons of the process, which it has adopted.
+    """
+
+    def __init__(self, pid: int, guardian: int = 0) -> None:
+        self.pid = pid
+        self._guardian = guardian
+        self._stopped: dict[int, psutil.Process] = {}
+
+    def stop(self) -> None:
+        """Stop it and every process that it has by now.
+
+        Repeat until no new child appears; a stopped process cannot fork.
+        """
+        self._stopped = {}
+        fresh = [self.pid, *(_children(self._guardian) if self._guardian else [])]
+        while fresh:
+            for pid in fresh:
+                with contextlib.suppress(psutil.Error):
+                    self._stopped[pid] = process = psutil.Process(pid)
+                    process.send_signal(signal.SIGSTOP)
+            every = [child for pid in self._stopped for child in _children(pid)]
+            fresh = [pid for pid in dict.fromkeys(every) if pid not in self._stopped]
+
+    def resume(self) -> None:
+        for process in self._stopped.values():
+            with contextlib.suppress(psutil.Error):
+                process.send_signal(signal.SIGCONT)
+
+
+def _children(pid: int) -> list[int]:
+    """The children of every thread, from proc(5), for a stopped process, too; by psutil on a
+    system without that file."""
+    try:
+        listed = [_of_thread(pid, thread) for thread in os.listdir(f"/proc/{pid}/task")]
+    except OSError:
+        with contextlib.suppress(psutil.Error):
+            return [child.pid for child in psutil.Process(pid).children()]
+        return []
+    return [int(child) for children in listed for child in children]
+
+
+def _of_thread(pid: int, thread: str) -> list[bytes]:
+    with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+        return file.read().split()
 
 
 class Start:
