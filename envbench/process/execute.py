@@ -75,8 +75,9 @@ def _judge(job: Job, ending: Ending, folder: Path, before: MemoryKills) -> Reply
     except Unusable as unusable:
         return Reply(ok=False, failure=_located(unusable.failure, ending))
     if reply is None:
-        if ending.status == 1 and _is_full(folder.parent):
-            raise no_room(folder.parent, "no space left")
+        with contextlib.suppress(OSError):  # the worker may have removed even that
+            if ending.status == 1 and shutil.disk_usage(folder.parent).free < REPLY_ROOM:
+                raise no_room(folder.parent, "no space left")
         return Reply(ok=False, failure=_located(_died(ending, before, folder), ending))
     failure = reply.failure
     if failure is not None:
@@ -86,12 +87,6 @@ def _judge(job: Job, ending: Ending, folder: Path, before: MemoryKills) -> Reply
     if ending.status != 0:
         return replace(reply, facts={**reply.facts, "ended_after_reply": _how(ending)})
     return reply
-
-
-def _is_full(place: Path) -> bool:
-    with contextlib.suppress(OSError):  # the worker may have removed even that
-        return shutil.disk_usage(place).free < REPLY_ROOM
-    return False
 
 
 def _located(failure: Failure, ending: Ending) -> Failure:

@@ -14,16 +14,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from envbench.errors import StorageError
-from envbench.process.orphans import OWNER, Owner, end_processes_of_dead_owners, this_process
-
-_NAME = re.compile(rf"envbench-({OWNER})-\w+")
+from envbench.process.orphans import Owner, end_processes_of_dead_owners, this_process
 
 
 @contextlib.contextmanager
@@ -60,8 +57,7 @@ def sweep(place: Path) -> None:
     with contextlib.suppress(OSError):
         end_processes_of_dead_owners()
         for folder in place.iterdir():
-            name = _NAME.fullmatch(folder.name)
-            owner = Owner.parse(name[1]) if name else None
+            owner = Owner.parse(folder.name, "envbench-", r"-\w+")
             with contextlib.suppress(OSError):  # another process sweeps, too
                 if owner and owner.is_dead and folder.lstat().st_uid == os.getuid():
                     _remove(folder)

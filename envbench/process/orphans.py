@@ -1,10 +1,9 @@
 """End the processes of a worker whose guardian was killed, or whose controller was killed too.
 
-A guardian ends its worker's processes, but it can be killed itself. Then the kernel kills the
-worker. Every other process that loses its parent gets the nearest child subreaper above as its
-parent: this process, while a ``ProcessFamily`` is open. So all of them are found below this
-process, beside others that must not be ended: other guardians, uv, git. A process belongs to a
-family if one of these is true:
+If a guardian is killed, the kernel kills its worker. Every other process that loses its parent gets
+the nearest child subreaper above as its parent: this process, while a ``ProcessFamily`` is open. So
+all of them are found below this process, beside others that must not be ended: other guardians, uv,
+git. A process belongs to a family if one of these is true:
 
 1. It has inherited the family's mark in its environment: the owner, which is this process, and a
    random number.
@@ -31,7 +30,7 @@ import secrets
 import signal
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from envbench.process.guardian import (
@@ -46,11 +45,9 @@ from envbench.process.guardian import (
 )
 
 MARK = "ENVBENCH_TRIAL"
-OWNER = r"[0-9a-f]{8}-[0-9a-f]{8}-[0-7][0-9a-f]{7}-[0-9a-f]{16}"
 POLL_S = 0.01
 GUARDIAN_S = 3.0  # a guardian may need this long to end its worker
-
-_MARK = re.compile(rf"{MARK}=({OWNER})-[0-9a-f]{{32}}")
+_OWNER = r"([0-9a-f]{8})-([0-9a-f]{8})-([0-7][0-9a-f]{7})-([0-9a-f]{16})"
 _lock = threading.Lock()  # held while guardians are started, and while families are searched
 
 
@@ -73,11 +70,10 @@ class Owner(NamedTuple):
         return f"{self.user:08x}-{self.namespace:08x}-{self.pid:08x}-{self.start:016x}"
 
     @classmethod
-    def parse(cls, text: str) -> Owner | None:
-        """The inverse of ``str``; None for any other text."""
-        if not re.fullmatch(OWNER, text):
-            return None
-        return cls(*(int(number, 16) for number in text.split("-")))
+    def parse(cls, text: str, before: str = "", after: str = "") -> Owner | None:
+        """The inverse of ``str``, between two patterns; None for any other text."""
+        match = re.fullmatch(before + _OWNER + after, text)
+        return cls(*(int(number, 16) for number in match.groups())) if match else None
 
     @property
     def is_dead(self) -> bool:
@@ -119,11 +115,7 @@ def end_processes_of_dead_owners() -> None:
     A guardian whose controller has just died gets ``GUARDIAN_S`` to end its worker. This process
     may itself have the mark of a dead owner, if a worker started it. Processes of that owner stay.
     """
-    start = time.monotonic()
-    while (left := _of_dead_owners()) and time.monotonic() < start + GUARDIAN_S + PATIENCE_S:
-        if time.monotonic() >= start + GUARDIAN_S:
-            _kill(left)
-        time.sleep(POLL_S)
+    _end(_of_dead_owners, GUARDIAN_S)
 
 
 def _of_dead_owners() -> list[int]:
@@ -137,8 +129,7 @@ def _of_dead_owners() -> list[int]:
 def _owner(pid: int) -> Owner | None:
     """The owner that the process's mark names; None if it has no valid mark."""
     marks = [each for each in environment(pid) if each.startswith(f"{MARK}=".encode())]
-    match = _MARK.fullmatch(os.fsdecode(marks[0])) if len(marks) == 1 else None
-    return Owner.parse(match[1]) if match else None
+    return Owner.parse(os.fsdecode(b"".join(marks)), f"{MARK}=", "-[0-9a-f]{32}")
 
 
 def environment(pid: int) -> set[bytes]:
@@ -151,10 +142,15 @@ def environment(pid: int) -> set[bytes]:
     return set()
 
 
-def _kill(pids: Iterable[int]) -> None:
-    for pid in pids:
-        with contextlib.suppress(OSError):  # it has ended, or is another user's
-            os.kill(pid, signal.SIGKILL)
+def _end(find: Callable[[], Iterable[int]], grace_s: float = 0.0) -> None:
+    """After the grace period, kill what ``find`` finds until it finds nothing."""
+    deadline = time.monotonic() + grace_s
+    while (left := find()) and time.monotonic() < deadline + PATIENCE_S:
+        if time.monotonic() >= deadline:
+            for pid in left:
+                with contextlib.suppress(OSError):  # it has ended, or is another user's
+                    os.kill(pid, signal.SIGKILL)
+        time.sleep(POLL_S)
 
 
 # ---------------------------------------------------------------- the family of one worker
@@ -188,42 +184,33 @@ class ProcessFamily:
             with contextlib.suppress(OSError):
                 self._guardian_start = read_process(self.guardian).start
 
-    def end(self, worker: int) -> int:
-        """Kill the remaining processes after the guardian's death; returns how many survive.
+    def end(self, worker: int) -> None:
+        """Kill the remaining processes after the guardian's death, stopped ones too.
 
         ``worker`` is the worker's process, or 0 if it is not known.
         """
-        if not LINUX:
+        if LINUX:
+            _end(lambda: self._find(worker))
+        elif worker:
             with contextlib.suppress(OSError):
-                if worker:
-                    os.killpg(worker, signal.SIGKILL)
-            return 0
-        until = time.monotonic() + PATIENCE_S
-        while (left := self._end_present(worker)) and time.monotonic() < until:
-            time.sleep(POLL_S)
-        return left
-
-    def _end_present(self, worker: int) -> int:
-        """Kill the present members, stopped ones too, and reap the dead among them."""
-        with _lock:
-            members = self._find(worker)
-            _kill(members)
-            for pid in members:
-                with contextlib.suppress(OSError):  # its parent, a member too, has not ended yet
-                    os.waitpid(pid, os.WNOHANG)
-        return len(members)
+                os.killpg(worker, signal.SIGKILL)
 
     def _find(self, worker: int) -> list[int]:
-        """The present members. Known ones remain members."""
-        table = all_processes()
-        own = below(os.getpid(), table, {each.guardian for each in ProcessFamily._open} - {0})
+        """Reap the known members that have ended, and find the present ones."""
+        for pid in self._members:
+            with contextlib.suppress(OSError):  # its parent, a member too, has not ended yet
+                os.waitpid(pid, os.WNOHANG)
+        with _lock:
+            table = all_processes()
+            guardians = {each.guardian for each in ProcessFamily._open} - {0}
+        own = below(os.getpid(), table, guardians)
         members = {
             pid
-            for pid, start in self._members.items()
-            if pid in table and table[pid].start == start
+            for pid, process in table.items()
+            if self._members.get(pid) == process.start
+            or self._is_marked(pid)
+            or (pid in own and self._has_no_origin(pid, process))
         }
-        members |= {pid for pid in table if self._is_marked(pid)}
-        members |= {pid for pid in own if self._has_no_origin(pid, table[pid])}
         grew = True
         while grew:
             sessions = {table[pid].session for pid in members} | {worker}
