@@ -29,7 +29,6 @@ from envbench.model import Fingerprint
 from envbench.text import spelt_out
 
 LOCAL = Path("machines")
-Source = Literal["local", "shipped"]
 ATARI_ROWS = ["for-loop", "subprocess", "sample-factory", "envpool-sync", "envpool-async"]
 MUJOCO_ROWS = [*ATARI_ROWS, "envpool-numa"]
 ACCELERATOR_ROWS = ["brax", "isaac-gym"]
@@ -43,7 +42,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     profile: Profile
     path: Path
-    source: Source
+
+    @property
+    def source(self) -> Literal["local", "shipped"]:
+        return "local" if self.path.parent == LOCAL else "shipped"
 
 
 class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,9 +79,9 @@ def catalogue() -> Catalogue:
     """Read every profile there is."""
     entries: dict[str, Entry] = {}
     warnings: list[str] = []
-    for name, (path, source) in sorted(_files().items()):
+    for name, path in sorted(_files().items()):
         try:
-            entries[name] = Entry(profile=read_profile(path), path=path, source=source)
+            entries[name] = Entry(profile=read_profile(path), path=path)
         except UsageError as error:
             text = str(error)
             warnings.append(spelt_out(text if text.startswith(str(path)) else f"{path}: {text}"))
@@ -91,17 +93,13 @@ def profile(name: str) -> Profile:
     files = _files()
     if valid_name(name) not in files:
         raise UnknownName("machine", name, sorted(filter(is_valid_name, files)))
-    return read_profile(files[name][0])
+    return read_profile(files[name])
 
 
-def _files() -> dict[str, tuple[Path, Source]]:
+def _files() -> dict[str, Path]:
     """The file of each name. A local one hides a shipped one."""
-    folders: dict[Source, Path | None] = {"local": LOCAL, "shipped": _shipped()}
-    files: dict[str, tuple[Path, Source]] = {}
-    for source, folder in folders.items():
-        for path in folder.glob("*.toml") if folder else ():
-            files.setdefault(path.stem, (path, source))
-    return files
+    folders = [each for each in (_shipped(), LOCAL) if each]
+    return {path.stem: path for folder in folders for path in folder.glob("*.toml")}
 
 
 def _shipped() -> Path | None:
