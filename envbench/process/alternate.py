@@ -84,7 +84,7 @@ def alternate(
             start([worker.start for worker in by_start])
             for worker in by_start:
                 worker.start.warm_up()
-                worker.wait_until_ready()
+                order.wait_until_ready(worker.side)
             for worker in workers:
                 worker.wait()
         except BaseException:
@@ -124,11 +124,6 @@ class _Worker:
 
     def begin(self, pool: ThreadPoolExecutor) -> None:
         self._future = pool.submit(self._execute)
-
-    def wait_until_ready(self) -> None:
-        """Until it is warm and stopped, or has ended."""
-        while not self.order.wait_until_ready(self.side, POLL_S):
-            pass
 
     def wait(self) -> None:
         while not self._has_ended():

@@ -13,6 +13,7 @@ from statistics import fmean
 
 from envbench.model import Programme
 from envbench.process.events import WindowEnded
+from envbench.process.starting import POLL_S
 
 FEWEST_SLICES = 10  # per worker, if one slice is longer than it was meant to be
 FEWEST_RESET_SLICES = 4
@@ -64,12 +65,11 @@ class SliceOrder:
             self.given_up = True
             self.changed.notify_all()
 
-    def wait_until_ready(self, side: int, timeout_s: float) -> bool:
-        """Wait that long for this worker to be warm, or to end; False if it does neither."""
+    def wait_until_ready(self, side: int) -> None:
+        """Wait for this worker to be warm, or to end."""
         with self.changed:
-            return self.changed.wait_for(
-                lambda: side in self.ns_per_call or side in self.ended, timeout_s
-            )
+            while side not in self.ns_per_call and side not in self.ended:
+                self.changed.wait(POLL_S)
 
     @property
     def all_ready(self) -> bool:

@@ -124,25 +124,17 @@ class Start:
     # ------------------------------------------------------------ called by the main thread
 
     @property
-    def known(self) -> bool:
-        return self.tree.pid != 0 or self.over
-
-    @property
     def over(self) -> bool:
         """Has it reached its warm-up, or its end?"""
         return self._arrived or self._ended
 
-    def run_for(self, seconds: float) -> None:
+    def run_for(self, seconds: float, *, then_stop: bool = False) -> None:
         """Let it run for that long, or until its start is over."""
         with self.changed:
             if not self.over:
                 self._resume()
-                self.changed.wait_for(lambda: self.over, seconds)
-
-    def pause(self) -> None:
-        with self.changed:
-            if not self.over:
-                self._stop()
+                if not self.changed.wait_for(lambda: self.over, seconds) and then_stop:
+                    self._stop()
 
     def warm_up(self) -> None:
         """Let it warm up. This also frees it when everything is given up."""
@@ -170,15 +162,14 @@ def start(starts: Sequence[Start]) -> None:
     """Let them run alternately or at once, until all wait for their warm-up or have ended."""
     changed = starts[0].changed
     with changed:
-        while not changed.wait_for(lambda: all(each.known for each in starts), POLL_S):
+        while not changed.wait_for(lambda: all(s.tree.pid or s.over for s in starts), POLL_S):
             pass
     while running := [each for each in starts if not each.over]:
         if len(running) == 1 or running[0].at_once:
             running[0].run_for(POLL_S)
             continue
         for each in running:
-            each.run_for(SLICE_S)
-            each.pause()
+            each.run_for(SLICE_S, then_stop=True)
 
 
 def stopped_ns(

@@ -20,7 +20,6 @@ import select
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -200,23 +199,16 @@ class _Lines:
 
     def __init__(self) -> None:
         self._rest = b""
-        self._overlong = False
 
-    def feed(self, data: bytes) -> list[Any]:
+    def feed(self, data: bytes) -> list[Event | Failed | Ended]:
         """The values that ``data`` completes."""
-        *whole, self._rest = (self._rest + data).split(b"\n")
-        if self._overlong and whole:
-            del whole[0]
-            self._overlong = False
-        if len(self._rest) > LINE_BYTES:
-            self._rest, self._overlong = b"", True
-        return [value for line in whole if (value := self._decode(line)) is not None]
-
-    def _decode(self, line: bytes) -> Any:
-        try:
-            return self._decoder.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return None
+        *whole, rest = (self._rest + data).split(b"\n")
+        self._rest = rest if len(rest) <= LINE_BYTES else b""
+        values = []
+        for line in whole:
+            with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                values.append(self._decoder.decode(line))
+        return values
 
 
 def _read(fd: int) -> bytes | None:
