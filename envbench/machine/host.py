@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import os
 import platform
-import shutil
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -79,11 +79,8 @@ def cpuinfo_name(cpuinfo: str) -> str:
 
 
 def gpus() -> list[str]:
-    """The names of the NVIDIA GPUs, in the order of ``nvidia-smi``; empty where it fails."""
-    tool = shutil.which("nvidia-smi")
-    if tool is None:
-        return []
-    lines = _lines([tool, "--query-gpu=name", "--format=csv,noheader"])
+    """The names of the NVIDIA GPUs, in the order of ``nvidia-smi``; empty without it."""
+    lines = _lines(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"])
     return [clean_name(line) for line in lines if line.strip()][:64]
 
 
@@ -132,13 +129,9 @@ def quota_cpus(membership: Path = MEMBERSHIP, mount: Path = MOUNT) -> float | No
 
 def throttled_periods() -> int | None:
     """In how many periods a quota has stopped this group or a parent; None where unknown."""
-    counts = []
-    for group in control_groups("cpu"):
-        words = text_of(group / "cpu.stat").split()
-        facts = dict(zip(words[::2], words[1::2], strict=False))
-        if facts.get("nr_throttled", "").isdecimal():
-            counts.append(int(facts["nr_throttled"]))
-    return sum(counts) if counts else None
+    every = [counter(group / "cpu.stat", "nr_throttled") for group in control_groups("cpu")]
+    known = [count for count in every if count is not None]
+    return sum(known) if known else None
 
 
 def numa_nodes() -> int:
@@ -176,6 +169,12 @@ def text_of(path: Path) -> str:
         return path.read_text("utf-8", "replace").strip()
     except OSError:
         return ""
+
+
+def counter(path: Path, name: str) -> int | None:
+    """The number after a name in a system file; None where there is none."""
+    match = re.search(rf"^{name} (\d+)$", text_of(path), re.MULTILINE)
+    return int(match[1]) if match else None
 
 
 def _quota(group: Path) -> float | None:

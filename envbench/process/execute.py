@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import re
 import shutil
 import signal
 from collections.abc import Mapping
@@ -21,7 +20,7 @@ import msgspec
 from msgspec.structs import replace
 
 from envbench.errors import MORE_FILES
-from envbench.machine.host import control_groups
+from envbench.machine.host import control_groups, counter
 from envbench.model import Failure, Job
 from envbench.process.events import OnEvent
 from envbench.process.job_folder import job_folder, no_room
@@ -191,10 +190,10 @@ class MemoryKills(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def now(cls) -> MemoryKills:
         """Read the counters (v2: memory.events, v1: memory.oom_control; /proc/vmstat)."""
-        counts = (_counter(path) for path in _cgroup_files())
+        counts = (counter(path, "oom_kill") for path in _cgroup_files())
         return cls(
             cgroup=next((count for count in counts if count is not None), None),
-            system=_counter(Path("/proc/vmstat")),
+            system=counter(Path("/proc/vmstat"), "oom_kill"),
         )
 
     def rose_in_cgroup(self) -> bool:
@@ -214,11 +213,3 @@ def _cgroup_files() -> list[Path]:
     """Where the counter may be (v2, v1): the files of this process's own group come first."""
     groups = reversed(control_groups("memory"))
     return [group / name for group in groups for name in ("memory.events", "memory.oom_control")]
-
-
-def _counter(path: Path) -> int | None:
-    try:
-        match = re.search(r"^oom_kill (\d+)$", path.read_text(), re.MULTILINE)
-    except OSError:
-        return None
-    return int(match[1]) if match else None

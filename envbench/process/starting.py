@@ -65,15 +65,13 @@ class Tree:
 
 
 def _children(pid: int) -> list[int]:
-    """The children of every thread, from proc(5), for a stopped process, too; by psutil on a
-    system without that file."""
-    try:
+    """The children of every thread, from proc(5), or from psutil on a system without that file."""
+    with contextlib.suppress(OSError):
         listed = [_of_thread(pid, thread) for thread in os.listdir(f"/proc/{pid}/task")]
-    except OSError:
-        with contextlib.suppress(psutil.Error):
-            return [child.pid for child in psutil.Process(pid).children()]
-        return []
-    return [int(child) for children in listed for child in children]
+        return [int(child) for children in listed for child in children]
+    with contextlib.suppress(psutil.Error):
+        return [child.pid for child in psutil.Process(pid).children()]
+    return []
 
 
 def _of_thread(pid: int, thread: str) -> list[bytes]:
