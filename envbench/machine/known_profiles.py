@@ -33,7 +33,6 @@ ATARI_ROWS = ["for-loop", "subprocess", "sample-factory", "envpool-sync", "envpo
 MUJOCO_ROWS = [*ATARI_ROWS, "envpool-numa"]
 ACCELERATOR_ROWS = ["brax", "isaac-gym"]
 PHYSICS_ROWS = ["mujoco-rollout", "mjx", "mujoco-warp", "genesis"]
-_SMALLEST_TOP = 12
 _NOISE = re.compile(r"\((?:R|TM|C)\)|@.*$|\b(?:CPU|Processor|\d+-Core)\b|[<>|]", re.IGNORECASE)
 
 
@@ -172,7 +171,7 @@ def default_ladder(cores: int) -> list[int]:
     machines are used with batches larger than their cores. For 12, 96, 192 and 256 CPUs it gives
     the ladders of the tables that envbench first reproduced.
     """
-    top = min(max(cores, _SMALLEST_TOP), 1_000_000)
+    top = min(max(cores, 12), 1_000_000)
     step = 1 << ((top // 6).bit_length() - 1)
     powers = {1 << n for n in range(step.bit_length() + 1)}
     between = {step * 3 // 2} if top < 128 else set()

@@ -107,8 +107,8 @@ def _died(ending: Ending, before: MemoryKills, folder: Path) -> Failure:
             message=f"the worker's interpreter did not start: {ending.unstartable}",
             hint="See `envbench backends` for what is ready, or name another with --python.",
         )
-    by_us = ending.stalled_s is not None  # then a SIGKILL says nothing about memory
-    killed = ending.status == -signal.SIGKILL and not by_us
+    # the SIGKILL that ends a stall says nothing about memory
+    killed = ending.status == -signal.SIGKILL and ending.stalled_s is None
     if before.rose_in_cgroup() or (killed and before.rose_anywhere()):
         return Failure(
             reason="out-of-memory",
