@@ -121,7 +121,8 @@ def end_processes_of_dead_owners() -> None:
 def _of_dead_owners() -> list[int]:
     if not LINUX:
         return []
-    owners = {pid: owner for pid in all_processes() if (owner := _owner(pid))}
+    pids = (int(name) for name in os.listdir("/proc") if name.isdigit())
+    owners = {pid: owner for pid in pids if (owner := _owner(pid))}
     dead = {each for each in owners.values() if each.is_dead} - {owners.get(os.getpid())}
     return [pid for pid, owner in owners.items() if owner in dead]
 
