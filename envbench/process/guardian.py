@@ -1,7 +1,7 @@
 """Guards one worker: starts it, and ends every process that it has started.
 
 A script that uses only the standard library, so that it starts in tens of milliseconds. The
-controller imports nothing of it but its process table.
+controller uses its process table, too.
 
     python -I -S guardian.py CONTROL REPORT EVENTS GRACE_S JOB_DIR PYTHON WORKER_MAIN
 

@@ -118,7 +118,7 @@ def _impossible(reply: Reply, job: Job) -> Iterator[str]:
 
 
 def _impossible_figures(reply: Reply, numenv: int) -> Iterator[str]:
-    """The same of a measurement, and what gives no rate."""
+    """What cannot be true of a measurement, and what gives no rate."""
     windows, costs = reply.measured, reply.resets
     columns = zip(windows.ns, windows.calls, windows.steps, windows.resets, strict=True)
     for index, (ns, calls, steps, resets) in enumerate(columns):
