@@ -10,19 +10,10 @@ from envbench.machine.known_profiles import (
     Entry,
     catalogue,
     choose,
-    default_ladder,
     profile,
     profile_for_host,
 )
-from envbench.machine.profile_file import (
-    TABLES,
-    Match,
-    Profile,
-    Table,
-    read_profile,
-    valid_name,
-    write_profile,
-)
+from envbench.machine.profile_file import TABLES, Match, Profile, Table, valid_name, write_profile
 
 __all__ = [
     "LOCAL",
@@ -33,12 +24,10 @@ __all__ = [
     "Table",
     "catalogue",
     "choose",
-    "default_ladder",
     "fingerprint",
     "numa_nodes",
     "profile",
     "profile_for_host",
-    "read_profile",
     "usable_cores",
     "usable_cpus",
     "valid_name",
