@@ -17,10 +17,8 @@ from envbench.machine import (
     catalogue,
     choose,
     fingerprint,
-    matching,
     profile,
     profile_for_host,
-    profiles,
     valid_name,
     write_profile,
 )
@@ -81,7 +79,7 @@ def _ladders(profile: Profile) -> str:
 def detect(context: click.Context, as_json: bool) -> None:
     """Print this machine's fingerprint and the profile that fits it."""
     found = fingerprint()
-    fitting, used = matching(found), choose(None, found)
+    fitting, used = catalogue().matching(found), choose(None, found)
     if as_json or (context.parent and context.parent.params["as_json"]):
         name = fitting.name if fitting else None
         facts = {"hash": digest(found), "fingerprint": found, "profile": name}
@@ -110,7 +108,7 @@ def detect(context: click.Context, as_json: bool) -> None:
 @option(
     "--like PROFILE",
     "Copy the ladders and rows of this profile.",
-    shell_complete=completing(profiles),
+    shell_complete=completing(lambda: catalogue().entries),
 )
 @option("--title TEXT", "Heading of its tables.  [default: from the hardware]")
 @option("--force", "Replace an existing profile of this name.")
@@ -124,9 +122,10 @@ def init(name: str, like: str | None, title: str | None, force: bool) -> None:
     made = _new_profile(name, like, title, found)
     _refuse_taken(made)
     click.echo(str(write_profile(made, LOCAL, force=force)))
-    chosen = matching(found)
+    known = catalogue()
+    chosen = known.matching(found)
     if chosen and chosen.name != name:
-        where = catalogue().entries[chosen.name].path
+        where = known.entries[chosen.name].path
         tell(f"Note: {where} also fits this machine, and is preferred.")
     tell(f"Next: envbench run --machine {name}")
 

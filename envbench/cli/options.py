@@ -19,7 +19,7 @@ from envbench.backends.specification import CORES
 from envbench.engine.experiment import Options
 from envbench.engine.request import CellRequest
 from envbench.families import SMALLEST_SKIP
-from envbench.machine import profiles
+from envbench.machine import catalogue
 from envbench.model import LARGEST_SKIP
 from envbench.runtimes.interpreters import parse_overrides
 from envbench.text import listed
@@ -180,7 +180,7 @@ def family_option(text: str) -> Option:
 
 
 def machine_option(text: str) -> Option:
-    return one_name("--machine NAME", text, shell_complete=completing(profiles))
+    return one_name("--machine NAME", text, shell_complete=completing(lambda: catalogue().entries))
 
 
 def numenv_option(default: str) -> Option:

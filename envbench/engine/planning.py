@@ -13,7 +13,7 @@ from envbench.engine.experiment import Experiment, Site
 from envbench.engine.git import git_state
 from envbench.engine.request import Target
 from envbench.engine.resume import STAMP
-from envbench.machine.cpus import quota_cpus, usable_cores
+from envbench.machine.host import quota_cpus, usable_cores
 from envbench.model import Arm as ArmFact
 from envbench.model import Plan, digest
 from envbench.process.worker_code import code_hash

@@ -4,19 +4,16 @@ A *profile* is a file in ``machines/`` that a person writes: what to measure. A 
 what is found on the machine; reports trust only this. Nothing is read or probed at import.
 """
 
-from envbench.machine.cpus import numa_nodes, usable_cores, usable_cpus
-from envbench.machine.known_profiles import LOCAL, Entry, catalogue, matching, profile, profiles
-from envbench.machine.own_profile import choose, default_ladder, profile_for_host
-from envbench.machine.probe import fingerprint
-from envbench.machine.profile_file import (
-    TABLES,
-    Match,
-    Profile,
-    Table,
-    read_profile,
-    valid_name,
-    write_profile,
+from envbench.machine.host import fingerprint, numa_nodes, usable_cores, usable_cpus
+from envbench.machine.known_profiles import (
+    LOCAL,
+    Entry,
+    catalogue,
+    choose,
+    profile,
+    profile_for_host,
 )
+from envbench.machine.profile_file import TABLES, Match, Profile, Table, valid_name, write_profile
 
 __all__ = [
     "LOCAL",
@@ -27,14 +24,10 @@ __all__ = [
     "Table",
     "catalogue",
     "choose",
-    "default_ladder",
     "fingerprint",
-    "matching",
     "numa_nodes",
     "profile",
     "profile_for_host",
-    "profiles",
-    "read_profile",
     "usable_cores",
     "usable_cpus",
     "valid_name",

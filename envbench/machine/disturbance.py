@@ -7,15 +7,14 @@ read from ``/sys`` and ``/proc``.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from envbench.machine.cpus import quota_cpus, text_of, throttled_periods
+from envbench.machine.host import quota_cpus, text_of, throttled_periods
 
 LOOK_S = 3.0
-BUSY, STOLEN, WAITING = 0.05, 0.01, 0.05  # above these shares of the time, a sign is noisy
+BUSY, STOLEN, WAITING = 5.0, 1.0, 5.0  # above these percentages of the time, a sign is noisy
 SYS = Path("/sys/devices/system/cpu")
 
 
@@ -79,16 +78,14 @@ def load(seconds: float = LOOK_S) -> list[Sign]:
     """What else runs: the shares of busy, stolen and waiting time while this process sleeps."""
     import psutil
 
-    before, waited, throttled = psutil.cpu_times(), _pressure_s(), throttled_periods()
-    time.sleep(seconds)
-    after, waiting, throttling = psutil.cpu_times(), _pressure_s(), throttled_periods()
-    grown = {name: getattr(after, name) - getattr(before, name) for name in after._fields}
-    total = sum(share for name, share in grown.items() if not name.startswith("guest")) or 1.0
-    stolen = grown["steal"] / total if "steal" in grown else None
-    idle = (grown["idle"] + grown.get("iowait", 0.0)) / total
-    waits = None if waited is None or waiting is None else (waiting - waited) / seconds
+    waited, throttled = _pressure_s(), throttled_periods()
+    cpu = psutil.cpu_times_percent(seconds)
+    waiting, throttling = _pressure_s(), throttled_periods()
+    stolen = getattr(cpu, "steal", None)
+    busy = 100 - cpu.idle - getattr(cpu, "iowait", 0.0) - (stolen or 0.0)
+    waits = None if waited is None or waiting is None else 100 * (waiting - waited) / seconds
     return [
-        _share("other load", 1 - idle - (stolen or 0.0), BUSY, "end other programs, or try later"),
+        _share("other load", busy, BUSY, "end other programs, or try later"),
         _share("steal", stolen, STOLEN, "other virtual machines take this share: use a dedicated "
                "host, or measure at another hour"),
         _throttling(throttled, throttling),
@@ -105,11 +102,11 @@ def _throttling(before: int | None, after: int | None) -> Sign:
     return _known("throttling", f"in {count} periods of {LOOK_S:.0f} s", advice)
 
 
-def _share(name: str, share: float | None, limit: float, advice: str) -> Sign:
-    if share is None:
+def _share(name: str, percent: float | None, limit: float, advice: str) -> Sign:
+    if percent is None:
         return _unknown(name)
-    found = f"{100 * max(0.0, share):.1f} % of {LOOK_S:.0f} s"
-    return _known(name, found, advice if share > limit else "")
+    found = f"{max(0.0, percent):.1f} % of {LOOK_S:.0f} s"
+    return _known(name, found, advice if percent > limit else "")
 
 
 def _known(name: str, found: str, advice: str = "") -> Sign:

@@ -1,23 +1,39 @@
-"""The known profiles: those in ``./machines`` and those that ship with envbench.
+"""The known profiles: in ``./machines``, shipped with envbench, and this machine's own.
 
 A file in ``./machines`` hides a shipped one of the same name, even where it is broken. A broken
-file is a warning in a listing, and an error only for a person who names it.
+file is a warning in a listing, and an error only for a person who names it. Where no file fits this
+machine, a profile is made from its fingerprint.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
 from envbench.errors import UnknownName, UsageError
-from envbench.machine.profile_file import Profile, is_valid_name, read_profile, valid_name
+from envbench.machine.host import clean_name
+from envbench.machine.profile_file import (
+    CPU_SIZES,
+    GPU_SIZES,
+    Match,
+    Profile,
+    Table,
+    is_valid_name,
+    read_profile,
+    valid_name,
+)
 from envbench.model import Fingerprint
 from envbench.text import spelt_out
 
 LOCAL = Path("machines")
-Source = Literal["local", "shipped"]
+ATARI_ROWS = ["for-loop", "subprocess", "sample-factory", "envpool-sync", "envpool-async"]
+MUJOCO_ROWS = [*ATARI_ROWS, "envpool-numa"]
+ACCELERATOR_ROWS = ["brax", "isaac-gym"]
+PHYSICS_ROWS = ["mujoco-rollout", "mjx", "mujoco-warp", "genesis"]
+_NOISE = re.compile(r"\((?:R|TM|C)\)|@.*$|\b(?:CPU|Processor|\d+-Core)\b|[<>|]", re.IGNORECASE)
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,7 +41,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     profile: Profile
     path: Path
-    source: Source
+
+    @property
+    def source(self) -> Literal["local", "shipped"]:
+        return "local" if self.path.parent == LOCAL else "shipped"
 
 
 class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,23 +78,13 @@ def catalogue() -> Catalogue:
     """Read every profile there is."""
     entries: dict[str, Entry] = {}
     warnings: list[str] = []
-    for name, (path, source) in sorted(_files().items()):
+    for name, path in sorted(_files().items()):
         try:
-            entries[name] = Entry(profile=read_profile(path), path=path, source=source)
+            entries[name] = Entry(profile=read_profile(path), path=path)
         except UsageError as error:
             text = str(error)
             warnings.append(spelt_out(text if text.startswith(str(path)) else f"{path}: {text}"))
     return Catalogue(entries=entries, warnings=warnings + _doubled_titles(entries))
-
-
-def profiles() -> dict[str, Profile]:
-    """Every readable profile by name."""
-    return catalogue().profiles
-
-
-def matching(found: Fingerprint) -> Profile | None:
-    """The profile that fits this machine, if one does."""
-    return catalogue().matching(found)
 
 
 def profile(name: str) -> Profile:
@@ -83,17 +92,13 @@ def profile(name: str) -> Profile:
     files = _files()
     if valid_name(name) not in files:
         raise UnknownName("machine", name, sorted(filter(is_valid_name, files)))
-    return read_profile(files[name][0])
+    return read_profile(files[name])
 
 
-def _files() -> dict[str, tuple[Path, Source]]:
+def _files() -> dict[str, Path]:
     """The file of each name. A local one hides a shipped one."""
-    folders: dict[Source, Path | None] = {"local": LOCAL, "shipped": _shipped()}
-    files: dict[str, tuple[Path, Source]] = {}
-    for source, folder in folders.items():
-        for path in folder.glob("*.toml") if folder else ():
-            files.setdefault(path.stem, (path, source))
-    return files
+    folders = [each for each in (_shipped(), LOCAL) if each]
+    return {path.stem: path for folder in folders for path in folder.glob("*.toml")}
 
 
 def _shipped() -> Path | None:
@@ -111,3 +116,69 @@ def _doubled_titles(entries: dict[str, Entry]) -> list[str]:
         for entry in entries.values()
         if (earlier := first.setdefault(entry.profile.title, entry.path)) != entry.path
     ]
+
+
+# ---------------------------------------------------------------- this machine's own
+
+
+def choose(name: str | None, found: Fingerprint) -> Profile:
+    """The named profile; without a name the one that fits, else the host's own.
+
+    The host's own profile can be named too, although it has no file: results are stored under
+    its name.
+    """
+    if name is None and (fitting := catalogue().matching(found)):
+        return fitting
+    host = profile_for_host(found)
+    wanted = host.name if name is None else name
+    if wanted == host.name and wanted not in _files():
+        return host
+    return profile(wanted)
+
+
+def profile_for_host(found: Fingerprint) -> Profile:
+    """A profile named after the hardware (``amd-epyc-2-core``), the same for equal hardware."""
+    whole = found.usable_cpus == found.logical_cpus
+    share = f"{found.logical_cpus}" if whole else f"{found.usable_cpus} of {found.logical_cpus}"
+    name, gpus = clean_name(found.cpu), [clean_name(gpu) for gpu in found.gpus]
+    cpu = _model(name)
+    ladder = default_ladder(found.usable_cpus)
+    cards = "".join(f", {gpus.count(gpu)} x {gpu}" for gpu in dict.fromkeys(gpus))
+    sizes = GPU_SIZES if gpus else CPU_SIZES
+    slug = re.sub(r"[^a-z0-9]+", "-", cpu.lower()).strip("-")[:40].strip("-") or "machine"
+    return Profile(
+        name=f"{slug}-{share.replace(' ', '-')}-core",
+        title=f"{cpu}, {share} core{'' if share == '1' else 's'}",
+        hardware=f"{share} core {name}{cards}"[:300].strip(),
+        match=Match(
+            cpu=name,
+            cores=found.logical_cpus,
+            usable=None if whole else found.usable_cpus,
+            gpu=gpus[0] if gpus else None,
+        ),
+        atari=Table(numenv=ladder, rows=ATARI_ROWS),
+        mujoco=Table(numenv=ladder, rows=MUJOCO_ROWS),
+        accelerators=Table(numenv=sizes, rows=ACCELERATOR_ROWS),
+        physics=Table(numenv=sizes, rows=PHYSICS_ROWS),
+    )
+
+
+def default_ladder(cores: int) -> list[int]:
+    """The numenv ladder for a number of logical CPUs.
+
+    Powers of two, then equal steps (a sixth to a twelfth of the CPUs) up to all CPUs; below 128
+    CPUs also one and a half steps. Under 12 CPUs the ladder is that of 12, because small
+    machines are used with batches larger than their cores. For 12, 96, 192 and 256 CPUs it gives
+    the ladders of the tables that envbench first reproduced.
+    """
+    top = min(max(cores, 12), 1_000_000)
+    step = 1 << ((top // 6).bit_length() - 1)
+    powers = {1 << n for n in range(step.bit_length() + 1)}
+    between = {step * 3 // 2} if top < 128 else set()
+    return sorted(powers | between | set(range(2 * step, top, step)) | {top})
+
+
+def _model(cpu: str) -> str:
+    """The CPU's name without trademarks and clock rate, fit for a title."""
+    bare = re.sub(r"-{2,}", "-", _NOISE.sub(" ", cpu))
+    return " ".join(bare.split())[:50].strip(" -,") or "Machine"

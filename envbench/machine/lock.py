@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 POLL_S = 1.0  # a waiting process must not disturb the measurement that it waits for
 _NOTE_LIMIT = 400  # characters
 # Do not follow a link that another user put into a shared folder, and do not block on a FIFO.
-_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_NO_FOLLOW = os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 def default_path() -> Path:
@@ -89,8 +89,7 @@ def _take(lock: BaseFileLock) -> bool:
         if os.path.lexists(place):
             return False
         # filelock also gives up, without a reason, where a folder accepts no new file (/proc)
-        reason = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-        raise _unusable(place, reason) from None
+        raise _unusable(place, OSError(errno.ENOENT, os.strerror(errno.ENOENT))) from None
     except OSError as error:
         raise _unusable(place, error) from error
     return True
@@ -133,5 +132,4 @@ def _write_note(place: Path, *, empty: bool = False) -> None:
         fd = os.open(_note(place), flags if _note(place).exists() else flags | os.O_CREAT, 0o666)
         with open(fd, "w", encoding="utf-8", errors="replace") as file:
             file.write(note)
-            if os.name == "posix":
-                os.fchmod(file.fileno(), 0o666)  # whatever the umask; only the owner may
+            os.fchmod(file.fileno(), 0o666)  # whatever the umask; only the owner may

@@ -37,7 +37,6 @@ from envbench.text import spelt_out
 
 MAX_BYTES = 64 * 1024
 MAX_LINE_BYTES = 8 * 1024  # tomllib's time grows with the square of a dotted key's length
-LONGEST_NAME = 200  # of a CPU or GPU
 # The numenv ladders of backends that step all environments in one program.
 GPU_SIZES = [256, 1024, 4096, 16384]
 CPU_SIZES = [64, 256, 1024]
@@ -45,15 +44,10 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}(?<!\.)")
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)")
 _BACKEND = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 
-_Title = Annotated[str, Meta(min_length=1, max_length=80)]
-_Hardware = Annotated[str, Meta(max_length=300)]
-_Pattern = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
+_Pattern = Annotated[str, Meta(min_length=1, max_length=200)]  # of a CPU or GPU
 _Count = Annotated[int, Meta(ge=1, le=1_000_000)]
-_Ladder = Annotated[list[_Count], Meta(min_length=1, max_length=64)]
 _Name = Annotated[str, Meta(pattern=f"^{_BACKEND}$")]
-_Rows = Annotated[list[_Name], Meta(min_length=1, max_length=64)]
 _CheckedCell = Annotated[str, Meta(pattern=rf"^[a-z][a-z0-9_]*/{_BACKEND}/[1-9][0-9]{{0,5}}$")]
-_CheckedCells = Annotated[list[_CheckedCell], Meta(max_length=12)]
 
 
 # ---------------------------------------------------------------- values
@@ -98,8 +92,8 @@ class Match(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A table of the report: its columns (the numenv ladder) and its rows (backend names)."""
 
-    numenv: _Ladder
-    rows: _Rows
+    numenv: Annotated[list[_Count], Meta(min_length=1, max_length=64)]
+    rows: Annotated[list[_Name], Meta(min_length=1, max_length=64)]
 
     def __post_init__(self) -> None:
         if self.numenv != sorted(set(self.numenv)):
@@ -124,9 +118,9 @@ class Profile(_Tables, frozen=True, kw_only=True, forbid_unknown_fields=True):  
     """What to measure on a machine, and the heading of its tables."""
 
     name: str
-    title: _Title
-    hardware: _Hardware = ""
-    check: _CheckedCells = []
+    title: Annotated[str, Meta(min_length=1, max_length=80)]
+    hardware: Annotated[str, Meta(max_length=300)] = ""
+    check: Annotated[list[_CheckedCell], Meta(max_length=12)] = []
     match: Match = Match()
 
     def __post_init__(self) -> None:

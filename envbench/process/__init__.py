@@ -3,8 +3,7 @@
 ``execute`` runs a job and returns its reply. ``events`` are what a worker reports while it runs,
 ``reply`` is what it answers, and ``job_folder`` is where both sides leave their files.
 ``supervisor`` watches the process. ``guarded_worker`` and ``guardian`` end everything that it
-started; ``orphans`` does so if the guardian was killed. ``owner`` names the controller that a
-process belongs to, ``process_table`` lists processes, and ``memory_kills`` counts those that the
-kernel ended. ``alternate``, ``slice_order``, ``starting`` and ``stopping`` let the workers of a
-block step alternately. ``worker_code`` hashes the code that a worker runs.
+started; ``orphans`` does so if the guardian, or an earlier envbench, was killed. ``alternate``,
+``slice_order`` and ``starting`` let the workers of a block step alternately. ``worker_code`` hashes
+the code that a worker runs.
 """

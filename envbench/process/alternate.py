@@ -74,10 +74,8 @@ def alternate(
     count = len(launches)
     with job_folder() as folder, ThreadPoolExecutor(count) as pool:
         order = SliceOrder(programme, count)
-        at_once = programme.start == "at once"
         workers = [
-            _Worker(order, side, launch, folder, on_event, at_once=at_once)
-            for side, launch in enumerate(launches)
+            _Worker(launch, side, order, folder, on_event) for side, launch in enumerate(launches)
         ]
         by_start = [workers[side] for side in dict.fromkeys([*programme.turns, *range(count)])]
         try:
@@ -86,7 +84,7 @@ def alternate(
             start([worker.start for worker in by_start])
             for worker in by_start:
                 worker.start.warm_up()
-                worker.wait_until_ready()
+                order.wait_until_ready(worker.side)
             for worker in workers:
                 worker.wait()
         except BaseException:
@@ -106,20 +104,13 @@ class _Worker:
     """One worker of the block, and the thread that drives it."""
 
     def __init__(
-        self,
-        order: SliceOrder,
-        side: int,
-        launch: Launch,
-        folder: Path,
-        on_event: OnEvent,
-        *,
-        at_once: bool,
+        self, launch: Launch, side: int, order: SliceOrder, folder: Path, listener: OnEvent
     ) -> None:
         self.order = order
         self.side = side
         self.limits = _limits(order.count)
-        self.listener = on_event
-        self.start = Start(order.changed, at_once=at_once)
+        self.listener = listener
+        self.start = Start(order.changed, at_once=order.programme.start == "at once")
         pipe = folder / f"turns-{side}"
         os.mkfifo(pipe)
         self.takes_orders = bool(order.steps)  # without turns, each works on its own
@@ -133,11 +124,6 @@ class _Worker:
 
     def begin(self, pool: ThreadPoolExecutor) -> None:
         self._future = pool.submit(self._execute)
-
-    def wait_until_ready(self) -> None:
-        """Until it is warm and stopped, or has ended."""
-        while not self.order.wait_until_ready(self.side, POLL_S):
-            pass
 
     def wait(self) -> None:
         while not self._has_ended():

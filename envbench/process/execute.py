@@ -20,10 +20,10 @@ import msgspec
 from msgspec.structs import replace
 
 from envbench.errors import MORE_FILES
+from envbench.machine.host import control_groups, counter
 from envbench.model import Failure, Job
 from envbench.process.events import OnEvent
 from envbench.process.job_folder import job_folder, no_room
-from envbench.process.memory_kills import MemoryKills
 from envbench.process.reply import Reply, Unusable, read_reply
 from envbench.process.supervisor import Ending, Limits, supervise
 
@@ -74,8 +74,9 @@ def _judge(job: Job, ending: Ending, folder: Path, before: MemoryKills) -> Reply
     except Unusable as unusable:
         return Reply(ok=False, failure=_located(unusable.failure, ending))
     if reply is None:
-        if ending.status == 1 and _is_full(folder.parent):
-            raise no_room(folder.parent, "no space left")
+        with contextlib.suppress(OSError):  # the worker may have removed even that
+            if ending.status == 1 and shutil.disk_usage(folder.parent).free < REPLY_ROOM:
+                raise no_room(folder.parent, "no space left")
         return Reply(ok=False, failure=_located(_died(ending, before, folder), ending))
     failure = reply.failure
     if failure is not None:
@@ -85,12 +86,6 @@ def _judge(job: Job, ending: Ending, folder: Path, before: MemoryKills) -> Reply
     if ending.status != 0:
         return replace(reply, facts={**reply.facts, "ended_after_reply": _how(ending)})
     return reply
-
-
-def _is_full(place: Path) -> bool:
-    with contextlib.suppress(OSError):  # the worker may have removed even that
-        return shutil.disk_usage(place).free < REPLY_ROOM
-    return False
 
 
 def _located(failure: Failure, ending: Ending) -> Failure:
@@ -112,8 +107,8 @@ def _died(ending: Ending, before: MemoryKills, folder: Path) -> Failure:
             message=f"the worker's interpreter did not start: {ending.unstartable}",
             hint="See `envbench backends` for what is ready, or name another with --python.",
         )
-    by_us = ending.stalled_s is not None  # then a SIGKILL says nothing about memory
-    killed = ending.status == -signal.SIGKILL and not by_us
+    # the SIGKILL that ends a stall says nothing about memory
+    killed = ending.status == -signal.SIGKILL and ending.stalled_s is None
     if before.rose_in_cgroup() or (killed and before.rose_anywhere()):
         return Failure(
             reason="out-of-memory",
@@ -178,3 +173,43 @@ def _signal_name(status: int | None) -> str | None:
         return signal.Signals(-status).name
     except ValueError:  # a real-time signal
         return f"signal {-status}"
+
+
+# ---------------------------------------------------------------- kills for memory
+
+
+class MemoryKills(msgspec.Struct, frozen=True, kw_only=True):
+    """The counters of such kills at one moment; None if there is no such counter.
+
+    ``cgroup`` is of this process's own control group, with its workers; ``system`` of the machine.
+    """
+
+    cgroup: int | None
+    system: int | None
+
+    @classmethod
+    def now(cls) -> MemoryKills:
+        """Read the counters (v2: memory.events, v1: memory.oom_control; /proc/vmstat)."""
+        counts = (counter(path, "oom_kill") for path in _cgroup_files())
+        return cls(
+            cgroup=next((count for count in counts if count is not None), None),
+            system=counter(Path("/proc/vmstat"), "oom_kill"),
+        )
+
+    def rose_in_cgroup(self) -> bool:
+        """Was a process of this control group killed since then? It is almost surely a worker."""
+        return _rose(self.cgroup, MemoryKills.now().cgroup)
+
+    def rose_anywhere(self) -> bool:
+        """Was any process of the machine killed since then?"""
+        return self.rose_in_cgroup() or _rose(self.system, MemoryKills.now().system)
+
+
+def _rose(before: int | None, after: int | None) -> bool:
+    return before is not None and after is not None and after > before
+
+
+def _cgroup_files() -> list[Path]:
+    """Where the counter may be (v2, v1): the files of this process's own group come first."""
+    groups = reversed(control_groups("memory"))
+    return [group / name for group in groups for name in ("memory.events", "memory.oom_control")]

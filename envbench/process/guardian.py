@@ -1,7 +1,7 @@
 """Guards one worker: starts it, and ends every process that it has started.
 
-A script, never imported by the controller. It uses only the standard library, so that it starts in
-tens of milliseconds:
+A script that uses only the standard library, so that it starts in tens of milliseconds. The
+controller uses its process table, too.
 
     python -I -S guardian.py CONTROL REPORT EVENTS GRACE_S JOB_DIR PYTHON WORKER_MAIN
 
@@ -18,8 +18,8 @@ died: then the guardian also removes the job's folder.
 On Linux the guardian is a child subreaper. Every process that the worker starts, in any session
 and after any number of forks, keeps the guardian as an ancestor, and so is found. If the guardian
 itself is killed, the kernel kills the worker (PDEATHSIG), and the controller or the next envbench
-process ends the rest. On other systems descendants are those that ``ps`` shows, and the worker's
-process group.
+process ends the rest. On other systems it finds them with ``ps``, and ends the worker's process
+group, too.
 
 It sleeps in ``select`` while the worker runs, so it takes no time from a measurement.
 """
@@ -33,12 +33,81 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Collection
+from typing import NamedTuple
 
 PATIENCE_S = 5.0  # after the first SIGKILL; a process that is left then is stuck in the kernel
 LINUX = sys.platform == "linux"
-Prctl = Callable[[int, int], int]
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+
+
+# ---------------------------------------------------------------- the process table
+
+
+class Process(NamedTuple):
+    """A process at one moment. ``start`` is in ticks since the system started.
+
+    Numbers are reused, so a process is identified by its number and its start. psutil does not
+    replace this: its start times move with the system's clock, and it reports no session.
+    """
+
+    state: str
+    parent: int
+    session: int
+    start: int
+
+
+def read_process(pid: int) -> Process:
+    """One process, from proc(5). Raises ``OSError`` if it has ended or cannot be read."""
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        # the command's name may contain spaces and brackets: count from its last bracket
+        fields = file.read().rpartition(b")")[2].split()
+    return Process(fields[0].decode(), int(fields[1]), int(fields[3]), int(fields[19]))
+
+
+def all_processes() -> dict[int, Process]:
+    """Every process, by its number. A system without /proc shows only their parents."""
+    if not LINUX:
+        return _from_ps()
+    table = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError):  # it has ended
+                table[int(name)] = read_process(int(name))
+    return table
+
+
+def _from_ps() -> dict[int, Process]:
+    import subprocess
+
+    with subprocess.Popen(["ps", "-A", "-o", "pid=,ppid="], stdout=subprocess.PIPE) as ps:
+        rows = [[int(word) for word in line.split()] for line in ps.communicate()[0].splitlines()]
+    return {pid: Process("", parent, 0, 0) for pid, parent in rows if pid != ps.pid}
+
+
+def below(top: int, table: dict[int, Process], without: Collection[int] = ()) -> set[int]:
+    """All descendants of ``top``, zombies too, but not ``without`` and their descendants."""
+    children: dict[int, list[int]] = {}
+    for pid, process in table.items():
+        children.setdefault(process.parent, []).append(pid)
+    descendants: set[int] = set()
+    waiting = [top]
+    while waiting:
+        new = [pid for pid in children.get(waiting.pop(), []) if pid not in without]
+        descendants.update(new)
+        waiting += new
+    return descendants
+
+
+def prctl(option: int, value: int) -> None:
+    """Change an attribute of this process (prctl(2)). Elsewhere than on Linux: do nothing."""
+    if LINUX:
+        import ctypes
+
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+# ---------------------------------------------------------------- the guardian
 
 
 class Guardian:
@@ -55,14 +124,13 @@ class Guardian:
 
     def start(self, command: list[str], events: int) -> None:
         """Fork the worker: own session, default signals, killed when the guardian dies."""
-        prctl = _prctl()
         prctl(PR_SET_CHILD_SUBREAPER, 1)
         guardian = os.getpid()
         begun, closed_by_exec = os.pipe()
         self._worker = os.fork()
         if self._worker == 0:
             try:
-                _become_worker(prctl, guardian, command)
+                _become_worker(guardian, command)
             except OSError as trouble:
                 self._say(event="failed", message=f"cannot start {command[0]}: {trouble.strerror}")
             finally:
@@ -102,7 +170,7 @@ class Guardian:
     def _left(self) -> list[int]:
         self._got_signal()  # empties the pipe
         self._reap()
-        return descendants()
+        return sorted(below(os.getpid(), all_processes()))
 
     def _got_signal(self) -> bool:
         """Did a signal ask to stop?"""
@@ -126,38 +194,6 @@ class Guardian:
             os.write(self._report, json.dumps(line).encode() + b"\n")
 
 
-def descendants() -> list[int]:
-    """Every process below this one, zombies too: this process reaps them in the end."""
-    parents = _parents_from_proc() if LINUX else _parents_from_ps()
-    below = {os.getpid()}
-    grew = True
-    while grew:
-        new = {pid for pid, parent in parents.items() if parent in below} - below
-        below |= new
-        grew = bool(new)
-    return sorted(below - {os.getpid()})
-
-
-def _parents_from_proc() -> dict[int, int]:
-    parents = {}
-    for name in os.listdir("/proc"):
-        if not name.isdigit():
-            continue
-        with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
-            # the command's name may contain spaces and brackets: count from its last bracket
-            parents[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
-    return parents
-
-
-def _parents_from_ps() -> dict[int, int]:
-    import subprocess
-
-    with subprocess.Popen(["ps", "-A", "-o", "pid=,ppid="], stdout=subprocess.PIPE) as ps:
-        listing = ps.communicate()[0]
-    rows = [line.split() for line in listing.splitlines()]
-    return {int(row[0]): int(row[1]) for row in rows if len(row) == 2 and int(row[0]) != ps.pid}
-
-
 def _send(pids: list[int], *signals: int) -> None:
     for pid in pids:
         with contextlib.suppress(OSError):  # it has ended, or is another user's
@@ -165,7 +201,7 @@ def _send(pids: list[int], *signals: int) -> None:
                 os.kill(pid, number)
 
 
-def _become_worker(prctl: Prctl, guardian: int, command: list[str]) -> None:
+def _become_worker(guardian: int, command: list[str]) -> None:
     os.setsid()
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != guardian:  # it died before the line above
@@ -174,15 +210,6 @@ def _become_worker(prctl: Prctl, guardian: int, command: list[str]) -> None:
     for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and exec would keep that
         signal.signal(number, signal.SIG_DFL)
     os.execvp(command[0], command)
-
-
-def _prctl() -> Prctl:
-    if not LINUX:
-        return lambda _option, _value: 0
-    import ctypes
-
-    libc = ctypes.CDLL(None)
-    return lambda option, value: int(libc.prctl(option, value, 0, 0, 0))
 
 
 def _wake_on_signals() -> int:

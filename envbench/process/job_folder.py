@@ -14,18 +14,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import re
 import shutil
-import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from envbench.errors import StorageError
-from envbench.process.orphans import end_processes_of_dead_owners
-from envbench.process.owner import PATTERN, Owner, this_process
-
-_NAME = re.compile(rf"envbench-({PATTERN})-\w+")
+from envbench.process.orphans import Owner, end_processes_of_dead_owners, this_process
 
 
 @contextlib.contextmanager
@@ -34,12 +29,11 @@ def job_folder() -> Iterator[Path]:
 
     Raises ``StorageError`` if it cannot be made. The first call of a process sweeps.
     """
-    place = _temporary_folder()
-    _sweep_once(place)
     try:
-        folder = Path(tempfile.mkdtemp(prefix=f"envbench-{this_process()}-", dir=place))
+        _sweep_once(Path(tempfile.gettempdir()))
+        folder = Path(tempfile.mkdtemp(prefix=f"envbench-{this_process()}-"))
     except OSError as trouble:
-        raise no_room(place, trouble) from trouble
+        raise no_room(Path(tempfile.tempdir or "of this system"), trouble) from trouble
     try:
         yield folder
     finally:
@@ -55,50 +49,37 @@ def no_room(place: Path, trouble: OSError | str) -> StorageError:
     )
 
 
-def _temporary_folder() -> Path:
-    try:
-        return Path(tempfile.gettempdir())
-    except OSError as trouble:
-        raise no_room(Path("of this system"), trouble) from trouble
-
-
 def sweep(place: Path) -> None:
     """End the processes and remove the folders in ``place`` of this user's dead owners.
 
     Errors are not reported.
     """
-    end_processes_of_dead_owners()
-    with contextlib.suppress(OSError), os.scandir(place) as entries:
-        for entry in entries:
-            name = _NAME.fullmatch(entry.name)
-            owner = Owner.parse(name[1]) if name else None
-            if owner and owner.is_dead and _is_own(entry):
-                _remove(Path(entry.path))
+    with contextlib.suppress(OSError):
+        end_processes_of_dead_owners()
+        for folder in place.iterdir():
+            owner = Owner.parse(folder.name, "envbench-", r"-\w+")
+            with contextlib.suppress(OSError):  # another process sweeps, too
+                if owner and owner.is_dead and folder.lstat().st_uid == os.getuid():
+                    _remove(folder)
 
 
 _sweep_once = functools.cache(sweep)  # per process and place
 
 
-def _is_own(entry: os.DirEntry[str]) -> bool:
-    with contextlib.suppress(OSError):
-        return entry.stat(follow_symlinks=False).st_uid == os.getuid()
-    return False
-
-
 def _remove(path: Path) -> None:
     """Remove a folder, or whatever has replaced it. Links are removed, not followed."""
     with contextlib.suppress(OSError, RecursionError):  # thousands of nested folders stay
-        if stat.S_ISDIR(path.lstat().st_mode):
+        if path.is_symlink() or not path.is_dir():
+            path.unlink()
+        else:
             _unlock(path)
             shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink()
 
 
 def _unlock(folder: Path) -> None:
     """A worker may have taken permissions away from the folder or from folders inside it."""
     with contextlib.suppress(OSError):
-        folder.chmod(stat.S_IRWXU)
+        folder.chmod(0o700)
         for entry in list(os.scandir(folder)):
             if entry.is_dir(follow_symlinks=False):
                 _unlock(Path(entry.path))

@@ -1,10 +1,9 @@
 """End the processes of a worker whose guardian was killed, or whose controller was killed too.
 
-A guardian ends its worker's processes, but it can be killed itself. Then the kernel kills the
-worker. Every other process that loses its parent gets the nearest child subreaper above as its
-parent: this process, while a ``ProcessFamily`` is open. So all of them are found below this
-process, beside others that must not be ended: other guardians, uv, git. A process belongs to a
-family if one of these is true:
+If a guardian is killed, the kernel kills its worker. Every other process that loses its parent gets
+the nearest child subreaper above as its parent: this process, while a ``ProcessFamily`` is open. So
+all of them are found below this process, beside others that must not be ended: other guardians, uv,
+git. A process belongs to a family if one of these is true:
 
 1. It has inherited the family's mark in its environment: the owner, which is this process, and a
    random number.
@@ -29,101 +28,190 @@ import os
 import re
 import secrets
 import signal
-import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
-from envbench.process.owner import PATTERN, Owner, this_process
-from envbench.process.process_table import (
+from envbench.process.guardian import (
+    LINUX,
+    PATIENCE_S,
+    PR_SET_CHILD_SUBREAPER,
     Process,
     all_processes,
     below,
-    environment,
-    start_time,
-    user,
+    prctl,
+    read_process,
 )
 
 MARK = "ENVBENCH_TRIAL"
-PATIENCE_S = 5.0  # a process that is left then is stuck in the kernel
 POLL_S = 0.01
 GUARDIAN_S = 3.0  # a guardian may need this long to end its worker
-LINUX = sys.platform == "linux"
-PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER = 36, 37
-
-_MARK = re.compile(rf"{MARK}=({PATTERN})-[0-9a-f]{{32}}")
+_OWNER = r"([0-9a-f]{8})-([0-9a-f]{8})-([0-7][0-9a-f]{7})-([0-9a-f]{16})"
 _lock = threading.Lock()  # held while guardians are started, and while families are searched
+
+
+# ---------------------------------------------------------------- owners
+
+
+class Owner(NamedTuple):
+    """The envbench process that a temporary folder or a worker's process belongs to.
+
+    Its number is valid in its own process namespace only. 0 is an unknown namespace or start.
+    """
+
+    user: int
+    namespace: int
+    pid: int
+    start: int
+
+    def __str__(self) -> str:
+        """``user-namespace-pid-start``, of a fixed length, because it shifts the worker's stack."""
+        return f"{self.user:08x}-{self.namespace:08x}-{self.pid:08x}-{self.start:016x}"
+
+    @classmethod
+    def parse(cls, text: str, before: str = "", after: str = "") -> Owner | None:
+        """The inverse of ``str``, between two patterns; None for any other text."""
+        match = re.fullmatch(before + _OWNER + after, text)
+        return cls(*(int(number, 16) for number in match.groups())) if match else None
+
+    @property
+    def is_dead(self) -> bool:
+        """Is it certain that this process has ended? A zombie has.
+
+        It is never certain for other users and other namespaces (containers).
+        """
+        here = (self.user, self.namespace) == (os.getuid(), _namespace())
+        if not here or 0 in (self.namespace, self.start):
+            return False
+        try:
+            process = read_process(self.pid)
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        except OSError:  # for example because no file descriptor is free
+            return False
+        return process.start != self.start or process.state in "ZX"
+
+
+def this_process() -> Owner:
+    """This process, as an owner."""
+    start = 0
+    with contextlib.suppress(OSError):
+        start = read_process(os.getpid()).start
+    return Owner(user=os.getuid(), namespace=_namespace(), pid=os.getpid(), start=start)
+
+
+def _namespace() -> int:
+    """The process namespace; unknown if /proc shows the processes of another one."""
+    with contextlib.suppress(OSError):
+        if os.readlink("/proc/self") == str(os.getpid()):
+            return os.stat("/proc/self/ns/pid").st_ino
+    return 0
+
+
+def end_processes_of_dead_owners() -> None:
+    """Kill the processes that dead envbench processes of this user left, stopped ones too.
+
+    A guardian whose controller has just died gets ``GUARDIAN_S`` to end its worker. This process
+    may itself have the mark of a dead owner, if a worker started it. Processes of that owner stay.
+    """
+    _end(_of_dead_owners, GUARDIAN_S)
+
+
+def _of_dead_owners() -> list[int]:
+    if not LINUX:
+        return []
+    pids = (int(name) for name in os.listdir("/proc") if name.isdigit())
+    owners = {pid: owner for pid in pids if (owner := _owner(pid))}
+    dead = {each for each in owners.values() if each.is_dead} - {owners.get(os.getpid())}
+    return [pid for pid, owner in owners.items() if owner in dead]
+
+
+def _owner(pid: int) -> Owner | None:
+    """The owner that the process's mark names; None if it has no valid mark."""
+    marks = [each for each in environment(pid) if each.startswith(f"{MARK}=".encode())]
+    return Owner.parse(os.fsdecode(b"".join(marks)), f"{MARK}=", "-[0-9a-f]{32}")
+
+
+def environment(pid: int) -> set[bytes]:
+    """The variables that a process was started with; none if it has ended or hides them.
+
+    (psutil's ``environ`` stops at an empty entry.)
+    """
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
+        return set(file.read().split(b"\0"))
+    return set()
+
+
+def _end(find: Callable[[], Iterable[int]], grace_s: float = 0.0) -> None:
+    """After the grace period, kill what ``find`` finds until it finds nothing."""
+    deadline = time.monotonic() + grace_s
+    while (left := find()) and time.monotonic() < deadline + PATIENCE_S:
+        if time.monotonic() >= deadline:
+            for pid in left:
+                with contextlib.suppress(OSError):  # it has ended, or is another user's
+                    os.kill(pid, signal.SIGKILL)
+        time.sleep(POLL_S)
+
+
+# ---------------------------------------------------------------- the family of one worker
 
 
 class ProcessFamily:
     """A worker, its guardian and all that they start. Open it before the start."""
 
     _open: list[ProcessFamily] = []  # of this process, in all its threads
-    _was_subreaper = False
 
     def __init__(self) -> None:
-        # Its length is fixed, because it shifts the worker's stack.
         self.mark = f"{this_process()}-{secrets.token_hex(16)}"
         self.guardian = 0
         self._guardian_start = 0
         self._members: dict[int, int] = {}  # their start times, by process
         with _lock:
-            if not ProcessFamily._open:
-                ProcessFamily._was_subreaper = _is_subreaper()
-                _set_subreaper(True)
             ProcessFamily._open.append(self)
+            prctl(PR_SET_CHILD_SUBREAPER, 1)
 
     def close(self) -> None:
         """Stop adopting, unless another family is open."""
         with _lock:
             ProcessFamily._open.remove(self)
-            if not ProcessFamily._open:
-                _set_subreaper(ProcessFamily._was_subreaper)
+            prctl(PR_SET_CHILD_SUBREAPER, int(bool(ProcessFamily._open)))
 
     @contextlib.contextmanager
     def starting(self) -> Iterator[None]:
         """Start the guardian in here and set ``guardian``: no other family will claim it."""
         with _lock:
             yield
-            self._guardian_start = start_time(self.guardian) or 0
+            with contextlib.suppress(OSError):
+                self._guardian_start = read_process(self.guardian).start
 
-    def end(self, worker: int) -> int:
-        """Kill the remaining processes after the guardian's death; returns how many survive.
+    def end(self, worker: int) -> None:
+        """Kill the remaining processes after the guardian's death, stopped ones too.
 
         ``worker`` is the worker's process, or 0 if it is not known.
         """
-        if not LINUX:
+        if LINUX:
+            _end(lambda: self._find(worker))
+        elif worker:
             with contextlib.suppress(OSError):
-                if worker:
-                    os.killpg(worker, signal.SIGKILL)
-            return 0
-        until = time.monotonic() + PATIENCE_S
-        while (left := self._kill(worker)) and time.monotonic() < until:
-            time.sleep(POLL_S)
-        return left
-
-    def _kill(self, worker: int) -> int:
-        """Kill the present members, stopped ones too, and reap the dead among them."""
-        with _lock:
-            members = self._find(worker)
-            for pid in members:
-                with contextlib.suppress(OSError):  # it has ended, or is another user's
-                    os.kill(pid, signal.SIGKILL)
-                with contextlib.suppress(OSError):  # its parent, a member too, has not ended yet
-                    os.waitpid(pid, os.WNOHANG)
-        return len(members)
+                os.killpg(worker, signal.SIGKILL)
 
     def _find(self, worker: int) -> list[int]:
-        """The present members. Known ones remain members."""
-        table = all_processes()
-        own = below(os.getpid(), table, {each.guardian for each in ProcessFamily._open} - {0})
+        """Reap the known members that have ended, and find the present ones."""
+        for pid in self._members:
+            with contextlib.suppress(OSError):  # its parent, a member too, has not ended yet
+                os.waitpid(pid, os.WNOHANG)
+        with _lock:
+            table = all_processes()
+            guardians = {each.guardian for each in ProcessFamily._open} - {0}
+        own = below(os.getpid(), table, guardians)
         members = {
             pid
-            for pid, start in self._members.items()
-            if pid in table and table[pid].start == start
+            for pid, process in table.items()
+            if self._members.get(pid) == process.start
+            or self._is_marked(pid)
+            or (pid in own and self._has_no_origin(pid, process))
         }
-        members |= {pid for pid in table if self._is_marked(pid)}
-        members |= {pid for pid in own if self._has_no_origin(pid, table[pid])}
         grew = True
         while grew:
             sessions = {table[pid].session for pid in members} | {worker}
@@ -161,56 +249,3 @@ def _own_names() -> set[bytes]:
     """
     at_start = {entry.partition(b"=")[0] for entry in environment(os.getpid())}
     return at_start & {os.fsencode(name) for name in os.environ}
-
-
-def end_processes_of_dead_owners() -> None:
-    """Kill the processes that dead envbench processes of this user left, stopped ones too.
-
-    A guardian whose controller has just died gets ``GUARDIAN_S`` to end its worker. This process
-    may itself have the mark of a dead owner, if a worker started it. Processes of that owner stay.
-    """
-    if not LINUX:
-        return
-    start = time.monotonic()
-    while (left := _of_dead_owners()) and time.monotonic() < start + GUARDIAN_S + PATIENCE_S:
-        if time.monotonic() >= start + GUARDIAN_S:
-            for pid in left:
-                with contextlib.suppress(OSError):  # it has ended
-                    os.kill(pid, signal.SIGKILL)
-        time.sleep(POLL_S)
-
-
-def _of_dead_owners() -> list[int]:
-    with contextlib.suppress(OSError):
-        numbers = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-        owners = {pid: _owner(pid) for pid in numbers if user(pid) == os.getuid()}
-        dead = {each for each in owners.values() if each and each.is_dead}
-        dead -= {owners.get(os.getpid())}
-        return [pid for pid, owner in owners.items() if owner in dead]
-    return []
-
-
-def _owner(pid: int) -> Owner | None:
-    """The owner that the process's mark names; None if it has no valid mark."""
-    marks = [each for each in environment(pid) if each.startswith(f"{MARK}=".encode())]
-    match = _MARK.fullmatch(os.fsdecode(marks[0])) if len(marks) == 1 else None
-    return Owner.parse(match[1]) if match else None
-
-
-def _is_subreaper() -> bool:
-    import ctypes
-
-    value = ctypes.c_int(0)
-    return LINUX and _prctl(PR_GET_CHILD_SUBREAPER, ctypes.addressof(value)) and bool(value.value)
-
-
-def _set_subreaper(wanted: bool) -> None:
-    if LINUX:
-        _prctl(PR_SET_CHILD_SUBREAPER, int(wanted))
-
-
-def _prctl(option: int, value: int) -> bool:
-    import ctypes
-
-    words = (ctypes.c_ulong(each) for each in (value, 0, 0, 0))
-    return int(ctypes.CDLL(None).prctl(option, *words)) == 0

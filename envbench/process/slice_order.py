@@ -13,6 +13,7 @@ from statistics import fmean
 
 from envbench.model import Programme
 from envbench.process.events import WindowEnded
+from envbench.process.starting import POLL_S
 
 FEWEST_SLICES = 10  # per worker, if one slice is longer than it was meant to be
 FEWEST_RESET_SLICES = 4
@@ -29,9 +30,8 @@ class SliceOrder:
     def __init__(self, programme: Programme, count: int) -> None:
         self.steps = [("step", side) for side in programme.turns]
         self.reset_slices = [("reset", side) for side in programme.reset_turns]
+        self.programme = programme
         self.slice_ns = programme.slice_s * 1e9
-        self.lead_in_ns = programme.lead_in_s * 1e9
-        self.equal_calls = programme.equal_calls
         self.count = count
         self.next = 0
         self.resets = 0  # per slice; 0: not known yet
@@ -65,12 +65,11 @@ class SliceOrder:
             self.given_up = True
             self.changed.notify_all()
 
-    def wait_until_ready(self, side: int, timeout_s: float) -> bool:
-        """Wait that long for this worker to be warm, or to end; False if it does neither."""
+    def wait_until_ready(self, side: int) -> None:
+        """Wait for this worker to be warm, or to end."""
         with self.changed:
-            return self.changed.wait_for(
-                lambda: side in self.ns_per_call or side in self.ended, timeout_s
-            )
+            while side not in self.ns_per_call and side not in self.ended:
+                self.changed.wait(POLL_S)
 
     @property
     def all_ready(self) -> bool:
@@ -91,7 +90,7 @@ class SliceOrder:
 
     def pace(self, side: int) -> float:
         """Nanoseconds per vector step; of the first worker, if all make equally many steps."""
-        if self.equal_calls:
+        if self.programme.equal_calls:
             side = min(self.ns_per_call)
         return self.ns_per_call[side]
 
@@ -121,7 +120,7 @@ class SliceOrder:
                 return f"reset {max(1, self.resets)}\n".encode()
             lead_in = 0
             if self.made[-1:] != [side]:
-                lead_in = math.ceil(self.lead_in_ns / self.ns_per_call[side])
+                lead_in = math.ceil(self.programme.lead_in_s * 1e9 / self.ns_per_call[side])
             lead = f"lead {lead_in}\n" if lead_in else ""
             return f"{lead}step {self.calls(side)}\n".encode()
 

@@ -1,4 +1,4 @@
-"""How the workers of a block start, so that their start-up times can be compared.
+"""How the workers of a block start and are stopped, so that their start-up times can be compared.
 
 A start-up takes about 0.2 s, once per process. If processes start one after another on a busy
 machine, any of them may take 50 % longer. So they alternate from their first instruction to their
@@ -8,20 +8,75 @@ those looks larger than it is, at most by a factor of two.)
 
 If one thread does the start and each worker can have its own core, all start at once instead. That
 takes less time.
+
+A worker is stopped with all its processes (SIGSTOP), later also between its slices. Finding the
+processes must be fast: psutil reads every process of the machine to find children, and proc(5)
+lists them.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import threading
 import time
 from collections.abc import Mapping, Sequence
 
+import psutil
+
 from envbench.model import Times
-from envbench.process.stopping import Tree
 
 SLICE_S = 0.01
 POLL_S = 0.2  # a signal is handled in between
 clock = time.perf_counter_ns  # a system's clock, not a process's: the workers use it, too
+
+
+class Tree:
+    """A process and all its descendants, as of the latest ``stop``.
+
+    The other children of ``guardian`` are daemons of the process, which it has adopted.
+    """
+
+    def __init__(self, pid: int, guardian: int = 0) -> None:
+        self.pid = pid
+        self._guardian = guardian
+        self._stopped: dict[int, psutil.Process] = {}
+
+    def stop(self) -> None:
+        """Stop it and every process that it has by now.
+
+        Repeat until no new child appears; a stopped process cannot fork.
+        """
+        self._stopped = {}
+        fresh = [self.pid, *(_children(self._guardian) if self._guardian else [])]
+        while fresh:
+            for pid in fresh:
+                with contextlib.suppress(psutil.Error):
+                    self._stopped[pid] = process = psutil.Process(pid)
+                    process.send_signal(signal.SIGSTOP)
+            every = [child for pid in self._stopped for child in _children(pid)]
+            fresh = [pid for pid in dict.fromkeys(every) if pid not in self._stopped]
+
+    def resume(self) -> None:
+        for process in self._stopped.values():
+            with contextlib.suppress(psutil.Error):
+                process.send_signal(signal.SIGCONT)
+
+
+def _children(pid: int) -> list[int]:
+    """The children of every thread, from proc(5), or from psutil on a system without that file."""
+    with contextlib.suppress(OSError):
+        listed = [_of_thread(pid, thread) for thread in os.listdir(f"/proc/{pid}/task")]
+        return [int(child) for children in listed for child in children]
+    with contextlib.suppress(psutil.Error):
+        return [child.pid for child in psutil.Process(pid).children()]
+    return []
+
+
+def _of_thread(pid: int, thread: str) -> list[bytes]:
+    with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+        return file.read().split()
 
 
 class Start:
@@ -67,25 +122,17 @@ class Start:
     # ------------------------------------------------------------ called by the main thread
 
     @property
-    def known(self) -> bool:
-        return self.tree.pid != 0 or self.over
-
-    @property
     def over(self) -> bool:
         """Has it reached its warm-up, or its end?"""
         return self._arrived or self._ended
 
-    def run_for(self, seconds: float) -> None:
+    def run_for(self, seconds: float, *, then_stop: bool = False) -> None:
         """Let it run for that long, or until its start is over."""
         with self.changed:
             if not self.over:
                 self._resume()
-                self.changed.wait_for(lambda: self.over, seconds)
-
-    def pause(self) -> None:
-        with self.changed:
-            if not self.over:
-                self._stop()
+                if not self.changed.wait_for(lambda: self.over, seconds) and then_stop:
+                    self._stop()
 
     def warm_up(self) -> None:
         """Let it warm up. This also frees it when everything is given up."""
@@ -113,15 +160,14 @@ def start(starts: Sequence[Start]) -> None:
     """Let them run alternately or at once, until all wait for their warm-up or have ended."""
     changed = starts[0].changed
     with changed:
-        while not changed.wait_for(lambda: all(each.known for each in starts), POLL_S):
+        while not changed.wait_for(lambda: all(s.tree.pid or s.over for s in starts), POLL_S):
             pass
     while running := [each for each in starts if not each.over]:
         if len(running) == 1 or running[0].at_once:
             running[0].run_for(POLL_S)
             continue
         for each in running:
-            each.run_for(SLICE_S)
-            each.pause()
+            each.run_for(SLICE_S, then_stop=True)
 
 
 def stopped_ns(

@@ -20,7 +20,6 @@ import select
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -54,16 +53,16 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         return float(getattr(self, f"{phase}_s"))
 
 
-class Ending(msgspec.Struct, frozen=True, kw_only=True):
+class Ending(msgspec.Struct, kw_only=True):
     """How a worker ended. ``status`` is an exit code, or minus a signal's number."""
 
-    status: int | None  # None if it is not known
-    phase: str
-    steps: int  # transitions in the windows that it reported
-    tail: str  # the end of its stdout and stderr
+    status: int | None = None  # None if it is not known
+    phase: str = "start"
+    steps: int = 0  # transitions in the windows that it reported
+    tail: str = ""  # the end of its stdout and stderr
     stalled_s: float | None = None  # ended by us after this time without progress
     unstartable: str = ""  # why the interpreter could not be started
-    unguarded: bool = False  # the guardian died first
+    unguarded: bool = True  # the guardian has not reported the end: it died first
     survivors: int = 0  # processes that even SIGKILL did not end
 
 
@@ -81,7 +80,7 @@ def supervise(
                 guarded = GuardedWorker(command, environment, limits.grace_s)
                 stack.callback(guarded.close)
         except OSError as trouble:
-            return Ending(status=None, phase="start", steps=0, tail="", unstartable=str(trouble))
+            return Ending(unstartable=str(trouble))
         return _Watch(guarded, limits, on_event).run()
 
 
@@ -92,16 +91,12 @@ class _Watch:
         self._guarded = guarded
         self._limits = limits
         self._on_event = on_event
-        self._events = _Lines(PhaseBegan | WindowEnded)
-        self._report = _Lines(Started | Failed | Ended)
+        self._ending = Ending()
+        self._events = _Lines()
+        self._report = _Lines()
         self._tail = b""
         self._buffer = bytearray(PIPE_BYTES)
-        self._phase = "start"
-        self._steps = 0
-        self._ended: Ended | None = None
         self._lost = False
-        self._unstartable = ""
-        self._stalled_s: float | None = None
         self._progressed = time.monotonic()
         self._deadline = self._progressed + limits.of("start")
         self._output_from = 0.0  # when output is read again; 0: at any time
@@ -116,7 +111,7 @@ class _Watch:
         poll = select.poll()
         for fd in readers:
             poll.register(fd, select.POLLIN)
-        while self._ended is None and not self._lost:
+        while self._ending.unguarded and not self._lost:
             now = time.monotonic()
             if self._output_from and now >= self._output_from:
                 self._output_from = 0.0
@@ -132,14 +127,15 @@ class _Watch:
         for _ in range(4):  # what was written last; all writers are dead
             self._read_events()
             self._read_output()
-        return self._ending()
+        self._ending.tail = self._tail.decode(errors="replace")
+        return self._ending
 
     def _expire(self, now: float) -> None:
         """Too long without progress: stop the worker; the second time, give up the guardian."""
-        if self._stalled_s is not None:
+        if self._ending.stalled_s is not None:
             self._lost = True
             return
-        self._stalled_s = now - self._progressed
+        self._ending.stalled_s = now - self._progressed
         self._deadline = now + self._limits.grace_s + STOP_PATIENCE_S
         self._guarded.stop()
 
@@ -150,9 +146,10 @@ class _Watch:
                 self._guarded.worker = line.pid
                 self._pass_on(line)
             elif isinstance(line, Failed):
-                self._unstartable = line.message
+                self._ending.unstartable = line.message
             elif isinstance(line, Ended):
-                self._ended = line
+                self._ending.status, self._ending.survivors = line.status, line.survivors
+                self._ending.unguarded = False
         self._lost = self._lost or data == b""
         return data != b""
 
@@ -173,13 +170,13 @@ class _Watch:
     def _note_progress(self, event: PhaseBegan | WindowEnded) -> None:
         if isinstance(event, WindowEnded):
             advanced = event.steps > 0 or event.resets > 0
-            self._steps += event.steps
+            self._ending.steps += event.steps
         else:
-            advanced = PHASES.index(event.phase) > PHASES.index(self._phase)
-            self._phase = event.phase if advanced else self._phase
-        if advanced and self._stalled_s is None:
+            advanced = PHASES.index(event.phase) > PHASES.index(self._ending.phase)
+            self._ending.phase = event.phase if advanced else self._ending.phase
+        if advanced and self._ending.stalled_s is None:
             self._progressed = time.monotonic()
-            self._deadline = self._progressed + self._limits.of(self._phase)
+            self._deadline = self._progressed + self._limits.of(self._ending.phase)
 
     def _read_output(self) -> bool:
         """Keep the end of the output, without a copy of the rest."""
@@ -194,42 +191,24 @@ class _Watch:
         self._tail = (self._tail + last)[-TAIL_BYTES:]
         return size > 0
 
-    def _ending(self) -> Ending:
-        return Ending(
-            status=self._ended.status if self._ended else None,
-            phase=self._phase,
-            steps=self._steps,
-            tail=self._tail.decode(errors="replace"),
-            stalled_s=self._stalled_s,
-            unstartable=self._unstartable,
-            unguarded=self._ended is None,
-            survivors=self._ended.survivors if self._ended else 0,
-        )
-
 
 class _Lines:
     """Decodes JSON lines of limited length and known shapes; drops everything else."""
 
-    def __init__(self, shapes: Any) -> None:
-        self._decoder = msgspec.json.Decoder(shapes)
+    _decoder = msgspec.json.Decoder(Event | Failed | Ended)
+
+    def __init__(self) -> None:
         self._rest = b""
-        self._overlong = False
 
-    def feed(self, data: bytes) -> list[Any]:
+    def feed(self, data: bytes) -> list[Event | Failed | Ended]:
         """The values that ``data`` completes."""
-        *whole, self._rest = (self._rest + data).split(b"\n")
-        if self._overlong and whole:
-            del whole[0]
-            self._overlong = False
-        if len(self._rest) > LINE_BYTES:
-            self._rest, self._overlong = b"", True
-        return [value for line in whole if (value := self._decode(line)) is not None]
-
-    def _decode(self, line: bytes) -> Any:
-        try:
-            return self._decoder.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return None
+        *whole, rest = (self._rest + data).split(b"\n")
+        self._rest = rest if len(rest) <= LINE_BYTES else b""
+        values = []
+        for line in whole:
+            with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                values.append(self._decoder.decode(line))
+        return values
 
 
 def _read(fd: int) -> bytes | None:

@@ -92,18 +92,12 @@ def _names(source: bytes, package: str, skipped: frozenset[str]) -> tuple[str, .
         elif isinstance(node, ast.ImportFrom):
             module = resolve_name("." * node.level + (node.module or ""), package)
             names.update([module, *(f"{module}.{alias.name}" for alias in node.names)])
-        elif isinstance(node, ast.Constant) and PACKAGE in str(node.value):
-            names.update(_names_in_text(str(node.value), package))
+        elif isinstance(node, ast.Constant) and PACKAGE in (text := str(node.value)):
+            names.update(_NAMED.findall(text))
+            names.update(_names(text.encode(), package, frozenset()))  # if it is a script
     own = (name for name in names if name.partition(".")[0] == PACKAGE)
     prefixes = (accumulate(name.split("."), "{}.{}".format) for name in own)  # one is a module
     return tuple(sorted({prefix for each in prefixes for prefix in each}))
-
-
-def _names_in_text(text: str, package: str) -> Iterator[str]:
-    """Modules that a string names, or imports as a Python script."""
-    yield from _NAMED.findall(text)
-    if "import" in text:
-        yield from _names(text.encode(), package, frozenset())
 
 
 def _nodes(node: ast.AST, skipped: frozenset[str]) -> Iterator[ast.AST]:

@@ -63,7 +63,7 @@ def name_of(requirement: str) -> str:
 @cache
 def has_gpu() -> bool:
     """Whether there is an NVIDIA GPU that answers."""
-    from envbench.machine.probe import gpus
+    from envbench.machine.host import gpus
 
     return bool(gpus())
 

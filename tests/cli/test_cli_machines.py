@@ -12,7 +12,8 @@ from click.testing import CliRunner, Result
 
 from envbench.cli.machines import machines
 from envbench.errors import EnvbenchError
-from envbench.machine import default_ladder, fingerprint, known_profiles, profile, profile_for_host
+from envbench.machine import fingerprint, known_profiles, profile, profile_for_host
+from envbench.machine.known_profiles import default_ladder
 
 
 @pytest.fixture(autouse=True)

@@ -26,7 +26,7 @@ from made_records import (
 )
 
 from envbench.cli.load_results import load_folder
-from envbench.machine import read_profile
+from envbench.machine.profile_file import read_profile
 from envbench.model import digest
 from envbench.report.markdown.blocks import find
 from envbench.report.markdown.contents import block_contents

@@ -12,8 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envbench.machine import fingerprint
-from envbench.machine.cpus import quota_cpus
-from envbench.machine.probe import _clean, _lines, cpuinfo_name, gpus, nominal_gib
+from envbench.machine.host import (
+    _lines,
+    clean_name,
+    cpuinfo_name,
+    gpus,
+    nominal_gib,
+    quota_cpus,
+)
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads Linux's own files")
 posix = pytest.mark.skipif(os.name != "posix", reason="runs a shell script")
@@ -129,7 +135,7 @@ def test_a_probe_that_hangs_is_stopped() -> None:
 
 @given(st.text(max_size=300))
 def test_a_name_from_firmware_becomes_one_short_printable_line(text: str) -> None:
-    clean = _clean(text)
+    clean = clean_name(text)
     assert clean
     assert clean.isprintable()
     assert clean == clean.strip()

@@ -20,15 +20,14 @@ from envbench.machine import (
     Table,
     catalogue,
     choose,
-    default_ladder,
     known_profiles,
     profile,
     profile_for_host,
-    read_profile,
     valid_name,
     write_profile,
 )
-from envbench.machine.profile_file import parse_profile, profile_toml
+from envbench.machine.known_profiles import default_ladder
+from envbench.machine.profile_file import parse_profile, profile_toml, read_profile
 from envbench.model import Fingerprint
 
 ORIGINAL = Path(__file__).parents[1] / "data" / "original_tables.md"

@@ -21,7 +21,7 @@ from interpreters import not_here
 from envbench.errors import StorageError
 from envbench.model import Failure
 from envbench.process.events import Event, PhaseBegan, Started, WindowEnded
-from envbench.process.memory_kills import MemoryKills, _cgroup_files
+from envbench.process.execute import MemoryKills, _cgroup_files
 from envbench.process.orphans import MARK
 from envbench.process.reply import REPLY_BYTES, Reply
 from envbench.results.store import MAX_LINE_BYTES
@@ -281,7 +281,7 @@ def test_facts_that_must_be_a_table_and_are_a_list_are_refused(name: str) -> Non
     [
         ("folder", "reply.json is not a plain file"),
         ("pipe", "reply.json is not a plain file"),
-        ("socket", "reply.json cannot be opened"),
+        ("socket", "reply.json is not a plain file"),
         ("device", "reply.json is a link"),
         ("terminal", "reply.json is a link"),
         ("itself", "reply.json is a link"),

@@ -18,8 +18,7 @@ from place import wait_until
 
 from envbench.model import Times
 from envbench.process import orphans
-from envbench.process.starting import Start, start, stopped_ns
-from envbench.process.stopping import Tree
+from envbench.process.starting import Start, Tree, start, stopped_ns
 
 
 def states(processes: list[psutil.Process]) -> set[str]:

@@ -28,9 +28,9 @@ from hypothesis import strategies as st
 from envbench.errors import Interrupted
 from envbench.process import guarded_worker, orphans, supervisor
 from envbench.process.events import Event, Started, WindowEnded
+from envbench.process.guardian import read_process
 from envbench.process.job_folder import job_folder, sweep
-from envbench.process.owner import Owner, this_process
-from envbench.process.process_table import start_time
+from envbench.process.orphans import Owner, this_process
 from envbench.process.reply import Reply
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -182,7 +182,7 @@ def test_a_sweep_leaves_the_processes_and_the_folder_of_a_living_run_alone(
 def dead() -> Owner:
     """A process of this user and namespace that has ended."""
     process = subprocess.Popen(["sleep", "600"])
-    owner = this_process()._replace(pid=process.pid, start=start_time(process.pid) or 0)
+    owner = this_process()._replace(pid=process.pid, start=read_process(process.pid).start)
     process.kill()
     process.wait()
     return owner

@@ -1,0 +1,186 @@
+"""This host: its fingerprint, and the CPUs that this process may use.
+
+Results are compared by the fingerprint, so nothing in it changes from minute to minute: no load, no
+clock rate, no free memory.
+
+psutil counts CPUs and memory. It knows neither the CPU's name, nor GPUs, nor NUMA nodes, nor the
+quotas and throttling of control groups, so these are read here (on Linux; elsewhere there are
+none). The worker has a reader of NUMA nodes of its own, because it imports nothing of the
+controller.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from envbench.model import Fingerprint
+from envbench.text import one_line
+
+MEMBERSHIP = Path("/proc/self/cgroup")
+MOUNT = Path("/sys/fs/cgroup")
+_PROBE_S = 10.0  # nvidia-smi takes seconds where the driver's persistence mode is off
+_LONGEST_NAME = 120
+
+
+def fingerprint() -> Fingerprint:
+    """Look at this machine (a few milliseconds; longer where there is an ``nvidia-smi``)."""
+    import psutil
+
+    return Fingerprint(
+        cpu=_cpu(),
+        logical_cpus=logical_cpus(),
+        physical_cores=psutil.cpu_count(logical=False),
+        usable_cpus=usable_cpus(),
+        memory_gib=nominal_gib(psutil.virtual_memory().total),
+        gpus=gpus(),
+        system=platform.system(),
+        kernel=clean_name(platform.release()),
+        architecture=platform.machine(),
+    )
+
+
+def nominal_gib(total_bytes: int) -> int:
+    """The installed memory. The kernel reserves a few per cent, a little more in each release.
+
+    Rounded to between a sixteenth and an eighth of the size (251.5 -> 256, 15.6 -> 16), so that
+    a new kernel does not change the fingerprint.
+    """
+    gib = total_bytes / 2**30
+    step = 1 << max(0, int(gib).bit_length() - 4)
+    return max(1, round(gib / step) * step)
+
+
+def _cpu() -> str:
+    name = ""
+    if sys.platform == "linux":
+        name = cpuinfo_name(text_of(Path("/proc/cpuinfo")))
+    elif sys.platform == "darwin":
+        name = next(iter(_lines(["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"])), "")
+    return clean_name(name or platform.processor() or platform.machine())
+
+
+def cpuinfo_name(cpuinfo: str) -> str:
+    """The CPU's name in the text of ``/proc/cpuinfo``; on ARM the numbers of maker and part."""
+    pairs: dict[str, str] = {}
+    for line in cpuinfo.splitlines():
+        key, _, value = line.partition(":")
+        pairs.setdefault(key.strip(), value.strip())
+    for key in ("model name", "cpu model", "Hardware", "cpu"):
+        if pairs.get(key):
+            return pairs[key]
+    maker, part = pairs.get("CPU implementer"), pairs.get("CPU part")
+    return f"ARM {maker} {part}" if maker and part else ""
+
+
+def gpus() -> list[str]:
+    """The names of the NVIDIA GPUs, in the order of ``nvidia-smi``; empty without it."""
+    lines = _lines(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"])
+    return [clean_name(line) for line in lines if line.strip()][:64]
+
+
+def _lines(command: list[str], timeout_s: float = _PROBE_S) -> list[str]:
+    """The lines that a command prints; none if it fails or takes too long."""
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return done.stdout.decode("utf-8", "replace").splitlines()
+
+
+def clean_name(text: str) -> str:
+    """The text as one short printable line: firmware and strangers may put anything into it."""
+    return one_line(text, _LONGEST_NAME) or "unknown"
+
+
+# ---------------------------------------------------------------- CPUs and control groups
+
+
+def logical_cpus() -> int:
+    """How many logical CPUs the machine has."""
+    import psutil
+
+    return psutil.cpu_count() or 1
+
+
+def usable_cores() -> list[int]:
+    """The logical CPUs in this process's affinity mask; empty where the system has no masks."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+
+
+def usable_cpus() -> int:
+    """How many CPUs the mask and the quota allow. A part of a CPU counts as one, as in Go."""
+    allowed = len(usable_cores()) or logical_cpus()
+    return max(1, min(allowed, math.ceil(quota_cpus() or allowed)))
+
+
+def quota_cpus(membership: Path = MEMBERSHIP, mount: Path = MOUNT) -> float | None:
+    """The CPUs that control groups allow: the lowest quota of the group and its parents."""
+    groups = control_groups("cpu", membership, mount)
+    return min((q for group in groups if (q := _quota(group)) is not None), default=None)
+
+
+def throttled_periods() -> int | None:
+    """In how many periods a quota has stopped this group or a parent; None where unknown."""
+    every = [counter(group / "cpu.stat", "nr_throttled") for group in control_groups("cpu")]
+    known = [count for count in every if count is not None]
+    return sum(known) if known else None
+
+
+def numa_nodes() -> int:
+    """How many NUMA nodes the system has; 1 where it does not say."""
+    return max(1, len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))))
+
+
+def control_groups(
+    controller: str, membership: Path = MEMBERSHIP, mount: Path = MOUNT
+) -> list[Path]:
+    """The folders of this process's control groups (v1 or v2), parents first.
+
+    Only v1 has a tree per controller. A container often sees its group's path as the host does
+    (``/docker/…``) or from below (``/..``), so not every folder exists.
+    """
+    found: list[Path] = []
+    for line in text_of(membership).splitlines():
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if controllers == "":
+            roots = [mount, mount / "unified"]
+        elif controller in controllers.split(","):
+            roots = [mount / controller, mount / controllers]
+        else:
+            continue
+        parts = [part for part in path.split("/") if part not in ("", ".", "..")]
+        for root in dict.fromkeys(root.resolve() for root in roots):  # v1 links one to the other
+            found += [root.joinpath(*parts[:depth]) for depth in range(len(parts) + 1)]
+    return found
+
+
+def text_of(path: Path) -> str:
+    """The stripped text of a system file; empty where it cannot be read."""
+    try:
+        return path.read_text("utf-8", "replace").strip()
+    except OSError:
+        return ""
+
+
+def counter(path: Path, name: str) -> int | None:
+    """The number after a name in a system file; None where there is none."""
+    match = re.search(rf"^{name} (\d+)$", text_of(path), re.MULTILINE)
+    return int(match[1]) if match else None
+
+
+def _quota(group: Path) -> float | None:
+    v2 = text_of(group / "cpu.max").split()
+    v1 = [text_of(group / "cpu.cfs_quota_us"), text_of(group / "cpu.cfs_period_us")]
+    for pair in (v2, v1):
+        if len(pair) == 2 and all(number.isdecimal() and int(number) > 0 for number in pair):
+            return int(pair[0]) / int(pair[1])
+    return None  # "max", "-1", or no quota at all
