@@ -9,10 +9,10 @@ import click
 from envbench.cli.options import checked_cells, measuring_options, valued
 from envbench.cli.output import tell
 from envbench.cli.run_experiment import conduct
+from envbench.engine.campaign import Campaign
 from envbench.engine.experiment import Options
 from envbench.engine.pairs import DEFAULT_PAIRS
 from envbench.engine.request import CellRequest
-from envbench.engine.session import Outcome
 from envbench.errors import EnvbenchError
 from envbench.experiments.check.baseline import BaselineExperiment, refuse_existing
 from envbench.experiments.check.baseline import save as write
@@ -47,7 +47,7 @@ def save(cells: CellRequest, options: Options, output: Path, pairs: int | None) 
     refuse_existing(output)
     experiment = BaselineExperiment(cells=cells, pairs=pairs or DEFAULT_PAIRS, stop_at_failure=True)
 
-    def show(outcome: Outcome[dict[str, Failure]]) -> int:
+    def show(outcome: Campaign[dict[str, Failure]]) -> int:
         for cell, failure in outcome.findings.items():
             outcome.concluded()
             raise EnvbenchError(f"{cell}: {failure.message}", hint=failure.hint)

@@ -28,12 +28,13 @@ from envbench.cli.options import (
 from envbench.cli.output import tell
 from envbench.cli.parse import Number, Seconds
 from envbench.cli.run_experiment import conduct
+from envbench.engine.campaign import Campaign
 from envbench.engine.experiment import Options
 from envbench.engine.request import CellRequest
-from envbench.engine.session import Outcome, site_of
+from envbench.engine.session import site_of
 from envbench.errors import UsageError
-from envbench.experiments.check import against
-from envbench.experiments.check.arms.git_tree import WORKING_TREE, untracked
+from envbench.experiments.check import baseline as stored
+from envbench.experiments.check.arms.copies import WORKING_TREE, untracked
 from envbench.experiments.check.arms.sources import Source, refuse_impossible
 from envbench.experiments.check.size import Size
 from envbench.experiments.check.stages import CheckExperiment
@@ -224,11 +225,11 @@ def _check_against(
     experiment: CheckExperiment, options: Options, old: Path, *, as_json: bool, summary: Path | None
 ) -> NoReturn:
     """Compare with a stored baseline; the verdict is advice."""
-    then = against.read(old, experiment.cells, fingerprint(), tell)
-    anew = against.anew(then, experiment.rule, experiment.size)
+    then = stored.read(old, experiment.cells, fingerprint(), tell)
+    anew = stored.anew(then, experiment.rule, experiment.size)
 
-    def show_advice(outcome: Outcome[dict[str, Failure]]) -> int:
-        verdicts = against.verdicts(outcome, then, experiment.rule)
+    def show_advice(outcome: Campaign[dict[str, Failure]]) -> int:
+        verdicts = stored.verdicts(outcome, then, experiment.rule)
         return show(outcome, verdicts, against=old, as_json=as_json, summary=summary)
 
     conduct(anew, options, show_advice)

@@ -9,9 +9,10 @@ from typing import Any
 import click
 
 from envbench.cli.output import cell_name, clock, percent, print_json, table, tell, tell_failure
+from envbench.engine.availability import package_differences
+from envbench.engine.campaign import Campaign
 from envbench.engine.pairs import design_of
 from envbench.engine.request import Target
-from envbench.engine.session import Outcome
 from envbench.errors import CELL_FAILED, INCONCLUSIVE
 from envbench.experiments.check.arms.sources import Source
 from envbench.experiments.check.size import Sizes
@@ -76,7 +77,7 @@ def _print_plan_json(cells: Sequence[Cell], planned: Sizes, sources: Mapping[str
 
 
 def show(
-    outcome: Outcome[Any],
+    outcome: Campaign[Any],
     verdicts: Sequence[CellVerdict],
     *,
     against: Path | None = None,
@@ -87,7 +88,7 @@ def show(
 
     ``against``: the stored baseline that they were compared with; then they are only advice.
     """
-    differences = outcome.package_differences
+    differences = package_differences(outcome.arms)
     found, advisory = overall(verdicts), " (advisory)" if against else ""
     if as_json:
         print_json(document(outcome.plan, verdicts, differences, against))

@@ -144,5 +144,5 @@ def complete_backends(ctx: click.Context, param: click.Parameter, incomplete: st
 def complete_plans(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     from envbench.experiments.recorded_plans import listing
 
-    every = listing(ctx.params.get("results") or Path("results")).plans
+    every, _ = listing(ctx.params.get("results") or Path("results"))
     return [each.plan for each in every if each.plan.startswith(incomplete)]

@@ -54,13 +54,12 @@ def plans(
 
     if machine is not None:
         valid_name(machine)
-    every = listing(results, machine)
-    warn(every.warnings)
-    found = every.plans
+    found, warnings = listing(results, machine)
+    warn(warnings)
     if unfinished:
         found = [each for each in found if each.state in ("unfinished", "measured")]
     if as_json:
-        print_json({"schema": 1, "plans": found, "warnings": every.warnings})
+        print_json({"schema": 1, "plans": found, "warnings": warnings})
     elif found:
         click.echo(_table(found))
     else:

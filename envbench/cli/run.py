@@ -27,9 +27,9 @@ from envbench.cli.options import (
 from envbench.cli.output import print_json, rate_text, table, tell, tell_failure
 from envbench.cli.parse import Seconds, complete_presets, core_list
 from envbench.cli.run_experiment import conduct
+from envbench.engine.campaign import Campaign
 from envbench.engine.experiment import Options
 from envbench.engine.request import CellRequest
-from envbench.engine.session import Outcome
 from envbench.errors import CELL_FAILED
 from envbench.experiments.run import DEFAULT_DURATION_S, Measure, RunExperiment, runs
 from envbench.report.data_export import SCHEMA, cell_json
@@ -109,7 +109,7 @@ def run(cells: CellRequest, options: Options, measure: Measure, as_json: bool) -
 # ---------------------------------------------------------------- output
 
 
-def _show(outcome: Outcome[list[Summary]], *, as_json: bool) -> int:
+def _show(outcome: Campaign[list[Summary]], *, as_json: bool) -> int:
     """Show the cells measured so far. Returns the exit code."""
     summaries = outcome.findings
     if as_json:
@@ -124,9 +124,9 @@ def _show(outcome: Outcome[list[Summary]], *, as_json: bool) -> int:
     return CELL_FAILED if any(each.failure for each in summaries) else 0
 
 
-def _print_json(outcome: Outcome[list[Summary]]) -> None:
+def _print_json(outcome: Campaign[list[Summary]]) -> None:
     """The ``--json`` document (docs/json.md)."""
-    other = outcome.site.other_hardware
+    other = outcome.other_hardware
     cells = [cell_json(summary, other_hardware=other) for summary in outcome.findings]
     print_json({"schema": SCHEMA, "plan": outcome.plan.plan_id, "cells": cells})
 
@@ -156,9 +156,9 @@ def _tell_flags(summaries: Sequence[Summary]) -> None:
         tell(f"{word}: {FLAGS[word]}")
 
 
-def _tell_stand_ins(outcome: Outcome[list[Summary]]) -> None:
+def _tell_stand_ins(outcome: Campaign[list[Summary]]) -> None:
     """Name the tasks that ran in place of ones that a library no longer has."""
-    every = runs(outcome.done, outcome.plan, outcome.campaign.facts)
+    every = runs(outcome.done, outcome.plan, outcome.facts)
     seen = {(run.cell.backend, ran(run), run.cell.task) for run in every}
     for backend, other, task in sorted(seen):
         if other:
@@ -186,7 +186,7 @@ def _tell_failures(alike: list[Summary]) -> None:
     tell_failure(f"\n{summary.cell.key}{others}: {failure.reason}{where}{after}\n", failure)
 
 
-def _tell_next_command(outcome: Outcome[list[Summary]]) -> None:
+def _tell_next_command(outcome: Campaign[list[Summary]]) -> None:
     """Where the results are recorded, and the command that shows them in tables."""
     summaries, recorded = outcome.findings, f"Recorded in {outcome.path}"
     if outcome.left or not any(summary.fps for summary in summaries):

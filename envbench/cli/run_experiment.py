@@ -16,9 +16,8 @@ from envbench.cli.output import tell
 from envbench.cli.progress import Bar, Lines, units
 
 if TYPE_CHECKING:
-    from envbench.engine.campaign import Executor
+    from envbench.engine.campaign import Campaign, Executor
     from envbench.engine.experiment import Experiment, Options
-    from envbench.engine.session import Outcome
 
 Findings = TypeVar("Findings")
 
@@ -36,7 +35,7 @@ class Terminal:
 def conduct(
     experiment: Experiment[Findings],
     options: Options,
-    show: Callable[[Outcome[Findings]], int],
+    show: Callable[[Campaign[Findings]], int],
     *,
     partly: bool = False,
 ) -> NoReturn:
@@ -53,7 +52,7 @@ def conduct(
         tell(f"Warning: {warning}")
     code = 0
 
-    def show_all(outcome: Outcome[Findings]) -> None:
+    def show_all(outcome: Campaign[Findings]) -> None:
         nonlocal code
         if outcome.stopped is not None:
             tell(_stopped(experiment, outcome))
@@ -71,7 +70,7 @@ def conduct(
     sys.exit(code)
 
 
-def _stopped(experiment: Experiment[Findings], outcome: Outcome[Findings]) -> str:
+def _stopped(experiment: Experiment[Findings], outcome: Campaign[Findings]) -> str:
     done = len(outcome.done)
     of = f"{done} of {units(experiment.unit, done + outcome.left)}"
     pause = experiment.longest_pause_s

@@ -11,12 +11,14 @@ import secrets
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
 from typing import Any, Generic, Protocol
 
 import msgspec
 from msgspec.structs import replace
 
-from envbench.engine.availability import TRIES, Arm, Arms, Unavailable
+from envbench.engine.availability import TRIES, Arm, Arms
 from envbench.engine.experiment import Experiment, Facts, Findings
 from envbench.engine.resume import STAMP
 from envbench.errors import Interrupted
@@ -53,7 +55,7 @@ class Executor(Protocol):
     A worker's failure is a failed trial, not an exception. ``Interrupted`` passes through.
     """
 
-    def probe(self, arm: Arm, block: Block) -> Arm | Unavailable:
+    def probe(self, arm: Arm, block: Block) -> Arm:
         """Run a block of one probe: does the arm run here, and does it know the task?"""
 
     def run(self, block: Block, arms: Arms, on_event: OnEvent) -> Executed: ...
@@ -77,9 +79,11 @@ def new_id(now: datetime) -> str:
 
 @dataclass
 class Campaign(Generic[Findings]):
-    """Carries out a plan, or continues one, in its file.
+    """Carries out a plan, or continues one, in its file; then it is what came of the plan.
 
-    ``done`` and ``shared`` (by hash) are what an earlier call has recorded of this plan.
+    ``done`` and ``shared`` (by hash) start with what an earlier call has recorded of this plan.
+    ``other_hardware``: this machine is not that of the profile. ``unavailable``: a backend cannot
+    run here. ``stopped``: a person or the system ended it early.
     """
 
     journal: Journal
@@ -90,21 +94,32 @@ class Campaign(Generic[Findings]):
     listener: Listener
     done: list[BlockRecord] = field(default_factory=list)
     shared: dict[str, Shared] = field(default_factory=dict)
+    other_hardware: bool = False
+    unavailable: bool = False
+    stopped: Interrupted | None = None
 
-    def carry_out(self) -> Findings:
-        """Execute the remaining blocks and draw the conclusion. ``Interrupted`` passes through
-        after the current block is recorded as interrupted."""
+    def carry_out(self) -> None:
+        """Execute the remaining blocks. ``Interrupted`` passes through after the current block is
+        recorded as interrupted."""
         self.listener.began(self.experiment, self.plan, len(self.done), self.left)
         try:
             while (block := self.experiment.next(self.plan, self.done)) is not None:
                 self._execute(block)
         finally:
             self.listener.close()
-        return self.conclude()
 
-    def conclude(self) -> Findings:
-        """What the records so far say."""
+    @cached_property
+    def findings(self) -> Findings:
+        """What the records say. Ask only when no block follows."""
         return self.experiment.conclude(self.plan, self.done, self.facts)
+
+    def concluded(self) -> None:
+        """It was shown, or saved: the same command begins a new plan."""
+        self.journal.end(self.plan.plan_id, "concluded")
+
+    @property
+    def path(self) -> Path:
+        return self.journal.path
 
     @property
     def left(self) -> int:

@@ -11,9 +11,8 @@ from datetime import UTC, datetime
 from msgspec.structs import asdict, replace
 
 from envbench import families, runtimes
-from envbench.engine.availability import Arm, Arms, Unavailable, answer_of, runtime_fact
+from envbench.engine.availability import Arm, Arms, answer_of, runtime_fact
 from envbench.engine.campaign import Executed, new_id
-from envbench.engine.request import make_job
 from envbench.equal_work import traces
 from envbench.equal_work.traces import Trace
 from envbench.model import (
@@ -21,6 +20,7 @@ from envbench.model import (
     Block,
     FactsRecord,
     Failure,
+    Job,
     Shared,
     Trial,
     TrialRecord,
@@ -34,6 +34,10 @@ from envbench.process.reply import Reply
 
 START = "start.npz"  # in a job's folder: the trace whose first observations to start from
 TRACE = "trace"
+_REPLIED = (  # fields that a record takes from its reply
+    *("times", "stopped_ns", "warmup", "measured", "resets", "steady", "load", "audit", "failure"),
+    *("peak_memory_bytes", "peak_gpu_memory_bytes"),
+)
 CHANGED = Failure(
     reason="setup",
     message="the packages of its runtime changed while the plan ran",
@@ -44,21 +48,44 @@ CHANGED = Failure(
 class LocalExecutor:
     """Fresh processes on this machine, one per trial."""
 
-    def probe(self, arm: Arm, block: Block) -> Arm | Unavailable:
+    def probe(self, arm: Arm, block: Block) -> Arm:
         (trial,) = block.trials
         return answer_of(arm, trial.cell, execute(**asdict(_launch(trial, arm))))
 
     def run(self, block: Block, arms: Arms, on_event: OnEvent) -> Executed:
         chosen = [arms[arm_key(trial.arm, trial.cell)] for trial in block.trials]
-        ready = {side: arm for side, arm in enumerate(chosen) if isinstance(arm, Arm)}
+        ready = {side: arm for side, arm in enumerate(chosen) if arm.failure is None}
         launches = {side: _launch(block.trials[side], arm) for side, arm in ready.items()}
         replies, turns = _replies(block, launches, on_event)
         for side, arm in enumerate(chosen):
-            if isinstance(arm, Unavailable):
+            if arm.failure is not None:
                 replies[side] = Reply(ok=False, failure=arm.failure)
             elif failure := _mismatch(arm, replies[side], turns.count(side)):
                 replies[side] = replace(replies[side], ok=False, failure=failure)
         return _Recording(block, chosen, replies, turns).made()
+
+
+def make_job(trial: Trial, adapter: str, run_id: str) -> Job:
+    """The order for a trial's worker."""
+    cell, family = trial.cell, families.get(trial.cell.env)
+    return Job(
+        mode=trial.mode,
+        run_id=run_id,
+        adapter=adapter,
+        family=cell.env,
+        family_code=family.worker,
+        own_task=family.own_tasks,
+        task=cell.task,
+        numenv=cell.numenv,
+        env_instances=cell.env_instances,
+        frame_skip=cell.frame_skip,
+        settings=cell.settings,
+        seed=trial.seed,
+        protocol=trial.protocol,
+        verify=trial.verify,
+        cpus=trial.cpus,
+        together=trial.verify.together if trial.mode == "verify" else 0,
+    )
 
 
 def _launch(trial: Trial, arm: Arm) -> Launch:
@@ -120,7 +147,7 @@ class _Recording:
     """Turns replies into records, and collects what the records share."""
 
     block: Block
-    arms: list[Arm | Unavailable]
+    arms: list[Arm]
     replies: Mapping[int, Reply]
     turns: list[int]
     shared: dict[str, Shared] = field(default_factory=dict)
@@ -147,20 +174,10 @@ class _Recording:
             seed=trial.seed,
             cpus=trial.cpus,
             runtime=self._share(runtime_fact(reply)) if reply.python else "",
-            times=reply.times,
-            stopped_ns=reply.stopped_ns,
-            warmup=reply.warmup,
-            measured=reply.measured,
-            resets=reply.resets,
-            steady=reply.steady,
-            peak_memory_bytes=reply.peak_memory_bytes,
-            peak_gpu_memory_bytes=reply.peak_gpu_memory_bytes,
-            load=reply.load,
             before=reply.facts.get("before") or {},
             facts=self._facts(reply),
             environment=runtimes.environment(arm.backend),
-            audit=reply.audit,
-            failure=reply.failure,
+            **{name: getattr(reply, name) for name in _REPLIED},
         )
         return self._compared(side, trial, record, reply) if trial.mode == "verify" else record
 

@@ -11,7 +11,6 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from envbench.engine.request import seed_of_round
 from envbench.model import (
     Behaviour,
     Block,
@@ -53,6 +52,14 @@ def pair_seconds() -> float:
     """About how long a pair takes, with resets."""
     slices = 4 * QUADS + RESET_SLICES
     return 2 * (START_S + TYPICAL_WARM_UP_S) + slices * (SLICE_S + CHANGE_S)
+
+
+def seed_of_round(seed: int, round_: int) -> int:
+    """Different in every round, the same for all cells of a round.
+
+    Environment i of a cell is seeded with this plus i, so the seeds of rounds lie far apart.
+    """
+    return (seed * 1000 + round_) * 0x2545F491 % 2**31  # odd, so all are different
 
 
 def turns(quads: int, seed: int) -> list[int]:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from envbench.engine import pairs
-from envbench.engine.availability import kernel_arm
-from envbench.engine.experiment import ArmChoice, Done, Experiment, Facts, Say, Site
+from envbench.engine.availability import Arm, Say, kernel_arm
+from envbench.engine.experiment import Done, Experiment, Facts, Site
 from envbench.engine.pairs import DEFAULT_PAIRS, design_of, side
 from envbench.engine.request import Chosen, Target, kernel_target
 from envbench.model import Block, BlockRecord, Cell, PairsDesign, Plan, Rule
@@ -21,7 +21,6 @@ from envbench.stats.slowdown import Stage
 
 PAIRS = 6
 WARM_UP = (0.2, 0.5)
-LONGEST_PAUSE_S = 600.0
 A, B = "a", "b"
 
 
@@ -44,7 +43,7 @@ class NoiseExperiment(Experiment[OwnNoise | None]):
 
     name: ClassVar[str] = "noise"
     unit: ClassVar[str] = "pair of processes"
-    longest_pause_s: ClassVar[float | None] = LONGEST_PAUSE_S
+    longest_pause_s: ClassVar[float | None] = 600.0
 
     def choose(self, site: Site) -> Chosen:
         return Chosen(targets=[kernel_target(site.profile.name)])
@@ -52,10 +51,8 @@ class NoiseExperiment(Experiment[OwnNoise | None]):
     def design(self, targets: Sequence[Target]) -> PairsDesign:
         return pairs.design(PAIRS, WARM_UP, rule=self.rule)
 
-    def arms(self, targets: Sequence[Target], site: Site, say: Say) -> ArmChoice:
-        return ArmChoice(
-            to_probe=[], known=[(kernel_arm(name), targets[0].cell) for name in (A, B)]
-        )
+    def arms(self, targets: Sequence[Target], site: Site, say: Say) -> list[tuple[Arm, Cell]]:
+        return [(kernel_arm(name), targets[0].cell) for name in (A, B)]
 
     def remaining(self, plan: Plan, done: Done) -> list[tuple[int, Cell]]:
         return pairs.rounds(plan, plan.cells, done)

@@ -55,21 +55,14 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     file: str
 
 
-class Listing(msgspec.Struct, frozen=True, kw_only=True):
-    """Every plan of a folder, newest first, and the lines that could not be read."""
-
-    plans: list[Listed]
-    warnings: list[str]
-
-
-def listing(results: Path, machine: str | None = None) -> Listing:
-    """The plans of the folder, or of one machine."""
+def listing(results: Path, machine: str | None = None) -> tuple[list[Listed], list[str]]:
+    """Every plan of a folder or of one machine, newest first, and the lines that could not be
+    read."""
     plans, warnings = _recorded(results, machine)
-    return Listing(plans=[_listed(each) for each in plans], warnings=warnings)
+    return [_listed(each) for each in plans], warnings
 
 
 def _recorded(results: Path, machine: str | None = None) -> tuple[list[Recorded], list[str]]:
-    """Every plan of every file, newest first, and the lines that could not be read."""
     plans, warnings = [], []
     for path in store.files(results, machine):
         reading = store.read(path)
@@ -102,25 +95,25 @@ def _experiment(plan: Plan) -> Experiment[object] | None:
 
 def named(results: Path, plan_id: str) -> Recorded:
     """The plan of that id, or of the beginning of an id; ``UsageError`` unless there is one."""
-    every, _ = _recorded(results)
-    matching = [each for each in every if each.plan.plan_id.startswith(plan_id)]
-    matching = [each for each in matching if each.plan.plan_id == plan_id] or matching
-    ids = list(dict.fromkeys(each.plan.plan_id for each in matching))
-    if not matching:
-        known = dict.fromkeys(each.plan.plan_id for each in every)
+    known: dict[str, list[Recorded]] = {}
+    for each in _recorded(results)[0]:
+        known.setdefault(each.plan.plan_id, []).append(each)
+    ids = [plan_id] if plan_id in known else [each for each in known if each.startswith(plan_id)]
+    if not ids:
         raise UnknownName("plan", plan_id, [*known], closeness=CLOSE)
     if len(ids) > 1:
         raise UsageError(
             f"{plan_id!r} is the beginning of {len(ids)} plans.",
             hint="Give more of it: " + ", ".join(ids[:5]),
         )
-    if len(matching) > 1:
-        paths = sorted(str(each.path) for each in matching)
+    first, *copies = known[ids[0]]
+    if copies:
+        paths = sorted(str(each.path) for each in (first, *copies))
         raise UsageError(
             f"{ids[0]} is in {len(paths)} files: {listed(paths)}.",
             hint="One is a copy of the other. Delete one by hand.",
         )
-    return matching[0]
+    return first
 
 
 def abandon(recorded: Recorded) -> None:
@@ -142,13 +135,9 @@ def next_resumed(given_up: Recorded) -> str | None:
     if experiment is None:
         return None
 
-    def changes(old: Recorded) -> list[str]:
-        paused = resume.paused_too_long(old, experiment.longest_pause_s)
-        return resume.differences(old.plan, plan) + paused
-
     every = resume.recorded(machine.parent, machine.name, experiment.name)
-    found = resume.find(every, plan, experiment, changes)
-    return found.recorded.plan.plan_id if found and not found.changed else None
+    found = resume.find(every, plan, experiment)
+    return found[0].plan.plan_id if found and not found[1] else None
 
 
 def delete(recorded: Recorded) -> list[Path]:

@@ -15,7 +15,8 @@ import msgspec
 
 from envbench.backends import Backend
 from envbench.engine.experiment import Done, Experiment, Facts, Missing, Site
-from envbench.engine.request import CellRequest, Chosen, Target, choose, seed_of_round
+from envbench.engine.pairs import seed_of_round
+from envbench.engine.request import CellRequest, Chosen, Target, choose
 from envbench.model import (
     Block,
     BlockRecord,
@@ -110,13 +111,10 @@ class RunExperiment(Experiment[list[Summary]]):
         """The rounds that are not measured yet, without cells that have failed."""
         made = {(block.round, block.trials[0].cell.key) for block in done}
         failed = {block.trials[0].cell.key for block in done if block.failure}
-        keys = {id(cell): cell.key for cell in plan.cells}
-        if failed.issuperset(keys.values()):
-            return []
         return [
             (round_, cell)
             for round_, cell in schedule(plan.cells, run_design(plan).repeats, plan.seed)
-            if (round_, keys[id(cell)]) not in made and keys[id(cell)] not in failed
+            if (round_, cell.key) not in made and cell.key not in failed
         ]
 
     def block(self, plan: Plan, todo: tuple[int, Cell]) -> Block:
@@ -142,8 +140,7 @@ class RunExperiment(Experiment[list[Summary]]):
 
 def runs(done: Sequence[BlockRecord], plan: Plan, facts: Facts) -> list[Run]:
     """The runs of these blocks."""
-    known = {name: dict(each) for name, each in facts.items()}
-    return [run_of(plan, block, trial, known) for block in done for trial in block.trials]
+    return [run_of(plan, block, trial, facts) for block in done for trial in block.trials]
 
 
 def schedule(

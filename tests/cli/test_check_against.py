@@ -25,8 +25,7 @@ from envbench.engine.campaign import Executed
 from envbench.engine.executor import LocalExecutor
 from envbench.engine.pairs import side
 from envbench.errors import StorageError
-from envbench.experiments.check.against import DRIFT, compared, granting_drift, stored
-from envbench.experiments.check.baseline import save
+from envbench.experiments.check.baseline import DRIFT, compared, granting_drift, save, stored
 from envbench.machine import fingerprint
 from envbench.model import Block, BlockRecord, Cell, Rule, Stored, Windows, digest
 from envbench.results import store

@@ -16,12 +16,13 @@ from typing import ClassVar
 import msgspec
 
 from envbench.engine import pairs
-from envbench.engine.experiment import ArmChoice, Done, Experiment, Facts, Say, Site, one_per_arm
+from envbench.engine.availability import Arm, Say
+from envbench.engine.experiment import Done, Experiment, Facts, Site, one_per_arm
 from envbench.engine.pairs import cell_of, design_of, side
 from envbench.engine.request import CellRequest, Chosen, Target, choose
 from envbench.errors import UsageError
 from envbench.experiments.check.arms import sources
-from envbench.experiments.check.arms.git_tree import WORKING_TREE
+from envbench.experiments.check.arms.copies import WORKING_TREE
 from envbench.experiments.check.arms.sources import Source
 from envbench.experiments.check.size import Size
 from envbench.machine import Profile
@@ -80,6 +81,7 @@ class CheckExperiment(Experiment[list[CellVerdict]]):
 
     name: ClassVar[str] = "check"
     unit: ClassVar[str] = "pair of processes"
+    watches_code: ClassVar[bool] = True
 
     @property
     def sides(self) -> dict[str, Source]:
@@ -96,17 +98,13 @@ class CheckExperiment(Experiment[list[CellVerdict]]):
     def design(self, targets: Sequence[Target]) -> PairsDesign:
         return pairs.design(self.size.of(targets, self.rule).pairs, rule=self.rule)
 
-    def arms(self, targets: Sequence[Target], site: Site, say: Say) -> ArmChoice:
+    def arms(self, targets: Sequence[Target], site: Site, say: Say) -> list[tuple[Arm, Cell]]:
         prepared = [sources.prepare(name, source) for name, source in self.sides.items()]
-        return ArmChoice(
-            to_probe=[
-                (sources.make(each, target, say), target.cell)
-                for target in one_per_arm(targets)
-                for each in prepared
-            ],
-            sources={name: str(source) for name, source in self.sides.items()},
-            watched=True,
-        )
+        return [
+            (sources.make(each, target, say), target.cell)
+            for target in one_per_arm(targets)
+            for each in prepared
+        ]
 
     def remaining(self, plan: Plan, done: Done) -> list[tuple[int, int, Cell]]:
         """(stage, number, cell) of each pair. Stage two begins when stage one is complete."""
