@@ -176,24 +176,16 @@ class Campaign(Generic[Findings]):
             turns=executed.turns,
             trials=executed.trials,
         )
-        while len(msgspec.json.encode(record)) >= MAX_LINE_BYTES:
-            record = _without_largest(record)
-        return record
-
-
-def _without_largest(record: BlockRecord) -> BlockRecord:
-    """The same, but the trial with the longest record has failed: a line's length is limited."""
-    sizes = [len(msgspec.json.encode(each)) for each in record.trials]
-    largest = sizes.index(max(sizes))
-    failure = Failure(
-        reason="invalid-figure",
-        phase="measure",
-        message=f"its record of {sizes[largest]:,} bytes is too long for a results file",
-        hint="Measure for a shorter time.",
-    )
-    trials = list(record.trials)
-    trials[largest] = _failed(trials[largest], trials[largest].trial_id, failure)
-    return replace(record, trials=trials)
+        size = len(msgspec.json.encode(record))
+        if size < MAX_LINE_BYTES:
+            return record
+        failure = Failure(
+            reason="invalid-figure",
+            phase="measure",
+            message=f"its record of {size:,} bytes is too long for a results file",
+            hint="Measure for a shorter time.",
+        )
+        return replace(record, trials=[_failed(e, e.trial_id, failure) for e in record.trials])
 
 
 def _failed(trial: Trial | TrialRecord, trial_id: str, failure: Failure) -> TrialRecord:

@@ -7,7 +7,9 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from envbench import families, runtimes
@@ -34,10 +36,6 @@ from envbench.process.reply import Reply
 
 START = "start.npz"  # in a job's folder: the trace whose first observations to start from
 TRACE = "trace"
-_REPLIED = (  # fields that a record takes from its reply
-    *("times", "stopped_ns", "warmup", "measured", "resets", "steady", "load", "audit", "failure"),
-    *("peak_memory_bytes", "peak_gpu_memory_bytes"),
-)
 CHANGED = Failure(
     reason="setup",
     message="the packages of its runtime changed while the plan ran",
@@ -67,25 +65,23 @@ class LocalExecutor:
 
 def make_job(trial: Trial, adapter: str, run_id: str) -> Job:
     """The order for a trial's worker."""
-    cell, family = trial.cell, families.get(trial.cell.env)
+    family = families.get(trial.cell.env)
     return Job(
-        mode=trial.mode,
         run_id=run_id,
         adapter=adapter,
-        family=cell.env,
+        family=family.name,
         family_code=family.worker,
         own_task=family.own_tasks,
-        task=cell.task,
-        numenv=cell.numenv,
-        env_instances=cell.env_instances,
-        frame_skip=cell.frame_skip,
-        settings=cell.settings,
-        seed=trial.seed,
-        protocol=trial.protocol,
-        verify=trial.verify,
-        cpus=trial.cpus,
         together=trial.verify.together if trial.mode == "verify" else 0,
+        **_shared(trial, Job),
+        **_shared(trial.cell, Job),
     )
+
+
+def _shared(value: Struct, kind: type[Struct]) -> dict[str, Any]:
+    """The fields of a value that another kind of value also has."""
+    names = set(value.__struct_fields__) & set(kind.__struct_fields__)
+    return {name: getattr(value, name) for name in names}
 
 
 def _launch(trial: Trial, arm: Arm) -> Launch:
@@ -167,18 +163,14 @@ class _Recording:
 
     def _trial(self, side: int, trial: Trial) -> TrialRecord:
         reply, arm = self.replies[side], self.arms[side]
-        record = TrialRecord(
-            trial_id=new_id(datetime.now(UTC)),
-            cell=trial.cell,
-            arm=trial.arm,
-            seed=trial.seed,
-            cpus=trial.cpus,
-            runtime=self._share(runtime_fact(reply)) if reply.python else "",
-            before=reply.facts.get("before") or {},
-            facts=self._facts(reply),
-            environment=runtimes.environment(arm.backend),
-            **{name: getattr(reply, name) for name in _REPLIED},
-        )
+        own = {
+            "runtime": self._share(runtime_fact(reply)) if reply.python else "",
+            "before": reply.facts.get("before") or {},
+            "facts": self._facts(reply),
+            "environment": runtimes.environment(arm.backend),
+        }
+        values = {**_shared(trial, TrialRecord), **_shared(reply, TrialRecord), **own}
+        record = TrialRecord(trial_id=new_id(datetime.now(UTC)), **values)
         return self._compared(side, trial, record, reply) if trial.mode == "verify" else record
 
     def _facts(self, reply: Reply) -> str:

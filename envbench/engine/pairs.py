@@ -1,14 +1,14 @@
-"""Pairs of trials that alternate in short slices: how they are built, and how many are needed.
+"""Rounds of cells, and pairs of trials that alternate in short slices. Pure.
 
-``check``, ``baseline`` and ``noise`` are made of such pairs. Everything here is pure. A pair is two
-fresh processes. Both make equally many slices, in groups of four (ABBA or BAAB by chance), so that
-a steady drift cancels out.
+``check``, ``baseline`` and ``noise`` are made of such pairs. A pair is two fresh processes. Both
+make equally many slices, in groups of four (ABBA or BAAB by chance), so that a steady drift cancels
+out.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from envbench.model import (
@@ -60,6 +60,36 @@ def seed_of_round(seed: int, round_: int) -> int:
     Environment i of a cell is seeded with this plus i, so the seeds of rounds lie far apart.
     """
     return (seed * 1000 + round_) * 0x2545F491 % 2**31  # odd, so all are different
+
+
+def schedule(
+    cells: Sequence[Cell], repeats: Mapping[str, int], seed: int | str
+) -> list[tuple[int, Cell]]:
+    """Every (round, cell) of a plan: each round has every cell once, in a seeded random order.
+
+    A cell takes part in the first ``repeats[cell.backend]`` rounds.
+    """
+    chance = random.Random(seed)
+    plan: list[tuple[int, Cell]] = []
+    for number in range(max((repeats[cell.backend] for cell in cells), default=0)):
+        entered = [cell for cell in cells if number < repeats[cell.backend]]
+        chance.shuffle(entered)
+        plan += [(number, cell) for cell in entered]
+    return plan
+
+
+def not_made(
+    order: Sequence[tuple[int, Cell]], done: Sequence[BlockRecord], stage: int = 1
+) -> list[tuple[int, Cell]]:
+    """The (round, cell) of a schedule that a stage still lacks. A cell that failed in any stage
+    gets no more."""
+    made = {(each.round, cell_of(each).key) for each in done if each.stage == stage}
+    failed = {cell_of(each).key for each in done if each.failure}
+    return [
+        (number, cell)
+        for number, cell in order
+        if (number, cell.key) not in made and cell.key not in failed
+    ]
 
 
 def turns(quads: int, seed: int) -> list[int]:
@@ -135,23 +165,9 @@ def starts_at_once(plan: Plan, behaviour: Behaviour) -> bool:
 def rounds(
     plan: Plan, cells: Sequence[Cell], done: Sequence[BlockRecord], stage: int = 1
 ) -> list[tuple[int, Cell]]:
-    """The remaining pairs of a stage, in rounds, each in a seeded random order.
-
-    A cell that failed in any stage gets no more pairs.
-    """
-    chance = random.Random(f"{plan.seed} {stage}")
-    order = [
-        (number, cell)
-        for number in range(design_of(plan).pairs)
-        for cell in chance.sample(cells, len(cells))
-    ]
-    made = {(each.round, cell_of(each).key) for each in done if each.stage == stage}
-    failed = {cell_of(each).key for each in done if each.failure}
-    return [
-        (number, cell)
-        for number, cell in order
-        if (number, cell.key) not in made and cell.key not in failed
-    ]
+    """The remaining pairs of a stage, in rounds, each in a seeded random order."""
+    repeats = dict.fromkeys((each.backend for each in cells), design_of(plan).pairs)
+    return not_made(schedule(cells, repeats, f"{plan.seed} {stage}"), done, stage)
 
 
 def cell_of(block: BlockRecord) -> Cell:

@@ -18,8 +18,9 @@ from virtual_executor import VirtualExecutor, invoke, plans
 
 from envbench import backends
 from envbench.engine import resume
+from envbench.engine.pairs import schedule
 from envbench.engine.request import make_cell, target_of
-from envbench.experiments.run import Measure, RunExperiment, calls_of_round, schedule
+from envbench.experiments.run import Measure, RunExperiment, calls_of_round
 from envbench.model import (
     Block,
     BlockRecord,
