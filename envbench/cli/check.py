@@ -36,8 +36,7 @@ from envbench.errors import UsageError
 from envbench.experiments.check import baseline as stored
 from envbench.experiments.check.arms.copies import WORKING_TREE, untracked
 from envbench.experiments.check.arms.sources import Source, refuse_impossible
-from envbench.experiments.check.size import Size
-from envbench.experiments.check.stages import CheckExperiment
+from envbench.experiments.check.stages import CheckExperiment, Size
 from envbench.machine import fingerprint
 from envbench.model import Failure, Rule
 from envbench.text import printable

@@ -15,8 +15,7 @@ from envbench.engine.pairs import design_of
 from envbench.engine.request import Target
 from envbench.errors import CELL_FAILED, INCONCLUSIVE
 from envbench.experiments.check.arms.sources import Source
-from envbench.experiments.check.size import Sizes
-from envbench.experiments.check.stages import CellVerdict, overall
+from envbench.experiments.check.stages import CellVerdict, Sizes, overall
 from envbench.model import Arm, Cell, Plan, Rule, digest
 from envbench.report.escape import markdown as escaped
 from envbench.stats.slowdown import Stage
@@ -60,7 +59,7 @@ def show_plan(
         click.echo(f"{name + ':':10} {printable(source)}")
     click.echo(
         f"{planned.pairs} pairs per cell, about {clock(planned.seconds)} for "
-        f"{counted(planned.cells, 'cell')}; a cell with an alarm takes twice as long.\n\n"
+        f"{counted(len(cells), 'cell')}; a cell with an alarm takes twice as long.\n\n"
         f"{table(rows, ['task', 'backend', 'numenv', 'finds a slowdown of'])}\n\n"
         "(in 95 of 100 checks, if pairs vary as on the machine of docs/check.md; "
         "`envbench doctor` measures how they vary here)"
@@ -101,7 +100,7 @@ def show(
             tell_failure(title, failure)
     if against:
         tell(_advice(against))
-    tell(f"Recorded in {outcome.path}.")
+    tell(f"Recorded in {outcome.journal.path}.")
     if summary is not None:
         _append(summary, markdown(outcome.plan, verdicts, differences, against))
     return exit_code(verdicts)

@@ -188,11 +188,11 @@ def _tell_failures(alike: list[Summary]) -> None:
 
 def _tell_next_command(outcome: Campaign[list[Summary]]) -> None:
     """Where the results are recorded, and the command that shows them in tables."""
-    summaries, recorded = outcome.findings, f"Recorded in {outcome.path}"
+    summaries, recorded = outcome.findings, f"Recorded in {outcome.journal.path}"
     if outcome.left or not any(summary.fps for summary in summaries):
         tell(f"{recorded}.")
         return
-    results = outcome.path.parent.parent
+    results = outcome.journal.path.parent.parent
     place = "" if str(results) == "results" else f" --results {shlex.quote(str(results))}"
     some = any(summary.interval for summary in summaries)
     only = "" if some else " where they have no measurement with an interval"

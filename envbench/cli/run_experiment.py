@@ -75,7 +75,7 @@ def _stopped(experiment: Experiment[Findings], outcome: Campaign[Findings]) -> s
     of = f"{done} of {units(experiment.unit, done + outcome.left)}"
     pause = experiment.longest_pause_s
     until = f" within {pause / 60:.0f} minutes" if pause else ""
-    return f"Stopped: {of} in {outcome.path}. The same command resumes from here{until}."
+    return f"Stopped: {of} in {outcome.journal.path}. The same command resumes from here{until}."
 
 
 def _executor() -> Executor | None:

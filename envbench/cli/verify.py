@@ -63,7 +63,7 @@ def _show(outcome: Campaign[list[Verification]], *, as_json: bool) -> int:
     """Show the findings. Returns the exit code."""
     found = outcome.findings
     if outcome.stopped is None:
-        tell(f"Recorded in {outcome.path}; `envbench report` shows it beside the figures.")
+        tell(f"Recorded in {outcome.journal.path}; `envbench report` shows it beside the figures.")
     if as_json:
         _print_json(found)
     else:

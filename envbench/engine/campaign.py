@@ -12,7 +12,6 @@ import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Generic, Protocol
 
 import msgspec
@@ -118,10 +117,6 @@ class Campaign(Generic[Findings]):
         self.journal.end(self.plan.plan_id, "concluded")
 
     @property
-    def path(self) -> Path:
-        return self.journal.path
-
-    @property
     def left(self) -> int:
         return self.experiment.left(self.plan, self.done)
 
@@ -139,7 +134,11 @@ class Campaign(Generic[Findings]):
             killed = record.killed
             if killed is None or not tries_left:
                 break
-            self.journal.append(_as_interrupted(record))
+            stopped = [
+                replace(each, failure=each.failure and replace(each.failure, reason="interrupted"))
+                for each in record.trials
+            ]
+            self.journal.append(replace(record, trials=stopped))
             self.listener.trying_again(block, killed)
         self.journal.append(record)
         self.done.append(record)
@@ -193,14 +192,3 @@ def _failed(trial: Trial | TrialRecord, trial_id: str, failure: Failure) -> Tria
     return TrialRecord(
         trial_id=trial_id, cell=trial.cell, arm=trial.arm, seed=trial.seed, failure=failure
     )
-
-
-def _as_interrupted(record: BlockRecord) -> BlockRecord:
-    """The same, with its killed trials marked as interrupted: it counts for nothing."""
-    trials = [
-        replace(each, failure=replace(each.failure, reason="interrupted"))
-        if each.failure and each.failure.killed
-        else each
-        for each in record.trials
-    ]
-    return replace(record, trials=trials)

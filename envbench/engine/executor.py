@@ -18,7 +18,6 @@ from envbench.engine.campaign import Executed, new_id
 from envbench.equal_work import traces
 from envbench.equal_work.traces import Trace
 from envbench.model import (
-    Agreement,
     Block,
     FactsRecord,
     Failure,
@@ -187,24 +186,26 @@ class _Recording:
         """The record with its trace stored and compared with the reference's."""
         if reply.trace is None or reply.failure is not None:
             return record
-        reference = self.block.reference
-        if reference not in (None, side, *self.traces):
-            assert reference is not None
+        reference = None if self.block.reference == side else self.block.reference
+        if reference is not None and reference not in self.traces:
             return replace(record, failure=self._no_reference(reference))
+        family = families.get(trial.cell.env)
+        agreement = None
         try:
             self.traces[side] = trace = traces.read_trace(reply.trace)
-            agreement = self._agreement(side, trial, trace)
+            if reference is not None:
+                standard = family.standards[trial.cell.kind]
+                agreement = traces.compare(standard, self.traces[reference], trace)
         except ValueError as error:
             unusable = Failure(reason="invalid-figure", phase="measure", message=str(error))
             return replace(record, failure=unusable)
         name = f"{hashlib.sha256(reply.trace).hexdigest()}.npz"
         self.by_products[name] = reply.trace
-        must_respond = not families.get(trial.cell.env).own_tasks
         return replace(
             record,
             by_products={TRACE: name},
             agreement=agreement,
-            responds=traces.responds(trace, trial.verify.together) if must_respond else None,
+            responds=None if family.own_tasks else traces.responds(trace, trial.verify.together),
         )
 
     def _no_reference(self, reference: int) -> Failure:
@@ -212,10 +213,3 @@ class _Recording:
         cause = why.message if why else "it recorded nothing"
         message = f"not compared: its reference {name} failed: {cause}"
         return Failure(reason="setup", message=message, hint=why.hint if why else "")
-
-    def _agreement(self, side: int, trial: Trial, own: Trace) -> Agreement | None:
-        reference = self.block.reference
-        if reference is None or reference == side:
-            return None
-        standard = families.get(trial.cell.env).standards[trial.cell.kind]
-        return traces.compare(standard, self.traces[reference], own)

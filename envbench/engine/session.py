@@ -146,7 +146,9 @@ class _Session(Generic[Findings]):
 
     def _able_targets(self, targets: list[Target]) -> list[Target]:
         """The targets of the plan, after a message for each backend that cannot run."""
-        able = [each for each in targets if self._able(each.cell)]
+        able = [
+            each for each in targets if any(not arm.failure for arm in self._arms_of(each.cell))
+        ]
         for target in one_per_arm(targets):
             self._say_unavailable(target.cell, able)
         if self.experiment.missing == "leave out":
@@ -158,17 +160,14 @@ class _Session(Generic[Findings]):
             )
         return targets
 
-    def _able(self, cell: Cell) -> bool:
-        """Is there an arm that can run it?"""
-        return any(each.failure is None for each in self._arms_of(cell))
-
     def _arms_of(self, cell: Cell) -> list[Arm]:
         return [arm for key, arm in self.arms.items() if key == arm_key(arm.name, cell)]
 
     def _say_unavailable(self, cell: Cell, able: Sequence[Target]) -> None:
         """Say which arms cannot run the cell. If none can, that may be an error."""
-        missing = [(arm, arm.failure) for arm in self._arms_of(cell) if arm.failure]
-        if missing and not self._able(cell):
+        arms = self._arms_of(cell)
+        missing = [(arm, arm.failure) for arm in arms if arm.failure]
+        if missing and len(missing) == len(arms):
             others = any(each.cell.env == cell.env for each in able)
             self._refuse(cell, *missing[0], others=others)
             self.unavailable = True

@@ -76,7 +76,7 @@ def test_a_baseline_that_cannot_be_written_says_where_its_records_are(
     records = tmp_path / "records.jsonl"
     records.write_text("{}\n")
     (tmp_path / "b.jsonl.partial").mkdir()
-    outcome = SimpleNamespace(done=[], path=records)
+    outcome = SimpleNamespace(journal=SimpleNamespace(path=records))
     with pytest.raises(StorageError) as error:
         save(outcome, tmp_path / "b.jsonl")  # type: ignore[arg-type]
     assert "the same command with another --output saves it" in error.value.hint

@@ -27,10 +27,10 @@ from envbench.engine.experiment import Done, Experiment, Facts, Site
 from envbench.engine.pairs import cell_of, design_of, side
 from envbench.engine.request import CellRequest, Chosen, Target, kernel_target, target_of
 from envbench.errors import StorageError, UsageError
-from envbench.experiments.check.size import Size
 from envbench.experiments.check.stages import (
     CANDIDATE,
     CellVerdict,
+    Size,
     cells_to_check,
     not_too_many,
     pairs_of,
@@ -79,7 +79,7 @@ class BaselineExperiment(Experiment[dict[str, Failure]]):
     def choose(self, site: Site) -> Chosen:
         if self.targets:
             return Chosen(targets=list(self.targets))
-        return cells_to_check(self.cells, site.profile, site.fingerprint.usable_cpus)
+        return cells_to_check(self.cells, site)
 
     def design(self, targets: Sequence[Target]) -> PairsDesign:
         return pairs.design(self.pairs, stop_at_failure=self.stop_at_failure)
@@ -120,12 +120,12 @@ def save(outcome: Campaign[dict[str, Failure]], path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(f"{path.name}.partial")
-        shutil.copyfile(outcome.path, partial)
+        shutil.copyfile(outcome.journal.path, partial)
         os.link(partial, path)  # fails if another process has made it since
         partial.unlink()
     except FileExistsError as error:
         raise UsageError(
-            f"{path} exists already: what was measured is in {outcome.path}."
+            f"{path} exists already: what was measured is in {outcome.journal.path}."
         ) from error
     except OSError as error:
         raise StorageError(
@@ -186,15 +186,16 @@ def verdicts(
     outcome: Campaign[dict[str, Failure]], then: Sequence[Stored], rule: Rule
 ) -> list[CellVerdict]:
     """One per stored cell."""
-    return [_verdict(outcome, each, rule) for each in then]
-
-
-def _verdict(outcome: Campaign[dict[str, Failure]], then: Stored, rule: Rule) -> CellVerdict:
-    failure = outcome.findings.get(then.cell.key)
-    if failure is not None:
-        return CellVerdict(cell=then.cell, verdict="BROKEN", failures={CANDIDATE: failure})
-    stage = compared(pairs_of(outcome.done, then.cell), then, rule)
-    return CellVerdict(cell=then.cell, verdict=stage.verdict, stages=[{"steps": stage}])
+    found = []
+    for each in then:
+        if failure := outcome.findings.get(each.cell.key):
+            broken = CellVerdict(cell=each.cell, verdict="BROKEN", failures={CANDIDATE: failure})
+            found.append(broken)
+            continue
+        stage = compared(pairs_of(outcome.done, each.cell), each, rule)
+        stages = [{"steps": stage}]
+        found.append(CellVerdict(cell=each.cell, verdict=stage.verdict, stages=stages))
+    return found
 
 
 def _is_wanted(cell: Cell, wanted: CellRequest) -> bool:

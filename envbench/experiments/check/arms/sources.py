@@ -26,15 +26,8 @@ from envbench.experiments.check.arms.copies import WORKING_TREE, checked_out, co
 from envbench.process.execute import WORKER
 from envbench.runtimes.requirements import name_of
 
-MEASURING = (  # the packages of the default runtime: requirements.txt
-    "numpy",
-    "gymnasium",
-    "ale-py",
-    "mujoco",
-    "envpool",
-    "opencv-python-headless",
-    "imageio",
-)
+# The packages of the default runtime: requirements.txt
+DEFAULT = ("numpy", "gymnasium", "ale-py", "mujoco", "envpool", "opencv-python-headless", "imageio")
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,7 +108,7 @@ def _without(backend: Backend, family: str, workload: str, added: list[str]) -> 
 def _pinned() -> list[str]:
     """The measuring packages of this interpreter, in their versions here."""
     pinned = []
-    for name in MEASURING:
+    for name in DEFAULT:
         with contextlib.suppress(metadata.PackageNotFoundError):
             pinned.append(f"{name}=={metadata.version(name)}")
     return pinned
@@ -141,17 +134,10 @@ def _local(requirement: str) -> Path | None:
 def _name(requirement: str) -> str:
     """``ale-py`` of ``ale_py==0.11``, of ``/wheels/ale_py-0.11-cp311-….whl`` and of a project."""
     if os.path.isdir(requirement):
-        requirement = _project_name(Path(requirement)) or requirement
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            project = Path(requirement, "pyproject.toml").read_text(encoding="utf-8")
+            requirement = str(tomllib.loads(project)["project"]["name"])
     return name_of(requirement) or requirement
-
-
-def _project_name(folder: Path) -> str:
-    """The project's name in its pyproject.toml; empty if there is none."""
-    try:
-        text = (folder / "pyproject.toml").read_text(encoding="utf-8")
-        return str(tomllib.loads(text).get("project", {}).get("name", ""))
-    except (OSError, ValueError):
-        return ""
 
 
 def _worker_of(tree: Path | None) -> Path:
