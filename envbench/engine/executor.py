@@ -162,19 +162,16 @@ class _Recording:
 
     def _trial(self, side: int, trial: Trial) -> TrialRecord:
         reply, arm = self.replies[side], self.arms[side]
+        facts = {name: value for name, value in reply.facts.items() if name != "before"}
         own = {
             "runtime": self._share(runtime_fact(reply)) if reply.python else "",
             "before": reply.facts.get("before") or {},
-            "facts": self._facts(reply),
+            "facts": self._share(FactsRecord(hash=digest(facts), facts=facts)) if facts else "",
             "environment": runtimes.environment(arm.backend),
         }
         values = {**_shared(trial, TrialRecord), **_shared(reply, TrialRecord), **own}
         record = TrialRecord(trial_id=new_id(datetime.now(UTC)), **values)
         return self._compared(side, trial, record, reply) if trial.mode == "verify" else record
-
-    def _facts(self, reply: Reply) -> str:
-        facts = {name: value for name, value in reply.facts.items() if name != "before"}
-        return self._share(FactsRecord(hash=digest(facts), facts=facts)) if facts else ""
 
     def _share(self, fact: Shared) -> str:
         self.shared[fact.hash] = fact

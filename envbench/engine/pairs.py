@@ -123,7 +123,7 @@ def pair(
     if exchanged:
         trials, order = (trials[1], trials[0]), [1 - side for side in order]
     equal = trials[0][1] == trials[1][1]
-    cpus = cores(plan, behaviour, number)
+    cpus, at_once = placement(plan, behaviour, number)
     return Block(
         stage=stage,
         round=number,
@@ -136,7 +136,7 @@ def pair(
             slice_s=slice_s,
             equal_calls=equal,
             reset_turns=order[:RESET_SLICES] if equal else [],
-            start="at once" if equal and starts_at_once(plan, behaviour) else "in turns",
+            start="at once" if equal and at_once else "in turns",
         ),
     )
 
@@ -148,18 +148,17 @@ def slicing(fixed: PairsDesign, behaviour: Behaviour) -> tuple[int, float]:
     return fixed.quads, fixed.slice_s
 
 
-def cores(plan: Plan, behaviour: Behaviour, number: int) -> list[int]:
-    """The one core that both processes of a pair use; the next pair uses another. Empty, for all
-    cores, if the backend steps in several threads."""
-    one = behaviour.steps_in == "one-thread" and plan.cores
-    return [plan.cores[number % len(plan.cores)]] if one else []
+def placement(plan: Plan, behaviour: Behaviour, number: int) -> tuple[list[int], bool]:
+    """The cores of a pair's processes (empty: all), and whether both may start at once.
 
-
-def starts_at_once(plan: Plan, behaviour: Behaviour) -> bool:
-    """May both of a pair start at once, each on its own core? This saves time where one thread
-    does the start, though several step."""
+    Backends of one thread share one core; the next pair uses another. Two processes start at once,
+    each on its own core, where one thread does the start, though several step.
+    """
+    if behaviour.steps_in == "one-thread" and plan.cores:
+        return [plan.cores[number % len(plan.cores)]], False
     alone = behaviour.steps_in != "pool" or behaviour.large_batches
-    return not alone and len(plan.cores) > 1 and (plan.quota is None or plan.quota >= 2)
+    room = len(plan.cores) > 1 and (plan.quota is None or plan.quota >= 2)
+    return [], room and not alone
 
 
 def rounds(

@@ -196,7 +196,7 @@ def differences(old: Plan, new: Plan) -> list[str]:
         "the cells (environments, backends, numenv or settings)": old.cells != new.cells,
         "the arms": [each.source for each in old.arms] != [each.source for each in new.arms],
         "--seed": old.seed != new.seed,
-        **_design_differences(old.design, new.design),
+        **dict.fromkeys(_design_differences(old.design, new.design), True),
     }
     places = {each.name: each.place for each in old.arms}
     changed = {
@@ -205,18 +205,15 @@ def differences(old: Plan, new: Plan) -> list[str]:
         "the machine": old.fingerprint != new.fingerprint,
         "the CPUs that may be used": (old.cores, old.quota) != (new.cores, new.quota),
         **{f"the {e.name} is another": places.get(e.name, e.place) != e.place for e in new.arms},
-        **{
-            f"envbench's worker code of {key.rpartition('/')[0]}": True
-            for key in _changed_keys(old.code, new.code)
-        },
-        **{
-            f"the packages or Python of {key}": True
-            for key in _changed_keys(old.runtimes, new.runtimes)
-        },
     }
-    if not any(changed.values()) and old.runtimes.keys() != new.runtimes.keys():
+    found = [what for what, differs in changed.items() if differs]
+    code = [key.rpartition("/")[0] for key in _changed_keys(old.code, new.code)]
+    found += [f"envbench's worker code of {key}" for key in dict.fromkeys(code)]
+    packages = _changed_keys(old.runtimes, new.runtimes)
+    found += [f"the packages or Python of {key}" for key in packages]
+    if not found and old.runtimes.keys() != new.runtimes.keys():
         return ["which backends can run here"]
-    return [what for what, differs in changed.items() if differs]
+    return found
 
 
 def _changed_keys(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
@@ -234,11 +231,11 @@ _WORDS = {  # for a design's fields; any other is "the design"
 }
 
 
-def _design_differences(old: Design, new: Design) -> dict[str, bool]:
+def _design_differences(old: Design, new: Design) -> list[str]:
     if type(old) is not type(new):
-        return {"the design": True}
+        return ["the design"]
     differ = (n for n in old.__struct_fields__ if getattr(old, n) != getattr(new, n))
-    return {_WORDS.get(name, "the design"): True for name in differ}
+    return [_WORDS.get(name, "the design") for name in differ]
 
 
 def paused_too_long(old: Recorded, longest_s: float | None) -> list[str]:
@@ -273,21 +270,18 @@ def edited_since(done: Sequence[BlockRecord], arms: Iterable[Arm]) -> list[str]:
 
 
 def changed_since(python: str, moment: float) -> Path | None:
-    """A source file on the interpreter's import path that was written later; None if there is
-    none."""
+    """A source file on the interpreter's import path that was written later, if there is one."""
     for folder in _import_path(python):
         for place, folders, names in os.walk(folder):
-            folders[:] = [name for name in folders if _may_hold_code(Path(place), name)]
-            for name in names:
-                path = Path(place, name)
-                if name.endswith(CODE) and _newest_change(path) > moment:
+            folders[:] = [
+                name
+                for name in folders
+                if name[0] != "." and name != "__pycache__" and Path(place, name) != OWN_SOURCE
+            ]
+            for path in (Path(place, name) for name in names if name.endswith(CODE)):
+                if _newest_change(path) > moment:
                     return path
     return None
-
-
-def _may_hold_code(place: Path, name: str) -> bool:
-    own = place == OWN_SOURCE or OWN_SOURCE in place.parents
-    return name[0] != "." and name != "__pycache__" and not own
 
 
 def _newest_change(path: Path) -> float:

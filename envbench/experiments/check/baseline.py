@@ -165,7 +165,14 @@ def read(
             hint="Make one: envbench baseline save --output FILE. Or compare both sides in one "
             f"run, which is more precise: {IN_ONE_RUN}.",
         )
-    _refuse_other_machine(path, cells, records, here)
+    if other := {each.fingerprint for each in cells} - {digest(here)}:
+        facts = [each for each in records if isinstance(each, MachineFact)]
+        cpu = next((each.fingerprint.cpu for each in facts if each.hash in other), "unknown")
+        raise UsageError(
+            f"{path} was measured on another machine or system ({cpu}): rates of two machines "
+            "say nothing about a change.",
+            hint=f"Compare both sides here, in one run: {IN_ONE_RUN}.",
+        )
     if not all(each.beside_kernel for each in cells):
         say(
             f"Note: {path} has rates that were measured without a reference kernel, and a shared "
@@ -205,20 +212,6 @@ def _is_wanted(cell: Cell, wanted: CellRequest) -> bool:
         and cell.backend in (wanted.backends or [cell.backend])
         and cell.numenv in (wanted.numenv or [cell.numenv])
     )
-
-
-def _refuse_other_machine(
-    path: Path, cells: Sequence[Stored], records: Sequence[StoredRecord], here: Fingerprint
-) -> None:
-    other = {each.fingerprint for each in cells} - {digest(here)}
-    if other:
-        facts = [each for each in records if isinstance(each, MachineFact)]
-        cpu = next((each.fingerprint.cpu for each in facts if each.hash in other), "unknown")
-        raise UsageError(
-            f"{path} was measured on another machine or system ({cpu}): rates of two machines "
-            "say nothing about a change.",
-            hint=f"Compare both sides here, in one run: {IN_ONE_RUN}.",
-        )
 
 
 # ---------------------------------------------------------------- rates

@@ -71,12 +71,13 @@ def refuse_impossible(name: str, source: Source) -> None:
 def prepare(name: str, source: Source) -> Prepared:
     """A copy of the source as it is now: files may be edited while a check runs."""
     tree = checked_out(source.ref, f"--{name}-ref") if source.ref else None
+    own_worker = tree / "envbench/worker_path/envbench_worker/__main__.py" if tree else WORKER
     return Prepared(
         name=name,
         source=str(source),
         python=runtimes.interpreter(source.python, f"--{name}-python") if source.python else "",
         added=[*map(_copied, source.requirements), *([str(tree)] if tree else [])],
-        worker=_worker_of(tree),
+        worker=own_worker if own_worker.exists() else WORKER,
     )
 
 
@@ -138,9 +139,3 @@ def _name(requirement: str) -> str:
             project = Path(requirement, "pyproject.toml").read_text(encoding="utf-8")
             requirement = str(tomllib.loads(project)["project"]["name"])
     return name_of(requirement) or requirement
-
-
-def _worker_of(tree: Path | None) -> Path:
-    """The worker of that ref in envbench's own repository; elsewhere, this one's."""
-    theirs = tree and tree / "envbench" / "worker_path" / "envbench_worker" / "__main__.py"
-    return theirs if theirs and theirs.exists() else WORKER
