@@ -96,13 +96,9 @@ def _replies(
     block: Block, launches: Mapping[int, Launch], on_event: OnEvent
 ) -> tuple[dict[int, Reply], list[int]]:
     """The replies of the trials that can start, by index; and the slices of steps as made."""
-    if not launches:
-        return {}, []
-    if len(block.trials) == 1 and not block.programme.turns:
-        # In this thread: there is nothing else to wait for.
-        return {0: execute(**asdict(launches[0]), on_event=on_event)}, []
-    if block.programme.start == "reference last":
-        return _reference_last(block, launches, on_event), []
+    alone = len(block.trials) == 1 and not block.programme.turns
+    if alone or not launches or block.programme.start == "reference last":
+        return _one_by_one(block, launches, on_event), []
     sides = list(launches)
     place = {side: index for index, side in enumerate(sides)}
     programme = replace(
@@ -114,10 +110,11 @@ def _replies(
     return dict(zip(sides, made.replies, strict=True)), [sides[turn] for turn in made.turns]
 
 
-def _reference_last(
+def _one_by_one(
     block: Block, launches: Mapping[int, Launch], on_event: OnEvent
 ) -> dict[int, Reply]:
-    """One after the other. The reference gets the other's trace, and starts where it started."""
+    """In this thread. The reference comes last: it gets the other's trace, and starts where it
+    started."""
     replies: dict[int, Reply] = {}
     for side in sorted(launches, key=lambda side: side == block.reference):
         led = next((each.trace for each in replies.values()), None)

@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from operator import attrgetter
 from pathlib import Path
 
 import msgspec
@@ -34,10 +33,9 @@ from envbench.model import (
     Stored,
 )
 from envbench.results import store
-from envbench.results.reading import Reading, lines
+from envbench.results.reading import lines
 
 STAMP = "%Y-%m-%dT%H-%M-%SZ"  # of a plan's start, and of its file
-_PLAN = b'{"type":"plan"'
 CODE = (".py", ".so", ".pyd", ".dylib", ".pth")
 OWN_SOURCE = Path(__file__).parents[2]  # the controller's code is not measured
 
@@ -59,18 +57,14 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
         return all(each.failure for each in self.done)
 
 
-def read(path: Path, *copies: Path) -> list[Recorded]:
-    """The plans of a file: one, or several if files were joined by hand. ``copies`` hold more
-    records of them."""
-    return plans_of(path, *map(store.read, (path, *copies)))
-
-
-def plans_of(path: Path, *readings: Reading) -> list[Recorded]:
-    """The plans of what was read from a file and its copies."""
+def read(path: Path, *copies: Path) -> tuple[list[Recorded], list[str]]:
+    """The plans of a file, and the lines that could not be read. There are several plans if files
+    were joined by hand. ``copies`` hold more records of them."""
+    readings = [store.read(each) for each in (path, *copies)]
     records = [record for reading in readings for _, record in reading.records]
     warnings = [each for reading in readings for each in reading.warnings]
     plans = {each.plan_id: each for each in records if isinstance(each, Plan)}
-    return [_recorded(path, plan, records, warnings) for plan in plans.values()]
+    return [_recorded(path, plan, records, warnings) for plan in plans.values()], warnings
 
 
 def _recorded(path: Path, plan: Plan, records: Sequence[Stored], warnings: list[str]) -> Recorded:
@@ -108,33 +102,25 @@ def recorded(
     all of them, and continues in the file that is named by its start. Only the files of plans that
     are asked for are decoded.
     """
-    places: dict[_Head, list[Path]] = {}
+    starts: dict[str, str] = {}
+    places: dict[str, dict[Path, None]] = {}
     for path in store.files(results, machine):
-        for head in _heads(path):
-            if experiment in (None, head.experiment):
-                places.setdefault(head, []).append(path)
-    for head in sorted(places, key=attrgetter("started_utc"))[::-1]:  # of one second, the last one
-        paths = sorted(places[head], key=lambda path: path.stem != head.started_utc)
-        yield from (each for each in read(*paths) if each.plan.plan_id == head.plan_id)
+        for plan in _plans_in(path):
+            if experiment in (None, plan.experiment):
+                starts[plan.plan_id] = plan.started_utc
+                places.setdefault(plan.plan_id, {})[path] = None
+    for name in sorted(places, key=starts.__getitem__)[::-1]:  # of one second, the last one first
+        paths = sorted(places[name], key=lambda path: path.stem != starts[name])
+        yield from (each for each in read(*paths)[0] if each.plan.plan_id == name)
 
 
-class _Head(msgspec.Struct, frozen=True):
-    """The fields of a plan's line that decide whether its file is decoded."""
-
-    plan_id: str
-    experiment: str
-    started_utc: str
-
-
-def _heads(path: Path) -> set[_Head]:
+def _plans_in(path: Path) -> Iterator[Plan]:
     """The plans of a file, without decoding its blocks: they are large."""
-    heads = set()
     with suppress(OSError), path.open("rb") as file:
         for _, line in lines(file):
-            if line.startswith(_PLAN):
+            if line.startswith(b'{"type":"plan"'):
                 with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                    heads.add(msgspec.json.decode(line, type=_Head))
-    return heads
+                    yield msgspec.json.decode(line, type=Plan)
 
 
 def blocks_left(experiment: Experiment[object], old: Recorded) -> int | None:

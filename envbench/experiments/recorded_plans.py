@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
@@ -30,7 +29,6 @@ from envbench.text import listed
 
 _BY_PRODUCT = re.compile(r"[0-9a-f]{8,128}(\.[a-z0-9]{1,8})?")
 CLOSE = 0.9  # all ids of a day are similar: suggest one only for a typing error
-State = Literal["finished", "measured", "unfinished", "abandoned", "unknown"]
 EVERY: tuple[type[Experiment[object]], ...] = (
     RunExperiment,
     CheckExperiment,
@@ -41,12 +39,15 @@ EVERY: tuple[type[Experiment[object]], ...] = (
 
 
 class Listed(msgspec.Struct, frozen=True, kw_only=True):
-    """One plan. ``left``: blocks still to come, None if its experiment is not known here."""
+    """One plan. ``left``: blocks still to come, None if its experiment is not known here.
+
+    ``state``: finished, measured, unfinished, abandoned or unknown.
+    """
 
     plan: str
     experiment: str
     machine: str
-    state: State
+    state: str
     done: int
     left: int | None
     failed: int
@@ -63,18 +64,19 @@ def listing(results: Path, machine: str | None = None) -> tuple[list[Listed], li
 
 
 def _recorded(results: Path, machine: str | None = None) -> tuple[list[Recorded], list[str]]:
-    plans, warnings = [], []
+    plans: list[Recorded] = []
+    warnings: list[str] = []
     for path in store.files(results, machine):
-        reading = store.read(path)
-        plans += resume.plans_of(path, reading)
-        warnings += reading.warnings
+        found, bad = resume.read(path)
+        plans += found
+        warnings += bad
     return sorted(plans, key=lambda each: each.plan.started_utc, reverse=True), warnings
 
 
 def _listed(recorded: Recorded) -> Listed:
     plan, experiment = recorded.plan, _experiment(recorded.plan)
     left = None if experiment is None else resume.blocks_left(experiment, recorded)
-    state: State = "unknown" if left is None else "unfinished" if left else "measured"
+    state = "unknown" if left is None else "unfinished" if left else "measured"
     return Listed(
         plan=plan.plan_id,
         experiment=plan.experiment,
@@ -134,7 +136,6 @@ def next_resumed(given_up: Recorded) -> str | None:
     experiment = _experiment(plan)
     if experiment is None:
         return None
-
     every = resume.recorded(machine.parent, machine.name, experiment.name)
     found = resume.find(every, plan, experiment)
     return found[0].plan.plan_id if found and not found[1] else None
@@ -142,14 +143,14 @@ def next_resumed(given_up: Recorded) -> str | None:
 
 def delete(recorded: Recorded) -> list[Path]:
     """Remove its file and its own by-products; returns what was removed."""
-    if len(resume.read(recorded.path)) > 1:
+    machine = recorded.path.parent
+    every, _ = _recorded(machine.parent, machine.name)
+    others = [each for each in every if each.path != recorded.path]
+    if len(every) - len(others) > 1:
         raise UsageError(
             f"{recorded.path} holds more than one plan: envbench does not delete it.",
             hint="Separate the plans by hand, as they were joined by hand.",
         )
-    machine = recorded.path.parent
-    every, _ = _recorded(machine.parent, machine.name)
-    others = [each for each in every if each.path != recorded.path]
     own = _by_products([recorded]) - _by_products(others)
     removed = [recorded.path, *(machine / BY_PRODUCTS / name for name in own)]
     try:

@@ -259,8 +259,8 @@ def read_back(folder: Path, of: Plan, blocks: Sequence[BlockRecord]) -> list[Blo
     """The blocks that count, after a file was written and read."""
     path = folder / "plan.jsonl"
     path.write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in (of, *blocks)))
-    (found,) = resume.read(path)
-    assert found.warnings == []
+    (found,), warnings = resume.read(path)
+    assert warnings == []
     return found.done
 
 

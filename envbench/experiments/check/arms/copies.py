@@ -99,13 +99,18 @@ def checked_out(ref: str, option: str) -> Path:
     commit = commit_of(ref, option)
     below = git("rev-parse", "--show-prefix", purpose=option)
     tree = git("rev-parse", f"{commit}^{{tree}}", purpose=option)
-    _refuse_no_project(commit, below, f"{option} {ref}")
     folder = cache_folder().parent / "refs" / digest([tree, _top()])
     with _unfinished(folder) as partial:
         if not folder.is_dir():
             _check_out(commit, partial)
             partial.rename(folder)
-    return folder / below if below else folder
+    if not any((folder / below / name).exists() for name in _PROJECT):
+        where = f"in {below}" if below else "at its top"
+        raise UsageError(
+            f"{option} {ref} has no pyproject.toml or setup.py {where}: nothing to install.",
+            hint="Run envbench in the folder of the project.",
+        )
+    return folder / below
 
 
 def _check_out(commit: str, folder: Path) -> None:
@@ -135,17 +140,6 @@ def _submodules(*inside: str) -> None:
     git(*inside, "remote", "add", "origin", origin, purpose="submodules")
     update = ("submodule", "update", "--quiet", "--init", "--recursive")
     git(*inside, *update, purpose="submodules")
-
-
-def _refuse_no_project(commit: str, below: str, purpose: str) -> None:
-    place = f"{commit}:{below}"
-    names = git("ls-tree", "--full-tree", "--name-only", place, purpose=purpose).splitlines()
-    if not set(_PROJECT) & set(names):
-        where = f"in {below}" if below else "at its top"
-        raise UsageError(
-            f"{purpose} has no pyproject.toml or setup.py {where}: nothing to install.",
-            hint="Run envbench in the folder of the project.",
-        )
 
 
 def _top() -> str:
