@@ -51,8 +51,11 @@ class LocalExecutor:
 
     def run(self, block: Block, arms: Arms, on_event: OnEvent) -> Executed:
         chosen = [arms[arm_key(trial.arm, trial.cell)] for trial in block.trials]
-        ready = {side: arm for side, arm in enumerate(chosen) if arm.failure is None}
-        launches = {side: _launch(block.trials[side], arm) for side, arm in ready.items()}
+        launches = {
+            side: _launch(block.trials[side], arm)
+            for side, arm in enumerate(chosen)
+            if arm.failure is None
+        }
         replies, turns = _replies(block, launches, on_event)
         for side, arm in enumerate(chosen):
             if arm.failure is not None:
@@ -147,11 +150,9 @@ class _Recording:
     traces: dict[int, Trace] = field(default_factory=dict)
 
     def made(self) -> Executed:
-        first = self.block.reference or 0  # the others are compared with it
-        sides = sorted(range(len(self.block.trials)), key=lambda side: side != first)
-        made = {side: self._trial(side, self.block.trials[side]) for side in sides}
+        trials = [self._trial(*each) for each in enumerate(self.block.trials)]  # a reference first
         return Executed(
-            trials=[made[side] for side in sorted(made)],
+            trials=trials,
             turns=self.turns,
             shared=list(self.shared.values()),
             by_products=self.by_products,

@@ -1,10 +1,8 @@
 """The interface of an experiment: which block comes next, and what the records mean.
 
-A new experiment is one module with a subclass of ``Experiment``, which ``recorded_plans.EVERY``
-lists, and a command that shows its findings. It names its cells (``choose``), its fixed numbers
-(``design``), its blocks (``remaining``, ``block``) and its conclusion (``conclude``). All but
-``choose`` and ``arms`` are pure: they depend on the plan and the records alone, so resuming is
-replaying.
+A new experiment is a subclass of ``Experiment``, which ``recorded_plans.EVERY`` lists, and a
+command that shows its findings. All of it but ``choose`` and ``arms`` is pure: it depends on the
+plan and the records alone, so resuming is replaying.
 """
 
 from __future__ import annotations
@@ -33,8 +31,8 @@ Findings_co = TypeVar("Findings_co", covariant=True)
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of every measuring command. ``results`` is a folder; ``pythons`` are interpreters
-    by backend; ``setup``: isolated runtimes may be made."""
+    """Options of every measuring command. ``pythons`` are interpreters by backend; ``setup``:
+    isolated runtimes may be made."""
 
     results: Path = Path("results")
     machine: str | None = None
@@ -94,8 +92,7 @@ class Experiment(ABC, Generic[Findings_co]):
         """The numbers that are fixed before anything is measured."""
 
     def arms(self, targets: Sequence[Target], site: Site, say: Say) -> list[tuple[Arm, Cell]]:
-        """Where the cells run, each arm with a cell to ask for: by default, each backend in its
-        own runtime."""
+        """Each arm, with a cell to ask for: by default, each backend in its own runtime."""
         options = site.options
         return [
             (own_runtime(each, options.pythons, setup=options.setup, say=say), each.cell)

@@ -55,20 +55,16 @@ def pair_seconds() -> float:
 
 
 def seed_of_round(seed: int, round_: int) -> int:
-    """Different in every round, the same for all cells of a round.
-
-    Environment i of a cell is seeded with this plus i, so the seeds of rounds lie far apart.
-    """
+    """Different in every round, the same for all cells of a round. Environment i of a cell gets it
+    plus i, so the seeds of rounds lie far apart."""
     return (seed * 1000 + round_) * 0x2545F491 % 2**31  # odd, so all are different
 
 
 def schedule(
     cells: Sequence[Cell], repeats: Mapping[str, int], seed: int | str
 ) -> list[tuple[int, Cell]]:
-    """Every (round, cell) of a plan: each round has every cell once, in a seeded random order.
-
-    A cell takes part in the first ``repeats[cell.backend]`` rounds.
-    """
+    """Every (round, cell) of a plan: each round has every cell once, in a seeded random order. A
+    cell takes part in the first ``repeats[cell.backend]`` rounds."""
     chance = random.Random(seed)
     plan: list[tuple[int, Cell]] = []
     for number in range(max((repeats[cell.backend] for cell in cells), default=0)):
@@ -110,11 +106,8 @@ def pair(
     stage: int = 1,
     exchanged: bool = False,
 ) -> Block:
-    """The block of two trials, each an arm and a cell. The second cell's backend decides slices
-    and cores.
-
-    ``exchanged``: the second trial becomes the block's first one, which sets the pace.
-    """
+    """The block of two trials, each an arm and a cell. The second cell's backend decides slices and
+    cores. ``exchanged``: the second trial becomes the first one, which sets the pace."""
     fixed = design_of(plan)
     seed = seed_of_round(plan.seed, number + (stage - 1) * fixed.pairs)
     behaviour = plan.behaviour.get(trials[1][1].backend, Behaviour())

@@ -30,10 +30,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CellRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The options that select cells; None or empty if left out.
-
-    ``in_flight`` and ``nodes`` are values for the settings with that role, whatever their name.
-    """
+    """The options that select cells; None or empty if left out. ``in_flight`` and ``nodes`` are
+    values for the settings with that role, whatever their name."""
 
     family: str | None = None
     task: str | None = None
@@ -188,8 +186,7 @@ class _Choice:
         return Target(cell=cell, backend=backend)
 
     def _settings(self, backend: Backend) -> dict[str, str]:
-        """The given settings. An option for a role sets the setting of that role, whatever its
-        name; a backend without one gets the name that others have for it."""
+        """The given settings. A value for a role gets the backend's name for it, or another's."""
         request = self.request
         given = dict(request.settings)
         for role, option, value in [

@@ -57,8 +57,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def listing(results: Path, machine: str | None = None) -> tuple[list[Listed], list[str]]:
-    """Every plan of a folder or of one machine, newest first, and the lines that could not be
-    read."""
+    """Every plan of a folder or machine, newest first, and the lines that could not be read."""
     plans, warnings = _recorded(results, machine)
     return [_listed(each) for each in plans], warnings
 
@@ -129,9 +128,7 @@ def abandon(recorded: Recorded) -> None:
 
 def next_resumed(given_up: Recorded) -> str | None:
     """The id of the plan that the command of an abandoned plan resumes now; None for a new plan.
-
-    Changes of the machine since ``given_up`` began are not considered.
-    """
+    Changes of the machine since ``given_up`` began are not considered."""
     plan, machine = given_up.plan, given_up.path.parent
     experiment = _experiment(plan)
     if experiment is None:

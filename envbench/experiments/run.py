@@ -37,10 +37,7 @@ START_S = 5.0  # to expect for start, build and warm-up of a trial
 
 
 class Measure(msgspec.Struct, frozen=True, kw_only=True):
-    """How long and how often: ``--duration``, ``--total-step`` and the like.
-
-    ``duration_s`` and ``total_steps`` are per cell, over all its trials.
-    """
+    """How long and how often. ``duration_s`` and ``total_steps`` are of a cell, over all trials."""
 
     duration_s: float = DEFAULT_DURATION_S
     total_steps: int | None = None
