@@ -231,19 +231,19 @@ def stored(records: Iterable[StoredRecord]) -> list[Stored]:
             blocks[record.block_id] = record
     newest: dict[str, Stored] = {}
     for plan in sorted(plans, key=lambda each: (_is_baseline(each), each.started_utc)):
-        by_cell: dict[str, list[BlockRecord]] = {}
+        by_cell: dict[str, list[BlockRecord]] = {cell.key: [] for cell in plan.cells}
         for block in blocks.values():
             if block.plan_id == plan.plan_id:
                 by_cell.setdefault(cell_of(block).key, []).append(block)
         for key, own in by_cell.items():
-            cell = Stored(
-                cell=cell_of(own[-1]),
-                fingerprint=plan.fingerprint,
-                rates=_rates(plan, own),
-                beside_kernel=_is_baseline(plan),
-            )
-            if len(cell.rates) >= FEWEST_PAIRS:
-                newest[key] = cell
+            rates = _rates(plan, own)
+            if len(rates) >= FEWEST_PAIRS:
+                newest[key] = Stored(
+                    cell=cell_of(own[-1]),
+                    fingerprint=plan.fingerprint,
+                    rates=rates,
+                    beside_kernel=_is_baseline(plan),
+                )
     return [*newest.values()]
 
 
