@@ -20,7 +20,7 @@ import msgspec
 
 from envbench.backends import Backend
 from envbench.cli import envbench
-from envbench.engine.availability import Arm, Arms, Unavailable
+from envbench.engine.availability import Arm, Arms
 from envbench.engine.campaign import Executed, new_id
 from envbench.model import (
     Agreement,
@@ -76,11 +76,11 @@ class VirtualExecutor:
 
     # ------------------------------------------------------------ what an executor does
 
-    def probe(self, arm: Arm, block: Block) -> Arm | Unavailable:
+    def probe(self, arm: Arm, block: Block) -> Arm:
         name = arm.backend.name
         self.probes[name] += 1
         if self.probes[name] <= self.dead_probes.get(name, 0):
-            return Unavailable(name=arm.name, backend=arm.backend, failure=self.dead_of)
+            return msgspec.structs.replace(arm, failure=self.dead_of)
         return msgspec.structs.replace(arm, runtime=self._runtime())
 
     def run(self, block: Block, arms: Arms, on_event: OnEvent) -> Executed:
@@ -93,7 +93,7 @@ class VirtualExecutor:
         records = []
         for trial in block.trials:
             arm = arms[arm_key(trial.arm, trial.cell)]
-            failure = arm.failure if isinstance(arm, Unavailable) else trouble
+            failure = arm.failure or trouble
             record = self._blank(trial, failure)
             if failure is None:
                 record = self._done(block, trial, record, by_products)

@@ -28,17 +28,16 @@ from envbench.cli.options import (
 )
 from envbench.cli.output import tell
 from envbench.cli.run_experiment import conduct
+from envbench.engine.campaign import Campaign
 from envbench.engine.experiment import Options
 from envbench.engine.pairs import DEFAULT_PAIRS
 from envbench.engine.request import CellRequest
-from envbench.engine.session import Outcome, site_of
+from envbench.engine.session import site_of
 from envbench.errors import EnvbenchError, UsageError
-from envbench.experiments.check import against
 from envbench.experiments.check import baseline as stored
-from envbench.experiments.check.arms.git_tree import WORKING_TREE, untracked
+from envbench.experiments.check.arms.copies import WORKING_TREE, untracked
 from envbench.experiments.check.arms.sources import Source, refuse_impossible
-from envbench.experiments.check.size import Size
-from envbench.experiments.check.stages import CheckExperiment
+from envbench.experiments.check.stages import CheckExperiment, Size
 from envbench.machine import fingerprint
 from envbench.model import Failure, Rule
 from envbench.text import printable
@@ -217,12 +216,12 @@ def _check_against(
     experiment: CheckExperiment, options: Options, old: Path, shown: partial[int]
 ) -> NoReturn:
     """Compare with a stored baseline; the verdict is advice."""
-    then = against.read(old, experiment.cells, fingerprint(), tell)
-    anew = against.anew(then, experiment.rule, experiment.size)
+    then = stored.read(old, experiment.cells, fingerprint(), tell)
+    anew = stored.anew(then, experiment.rule, experiment.size)
     conduct(
         anew,
         options,
-        lambda outcome: shown(outcome, against.verdicts(outcome, then, experiment.rule)),
+        lambda outcome: shown(outcome, stored.verdicts(outcome, then, experiment.rule)),
     )
 
 
@@ -255,7 +254,7 @@ def save(cells: CellRequest, options: Options, output: Path, pairs: int | None) 
         cells=cells, pairs=pairs or DEFAULT_PAIRS, stop_at_failure=True
     )
 
-    def saved(outcome: Outcome[dict[str, Failure]]) -> int:
+    def saved(outcome: Campaign[dict[str, Failure]]) -> int:
         for cell, failure in outcome.findings.items():
             outcome.concluded()
             raise EnvbenchError(f"{cell}: {failure.message}", hint=failure.hint)

@@ -18,13 +18,13 @@ from envbench.cli.output import (
     tell,
     tell_failure,
 )
+from envbench.engine.availability import package_differences
+from envbench.engine.campaign import Campaign
 from envbench.engine.pairs import design_of
 from envbench.engine.request import Target
-from envbench.engine.session import Outcome
 from envbench.errors import CELL_FAILED, INCONCLUSIVE
 from envbench.experiments.check.arms.sources import Source
-from envbench.experiments.check.size import Sizes
-from envbench.experiments.check.stages import CellVerdict, overall
+from envbench.experiments.check.stages import CellVerdict, Sizes, overall
 from envbench.model import Arm, Cell, Plan, Rule, digest
 from envbench.report.escape import markdown as escaped
 from envbench.stats.slowdown import Stage
@@ -69,7 +69,7 @@ def show_plan(
         click.echo(f"{name + ':':10} {printable(source)}")
     click.echo(
         f"{planned.pairs} pairs per cell, about {clock(planned.seconds)} for "
-        f"{counted(planned.cells, 'cell')}; a cell with an alarm takes twice as long.\n\n"
+        f"{counted(len(cells), 'cell')}; a cell with an alarm takes twice as long.\n\n"
         f"{table(rows, [*HEADS, 'finds a slowdown of'])}\n\n"
         "(in 95 of 100 checks, if pairs vary as on the machine of docs/check.md; "
         "`envbench doctor` measures how they vary here)"
@@ -80,7 +80,7 @@ def show_plan(
 
 
 def show(
-    outcome: Outcome[Any],
+    outcome: Campaign[Any],
     verdicts: Sequence[CellVerdict],
     *,
     against: Path | None = None,
@@ -91,7 +91,7 @@ def show(
 
     ``against``: the stored baseline that they were compared with; then they are only advice.
     """
-    differences = outcome.package_differences
+    differences = package_differences(outcome.arms)
     found, advisory = overall(verdicts), " (advisory)" if against else ""
     if as_json:
         print_json(document(outcome.plan, verdicts, differences, against))
@@ -103,7 +103,7 @@ def show(
             tell_failure(title, failure)
     if against:
         tell(_advice(against))
-    tell(f"Recorded in {outcome.path}.")
+    tell(f"Recorded in {outcome.journal.path}.")
     if summary is not None:
         _append(summary, markdown(outcome.plan, verdicts, differences, against))
     return exit_code(verdicts)

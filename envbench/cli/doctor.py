@@ -9,8 +9,8 @@ import click
 from envbench.cli.options import AS_JSON, WAIT
 from envbench.cli.output import fields, percent, print_json, table, tell
 from envbench.cli.run_experiment import conduct
+from envbench.engine.campaign import Campaign
 from envbench.engine.experiment import Options
-from envbench.engine.session import Outcome
 from envbench.errors import EnvbenchError
 from envbench.experiments.noise import NoiseExperiment, OwnNoise
 from envbench.machine.disturbance import Sign, signs
@@ -36,7 +36,7 @@ def doctor(wait: bool, as_json: bool) -> None:
     tell("Stepping a fixed kernel, one pair of equal workers after another …")
     options = Options(results=cache_folder().parent / "doctor", wait=wait)
 
-    def show(outcome: Outcome[OwnNoise | None]) -> int:
+    def show(outcome: Campaign[OwnNoise | None]) -> int:
         noise = outcome.findings
         if noise is None:
             outcome.concluded()

@@ -20,7 +20,7 @@ from envbench.text import counted, listed, one_line
 
 
 def _complete(context: click.Context, parameter: click.Parameter, text: str) -> list[str]:
-    every = recorded.listing(context.params.get("results") or Path("results")).plans
+    every, _ = recorded.listing(context.params.get("results") or Path("results"))
     return [each.plan for each in every if each.plan.startswith(text)]
 
 
@@ -56,12 +56,12 @@ def plans(
         return
     if machine is not None:
         valid_name(machine)
-    every = recorded.listing(results, machine)
-    warn(every.warnings)
+    found, warnings = recorded.listing(results, machine)
+    warn(warnings)
     states = ("unfinished", "measured")
-    found = [each for each in every.plans if each.state in states or not unfinished]
+    found = [each for each in found if each.state in states or not unfinished]
     if as_json:
-        print_json({"schema": 1, "plans": found, "warnings": every.warnings})
+        print_json({"schema": 1, "plans": found, "warnings": warnings})
     elif found:
         click.echo(_table(found))
     else:

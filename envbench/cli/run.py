@@ -24,9 +24,9 @@ from envbench.cli.options import (
 )
 from envbench.cli.output import print_json, rate_text, results_option, table, tell, tell_failure
 from envbench.cli.run_experiment import conduct
+from envbench.engine.campaign import Campaign
 from envbench.engine.experiment import Options
 from envbench.engine.request import CellRequest
-from envbench.engine.session import Outcome
 from envbench.errors import CELL_FAILED
 from envbench.experiments.run import DEFAULT_DURATION_S, Measure, RunExperiment, runs
 from envbench.report.data_export import SCHEMA, cell_json
@@ -98,11 +98,11 @@ def run(cells: CellRequest, options: Options, measure: Measure, as_json: bool) -
 # ---------------------------------------------------------------- output
 
 
-def _show(outcome: Outcome[list[Summary]], *, as_json: bool) -> int:
+def _show(outcome: Campaign[list[Summary]], *, as_json: bool) -> int:
     """Show the cells measured so far. Returns the exit code."""
     summaries = outcome.findings
     if as_json:
-        other = outcome.site.other_hardware
+        other = outcome.other_hardware
         cells = [cell_json(summary, other_hardware=other) for summary in summaries]
         print_json({"schema": SCHEMA, "plan": outcome.plan.plan_id, "cells": cells})
     elif summaries:
@@ -134,9 +134,9 @@ def _figures(summary: Summary) -> list[str]:
     return [fps, interval, steps, ", ".join(summary.flags)]
 
 
-def _tell_stand_ins(outcome: Outcome[list[Summary]]) -> None:
+def _tell_stand_ins(outcome: Campaign[list[Summary]]) -> None:
     """Name the tasks that ran in place of ones that a library no longer has."""
-    every = runs(outcome.done, outcome.plan, outcome.campaign.facts)
+    every = runs(outcome.done, outcome.plan, outcome.facts)
     seen = {(run.cell.backend, ran(run), run.cell.task) for run in every}
     for backend, other, task in sorted(seen):
         if other:
@@ -157,13 +157,13 @@ def _tell_failures(summaries: Sequence[Summary]) -> None:
         tell_failure(f"\n{key}{others}: {failure.reason}{where}{after}\n", failure)
 
 
-def _tell_next_command(outcome: Outcome[list[Summary]]) -> None:
+def _tell_next_command(outcome: Campaign[list[Summary]]) -> None:
     """Where the results are recorded, and the command that shows them in tables."""
-    summaries, recorded = outcome.findings, f"Recorded in {outcome.path}"
+    summaries, recorded = outcome.findings, f"Recorded in {outcome.journal.path}"
     if outcome.left or not any(summary.fps for summary in summaries):
         tell(f"{recorded}.")
         return
-    report = f"envbench report{results_option(outcome.path.parent.parent)}"
+    report = f"envbench report{results_option(outcome.journal.path.parent.parent)}"
     some = any(summary.interval for summary in summaries)
     only = "" if some else " where they have no measurement with an interval"
     tell(f"{recorded}; `{report}` puts it in the tables{only}.")

@@ -17,8 +17,9 @@ import click
 
 from envbench.backends import plugin_warnings
 from envbench.cli.output import cell_name, clock, rate_text, tell, warn
+from envbench.engine.campaign import Campaign
 from envbench.engine.experiment import Experiment, Findings, Options
-from envbench.engine.session import Outcome, carry_out
+from envbench.engine.session import carry_out
 from envbench.errors import UNAVAILABLE, EnvbenchError
 from envbench.model import Block, BlockRecord, Failure, PairsDesign, Plan, RunDesign
 from envbench.process.events import Event, PhaseBegan, WindowEnded
@@ -33,7 +34,7 @@ PHASES = {"import": "importing", "build": "building", "first_step": "first step"
 def conduct(
     experiment: Experiment[Findings],
     options: Options,
-    show: Callable[[Outcome[Findings]], int],
+    show: Callable[[Campaign[Findings]], int],
     *,
     partly: bool = False,
 ) -> NoReturn:
@@ -46,7 +47,7 @@ def conduct(
     warn(plugin_warnings())
     code = 0
 
-    def show_all(outcome: Outcome[Findings]) -> None:
+    def show_all(outcome: Campaign[Findings]) -> None:
         nonlocal code
         if outcome.stopped is not None:
             tell(_stopped(experiment, outcome))
@@ -65,12 +66,12 @@ def conduct(
     sys.exit(code)
 
 
-def _stopped(experiment: Experiment[Findings], outcome: Outcome[Findings]) -> str:
+def _stopped(experiment: Experiment[Findings], outcome: Campaign[Findings]) -> str:
     done = len(outcome.done)
     of = f"{done} of {units(experiment.unit, done + outcome.left)}"
     pause = experiment.longest_pause_s
     until = f" within {pause / 60:.0f} minutes" if pause else ""
-    return f"Stopped: {of} in {outcome.path}. The same command resumes from here{until}."
+    return f"Stopped: {of} in {outcome.journal.path}. The same command resumes from here{until}."
 
 
 def units(unit: str, count: int) -> str:

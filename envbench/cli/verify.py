@@ -16,9 +16,9 @@ from envbench.backends import row_label
 from envbench.cli.options import AS_JSON, measured_cells, measuring_options, option
 from envbench.cli.output import fields, print_json, table, tell
 from envbench.cli.run_experiment import conduct
+from envbench.engine.campaign import Campaign
 from envbench.engine.experiment import Options
 from envbench.engine.request import CellRequest
-from envbench.engine.session import Outcome
 from envbench.equal_work.judge import judge
 from envbench.errors import CELL_FAILED
 from envbench.experiments.verify import VerifyExperiment
@@ -57,11 +57,11 @@ def verify(cells: CellRequest, options: Options, total_step: int, as_json: bool)
     conduct(experiment, options, partial(_show, as_json=as_json), partly=True)
 
 
-def _show(outcome: Outcome[list[Verification]], *, as_json: bool) -> int:
+def _show(outcome: Campaign[list[Verification]], *, as_json: bool) -> int:
     """Show the findings. Returns the exit code."""
     found = outcome.findings
     if outcome.stopped is None:
-        tell(f"Recorded in {outcome.path}; `envbench report` shows it beside the figures.")
+        tell(f"Recorded in {outcome.journal.path}; `envbench report` shows it beside the figures.")
     if as_json:
         rows = [
             fields(each.cell, "machine", "env", "task", "backend", "settings")

@@ -1,7 +1,7 @@
 """The one loop that measures: blocks, the campaign, how it resumes, and how a request gets there.
 
 ``request`` turns a person's options into cells. ``experiment`` is the interface of an experiment,
-``session`` carries one out, ``availability`` finds what can run here, ``planning`` makes a plan,
-``resume`` finds an unfinished one, ``campaign`` is the loop, and ``executor`` executes a block.
-``pairs`` builds the blocks of two alternating trials. ``git`` runs git.
+``session`` carries one out, ``availability`` finds what can run here, ``resume`` finds an
+unfinished plan, ``campaign`` is the loop, and ``executor`` executes a block. ``pairs`` builds the
+blocks of two alternating trials. ``git`` runs git.
 """

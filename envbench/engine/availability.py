@@ -1,24 +1,26 @@
 """Find out what can run here: which interpreter, is the library there, does the task exist?
 
-A worker process in each arm's own runtime is asked, once per backend, family and workload. A
-backend that cannot run is a value (``Unavailable``), so that the others continue. The experiment
-decides whether that is an error.
+A worker process in each arm's own runtime is asked, once per backend, family and workload. An arm
+that cannot run has a ``failure``, so that the others continue. The experiment decides whether that
+is an error.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from envbench import families, runtimes
 from envbench.backends import Backend
+from envbench.backends.builtin import KERNEL
 from envbench.engine.request import Target
-from envbench.errors import EnvbenchError, SetupFailed
-from envbench.model import Block, Cell, Failure, RuntimeFact, Trial, arm_key, digest
+from envbench.errors import EnvbenchError, SetupFailed, UnknownName
+from envbench.model import Block, Cell, Failure, RuntimeFact, Trial, digest
 from envbench.process.execute import WORKER
 from envbench.process.reply import Reply
 from envbench.text import printable
@@ -31,35 +33,30 @@ DISTRIBUTIONS = {"ale_py": "ale-py", "cv2": "opencv-python-headless"}  # by the 
 class Arm(msgspec.Struct, frozen=True, kw_only=True):
     """Where trials run: a backend, the interpreter with its packages, and the worker's code.
 
-    ``name`` is "" for the backend's own runtime. ``runtime`` is None until a worker has reported.
+    ``name`` is "" for the backend's own runtime; ``source`` is what a person named for the arm.
+    ``runtime`` is None until a worker has reported. ``failure``: why the arm cannot run here, or
+    does not know the task (then ``known_tasks``).
     """
 
     name: str = ""
+    source: str = ""
     backend: Backend
-    python: str
+    python: str = ""
     worker: Path = WORKER
     runtime: RuntimeFact | None = None
-
-
-class Unavailable(msgspec.Struct, frozen=True, kw_only=True):
-    """An arm that cannot run here, or does not know the task (then ``known_tasks``).
-
-    ``own_package``: what is missing is the package of the user's own task.
-    """
-
-    name: str = ""
-    backend: Backend
-    failure: Failure
+    failure: Failure | None = None
     known_tasks: list[str] | None = None
-    own_package: bool = False
+
+    @property
+    def to_probe(self) -> bool:
+        """The reference kernel is envbench's own: it runs everywhere."""
+        return self.failure is None and self.backend != KERNEL
 
 
-Arms = Mapping[str, Arm | Unavailable]  # by ``arm_key``
+Arms = Mapping[str, Arm]  # by ``arm_key``
 
 
-def probe(
-    run_probe: Callable[[Arm, Block], Arm | Unavailable], arm: Arm, cell: Cell
-) -> Arm | Unavailable:
+def probe(run_probe: Callable[[Arm, Block], Arm], arm: Arm, cell: Cell) -> Arm:
     """The arm with its runtime known, or why it cannot run. ``run_probe`` is an executor's.
 
     A probe that was killed says nothing about the backend, so it is repeated. A kill from outside
@@ -68,68 +65,60 @@ def probe(
     block = Block(trials=[Trial(cell=cell, arm=arm.name, mode="probe")])
     for _ in range(TRIES):
         answer = run_probe(arm, block)
-        if isinstance(answer, Arm) or answer.failure.reason not in ("signal", "out-of-memory"):
+        failure = answer.failure
+        if failure is None or failure.reason not in ("signal", "out-of-memory"):
             return answer
-    assert isinstance(answer, Unavailable)
-    if not answer.failure.killed:
+    if failure is None or not failure.killed:
         return answer
     raise EnvbenchError(  # an unfinished plan is not given up for this
-        f"{cell.backend} could not be asked what it has: {answer.failure.message}, {TRIES} times.",
+        f"{cell.backend} could not be asked what it has: {failure.message}, {TRIES} times.",
         hint="Find out what ends it. Nothing is lost: the same command resumes.",
     )
 
 
-def own_runtime(
-    target: Target, overrides: Mapping[str, str], *, setup: bool, say: Say
-) -> Arm | Unavailable:
+def own_runtime(target: Target, overrides: Mapping[str, str], *, setup: bool, say: Say) -> Arm:
     """The backend's own interpreter for the cell. ``setup``: a missing runtime is made."""
     backend, cell = target.backend, target.cell
     status = runtimes.status(backend, overrides, cell.env, cell.workload)
-    if status.state == "unavailable":
-        return _unavailable(backend, status.reason, status.fix)
     runtime = runtimes.find(backend, overrides, cell.env, cell.workload)
-    if not runtime.ready:
-        if not setup:
-            return _unavailable(backend, status.reason, status.fix)
+    message, hint = status.reason, status.fix
+    if status.state != "unavailable" and setup and not runtime.ready:
         try:
             runtime = runtimes.make(backend, say, cell.env, cell.workload)
         except SetupFailed as error:
-            return _unavailable(backend, str(error), error.hint)
-    return Arm(backend=backend, python=runtime.python)
+            message, hint = str(error), error.hint
+    if status.state != "unavailable" and runtime.ready:
+        return Arm(backend=backend, python=runtime.python)
+    failure = Failure(reason="setup", message=message, phase="start", hint=hint)
+    return Arm(backend=backend, failure=failure)
 
 
-def _unavailable(backend: Backend, message: str, fix: str) -> Unavailable:
-    failure = Failure(reason="setup", message=message, phase="start", hint=fix)
-    return Unavailable(backend=backend, failure=failure)
-
-
-def kernel_arm(name: str = "") -> Arm:
+def kernel_arm(name: str) -> Arm:
     """The reference kernel runs in envbench's own interpreter."""
-    from envbench.backends.builtin import KERNEL
-
     return Arm(name=name, backend=KERNEL, python=sys.executable)
 
 
-def package_differences(
-    arms: Arms, names: Sequence[str], cells: Sequence[Cell]
-) -> dict[str, list[str]]:
-    """How the packages of two named arms differ, by backend: ``envpool 1.2.4 → 1.2.5``.
-
-    Empty unless ``names`` are two.
-    """
+def package_differences(arms: Arms) -> dict[str, list[str]]:
+    """How the packages of the two arms that a person named differ, by backend:
+    ``envpool 1.2.4 → 1.2.5``. Empty if no arm was named."""
+    sides: dict[str, list[Arm]] = {}
+    for key, arm in arms.items():
+        if arm.source:
+            sides.setdefault(key.removeprefix(arm.name), []).append(arm)
     differences: dict[str, list[str]] = {}
-    for cell in cells if len(names) == 2 else []:
-        known = differences.setdefault(cell.backend, [])
-        both = _differing(*(arms.get(arm_key(name, cell)) for name in names))
-        known += [each for each in both if each not in known]
+    for first, second in sides.values():
+        known = differences.setdefault(first.backend.name, [])
+        known += [each for each in _differing(first, second) if each not in known]
     return differences
 
 
-def _differing(first: Arm | Unavailable | None, second: Arm | Unavailable | None) -> list[str]:
-    facts = [each.runtime for each in (first, second) if isinstance(each, Arm) and each.runtime]
-    if len(facts) < 2:
+def _differing(first: Arm, second: Arm) -> list[str]:
+    if first.runtime is None or second.runtime is None:
         return []
-    a, b = ({"Python": each.python.split()[0], **each.packages} for each in facts)
+    a, b = (
+        {"Python": each.python.split()[0], **each.packages}
+        for each in (first.runtime, second.runtime)
+    )
     return [
         printable(f"{name} {a.get(name, 'none')} → {b.get(name, 'none')}")
         for name in sorted({*a, *b}, key=str.lower)
@@ -137,36 +126,44 @@ def _differing(first: Arm | Unavailable | None, second: Arm | Unavailable | None
     ]
 
 
-def answer_of(arm: Arm, cell: Cell, reply: Reply) -> Arm | Unavailable:
+def answer_of(arm: Arm, cell: Cell, reply: Reply) -> Arm:
     """What a probe's reply means."""
     failure = reply.failure
     if failure is None:
-        return msgspec.structs.replace(arm, runtime=runtime_fact(reply))
+        return replace(arm, runtime=runtime_fact(reply))
     if failure.reason == "import" and not failure.hint:
-        hint = arm.backend.by_hand or _install_hint(arm, cell, failure.message)
-        failure = msgspec.structs.replace(failure, hint=hint)
-    return Unavailable(
-        name=arm.name,
-        backend=arm.backend,
-        failure=failure,
-        known_tasks=reply.known_tasks,
-        own_package=failure.reason == "import" and _is_own_package(cell, failure.message),
-    )
+        hint = arm.backend.by_hand or _install_hint(arm, cell, failure)
+        failure = replace(failure, hint=hint)
+    return replace(arm, failure=failure, known_tasks=reply.known_tasks)
 
 
-def _is_own_package(cell: Cell, message: str) -> bool:
+def lacks_own_package(cell: Cell, failure: Failure) -> bool:
+    """Is what is missing the package of the user's own task?"""
     package = cell.task.partition(":")[0].partition(".")[0]
-    return families.get(cell.env).own_tasks and package in message
+    own = families.get(cell.env).own_tasks
+    return own and failure.reason == "import" and package in failure.message
 
 
-def _install_hint(arm: Arm, cell: Cell, message: str) -> str:
+def unknown_task(cell: Cell, known: list[str]) -> UnknownName:
+    """The error for a task that the cell's backend does not know."""
+    error = UnknownName(f"{cell.env} task of {cell.backend}", cell.task, known)
+    every = families.registry().values()
+    owner = next((each.name for each in every if each.default_task == cell.task), None)
+    if owner is not None:
+        error.hint = f"It is a {owner} task: --env {owner}"
+    elif families.get(cell.env).own_tasks and ":" not in cell.task:
+        error.hint += ". A task of your own package is written my_package:MyEnv-v0"
+    return error
+
+
+def _install_hint(arm: Arm, cell: Cell, failure: Failure) -> str:
     """What to do about a failed import: of the library, or of the user's own package."""
-    if _is_own_package(cell, message):
+    if lacks_own_package(cell, failure):
         return (
             f"Install the package of {cell.task} into {arm.python} (the current folder is not "
             f"searched), or name the interpreter that has it: --python {arm.backend.name}=PATH"
         )
-    missing = re.search(r"No module named '(\w+)", message)
+    missing = re.search(r"No module named '(\w+)", failure.message)
     name = missing[1] if missing else arm.backend.library
     return f"{arm.python} -m pip install {DISTRIBUTIONS.get(name, name)}"
 

@@ -11,12 +11,13 @@ import secrets
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any, Generic, Protocol
 
 import msgspec
 from msgspec.structs import replace
 
-from envbench.engine.availability import TRIES, Arm, Arms, Unavailable
+from envbench.engine.availability import TRIES, Arm, Arms
 from envbench.engine.experiment import Experiment, Facts, Findings
 from envbench.engine.resume import STAMP
 from envbench.errors import Interrupted
@@ -53,7 +54,7 @@ class Executor(Protocol):
     A worker's failure is a failed trial, not an exception. ``Interrupted`` passes through.
     """
 
-    def probe(self, arm: Arm, block: Block) -> Arm | Unavailable:
+    def probe(self, arm: Arm, block: Block) -> Arm:
         """Run a block of one probe: does the arm run here, and does it know the task?"""
 
     def run(self, block: Block, arms: Arms, on_event: OnEvent) -> Executed: ...
@@ -77,9 +78,11 @@ def new_id(now: datetime) -> str:
 
 @dataclass
 class Campaign(Generic[Findings]):
-    """Carries out a plan, or continues one, in its file.
+    """Carries out a plan, or continues one, in its file; then it is what came of the plan.
 
-    ``done`` and ``shared`` (by hash) are what an earlier call has recorded of this plan.
+    ``done`` and ``shared`` (by hash) start with what an earlier call has recorded of this plan.
+    ``other_hardware``: this machine is not that of the profile. ``unavailable``: a backend cannot
+    run here. ``stopped``: a person or the system ended it early.
     """
 
     journal: Journal
@@ -90,21 +93,28 @@ class Campaign(Generic[Findings]):
     listener: Listener
     done: list[BlockRecord] = field(default_factory=list)
     shared: dict[str, Shared] = field(default_factory=dict)
+    other_hardware: bool = False
+    unavailable: bool = False
+    stopped: Interrupted | None = None
 
-    def carry_out(self) -> Findings:
-        """Execute the remaining blocks and draw the conclusion. ``Interrupted`` passes through
-        after the current block is recorded as interrupted."""
+    def carry_out(self) -> None:
+        """Execute the remaining blocks. ``Interrupted`` passes through after the current block is
+        recorded as interrupted."""
         self.listener.began(self.experiment, self.plan, len(self.done), self.left)
         try:
             while (block := self.experiment.next(self.plan, self.done)) is not None:
                 self._execute(block)
         finally:
             self.listener.close()
-        return self.conclude()
 
-    def conclude(self) -> Findings:
-        """What the records so far say."""
+    @cached_property
+    def findings(self) -> Findings:
+        """What the records say. Ask only when no block follows."""
         return self.experiment.conclude(self.plan, self.done, self.facts)
+
+    def concluded(self) -> None:
+        """It was shown, or saved: the same command begins a new plan."""
+        self.journal.end(self.plan.plan_id, "concluded")
 
     @property
     def left(self) -> int:
@@ -124,7 +134,11 @@ class Campaign(Generic[Findings]):
             killed = record.killed
             if killed is None or not tries_left:
                 break
-            self.journal.append(_as_interrupted(record))
+            stopped = [
+                replace(each, failure=each.failure and replace(each.failure, reason="interrupted"))
+                for each in record.trials
+            ]
+            self.journal.append(replace(record, trials=stopped))
             self.listener.trying_again(block, killed)
         self.journal.append(record)
         self.done.append(record)
@@ -161,24 +175,16 @@ class Campaign(Generic[Findings]):
             turns=executed.turns,
             trials=executed.trials,
         )
-        while len(msgspec.json.encode(record)) >= MAX_LINE_BYTES:
-            record = _without_largest(record)
-        return record
-
-
-def _without_largest(record: BlockRecord) -> BlockRecord:
-    """The same, but the trial with the longest record has failed: a line's length is limited."""
-    sizes = [len(msgspec.json.encode(each)) for each in record.trials]
-    largest = sizes.index(max(sizes))
-    failure = Failure(
-        reason="invalid-figure",
-        phase="measure",
-        message=f"its record of {sizes[largest]:,} bytes is too long for a results file",
-        hint="Measure for a shorter time.",
-    )
-    trials = list(record.trials)
-    trials[largest] = _failed(trials[largest], trials[largest].trial_id, failure)
-    return replace(record, trials=trials)
+        size = len(msgspec.json.encode(record))
+        if size < MAX_LINE_BYTES:
+            return record
+        failure = Failure(
+            reason="invalid-figure",
+            phase="measure",
+            message=f"its record of {size:,} bytes is too long for a results file",
+            hint="Measure for a shorter time.",
+        )
+        return replace(record, trials=[_failed(e, e.trial_id, failure) for e in record.trials])
 
 
 def _failed(trial: Trial | TrialRecord, trial_id: str, failure: Failure) -> TrialRecord:
@@ -186,14 +192,3 @@ def _failed(trial: Trial | TrialRecord, trial_id: str, failure: Failure) -> Tria
     return TrialRecord(
         trial_id=trial_id, cell=trial.cell, arm=trial.arm, seed=trial.seed, failure=failure
     )
-
-
-def _as_interrupted(record: BlockRecord) -> BlockRecord:
-    """The same, with its killed trials marked as interrupted: it counts for nothing."""
-    trials = [
-        replace(each, failure=replace(each.failure, reason="interrupted"))
-        if each.failure and each.failure.killed
-        else each
-        for each in record.trials
-    ]
-    return replace(record, trials=trials)

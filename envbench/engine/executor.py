@@ -7,20 +7,21 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from envbench import families, runtimes
-from envbench.engine.availability import Arm, Arms, Unavailable, answer_of, runtime_fact
+from envbench.engine.availability import Arm, Arms, answer_of, runtime_fact
 from envbench.engine.campaign import Executed, new_id
-from envbench.engine.request import make_job
 from envbench.equal_work import traces
 from envbench.equal_work.traces import Trace
 from envbench.model import (
-    Agreement,
     Block,
     FactsRecord,
     Failure,
+    Job,
     Shared,
     Trial,
     TrialRecord,
@@ -44,21 +45,45 @@ CHANGED = Failure(
 class LocalExecutor:
     """Fresh processes on this machine, one per trial."""
 
-    def probe(self, arm: Arm, block: Block) -> Arm | Unavailable:
+    def probe(self, arm: Arm, block: Block) -> Arm:
         (trial,) = block.trials
         return answer_of(arm, trial.cell, execute(**asdict(_launch(trial, arm))))
 
     def run(self, block: Block, arms: Arms, on_event: OnEvent) -> Executed:
         chosen = [arms[arm_key(trial.arm, trial.cell)] for trial in block.trials]
-        ready = {side: arm for side, arm in enumerate(chosen) if isinstance(arm, Arm)}
-        launches = {side: _launch(block.trials[side], arm) for side, arm in ready.items()}
+        launches = {
+            side: _launch(block.trials[side], arm)
+            for side, arm in enumerate(chosen)
+            if arm.failure is None
+        }
         replies, turns = _replies(block, launches, on_event)
         for side, arm in enumerate(chosen):
-            if isinstance(arm, Unavailable):
+            if arm.failure is not None:
                 replies[side] = Reply(ok=False, failure=arm.failure)
             elif failure := _mismatch(arm, replies[side], turns.count(side)):
                 replies[side] = replace(replies[side], ok=False, failure=failure)
         return _Recording(block, chosen, replies, turns).made()
+
+
+def make_job(trial: Trial, adapter: str, run_id: str) -> Job:
+    """The order for a trial's worker."""
+    family = families.get(trial.cell.env)
+    return Job(
+        run_id=run_id,
+        adapter=adapter,
+        family=family.name,
+        family_code=family.worker,
+        own_task=family.own_tasks,
+        together=trial.verify.together if trial.mode == "verify" else 0,
+        **_shared(trial, Job),
+        **_shared(trial.cell, Job),
+    )
+
+
+def _shared(value: Struct, kind: type[Struct]) -> dict[str, Any]:
+    """The fields of a value that another kind of value also has."""
+    names = set(value.__struct_fields__) & set(kind.__struct_fields__)
+    return {name: getattr(value, name) for name in names}
 
 
 def _launch(trial: Trial, arm: Arm) -> Launch:
@@ -74,13 +99,9 @@ def _replies(
     block: Block, launches: Mapping[int, Launch], on_event: OnEvent
 ) -> tuple[dict[int, Reply], list[int]]:
     """The replies of the trials that can start, by index; and the slices of steps as made."""
-    if not launches:
-        return {}, []
-    if len(block.trials) == 1 and not block.programme.turns:
-        # In this thread: there is nothing else to wait for.
-        return {0: execute(**asdict(launches[0]), on_event=on_event)}, []
-    if block.programme.start == "reference last":
-        return _reference_last(block, launches, on_event), []
+    alone = len(block.trials) == 1 and not block.programme.turns
+    if alone or not launches or block.programme.start == "reference last":
+        return _one_by_one(block, launches, on_event), []
     sides = list(launches)
     place = {side: index for index, side in enumerate(sides)}
     programme = replace(
@@ -92,10 +113,11 @@ def _replies(
     return dict(zip(sides, made.replies, strict=True)), [sides[turn] for turn in made.turns]
 
 
-def _reference_last(
+def _one_by_one(
     block: Block, launches: Mapping[int, Launch], on_event: OnEvent
 ) -> dict[int, Reply]:
-    """One after the other. The reference gets the other's trace, and starts where it started."""
+    """In this thread. The reference comes last: it gets the other's trace, and starts where it
+    started."""
     replies: dict[int, Reply] = {}
     for side in sorted(launches, key=lambda side: side == block.reference):
         led = next((each.trace for each in replies.values()), None)
@@ -120,7 +142,7 @@ class _Recording:
     """Turns replies into records, and collects what the records share."""
 
     block: Block
-    arms: list[Arm | Unavailable]
+    arms: list[Arm]
     replies: Mapping[int, Reply]
     turns: list[int]
     shared: dict[str, Shared] = field(default_factory=dict)
@@ -128,11 +150,9 @@ class _Recording:
     traces: dict[int, Trace] = field(default_factory=dict)
 
     def made(self) -> Executed:
-        first = self.block.reference or 0  # the others are compared with it
-        sides = sorted(range(len(self.block.trials)), key=lambda side: side != first)
-        made = {side: self._trial(side, self.block.trials[side]) for side in sides}
+        trials = [self._trial(*each) for each in enumerate(self.block.trials)]  # a reference first
         return Executed(
-            trials=[made[side] for side in sorted(made)],
+            trials=trials,
             turns=self.turns,
             shared=list(self.shared.values()),
             by_products=self.by_products,
@@ -140,33 +160,16 @@ class _Recording:
 
     def _trial(self, side: int, trial: Trial) -> TrialRecord:
         reply, arm = self.replies[side], self.arms[side]
-        record = TrialRecord(
-            trial_id=new_id(datetime.now(UTC)),
-            cell=trial.cell,
-            arm=trial.arm,
-            seed=trial.seed,
-            cpus=trial.cpus,
-            runtime=self._share(runtime_fact(reply)) if reply.python else "",
-            times=reply.times,
-            stopped_ns=reply.stopped_ns,
-            warmup=reply.warmup,
-            measured=reply.measured,
-            resets=reply.resets,
-            steady=reply.steady,
-            peak_memory_bytes=reply.peak_memory_bytes,
-            peak_gpu_memory_bytes=reply.peak_gpu_memory_bytes,
-            load=reply.load,
-            before=reply.facts.get("before") or {},
-            facts=self._facts(reply),
-            environment=runtimes.environment(arm.backend),
-            audit=reply.audit,
-            failure=reply.failure,
-        )
-        return self._compared(side, trial, record, reply) if trial.mode == "verify" else record
-
-    def _facts(self, reply: Reply) -> str:
         facts = {name: value for name, value in reply.facts.items() if name != "before"}
-        return self._share(FactsRecord(hash=digest(facts), facts=facts)) if facts else ""
+        own = {
+            "runtime": self._share(runtime_fact(reply)) if reply.python else "",
+            "before": reply.facts.get("before") or {},
+            "facts": self._share(FactsRecord(hash=digest(facts), facts=facts)) if facts else "",
+            "environment": runtimes.environment(arm.backend),
+        }
+        values = {**_shared(trial, TrialRecord), **_shared(reply, TrialRecord), **own}
+        record = TrialRecord(trial_id=new_id(datetime.now(UTC)), **values)
+        return self._compared(side, trial, record, reply) if trial.mode == "verify" else record
 
     def _share(self, fact: Shared) -> str:
         self.shared[fact.hash] = fact
@@ -178,24 +181,26 @@ class _Recording:
         """The record with its trace stored and compared with the reference's."""
         if reply.trace is None or reply.failure is not None:
             return record
-        reference = self.block.reference
-        if reference not in (None, side, *self.traces):
-            assert reference is not None
+        reference = None if self.block.reference == side else self.block.reference
+        if reference is not None and reference not in self.traces:
             return replace(record, failure=self._no_reference(reference))
+        family = families.get(trial.cell.env)
+        agreement = None
         try:
             self.traces[side] = trace = traces.read_trace(reply.trace)
-            agreement = self._agreement(side, trial, trace)
+            if reference is not None:
+                standard = family.standards[trial.cell.kind]
+                agreement = traces.compare(standard, self.traces[reference], trace)
         except ValueError as error:
             unusable = Failure(reason="invalid-figure", phase="measure", message=str(error))
             return replace(record, failure=unusable)
         name = f"{hashlib.sha256(reply.trace).hexdigest()}.npz"
         self.by_products[name] = reply.trace
-        must_respond = not families.get(trial.cell.env).own_tasks
         return replace(
             record,
             by_products={TRACE: name},
             agreement=agreement,
-            responds=traces.responds(trace, trial.verify.together) if must_respond else None,
+            responds=None if family.own_tasks else traces.responds(trace, trial.verify.together),
         )
 
     def _no_reference(self, reference: int) -> Failure:
@@ -203,10 +208,3 @@ class _Recording:
         cause = why.message if why else "it recorded nothing"
         message = f"not compared: its reference {name} failed: {cause}"
         return Failure(reason="setup", message=message, hint=why.hint if why else "")
-
-    def _agreement(self, side: int, trial: Trial, own: Trace) -> Agreement | None:
-        reference = self.block.reference
-        if reference is None or reference == side:
-            return None
-        standard = families.get(trial.cell.env).standards[trial.cell.kind]
-        return traces.compare(standard, self.traces[reference], own)

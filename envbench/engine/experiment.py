@@ -1,23 +1,21 @@
 """The interface of an experiment: which block comes next, and what the records mean.
 
-A new experiment is one module with a subclass of ``Experiment``, which ``plans.EVERY`` lists, and a
-command that shows its findings. It names its cells (``choose``), its fixed numbers (``design``),
-its blocks (``remaining``, ``block``) and its conclusion (``conclude``). All but ``choose`` and
-``arms`` are pure: they depend on the plan and the records alone, so resuming is replaying.
+A new experiment is a subclass of ``Experiment``, which ``recorded_plans.EVERY`` lists, and a
+command that shows its findings. All of it but ``choose`` and ``arms`` is pure: it depends on the
+plan and the records alone, so resuming is replaying.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import msgspec
 
-from envbench import families
-from envbench.engine.availability import Arm, Unavailable, own_runtime
+from envbench.engine.availability import Arm, Say, own_runtime
 from envbench.engine.pairs import pair_seconds
 from envbench.engine.request import Chosen, Target
 from envbench.machine import Profile
@@ -26,16 +24,15 @@ from envbench.model import Block, BlockRecord, Cell, Design, Fingerprint, Plan, 
 # What happens if a backend cannot run here: the request is refused, its cells are recorded as
 # failures, or they are left out.
 Missing = Literal["refuse", "record", "leave out"]
-Facts = Mapping[str, Mapping[str, Any]]  # what adapters reported about their trials, by hash
+Facts = dict[str, dict[str, Any]]  # what adapters reported about their trials, by hash
 Done = Sequence[BlockRecord]  # a plan's blocks so far, without interrupted ones
-Say = Callable[[str], None]
 Findings = TypeVar("Findings")
 Findings_co = TypeVar("Findings_co", covariant=True)
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of every measuring command. ``results`` is a folder; ``pythons`` are interpreters
-    by backend; ``setup``: isolated runtimes may be made."""
+    """Options of every measuring command. ``pythons`` are interpreters by backend; ``setup``:
+    isolated runtimes may be made."""
 
     results: Path = Path("results")
     machine: str | None = None
@@ -60,18 +57,6 @@ class Site:
         return not self.profile.match.empty and not self.profile.fits(self.fingerprint)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ArmChoice:
-    """The arms of an experiment. ``to_probe``: each with a cell to ask for. ``known``: arms that
-    surely run here. ``sources`` describes the arms that a person named, by name. ``watched``: the
-    files that they import may be edited while they are measured."""
-
-    to_probe: list[tuple[Arm | Unavailable, Cell]]
-    known: list[tuple[Arm, Cell]] = field(default_factory=list)
-    sources: Mapping[str, str] = field(default_factory=dict)
-    watched: bool = False
-
-
 class Experiment(ABC, Generic[Findings_co]):
     """What was asked for, and how it is carried out."""
 
@@ -79,6 +64,7 @@ class Experiment(ABC, Generic[Findings_co]):
     unit: ClassVar[str] = "block"  # what a person calls a block; the first word takes the plural
     modes: ClassVar[tuple[str, ...]] = ("measure",)  # of its trials
     keeps_profile: ClassVar[bool] = False  # is a profile made for this host written down?
+    watches_code: ClassVar[bool] = False  # may a person edit what the arms import?
     longest_pause_s: ClassVar[float | None] = None  # after a longer pause it is not resumed
 
     @property
@@ -105,9 +91,13 @@ class Experiment(ABC, Generic[Findings_co]):
     def design(self, targets: Sequence[Target]) -> Design:
         """The numbers that are fixed before anything is measured."""
 
-    def arms(self, targets: Sequence[Target], site: Site, say: Say) -> ArmChoice:
-        """Where the cells run: by default, each backend in its own runtime."""
-        return own_arms(targets, site, say)
+    def arms(self, targets: Sequence[Target], site: Site, say: Say) -> list[tuple[Arm, Cell]]:
+        """Each arm, with a cell to ask for: by default, each backend in its own runtime."""
+        options = site.options
+        return [
+            (own_runtime(each, options.pythons, setup=options.setup, say=say), each.cell)
+            for each in one_per_arm(targets)
+        ]
 
     # ------------------------------------------------------------ pure
 
@@ -131,18 +121,6 @@ class Experiment(ABC, Generic[Findings_co]):
     def left(self, plan: Plan, done: Done) -> int:
         """How many blocks are still to come, where known."""
         return len(self.remaining(plan, done))
-
-
-def own_arms(targets: Sequence[Target], site: Site, say: Say) -> ArmChoice:
-    """Each backend in its own runtime, once per family. A user's own tasks may be edited."""
-    options = site.options
-    return ArmChoice(
-        to_probe=[
-            (own_runtime(each, options.pythons, setup=options.setup, say=say), each.cell)
-            for each in one_per_arm(targets)
-        ],
-        watched=any(families.get(each.cell.env).own_tasks for each in targets),
-    )
 
 
 def one_per_arm(targets: Sequence[Target]) -> list[Target]:

@@ -1,17 +1,16 @@
-"""Pairs of trials that alternate in short slices: how they are built, and how many are needed.
+"""Rounds of cells, and pairs of trials that alternate in short slices. Pure.
 
-``check``, ``baseline`` and ``noise`` are made of such pairs. Everything here is pure. A pair is two
-fresh processes. Both make equally many slices, in groups of four (ABBA or BAAB by chance), so that
-a steady drift cancels out.
+``check``, ``baseline`` and ``noise`` are made of such pairs. A pair is two fresh processes. Both
+make equally many slices, in groups of four (ABBA or BAAB by chance), so that a steady drift cancels
+out.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from envbench.engine.request import seed_of_round
 from envbench.model import (
     Behaviour,
     Block,
@@ -55,6 +54,40 @@ def pair_seconds() -> float:
     return 2 * (START_S + TYPICAL_WARM_UP_S) + slices * (SLICE_S + CHANGE_S)
 
 
+def seed_of_round(seed: int, round_: int) -> int:
+    """Different in every round, the same for all cells of a round. Environment i of a cell gets it
+    plus i, so the seeds of rounds lie far apart."""
+    return (seed * 1000 + round_) * 0x2545F491 % 2**31  # odd, so all are different
+
+
+def schedule(
+    cells: Sequence[Cell], repeats: Mapping[str, int], seed: int | str
+) -> list[tuple[int, Cell]]:
+    """Every (round, cell) of a plan: each round has every cell once, in a seeded random order. A
+    cell takes part in the first ``repeats[cell.backend]`` rounds."""
+    chance = random.Random(seed)
+    plan: list[tuple[int, Cell]] = []
+    for number in range(max((repeats[cell.backend] for cell in cells), default=0)):
+        entered = [cell for cell in cells if number < repeats[cell.backend]]
+        chance.shuffle(entered)
+        plan += [(number, cell) for cell in entered]
+    return plan
+
+
+def not_made(
+    order: Sequence[tuple[int, Cell]], done: Sequence[BlockRecord], stage: int = 1
+) -> list[tuple[int, Cell]]:
+    """The (round, cell) of a schedule that a stage still lacks. A cell that failed in any stage
+    gets no more."""
+    made = {(each.round, cell_of(each).key) for each in done if each.stage == stage}
+    failed = {cell_of(each).key for each in done if each.failure}
+    return [
+        (number, cell)
+        for number, cell in order
+        if (number, cell.key) not in made and cell.key not in failed
+    ]
+
+
 def turns(quads: int, seed: int) -> list[int]:
     """The trial of each slice, 0 or 1, in groups of ABBA or BAAB by chance."""
     chance = random.Random(seed)
@@ -73,11 +106,8 @@ def pair(
     stage: int = 1,
     exchanged: bool = False,
 ) -> Block:
-    """The block of two trials, each an arm and a cell. The second cell's backend decides slices
-    and cores.
-
-    ``exchanged``: the second trial becomes the block's first one, which sets the pace.
-    """
+    """The block of two trials, each an arm and a cell. The second cell's backend decides slices and
+    cores. ``exchanged``: the second trial becomes the first one, which sets the pace."""
     fixed = design_of(plan)
     seed = seed_of_round(plan.seed, number + (stage - 1) * fixed.pairs)
     behaviour = plan.behaviour.get(trials[1][1].backend, Behaviour())
@@ -86,7 +116,7 @@ def pair(
     if exchanged:
         trials, order = (trials[1], trials[0]), [1 - side for side in order]
     equal = trials[0][1] == trials[1][1]
-    cpus = cores(plan, behaviour, number)
+    cpus, at_once = placement(plan, behaviour, number)
     return Block(
         stage=stage,
         round=number,
@@ -99,7 +129,7 @@ def pair(
             slice_s=slice_s,
             equal_calls=equal,
             reset_turns=order[:RESET_SLICES] if equal else [],
-            start="at once" if equal and starts_at_once(plan, behaviour) else "in turns",
+            start="at once" if equal and at_once else "in turns",
         ),
     )
 
@@ -111,40 +141,25 @@ def slicing(fixed: PairsDesign, behaviour: Behaviour) -> tuple[int, float]:
     return fixed.quads, fixed.slice_s
 
 
-def cores(plan: Plan, behaviour: Behaviour, number: int) -> list[int]:
-    """The one core that both processes of a pair use; the next pair uses another. Empty, for all
-    cores, if the backend steps in several threads."""
-    one = behaviour.steps_in == "one-thread" and plan.cores
-    return [plan.cores[number % len(plan.cores)]] if one else []
+def placement(plan: Plan, behaviour: Behaviour, number: int) -> tuple[list[int], bool]:
+    """The cores of a pair's processes (empty: all), and whether both may start at once.
 
-
-def starts_at_once(plan: Plan, behaviour: Behaviour) -> bool:
-    """May both of a pair start at once, each on its own core? This saves time where one thread
-    does the start, though several step."""
+    Backends of one thread share one core; the next pair uses another. Two processes start at once,
+    each on its own core, where one thread does the start, though several step.
+    """
+    if behaviour.steps_in == "one-thread" and plan.cores:
+        return [plan.cores[number % len(plan.cores)]], False
     alone = behaviour.steps_in != "pool" or behaviour.large_batches
-    return not alone and len(plan.cores) > 1 and (plan.quota is None or plan.quota >= 2)
+    room = len(plan.cores) > 1 and (plan.quota is None or plan.quota >= 2)
+    return [], room and not alone
 
 
 def rounds(
     plan: Plan, cells: Sequence[Cell], done: Sequence[BlockRecord], stage: int = 1
 ) -> list[tuple[int, Cell]]:
-    """The remaining pairs of a stage, in rounds, each in a seeded random order.
-
-    A cell that failed in any stage gets no more pairs.
-    """
-    chance = random.Random(f"{plan.seed} {stage}")
-    order = [
-        (number, cell)
-        for number in range(design_of(plan).pairs)
-        for cell in chance.sample(cells, len(cells))
-    ]
-    made = {(each.round, cell_of(each).key) for each in done if each.stage == stage}
-    failed = {cell_of(each).key for each in done if each.failure}
-    return [
-        (number, cell)
-        for number, cell in order
-        if (number, cell.key) not in made and cell.key not in failed
-    ]
+    """The remaining pairs of a stage, in rounds, each in a seeded random order."""
+    repeats = dict.fromkeys((each.backend for each in cells), design_of(plan).pairs)
+    return not_made(schedule(cells, repeats, f"{plan.seed} {stage}"), done, stage)
 
 
 def cell_of(block: BlockRecord) -> Cell:

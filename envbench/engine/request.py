@@ -7,16 +7,19 @@ Errors are ``UsageError`` (exit 2), raised before anything is measured.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import msgspec
 
 from envbench import backends, families
 from envbench.backends import Backend, resolve_settings
+from envbench.backends.builtin import KERNEL
 from envbench.backends.specification import check_shares, settings_of, with_role
 from envbench.errors import UnknownName, UsageError
 from envbench.machine import Profile, numa_nodes, usable_cores
-from envbench.model import Cell, Family, Job, Trial, section
+from envbench.model import Cell, Family, section
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,10 +30,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CellRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The options that select cells; None or empty if left out.
-
-    ``in_flight`` and ``nodes`` are values for the settings with that role, whatever their name.
-    """
+    """The options that select cells; None or empty if left out. ``in_flight`` and ``nodes`` are
+    values for the settings with that role, whatever their name."""
 
     family: str | None = None
     task: str | None = None
@@ -66,20 +67,20 @@ def target_of(cell: Cell) -> Target:
     return Target(cell=cell, backend=backends.get(cell.backend))
 
 
+@dataclass
 class _Choice:
     """One request while it is being resolved."""
 
-    def __init__(self, request: CellRequest, profile: Profile, cpus: int) -> None:
-        self.request = request
-        self.profile = profile
-        self.cpus = cpus
-        self.known = backends.registry()
-        self.notes: list[str] = []
+    request: CellRequest
+    profile: Profile
+    cpus: int
+    notes: list[str] = field(default_factory=list)
+    left_out: dict[str, dict[str, None]] = field(default_factory=dict)  # backends by setting
 
     def made(self) -> Chosen:
         targets = [
             self._target(family, backend, numenv)
-            for family in self._families()
+            for family in self._families
             for backend in self._backends(family)
             for numenv in self._enough(backend, self._ladder(family, backend))
         ]
@@ -88,10 +89,15 @@ class _Choice:
                 f"the profile {self.profile.name!r} has no table for that family.",
                 hint="Say --numenv, or give the profile a table with a ladder.",
             )
-        return Chosen(targets=targets, notes=[*self.notes, *self._settings_left_out(targets)])
+        without = [
+            f"Note: {name} is no setting of {', '.join(lacking)}: measured without it."
+            for name, lacking in self.left_out.items()
+        ]
+        return Chosen(targets=targets, notes=[*self.notes, *without])
 
     # ------------------------------------------------------------ families and backends
 
+    @cached_property
     def _families(self) -> Sequence[Family]:
         """The requested family, or those that the profile has tables for."""
         request = self.request
@@ -103,8 +109,7 @@ class _Choice:
                     "--task needs --env: which family is it?",
                     hint="Add --env atari, --env mujoco, or --env gym for a task of your own.",
                 )
-            every = families.registry().values()
-            return [each.name for each in every if each.name in self.profile.tables]
+            return [name for name in families.names() if name in self.profile.tables]
         family = families.get(request.family)
         if not family.default_task and request.task is None:
             raise UsageError(
@@ -112,24 +117,23 @@ class _Choice:
             )
         return [family.name]
 
-    def _named(self, name: str) -> Backend:
-        if name not in self.known:
-            raise UnknownName("backend", name, list(self.known))
-        return self.known[name]
+    @cached_property
+    def _named(self) -> list[Backend]:
+        """The backends that a person named."""
+        return [backends.get(name) for name in self.request.backends or [] if name != "all"]
 
     def _backends(self, family: Family) -> list[Backend]:
-        """The requested backends, or all that run the family except ceilings."""
-        names = self.request.backends or []
+        """The requested backends, or all except ceilings, that run the family."""
+        wanted = self._named
         if self.request.takes_all:
-            named = {self._named(name).name for name in names if name != "all"}
-            every = self.known.values()
-            wanted = [each for each in every if each.kind != "ceiling" or each.name in named]
-            return [each for each in wanted if family in each.families]
-        for backend in map(self._named, names):
-            # With several families, a backend need not run all of them.
-            if self.request.family or not set(backend.families) & set(self._families()):
-                backends.check_family(backend, family)
-        return [each for each in map(self._named, names) if family in each.families]
+            every = backends.registry().values()
+            wanted = [each for each in every if each.kind != "ceiling" or each in self._named]
+        else:
+            for backend in wanted:
+                # With several families, a backend need not run all of them.
+                if self.request.family or not set(backend.families) & set(self._families):
+                    backends.check_family(backend, family)
+        return [each for each in wanted if family in each.families]
 
     # ------------------------------------------------------------ numbers of environments
 
@@ -142,13 +146,9 @@ class _Choice:
                     f"{backend.name} takes no --numenv: it has one environment per core."
                 )
             return [self.cpus * families.get(family).ceiling_states]
-        if request.numenv:
-            return request.numenv
-        if request.ladder:
-            return request.ladder
         heading = section(backend.kind, accelerator=backend.accelerator)
         table = self.profile.table(family, heading)
-        return table.numenv if table else []
+        return request.numenv or request.ladder or (table.numenv if table else [])
 
     def _enough(self, backend: Backend, numenvs: list[int]) -> list[int]:
         """The numbers that give each node at least one environment, if the backend has nodes."""
@@ -175,10 +175,8 @@ class _Choice:
     def _target(self, family: Family, backend: Backend, numenv: int) -> Target:
         request = self.request
         given = self._settings(backend)
-        if self._shared_settings:
-            self._check_known(given)
-            mine = settings_of(backend, family)
-            given = {key: value for key, value in given.items() if key in mine}
+        if request.takes_all or len(self._named) > 1 or request.family is None:
+            given = self._own(given, backend, family)
         if request.preset:
             given = {**backends.preset_settings(request.preset, backend, family), **given}
         task = request.task or families.default_task(family)
@@ -187,77 +185,43 @@ class _Choice:
         )
         return Target(cell=cell, backend=backend)
 
-    @property
-    def _shared_settings(self) -> bool:
-        """Are the settings for several backends? Then each takes those that it has."""
-        request = self.request
-        return request.takes_all or len(request.backends or []) > 1 or request.family is None
-
     def _settings(self, backend: Backend) -> dict[str, str]:
-        """The given settings. Options for a role get the name of this backend's setting."""
-        given = dict(self.request.settings)
-        for role, option, value in self._by_role:
-            setting = with_role(backend, role)
-            name = setting.name if setting else _any_name(self.known.values(), role)
-            if setting is None and self._shared_settings:
+        """The given settings. A value for a role gets the backend's name for it, or another's."""
+        request = self.request
+        given = dict(request.settings)
+        for role, option, value in [
+            ("in-flight", "--overcommit", request.in_flight),
+            ("nodes", "--numa-node", request.nodes or None),
+        ]:
+            if value is None:
                 continue
+            known = [backend, *self._eligible, *backends.registry().values()]
+            name = next((own.name for each in known if (own := with_role(each, role))), role)
             if name in given:
                 raise UsageError(f"the setting {name!r} is given twice: by --set and by {option}.")
             given[name] = value
         return given
 
-    @property
-    def _by_role(self) -> list[tuple[str, str, str]]:
-        request = self.request
-        given = [
-            ("in-flight", "--overcommit", request.in_flight),
-            ("nodes", "--numa-node", request.nodes or None),
-        ]
-        return [(role, option, value) for role, option, value in given if value is not None]
+    def _own(self, given: dict[str, str], backend: Backend, family: Family) -> dict[str, str]:
+        """Those of the settings for several backends that this one has. Refuses a setting that
+        none of them has."""
+        mine = settings_of(backend, family)
+        for name in given:
+            if name not in self._known_settings:
+                raise UnknownName("setting", name, sorted(self._known_settings))
+            if name not in mine:
+                self.left_out.setdefault(name, {})[backend.name] = None
+        return {name: value for name, value in given.items() if name in mine}
 
-    def _check_known(self, given: Mapping[str, str]) -> None:
-        """Refuse a setting that none of several backends has."""
-        every, families = self._eligible, self._families()
-        known = sorted({s for f in families for each in every for s in settings_of(each, f)})
-        of_no_one = [
-            _any_name(self.known.values(), role)
-            for role, _, _ in self._by_role
-            if not any(with_role(each, role) for each in every)
-        ]
-        for key in [*given, *of_no_one]:
-            if key not in known:
-                raise UnknownName("setting", key, known)
-
-    @property
+    @cached_property
     def _eligible(self) -> list[Backend]:
         """The backends to choose from: the requested ones, or all."""
-        names = self.request.backends
-        if names and not self.request.takes_all:
-            return [self._named(name) for name in names]
-        return [*self.known.values()]
+        return [*backends.registry().values()] if self.request.takes_all else self._named
 
-    def _settings_left_out(self, targets: Sequence[Target]) -> list[str]:
-        """A note per given setting that some chosen backends do not have."""
-        notes = []
-        given = {key: key for key in self.request.settings}
-        given |= {_any_name(self.known.values(), role): role for role, _, _ in self._by_role}
-        for key, role in given.items():
-            without = dict.fromkeys(
-                each.backend.name
-                for each in targets
-                if key not in each.cell.settings and not with_role(each.backend, role)
-            )
-            if without:
-                notes.append(
-                    f"Note: {key} is no setting of {', '.join(without)}: measured without it."
-                )
-        return notes
-
-
-def _any_name(known: Iterable[Backend], role: str) -> str:
-    """A backend's name for the setting of that role, for messages."""
-    found = (with_role(each, role) for each in known)
-    return next((setting.name for setting in found if setting), role)
+    @cached_property
+    def _known_settings(self) -> set[str]:
+        every = self._eligible
+        return {name for f in self._families for each in every for name in settings_of(each, f)}
 
 
 def _check_cores(nodes: str) -> None:
@@ -278,7 +242,7 @@ def _check_cores(nodes: str) -> None:
         seen |= cores
 
 
-# ---------------------------------------------------------------- cells, trials, jobs
+# ---------------------------------------------------------------- cells
 
 
 def make_cell(
@@ -312,49 +276,4 @@ def make_cell(
 
 def kernel_target(machine: str = "") -> Target:
     """The reference kernel as a cell, to be measured beside others."""
-    from envbench.backends.builtin import KERNEL
-
     return Target(cell=make_cell(machine, "gym", "reference", KERNEL, 1, {}), backend=KERNEL)
-
-
-def make_job(trial: Trial, adapter: str, run_id: str) -> Job:
-    """The order for a trial's worker."""
-    cell = trial.cell
-    return Job(
-        mode=trial.mode,
-        run_id=run_id,
-        adapter=adapter,
-        family=cell.env,
-        family_code=families.get(cell.env).worker,
-        own_task=families.get(cell.env).own_tasks,
-        task=cell.task,
-        numenv=cell.numenv,
-        env_instances=cell.env_instances,
-        frame_skip=cell.frame_skip,
-        settings=cell.settings,
-        seed=trial.seed,
-        protocol=trial.protocol,
-        verify=trial.verify,
-        cpus=trial.cpus,
-        together=trial.verify.together if trial.mode == "verify" else 0,
-    )
-
-
-def seed_of_round(seed: int, round_: int) -> int:
-    """Different in every round, the same for all cells of a round.
-
-    Environment i of a cell is seeded with this plus i, so the seeds of rounds lie far apart.
-    """
-    return (seed * 1000 + round_) * 0x2545F491 % 2**31  # odd, so all are different
-
-
-def unknown_task(cell: Cell, known: list[str]) -> UnknownName:
-    """The error for a task that the cell's backend does not know."""
-    error = UnknownName(f"{cell.env} task of {cell.backend}", cell.task, known)
-    every = families.registry().values()
-    owner = next((each.name for each in every if each.default_task == cell.task), None)
-    if owner is not None:
-        error.hint = f"It is a {owner} task: --env {owner}"
-    elif families.get(cell.env).own_tasks and ":" not in cell.task:
-        error.hint += ". A task of your own package is written my_package:MyEnv-v0"
-    return error

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from operator import attrgetter
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
@@ -35,10 +33,9 @@ from envbench.model import (
     Stored,
 )
 from envbench.results import store
-from envbench.results.reading import Reading, lines
+from envbench.results.reading import lines
 
 STAMP = "%Y-%m-%dT%H-%M-%SZ"  # of a plan's start, and of its file
-_PLAN = b'{"type":"plan"'
 CODE = (".py", ".so", ".pyd", ".dylib", ".pth")
 OWN_SOURCE = Path(__file__).parents[2]  # the controller's code is not measured
 
@@ -60,30 +57,29 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
         return all(each.failure for each in self.done)
 
 
-def read(path: Path) -> list[Recorded]:
-    """The plans of a file, newest first: one, or several if files were joined by hand."""
-    return plans_of(path, store.read(path))
-
-
-def plans_of(path: Path, reading: Reading) -> list[Recorded]:
-    """The plans of what was read from a file, newest first."""
-    records = [record for _, record in reading.records]
-    by_id = {each.plan_id: each for each in records if isinstance(each, Plan)}
-    plans = _newest_first(by_id.values())
-    return [_recorded(path, plan, records, reading.warnings) for plan in plans]
+def read(path: Path, *copies: Path) -> tuple[list[Recorded], list[str]]:
+    """The plans of a file, and the lines that could not be read. There are several plans if files
+    were joined by hand. ``copies`` hold more records of them."""
+    readings = [store.read(each) for each in (path, *copies)]
+    records = [record for reading in readings for _, record in reading.records]
+    warnings = [each for reading in readings for each in reading.warnings]
+    plans = {each.plan_id: each for each in records if isinstance(each, Plan)}
+    return [_recorded(path, plan, records, warnings) for plan in plans.values()], warnings
 
 
 def _recorded(path: Path, plan: Plan, records: Sequence[Stored], warnings: list[str]) -> Recorded:
-    """What the file's records say about one of its plans."""
-    blocks = [each for each in records if isinstance(each, BlockRecord) and not each.interrupted]
-    if isinstance(plan.design, PairsDesign):
-        blocks = [each for each in blocks if len(each.trials) == 2]
-    endings = [each for each in records if isinstance(each, EndedRecord)]
-    ended = {each.how for each in endings if each.plan_id == plan.plan_id}
+    """What the records say about a plan."""
+    blocks: dict[object, BlockRecord] = {}
+    ended: set[str] = set()
+    for each in records:
+        if isinstance(each, EndedRecord) and each.plan_id == plan.plan_id:
+            ended.add(each.how)
+        elif isinstance(each, BlockRecord) and _counts(each, plan):
+            blocks.setdefault(each.identity, each)  # files may have been copied or joined by hand
     return Recorded(
         path=path,
         plan=plan,
-        done=_each_once(each for each in blocks if each.plan_id == plan.plan_id),
+        done=[*blocks.values()],
         shared=[e for e in records if isinstance(e, MachineFact | RuntimeFact | FactsRecord)],
         concluded="concluded" in ended,
         abandoned="abandoned" in ended,
@@ -91,12 +87,10 @@ def _recorded(path: Path, plan: Plan, records: Sequence[Stored], warnings: list[
     )
 
 
-def _each_once(blocks: Iterable[BlockRecord]) -> list[BlockRecord]:
-    """The first of each identity: files may have been copied or joined by hand."""
-    first: dict[object, BlockRecord] = {}
-    for each in blocks:
-        first.setdefault(each.identity, each)
-    return [*first.values()]
+def _counts(block: BlockRecord, plan: Plan) -> bool:
+    """Is it a block of this plan, of the right shape and not interrupted?"""
+    right_shape = len(block.trials) == 2 or not isinstance(plan.design, PairsDesign)
+    return block.plan_id == plan.plan_id and right_shape and not block.interrupted
 
 
 def recorded(
@@ -108,58 +102,25 @@ def recorded(
     all of them, and continues in the file that is named by its start. Only the files of plans that
     are asked for are decoded.
     """
-    places: dict[_Head, list[Path]] = {}
+    starts: dict[str, str] = {}
+    places: dict[str, dict[Path, None]] = {}
     for path in store.files(results, machine):
-        for head in _heads(path):
-            if experiment in (None, head.experiment):
-                places.setdefault(head, []).append(path)
-    for head in _newest_first(places):
-        copies = [
-            each
-            for path in sorted(places[head], key=lambda path: path.stem != head.started_utc)
-            for each in read(path)
-            if each.plan.plan_id == head.plan_id
-        ]
-        if copies:
-            yield _merged(copies)
+        for plan in _plans_in(path):
+            if experiment in (None, plan.experiment):
+                starts[plan.plan_id] = plan.started_utc
+                places.setdefault(plan.plan_id, {})[path] = None
+    for name in sorted(places, key=starts.__getitem__)[::-1]:  # of one second, the last one first
+        paths = sorted(places[name], key=lambda path: path.stem != starts[name])
+        yield from (each for each in read(*paths)[0] if each.plan.plan_id == name)
 
 
-def _merged(copies: Sequence[Recorded]) -> Recorded:
-    """The first one with the records of all."""
-    return msgspec.structs.replace(
-        copies[0],
-        done=_each_once(block for each in copies for block in each.done),
-        shared=[fact for each in copies for fact in each.shared],
-        concluded=any(each.concluded for each in copies),
-        abandoned=any(each.abandoned for each in copies),
-    )
-
-
-class _Head(msgspec.Struct, frozen=True):
-    """The fields of a plan's line that decide whether its file is decoded."""
-
-    plan_id: str
-    experiment: str
-    started_utc: str
-
-
-_Started = TypeVar("_Started", _Head, Plan)
-
-
-def _newest_first(plans: Iterable[_Started]) -> list[_Started]:
-    """By start; of one second, the last one first."""
-    return sorted(plans, key=attrgetter("started_utc"))[::-1]
-
-
-def _heads(path: Path) -> set[_Head]:
+def _plans_in(path: Path) -> Iterator[Plan]:
     """The plans of a file, without decoding its blocks: they are large."""
-    heads = set()
     with suppress(OSError), path.open("rb") as file:
         for _, line in lines(file):
-            if line.startswith(_PLAN):
+            if line.startswith(b'{"type":"plan"'):
                 with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                    heads.add(msgspec.json.decode(line, type=_Head))
-    return heads
+                    yield msgspec.json.decode(line, type=Plan)
 
 
 def blocks_left(experiment: Experiment[object], old: Recorded) -> int | None:
@@ -170,47 +131,44 @@ def blocks_left(experiment: Experiment[object], old: Recorded) -> int | None:
         return None
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """The plan to resume, or one that cannot be resumed, and what has changed since."""
-
-    recorded: Recorded
-    changed: list[str] = []
-
-
 def find(
     plans: Iterable[Recorded],
     wanted: Plan,
     experiment: Experiment[object],
-    changes: Callable[[Recorded], list[str]],
-) -> Found | None:
-    """The plan that the same command has left unfinished; None if there is none.
+    watched: Sequence[Arm] = (),
+) -> tuple[Recorded, list[str]] | None:
+    """The plan that the same command has left unfinished, and what has changed since: it can be
+    resumed if nothing has. None if there is no such plan.
 
     A complete plan is unfinished, too, until its outcome was shown. A plan with no blocks, or only
     failures, is skipped if an older one can be resumed. If no plan asked for the same, the newest
-    unfinished one of that experiment is returned with what differs.
+    unfinished one of that experiment is returned with what differs. A person may edit the code of
+    the ``watched`` arms.
     """
-    refused: Found | None = None
-    other: Found | None = None  # of another request
+    refused: tuple[Recorded, list[str]] | None = None
+    other: tuple[Recorded, list[str]] | None = None  # of another request
     for each in plans:
-        if each.plan.experiment != wanted.experiment or each.abandoned:
+        if each.abandoned:
             continue
+        same = each.plan.spec == wanted.spec
         if each.concluded:
-            if each.plan.spec == wanted.spec and not each.worthless:
+            if same and not each.worthless:
                 return refused
             continue
         left = blocks_left(experiment, each)
         if left is None:
             continue
-        if each.plan.spec != wanted.spec:
-            if other is None and left:
-                other = Found(recorded=each, changed=differences(each.plan, wanted))
-            continue
-        changed = changes(each)
-        if not changed:
-            return Found(recorded=each)
-        if left and refused is None:
-            refused = Found(recorded=each, changed=changed)
-        elif not left and not each.worthless:
+        changed = differences(each.plan, wanted)
+        if same:
+            changed += paused_too_long(each, experiment.longest_pause_s)
+            changed = changed or edited_since(each.done, watched)
+            if not changed:
+                return each, []
+        if left and same:
+            refused = refused or (each, changed)
+        elif left:
+            other = other or (each, changed)
+        elif same and not each.worthless:
             return refused
     return refused or other
 
@@ -224,25 +182,24 @@ def differences(old: Plan, new: Plan) -> list[str]:
         "the cells (environments, backends, numenv or settings)": old.cells != new.cells,
         "the arms": [each.source for each in old.arms] != [each.source for each in new.arms],
         "--seed": old.seed != new.seed,
-        **_design_differences(old.design, new.design),
+        **dict.fromkeys(_design_differences(old.design, new.design), True),
     }
-    changed = [what for what, differs in request.items() if differs]
-    if old.spec != new.spec and not changed:
-        changed.append("what is asked for")
-    changed += ["the machine"] if old.fingerprint != new.fingerprint else []
-    if old.cores != new.cores or old.quota != new.quota:
-        changed.append("the CPUs that may be used")
     places = {each.name: each.place for each in old.arms}
-    for arm in new.arms:
-        if places.get(arm.name, arm.place) != arm.place:
-            changed.append(f"the {arm.name} is another")
-    for key in _changed_keys(old.code, new.code):
-        changed.append(f"envbench's worker code of {key.rpartition('/')[0]}")
-    for key in _changed_keys(old.runtimes, new.runtimes):
-        changed.append(f"the packages or Python of {key}")
-    if not changed and old.runtimes.keys() != new.runtimes.keys():
-        changed.append("which backends can run here")
-    return list(dict.fromkeys(changed))
+    changed = {
+        **request,
+        "what is asked for": old.spec != new.spec and not any(request.values()),
+        "the machine": old.fingerprint != new.fingerprint,
+        "the CPUs that may be used": (old.cores, old.quota) != (new.cores, new.quota),
+        **{f"the {e.name} is another": places.get(e.name, e.place) != e.place for e in new.arms},
+    }
+    found = [what for what, differs in changed.items() if differs]
+    code = [key.rpartition("/")[0] for key in _changed_keys(old.code, new.code)]
+    found += [f"envbench's worker code of {key}" for key in dict.fromkeys(code)]
+    packages = _changed_keys(old.runtimes, new.runtimes)
+    found += [f"the packages or Python of {key}" for key in packages]
+    if not found and old.runtimes.keys() != new.runtimes.keys():
+        return ["which backends can run here"]
+    return found
 
 
 def _changed_keys(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
@@ -260,30 +217,27 @@ _WORDS = {  # for a design's fields; any other is "the design"
 }
 
 
-def _design_differences(old: Design, new: Design) -> dict[str, bool]:
+def _design_differences(old: Design, new: Design) -> list[str]:
     if type(old) is not type(new):
-        return {"the design": True}
+        return ["the design"]
     differ = (n for n in old.__struct_fields__ if getattr(old, n) != getattr(new, n))
-    return {_WORDS.get(name, "the design"): True for name in differ}
+    return [_WORDS.get(name, "the design") for name in differ]
 
 
 def paused_too_long(old: Recorded, longest_s: float | None) -> list[str]:
     """A relative measurement is not resumed after a long pause: the machine has drifted."""
     if longest_s is None or not old.done:
         return []
-    paused = time.time() - max(_starts(old.done)) > longest_s
+    paused = time.time() - max(map(_start, old.done)) > longest_s
     return [f"it was left for over {longest_s / 60:.0f} minutes"] if paused else []
 
 
-def _starts(done: Sequence[BlockRecord]) -> list[float]:
-    """When each began, in seconds since 1970; 0 for an invalid time."""
-    starts = []
-    for each in done:
-        try:
-            starts.append(datetime.fromisoformat(each.started_utc).timestamp())
-        except ValueError:
-            starts.append(0.0)
-    return starts
+def _start(block: BlockRecord) -> float:
+    """In seconds since 1970; 0 for an invalid time."""
+    try:
+        return datetime.fromisoformat(block.started_utc).timestamp()
+    except ValueError:
+        return 0.0
 
 
 def edited_since(done: Sequence[BlockRecord], arms: Iterable[Arm]) -> list[str]:
@@ -297,26 +251,23 @@ def edited_since(done: Sequence[BlockRecord], arms: Iterable[Arm]) -> list[str]:
     return [
         f"{newer}, which {' and '.join(names)} may import"
         for python, names in users.items()
-        if (newer := changed_since(python, min(_starts(done)))) is not None
+        if (newer := changed_since(python, min(map(_start, done)))) is not None
     ]
 
 
 def changed_since(python: str, moment: float) -> Path | None:
-    """A source file on the interpreter's import path that was written later; None if there is
-    none."""
+    """A source file on the interpreter's import path that was written later, if there is one."""
     for folder in _import_path(python):
         for place, folders, names in os.walk(folder):
-            folders[:] = [name for name in folders if _may_hold_code(Path(place), name)]
-            for name in names:
-                path = Path(place, name)
-                if name.endswith(CODE) and _newest_change(path) > moment:
+            folders[:] = [
+                name
+                for name in folders
+                if name[0] != "." and name != "__pycache__" and Path(place, name) != OWN_SOURCE
+            ]
+            for path in (Path(place, name) for name in names if name.endswith(CODE)):
+                if _newest_change(path) > moment:
                     return path
     return None
-
-
-def _may_hold_code(place: Path, name: str) -> bool:
-    own = place == OWN_SOURCE or OWN_SOURCE in place.parents
-    return name[0] != "." and name != "__pycache__" and not own
 
 
 def _newest_change(path: Path) -> float:

@@ -8,23 +8,35 @@ measured before all of these are checked.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Generic, Protocol
 
-import msgspec
+from msgspec.structs import replace
 
+from envbench import __version__, families
 from envbench.engine import resume
-from envbench.engine.availability import Arm, Arms, Unavailable, package_differences, probe
-from envbench.engine.campaign import Campaign, Executor, Listener
+from envbench.engine.availability import (
+    Arm,
+    Arms,
+    lacks_own_package,
+    package_differences,
+    probe,
+    unknown_task,
+)
+from envbench.engine.campaign import Campaign, Executor, Listener, new_id
 from envbench.engine.executor import LocalExecutor
-from envbench.engine.experiment import ArmChoice, Experiment, Findings, Options, Site, one_per_arm
-from envbench.engine.planning import make_plan
-from envbench.engine.request import Target, unknown_task
+from envbench.engine.experiment import Experiment, Findings, Options, Site, one_per_arm
+from envbench.engine.git import git_state
+from envbench.engine.request import Target
 from envbench.errors import BackendUnavailable, EnvbenchError, Interrupted, UsageError
 from envbench.machine import catalogue, choose, fingerprint, lock, valid_name, write_profile
-from envbench.model import BlockRecord, Cell, MachineFact, Plan, Shared, arm_key
+from envbench.machine.host import quota_cpus, usable_cores
+from envbench.model import Arm as ArmFact
+from envbench.model import Cell, Failure, MachineFact, Plan, Shared, arm_key, digest
+from envbench.process.worker_code import code_hash
 from envbench.results import store
 from envbench.results.store import Journal
 
@@ -36,49 +48,11 @@ class Console(Protocol):
     def listener(self) -> Listener: ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class Outcome(Generic[Findings]):
-    """The outcome of an experiment. ``stopped``: a person or the system ended it early.
-    ``unavailable``: a backend cannot run here."""
-
-    site: Site
-    campaign: Campaign[Findings]
-    findings: Findings
-    stopped: Interrupted | None
-    unavailable: bool
-
-    @property
-    def plan(self) -> Plan:
-        return self.campaign.plan
-
-    @property
-    def done(self) -> Sequence[BlockRecord]:
-        return self.campaign.done
-
-    @property
-    def path(self) -> Path:
-        return self.campaign.journal.path
-
-    @property
-    def left(self) -> int:
-        return self.campaign.left
-
-    @property
-    def package_differences(self) -> dict[str, list[str]]:
-        """How the packages of the two named arms differ, by backend; empty without named arms."""
-        names = [each.name for each in self.plan.arms]
-        return package_differences(self.campaign.arms, names, self.plan.cells)
-
-    def concluded(self) -> None:
-        """It was shown, or saved: the same command begins a new plan."""
-        self.campaign.journal.end(self.plan.plan_id, "concluded")
-
-
 def carry_out(
     experiment: Experiment[Findings],
     options: Options,
     console: Console,
-    show: Callable[[Outcome[Findings]], None],
+    show: Callable[[Campaign[Findings]], None],
     executor: Executor | None = None,
 ) -> None:
     """Carry out the experiment, or continue where the same one stopped, and show the outcome.
@@ -99,10 +73,13 @@ def carry_out(
         session = _Session(experiment, site, console, executor or LocalExecutor())
         campaign = session.campaign(chosen.targets)
         with campaign.journal:
-            outcome = session.measure(campaign)
-            show(outcome)
-            if outcome.stopped is None:
-                outcome.concluded()
+            try:
+                campaign.carry_out()
+            except Interrupted as error:
+                campaign.stopped = error
+            show(campaign)
+            if campaign.stopped is None:
+                campaign.concluded()
 
 
 def site_of(options: Options) -> Site:
@@ -125,16 +102,14 @@ class _Session(Generic[Findings]):
 
     def campaign(self, targets: list[Target]) -> Campaign[Findings]:
         """The unfinished campaign of the same experiment, or a new one in a file of its own."""
-        choice = self.experiment.arms(targets, self.site, self.console.say)
-        self.arms = self._probe(choice)
-        targets = self._able_targets(targets)
-        cells = [each.cell for each in targets]
-        for backend, differ in package_differences(self.arms, [*choice.sources], cells).items():
+        self.arms = self._probe(self.experiment.arms(targets, self.site, self.console.say))
+        plan = make_plan(self.experiment, self._able_targets(targets), self.site, self.arms)
+        for backend, differ in package_differences(self.arms).items():
             if differ:
-                self.console.say(f"{backend}: {' → '.join(choice.sources)}: {', '.join(differ)}")
+                names = " → ".join(each.name for each in plan.arms)
+                self.console.say(f"{backend}: {names}: {', '.join(differ)}")
         self._keep_profile()
-        plan = make_plan(self.experiment, targets, self.site, self.arms, choice.sources)
-        old = None if self.site.options.fresh else self._unfinished(plan, choice)
+        old = None if self.site.options.fresh else self._unfinished(plan)
         if old is None:
             journal, shared, done = *self._begin(plan), []
         else:
@@ -146,51 +121,36 @@ class _Session(Generic[Findings]):
             self.arms,
             self.executor,
             self.console.listener(),
-            done=list(done),
+            done=done,
             shared={each.hash: each for each in shared},
-        )
-
-    def measure(self, campaign: Campaign[Findings]) -> Outcome[Findings]:
-        stopped = None
-        try:
-            findings = campaign.carry_out()
-        except Interrupted as error:
-            findings, stopped = campaign.conclude(), error
-        return Outcome(
-            site=self.site,
-            campaign=campaign,
-            findings=findings,
-            stopped=stopped,
+            other_hardware=self.site.other_hardware,
             unavailable=self.unavailable,
         )
 
     # ------------------------------------------------------------ what can run here
 
-    def _probe(self, choice: ArmChoice) -> dict[str, Arm | Unavailable]:
+    def _probe(self, found: Sequence[tuple[Arm, Cell]]) -> Arms:
         """Every arm, by its key. Arms with the same interpreter and code are probed once."""
-        arms: dict[str, Arm | Unavailable] = {
-            arm_key(arm.name, cell): arm for arm, cell in choice.known
-        }
-        answers: dict[tuple[str, ...], Arm | Unavailable] = {}
-        if choice.to_probe:
+        arms = {arm_key(arm.name, cell): arm for arm, cell in found}
+        answers: dict[tuple[str, ...], Arm] = {}
+        if any(arm.to_probe for arm in arms.values()):
             self.console.say("Looking at what can run here …")
-        for arm, cell in choice.to_probe:
-            key = arm_key(arm.name, cell)
-            if isinstance(arm, Unavailable):
-                arms[key] = arm
-                continue
-            place = (arm.python, str(arm.worker), arm_key("", cell), cell.task)
-            if place not in answers:
-                answers[place] = probe(self.executor.probe, arm, cell)
-            arms[key] = msgspec.structs.replace(answers[place], name=arm.name)
+        for arm, cell in found:
+            if arm.to_probe:
+                place = (arm.python, str(arm.worker), arm_key("", cell), cell.task)
+                if place not in answers:
+                    answers[place] = probe(self.executor.probe, arm, cell)
+                own = replace(answers[place], name=arm.name, source=arm.source)
+                arms[arm_key(arm.name, cell)] = own
         return arms
 
     def _able_targets(self, targets: list[Target]) -> list[Target]:
         """The targets of the plan, after a message for each backend that cannot run."""
-        able = [each for each in targets if self._able(each.cell)]
+        able = [
+            each for each in targets if any(not arm.failure for arm in self._arms_of(each.cell))
+        ]
         for target in one_per_arm(targets):
-            if missing := [e for e in self._arms_of(target.cell) if isinstance(e, Unavailable)]:
-                self._say_unavailable(target.cell, missing, able)
+            self._say_unavailable(target.cell, able)
         if self.experiment.missing == "leave out":
             targets = able
         if not targets:
@@ -200,34 +160,28 @@ class _Session(Generic[Findings]):
             )
         return targets
 
-    def _able(self, cell: Cell) -> bool:
-        """Is there an arm that can run it?"""
-        return any(isinstance(each, Arm) for each in self._arms_of(cell))
+    def _arms_of(self, cell: Cell) -> list[Arm]:
+        return [arm for key, arm in self.arms.items() if key == arm_key(arm.name, cell)]
 
-    def _arms_of(self, cell: Cell) -> list[Arm | Unavailable]:
-        tail = arm_key("", cell)
-        return [arm for key, arm in self.arms.items() if key == tail or key.endswith(f"/{tail}")]
-
-    def _say_unavailable(
-        self, cell: Cell, missing: list[Unavailable], able: Sequence[Target]
-    ) -> None:
-        named = self.experiment.named
-        if not self._able(cell):
+    def _say_unavailable(self, cell: Cell, able: Sequence[Target]) -> None:
+        """Say which arms cannot run the cell. If none can, that may be an error."""
+        arms = self._arms_of(cell)
+        missing = [(arm, arm.failure) for arm in arms if arm.failure]
+        if missing and len(missing) == len(arms):
             others = any(each.cell.env == cell.env for each in able)
-            self._refuse(cell, missing[0], others=others)
+            self._refuse(cell, *missing[0], others=others)
             self.unavailable = True
-        for each in missing:
-            where = f"{cell.task} in the {each.name}" if each.name else f"{cell.env} here"
-            self.console.say(f"{cell.backend} cannot run {where}: {each.failure.message}")
-            if each.failure.hint and (named or not able):
-                self.console.say(f"  {each.failure.hint}")
+        for arm, failure in missing:
+            where = f"{cell.task} in the {arm.name}" if arm.name else f"{cell.env} here"
+            self.console.say(f"{cell.backend} cannot run {where}: {failure.message}")
+            if failure.hint and (self.experiment.named or not able):
+                self.console.say(f"  {failure.hint}")
 
-    def _refuse(self, cell: Cell, arm: Unavailable, *, others: bool) -> None:
+    def _refuse(self, cell: Cell, arm: Arm, failure: Failure, *, others: bool) -> None:
         """Raise the error, if it is one that no arm runs the cell. ``others`` run its family."""
-        failure = arm.failure
         if arm.known_tasks is not None and (self.experiment.named or not others):
             raise unknown_task(cell, arm.known_tasks)
-        if arm.own_package and not others:
+        if not others and lacks_own_package(cell, failure):
             raise UsageError(f"--task {cell.task}: {failure.message}", hint=failure.hint)
         if self.experiment.missing == "refuse":
             raise BackendUnavailable(
@@ -248,34 +202,29 @@ class _Session(Generic[Findings]):
     def _begin(self, plan: Plan) -> tuple[Journal, list[Shared]]:
         """A new file with all that the plan refers to, and the plan last: then it is whole."""
         machine = MachineFact(hash=plan.fingerprint, fingerprint=self.site.fingerprint)
-        runtimes = [arm.runtime for arm in self.arms.values() if isinstance(arm, Arm)]
+        runtimes = [arm.runtime for arm in self.arms.values()]
         shared = {each.hash: each for each in (machine, *runtimes) if each is not None}
         results, machine_name = self.site.options.results, self.site.profile.name
         journal = Journal.create(results, machine_name, plan.started_utc)
         journal.begin([*shared.values(), plan])
         return journal, [*shared.values()]
 
-    def _unfinished(self, plan: Plan, choice: ArmChoice) -> resume.Recorded | None:
+    def _unfinished(self, plan: Plan) -> resume.Recorded | None:
         """The plan to resume. Says which one, or why an unfinished one cannot be resumed."""
-
-        def changes(old: resume.Recorded) -> list[str]:
-            changed = resume.differences(old.plan, plan)
-            changed += resume.paused_too_long(old, self.experiment.longest_pause_s)
-            ready = [each for each in self.arms.values() if isinstance(each, Arm)]
-            if not changed and choice.watched:
-                changed += resume.edited_since(old.done, ready)
-            return changed
-
+        own_tasks = any(families.get(cell.env).own_tasks for cell in plan.cells)
+        watched = self.arms.values() if self.experiment.watches_code or own_tasks else []
         results, machine = self.site.options.results, self.site.profile.name
         plans = resume.recorded(results, machine, self.experiment.name)
-        found = resume.find(plans, plan, self.experiment, changes)
+        found = resume.find(
+            plans, plan, self.experiment, [each for each in watched if each.to_probe]
+        )
         if found is None:
             return None
-        old = found.recorded
-        if found.changed:
+        old, changed = found
+        if changed:
             self.console.say(
                 f"{old.path} is unfinished, but cannot resume; changed: "
-                f"{'; '.join(found.changed)}. Beginning a new plan."
+                f"{'; '.join(changed)}. Beginning a new plan."
             )
             return None
         whole = not self.experiment.left(old.plan, old.done)
@@ -283,3 +232,61 @@ class _Session(Generic[Findings]):
         warnings = [f"Warning: {each}" for each in old.warnings]
         self.console.say("\n".join([*warnings, f"Resuming {old.path}{complete}"]))
         return old
+
+
+# ---------------------------------------------------------------- a new plan
+
+
+def make_plan(
+    experiment: Experiment[object],
+    targets: Sequence[Target],
+    site: Site,
+    arms: Arms,
+) -> Plan:
+    """What was asked for, and everything about the machine and the code it depends on."""
+    now = datetime.now(UTC)
+    cells, design = [each.cell for each in targets], experiment.design(targets)
+    ready = {key: arm for key, arm in arms.items() if arm.failure is None}
+    sources = {arm.name: arm.source for arm in arms.values() if arm.source}
+    commit, dirty = git_state()
+    seed = site.options.seed
+    return Plan(
+        plan_id=new_id(now),
+        experiment=experiment.name,
+        spec=digest([experiment.name, cells, design, sources, seed]),
+        cells=cells,
+        design=design,
+        behaviour={each.backend.name: each.backend.behaviour for each in targets},
+        arms=[
+            ArmFact(name=name, source=source, place=_place(name, ready))
+            for name, source in sources.items()
+        ],
+        logical_cpus=site.fingerprint.logical_cpus,
+        cores=usable_cores(),
+        quota=quota_cpus(),
+        seed=seed,
+        fingerprint=digest(site.fingerprint),
+        code={
+            f"{key}/{mode}": _code_hash(key, arm, mode)
+            for key, arm in ready.items()
+            for mode in experiment.modes
+        },
+        runtimes={key: arm.runtime.hash for key, arm in ready.items() if arm.runtime is not None},
+        started_utc=now.strftime(resume.STAMP),
+        command=["envbench", *sys.argv[1:]],
+        envbench_version=__version__,
+        git_commit=commit,
+        git_dirty=dirty,
+    )
+
+
+def _place(name: str, ready: Mapping[str, Arm]) -> str:
+    """A hash of the arm's interpreters: another commit or requirement has another place."""
+    own = {k.removeprefix(f"{name}/"): arm.python for k, arm in ready.items() if arm.name == name}
+    return digest(sorted(own.items()))
+
+
+def _code_hash(key: str, arm: Arm, mode: str) -> str:
+    """Of the code that the arm's workers load in that mode. ``key`` is of ``arm_key``."""
+    family = families.get(key.split("/")[-2]).worker
+    return code_hash(arm.backend.adapter, mode, arm.worker.parents[1], family)

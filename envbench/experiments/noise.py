@@ -11,17 +11,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from envbench.engine import pairs
-from envbench.engine.availability import kernel_arm
-from envbench.engine.experiment import ArmChoice, Done, Experiment, Facts, Say, Site
+from envbench.engine.availability import Arm, Say, kernel_arm
+from envbench.engine.experiment import Done, Experiment, Facts, Site
 from envbench.engine.pairs import DEFAULT_PAIRS, design_of, side
 from envbench.engine.request import Chosen, Target, kernel_target
-from envbench.model import Block, BlockRecord, Cell, PairsDesign, Plan, Rule
+from envbench.model import Block, Cell, PairsDesign, Plan, Rule
 from envbench.stats import slowdown
 from envbench.stats.slowdown import Stage
 
 PAIRS = 6
 WARM_UP = (0.2, 0.5)
-LONGEST_PAUSE_S = 600.0
 A, B = "a", "b"
 
 
@@ -44,7 +43,7 @@ class NoiseExperiment(Experiment[OwnNoise | None]):
 
     name: ClassVar[str] = "noise"
     unit: ClassVar[str] = "pair of processes"
-    longest_pause_s: ClassVar[float | None] = LONGEST_PAUSE_S
+    longest_pause_s: ClassVar[float | None] = 600.0
 
     def choose(self, site: Site) -> Chosen:
         return Chosen(targets=[kernel_target(site.profile.name)])
@@ -52,10 +51,8 @@ class NoiseExperiment(Experiment[OwnNoise | None]):
     def design(self, targets: Sequence[Target]) -> PairsDesign:
         return pairs.design(PAIRS, WARM_UP, rule=self.rule)
 
-    def arms(self, targets: Sequence[Target], site: Site, say: Say) -> ArmChoice:
-        return ArmChoice(
-            to_probe=[], known=[(kernel_arm(name), targets[0].cell) for name in (A, B)]
-        )
+    def arms(self, targets: Sequence[Target], site: Site, say: Say) -> list[tuple[Arm, Cell]]:
+        return [(kernel_arm(name), targets[0].cell) for name in (A, B)]
 
     def remaining(self, plan: Plan, done: Done) -> list[tuple[int, Cell]]:
         return pairs.rounds(plan, plan.cells, done)
@@ -66,20 +63,17 @@ class NoiseExperiment(Experiment[OwnNoise | None]):
 
     def conclude(self, plan: Plan, done: Done, facts: Facts) -> OwnNoise | None:
         """None with fewer than two pairs that have an effect."""
-        usable = (_effect(block) for block in done if block.failure is None)
-        effects = [effect for effect in usable if effect is not None]
+        sides = [(side(each, A), side(each, B)) for each in done if each.failure is None]
+        usual = [slowdown.usual_effect(a.measured.ns, b.measured.ns) for a, b in sides]
+        effects = [effect for effect in usual if effect is not None]
         if len(effects) < 2:
             return None
         rule = design_of(plan).rule or Rule()
         stage = slowdown.stage(effects, rule)
         low, high = slowdown.spread_interval(stage.spread, len(effects))
-        usual, least, most = (
+        found, least, most = (
             slowdown.detectable(spread, DEFAULT_PAIRS, rule) for spread in (stage.spread, low, high)
         )
         return OwnNoise(
-            stage=stage, spreads=(low, high), detectable=usual, detectables=(least, most)
+            stage=stage, spreads=(low, high), detectable=found, detectables=(least, most)
         )
-
-
-def _effect(block: BlockRecord) -> float | None:
-    return slowdown.usual_effect(side(block, A).measured.ns, side(block, B).measured.ns)

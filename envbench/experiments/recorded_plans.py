@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
@@ -30,7 +29,6 @@ from envbench.text import listed
 
 _BY_PRODUCT = re.compile(r"[0-9a-f]{8,128}(\.[a-z0-9]{1,8})?")
 CLOSE = 0.9  # all ids of a day are similar: suggest one only for a typing error
-State = Literal["finished", "measured", "unfinished", "abandoned", "unknown"]
 EVERY: tuple[type[Experiment[object]], ...] = (
     RunExperiment,
     CheckExperiment,
@@ -41,12 +39,15 @@ EVERY: tuple[type[Experiment[object]], ...] = (
 
 
 class Listed(msgspec.Struct, frozen=True, kw_only=True):
-    """One plan. ``left``: blocks still to come, None if its experiment is not known here."""
+    """One plan. ``left``: blocks still to come, None if its experiment is not known here.
+
+    ``state``: finished, measured, unfinished, abandoned or unknown.
+    """
 
     plan: str
     experiment: str
     machine: str
-    state: State
+    state: str
     done: int
     left: int | None
     failed: int
@@ -55,33 +56,26 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     file: str
 
 
-class Listing(msgspec.Struct, frozen=True, kw_only=True):
-    """Every plan of a folder, newest first, and the lines that could not be read."""
-
-    plans: list[Listed]
-    warnings: list[str]
-
-
-def listing(results: Path, machine: str | None = None) -> Listing:
-    """The plans of the folder, or of one machine."""
+def listing(results: Path, machine: str | None = None) -> tuple[list[Listed], list[str]]:
+    """Every plan of a folder or machine, newest first, and the lines that could not be read."""
     plans, warnings = _recorded(results, machine)
-    return Listing(plans=[_listed(each) for each in plans], warnings=warnings)
+    return [_listed(each) for each in plans], warnings
 
 
 def _recorded(results: Path, machine: str | None = None) -> tuple[list[Recorded], list[str]]:
-    """Every plan of every file, newest first, and the lines that could not be read."""
-    plans, warnings = [], []
+    plans: list[Recorded] = []
+    warnings: list[str] = []
     for path in store.files(results, machine):
-        reading = store.read(path)
-        plans += resume.plans_of(path, reading)
-        warnings += reading.warnings
+        found, bad = resume.read(path)
+        plans += found
+        warnings += bad
     return sorted(plans, key=lambda each: each.plan.started_utc, reverse=True), warnings
 
 
 def _listed(recorded: Recorded) -> Listed:
     plan, experiment = recorded.plan, _experiment(recorded.plan)
     left = None if experiment is None else resume.blocks_left(experiment, recorded)
-    state: State = "unknown" if left is None else "unfinished" if left else "measured"
+    state = "unknown" if left is None else "unfinished" if left else "measured"
     return Listed(
         plan=plan.plan_id,
         experiment=plan.experiment,
@@ -102,25 +96,25 @@ def _experiment(plan: Plan) -> Experiment[object] | None:
 
 def named(results: Path, plan_id: str) -> Recorded:
     """The plan of that id, or of the beginning of an id; ``UsageError`` unless there is one."""
-    every, _ = _recorded(results)
-    matching = [each for each in every if each.plan.plan_id.startswith(plan_id)]
-    matching = [each for each in matching if each.plan.plan_id == plan_id] or matching
-    ids = list(dict.fromkeys(each.plan.plan_id for each in matching))
-    if not matching:
-        known = dict.fromkeys(each.plan.plan_id for each in every)
+    known: dict[str, list[Recorded]] = {}
+    for each in _recorded(results)[0]:
+        known.setdefault(each.plan.plan_id, []).append(each)
+    ids = [plan_id] if plan_id in known else [each for each in known if each.startswith(plan_id)]
+    if not ids:
         raise UnknownName("plan", plan_id, [*known], closeness=CLOSE)
     if len(ids) > 1:
         raise UsageError(
             f"{plan_id!r} is the beginning of {len(ids)} plans.",
             hint="Give more of it: " + ", ".join(ids[:5]),
         )
-    if len(matching) > 1:
-        paths = sorted(str(each.path) for each in matching)
+    first, *copies = known[ids[0]]
+    if copies:
+        paths = sorted(str(each.path) for each in (first, *copies))
         raise UsageError(
             f"{ids[0]} is in {len(paths)} files: {listed(paths)}.",
             hint="One is a copy of the other. Delete one by hand.",
         )
-    return matching[0]
+    return first
 
 
 def abandon(recorded: Recorded) -> None:
@@ -134,33 +128,26 @@ def abandon(recorded: Recorded) -> None:
 
 def next_resumed(given_up: Recorded) -> str | None:
     """The id of the plan that the command of an abandoned plan resumes now; None for a new plan.
-
-    Changes of the machine since ``given_up`` began are not considered.
-    """
+    Changes of the machine since ``given_up`` began are not considered."""
     plan, machine = given_up.plan, given_up.path.parent
     experiment = _experiment(plan)
     if experiment is None:
         return None
-
-    def changes(old: Recorded) -> list[str]:
-        paused = resume.paused_too_long(old, experiment.longest_pause_s)
-        return resume.differences(old.plan, plan) + paused
-
     every = resume.recorded(machine.parent, machine.name, experiment.name)
-    found = resume.find(every, plan, experiment, changes)
-    return found.recorded.plan.plan_id if found and not found.changed else None
+    found = resume.find(every, plan, experiment)
+    return found[0].plan.plan_id if found and not found[1] else None
 
 
 def delete(recorded: Recorded) -> list[Path]:
     """Remove its file and its own by-products; returns what was removed."""
-    if len(resume.read(recorded.path)) > 1:
+    machine = recorded.path.parent
+    every, _ = _recorded(machine.parent, machine.name)
+    others = [each for each in every if each.path != recorded.path]
+    if len(every) - len(others) > 1:
         raise UsageError(
             f"{recorded.path} holds more than one plan: envbench does not delete it.",
             hint="Separate the plans by hand, as they were joined by hand.",
         )
-    machine = recorded.path.parent
-    every, _ = _recorded(machine.parent, machine.name)
-    others = [each for each in every if each.path != recorded.path]
     own = _by_products([recorded]) - _by_products(others)
     removed = [recorded.path, *(machine / BY_PRODUCTS / name for name in own)]
     try:

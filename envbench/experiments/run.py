@@ -6,8 +6,7 @@ would fail again.
 
 from __future__ import annotations
 
-import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,7 +14,8 @@ import msgspec
 
 from envbench.backends import Backend
 from envbench.engine.experiment import Done, Experiment, Facts, Missing, Site
-from envbench.engine.request import CellRequest, Chosen, Target, choose, seed_of_round
+from envbench.engine.pairs import not_made, schedule, seed_of_round
+from envbench.engine.request import CellRequest, Chosen, Target, choose
 from envbench.model import (
     Block,
     BlockRecord,
@@ -37,10 +37,7 @@ START_S = 5.0  # to expect for start, build and warm-up of a trial
 
 
 class Measure(msgspec.Struct, frozen=True, kw_only=True):
-    """How long and how often: ``--duration``, ``--total-step`` and the like.
-
-    ``duration_s`` and ``total_steps`` are per cell, over all its trials.
-    """
+    """How long and how often. ``duration_s`` and ``total_steps`` are of a cell, over all trials."""
 
     duration_s: float = DEFAULT_DURATION_S
     total_steps: int | None = None
@@ -108,16 +105,8 @@ class RunExperiment(Experiment[list[Summary]]):
 
     def remaining(self, plan: Plan, done: Done) -> list[tuple[int, Cell]]:
         """The rounds that are not measured yet, without cells that have failed."""
-        made = {(block.round, block.trials[0].cell.key) for block in done}
-        failed = {block.trials[0].cell.key for block in done if block.failure}
-        keys = {id(cell): cell.key for cell in plan.cells}
-        if failed.issuperset(keys.values()):
-            return []
-        return [
-            (round_, cell)
-            for round_, cell in schedule(plan.cells, run_design(plan).repeats, plan.seed)
-            if (round_, keys[id(cell)]) not in made and keys[id(cell)] not in failed
-        ]
+        order = schedule(plan.cells, run_design(plan).repeats, plan.seed)
+        return not_made(order, done)
 
     def block(self, plan: Plan, todo: tuple[int, Cell]) -> Block:
         """All cells of a round have the same seed, so they get the same actions."""
@@ -142,24 +131,7 @@ class RunExperiment(Experiment[list[Summary]]):
 
 def runs(done: Sequence[BlockRecord], plan: Plan, facts: Facts) -> list[Run]:
     """The runs of these blocks."""
-    known = {name: dict(each) for name, each in facts.items()}
-    return [run_of(plan, block, trial, known) for block in done for trial in block.trials]
-
-
-def schedule(
-    cells: Sequence[Cell], repeats: Mapping[str, int], seed: int
-) -> list[tuple[int, Cell]]:
-    """Every (round, cell) of a plan: each round has every cell once, in a seeded random order.
-
-    A cell takes part in the first ``repeats[cell.backend]`` rounds.
-    """
-    order = random.Random(seed)
-    plan: list[tuple[int, Cell]] = []
-    for number in range(max((repeats[cell.backend] for cell in cells), default=0)):
-        entered = [cell for cell in cells if number < repeats[cell.backend]]
-        order.shuffle(entered)
-        plan += [(number, cell) for cell in entered]
-    return plan
+    return [run_of(plan, block, trial, facts) for block in done for trial in block.trials]
 
 
 def calls_of_round(total: int, repeats: int, round_: int) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import msgspec
 
@@ -46,14 +46,12 @@ class VerifyExperiment(Experiment[list[Verification]]):
         chosen = choose(self.cells, site.profile, cpus)
         targets = list(chosen.targets)
         for cell in [each.cell for each in targets]:
-            standard = families.get(cell.env).standards.get(cell.kind)
-            if standard and not any(
-                _is_reference(each.cell, cell, standard.reference) for each in targets
-            ):
+            name = _reference_name(cell)
+            if name and not _references(cell, targets):
                 request = CellRequest(
                     family=cell.env,
                     task=cell.task,
-                    backends=[standard.reference],
+                    backends=[name],
                     numenv=[cell.numenv],
                     frame_skip=self.cells.frame_skip,
                 )
@@ -61,14 +59,18 @@ class VerifyExperiment(Experiment[list[Verification]]):
         return Chosen(targets=sorted(targets, key=_order), notes=chosen.notes)
 
     def design(self, targets: Sequence[Target]) -> VerifyDesign:
-        amount = Verify(audit_calls=self.audit_calls)
         steps = {each.cell.key: families.get(each.cell.env).lock_steps for each in targets}
-        references = {each.cell.key: _reference_of(each, targets) for each in targets}
         return VerifyDesign(
-            verify=amount,
+            verify=Verify(audit_calls=self.audit_calls),
             lock_steps=steps,
             together={each.cell.key: _together(steps[each.cell.key], each) for each in targets},
-            references={key: cell for key, cell in references.items() if cell is not None},
+            references={
+                each.cell.key: references[0]
+                for each in targets
+                if not each.backend.own_engine  # its states are its own
+                and (references := _references(each.cell, targets))
+                and each.cell not in references
+            },
         )
 
     def remaining(self, plan: Plan, done: Done) -> list[Cell]:
@@ -88,39 +90,34 @@ class VerifyExperiment(Experiment[list[Verification]]):
         if reference is None:
             return Block(trials=[own])
         from_observation = families.get(todo.env).fixed_start == "observation"
-        start: Literal["reference last", "at once"] = (
-            "reference last" if from_observation else "at once"
-        )
+        programme = Programme(start="reference last" if from_observation else "at once")
         followed = msgspec.structs.replace(amount, audit_calls=1)  # its own block has its audit
         trials = [Trial(cell=reference, mode="verify", seed=plan.seed, verify=followed), own]
-        return Block(trials=trials, programme=Programme(start=start), reference=0)
+        return Block(trials=trials, programme=programme, reference=0)
 
     def conclude(self, plan: Plan, done: Done, facts: Facts) -> list[Verification]:
-        known = {name: dict(each) for name, each in facts.items()}
-        return [verification_of(plan, block, known) for block in done]
+        return [verification_of(plan, block, facts) for block in done]
+
+
+def _reference_name(cell: Cell) -> str:
+    """The backend that the cell is compared with; "" if there is none."""
+    standard = families.get(cell.env).standards.get(cell.kind)
+    return standard.reference if standard else ""
 
 
 def _order(target: Target) -> tuple[bool, bool]:
     cell = target.cell
-    standard = families.get(cell.env).standards.get(cell.kind)
-    return standard is None or cell.backend != standard.reference, bool(cell.variant)
+    return cell.backend != _reference_name(cell), bool(cell.variant)
 
 
-def _is_reference(cell: Cell, of: Cell, reference: str) -> bool:
-    mine, its = (cell.env, cell.task, cell.kind), (of.env, of.task, of.kind)
-    return mine == its and cell.backend == reference and not cell.variant
-
-
-def _reference_of(target: Target, targets: Sequence[Target]) -> Cell | None:
-    """The cell to compare with; None for a reference, and for a backend with an engine of its
-    own."""
-    standard = families.get(target.cell.env).standards.get(target.cell.kind)
-    if standard is None or target.backend.own_engine:
-        return None
-    references = [
-        each.cell for each in targets if _is_reference(each.cell, target.cell, standard.reference)
+def _references(cell: Cell, targets: Sequence[Target]) -> list[Cell]:
+    """The cells of the same task that the cell can be compared with."""
+    wanted = (cell.env, cell.task, cell.kind, _reference_name(cell))
+    return [
+        it
+        for it in (each.cell for each in targets)
+        if (it.env, it.task, it.kind, it.backend) == wanted and not it.variant
     ]
-    return references[0] if references and target.cell not in references else None
 
 
 def _together(steps: int, target: Target) -> int:

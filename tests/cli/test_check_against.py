@@ -25,8 +25,7 @@ from envbench.engine.campaign import Executed
 from envbench.engine.executor import LocalExecutor
 from envbench.engine.pairs import side
 from envbench.errors import StorageError
-from envbench.experiments.check.against import DRIFT, compared, granting_drift, stored
-from envbench.experiments.check.baseline import save
+from envbench.experiments.check.baseline import DRIFT, compared, granting_drift, save, stored
 from envbench.machine import fingerprint
 from envbench.model import Block, BlockRecord, Cell, Rule, Stored, Windows, digest
 from envbench.results import store
@@ -77,7 +76,7 @@ def test_a_baseline_that_cannot_be_written_says_where_its_records_are(
     records = tmp_path / "records.jsonl"
     records.write_text("{}\n")
     (tmp_path / "b.jsonl.partial").mkdir()
-    outcome = SimpleNamespace(done=[], path=records)
+    outcome = SimpleNamespace(journal=SimpleNamespace(path=records))
     with pytest.raises(StorageError) as error:
         save(outcome, tmp_path / "b.jsonl")  # type: ignore[arg-type]
     assert "the same command with another --output saves it" in error.value.hint

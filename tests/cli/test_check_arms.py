@@ -13,8 +13,12 @@ from envbench.backends import get
 from envbench.engine.request import Target, make_cell
 from envbench.errors import UsageError
 from envbench.experiments.check.arms import sources
-from envbench.experiments.check.arms.git_tree import WORKING_TREE, checked_out, untracked
-from envbench.experiments.check.arms.local_copies import kept_copy
+from envbench.experiments.check.arms.copies import (
+    WORKING_TREE,
+    checked_out,
+    kept_copy,
+    untracked,
+)
 from envbench.experiments.check.arms.sources import Source
 
 slow = pytest.mark.slow

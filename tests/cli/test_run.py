@@ -13,7 +13,7 @@ import pytest
 from place import NORMAL, ROOT, SHORT, Done, Place, loop
 
 from envbench.backends import registry
-from envbench.engine.request import seed_of_round
+from envbench.engine.pairs import seed_of_round
 from envbench.model import Run
 
 slow = pytest.mark.slow

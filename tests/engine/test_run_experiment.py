@@ -18,8 +18,9 @@ from virtual_executor import VirtualExecutor, invoke, plans
 
 from envbench import backends
 from envbench.engine import resume
+from envbench.engine.pairs import schedule
 from envbench.engine.request import make_cell, target_of
-from envbench.experiments.run import Measure, RunExperiment, calls_of_round, schedule
+from envbench.experiments.run import Measure, RunExperiment, calls_of_round
 from envbench.model import (
     Block,
     BlockRecord,
@@ -258,8 +259,8 @@ def read_back(folder: Path, of: Plan, blocks: Sequence[BlockRecord]) -> list[Blo
     """The blocks that count, after a file was written and read."""
     path = folder / "plan.jsonl"
     path.write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in (of, *blocks)))
-    (found,) = resume.read(path)
-    assert found.warnings == []
+    (found,), warnings = resume.read(path)
+    assert warnings == []
     return found.done
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 from made_records import make_cell
 
-from envbench.experiments.run import schedule
+from envbench.engine.pairs import schedule
 
 
 def test_each_round_has_every_cell_once_in_a_different_order():

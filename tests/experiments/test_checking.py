@@ -13,8 +13,15 @@ from envbench.backends import registry
 from envbench.cli.check_output import document, exit_code, markdown
 from envbench.engine.pairs import DEFAULT_PAIRS, pair_seconds, slicing
 from envbench.errors import UsageError
-from envbench.experiments.check.size import MOST_PRECISE_PAIRS, Size
-from envbench.experiments.check.stages import FLOORS, CellVerdict, findings, overall, verdict
+from envbench.experiments.check.stages import (
+    FLOORS,
+    MOST_PRECISE_PAIRS,
+    CellVerdict,
+    Size,
+    findings,
+    overall,
+    verdict,
+)
 from envbench.model import BlockRecord, Cell, PairsDesign, Protocol, Rule
 
 CELL = make_cell("for-loop", 4)

@@ -123,7 +123,7 @@ def test_the_carts_of_envpool_move_as_gymnasiums() -> None:
 def compared(family: str, name: str, lock_steps: int) -> Any:
     """As ``envbench verify`` compares: the other backend first, the reference from its start."""
     from envbench import runtimes
-    from envbench.engine.request import make_job
+    from envbench.engine.executor import make_job
     from envbench.model import Trial, Verify
     from envbench.process.execute import execute
 

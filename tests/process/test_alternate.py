@@ -21,7 +21,7 @@ from place import wait_until
 
 from envbench.backends import get
 from envbench.cli.error_handling import raise_on_signals
-from envbench.engine.availability import Arm, Unavailable, own_runtime
+from envbench.engine.availability import Arm, own_runtime
 from envbench.engine.campaign import Campaign, Executed
 from envbench.engine.executor import LocalExecutor
 from envbench.engine.request import Target, make_cell
@@ -67,14 +67,14 @@ def paced_block(names: Sequence[str], turns: list[int], **programme: Any) -> Blo
     )
 
 
-def paced_arms(pythons: dict[str, str], worker: Path = WORKER) -> dict[str, Arm | Unavailable]:
+def paced_arms(pythons: dict[str, str], worker: Path = WORKER) -> dict[str, Arm]:
     return {
         arm_key(name, PACED): Arm(name=name, backend=LOOP, python=python, worker=worker)
         for name, python in pythons.items()
     }
 
 
-def executed(block: Block, arms: dict[str, Arm | Unavailable], on_event: Any = None) -> Executed:
+def executed(block: Block, arms: dict[str, Arm], on_event: Any = None) -> Executed:
     return LocalExecutor().run(block, arms, on_event or (lambda _: None))
 
 
@@ -160,7 +160,7 @@ def test_five_different_backends_alternate_in_one_block(mark: str) -> None:
         arm_key("", each.cell): own_runtime(each, {}, setup=False, say=lambda _: None)
         for each in targets
     }
-    assert [each for each in arms.values() if isinstance(each, Unavailable)] == []
+    assert [each for each in arms.values() if each.failure] == []
     turns = cycles(12, 5)
     block = Block(
         trials=[Trial(cell=each.cell, seed=1, protocol=SHORT) for each in targets],
@@ -530,7 +530,7 @@ def test_the_others_make_their_slices_if_one_arm_cannot_run(
 ) -> None:
     missing = Failure(reason="setup", message="it is not here", phase="start")
     arms = paced_arms({"a": baseline, "b": baseline})
-    arms[arm_key("none", PACED)] = Unavailable(name="none", backend=LOOP, failure=missing)
+    arms[arm_key("none", PACED)] = Arm(name="none", backend=LOOP, failure=missing)
     names = ["a", "b"]
     names.insert(place, "none")
     turns = cycles(10, 3)
@@ -542,8 +542,8 @@ def test_the_others_make_their_slices_if_one_arm_cannot_run(
 
 def test_a_block_is_recorded_even_if_no_arm_can_run() -> None:
     missing = Failure(reason="setup", message="it is not here", phase="start")
-    arms: dict[str, Arm | Unavailable] = {
-        arm_key(name, PACED): Unavailable(name=name, backend=LOOP, failure=missing) for name in "ab"
+    arms: dict[str, Arm] = {
+        arm_key(name, PACED): Arm(name=name, backend=LOOP, failure=missing) for name in "ab"
     }
     made = executed(paced_block(("a", "b"), [0, 1, 1, 0]), arms)
     assert [each.failure for each in made.trials] == [missing, missing]

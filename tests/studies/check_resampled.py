@@ -30,8 +30,7 @@ from tabulate import tabulate
 
 from envbench import backends
 from envbench.engine.pairs import DEFAULT_PAIRS, cell_of
-from envbench.experiments.check.size import PRECISE, expected_spread, precise_pairs
-from envbench.experiments.check.stages import slices_of
+from envbench.experiments.check.stages import PRECISE, SPREADS, precise_pairs, slices_of
 from envbench.model import Rule
 from envbench.stats.slowdown import (
     Slices,
@@ -76,7 +75,7 @@ def verdicts(
 
 
 def row(rng: Any, cell: str, pairs: Sequence[Slices], checks: int) -> list[str]:
-    precise = precise_pairs(expected_spread(backends.get(cell.split("/")[2]).behaviour), RULE)
+    precise = precise_pairs(SPREADS[backends.get(cell.split("/")[2]).behaviour.steps_in], RULE)
     same, covered = verdicts(rng, pairs, DEFAULT_PAIRS, 0.0, checks)
     equal = slower(pairs, 1 - 1 / ratio(pairs))
     much, _ = verdicts(rng, equal, DEFAULT_PAIRS, 0.05, checks // 4)

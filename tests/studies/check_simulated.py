@@ -23,7 +23,7 @@ from document import fill, share
 from tabulate import tabulate
 
 from envbench.engine.pairs import DEFAULT_PAIRS, QUADS
-from envbench.experiments.check.size import POOL_SPREAD, PRECISE, precise_pairs
+from envbench.experiments.check.stages import PRECISE, SPREADS, precise_pairs
 from envbench.model import Rule
 from envbench.stats.slowdown import (
     STEPS,
@@ -36,7 +36,7 @@ from envbench.stats.slowdown import (
 
 CHECKS, SEED = 20_000, 1
 SPREAD = 0.019
-PRECISE_PAIRS = precise_pairs(POOL_SPREAD, Rule())  # for a cell of EnvPool
+PRECISE_PAIRS = precise_pairs(SPREADS["pool"], Rule())  # for a cell of EnvPool
 SLICES = 4 * QUADS
 Noise = Callable[[Any, int, int], Any]  # (generator, pairs of processes, slices) -> log times
 

@@ -20,7 +20,8 @@ import pytest
 from interpreters import not_here
 
 from envbench import backends, families
-from envbench.engine.request import make_cell, make_job
+from envbench.engine.executor import make_job
+from envbench.engine.request import make_cell
 from envbench.errors import UsageError
 from envbench.model import Family, Job, Trial, Verify
 from envbench.process.execute import execute

@@ -1,30 +1,64 @@
-"""``baseline``: measure cells beside the reference kernel, which slows down as the machine does.
+"""Stored rates: ``baseline`` measures and saves them, ``check --against`` compares with them.
 
-The result is the ratio of each cell's rate to the kernel's. ``envbench baseline save`` stores it
-for later, ``envbench check --against`` compares with it.
+A block of a ``baseline`` plan has a cell and the reference kernel, which step alternately. The
+cell's rate relative to the kernel's is compared: the kernel follows changes of the machine's clock,
+but hardly those of its caches, memory and other cores. A run (``envbench run``) has a rate alone,
+so a change of the machine cannot be separated from one of the code. A slowdown up to ``DRIFT``, by
+which shared machines drift, does not count then. Either comparison is of two times, so its result
+is advice. ``check --against`` measures anew with the ``baseline`` experiment.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from envbench.engine import pairs
-from envbench.engine.availability import kernel_arm
-from envbench.engine.experiment import ArmChoice, Done, Experiment, Facts, Say, Site, own_arms
-from envbench.engine.pairs import cell_of, design_of
-from envbench.engine.request import CellRequest, Chosen, Target, kernel_target
-from envbench.engine.session import Outcome
-from envbench.errors import StorageError, UsageError
-from envbench.experiments.check.stages import cells_to_check
-from envbench.model import Block, Cell, Failure, PairsDesign, Plan
+import msgspec
 
-LONGEST_PAUSE_S = 3600.0
+from envbench.engine import pairs
+from envbench.engine.availability import Arm, Say, kernel_arm
+from envbench.engine.campaign import Campaign
+from envbench.engine.experiment import Done, Experiment, Facts, Site
+from envbench.engine.pairs import cell_of, design_of, side
+from envbench.engine.request import CellRequest, Chosen, Target, kernel_target, target_of
+from envbench.errors import StorageError, UsageError
+from envbench.experiments.check.stages import (
+    CANDIDATE,
+    CellVerdict,
+    Size,
+    cells_to_check,
+    not_too_many,
+    pairs_of,
+)
+from envbench.model import (
+    Block,
+    BlockRecord,
+    Cell,
+    Failure,
+    Fingerprint,
+    MachineFact,
+    PairsDesign,
+    Plan,
+    Rule,
+    RunDesign,
+    TrialRecord,
+    digest,
+)
+from envbench.model import Stored as StoredRecord
+from envbench.results import store
+from envbench.results.join import run_of
+from envbench.stats import slowdown
+from envbench.stats.slowdown import FEWEST_PAIRS, Stage
+from envbench.stats.summary import rate
+
 KERNEL = "kernel"
+IN_ONE_RUN = "--baseline, --baseline-python, --baseline-ref"
+DRIFT = 0.10  # between two times, on a shared machine: docs/measurement.md
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,20 +73,20 @@ class BaselineExperiment(Experiment[dict[str, Failure]]):
 
     name: ClassVar[str] = "baseline"
     unit: ClassVar[str] = "pair of processes"
-    longest_pause_s: ClassVar[float | None] = LONGEST_PAUSE_S
+    longest_pause_s: ClassVar[float | None] = 3600.0
+    watches_code: ClassVar[bool] = True
 
     def choose(self, site: Site) -> Chosen:
         if self.targets:
             return Chosen(targets=list(self.targets))
-        return cells_to_check(self.cells, site.profile, site.fingerprint.usable_cpus)
+        return cells_to_check(self.cells, site)
 
     def design(self, targets: Sequence[Target]) -> PairsDesign:
         return pairs.design(self.pairs, stop_at_failure=self.stop_at_failure)
 
-    def arms(self, targets: Sequence[Target], site: Site, say: Say) -> ArmChoice:
-        kernel = (kernel_arm(KERNEL), kernel_target(site.profile.name).cell)
-        own = own_arms(targets, site, say)
-        return ArmChoice(to_probe=own.to_probe, known=[kernel], watched=True)
+    def arms(self, targets: Sequence[Target], site: Site, say: Say) -> list[tuple[Arm, Cell]]:
+        kernel = kernel_target(site.profile.name).cell
+        return [(kernel_arm(KERNEL), kernel), *super().arms(targets, site, say)]
 
     def remaining(self, plan: Plan, done: Done) -> list[tuple[int, Cell]]:
         if design_of(plan).stop_at_failure and any(block.failure for block in done):
@@ -81,20 +115,189 @@ def refuse_existing(path: Path) -> None:
         )
 
 
-def save(outcome: Outcome[dict[str, Failure]], path: Path) -> None:
+def save(outcome: Campaign[dict[str, Failure]], path: Path) -> None:
     """Copy the plan's records to a file of their own, whole or not at all."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(f"{path.name}.partial")
-        shutil.copyfile(outcome.path, partial)
+        shutil.copyfile(outcome.journal.path, partial)
         os.link(partial, path)  # fails if another process has made it since
         partial.unlink()
     except FileExistsError as error:
         raise UsageError(
-            f"{path} exists already: what was measured is in {outcome.path}."
+            f"{path} exists already: what was measured is in {outcome.journal.path}."
         ) from error
     except OSError as error:
         raise StorageError(
             f"cannot write {path}: {error.strerror or error}.",
             hint="All of it is measured: the same command with another --output saves it.",
         ) from error
+
+
+# ---------------------------------------------------------------- compare with a file
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stored:
+    """One stored cell. ``rates`` has the logarithm of its steps per second, one per process;
+    relative to the kernel's if ``beside_kernel``."""
+
+    cell: Cell
+    fingerprint: str
+    rates: list[float]
+    beside_kernel: bool
+
+
+def read(
+    path: Path, wanted: CellRequest, here: Fingerprint, say: Callable[[str], None]
+) -> list[Stored]:
+    """The wanted cells of a file of this same machine; ``UsageError`` if there are none."""
+    if not path.is_file():
+        raise UsageError(f"--against: there is no file {path}.")
+    reading = store.read(path)
+    for warning in reading.warnings:
+        say(f"Warning: {warning}")
+    records = [record for _, record in reading.records]
+    cells = [each for each in stored(records) if _is_wanted(each.cell, wanted)]
+    if not cells:
+        raise UsageError(
+            f"{path} has no such cell with five processes or more.",
+            hint="Make one: envbench baseline save --output FILE. Or compare both sides in one "
+            f"run, which is more precise: {IN_ONE_RUN}.",
+        )
+    if other := {each.fingerprint for each in cells} - {digest(here)}:
+        facts = [each for each in records if isinstance(each, MachineFact)]
+        cpu = next((each.fingerprint.cpu for each in facts if each.hash in other), "unknown")
+        raise UsageError(
+            f"{path} was measured on another machine or system ({cpu}): rates of two machines "
+            "say nothing about a change.",
+            hint=f"Compare both sides here, in one run: {IN_ONE_RUN}.",
+        )
+    if not all(each.beside_kernel for each in cells):
+        say(
+            f"Note: {path} has rates that were measured without a reference kernel, and a shared "
+            f"machine drifts. So slowdowns of up to {100 * DRIFT:.0f} % are ignored. "
+            "`envbench baseline save` stores rates relative to the kernel, which are more precise."
+        )
+    return cells
+
+
+def anew(cells: Sequence[Stored], rule: Rule, size: Size) -> BaselineExperiment:
+    """The experiment that measures them anew, beside the kernel."""
+    chosen = not_too_many(Chosen(targets=[target_of(each.cell) for each in cells]))
+    pairs = size.of(chosen.targets, rule).pairs
+    return BaselineExperiment(targets=chosen.targets, pairs=pairs)
+
+
+def verdicts(
+    outcome: Campaign[dict[str, Failure]], then: Sequence[Stored], rule: Rule
+) -> list[CellVerdict]:
+    """One per stored cell."""
+    found = []
+    for each in then:
+        if failure := outcome.findings.get(each.cell.key):
+            broken = CellVerdict(cell=each.cell, verdict="BROKEN", failures={CANDIDATE: failure})
+            found.append(broken)
+            continue
+        stage = compared(pairs_of(outcome.done, each.cell), each, rule)
+        stages = [{"steps": stage}]
+        found.append(CellVerdict(cell=each.cell, verdict=stage.verdict, stages=stages))
+    return found
+
+
+def _is_wanted(cell: Cell, wanted: CellRequest) -> bool:
+    return (
+        wanted.family in (None, cell.env)
+        and wanted.task in (None, cell.task)
+        and cell.backend in (wanted.backends or [cell.backend])
+        and cell.numenv in (wanted.numenv or [cell.numenv])
+    )
+
+
+# ---------------------------------------------------------------- rates
+
+
+def stored(records: Iterable[StoredRecord]) -> list[Stored]:
+    """Each cell by its newest baseline plan, or by its newest ``run`` plan if it has none.
+
+    Cells with fewer than five processes are left out: they do not show their own spread.
+    """
+    plans: list[Plan] = []
+    blocks: dict[str, BlockRecord] = {}  # a file may have been joined with its copy
+    for record in records:
+        if isinstance(record, Plan):
+            plans.append(record)
+        elif isinstance(record, BlockRecord) and not record.failure:
+            blocks[record.block_id] = record
+    newest: dict[str, Stored] = {}
+    for plan in sorted(plans, key=lambda each: (_is_baseline(each), each.started_utc)):
+        by_cell: dict[str, list[BlockRecord]] = {cell.key: [] for cell in plan.cells}
+        for block in blocks.values():
+            if block.plan_id == plan.plan_id:
+                by_cell.setdefault(cell_of(block).key, []).append(block)
+        for key, own in by_cell.items():
+            rates = _rates(plan, own)
+            if len(rates) >= FEWEST_PAIRS:
+                newest[key] = Stored(
+                    cell=cell_of(own[-1]),
+                    fingerprint=plan.fingerprint,
+                    rates=rates,
+                    beside_kernel=_is_baseline(plan),
+                )
+    return [*newest.values()]
+
+
+def _is_baseline(plan: Plan) -> bool:
+    return plan.experiment == BaselineExperiment.name
+
+
+def _rates(plan: Plan, blocks: Sequence[BlockRecord]) -> list[float]:
+    """Logarithms of rates; none for a plan without comparable ones."""
+    if _is_baseline(plan):
+        return [relative(block) for block in blocks if _is_sound(block)]
+    if not isinstance(plan.design, RunDesign) or plan.design.quick:
+        return []
+    runs = (run_of(plan, block, trial, {}) for block in blocks for trial in block.trials)
+    return [math.log(speed) for run in runs if (speed := rate(run).steps_per_second)]
+
+
+def compared(now: Sequence[BlockRecord], then: Stored, rule: Rule) -> Stage:
+    """Compare the rates of now and then, relative to the kernel if the stored ones are."""
+    if then.beside_kernel:
+        return slowdown.against([relative(block) for block in now], then.rates, rule)
+    rates = [_rate(block.trials[-1], block.trials[-1].measured.invalid) for block in now]
+    return slowdown.against(rates, then.rates, granting_drift(rule))
+
+
+def granting_drift(rule: Rule) -> Rule:
+    """The rule for rates of two times: a slowdown up to ``DRIFT`` does not count."""
+    left = 1 - DRIFT
+    return msgspec.structs.replace(
+        rule, margin=1 - (1 - rule.margin) * left, tolerance=1 - (1 - rule.tolerance) * left
+    )
+
+
+def relative(block: BlockRecord) -> float:
+    """Logarithm of the cell's rate over the kernel's, of slices that are valid in both."""
+    kernel, cell = side(block, KERNEL), block.trials[-1]
+    invalid = {**kernel.measured.invalid, **cell.measured.invalid}
+    return _rate(cell, invalid) - _rate(kernel, invalid)
+
+
+def _rate(trial: TrialRecord, invalid: dict[str, str]) -> float:
+    """Logarithm of steps per second, without invalid slices; of all slices if most are invalid."""
+    windows = trial.measured
+    every = range(len(windows.ns))
+    valid = [k for k in every if str(k) not in invalid]
+    valid = valid if 2 * len(valid) >= len(windows.ns) else list(every)
+    steps, ns = sum(windows.steps[k] for k in valid), sum(windows.ns[k] for k in valid)
+    return math.log(steps * 1e9 / ns)
+
+
+def _is_sound(block: BlockRecord) -> bool:
+    """Are these the kernel and a cell, and does each slice have steps and take time?"""
+    arms = [trial.arm for trial in block.trials]
+    slices = [trial.measured for trial in block.trials]
+    return (len(arms), arms[0]) == (2, KERNEL) and all(
+        len(each.steps) == len(each.ns) > 0 and min(*each.steps, *each.ns) > 0 for each in slices
+    )

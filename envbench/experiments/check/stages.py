@@ -1,9 +1,9 @@
 """``check``: pairs of baseline and candidate in rounds, one pair per cell and round; then verdicts.
 
-``remaining`` keeps the guarantees of the rule (``slowdown``). The number of pairs is fixed in the
-plan. No verdict is formed before the first stage of every cell is complete. A cell that raised an
-alarm is measured again by as many fresh pairs, with seeds of their own and the arms exchanged; its
-second stage decides its verdict.
+``remaining`` keeps the guarantees of the rule (``slowdown``). The number of pairs (``Size``) is
+fixed in the plan. No verdict is formed before the first stage of every cell is complete. A cell
+that raised an alarm is measured again by as many fresh pairs, with seeds of their own and the arms
+exchanged; its second stage decides its verdict.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ from typing import ClassVar
 import msgspec
 
 from envbench.engine import pairs
-from envbench.engine.experiment import ArmChoice, Done, Experiment, Facts, Say, Site, one_per_arm
-from envbench.engine.pairs import cell_of, design_of, side
+from envbench.engine.availability import Arm, Say
+from envbench.engine.experiment import Done, Experiment, Facts, Site, one_per_arm
+from envbench.engine.pairs import DEFAULT_PAIRS, cell_of, design_of, pair_seconds, side
 from envbench.engine.request import CellRequest, Chosen, Target, choose
 from envbench.errors import UsageError
 from envbench.experiments.check.arms import sources
-from envbench.experiments.check.arms.git_tree import WORKING_TREE
+from envbench.experiments.check.arms.copies import WORKING_TREE
 from envbench.experiments.check.arms.sources import Source
-from envbench.experiments.check.size import Size
-from envbench.machine import Profile
 from envbench.model import (
     Block,
     BlockRecord,
@@ -37,7 +36,7 @@ from envbench.model import (
     Windows,
 )
 from envbench.stats import slowdown
-from envbench.stats.slowdown import Slices, Stage, Verdict
+from envbench.stats.slowdown import FEWEST_PAIRS, Slices, Stage, Verdict
 
 MOST_CELLS = 12
 DEFAULT_CELLS = [
@@ -45,11 +44,64 @@ DEFAULT_CELLS = [
     for family in ("atari", "mujoco")
     for backend in ("for-loop/1", "envpool-sync/4", "envpool-async/4")
 ]
+PRECISE = 0.02
+MOST_PRECISE_PAIRS = 130
+# Standard deviation between pairs by ``steps_in``, measured on a shared machine of two cores
+# (docs/check.md). They apply before the machine at hand is known.
+SPREADS = {"one-thread": 0.012, "pool": 0.022, "device": 0.022, "processes": 0.05}
 FIRST, SECOND = 1, 2
 BASELINE, CANDIDATE = "baseline", "candidate"
 # For each quantity besides the steps: the smallest difference of a pair that matters at all.
 FLOORS = {"start-up": 0.05e9, "first step": 0.1e9, "reset": 1e3, "memory": 16 * 2**20}
 WORSE: tuple[Verdict, ...] = ("BROKEN", "REGRESSION", "INCONCLUSIVE", "IMPROVEMENT", "PASS")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """What was decided before anything ran: pairs per stage, and seconds of stage one in all."""
+
+    pairs: int
+    seconds: float
+    detectable: dict[str, float]  # by a cell's key: the slowdown that would be found
+
+
+class Size(msgspec.Struct, frozen=True, kw_only=True):
+    """How many pairs: a given number, what fits ``budget`` seconds, or enough for ``PRECISE``."""
+
+    pairs: int | None = None
+    budget: float | None = None
+    precise: bool = False
+
+    def of(self, targets: Sequence[Target], rule: Rule) -> Sizes:
+        """For these cells. ``UsageError`` if the rule or the budget does not allow it."""
+        spreads = {each.cell.key: SPREADS[each.backend.behaviour.steps_in] for each in targets}
+        pairs, round_s = self.pairs or DEFAULT_PAIRS, len(targets) * pair_seconds()
+        if self.precise:
+            pairs = precise_pairs(max(spreads.values()), rule)
+        elif self.budget is not None:
+            pairs = int(self.budget / round_s)
+            if pairs < FEWEST_PAIRS:
+                raise UsageError(
+                    f"--budget {self.budget:.0f}: {FEWEST_PAIRS} pairs of {len(targets)} cells "
+                    f"take about {FEWEST_PAIRS * round_s:.0f} s.",
+                    hint="Give it that, or name fewer cells.",
+                )
+        return Sizes(
+            pairs=pairs,
+            seconds=pairs * round_s,
+            detectable={k: slowdown.detectable(each, pairs, rule) for k, each in spreads.items()},
+        )
+
+
+def precise_pairs(spread: float, rule: Rule) -> int:
+    """Enough pairs to find ``PRECISE``, at most ``MOST_PRECISE_PAIRS``."""
+    if rule.margin >= PRECISE:
+        raise UsageError(
+            f"--precise finds a slowdown of {100 * PRECISE:.0f} %, which does not count with "
+            f"--margin {rule.margin:g}.",
+            hint="Give a smaller --margin, or --pairs.",
+        )
+    return slowdown.pairs_for(PRECISE, spread, rule, MOST_PRECISE_PAIRS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +117,7 @@ class CellVerdict:
     stages: list[dict[str, Stage]] = field(default_factory=list)
     slower: list[str] = field(default_factory=list)  # quantities that decided a REGRESSION
     failures: dict[str, Failure] = field(default_factory=dict)  # by arm
-    invalid: dict[str, int] = field(default_factory=dict)  # slices, by what made them invalid
+    invalid: dict[str, int] = field(default_factory=dict)  # slices, by what disturbed them: steal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,10 +128,11 @@ class CheckExperiment(Experiment[list[CellVerdict]]):
     baseline: Source = Source()
     candidate: Source = Source()
     rule: Rule = Rule()
-    size: Size = Size()
+    size: Size = field(default_factory=Size)
 
     name: ClassVar[str] = "check"
     unit: ClassVar[str] = "pair of processes"
+    watches_code: ClassVar[bool] = True
 
     @property
     def sides(self) -> dict[str, Source]:
@@ -91,28 +144,28 @@ class CheckExperiment(Experiment[list[CellVerdict]]):
         return {BASELINE: self.baseline, CANDIDATE: candidate}
 
     def choose(self, site: Site) -> Chosen:
-        return cells_to_check(self.cells, site.profile, site.fingerprint.usable_cpus)
+        return cells_to_check(self.cells, site)
 
     def design(self, targets: Sequence[Target]) -> PairsDesign:
         return pairs.design(self.size.of(targets, self.rule).pairs, rule=self.rule)
 
-    def arms(self, targets: Sequence[Target], site: Site, say: Say) -> ArmChoice:
+    def arms(self, targets: Sequence[Target], site: Site, say: Say) -> list[tuple[Arm, Cell]]:
         prepared = [sources.prepare(name, source) for name, source in self.sides.items()]
-        return ArmChoice(
-            to_probe=[
-                (sources.make(each, target, say), target.cell)
-                for target in one_per_arm(targets)
-                for each in prepared
-            ],
-            sources={name: str(source) for name, source in self.sides.items()},
-            watched=True,
-        )
+        return [
+            (sources.make(each, target, say), target.cell)
+            for target in one_per_arm(targets)
+            for each in prepared
+        ]
 
     def remaining(self, plan: Plan, done: Done) -> list[tuple[int, int, Cell]]:
         """(stage, number, cell) of each pair. Stage two begins when stage one is complete."""
         if first := pairs.rounds(plan, plan.cells, done, FIRST):
             return [(FIRST, *each) for each in first]
-        again = [cell for cell in plan.cells if _has_alarm(plan, done, cell)]
+        again = [
+            cell
+            for cell in plan.cells
+            if slowdown.alarms(_whole_stage(plan, pairs_of(done, cell), FIRST) or {})
+        ]
         return [(SECOND, *each) for each in pairs.rounds(plan, again, done, SECOND)]
 
     def block(self, plan: Plan, todo: tuple[int, int, Cell]) -> Block:
@@ -125,8 +178,9 @@ class CheckExperiment(Experiment[list[CellVerdict]]):
         return [verdict(plan, done, cell) for cell in plan.cells]
 
 
-def cells_to_check(request: CellRequest, profile: Profile, cpus: int) -> Chosen:
+def cells_to_check(request: CellRequest, site: Site) -> Chosen:
     """The named cells, or those of the profile; at most ``MOST_CELLS``."""
+    profile, cpus = site.profile, site.fingerprint.usable_cpus
     if request.family or request.backends or request.numenv or request.task:
         return not_too_many(choose(request, profile, cpus))
     targets: list[Target] = []
@@ -158,9 +212,8 @@ def not_too_many(chosen: Chosen) -> Chosen:
 def verdict(plan: Plan, done: Sequence[BlockRecord], cell: Cell) -> CellVerdict:
     """The verdict on a cell. A stage counts when all its pairs are made."""
     own = pairs_of(done, cell)
-    failures = {
-        trial.arm: trial.failure for block in own for trial in block.trials if trial.failure
-    }
+    trials = [trial for block in own for trial in block.trials]
+    failures = {trial.arm: trial.failure for trial in trials if trial.failure}
     if failures:
         return CellVerdict(cell=cell, verdict="BROKEN", failures=failures)
     first = _whole_stage(plan, own, FIRST)
@@ -168,9 +221,13 @@ def verdict(plan: Plan, done: Sequence[BlockRecord], cell: Cell) -> CellVerdict:
         return CellVerdict(cell=cell, verdict="INCONCLUSIVE")
     second = _whole_stage(plan, own, SECOND)
     decided, slower = slowdown.of_cell(first, second)
-    stages = [first, second] if second else [first]
+    reasons = (reason for trial in trials for reason in trial.measured.invalid.values())
     return CellVerdict(
-        cell=cell, verdict=decided, stages=stages, slower=slower, invalid=_invalid_slices(own)
+        cell=cell,
+        verdict=decided,
+        stages=[first, second] if second else [first],
+        slower=slower,
+        invalid=dict(Counter(reason.partition(" ")[0] for reason in reasons)),
     )
 
 
@@ -208,24 +265,11 @@ def findings(plan: Plan, blocks: Sequence[BlockRecord]) -> dict[str, Stage]:
     return quantities
 
 
-def _has_alarm(plan: Plan, done: Sequence[BlockRecord], cell: Cell) -> bool:
-    """Did the cell's first stage raise an alarm in any quantity?"""
-    first = [block for block in pairs_of(done, cell) if block.stage == FIRST]
-    return bool(slowdown.alarms(findings(plan, first)))
-
-
 def slices_of(block: BlockRecord) -> Slices:
     """Times per step of both arms, and which slices the machine disturbed in either."""
     a, b = side(block, BASELINE).measured, side(block, CANDIDATE).measured
     invalid = [str(k) in a.invalid or str(k) in b.invalid for k in range(len(a.ns))]
     return _times_per_step(a), _times_per_step(b), invalid
-
-
-def _invalid_slices(blocks: Sequence[BlockRecord]) -> dict[str, int]:
-    """How many slices of all trials the machine disturbed, by cause (``steal``)."""
-    trials = (trial for block in blocks for trial in block.trials)
-    reasons = (reason for trial in trials for reason in trial.measured.invalid.values())
-    return dict(Counter(reason.partition(" ")[0] for reason in reasons))
 
 
 def _times_per_step(windows: Windows) -> list[float]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import os
 import tomllib
-from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
 
@@ -20,24 +19,15 @@ import msgspec
 
 from envbench import runtimes
 from envbench.backends import Backend
-from envbench.engine.availability import Arm
+from envbench.engine.availability import Arm, Say
 from envbench.engine.request import Target
 from envbench.errors import UsageError
-from envbench.experiments.check.arms import git_tree
-from envbench.experiments.check.arms.git_tree import WORKING_TREE
-from envbench.experiments.check.arms.local_copies import kept_copy
+from envbench.experiments.check.arms.copies import WORKING_TREE, checked_out, commit_of, kept_copy
 from envbench.process.execute import WORKER
 from envbench.runtimes.installer import name_of
 
-MEASURING = (  # the packages of the default runtime: requirements.txt
-    "numpy",
-    "gymnasium",
-    "ale-py",
-    "mujoco",
-    "envpool",
-    "opencv-python-headless",
-    "imageio",
-)
+# The packages of the default runtime: requirements.txt
+DEFAULT = ("numpy", "gymnasium", "ale-py", "mujoco", "envpool", "opencv-python-headless", "imageio")
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,11 +36,6 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     python: str = ""
     requirements: list[str] = []
     ref: str = ""
-
-    @classmethod
-    def given(cls, python: str | None, requirements: Sequence[str], ref: str | None) -> Source:
-        """From the options of one side."""
-        return cls(python=python or "", requirements=list(requirements), ref=ref or "")
 
     def __str__(self) -> str:
         named = "the working tree" if self.ref == WORKING_TREE else self.ref
@@ -63,6 +48,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     the backend's (copies and a checkout, by path), and the worker's code."""
 
     name: str
+    source: str
     python: str
     added: list[str]
     worker: Path
@@ -73,7 +59,7 @@ def refuse_impossible(name: str, source: Source) -> None:
     if source.python:
         runtimes.interpreter(source.python, f"--{name}-python")
     if source.ref:
-        git_tree.commit_of(source.ref, f"--{name}-ref")
+        commit_of(source.ref, f"--{name}-ref")
     for requirement in source.requirements:
         if _local(requirement) is None and not name_of(requirement):
             raise UsageError(
@@ -84,26 +70,32 @@ def refuse_impossible(name: str, source: Source) -> None:
 
 def prepare(name: str, source: Source) -> Prepared:
     """A copy of the source as it is now: files may be edited while a check runs."""
-    tree = git_tree.checked_out(source.ref, f"--{name}-ref") if source.ref else None
+    tree = checked_out(source.ref, f"--{name}-ref") if source.ref else None
+    own_worker = tree / "envbench/worker_path/envbench_worker/__main__.py" if tree else WORKER
     return Prepared(
         name=name,
+        source=str(source),
         python=runtimes.interpreter(source.python, f"--{name}-python") if source.python else "",
         added=[*map(_copied, source.requirements), *([str(tree)] if tree else [])],
-        worker=_worker_of(tree),
+        worker=own_worker if own_worker.exists() else WORKER,
     )
 
 
-def make(prepared: Prepared, target: Target, say: Callable[[str], None]) -> Arm:
+def make(prepared: Prepared, target: Target, say: Say) -> Arm:
     """The arm for a target's backend. Makes its runtime if necessary (``SetupFailed``)."""
     backend, cell = target.backend, target.cell
-    if prepared.python:
-        python = prepared.python
-    elif prepared.added:
-        base = _without(backend, cell.env, cell.workload, prepared.added)
-        python = runtimes.make(base, say, over=prepared.added).python
-    else:
-        python = runtimes.make(backend, say, cell.env, cell.workload).python
-    return Arm(name=prepared.name, backend=backend, python=python, worker=prepared.worker)
+    python = prepared.python
+    if not python:
+        added = prepared.added
+        base = _without(backend, cell.env, cell.workload, added) if added else backend
+        python = runtimes.make(base, say, cell.env, cell.workload, over=added).python
+    return Arm(
+        name=prepared.name,
+        source=prepared.source,
+        backend=backend,
+        python=python,
+        worker=prepared.worker,
+    )
 
 
 def _without(backend: Backend, family: str, workload: str, added: list[str]) -> Backend:
@@ -117,7 +109,7 @@ def _without(backend: Backend, family: str, workload: str, added: list[str]) -> 
 def _pinned() -> list[str]:
     """The measuring packages of this interpreter, in their versions here."""
     pinned = []
-    for name in MEASURING:
+    for name in DEFAULT:
         with contextlib.suppress(metadata.PackageNotFoundError):
             pinned.append(f"{name}=={metadata.version(name)}")
     return pinned
@@ -143,20 +135,7 @@ def _local(requirement: str) -> Path | None:
 def _name(requirement: str) -> str:
     """``ale-py`` of ``ale_py==0.11``, of ``/wheels/ale_py-0.11-cp311-….whl`` and of a project."""
     if os.path.isdir(requirement):
-        requirement = _project_name(Path(requirement)) or requirement
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            project = Path(requirement, "pyproject.toml").read_text(encoding="utf-8")
+            requirement = str(tomllib.loads(project)["project"]["name"])
     return name_of(requirement) or requirement
-
-
-def _project_name(folder: Path) -> str:
-    """The project's name in its pyproject.toml; empty if there is none."""
-    try:
-        text = (folder / "pyproject.toml").read_text(encoding="utf-8")
-        return str(tomllib.loads(text).get("project", {}).get("name", ""))
-    except (OSError, ValueError):
-        return ""
-
-
-def _worker_of(tree: Path | None) -> Path:
-    """The worker of that ref in envbench's own repository; elsewhere, this one's."""
-    theirs = tree / "envbench" / "worker_path" / "envbench_worker" / "__main__.py" if tree else None
-    return theirs if theirs is not None and theirs.exists() else WORKER
