@@ -66,13 +66,21 @@ class Adapter(ABC):
     """
 
     first_calls = 1
+    bank: List[Any]  # batches of actions; ``build`` draws them
     start: Any = None  # verify: observations (numenv, …) to start the environments from
 
     def __init__(self, job: Job) -> None:
         self.job = job
 
-    def probe(self) -> None:  # noqa: B027 - optional
+    def tasks(self) -> Optional[List[str]]:
+        """The tasks that the library knows; None if ``probe`` finds out without a list."""
+        return None
+
+    def probe(self) -> None:
         """Check cheaply that the task exists; raise ``UnknownTaskError`` if it does not."""
+        known = self.tasks()
+        if known is not None and self.job.task not in known:
+            raise UnknownTaskError(self.job.task, known)
 
     @abstractmethod
     def build(self) -> None:

@@ -26,7 +26,7 @@ from brax.envs.wrappers.training import AutoResetWrapper
 from jax import numpy as jnp
 
 from envbench_worker.adapters.jax_batch import JaxBatch
-from envbench_worker.contract import Counts, Job, Trace, UnknownTaskError
+from envbench_worker.contract import Counts, Job, Trace
 
 MAX_STEPS = 1000
 FRAME_S = 0.01
@@ -66,15 +66,19 @@ class Tally(NamedTuple):
 
 
 class Brax(JaxBatch):
+    nothing = Tally(np.float32(0), np.int32(0), np.int32(0))
+
     def __init__(self, job: Job) -> None:
         super().__init__(job)
         self.pipeline = job.settings["pipeline"]
         self.finite = True
 
-    def probe(self) -> None:
-        known = _known(self.pipeline)
-        if self.job.task not in known:
-            raise UnknownTaskError(self.job.task, known)
+    def tasks(self) -> List[str]:
+        return _known(self.pipeline)
+
+    def build(self) -> None:
+        self.envs = self._make()
+        self.draw(Actions((self.envs.action_size,)))
 
     def _make(self) -> Any:
         job = self.job
@@ -95,32 +99,18 @@ class Brax(JaxBatch):
             raise ValueError("a step of Brax's {} lasts {} s".format(job.task, made.dt))
         return made
 
-    def make(self) -> None:
-        self.envs = self._make()
-
-    def start(self) -> Any:
+    def initial(self) -> Any:
         state = jax.jit(self.envs.reset)(jax.random.key(self.job.seed))
-        if self.job.mode == "verify":
-            state = self._all_as_the_first(state)
-        self.began = np.zeros(self.job.numenv)
-        self.lasted = 0
-        return state
-
-    def _all_as_the_first(self, state: Any) -> Any:
-        """A fixed start. Brax draws a little noise for each environment."""
+        if self.job.mode != "verify":
+            return state
+        # A fixed start. Brax draws a little noise for each environment.
         numenv = self.job.numenv
         return jax.tree.map(
             lambda x: jnp.broadcast_to(x[:1], x.shape) if x.shape[:1] == (numenv,) else x, state
         )
 
-    def motors(self) -> Any:
-        return Actions((self.envs.action_size,))
-
     def step(self, state: Any, batch: Any) -> Any:
         return self.envs.step(state, batch)
-
-    def nothing(self) -> Any:
-        return Tally(np.float32(0), np.int32(0), np.int32(0))
 
     def tallied(self, tally: Any, state: Any) -> Any:
         ended = state.done.astype(jnp.int32)
@@ -159,20 +149,16 @@ class Brax(JaxBatch):
         return (self.lasted + under_way) * self.job.frame_skip
 
     def facts(self) -> Dict[str, Any]:
-        returned = {
-            "observation_shape": list(self.state.obs.shape[1:]),
-            "observation_dtype": str(self.state.obs.dtype),
-            "autoreset": "same-step",
-        }
-        return {
-            **super().facts(),
-            **returned,
-            "resets_to": "each environment's first state",
-            "observations_finite": self.finite,
-            "library_task": TASKS[_name(self.job.task)],
-            "pipeline": self.pipeline,
-            "work": {**self._work(), **returned, "returned_to": "device"},
-        }
+        return self.described(
+            self.state.obs.shape[1:],
+            self.state.obs.dtype,
+            "same-step",
+            self._work(),
+            resets_to="each environment's first state",
+            observations_finite=self.finite,
+            library_task=TASKS[_name(self.job.task)],
+            pipeline=self.pipeline,
+        )
 
     def _work(self) -> Dict[str, Any]:
         option = self.envs.sys.opt

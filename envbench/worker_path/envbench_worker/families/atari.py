@@ -19,6 +19,25 @@ from envbench_worker.families.base import Family
 MAX_FRAMES = 108_000
 
 
+def reference(job: Job) -> Dict[str, Any]:
+    """The reference settings of a step, for a library that is told them and states none."""
+    return {
+        "frame_skip": int(job.frame_skip),
+        "max_pool": 2,
+        "resize": "area",
+        "grayscale": True,
+        "screen": [84, 84],
+        "stack": 4,
+        "noop_max": 30,
+        "fire_reset": False,
+        "sticky": 0.0,
+        "episodic_life": False,
+        "reward_clip": False,
+        "action_set": "minimal",
+        "max_frames": MAX_FRAMES,
+    }
+
+
 class Atari(Family):
     envpool_module = "envpool.atari"
     agrees_throughout = True

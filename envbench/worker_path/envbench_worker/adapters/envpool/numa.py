@@ -24,9 +24,7 @@ class EnvPoolNode(Member, EnvPoolAsync):
 
     def build(self) -> None:
         super().build()
-        space = self.pool.action_space
-        # Rounded to float32, as for a single pool.
-        self.bank = [batch.astype(np.float32).astype(space.dtype) for batch in self.columns(space)]
+        self.bank = self.columns(self.pool.action_space)
         self.batches = actions.forever(self.bank)
 
 

@@ -8,24 +8,15 @@ returned them (a learner stores them too) and counted once per window.
 from __future__ import annotations
 
 from abc import abstractmethod
-from itertools import cycle, islice
+from itertools import islice
 from typing import Any, Dict, Optional
 
 import gymnasium
 import numpy as np
 
-from envbench_worker import actions, autoreset, families
+from envbench_worker import actions, autoreset, facts, families
+from envbench_worker.adapters import verifying
 from envbench_worker.contract import Adapter, Counts, Trace
-
-
-def _check_autoreset() -> None:
-    """Refuse older vector environments: they reset within the step and do not state it."""
-    if int(gymnasium.__version__.split(".")[0]) < 1:
-        raise ImportError(
-            "Gymnasium {} resets within the step: envbench counts Gymnasium 1.0 or newer".format(
-                gymnasium.__version__
-            )
-        )
 
 
 class GymnasiumVector(Adapter):
@@ -36,14 +27,18 @@ class GymnasiumVector(Adapter):
         """The vector environment to step."""
 
     def probe(self) -> None:
-        _check_autoreset()
+        """Refuses older vector environments: they reset within the step and do not state it."""
+        if int(gymnasium.__version__.split(".")[0]) < 1:
+            raise ImportError(
+                "Gymnasium {} resets within the step: envbench counts Gymnasium 1.0 or "
+                "newer".format(gymnasium.__version__)
+            )
         families.of(self.job).probe()
 
     def build(self) -> None:
         job = self.job
         self.envs = self.make_vector()
-        counted = (autoreset.NEXT_STEP, autoreset.SAME_STEP)
-        self.autoreset = autoreset.of(self.envs, counted)
+        self.autoreset = autoreset.of(self.envs, (autoreset.NEXT_STEP, autoreset.SAME_STEP))
         self.first, _ = self.envs.reset(seed=job.seed)
         space = self.envs.single_action_space
         self.bank = actions.of_job(space, job, self.envs.action_space)
@@ -93,33 +88,31 @@ class GymnasiumVector(Adapter):
             start = self.start[None]
             for env, observation in zip(self.envs.envs, self.start):
                 family.set_start(env, observation)
-        results = [self.envs.step(batch) for batch in islice(cycle(self.bank), calls)]
-        observations, rewards, *flags = (np.stack(each) for each in list(zip(*results))[:4])
-        ended = flags[0] | flags[1]
-        self.ended = int(ended[-1].sum())
+        trace = verifying.follow(self.envs.step, self.bank, calls, start, np.asarray)
+        self.ended = int(trace.ended[-1].sum())
         self.envs.call("frames_made")  # discarded: only the steps of ``run`` are counted twice
-        return Trace(observations, rewards, ended, start)
+        return trace
 
     def recount(self) -> Optional[float]:
         frames = self.envs.call("frames_made")
         return None if None in frames else float(sum(frames))
 
     def facts(self) -> Dict[str, Any]:
-        space = self.envs.single_observation_space
-        facts: Dict[str, Any] = {
-            "observation_shape": list(space.shape) if space.shape is not None else None,
-            "observation_dtype": str(space.dtype),
-            "action_source": actions.described(self.bank, self.job.seed),
-            "autoreset": self.autoreset.mode,
-            "autoreset_source": self.autoreset.source,
-            "env_instances": self.job.numenv,
-        }
-        family = families.of(self.job)
+        space, family = self.envs.single_observation_space, families.of(self.job)
         identifier, arguments = family.gym_id()
-        facts.update(library_task=identifier, library_arguments=arguments, **family.described())
-        returned = ("autoreset", "observation_shape", "observation_dtype")
-        facts["work"].update({name: facts[name] for name in returned}, returned_to="host")
-        return facts
+        described = family.described()
+        return facts.of(
+            self,
+            space.shape,
+            space.dtype,
+            self.autoreset.mode,
+            described.pop("work"),
+            "host",
+            autoreset_source=self.autoreset.source,
+            library_task=identifier,
+            library_arguments=arguments,
+            **described,
+        )
 
     def close(self) -> None:
         self.envs.close()

@@ -8,15 +8,15 @@ the same actions, drawn in float32, which float64 represents exactly. A control 
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from importlib.util import find_spec
 from typing import Any, Dict, List, NamedTuple
 
 import mujoco
 import numpy as np
 
-from envbench_worker.contract import Job, UnknownTaskError
+from envbench_worker.contract import Adapter, Trace
 
-KNOWN = ["Ant-v3"]
 TIMESTEP_S = 0.01
 SUBSTEPS = 5
 
@@ -30,11 +30,41 @@ class Motors(NamedTuple):
     dtype: Any
 
 
-def probe(job: Job) -> None:
-    """Raise ``UnknownTaskError`` for any task but the ant, ImportError without its file."""
-    if job.task not in KNOWN:
-        raise UnknownTaskError(job.task, KNOWN)
+class Ants(Adapter):
+    """A physics backend: one ant per world. Worlds are never reset.
+
+    ``run`` sets ``began`` in mode verify: the simulated seconds of each world before it.
+    """
+
+    began: Any
+
+    @abstractmethod
+    def seconds(self) -> Any:
+        """A copy of each world's simulated seconds, on the host."""
+
+    def observed(self) -> Any:
+        """For ``follow``: a copy of qpos and qvel on the host, (numenv, 29)."""
+        raise NotImplementedError
+
+    def tasks(self) -> List[str]:
+        return known()
+
+    def follow(self, calls: int) -> Trace:
+        """Uses ``run``, one call at a time, so that the timed program is compared."""
+        rows = []
+        for _ in range(calls):
+            self.run(1)
+            rows.append(self.observed())
+        return trace(np.stack(rows))
+
+    def recount(self) -> float:
+        return whole_frames(self.seconds() - self.began)
+
+
+def known() -> List[str]:
+    """The task, if its file is here; else ImportError."""
     path()
+    return ["Ant-v3"]
 
 
 def path() -> str:
@@ -69,7 +99,12 @@ def work(model: Any, engine: str, precision: str) -> Dict[str, Any]:
     }
 
 
+def trace(states: Any) -> Trace:
+    """States of (calls, numenv, 29). There are no rewards and no episodes."""
+    shape = states.shape[:2]
+    return Trace(states, np.zeros(shape), np.zeros(shape, dtype=np.bool_))
+
+
 def whole_frames(seconds: Any) -> float:
     """The frames in each world's simulated seconds, rounded per world and summed."""
-    frames: List[float] = np.rint(np.asarray(seconds, dtype=np.float64) / TIMESTEP_S).tolist()
-    return float(sum(frames))
+    return float(np.rint(np.asarray(seconds, dtype=np.float64) / TIMESTEP_S).sum())
