@@ -60,7 +60,7 @@ ENVPOOL = {"envpool-sync", "envpool-async", "envpool-numa"}
         ("adapters/jax_batch.py", {"brax", "mjx"}),
         ("adapters/gymnasium/tasks.py", GYMNASIUM),
         ("adapters/gymnasium/vector.py", {"for-loop", "subprocess"}),
-        ("adapters/processes/member.py", {"envpool-numa", "ceiling"}),
+        ("adapters/processes/free_running.py", {"envpool-numa", "ceiling"}),
         ("adapters/ceiling/ale.py", {"ceiling"}),  # named by a string alone
         ("families/base.py", {*GYMNASIUM, *ENVPOOL, "ale-vector", "ceiling"}),
         ("autoreset.py", {"for-loop", "subprocess", "ale-vector", *ENVPOOL}),

@@ -14,9 +14,8 @@ from typing import Any, Dict, List, Tuple
 
 from envbench_worker import actions
 from envbench_worker.adapters.processes import numa_nodes
-from envbench_worker.adapters.processes.member import Member
+from envbench_worker.adapters.processes.free_running import FreeRunning, Member, Share
 from envbench_worker.adapters.processes.numa_nodes import Node
-from envbench_worker.adapters.processes.shared_window import FreeRunning, Share
 from envbench_worker.contract import Job
 
 STATES = 1024  # of classic_control, stepped together by one process

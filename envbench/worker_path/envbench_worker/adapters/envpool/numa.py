@@ -3,7 +3,7 @@
 The setting ``nodes`` defines nodes by hand (``0-3/4-7``); their memory is not bound. ``numenv``,
 the environments in flight and the threads are split over the nodes as evenly as possible. By
 default a pool has as many threads as its node has cores, at most its batch (EnvPool's rule).
-All pools are counted over one shared window (``shared_window``).
+All pools are counted over one shared window (``free_running``).
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ import numpy as np
 from envbench_worker import actions
 from envbench_worker.adapters.envpool.asynchronous import EnvPoolAsync
 from envbench_worker.adapters.processes import numa_nodes
-from envbench_worker.adapters.processes.member import Member
-from envbench_worker.adapters.processes.shared_window import FreeRunning, Share
+from envbench_worker.adapters.processes.free_running import FreeRunning, Member, Share
 
 
 class EnvPoolNode(Member, EnvPoolAsync):

@@ -13,8 +13,9 @@ import ctypes
 import os
 import platform
 import re
+from importlib import import_module
 from pathlib import Path
-from typing import List, NamedTuple, Optional
+from typing import Any, List, NamedTuple, Optional
 
 SYSTEM = Path("/sys/devices/system/node")
 SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237, "riscv64": 237}  # the system call's number
@@ -71,6 +72,16 @@ def bind(cores: List[int], memory: Optional[int]) -> str:
         return "not bound"
     refused = _bind_memory(memory)
     return "refused: " + refused if refused else "bound to node {}".format(memory)
+
+
+def call_bound(node: Node, function: str, *arguments: Any) -> None:
+    """In a new process: bind it, then import ``function`` (``module:name``) and call it.
+
+    Its first argument says whether the memory is bound.
+    """
+    memory = bind(node.cores, node.memory)
+    module, _, name = function.partition(":")
+    getattr(import_module(module), name)(memory, *arguments)
 
 
 def _bind_memory(node: int) -> str:

@@ -13,39 +13,40 @@ A member's autoreset is next-step: a result is either a transition or a reset. P
 
 from __future__ import annotations
 
-import json
+import multiprocessing
 import os
 import selectors
-import subprocess
 import sys
-import tempfile
 import time
+import traceback
 from abc import abstractmethod
-from multiprocessing import Pipe
-from pathlib import Path
+from contextlib import suppress
+from importlib import import_module
 from typing import Any, Dict, List, NamedTuple, Optional
 
 import numpy as np
 
-from envbench_worker.adapters.processes.member import NO_MORE, ROW, TOLD, WITHOUT_END, mapped_table
-from envbench_worker.adapters.processes.numa_nodes import Node, shown
+from envbench_worker import actions, lifetime
+from envbench_worker.adapters.processes import numa_nodes
+from envbench_worker.adapters.processes.numa_nodes import Node
 from envbench_worker.contract import Adapter, Counts, Job, Trace
 
+ROW = np.dtype(
+    {
+        "names": ["allowed", "received", "resets", "frames"],
+        "formats": ["i8", "i8", "i8", "f8"],
+        "offsets": [0, 64, 72, 80],  # no two processes write to one cache line
+        "itemsize": 128,
+    }
+)
+WITHOUT_END = 2**62  # calls allowed
+NO_MORE = -1
+CHUNK_NS = 4_000_000  # much longer than publishing (microseconds), much shorter than a window
 PAUSE_S = 0.001
 LONGEST_PAUSE_S = 0.05
 PATIENCE_S = 10.0  # for a process to end by itself
-PACKAGE = str(Path(__file__).resolve().parents[3])
-
-# A process binds itself before it imports what starts threads or allocates memory.
-_ENTRY = """
-import json, sys
-order = json.loads(sys.argv[1])
-sys.path.insert(0, order["package"])
-from envbench_worker.adapters.processes import numa_nodes
-memory = numa_nodes.bind(order["cores"], order["memory"])
-from envbench_worker.adapters.processes import member
-sys.exit(member.serve(order, memory))
-"""
+TOLD = 70  # the exit code of a process that reported its error
+SERVE = "envbench_worker.adapters.processes.free_running:serve"
 
 
 class Share(NamedTuple):
@@ -79,15 +80,14 @@ class FreeRunning(Adapter):
     def build(self) -> None:
         shares = self.shares()
         self.selector = selectors.DefaultSelector()
-        with tempfile.TemporaryFile(dir=_in_memory()) as file:  # nameless, so it leaves no file
-            file.truncate(len(shares) * ROW.itemsize)
-            self.table = mapped_table(file.fileno())
-            try:
-                self._start(shares, file.fileno())
-                self.described = [process.answer() for process in self.processes]
-            except BaseException:
-                self._end(patience_s=0.0)
-                raise
+        shared = multiprocessing.get_context("spawn").RawArray("b", len(shares) * ROW.itemsize)
+        self.table = np.frombuffer(shared, dtype=ROW)
+        try:
+            self._start(shares, shared)
+            self.described = [process.answer() for process in self.processes]
+        except BaseException:
+            self._end(patience_s=0.0)
+            raise
         self.credited = 0  # results of earlier windows
         self.credited_resets = 0
         self.frames = self.latest_frames = 0.0
@@ -95,7 +95,7 @@ class FreeRunning(Adapter):
         self.began = time.perf_counter()
         self.table["allowed"] = WITHOUT_END if self.freely else 0
 
-    def _start(self, shares: List[Share], file: int) -> None:
+    def _start(self, shares: List[Share], shared: Any) -> None:
         first = instances = 0
         for row, share in enumerate(shares):
             job = self.job._replace(
@@ -104,14 +104,7 @@ class FreeRunning(Adapter):
                 seed=self.job.seed + instances,  # as in one pool: a seed per environment
                 settings=share.settings,
             )
-            order = {
-                "member": self.member(),
-                "job": job._asdict(),
-                "whole": self.job._asdict(),
-                "first": first,
-                "row": row,
-            }
-            process = _Process(share.node, file, order)
+            process = _Process(share, shared, row, self.member(), job, self.job, first)
             self.processes.append(process)
             self.selector.register(process.connection, selectors.EVENT_READ, process)
             first, instances = first + share.numenv, instances + share.env_instances
@@ -148,7 +141,7 @@ class FreeRunning(Adapter):
         return max(0, beyond - (int(self.table["resets"].sum()) - self.credited_resets))
 
     def dead_child(self) -> Optional[int]:
-        codes = (process.popen.poll() for process in self.processes)
+        codes = (process.child.exitcode for process in self.processes)
         return next((code for code in codes if code and code != TOLD), None)
 
     def follow(self, calls: int) -> Optional[Trace]:
@@ -166,10 +159,10 @@ class FreeRunning(Adapter):
         """The cores, memory and environments of each process."""
         return [
             {
-                "cores": shown(process.node.cores),
+                "cores": process.cores,
                 "memory": described["memory"],
-                "numenv": process.order["job"]["numenv"],
-                "env_instances": process.order["job"]["env_instances"],
+                "numenv": process.share.numenv,
+                "env_instances": process.share.env_instances,
             }
             for process, described in zip(self.processes, self.described)
         ]
@@ -181,29 +174,21 @@ class FreeRunning(Adapter):
         self.table["allowed"] = NO_MORE
         until = time.monotonic() + patience_s
         for process in self.processes:
-            process.end(max(0.0, until - time.monotonic()))
+            process.ended(max(0.0, until - time.monotonic()))
+            process.connection.close()
         self.selector.close()
 
 
 class _Process:
     """A process that runs a member, and the connection to it."""
 
-    def __init__(self, node: Node, file: int, order: Dict[str, Any]) -> None:
-        self.node, self.order = node, order
-        self.connection, theirs = Pipe()
-        where = {
-            "package": PACKAGE,
-            "cores": node.cores,
-            "memory": node.memory,
-            "connection": theirs.fileno(),
-            "file": file,
-            "parent": os.getpid(),
-        }
-        self.popen = subprocess.Popen(
-            [sys.executable, "-I", "-c", _ENTRY, json.dumps({**order, **where})],
-            stdin=subprocess.DEVNULL,
-            pass_fds=(theirs.fileno(), file),
-        )
+    def __init__(self, share: Share, *order: Any) -> None:
+        self.share, self.cores = share, numa_nodes.shown(share.node.cores)
+        self.connection, theirs = multiprocessing.Pipe()
+        arguments = (share.node, SERVE, theirs, os.getpid(), *order)
+        spawn = multiprocessing.get_context("spawn")
+        self.child = spawn.Process(target=numa_nodes.call_bound, args=arguments, daemon=True)
+        self.child.start()
         theirs.close()
 
     def answer(self) -> Any:
@@ -211,45 +196,97 @@ class _Process:
         try:
             said, value = self.connection.recv()
         except (EOFError, ConnectionError):
-            raise self._silent_death() from None
+            code = self.ended(PATIENCE_S)
+            how = "of signal {}".format(-code) if code < 0 else "with exit code {}".format(code)
+            raise self._died("ended " + how) from None
         if said == "error":
-            raise self._told_death(*value)
+            text, trace = value
+            raise self._died(text) from Exception("in that process:\n" + trace)
         return value
 
     def death(self) -> ProcessDied:
         """Why it sent a message or ended when it should be running."""
         try:
-            value = self.answer()
+            return self._died("said {!r}".format(self.answer()))
         except ProcessDied as died:
             return died
-        return ProcessDied("the process on cores {} said {!r}".format(self._cores(), value))
 
-    def _told_death(self, text: str, trace: str) -> ProcessDied:
-        died = ProcessDied("the process on cores {}: {}".format(self._cores(), text))
-        died.__cause__ = Exception("in that process:\n" + trace)
-        return died
+    def _died(self, how: str) -> ProcessDied:
+        return ProcessDied("the process on cores {} {}".format(self.cores, how))
 
-    def _silent_death(self) -> ProcessDied:
-        code = self._ended(PATIENCE_S)
-        how = "of signal {}".format(-code) if code < 0 else "with exit code {}".format(code)
-        return ProcessDied("the process on cores {} ended {}".format(self._cores(), how))
-
-    def _cores(self) -> str:
-        return shown(self.node.cores)
-
-    def end(self, patience_s: float) -> None:
-        self._ended(patience_s)
-        self.connection.close()
-
-    def _ended(self, patience_s: float) -> int:
+    def ended(self, patience_s: float) -> int:
         """Wait for its exit code. Kill it if that takes too long."""
-        try:
-            return self.popen.wait(patience_s)
-        except subprocess.TimeoutExpired:
-            self.popen.kill()
-            return self.popen.wait()
+        self.child.join(patience_s)
+        if self.child.is_alive():
+            self.child.kill()
+            self.child.join()
+        return int(self.child.exitcode or 0)
 
 
-def _in_memory() -> Optional[str]:
-    """A folder whose files are in memory; None if the system has none."""
-    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+# ---------------------------------------------------------------- in each process
+
+
+class Member(Adapter):
+    """The adapter of one process: columns ``first`` … ``first + job.numenv - 1`` of the job."""
+
+    def __init__(self, job: Job, whole: Job, first: int) -> None:
+        super().__init__(job)
+        self.whole = whole
+        self.first = first
+
+    def columns(self, space: Any) -> List[Any]:
+        """This process's columns of each batch of the whole job's actions."""
+        bank = actions.of_job(space, self.whole)
+        return [batch[self.first : self.first + self.job.numenv] for batch in bank]
+
+
+def serve(
+    memory: str, connection: Any, parent: int, shared: Any, row: int, member: str, *job: Any
+) -> None:
+    """Run a member until the work is done or the worker has ended."""
+    lifetime.end_with_parent()
+    try:
+        module, _, attribute = member.partition(":")
+        made = getattr(import_module(module), attribute)(*job)
+        made.build()
+        connection.send(("ready", {"facts": made.facts(), "memory": memory}))
+        _work(made, connection, np.frombuffer(shared, dtype=ROW)[row], parent)
+        made.close()
+    except Exception as error:  # noqa: BLE001 - any error of a library is reported
+        text = "failed: {}: {}".format(type(error).__name__, error)
+        with suppress(OSError):  # the worker may have ended
+            connection.send(("error", (text, traceback.format_exc())))
+        sys.exit(TOLD)
+
+
+def _work(member: Member, connection: Any, row: Any, parent: int) -> None:
+    made, chunk = 0, 1
+    clock = time.perf_counter_ns
+    while os.getppid() == parent:
+        allowed = int(row["allowed"])
+        if allowed == NO_MORE:
+            return
+        if made >= allowed:
+            if connection.poll(PAUSE_S):
+                trace = member.follow(connection.recv())
+                connection.send(("trace", None if trace is None else tuple(trace)))
+            continue
+        calls = min(chunk, allowed - made)
+        start = clock()
+        counts = member.run(calls)
+        made += calls
+        _publish(row, member, counts)
+        took = clock() - start
+        if 2 * took < CHUNK_NS:
+            chunk *= 2
+        elif took > 2 * CHUNK_NS and chunk > 1:
+            chunk //= 2
+
+
+def _publish(row: Any, member: Member, counts: Counts) -> None:
+    """Write resets and frames before results, so that a reader of results finds the rest."""
+    if member.job.mode == "verify":
+        frames = member.recount()
+        row["frames"] += np.nan if frames is None else frames
+    row["resets"] += counts.resets
+    row["received"] += counts.steps + counts.resets
