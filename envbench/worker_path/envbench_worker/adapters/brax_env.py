@@ -25,36 +25,18 @@ from brax.envs.base import Wrapper
 from brax.envs.wrappers.training import AutoResetWrapper
 from jax import numpy as jnp
 
+from envbench_worker import actions
 from envbench_worker.adapters.jax_batch import JaxBatch
 from envbench_worker.contract import Counts, Job, Trace
 
 MAX_STEPS = 1000
 FRAME_S = 0.01
 # Tasks with the same control step in Brax. Its double pendulum's differs (0.02 s).
-TASKS = {
-    "Ant": "ant",
-    "HalfCheetah": "halfcheetah",
-    "Hopper": "hopper",
-    "Humanoid": "humanoid",
-    "HumanoidStandup": "humanoidstandup",
-    "InvertedPendulum": "inverted_pendulum",
-    "Pusher": "pusher",
-    "Reacher": "reacher",
-    "Swimmer": "swimmer",
-    "Walker2d": "walker2d",
-}
+TASKS = ["Ant", "HalfCheetah", "Hopper", "Humanoid", "HumanoidStandup", "InvertedPendulum"]
+TASKS += ["Pusher", "Reacher", "Swimmer", "Walker2d"]
 # Elsewhere Brax refuses its swimmer, and its pendulum has half the task's control step.
 ONLY_IN = {"InvertedPendulum": ("generalized", "mjx"), "Swimmer": ("generalized",)}
 SOLVERS = {"generalized": "projected gradient", "spring": "impulses", "positional": "PBD"}
-
-
-class Actions(NamedTuple):
-    """Brax takes actions from -1 to 1 and scales them to its motors."""
-
-    shape: Any
-    low: Any = -1.0
-    high: Any = 1.0
-    dtype: Any = np.dtype(np.float32)
 
 
 class Tally(NamedTuple):
@@ -78,14 +60,15 @@ class Brax(JaxBatch):
 
     def build(self) -> None:
         self.envs = self._make()
-        self.draw(Actions((self.envs.action_size,)))
+        # Brax takes actions from -1 to 1 and scales them to its motors.
+        self.draw(actions.Box(-1.0, 1.0, (self.envs.action_size,)))
 
     def _make(self) -> Any:
         job = self.job
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # "not actively being maintained"
             made = envs.create(
-                TASKS[_name(job.task)],
+                _library_name(job.task),
                 episode_length=MAX_STEPS,
                 batch_size=job.numenv,
                 backend=self.pipeline,
@@ -156,7 +139,7 @@ class Brax(JaxBatch):
             self._work(),
             resets_to="each environment's first state",
             observations_finite=self.finite,
-            library_task=TASKS[_name(self.job.task)],
+            library_task=_library_name(self.job.task),
             pipeline=self.pipeline,
         )
 
@@ -192,8 +175,9 @@ def _resets_within_the_step(env: Any) -> bool:
     return False
 
 
-def _name(task: str) -> str:
-    return re.sub(r"-v[0-9]+$", "", task)
+def _library_name(task: str) -> str:
+    name = re.sub(r"-v[0-9]+$", "", task)
+    return "inverted_pendulum" if name == "InvertedPendulum" else name.lower()
 
 
 def _known(pipeline: str) -> List[str]:

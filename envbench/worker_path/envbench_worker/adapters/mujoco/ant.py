@@ -10,24 +10,16 @@ from __future__ import annotations
 import os
 from abc import abstractmethod
 from importlib.util import find_spec
-from typing import Any, Dict, List, NamedTuple
+from typing import Any, Dict, List
 
 import mujoco
 import numpy as np
 
+from envbench_worker import actions
 from envbench_worker.contract import Adapter, Trace
 
 TIMESTEP_S = 0.01
 SUBSTEPS = 5
-
-
-class Motors(NamedTuple):
-    """The action space: the range of each motor's control, as ``actions.bank`` needs it."""
-
-    low: Any
-    high: Any
-    shape: Any
-    dtype: Any
 
 
 class Ants(Adapter):
@@ -80,9 +72,10 @@ def load() -> Any:
     return mujoco.MjModel.from_xml_path(path())
 
 
-def motors(model: Any) -> Motors:
+def motors(model: Any) -> actions.Box:
+    """The action space: the range of each motor's control."""
     low, high = model.actuator_ctrlrange.T.astype(np.float32)
-    return Motors(low, high, low.shape, np.dtype(np.float32))
+    return actions.Box(low, high, low.shape)
 
 
 def work(model: Any, engine: str, precision: str) -> Dict[str, Any]:
