@@ -9,7 +9,6 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
 
-from envbench_worker.contract import UnknownTaskError
 from envbench_worker.families.base import Family
 from envbench_worker.families.mujoco import _INTEGRATORS, name_of
 
@@ -19,11 +18,6 @@ class DmControl(Family):
 
     def tasks(self) -> List[str]:
         return sorted(_suite())
-
-    def probe(self) -> None:
-        known = _suite()
-        if self.job.task not in known:
-            raise UnknownTaskError(self.job.task, sorted(known))
 
     def gym_id(self) -> Tuple[str, Dict[str, Any]]:
         domain, task = _suite()[self.job.task]

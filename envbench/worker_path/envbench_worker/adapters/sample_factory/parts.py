@@ -95,16 +95,6 @@ class Audited(gymnasium.Wrapper):  # type: ignore[misc]
         return {"obs": observation, AUDIT: self._audit.copy()}
 
 
-def work(job: Job) -> Dict[str, Any]:
-    """What a step does, read from one more environment, made as for measuring."""
-    family = families.of(job._replace(mode="measure"))
-    env = family.make()
-    found = dict(family.work(env), autoreset="same-step", returned_to="host")
-    space = env.observation_space
-    env.close()
-    return dict(found, observation_shape=list(space.shape), observation_dtype=str(space.dtype))
-
-
 # ---------------------------------------------------------------- the policy
 
 
