@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Sequence
+from typing import Any, Dict
 
 from envbench_worker import actions
 from envbench_worker.contract import Adapter
 
 
 def of(
-    adapter: Adapter,
-    shape: Optional[Sequence[int]],
-    dtype: Any,
-    autoreset: str,
-    work: Dict[str, Any],
-    returned_to: str,
-    **more: Any,
+    adapter: Adapter, seen: Any, autoreset: str, work: Dict[str, Any], returned_to: str, **more: Any
 ) -> Dict[str, Any]:
     """``Adapter.facts`` of an adapter whose batches of actions are in ``bank``.
 
-    ``shape`` and ``dtype`` are those of one environment's observation. ``returned_to`` is host or
-    device. ``more`` are facts of this backend alone.
+    ``seen`` is one environment's observation, or their space. ``returned_to`` is host or device.
+    ``more`` are facts of this backend alone.
     """
     received = {
-        "observation_shape": None if shape is None else list(shape),
-        "observation_dtype": str(dtype),
+        "observation_shape": None if seen.shape is None else list(seen.shape),
+        "observation_dtype": str(seen.dtype),
         "autoreset": autoreset,
     }
     return {

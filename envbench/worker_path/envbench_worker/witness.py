@@ -32,16 +32,8 @@ def audit(adapter: Adapter, calls: int, emit: Callable[[Dict[str, Any]], None]) 
         again = adapter.recount()
         frames = None if again is None or frames is None else frames + again
         steps, resets, made = steps + counts.steps, resets + counts.resets, made + stride
-        emit(
-            {
-                "event": "window",
-                "phase": "measure",
-                "ns": 1,
-                "calls": stride,
-                "steps": counts.steps,
-                "resets": counts.resets,
-            }
-        )
+        window = {"event": "window", "phase": "measure", "ns": 1, "calls": stride}
+        emit({**window, **counts._asdict()})
     return {"calls": made, "steps": steps, "resets": resets, "frames": frames}
 
 

@@ -1,10 +1,9 @@
 """ale-vector: ale-py's native ``AtariVectorEnv``, threads in C++ behind Gymnasium's interface.
 
-``overcommit`` 1 steps every environment on every call. A larger value keeps that many environments
-in flight for each one returned: ``step`` sends actions to the environments that were returned last,
-and returns those that are ready. In both modes the step after an episode's end only resets. With a
-larger ``overcommit`` the first result of each environment that ``reset`` did not return is also
-only a reset. Results are matched by the environment's id.
+``overcommit`` keeps that many environments in flight for each one returned: ``step`` sends actions
+to the environments that were returned last, and returns those that are ready. The step after an
+episode's end only resets. So does the first result of each environment that ``reset`` did not
+return. Results are matched by the environment's id.
 
 A ``noop_max`` of n draws from 0 to n - 1 no-ops (one fewer if fire was pressed).
 
@@ -146,11 +145,10 @@ class AleVector(Adapter):
         return float(self.envs.made_in(len(self.held) // 3))
 
     def facts(self) -> Dict[str, Any]:
-        job, space = self.job, self.envs.single_observation_space
+        job = self.job
         return facts.of(
             self,
-            space.shape,
-            space.dtype,
+            self.envs.single_observation_space,
             self.autoreset.mode,
             dict(atari.reference(job), fire_reset=job.settings["fire_reset"]),
             "host",

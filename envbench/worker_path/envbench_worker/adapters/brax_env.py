@@ -1,12 +1,9 @@
 """brax: Brax's own environments on JAX, with one of its four physics pipelines.
 
-``brax.envs.create`` makes the environments. They are batched and have at most 1,000 steps per
-episode. The step that ends an episode also resets (to the environment's first state, not to a new
-one), so every result is a transition. An ant's control step of 0.05 s has 5 substeps of 0.01 s in
-the pipelines mjx and generalized, and 10 of 0.005 s in spring and positional. All compute in
-float32. Brax's ant observes 27 numbers, without contact forces.
-
-Brax has its own models and solvers, so its states are not compared with another engine's.
+The step that ends an episode also resets (to the environment's first state, not to a new one), so
+every result is a transition. An ant's control step of 0.05 s has 5 substeps in the pipelines mjx
+and generalized, and 10 in spring and positional. Brax's ant observes 27 numbers, without contact
+forces. Brax has its own models and solvers, so its states are not compared with another engine's.
 
 Source: ``brax/envs/__init__.py``, ``envs/ant.py``, ``envs/wrappers/training.py`` of Brax 0.14.
 """
@@ -133,8 +130,7 @@ class Brax(JaxBatch):
 
     def facts(self) -> Dict[str, Any]:
         return self.described(
-            self.state.obs.shape[1:],
-            self.state.obs.dtype,
+            self.state.obs[0],
             "same-step",
             self._work(),
             resets_to="each environment's first state",

@@ -1,9 +1,8 @@
 """genesis: the ant as an entity of a Genesis scene, all worlds in one batch, on a GPU or a CPU.
 
-Genesis reads the same ``ant.xml`` (masses, joint limits, gears and force limits are MuJoCo's) and
-simulates it with its own engine: another integrator, contact model and collision filter. A control
-step is one ``scene.step()`` of 0.05 s in 5 substeps (bitwise equal to five steps of 0.01 s). Motor
-forces (gear x action) are set once per step. There is no viewer and no rendering.
+Genesis reads the same ``ant.xml`` and simulates it with its own engine: another integrator, contact
+model and collision filter. A control step is one ``scene.step()`` of 0.05 s in 5 substeps (bitwise
+equal to five steps of 0.01 s). Motor forces (gear x action) are set once per step.
 
 Building the scene and the first step compile kernels (``compile``): minutes without Genesis's cache
 on disk, seconds with it. On a CPU, Genesis uses one thread unless ``threads`` is set.
@@ -84,8 +83,7 @@ class Genesis(Ants):
             raise ArithmeticError("a world diverged: its state is not finite")
         return facts.of(
             self,
-            state.shape[1:],
-            state.dtype,
+            state[0],
             "none",
             self._work(str(state.dtype)),
             "device",

@@ -1,10 +1,9 @@
 """isaac-gym: IsaacGymEnvs' Ant, thousands of them in one PhysX scene, on Isaac Gym Preview 4.
 
-Results of a step stay on the device. The bank of actions is in pinned memory of the host, so a step
-includes the upload. Environments reset on the step after an episode's end, as Gymnasium's do:
-``post_physics_step`` resets those that ``reset_buf`` marks (at first all of them), discards the
-effect of their action, and returns their first observation. That is not a transition.
-``progress_buf`` counts an episode's transitions, at most ``episodeLength`` - 1.
+Results of a step stay on the device. A step includes the upload of its actions. Environments reset
+on the step after an episode's end, as Gymnasium's do: ``post_physics_step`` resets those that
+``reset_buf`` marks (at first all of them), and returns their first observation. That is not a
+transition. ``progress_buf`` counts an episode's transitions, at most ``episodeLength`` - 1.
 
 A step of IsaacGymEnvs is one simulation step of 0.0166 s. Here it is configured to be the family's
 control step of 0.05 s: ``sim.dt`` 1/60 s, ``controlFrequencyInv`` 3. Episodes always start at
@@ -86,11 +85,9 @@ class IsaacGym(Adapter):
         return None if self.device == "cpu" else int(torch.cuda.max_memory_allocated())
 
     def facts(self) -> Dict[str, Any]:
-        space = self.envs.observation_space
         return facts.of(
             self,
-            space.shape,
-            space.dtype,
+            self.envs.observation_space,
             "next-step",
             _work(self.envs),
             "host" if self.device == "cpu" else "device",
@@ -106,9 +103,6 @@ class IsaacGym(Adapter):
 
 def _numbers(tensor: Any) -> Any:
     return np.array(tensor.cpu().numpy())
-
-
-# ---------------------------------------------------------------- environments
 
 
 def _overrides(job: Job, device: str) -> Dict[str, Any]:

@@ -1,21 +1,19 @@
 """The shared base of brax and mjx: a batch on a JAX device, stepped by one program.
 
 ``mode`` scan: one call makes many steps on the device, with actions from a bank on the device. One
-program makes a variable number of chunks of ``CHUNK`` steps, another makes the remaining steps.
-(XLA compiles a single loop of any length to slower code than a ``jax.lax.scan`` of fixed length.
-Chunks of 8 are not slower: ``tests/benchmarks/tax_jax.py``.) ``mode`` step: one call is one step,
-and its actions come from the host. In both modes Python waits for the device once, at the end of
-``run``.
+program makes a variable number of chunks of ``CHUNK`` steps, another makes the remaining steps,
+because XLA compiles a single loop of any length to slower code (``tests/benchmarks/tax_jax.py``).
+``mode`` step: one call is one step, and its actions come from the host. In both modes Python waits
+for the device once, at the end of ``run``.
 
 A scan donates its state and tally, as Brax's own training does: the program may overwrite them, so
 only the returned state is valid afterwards. A call of mode step donates nothing, because a learner
 still uses the observations in that state. On a CPU donation made no difference, within 2 %
 (``tests/benchmarks/donation_jax.py``).
 
-``compile`` compiles programs ahead of time. They are never recompiled: a compiled program refuses
-arguments of other shapes. A learner does not need the program for the remaining steps, so
-``prepare`` compiles it. ``facts`` reports how many programs XLA compiled since the environments'
-start, by its own events, and the seconds of each.
+Programs are compiled ahead of time and refuse arguments of other shapes, so they are never
+recompiled. ``facts`` reports how many programs XLA compiled, by its own events. A learner does not
+need the program for the remaining steps, so ``prepare`` compiles it.
 
 Each step adds a part of every result to a tally. So nothing is optimised away, and a state that is
 not finite shows at the end.
@@ -140,14 +138,13 @@ class JaxBatch(Adapter):
         return jax.lax.fori_loop(0, chunks, chunk, (state, tally))
 
     def described(
-        self, shape: Any, dtype: Any, autoreset: str, work: Dict[str, Any], **more: Any
+        self, seen: Any, autoreset: str, work: Dict[str, Any], **more: Any
     ) -> Dict[str, Any]:
         """``facts.of`` with what every JAX program reports."""
         device = jax.devices()[0]
         return facts.of(
             self,
-            shape,
-            dtype,
+            seen,
             autoreset,
             work,
             "device",

@@ -1,11 +1,8 @@
 """Atari games by ALE.
 
-Reference settings (docs/measurement.md): frame_skip 4 with max-pooling, grey 84×84 by area
-resizing, a stack of 4, up to 30 no-ops, no fire at reset, no sticky actions, no episodic life, no
-reward clipping, the minimal action set, at most 108,000 frames per episode.
-
-Without noise a game starts after exactly one no-op, because AtariPreprocessing and EnvPool draw
-from 1 to ``noop_max``. (EnvPool's ``fire_reset`` presses fire instead.)
+``docs/measurement.md`` has the reference settings. Without noise a game starts after exactly one
+no-op, because AtariPreprocessing and EnvPool draw from 1 to ``noop_max``. (EnvPool's ``fire_reset``
+presses fire instead.)
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from typing import Any, Dict, List, Tuple
 
 from envbench_worker import actions
 from envbench_worker.adapters.processes import numa_nodes
-from envbench_worker.adapters.processes.free_running import FreeRunning, Member, Share
+from envbench_worker.adapters.processes.free_running import FreeRunning, Member, Share, split
 from envbench_worker.adapters.processes.numa_nodes import Node
 from envbench_worker.contract import Job
 
@@ -64,14 +64,8 @@ class Ceiling(FreeRunning):
 
     def shares(self) -> List[Share]:
         cores, numenv = numa_nodes.usable_cores(), self.job.numenv
-        count = max(1, numenv // self.states)
-        sizes = [numenv // count + (each < numenv % count) for each in range(count)]
+        sizes = split(numenv, max(1, numenv // self.states))
         return [
             Share(Node([cores[each % len(cores)]], None), size, size, self.job.settings)
             for each, size in enumerate(sizes)
         ]
-
-    def facts(self) -> Dict[str, Any]:
-        facts: Dict[str, Any] = dict(self.described[0]["facts"])
-        facts.update(env_instances=self.job.numenv, processes=self.process_facts())
-        return facts

@@ -1,9 +1,7 @@
 """envpool-numa: one asynchronous EnvPool per NUMA node, bound to its cores and memory.
 
-The setting ``nodes`` defines nodes by hand (``0-3/4-7``); their memory is not bound. ``numenv``,
-the environments in flight and the threads are split over the nodes as evenly as possible. By
-default a pool has as many threads as its node has cores, at most its batch (EnvPool's rule).
-All pools are counted over one shared window (``free_running``).
+The setting ``nodes`` defines nodes by hand (``0-3/4-7``); their memory is not bound. By default a
+pool has as many threads as its node has cores, at most its batch (EnvPool's rule).
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ import numpy as np
 from envbench_worker import actions
 from envbench_worker.adapters.envpool.asynchronous import EnvPoolAsync
 from envbench_worker.adapters.processes import numa_nodes
-from envbench_worker.adapters.processes.free_running import FreeRunning, Member, Share
+from envbench_worker.adapters.processes.free_running import FreeRunning, Member, Share, split
 
 
 class EnvPoolNode(Member, EnvPoolAsync):
@@ -41,11 +39,11 @@ class EnvPoolNuma(FreeRunning):
             raise ValueError(
                 "{} environments on {} nodes: each node needs one".format(job.numenv, len(nodes))
             )
-        numenv = _split(job.numenv, len(nodes))
+        numenv = split(job.numenv, len(nodes))
         # Split in proportion to the batch, so that every node has its share in flight.
         edges = [job.env_instances * int(edge) // job.numenv for edge in np.cumsum([0] + numenv)]
         given = job.settings["threads"]
-        threads = _split(given, len(nodes)) if given else [len(node.cores) for node in nodes]
+        threads = split(given, len(nodes)) if given else [len(node.cores) for node in nodes]
         return [
             Share(node, each, instances, self._settings(max(1, min(thread, each))))
             for node, each, instances, thread in zip(
@@ -57,16 +55,5 @@ class EnvPoolNuma(FreeRunning):
         return {**self.job.settings, "threads": threads, "affinity": -1}
 
     def facts(self) -> Dict[str, Any]:
-        facts: Dict[str, Any] = dict(self.described[0]["facts"])
-        facts.update(
-            env_instances=self.job.env_instances,
-            batch=self.job.numenv,
-            threads=sum(described["facts"]["threads"] for described in self.described),
-            processes=self.process_facts(),
-        )
-        return facts
-
-
-def _split(total: int, parts: int) -> List[int]:
-    """Split as evenly as possible, the larger parts first."""
-    return [total // parts + (part < total % parts) for part in range(parts)]
+        threads = sum(described["facts"]["threads"] for described in self.described)
+        return dict(super().facts(), batch=self.job.numenv, threads=threads)

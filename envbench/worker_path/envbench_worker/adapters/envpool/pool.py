@@ -82,12 +82,11 @@ class EnvPool(Adapter):
         return self.family.flat(_one_each(self.pool.observation_space))[0]
 
     def facts(self) -> Dict[str, Any]:
-        config, seen = self.pool.spec.config._asdict(), self.seen()
+        config = self.pool.spec.config._asdict()
         config.pop("base_path", None)  # the package's path, not a fact of the measurement
         return facts.of(
             self,
-            seen.shape,
-            seen.dtype,
+            self.seen(),
             self.autoreset.mode,
             self._work(),
             "host",

@@ -103,8 +103,7 @@ class GymnasiumVector(Adapter):
         described = family.described()
         return facts.of(
             self,
-            space.shape,
-            space.dtype,
+            space,
             self.autoreset.mode,
             described.pop("work"),
             "host",

@@ -56,8 +56,7 @@ class Mjx(Ants, JaxBatch):
 
     def facts(self) -> Dict[str, Any]:
         work = ant_model.work(self.model, "MJX " + version("mujoco-mjx"), "float32")
-        shape = [self.model.nq + self.model.nv]
-        return self.described(shape, self.state.qpos.dtype, "none", work)
+        return self.described(self.observed()[0], "none", work)
 
     def observed(self) -> Any:
         return np.concatenate([self.state.qpos, self.state.qvel], axis=1)

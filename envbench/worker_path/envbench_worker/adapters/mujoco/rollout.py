@@ -1,10 +1,9 @@
 """mujoco-rollout: the thread pool of ``mujoco.rollout``, which steps many worlds in C++.
 
-A rollout starts from given states, applies a whole sequence of controls and returns every state
-along the way. It is made for planners, which know their controls beforehand. A learner knows one
-action, so by default a call is one control step (``horizon`` 1) from the last state. A larger
-``horizon`` makes that many control steps per call. A rollout begins with the solver's warm start at
-zero, because states do not include it. So ``horizon`` changes the last digits.
+A rollout applies a whole sequence of controls and returns every state along the way, for planners.
+A learner knows one action, so by default a call is one control step (``horizon`` 1) from the last
+state. A larger ``horizon`` makes that many control steps per call. A rollout begins with the
+solver's warm start at zero, so ``horizon`` changes the last digits.
 
 Source: ``mujoco/rollout.py`` and ``rollout.cc`` of MuJoCo 4.0.
 """
@@ -73,8 +72,7 @@ class MujocoRollout(Ants):
     def facts(self) -> Dict[str, Any]:
         return facts.of(
             self,
-            self.states.shape[2:],
-            self.states.dtype,
+            self.states[0, 0],
             "none",
             ant_model.work(self.model, "MuJoCo " + mujoco.__version__, "float64"),
             "host",

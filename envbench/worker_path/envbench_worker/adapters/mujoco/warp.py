@@ -1,9 +1,8 @@
 """mujoco-warp: MuJoCo's physics as Warp kernels, for thousands of worlds on a GPU, in float32.
 
-The five physics steps of a control step are captured in one graph, which is launched repeatedly, as
-its own ``mjwarp-testspeed`` does for one step. This is done on a CPU too: Warp replays graphs there
-on one thread, and launching about a hundred kernels per step from Python took fifty times as long.
-A control step copies the actions to the device and launches the graph. Results stay on the device.
+A control step copies the actions to the device and launches one graph of five physics steps, as its
+own ``mjwarp-testspeed`` does for one step. So also on a CPU: launching about a hundred kernels per
+step from Python took fifty times as long. Results stay on the device.
 
 Kernels are compiled while the graph is captured (``compile``) and kept in Warp's cache on disk.
 ``facts`` says how many modules were compiled and not found there.
@@ -74,8 +73,7 @@ class MujocoWarp(Ants):
         engine = "MuJoCo Warp " + version("mujoco-warp")
         return facts.of(
             self,
-            self.observed().shape[1:],
-            "float32",
+            self.observed()[0],
             "none",
             ant_model.work(self.host_model, engine, "float32"),
             "device",

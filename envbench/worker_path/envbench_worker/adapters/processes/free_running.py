@@ -58,6 +58,11 @@ class Share(NamedTuple):
     settings: Dict[str, Any]
 
 
+def split(total: int, parts: int) -> List[int]:
+    """Split as evenly as possible, the larger parts first."""
+    return [total // parts + (part < total % parts) for part in range(parts)]
+
+
 class ProcessDied(Exception):
     """A process ended too early. Its own traceback, if it sent one, is the cause."""
 
@@ -155,9 +160,9 @@ class FreeRunning(Adapter):
     def recount(self) -> Optional[float]:
         return None if np.isnan(self.latest_frames) else self.latest_frames
 
-    def process_facts(self) -> List[Dict[str, Any]]:
-        """The cores, memory and environments of each process."""
-        return [
+    def facts(self) -> Dict[str, Any]:
+        """Those of the first process, and the cores, memory and environments of each."""
+        processes = [
             {
                 "cores": process.cores,
                 "memory": described["memory"],
@@ -166,6 +171,8 @@ class FreeRunning(Adapter):
             }
             for process, described in zip(self.processes, self.described)
         ]
+        instances = self.job.env_instances
+        return dict(self.described[0]["facts"], env_instances=instances, processes=processes)
 
     def close(self) -> None:
         self._end(PATIENCE_S)

@@ -64,22 +64,17 @@ def usable_cores() -> List[int]:
     return list(range(os.cpu_count() or 1))
 
 
-def bind(cores: List[int], memory: Optional[int]) -> str:
-    """Bind this process and its future threads. Return whether its memory is bound."""
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, cores)
-    if memory is None:
-        return "not bound"
-    refused = _bind_memory(memory)
-    return "refused: " + refused if refused else "bound to node {}".format(memory)
-
-
 def call_bound(node: Node, function: str, *arguments: Any) -> None:
     """In a new process: bind it, then import ``function`` (``module:name``) and call it.
 
     Its first argument says whether the memory is bound.
     """
-    memory = bind(node.cores, node.memory)
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, node.cores)
+    memory = "not bound"
+    if node.memory is not None:
+        refused = _bind_memory(node.memory)
+        memory = "refused: " + refused if refused else "bound to node {}".format(node.memory)
     module, _, name = function.partition(":")
     getattr(import_module(module), name)(memory, *arguments)
 

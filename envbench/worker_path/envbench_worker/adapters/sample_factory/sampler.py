@@ -1,16 +1,14 @@
 """sample-factory: Sample Factory's own samplers, with a policy that draws random actions.
 
-There are numenv / ``envs_per_worker`` rollout worker processes, one inference worker process with
-the policy, and trajectories in shared memory. This is the library's simplified sampling interface
-with its default settings (asynchronous, rollouts of 32 steps, workers bound to cores). The consumer
-receives a copy of one trajectory at a time, as in the library's own example of a sampler without a
-learner. The figure is the throughput that the example prints.
+This is the library's simplified sampling interface with its default settings (asynchronous,
+rollouts of 32 steps, workers bound to cores): numenv / ``envs_per_worker`` rollout processes and
+one process with the policy. The consumer receives a copy of one trajectory at a time, as in the
+library's own example of a sampler without a learner.
 
-The samplers run continuously. A vector step is numenv received transitions. ``run`` receives
-trajectories until it has enough; extra transitions are credited to the next run, so nothing is lost
-or counted twice. An end is credited with its trajectory. An environment resets within the step that
-ends its episode (same-step autoreset): every entry of a trajectory is a transition, and the
-observation after an end is the next episode's first.
+The samplers run continuously. A vector step is numenv received transitions. Extra transitions are
+credited to the next run, so nothing is lost or counted twice. An end is credited with its
+trajectory. An environment resets within the step that ends its episode (same-step autoreset), so
+the observation after an end is the next episode's first.
 """
 
 from __future__ import annotations
@@ -133,13 +131,11 @@ class SampleFactory(Adapter):
 
     def facts(self) -> Dict[str, Any]:
         job, family = self.job, families.of(self.job)
-        space = self.env_info.obs_space["obs"]
         self.bank = actions.of_job(self.env_info.action_space, job)
         identifier, arguments = family.gym_id()
         return facts.of(
             self,
-            space.shape,
-            space.dtype,
+            self.env_info.obs_space["obs"],
             "same-step",
             family.described()["work"],
             "host",
@@ -158,8 +154,6 @@ class SampleFactory(Adapter):
                 child.kill()
                 child.join()
 
-
-# ---------------------------------------------------------------- the configuration
 
 TOLD = [
     "num_workers",
@@ -204,9 +198,6 @@ def configuration(job: Job) -> Any:
     arguments = ["--{}={}".format(name, value) for name, value in chosen.items()]
     parser, _ = parse_sf_args(arguments)
     return AttrDict(vars(parse_full_cfg(parser, arguments)))
-
-
-# ---------------------------------------------------------------- lock-step
 
 
 def _write(trace: Trace, trajectory: Any, calls: int) -> int:
