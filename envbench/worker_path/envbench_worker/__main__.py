@@ -103,9 +103,9 @@ class Worker:
         return {
             "times": self.times,
             "began_ns": self.began,
-            "warmup": meter.warmup.as_dict(),
-            "measured": meter.measured.as_dict(),
-            "resets": meter.resets.as_dict(),
+            "warmup": vars(meter.warmup),
+            "measured": vars(meter.measured),
+            "resets": vars(meter.resets),
             "steady": steady,
             "peak_memory_bytes": sensors.tree_peak_memory(os.getpid()),
             "peak_gpu_memory_bytes": adapter.gpu_memory(),

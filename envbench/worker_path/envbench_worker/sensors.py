@@ -14,10 +14,6 @@ from typing import Any, Dict, List, Optional
 PROC = Path("/proc")
 
 
-def _tick() -> float:
-    return float(os.sysconf("SC_CLK_TCK")) if hasattr(os, "sysconf") else 100.0
-
-
 def _read(path: Any) -> str:
     try:
         with open(str(path), "rb", buffering=0) as file:
@@ -35,7 +31,8 @@ def machine_cpu() -> Optional[Dict[str, float]]:
         return None
     if len(fields) < 8:
         return None
-    user, nice, system, idle, iowait, irq, softirq, steal = (int(f) / _tick() for f in fields)
+    tick = os.sysconf("SC_CLK_TCK")
+    user, nice, system, idle, iowait, irq, softirq, steal = (int(f) / tick for f in fields)
     busy = user + nice + system + irq + softirq
     return {"busy": busy, "steal": steal, "all": busy + idle + iowait + steal}
 
@@ -115,7 +112,7 @@ def tree_usage(pid: int) -> Dict[str, float]:
         stat = _read(PROC / str(member) / "stat").rpartition(")")[2].split()
         if len(stat) > 14:
             seen = True
-            cpu += sum(int(stat[i]) for i in (11, 12, 13, 14)) / _tick()
+            cpu += sum(int(stat[i]) for i in (11, 12, 13, 14)) / os.sysconf("SC_CLK_TCK")
         for task in (PROC / str(member) / "task").glob("*"):
             for line in _read(task / "status").splitlines():
                 kind, found, count = line.partition("_ctxt_switches:")
@@ -208,7 +205,7 @@ def _limits(paths: List[str]) -> Optional[List[str]]:
 
 
 def load_average() -> Optional[float]:
-    """The 1-minute load average."""
+    """Over 1 minute."""
     try:
         return os.getloadavg()[0]
     except (AttributeError, OSError):
