@@ -10,6 +10,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
+import gymnasium
+from gymnasium import wrappers
+
 from envbench_worker.contract import Job
 from envbench_worker.families.base import Family
 
@@ -46,7 +49,6 @@ class Atari(Family):
     def register(self) -> None:
         import ale_py
         import cv2  # noqa: F401 - AtariPreprocessing needs it
-        import gymnasium
 
         if hasattr(gymnasium, "register_envs"):
             gymnasium.register_envs(ale_py)
@@ -54,8 +56,6 @@ class Atari(Family):
             import_module("shimmy")  # registers ale-py 0.8's games in Gymnasium 0.29
 
     def tasks(self) -> List[str]:
-        import gymnasium
-
         ids = sorted(gymnasium.registry)
         return [i.split("/", 1)[1] for i in ids if i.startswith("ALE/") and i.endswith("-v5")]
 
@@ -68,8 +68,6 @@ class Atari(Family):
         }
 
     def prepared(self, env: Any) -> Any:
-        from gymnasium import wrappers
-
         env = wrappers.AtariPreprocessing(
             env,
             noop_max=1 if self.job.mode == "verify" else 30,
