@@ -50,13 +50,10 @@ class Genesis(Ants):
         self.dofs = [self.ant.get_joint(name).dofs_idx_local[0] for name in joints]
         gear = model.actuator_gear[:, 0].astype(np.float32)
         drawn = actions.of_job(ant_model.motors(model), job)
-        self.bank = [self._on_host(batch * gear) for batch in drawn]
+        self.bank = [torch.from_numpy(batch * gear) for batch in drawn]
+        if gs.device.type == "cuda":  # so that a copy to it is asynchronous
+            self.bank = [tensor.pin_memory() for tensor in self.bank]
         self.batches = actions.forever(self.bank)
-
-    def _on_host(self, batch: Any) -> Any:
-        """Pinned, so that a copy to a GPU is asynchronous."""
-        tensor = torch.from_numpy(batch)
-        return tensor.pin_memory() if gs.device.type == "cuda" else tensor
 
     def run(self, calls: int) -> Counts:
         if self.job.mode == "verify":

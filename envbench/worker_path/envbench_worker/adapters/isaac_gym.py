@@ -50,7 +50,9 @@ class IsaacGym(Adapter):
         if job.mode == "verify":
             self.envs = Watched(self.envs, self._elapsed, _numbers(self.envs.progress_buf))
         drawn = actions.of_job(self.envs.action_space, job)
-        self.bank = [self._on_host(batch) for batch in drawn]
+        self.bank = [torch.from_numpy(batch) for batch in drawn]
+        if self.device != "cpu":  # so that a copy to it is asynchronous
+            self.bank = [tensor.pin_memory() for tensor in self.bank]
         self.batches = actions.forever(self.bank)
         self.over = torch.zeros_like(self.envs.reset_buf)  # ended episodes, by environment
         self.ended = int((self.envs.reset_buf != 0).sum())  # environments whose next step resets
@@ -58,10 +60,6 @@ class IsaacGym(Adapter):
 
     def _elapsed(self, result: Any) -> Any:
         return slice(None), _numbers(self.envs.progress_buf)
-
-    def _on_host(self, batch: Any) -> Any:
-        tensor = torch.from_numpy(batch)
-        return tensor if self.device == "cpu" else tensor.pin_memory()
 
     def run(self, calls: int) -> Counts:
         step, device, over = self.envs.step, self.device, self.over

@@ -36,14 +36,11 @@ class MujocoRollout(Ants):
         self.datas = [mujoco.MjData(self.model) for _ in range(self.threads)]
         self.bank = actions.of_job(ant_model.motors(self.model), job)
         self.controls = cycle(_sequences(self.bank, job.settings["horizon"]))
-        self.states = np.tile(self._rest(), (job.numenv, 1, 1))
-        self.room = np.empty((job.numenv, job.settings["horizon"] * SUBSTEPS, self.states.shape[2]))
-
-    def _rest(self) -> Any:
         kind = mujoco.mjtState.mjSTATE_FULLPHYSICS
-        state = np.empty(mujoco.mj_stateSize(self.model, kind))
-        mujoco.mj_getState(self.model, self.datas[0], state, kind)
-        return state
+        rest = np.empty(mujoco.mj_stateSize(self.model, kind))
+        mujoco.mj_getState(self.model, self.datas[0], rest, kind)
+        self.states = np.tile(rest, (job.numenv, 1, 1))
+        self.room = np.empty((job.numenv, job.settings["horizon"] * SUBSTEPS, self.states.shape[2]))
 
     def run(self, calls: int) -> Counts:
         self.began = self.states[:, -1, TIME].copy()

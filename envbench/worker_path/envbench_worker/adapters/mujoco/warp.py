@@ -39,17 +39,15 @@ class MujocoWarp(Ants):
         self.model.opt.warn_overflow = 0  # kernels would print; facts reads their counters
         self.data = mjw.put_data(self.host_model, mujoco.MjData(self.host_model), nworld=job.numenv)
         drawn = actions.of_job(ant_model.motors(self.host_model), job)
-        self.bank = [self._on_host(batch) for batch in drawn]
+        # Pinned, so that a copy to a GPU is asynchronous.
+        place = {"device": "cpu", "pinned": self.device.is_cuda}
+        self.bank = [wp.array(batch, dtype=wp.float32, **place) for batch in drawn]
         self.batches = actions.forever(self.bank)
 
     def compile(self) -> None:
         known = _cached_modules()
         self.graph = self._capture()
         self.compiled = len(_cached_modules() - known)
-
-    def _on_host(self, batch: Any) -> Any:
-        """Pinned, so that a copy to a GPU is asynchronous."""
-        return wp.array(batch, dtype=wp.float32, device="cpu", pinned=self.device.is_cuda)
 
     def _capture(self) -> Any:
         with wp.ScopedCapture() as capture:

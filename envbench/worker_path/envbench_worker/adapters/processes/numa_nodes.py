@@ -30,8 +30,21 @@ class Node(NamedTuple):
 
 
 def chosen(text: str) -> List[Node]:
-    """The nodes of a setting such as ``0-3/4-7``. If it is empty, those of the system."""
-    return by_hand(text) if text else of_system()
+    """The nodes of a setting such as ``0-3/4-7``. If it is empty, those of the system.
+
+    ``ValueError`` if a core is unusable or listed twice.
+    """
+    if not text:
+        return of_system()
+    nodes = [Node(_listed(part), None) for part in text.split("/")]
+    named = [core for node in nodes for core in node.cores]
+    if not all(node.cores for node in nodes):
+        raise ValueError("nodes {!r}: every node needs a core".format(text))
+    if unusable := sorted(set(named) - set(usable_cores())):
+        raise ValueError("nodes {!r}: this process may not use core {}".format(text, unusable[0]))
+    if len(set(named)) < len(named):
+        raise ValueError("nodes {!r}: a core belongs to one node only".format(text))
+    return nodes
 
 
 def of_system(folder: Path = SYSTEM) -> List[Node]:
@@ -43,19 +56,6 @@ def of_system(folder: Path = SYSTEM) -> List[Node]:
         if cores:
             nodes.append(Node(sorted(cores), int(place.name[len("node") :])))
     return sorted(nodes, key=lambda node: node.cores) or [Node(sorted(usable), None)]
-
-
-def by_hand(text: str) -> List[Node]:
-    """Nodes such as ``0-3/4-7``. ``ValueError`` if a core is unusable or listed twice."""
-    nodes = [Node(_listed(part), None) for part in text.split("/")]
-    named = [core for node in nodes for core in node.cores]
-    if not all(node.cores for node in nodes):
-        raise ValueError("nodes {!r}: every node needs a core".format(text))
-    if unusable := sorted(set(named) - set(usable_cores())):
-        raise ValueError("nodes {!r}: this process may not use core {}".format(text, unusable[0]))
-    if len(set(named)) < len(named):
-        raise ValueError("nodes {!r}: a core belongs to one node only".format(text))
-    return nodes
 
 
 def usable_cores() -> List[int]:
