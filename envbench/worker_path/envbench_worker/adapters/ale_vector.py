@@ -52,7 +52,7 @@ class AleVector(Adapter):
         if job.mode == "verify":
             frames = np.full(job.env_instances, atari.MAX_FRAMES)
             frames[self.ready] = info["episode_frame_number"]
-            self.envs = _WatchedFrames(self.envs, _frames, frames)
+            self.envs = _WatchedFrames(self.envs, "episode_frame_number", frames)
             self.envs.whole_step = int(job.frame_skip)
 
     def _make(self, instances: int, batch: int, noop_max: int) -> Any:
@@ -128,9 +128,9 @@ class AleVector(Adapter):
         return self._count(self.held[: len(self.held) // 3 * 3]).steps
 
     def follow(self, calls: int) -> Trace:
-        space, made = self.envs.single_observation_space, np.full(self.job.env_instances, -1)
+        made = np.full(self.job.env_instances, -1)
         made[self.ready] = 0
-        led = AnyOrder(self, calls, space.shape, space.dtype, made)
+        led = AnyOrder(self, calls, self.envs.single_observation_space, made)
         ids = self.ready
         held: List[Any] = []
         while not led.complete():
@@ -172,7 +172,3 @@ class _WatchedFrames(Watched):
         grown = np.maximum(now - before, 0)
         ended = result[2] | result[3]
         return np.where(ended & (grown > 0), np.maximum(grown, self.whole_step), grown)
-
-
-def _frames(result: Any) -> Any:
-    return result[4]["env_id"], result[4]["episode_frame_number"]

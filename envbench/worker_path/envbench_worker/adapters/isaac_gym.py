@@ -48,7 +48,7 @@ class IsaacGym(Adapter):
         self.envs = _make(job, self.overrides)
         self.envs.reset()
         if job.mode == "verify":
-            self.envs = Watched(self.envs, self._elapsed, _numbers(self.envs.progress_buf))
+            self.envs = _Watched(self.envs, "", _numbers(self.envs.progress_buf))
         drawn = actions.of_job(self.envs.action_space, job)
         self.bank = [torch.from_numpy(batch) for batch in drawn]
         if self.device != "cpu":  # so that a copy to it is asynchronous
@@ -57,9 +57,6 @@ class IsaacGym(Adapter):
         self.over = torch.zeros_like(self.envs.reset_buf)  # ended episodes, by environment
         self.ended = int((self.envs.reset_buf != 0).sum())  # environments whose next step resets
         self.calls = 0
-
-    def _elapsed(self, result: Any) -> Any:
-        return slice(None), _numbers(self.envs.progress_buf)
 
     def run(self, calls: int) -> Counts:
         step, device, over = self.envs.step, self.device, self.over
@@ -97,6 +94,11 @@ class IsaacGym(Adapter):
 
     def close(self) -> None:
         self.envs.gym.destroy_sim(self.envs.sim)
+
+
+class _Watched(Watched):
+    def read(self, result: Any) -> Any:
+        return slice(None), _numbers(self._envs.progress_buf)
 
 
 def _numbers(tensor: Any) -> Any:

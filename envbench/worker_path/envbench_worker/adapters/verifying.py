@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import cycle, islice
-from typing import Any, Callable, List, Sequence
+from typing import Any, Callable, List
 
 import numpy as np
 
@@ -24,19 +24,18 @@ class AnyOrder:
     """A trace of environments 0 to numenv - 1, whose results arrive in any order.
 
     Further environments in flight repeat the actions of these. ``made`` has, for each environment,
-    the results of its actions so far: 0 after its reset was received, and -1 before that.
+    the results of its actions so far: 0 after its reset was received, and -1 before that. ``seen``
+    is an observation or its space.
     """
 
-    def __init__(
-        self, adapter: Adapter, calls: int, shape: Sequence[int], dtype: Any, made: Any
-    ) -> None:
+    def __init__(self, adapter: Adapter, calls: int, seen: Any, made: Any) -> None:
         self.bank, self.calls, self.numenv = adapter.bank, calls, adapter.job.numenv
         self.made = made
         self.trace = Trace(
-            np.zeros((calls, self.numenv, *shape), dtype),
+            np.zeros((calls, self.numenv, *seen.shape), seen.dtype),
             np.zeros((calls, self.numenv)),
             np.zeros((calls, self.numenv), np.bool_),
-            np.zeros((1, self.numenv, *shape), dtype),
+            np.zeros((1, self.numenv, *seen.shape), seen.dtype),
         )
 
     def complete(self) -> bool:
@@ -60,14 +59,14 @@ class AnyOrder:
 
 
 class Watched:
-    """Environments whose counters are noted after each result.
+    """Environments whose own counters are noted after each result.
 
-    ``read`` returns the indices and the counters of the environments of a result. ``counters`` are
-    those of all environments at the start.
+    ``name`` is the counter's in the info of a result. ``counters`` are those of all environments at
+    the start.
     """
 
-    def __init__(self, envs: Any, read: Callable[[Any], Any], counters: Any) -> None:
-        self._envs, self._read, self._counters = envs, read, counters
+    def __init__(self, envs: Any, name: str, counters: Any) -> None:
+        self._envs, self._name, self._counters = envs, name, counters
         self._noted: List[int] = []
 
     def __getattr__(self, name: str) -> Any:
@@ -80,10 +79,14 @@ class Watched:
         return self._note(self._envs.recv())
 
     def _note(self, result: Any) -> Any:
-        ids, now = self._read(result)
+        ids, now = self.read(result)
         self._noted.append(int(self.made(self._counters[ids], now, result).sum()))
         self._counters[ids] = now
         return result
+
+    def read(self, result: Any) -> Any:
+        """The indices and the counters of the environments of a result."""
+        return result[4]["env_id"], result[4][self._name]
 
     def made(self, before: Any, now: Any, result: Any) -> Any:
         """Steps of each environment, by counters that restart with an episode."""

@@ -35,8 +35,7 @@ class EnvPoolAsync(EnvPool):
     def follow(self, calls: int) -> Optional[Trace]:
         if self.noiseless() is None:
             return None
-        seen, made = self.seen(), np.full(self.job.env_instances, -1)
-        led = AnyOrder(self, calls, seen.shape, seen.dtype, made)
+        led = AnyOrder(self, calls, self.seen(), np.full(self.job.env_instances, -1))
         while not led.complete():
             observations, rewards, terminated, truncated, info = self.pool.recv()
             ids = info["env_id"]

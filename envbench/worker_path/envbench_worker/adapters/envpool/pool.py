@@ -39,7 +39,7 @@ class EnvPool(Adapter):
         self.autoreset = autoreset.of(self.pool, (autoreset.NEXT_STEP,))
         if job.mode == "verify":
             self.frames_per_step = self.family.envpool_frames(self._work())
-            self.pool = Watched(self.pool, _elapsed, np.zeros(job.env_instances, np.int64))
+            self.pool = Watched(self.pool, "elapsed_step", np.zeros(job.env_instances, np.int64))
         space = self.pool.action_space
         self.bank = actions.of_job(space, job)
         self.batches = actions.forever(self.bank)
@@ -99,10 +99,6 @@ class EnvPool(Adapter):
 
     def close(self) -> None:
         self.pool.close()
-
-
-def _elapsed(result: Any) -> Any:
-    return result[4]["env_id"], result[4]["elapsed_step"]
 
 
 def _default_threads(batch: int) -> int:
