@@ -122,14 +122,14 @@ def test_a_wrong_list_of_nodes_is_refused(nodes: Any, text: str, trouble: str) -
 
 def test_environments_are_split_as_evenly_as_it_goes(made: Any) -> None:
     shares = made(job("envpool-numa", "mujoco", numenv=5, nodes=TWO_NODES)).shares()
-    assert [(share.numenv, share.env_instances) for share in shares] == [(3, 9), (2, 6)]
+    assert [(share.numenv, share.env_instances) for _, share in shares] == [(3, 9), (2, 6)]
 
 
 def test_what_is_in_flight_is_split_as_the_batch_is_and_none_is_lost(made: Any) -> None:
     three = job("envpool-numa", "mujoco", numenv=3, nodes=TWO_NODES, overcommit="1.5")
     shares = made(three).shares()
     assert three.env_instances == 4
-    assert [(share.numenv, share.env_instances) for share in shares] == [(2, 2), (1, 2)]
+    assert [(share.numenv, share.env_instances) for _, share in shares] == [(2, 2), (1, 2)]
 
 
 def test_fewer_environments_than_nodes_are_refused(made: Any) -> None:

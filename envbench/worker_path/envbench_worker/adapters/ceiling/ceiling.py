@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from importlib import import_module
+from itertools import cycle
 from typing import Any, Dict, List, Tuple
 
 from envbench_worker import actions
 from envbench_worker.adapters.processes import numa_nodes
-from envbench_worker.adapters.processes.free_running import FreeRunning, Member, Share, split
+from envbench_worker.adapters.processes.free_running import FreeRunning, Member, split
 from envbench_worker.adapters.processes.numa_nodes import Node
 from envbench_worker.contract import Job
 
@@ -62,10 +63,8 @@ class Ceiling(FreeRunning):
     def member(self) -> str:
         return self.core
 
-    def shares(self) -> List[Share]:
-        cores, numenv = numa_nodes.usable_cores(), self.job.numenv
-        sizes = split(numenv, max(1, numenv // self.states))
-        return [
-            Share(Node([cores[each % len(cores)]], None), size, size, self.job.settings)
-            for each, size in enumerate(sizes)
-        ]
+    def shares(self) -> List[Tuple[Node, Job]]:
+        job, cores = self.job, cycle(numa_nodes.usable_cores())
+        sizes = split(job.numenv, max(1, job.numenv // self.states))
+        parts = [job._replace(numenv=size, env_instances=size) for size in sizes]
+        return [(Node([core], None), part) for core, part in zip(cores, parts)]

@@ -6,14 +6,16 @@ pool has as many threads as its node has cores, at most its batch (EnvPool's rul
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple
 
 import numpy as np
 
 from envbench_worker import actions
 from envbench_worker.adapters.envpool.asynchronous import EnvPoolAsync
 from envbench_worker.adapters.processes import numa_nodes
-from envbench_worker.adapters.processes.free_running import FreeRunning, Member, Share, split
+from envbench_worker.adapters.processes.free_running import FreeRunning, Member, split
+from envbench_worker.adapters.processes.numa_nodes import Node
+from envbench_worker.contract import Job
 
 
 class EnvPoolNode(Member, EnvPoolAsync):
@@ -33,7 +35,7 @@ class EnvPoolNuma(FreeRunning):
     def member(self) -> str:
         return __name__ + ":EnvPoolNode"
 
-    def shares(self) -> List[Share]:
+    def shares(self) -> List[Tuple[Node, Job]]:
         job, nodes = self.job, numa_nodes.chosen(self.job.settings["nodes"])
         if job.numenv < len(nodes):
             raise ValueError(
@@ -44,15 +46,12 @@ class EnvPoolNuma(FreeRunning):
         edges = [job.env_instances * int(edge) // job.numenv for edge in np.cumsum([0] + numenv)]
         given = job.settings["threads"]
         threads = split(given, len(nodes)) if given else [len(node.cores) for node in nodes]
-        return [
-            Share(node, each, instances, self._settings(max(1, min(thread, each))))
-            for node, each, instances, thread in zip(
-                nodes, numenv, np.diff(edges).tolist(), threads
-            )
-        ]
-
-    def _settings(self, threads: int) -> Dict[str, Any]:
-        return {**self.job.settings, "threads": threads, "affinity": -1}
+        parts = []
+        for node, each, instances, most in zip(nodes, numenv, np.diff(edges).tolist(), threads):
+            settings = {**job.settings, "threads": max(1, min(most, each)), "affinity": -1}
+            part = job._replace(numenv=each, env_instances=instances, settings=settings)
+            parts.append((node, part))
+        return parts
 
     def facts(self) -> Dict[str, Any]:
         threads = sum(described["facts"]["threads"] for described in self.described)

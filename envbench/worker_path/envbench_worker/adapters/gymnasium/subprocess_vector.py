@@ -6,8 +6,8 @@ from typing import Any, Dict, Optional
 
 from gymnasium.vector import AsyncVectorEnv
 
+from envbench_worker.adapters.gymnasium.for_loop import GymnasiumVector
 from envbench_worker.adapters.gymnasium.tasks import maker
-from envbench_worker.adapters.gymnasium.vector import GymnasiumVector
 
 
 class Subprocess(GymnasiumVector):

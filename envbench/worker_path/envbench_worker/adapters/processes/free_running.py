@@ -22,7 +22,7 @@ import traceback
 from abc import abstractmethod
 from contextlib import suppress
 from importlib import import_module
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 
@@ -49,15 +49,6 @@ TOLD = 70  # the exit code of a process that reported its error
 SERVE = "envbench_worker.adapters.processes.free_running:serve"
 
 
-class Share(NamedTuple):
-    """The part of one process: its node, and how much of the job it has."""
-
-    node: Node
-    numenv: int
-    env_instances: int
-    settings: Dict[str, Any]
-
-
 def split(total: int, parts: int) -> List[int]:
     """Split as evenly as possible, the larger parts first."""
     return [total // parts + (part < total % parts) for part in range(parts)]
@@ -75,8 +66,11 @@ class FreeRunning(Adapter):
         self.processes: List[_Process] = []
 
     @abstractmethod
-    def shares(self) -> List[Share]:
-        """The parts of all processes. Their numenv and env_instances add up to the job's."""
+    def shares(self) -> List[Tuple[Node, Job]]:
+        """The node and the part of the job of each process.
+
+        Their numenv and env_instances add up to the whole job's.
+        """
 
     @abstractmethod
     def member(self) -> str:
@@ -100,19 +94,14 @@ class FreeRunning(Adapter):
         self.began = time.perf_counter()
         self.table["allowed"] = WITHOUT_END if self.freely else 0
 
-    def _start(self, shares: List[Share], shared: Any) -> None:
-        first = instances = 0
-        for row, share in enumerate(shares):
-            job = self.job._replace(
-                numenv=share.numenv,
-                env_instances=share.env_instances,
-                seed=self.job.seed + instances,  # as in one pool: a seed per environment
-                settings=share.settings,
-            )
-            process = _Process(share, shared, row, self.member(), job, self.job, first)
+    def _start(self, shares: List[Tuple[Node, Job]], shared: Any) -> None:
+        first, seed = 0, self.job.seed
+        for row, (node, part) in enumerate(shares):
+            job = part._replace(seed=seed)
+            process = _Process(node, job, self.job, first, self.member(), shared, row)
             self.processes.append(process)
             self.selector.register(process.connection, selectors.EVENT_READ, process)
-            first, instances = first + share.numenv, instances + share.env_instances
+            first, seed = first + job.numenv, seed + job.env_instances  # a seed per environment
 
     def run(self, calls: int) -> Counts:
         results = calls * self.job.numenv
@@ -166,8 +155,8 @@ class FreeRunning(Adapter):
             {
                 "cores": process.cores,
                 "memory": described["memory"],
-                "numenv": process.share.numenv,
-                "env_instances": process.share.env_instances,
+                "numenv": process.job.numenv,
+                "env_instances": process.job.env_instances,
             }
             for process, described in zip(self.processes, self.described)
         ]
@@ -189,10 +178,13 @@ class FreeRunning(Adapter):
 class _Process:
     """A process that runs a member, and the connection to it."""
 
-    def __init__(self, share: Share, *order: Any) -> None:
-        self.share, self.cores = share, numa_nodes.shown(share.node.cores)
+    def __init__(
+        self, node: Node, job: Job, whole: Job, first: int, member: str, shared: Any, row: int
+    ) -> None:
+        self.job, self.cores = job, numa_nodes.shown(node.cores)
         self.connection, theirs = multiprocessing.Pipe()
-        arguments = (share.node, SERVE, theirs, os.getpid(), *order)
+        adapter = (member, job, whole, first)
+        arguments = (node, SERVE, theirs, os.getpid(), shared, row, *adapter)
         spawn = multiprocessing.get_context("spawn")
         self.child = spawn.Process(target=numa_nodes.call_bound, args=arguments, daemon=True)
         self.child.start()
