@@ -170,6 +170,7 @@ def test_a_process_that_is_killed_ends_the_run_with_its_signal(made: Any) -> Non
     adapter.build()
     adapter.run(10)
     adapter.processes[1].child.kill()
+    adapter.processes[1].child.join()
     time.sleep(0.2)  # the other runs on, and so could fill the window alone
     for _ in range(2):
         with pytest.raises(Exception, match=f"cores {CORES[1]} ended of signal 9"):
