@@ -130,7 +130,7 @@ class Brax(JaxBatch):
 
     def facts(self) -> Dict[str, Any]:
         return self.described(
-            self.state.obs[0],
+            np.asarray(self.state.obs)[0],  # XLA would compile a program to index it
             "same-step",
             self._work(),
             resets_to="each environment's first state",
