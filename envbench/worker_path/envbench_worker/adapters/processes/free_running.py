@@ -16,7 +16,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import selectors
-import sys
 import time
 import traceback
 from abc import abstractmethod
@@ -255,7 +254,7 @@ def serve(
         text = "failed: {}: {}".format(type(error).__name__, error)
         with suppress(OSError):  # the worker may have ended
             connection.send(("error", (text, traceback.format_exc())))
-        sys.exit(TOLD)
+        raise SystemExit(TOLD) from None
 
 
 def _work(member: Member, connection: Any, row: Any, parent: int) -> None:
