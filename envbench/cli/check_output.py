@@ -69,7 +69,7 @@ def show_plan(
         click.echo(f"{name + ':':10} {printable(source)}")
     click.echo(
         f"{planned.pairs} pairs per cell, about {clock(planned.seconds)} for "
-        f"{counted(len(cells), 'cell')}; a cell with an alarm takes twice as long.\n\n"
+        f"{counted(len(found), 'cell')}; a cell with an alarm takes twice as long.\n\n"
         f"{table(rows, [*HEADS, 'finds a slowdown of'])}\n\n"
         "(in 95 of 100 checks, if pairs vary as on the machine of docs/check.md; "
         "`envbench doctor` measures how they vary here)"

@@ -59,8 +59,8 @@ ENVPOOL = {"envpool-sync", "envpool-async", "envpool-numa"}
         ("adapters/brax_env.py", {"brax"}),
         ("adapters/jax_batch.py", {"brax", "mjx"}),
         ("adapters/gymnasium/tasks.py", GYMNASIUM),
-        ("adapters/gymnasium/vector.py", {"for-loop", "subprocess"}),
-        ("adapters/processes/member.py", {"envpool-numa", "ceiling"}),
+        ("adapters/gymnasium/for_loop.py", {"for-loop", "subprocess"}),
+        ("adapters/processes/free_running.py", {"envpool-numa", "ceiling"}),
         ("adapters/ceiling/ale.py", {"ceiling"}),  # named by a string alone
         ("families/base.py", {*GYMNASIUM, *ENVPOOL, "ale-vector", "ceiling"}),
         ("autoreset.py", {"for-loop", "subprocess", "ale-vector", *ENVPOOL}),
@@ -108,14 +108,15 @@ def test_an_edit_of_a_family_changes_the_hash_of_that_familys_cells_only(tree: P
 
 
 def test_an_edit_that_imports_another_file_adds_it(tree: Path) -> None:
-    edit(tree, "adapters/gymnasium/for_loop.py", "\ndef late():\n    from .. import brax_env\n")
-    assert changed_by(tree, "adapters/brax_env.py") == {"brax", "for-loop"}
+    late = "\ndef late():\n    from .. import brax_env\n"
+    edit(tree, "adapters/gymnasium/subprocess_vector.py", late)
+    assert changed_by(tree, "adapters/brax_env.py") == {"brax", "subprocess"}
 
 
 def test_the_imports_of_a_script_in_a_string_belong_to_the_hash(tree: Path) -> None:
     script = '\nSCRIPT = """\nfrom envbench_worker.adapters import brax_env\nbrax_env.go()\n"""\n'
-    edit(tree, "adapters/gymnasium/for_loop.py", script)
-    assert changed_by(tree, "adapters/brax_env.py") == {"brax", "for-loop"}
+    edit(tree, "adapters/gymnasium/subprocess_vector.py", script)
+    assert changed_by(tree, "adapters/brax_env.py") == {"brax", "subprocess"}
 
 
 def test_the_hash_is_the_same_wherever_the_tree_lies(tree: Path) -> None:

@@ -123,14 +123,14 @@ def test_a_wrong_list_of_nodes_is_refused(nodes: Any, text: str, trouble: str) -
 
 def test_environments_are_split_as_evenly_as_it_goes(made: Any) -> None:
     shares = made(job("envpool-numa", "mujoco", numenv=5, nodes=TWO_NODES)).shares()
-    assert [(share.numenv, share.env_instances) for share in shares] == [(3, 9), (2, 6)]
+    assert [(share.numenv, share.env_instances) for _, share in shares] == [(3, 9), (2, 6)]
 
 
 def test_what_is_in_flight_is_split_as_the_batch_is_and_none_is_lost(made: Any) -> None:
     three = job("envpool-numa", "mujoco", numenv=3, nodes=TWO_NODES, overcommit="1.5")
     shares = made(three).shares()
     assert three.env_instances == 4
-    assert [(share.numenv, share.env_instances) for share in shares] == [(2, 2), (1, 2)]
+    assert [(share.numenv, share.env_instances) for _, share in shares] == [(2, 2), (1, 2)]
 
 
 def test_fewer_environments_than_nodes_are_refused(made: Any) -> None:
@@ -147,7 +147,7 @@ def test_each_process_and_its_threads_keep_to_their_nodes_cores(made: Any) -> No
     adapter.build()
     adapter.run(10)
     for process, core in zip(adapter.processes, CORES, strict=False):
-        for thread in Path(f"/proc/{process.popen.pid}/task").iterdir():
+        for thread in Path(f"/proc/{process.child.pid}/task").iterdir():
             allowed = (thread / "status").read_text().split("Cpus_allowed_list:")[1].split()[0]
             assert allowed == str(core)
 
@@ -161,7 +161,7 @@ def test_a_real_nodes_memory_is_bound_or_the_refusal_is_told(made: Any) -> None:
         assert process["memory"].startswith(("bound to node ", "refused: ", "not bound"))
         if process["memory"].startswith("bound"):
             number = process["memory"].rsplit(" ", 1)[1]
-            maps = Path(f"/proc/{adapter.processes[0].popen.pid}/numa_maps")
+            maps = Path(f"/proc/{adapter.processes[0].child.pid}/numa_maps")
             assert not maps.exists() or f"bind:{number}" in maps.read_text()
 
 
@@ -170,7 +170,8 @@ def test_a_process_that_is_killed_ends_the_run_with_its_signal(made: Any) -> Non
     adapter = made(job("envpool-numa", "mujoco", nodes=TWO_NODES))
     adapter.build()
     adapter.run(10)
-    adapter.processes[1].popen.send_signal(signal.SIGKILL)
+    adapter.processes[1].child.kill()
+    adapter.processes[1].child.join()
     time.sleep(0.2)  # the other runs on, and so could fill the window alone
     for _ in range(2):
         with pytest.raises(Exception, match=f"cores {CORES[1]} ended of signal 9"):
@@ -185,12 +186,12 @@ def test_a_process_that_cannot_start_is_told_with_its_own_words(
     monkeypatch.setattr(adapter, "member", lambda: "json:NoSuchMember")
     with pytest.raises(Exception, match=r"AttributeError: .*NoSuchMember"):
         adapter.build()
-    assert all(process.popen.returncode is not None for process in adapter.processes)
+    assert all(process.child.exitcode is not None for process in adapter.processes)
     assert adapter.dead_child() in (None, -signal.SIGKILL)  # the other's, when it was ended
 
 
 FALLS = """
-from envbench_worker.adapters.processes.member import Member
+from envbench_worker.adapters.processes.free_running import Member
 from envbench_worker.contract import Counts
 
 class Falls(Member):
@@ -209,10 +210,9 @@ def test_what_a_process_raises_while_it_runs_ends_the_run_in_its_own_words(
     made: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "falls.py").write_text(FALLS)
-    (tmp_path / "envbench_worker").symlink_to(Path(WORKER_PATH) / "envbench_worker")
     adapter = made(job("envpool-numa", "mujoco", nodes=TWO_NODES))
-    window = import_module("envbench_worker.adapters.processes.shared_window")
-    monkeypatch.setattr(window, "PACKAGE", str(tmp_path))
+    window = import_module("envbench_worker.adapters.processes.free_running")
+    monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(adapter, "member", lambda: "falls:Falls")
     adapter.build()
     with pytest.raises(window.ProcessDied, match="ValueError: the robot fell off") as raised:
@@ -227,7 +227,7 @@ def test_closing_ends_the_processes_of_their_own_accord(made: Any) -> None:
     adapter.build()
     adapter.run(10)
     adapter.close()
-    assert [process.popen.returncode for process in adapter.processes] == [0, 0]
+    assert [process.child.exitcode for process in adapter.processes] == [0, 0]
 
 
 ORPHANS = """
@@ -238,7 +238,7 @@ from envbench_worker.contract import Job
 adapter = Ceiling(Job("measure", "mujoco", "Ant-v3", 2, 2, 5, {{}}, 0))
 adapter.build()
 adapter.run(10)
-print(json.dumps([process.popen.pid for process in adapter.processes]), flush=True)
+print(json.dumps([process.child.pid for process in adapter.processes]), flush=True)
 os.kill(os.getpid(), 9)
 """
 

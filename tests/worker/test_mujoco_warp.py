@@ -48,7 +48,7 @@ for batch in plain.bank[:12]:
     wp.copy(plain.data.ctrl, batch)
     for _ in range(5):
         mjw.step(plain.model, plain.data)
-print("equal:", np.array_equal(adapter._state(), plain._state()), adapter.data.time.numpy()[0])
+print("equal:", np.array_equal(adapter.observed(), plain.observed()), adapter.data.time.numpy()[0])
 def told():
     try:
         adapter.facts()

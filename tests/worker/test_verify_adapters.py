@@ -13,7 +13,6 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
-from types import SimpleNamespace
 from typing import Any
 
 import gymnasium
@@ -238,7 +237,6 @@ def test_nothing_counts_along_where_it_is_measured(worker: Any) -> None:
 class Pool:
     """Three environments, two of which are returned at a time: their ids and elapsed steps."""
 
-    spec = SimpleNamespace(config=SimpleNamespace(num_envs=3))
     results = (([2, 0], [1, 0]), ([2, 1], [2, 1]), ([2, 0], [0, 1]), ([2, 0], [1, 1]))
 
     def __init__(self) -> None:
@@ -251,10 +249,11 @@ class Pool:
 
 
 def test_an_elapsed_counter_that_restarts_or_stands_still_adds_no_steps(worker: Any) -> None:
-    pool = worker("adapters.envpool.watched").Watched(Pool(), 4.0)
+    watched = worker("adapters.verifying").Watched
+    pool = watched(Pool(), "elapsed_step", np.zeros(3, np.int64))
     found = []
     for _ in Pool.results:
         pool.recv()
-        found.append(pool.frames_of(1))
-    assert found == [4, 8, 4, 4]
-    assert pool.frames_of(2) == 8
+        found.append(pool.made_in(1))
+    assert found == [1, 2, 1, 1]
+    assert pool.made_in(2) == 2

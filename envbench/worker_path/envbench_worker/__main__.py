@@ -19,7 +19,7 @@ import sys
 import time
 import traceback
 from importlib import import_module
-from typing import Any, Dict, Iterator, Tuple
+from typing import Any, Callable, Dict, Iterator, Tuple
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -37,15 +37,24 @@ class Worker:
         self.folder = folder
         self.event_fd = event_fd
         self.phase = "start"
+        self.began: Dict[str, int] = {}
+        self.times: Dict[str, int] = {}
         self.meter: Any = None
 
     def emit(self, event: Dict[str, Any]) -> None:
         os.write(self.event_fd, (json.dumps(event, default=plain) + "\n").encode())
 
-    def enter(self, phase: str) -> int:
+    def enter(self, phase: str) -> None:
         self.phase = phase
         self.emit({"event": "phase", "phase": phase})
-        return time.perf_counter_ns()
+
+    def timed(self, phase: str, work: Callable[[], Any]) -> Any:
+        """Do a phase's work, and note when it began and how long it took."""
+        self.enter(phase)
+        start = self.began[phase + "_ns"] = time.perf_counter_ns()
+        done = work()
+        self.times[phase + "_ns"] = time.perf_counter_ns() - start
+        return done
 
     def adapter(self) -> Adapter:
         module, _, attribute = self.job["adapter"].partition(":")
@@ -53,26 +62,19 @@ class Worker:
         made = getattr(import_module(module), attribute)(seen)
         if not isinstance(made, Adapter):
             raise TypeError("{} is not a subclass of Adapter".format(self.job["adapter"]))
+        made.probe()  # imports what the task needs besides the library
         return made
 
     def carry_out(self) -> Dict[str, Any]:
         """Run all phases of the job's mode. Return the reply without its header."""
         before, load_before = sensors.before(), sensors.load_average()
-        began = {}
-        began["import_ns"] = start = self.enter("import")
-        adapter = self.adapter()
-        adapter.probe()  # imports what the task needs besides the library
-        times = {"import_ns": time.perf_counter_ns() - start}
+        adapter = self.timed("import", self.adapter)
         if self.job["mode"] == "probe":
             return {}
-        began["build_ns"] = start = self.enter("build")
-        adapter.build()
-        times["build_ns"] = time.perf_counter_ns() - start
+        self.timed("build", adapter.build)
         if self.job["mode"] == "verify":
             return dict(self.verify(adapter), close=adapter.close)
         reply = self.measure(adapter)
-        reply["times"].update(times)
-        reply["began_ns"].update(began)
         reply["load"]["load_before"] = load_before
         reply["facts"]["before"] = before
         return dict(reply, close=adapter.close)
@@ -82,8 +84,9 @@ class Worker:
         from envbench_worker.measure import Meter
 
         self.meter = meter = Meter(adapter, self.job["protocol"], self.emit)
-        began = self.enter("first_step")
-        first_step = meter.first_step()
+        self.enter("first_step")
+        self.began["first_step_ns"] = time.perf_counter_ns()
+        self.times["first_step_ns"] = meter.first_step()
         orders = turns(self.job["turns"]) if self.job["turns"] else None
         self.enter("warmup")
         if orders is not None:
@@ -95,16 +98,14 @@ class Worker:
         else:
             meter.measure()
         load = meter.sensors.load()
+        self.times["warmup_ns"] = sum(meter.warmup.ns)
+        self.times["measured_ns"] = sum(meter.measured.ns)
         return {
-            "times": {
-                "first_step_ns": first_step,
-                "warmup_ns": sum(meter.warmup.ns),
-                "measured_ns": sum(meter.measured.ns),
-            },
-            "began_ns": {"first_step_ns": began},
-            "warmup": meter.warmup.as_dict(),
-            "measured": meter.measured.as_dict(),
-            "resets": meter.resets.as_dict(),
+            "times": self.times,
+            "began_ns": self.began,
+            "warmup": vars(meter.warmup),
+            "measured": vars(meter.measured),
+            "resets": vars(meter.resets),
             "steady": steady,
             "peak_memory_bytes": sensors.tree_peak_memory(os.getpid()),
             "peak_gpu_memory_bytes": adapter.gpu_memory(),
@@ -129,25 +130,17 @@ class Worker:
 
     def failure(self, error: BaseException) -> Dict[str, Any]:
         """Convert an exception to an ``envbench.model.Failure``."""
-        missing = isinstance(error, ImportError) and self.phase == "import"
-        tail = traceback.format_exc()[-TRACEBACK_TAIL:]
-        dead = self.meter.adapter.dead_child() if self.meter else None
+        meter, trace = self.meter, traceback.format_exc()
+        dead = meter.adapter.dead_child() if meter else None
         if dead:
-            return dict(died(dead), phase=self.phase, step=self._steps_made(), stderr_tail=tail)
-        impossible = isinstance(error, ImpossibleFigure)
-        reason = "import" if missing else "invalid-figure" if impossible else "exception"
-        return {
-            "reason": reason,
-            "message": describe(error)[:2000],
-            "phase": self.phase,
-            "step": self._steps_made(),
-            "stderr_tail": tail,
-        }
-
-    def _steps_made(self) -> Any:
-        if self.meter is None:
-            return None
-        return int(self.meter.total_steps + self.meter.adapter.unfinished())
+            found = died(dead)
+        else:
+            missing = isinstance(error, ImportError) and self.phase == "import"
+            impossible = isinstance(error, ImpossibleFigure)
+            reason = "import" if missing else "invalid-figure" if impossible else "exception"
+            found = {"reason": reason, "message": describe(error)[:2000]}
+        made = int(meter.total_steps + meter.adapter.unfinished()) if meter else None
+        return dict(found, phase=self.phase, step=made, stderr_tail=trace[-TRACEBACK_TAIL:])
 
     def reply(self) -> Dict[str, Any]:
         try:
@@ -196,15 +189,11 @@ def runtime() -> Dict[str, Any]:
     """The version of this interpreter and of every installed package."""
     from importlib.metadata import distributions
 
-    packages = {}
-    for found in distributions():
-        name = found.metadata["Name"]
-        if name:
-            packages[name] = found.version
+    named = {each.metadata["Name"]: each.version for each in distributions()}
     return {
         "python": platform.python_version(),
         "implementation": platform.python_implementation(),
-        "packages": dict(sorted(packages.items())),
+        "packages": {name: named[name] for name in sorted(filter(None, named))},
     }
 
 

@@ -7,7 +7,7 @@ steps at another speed. The same seed gives the same actions to every backend of
 from __future__ import annotations
 
 from itertools import cycle
-from typing import Any, Iterator, List
+from typing import Any, Iterator, List, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,15 @@ from envbench_worker.contract import Job
 
 BATCHES = 1024
 BANK_BYTES = 8 * 2**20  # larger banks would measure the cache, not the environment
+
+
+class Box(NamedTuple):
+    """An action space, for a library that does not describe its own as Gymnasium does."""
+
+    low: Any
+    high: Any
+    shape: Any
+    dtype: Any = np.dtype(np.float32)
 
 
 def bank(space: Any, numenv: int, seed: int, source: str, batched_space: Any = None) -> List[Any]:

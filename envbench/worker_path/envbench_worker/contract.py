@@ -66,13 +66,21 @@ class Adapter(ABC):
     """
 
     first_calls = 1
+    bank: List[Any]  # batches of actions; ``build`` draws them
     start: Any = None  # verify: observations (numenv, …) to start the environments from
 
     def __init__(self, job: Job) -> None:
         self.job = job
 
-    def probe(self) -> None:  # noqa: B027 - optional
+    def tasks(self) -> Optional[List[str]]:
+        """The tasks that the library knows; None if ``probe`` finds out without a list."""
+        return None
+
+    def probe(self) -> None:
         """Check cheaply that the task exists; raise ``UnknownTaskError`` if it does not."""
+        known = self.tasks()
+        if known is not None and self.job.task not in known:
+            raise UnknownTaskError(self.job.task, known)
 
     @abstractmethod
     def build(self) -> None:
@@ -89,21 +97,15 @@ class Adapter(ABC):
         """Make ``calls`` vector steps in a loop that does only what a learner does."""
 
     def reset(self) -> Optional[int]:
-        """Reset all environments at once and return their number. Nothing is stepped afterwards.
-
-        None: the library resets them only one by one, within their steps.
-        """
+        """Reset all environments at once, and return their number; None if the library cannot."""
         return None
 
     def unfinished(self) -> int:
-        """Transitions made by a ``run`` before an exception ended it. Called only then."""
+        """After an exception: the transitions that the latest ``run`` made before it."""
         return 0
 
     def dead_child(self) -> Optional[int]:
-        """The exit code (or -signal) of a child process that ended early; None without one.
-
-        Called only after an exception.
-        """
+        """After an exception: the exit code (or -signal) of a child process that ended early."""
         return None
 
     @abstractmethod
@@ -119,11 +121,10 @@ class Adapter(ABC):
     def follow(self, calls: int) -> Optional[Trace]:
         """Verify: step through the first ``calls`` batches of actions, from the fixed start.
 
-        The fixed start has no noise and is the same for all environments: MuJoCo's initial state
-        (for physics, at rest), or an Atari game after one no-op. Environment i gets column i of
-        the k-th batch as its k-th action, in whatever order results arrive. For physics, an
-        observation is qpos and qvel in one row, and a reward is zero. None: the library cannot be
-        driven in lock-step.
+        The fixed start is the family's, without noise, the same for all environments. Environment i
+        gets column i of the k-th batch as its k-th action, in whatever order results arrive. For
+        physics, an observation is qpos and qvel in one row, and a reward is zero. None: the library
+        cannot be driven in lock-step.
         """
         return None
 

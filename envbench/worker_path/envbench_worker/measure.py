@@ -31,7 +31,7 @@ class UnknownOrder(Exception):
 
 
 class Windows:
-    """Consecutive windows in columns, as ``envbench.model.Windows`` stores them."""
+    """Consecutive windows in columns: the fields of ``envbench.model.Windows``."""
 
     def __init__(self) -> None:
         self.start_ns: List[int] = []
@@ -40,9 +40,6 @@ class Windows:
         self.steps: List[int] = []
         self.resets: List[int] = []
         self.invalid: Dict[str, str] = {}
-
-    def as_dict(self) -> Dict[str, Any]:
-        return dict(self.__dict__)
 
 
 class Meter:

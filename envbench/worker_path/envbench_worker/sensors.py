@@ -14,10 +14,6 @@ from typing import Any, Dict, List, Optional
 PROC = Path("/proc")
 
 
-def _tick() -> float:
-    return float(os.sysconf("SC_CLK_TCK")) if hasattr(os, "sysconf") else 100.0
-
-
 def _read(path: Any) -> str:
     try:
         with open(str(path), "rb", buffering=0) as file:
@@ -35,7 +31,8 @@ def machine_cpu() -> Optional[Dict[str, float]]:
         return None
     if len(fields) < 8:
         return None
-    user, nice, system, idle, iowait, irq, softirq, steal = (int(f) / _tick() for f in fields)
+    tick = os.sysconf("SC_CLK_TCK")
+    user, nice, system, idle, iowait, irq, softirq, steal = (int(f) / tick for f in fields)
     busy = user + nice + system + irq + softirq
     return {"busy": busy, "steal": steal, "all": busy + idle + iowait + steal}
 
@@ -108,23 +105,20 @@ def process_tree(pid: int) -> List[int]:
     return found
 
 
-def tree_usage(pid: int) -> Dict[str, Any]:
-    """CPU seconds and context switches of a process tree; ``None`` where unknown."""
-    cpu, voluntary, involuntary, seen = 0.0, 0, 0, False
+def tree_usage(pid: int) -> Dict[str, float]:
+    """CPU seconds and context switches of a process tree; empty where unknown."""
+    cpu, switches, seen = 0.0, {"voluntary": 0, "nonvoluntary": 0}, False
     for member in process_tree(pid):
         stat = _read(PROC / str(member) / "stat").rpartition(")")[2].split()
         if len(stat) > 14:
             seen = True
-            cpu += sum(int(stat[i]) for i in (11, 12, 13, 14)) / _tick()
+            cpu += sum(int(stat[i]) for i in (11, 12, 13, 14)) / os.sysconf("SC_CLK_TCK")
         for task in (PROC / str(member) / "task").glob("*"):
             for line in _read(task / "status").splitlines():
-                if line.startswith("voluntary_ctxt"):
-                    voluntary += int(line.split()[1])
-                elif line.startswith("nonvoluntary_ctxt"):
-                    involuntary += int(line.split()[1])
-    if not seen:
-        return {"cpu_s": None, "voluntary": None, "involuntary": None}
-    return {"cpu_s": cpu, "voluntary": voluntary, "involuntary": involuntary}
+                kind, found, count = line.partition("_ctxt_switches:")
+                if found:
+                    switches[kind] += int(count)
+    return {"cpu_s": cpu, **switches} if seen else {}
 
 
 def tree_peak_memory(pid: int) -> Optional[int]:
@@ -144,63 +138,52 @@ class Sensors:
     """Reads the outside signals of a window, and the load of a series of windows."""
 
     def __init__(self) -> None:
-        self._window = self._cumulated()
-        self._stretch: Dict[str, Any] = {}
+        self._window = _outside()
+        self._stretch: Dict[str, float] = {}
 
     def window(self) -> Dict[str, float]:
-        """What happened since the last call: suspended_ns, throttled_periods, steal_share."""
-        before, self._window = self._window, self._cumulated()
-        now = self._window
-        signals: Dict[str, float] = {"suspended_ns": now["suspended"] - before["suspended"]}
-        if now["cpu"] and before["cpu"]:
-            every = now["cpu"]["all"] - before["cpu"]["all"]
-            steal = now["cpu"]["steal"] - before["cpu"]["steal"]
-            signals["steal_share"] = steal / every if every > 0 else 0.0
-        if now["throttling"] and before["throttling"]:
-            periods = now["throttling"]["periods"] - before["throttling"]["periods"]
-            signals["throttled_periods"] = periods
-        return signals
+        """What happened since the last call: suspended_ns, throttled_periods, steal_share, …"""
+        before, self._window = self._window, _outside()
+        grown = _grown(before, self._window)
+        if "all" in grown:
+            grown["steal_share"] = grown["steal"] / grown["all"] if grown["all"] > 0 else 0.0
+        return grown
 
     def begin(self) -> None:
         """Begin the interval that ``load`` reports on."""
-        self._stretch = self._everything()
+        self._stretch = _everything()
 
     def load(self) -> Dict[str, Any]:
         """The ``envbench.model.Load`` since ``begin``."""
-        before, now = self._stretch, self._everything()
-
-        def grown(group: str, key: str) -> Optional[float]:
-            if not before[group] or not now[group] or now[group][key] is None:
-                return None
-            return max(0.0, float(now[group][key] - before[group][key]))
-
-        cpu, busy = grown("tree", "cpu_s"), grown("cpu", "busy")
+        grown = {name: max(each, 0) for name, each in _grown(self._stretch, _everything()).items()}
+        cpu, busy = grown.get("cpu_s"), grown.get("busy")
         return {
             "cpu_s": cpu,
-            "other_cpu_s": None if cpu is None or busy is None else max(0.0, busy - cpu),
-            "steal_s": grown("cpu", "steal"),
-            "throttled_s": grown("throttling", "seconds"),
-            "throttled_periods": _whole(grown("throttling", "periods")),
-            "pressure_s": grown("pressure", "seconds"),
-            "switches_voluntary": _whole(grown("tree", "voluntary")),
-            "switches_involuntary": _whole(grown("tree", "involuntary")),
-        }
-
-    def _cumulated(self) -> Dict[str, Any]:
-        return {"suspended": suspended_ns(), "cpu": machine_cpu(), "throttling": throttling()}
-
-    def _everything(self) -> Dict[str, Any]:
-        waited = pressure()
-        return {
-            "cpu": machine_cpu(),
-            "throttling": throttling(),
-            "tree": tree_usage(os.getpid()),
-            "pressure": None if waited is None else {"seconds": waited},
+            "other_cpu_s": None if cpu is None or busy is None else max(busy - cpu, 0.0),
+            "steal_s": grown.get("steal"),
+            "throttled_s": grown.get("throttled_seconds"),
+            "throttled_periods": grown.get("throttled_periods"),
+            "pressure_s": grown.get("pressure_s"),
+            "switches_voluntary": grown.get("voluntary"),
+            "switches_involuntary": grown.get("nonvoluntary"),
         }
 
 
-def _whole(value: Optional[float]) -> Optional[int]:
-    return None if value is None else int(value)
+def _outside() -> Dict[str, float]:
+    """The counters that can make a window invalid, as far as this system has them."""
+    found = {"suspended_ns": suspended_ns(), **(machine_cpu() or {})}
+    for name, value in (throttling() or {}).items():
+        found["throttled_" + name] = value
+    return found
+
+
+def _everything() -> Dict[str, float]:
+    found, waited = {**_outside(), **tree_usage(os.getpid())}, pressure()
+    return found if waited is None else {**found, "pressure_s": waited}
+
+
+def _grown(before: Dict[str, float], now: Dict[str, float]) -> Dict[str, float]:
+    return {name: value - before[name] for name, value in now.items() if name in before}
 
 
 def before() -> Dict[str, Any]:
@@ -222,7 +205,7 @@ def _limits(paths: List[str]) -> Optional[List[str]]:
 
 
 def load_average() -> Optional[float]:
-    """The 1-minute load average."""
+    """Over 1 minute."""
     try:
         return os.getloadavg()[0]
     except (AttributeError, OSError):

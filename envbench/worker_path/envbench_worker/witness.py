@@ -10,8 +10,6 @@ import numpy as np
 
 from envbench_worker.contract import Adapter, Trace
 
-TRACE = "trace.npz"
-START = "start.npz"
 STRIDES = (1, 2, 3, 5, 8, 13)  # vector steps per ``run``: the count must be right for any number
 AT_ONCE_S = 0.5  # twice the length of a window
 PATIENCE_S = 20.0  # the longest single ``run``, estimated from the speed so far
@@ -32,16 +30,8 @@ def audit(adapter: Adapter, calls: int, emit: Callable[[Dict[str, Any]], None]) 
         again = adapter.recount()
         frames = None if again is None or frames is None else frames + again
         steps, resets, made = steps + counts.steps, resets + counts.resets, made + stride
-        emit(
-            {
-                "event": "window",
-                "phase": "measure",
-                "ns": 1,
-                "calls": stride,
-                "steps": counts.steps,
-                "resets": counts.resets,
-            }
-        )
+        window = {"event": "window", "phase": "measure", "ns": 1, "calls": stride}
+        emit({**window, **counts._asdict()})
     return {"calls": made, "steps": steps, "resets": resets, "frames": frames}
 
 
@@ -61,7 +51,7 @@ def next_stride(made: int, calls: int, seconds: float) -> int:
 
 def given_start(folder: str) -> Any:
     """The first observations of a trace that the reference must start from, if there is one."""
-    path = os.path.join(folder, START)
+    path = os.path.join(folder, "start.npz")
     if not os.path.isfile(path):
         return None
     with np.load(path, allow_pickle=False) as arrays:
@@ -79,4 +69,4 @@ def save(trace: Trace, folder: str) -> None:
     if trace.start is not None:
         arrays["start"] = np.asarray(trace.start)
     np.savez_compressed(partial, **arrays)
-    os.replace(partial, os.path.join(folder, TRACE))
+    os.replace(partial, os.path.join(folder, "trace.npz"))

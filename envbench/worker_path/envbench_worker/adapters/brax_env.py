@@ -1,12 +1,9 @@
 """brax: Brax's own environments on JAX, with one of its four physics pipelines.
 
-``brax.envs.create`` makes the environments. They are batched and have at most 1,000 steps per
-episode. The step that ends an episode also resets (to the environment's first state, not to a new
-one), so every result is a transition. An ant's control step of 0.05 s has 5 substeps of 0.01 s in
-the pipelines mjx and generalized, and 10 of 0.005 s in spring and positional. All compute in
-float32. Brax's ant observes 27 numbers, without contact forces.
-
-Brax has its own models and solvers, so its states are not compared with another engine's.
+The step that ends an episode also resets (to the environment's first state, not to a new one), so
+every result is a transition. An ant's control step of 0.05 s has 5 substeps in the pipelines mjx
+and generalized, and 10 in spring and positional. Brax's ant observes 27 numbers, without contact
+forces. Brax has its own models and solvers, so its states are not compared with another engine's.
 
 Source: ``brax/envs/__init__.py``, ``envs/ant.py``, ``envs/wrappers/training.py`` of Brax 0.14.
 """
@@ -25,36 +22,18 @@ from brax.envs.base import Wrapper
 from brax.envs.wrappers.training import AutoResetWrapper
 from jax import numpy as jnp
 
+from envbench_worker import actions
 from envbench_worker.adapters.jax_batch import JaxBatch
-from envbench_worker.contract import Counts, Job, Trace, UnknownTaskError
+from envbench_worker.contract import Counts, Job, Trace
 
 MAX_STEPS = 1000
 FRAME_S = 0.01
 # Tasks with the same control step in Brax. Its double pendulum's differs (0.02 s).
-TASKS = {
-    "Ant": "ant",
-    "HalfCheetah": "halfcheetah",
-    "Hopper": "hopper",
-    "Humanoid": "humanoid",
-    "HumanoidStandup": "humanoidstandup",
-    "InvertedPendulum": "inverted_pendulum",
-    "Pusher": "pusher",
-    "Reacher": "reacher",
-    "Swimmer": "swimmer",
-    "Walker2d": "walker2d",
-}
+TASKS = ["Ant", "HalfCheetah", "Hopper", "Humanoid", "HumanoidStandup", "InvertedPendulum"]
+TASKS += ["Pusher", "Reacher", "Swimmer", "Walker2d"]
 # Elsewhere Brax refuses its swimmer, and its pendulum has half the task's control step.
 ONLY_IN = {"InvertedPendulum": ("generalized", "mjx"), "Swimmer": ("generalized",)}
 SOLVERS = {"generalized": "projected gradient", "spring": "impulses", "positional": "PBD"}
-
-
-class Actions(NamedTuple):
-    """Brax takes actions from -1 to 1 and scales them to its motors."""
-
-    shape: Any
-    low: Any = -1.0
-    high: Any = 1.0
-    dtype: Any = np.dtype(np.float32)
 
 
 class Tally(NamedTuple):
@@ -66,22 +45,27 @@ class Tally(NamedTuple):
 
 
 class Brax(JaxBatch):
+    nothing = Tally(np.float32(0), np.int32(0), np.int32(0))
+
     def __init__(self, job: Job) -> None:
         super().__init__(job)
         self.pipeline = job.settings["pipeline"]
         self.finite = True
 
-    def probe(self) -> None:
-        known = _known(self.pipeline)
-        if self.job.task not in known:
-            raise UnknownTaskError(self.job.task, known)
+    def tasks(self) -> List[str]:
+        return _known(self.pipeline)
+
+    def build(self) -> None:
+        self.envs = self._make()
+        # Brax takes actions from -1 to 1 and scales them to its motors.
+        self.draw(actions.Box(-1.0, 1.0, (self.envs.action_size,)))
 
     def _make(self) -> Any:
         job = self.job
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # "not actively being maintained"
             made = envs.create(
-                TASKS[_name(job.task)],
+                _library_name(job.task),
                 episode_length=MAX_STEPS,
                 batch_size=job.numenv,
                 backend=self.pipeline,
@@ -95,32 +79,18 @@ class Brax(JaxBatch):
             raise ValueError("a step of Brax's {} lasts {} s".format(job.task, made.dt))
         return made
 
-    def make(self) -> None:
-        self.envs = self._make()
-
-    def start(self) -> Any:
+    def initial(self) -> Any:
         state = jax.jit(self.envs.reset)(jax.random.key(self.job.seed))
-        if self.job.mode == "verify":
-            state = self._all_as_the_first(state)
-        self.began = np.zeros(self.job.numenv)
-        self.lasted = 0
-        return state
-
-    def _all_as_the_first(self, state: Any) -> Any:
-        """A fixed start. Brax draws a little noise for each environment."""
+        if self.job.mode != "verify":
+            return state
+        # A fixed start. Brax draws a little noise for each environment.
         numenv = self.job.numenv
         return jax.tree.map(
             lambda x: jnp.broadcast_to(x[:1], x.shape) if x.shape[:1] == (numenv,) else x, state
         )
 
-    def motors(self) -> Any:
-        return Actions((self.envs.action_size,))
-
     def step(self, state: Any, batch: Any) -> Any:
         return self.envs.step(state, batch)
-
-    def nothing(self) -> Any:
-        return Tally(np.float32(0), np.int32(0), np.int32(0))
 
     def tallied(self, tally: Any, state: Any) -> Any:
         ended = state.done.astype(jnp.int32)
@@ -159,20 +129,15 @@ class Brax(JaxBatch):
         return (self.lasted + under_way) * self.job.frame_skip
 
     def facts(self) -> Dict[str, Any]:
-        returned = {
-            "observation_shape": list(self.state.obs.shape[1:]),
-            "observation_dtype": str(self.state.obs.dtype),
-            "autoreset": "same-step",
-        }
-        return {
-            **super().facts(),
-            **returned,
-            "resets_to": "each environment's first state",
-            "observations_finite": self.finite,
-            "library_task": TASKS[_name(self.job.task)],
-            "pipeline": self.pipeline,
-            "work": {**self._work(), **returned, "returned_to": "device"},
-        }
+        return self.described(
+            np.asarray(self.state.obs)[0],  # XLA would compile a program to index it
+            "same-step",
+            self._work(),
+            resets_to="each environment's first state",
+            observations_finite=self.finite,
+            library_task=_library_name(self.job.task),
+            pipeline=self.pipeline,
+        )
 
     def _work(self) -> Dict[str, Any]:
         option = self.envs.sys.opt
@@ -206,8 +171,9 @@ def _resets_within_the_step(env: Any) -> bool:
     return False
 
 
-def _name(task: str) -> str:
-    return re.sub(r"-v[0-9]+$", "", task)
+def _library_name(task: str) -> str:
+    name = re.sub(r"-v[0-9]+$", "", task)
+    return "inverted_pendulum" if name == "InvertedPendulum" else name.lower()
 
 
 def _known(pipeline: str) -> List[str]:

@@ -1,9 +1,8 @@
 """genesis: the ant as an entity of a Genesis scene, all worlds in one batch, on a GPU or a CPU.
 
-Genesis reads the same ``ant.xml`` (masses, joint limits, gears and force limits are MuJoCo's) and
-simulates it with its own engine: another integrator, contact model and collision filter. A control
-step is one ``scene.step()`` of 0.05 s in 5 substeps (bitwise equal to five steps of 0.01 s). Motor
-forces (gear x action) are set once per step. There is no viewer and no rendering.
+Genesis reads the same ``ant.xml`` and simulates it with its own engine: another integrator, contact
+model and collision filter. A control step is one ``scene.step()`` of 0.05 s in 5 substeps (bitwise
+equal to five steps of 0.01 s). Motor forces (gear x action) are set once per step.
 
 Building the scene and the first step compile kernels (``compile``): minutes without Genesis's cache
 on disk, seconds with it. On a CPU, Genesis uses one thread unless ``threads`` is set.
@@ -19,16 +18,13 @@ import genesis as gs
 import numpy as np
 import torch
 
-from envbench_worker import actions
+from envbench_worker import actions, facts
 from envbench_worker.adapters.mujoco import ant as ant_model
-from envbench_worker.adapters.mujoco.ant import SUBSTEPS, TIMESTEP_S
-from envbench_worker.contract import Adapter, Counts, Trace
+from envbench_worker.adapters.mujoco.ant import SUBSTEPS, TIMESTEP_S, Ants
+from envbench_worker.contract import Counts
 
 
-class Genesis(Adapter):
-    def probe(self) -> None:
-        ant_model.probe(self.job)
-
+class Genesis(Ants):
     def build(self) -> None:
         job = self.job
         if job.settings["threads"]:  # Genesis has no other option for it
@@ -46,7 +42,6 @@ class Genesis(Adapter):
     def compile(self) -> None:
         self.scene.build(n_envs=self.job.numenv)
         self._draw_forces()
-        self.began = self._time()
 
     def _draw_forces(self) -> None:
         """Columns in the order of MuJoCo's actuators, with the degree of freedom of each."""
@@ -55,17 +50,14 @@ class Genesis(Adapter):
         self.dofs = [self.ant.get_joint(name).dofs_idx_local[0] for name in joints]
         gear = model.actuator_gear[:, 0].astype(np.float32)
         drawn = actions.of_job(ant_model.motors(model), job)
-        self.bank = [self._on_host(batch * gear) for batch in drawn]
+        self.bank = [torch.from_numpy(batch * gear) for batch in drawn]
+        if gs.device.type == "cuda":  # so that a copy to it is asynchronous
+            self.bank = [tensor.pin_memory() for tensor in self.bank]
         self.batches = actions.forever(self.bank)
-
-    def _on_host(self, batch: Any) -> Any:
-        """Pinned, so that a copy to a GPU is asynchronous."""
-        tensor = torch.from_numpy(batch)
-        return tensor.pin_memory() if gs.device.type == "cuda" else tensor
 
     def run(self, calls: int) -> Counts:
         if self.job.mode == "verify":
-            self.began = self._time()
+            self.began = self.seconds()
         device, dofs = gs.device, self.dofs
         control, step = self.ant.control_dofs_force, self.scene.step
         for batch in islice(self.batches, calls):
@@ -74,51 +66,39 @@ class Genesis(Adapter):
         gs.qd.sync()
         return Counts(calls * self.job.numenv, 0)
 
-    def _time(self) -> Any:
-        """Simulated seconds of each world, according to Genesis."""
+    def seconds(self) -> Any:
+        """According to Genesis."""
         return self.scene.get_time().cpu().numpy().copy()
 
-    def follow(self, calls: int) -> Trace:
-        rows = []
-        for _ in range(calls):
-            self.run(1)
-            rows.append(self._state().cpu().numpy().copy())
-        shape = (calls, self.job.numenv)
-        return Trace(np.stack(rows), np.zeros(shape), np.zeros(shape, dtype=np.bool_))
-
-    def recount(self) -> float:
-        return ant_model.whole_frames(self._time() - self.began)
+    def observed(self) -> Any:
+        state = torch.cat([self.ant.get_qpos(), self.ant.get_dofs_velocity()], dim=1)
+        return state.cpu().numpy()  # ``cat`` has copied it
 
     def facts(self) -> Dict[str, Any]:
-        state = self._state()
-        if not torch.isfinite(state).all():
+        state = self.observed()
+        if not np.isfinite(state).all():
             raise ArithmeticError("a world diverged: its state is not finite")
-        dtype = str(state.dtype).rpartition(".")[2]
-        returned = {"observation_shape": [state.shape[1]], "observation_dtype": dtype}
-        return {
-            **returned,
-            "action_source": actions.described(self.bank, self.job.seed),
-            "autoreset": "none",
-            "env_instances": self.job.numenv,
-            "device": gs.backend.name,
-            "threads": self.job.settings["threads"] or "library default",
-            "model": "ant.xml of Gymnasium, by Genesis's MJCF reader",
-            "work": {
-                "engine": "Genesis " + gs.__version__,
-                "timestep_s": self.scene.sim.substep_dt,
-                "substeps": self.scene.sim.substeps,
-                "integrator": self.options.integrator.name,
-                "solver": self.options.constraint_solver.name,
-                "iterations": self.options.iterations,
-                "precision": dtype,
-                **returned,
-                "autoreset": "none",
-                "returned_to": "device",
-            },
-        }
+        return facts.of(
+            self,
+            state[0],
+            "none",
+            self._work(str(state.dtype)),
+            "device",
+            device=gs.backend.name,
+            threads=self.job.settings["threads"] or "library default",
+            model="ant.xml of Gymnasium, by Genesis's MJCF reader",
+        )
 
-    def _state(self) -> Any:
-        return torch.cat([self.ant.get_qpos(), self.ant.get_dofs_velocity()], dim=1)
+    def _work(self, precision: str) -> Dict[str, Any]:
+        return {
+            "engine": "Genesis " + gs.__version__,
+            "timestep_s": self.scene.sim.substep_dt,
+            "substeps": self.scene.sim.substeps,
+            "integrator": self.options.integrator.name,
+            "solver": self.options.constraint_solver.name,
+            "iterations": self.options.iterations,
+            "precision": precision,
+        }
 
     def close(self) -> None:
         gs.destroy()

@@ -1,10 +1,9 @@
 """isaac-gym: IsaacGymEnvs' Ant, thousands of them in one PhysX scene, on Isaac Gym Preview 4.
 
-Results of a step stay on the device. The bank of actions is in pinned memory of the host, so a step
-includes the upload. Environments reset on the step after an episode's end, as Gymnasium's do:
-``post_physics_step`` resets those that ``reset_buf`` marks (at first all of them), discards the
-effect of their action, and returns their first observation. That is not a transition.
-``progress_buf`` counts an episode's transitions, at most ``episodeLength`` - 1.
+Results of a step stay on the device. A step includes the upload of its actions. Environments reset
+on the step after an episode's end, as Gymnasium's do: ``post_physics_step`` resets those that
+``reset_buf`` marks (at first all of them), and returns their first observation. That is not a
+transition. ``progress_buf`` counts an episode's transitions, at most ``episodeLength`` - 1.
 
 A step of IsaacGymEnvs is one simulation step of 0.0166 s. Here it is configured to be the family's
 control step of 0.05 s: ``sim.dt`` 1/60 s, ``controlFrequencyInv`` 3. Episodes always start at
@@ -26,38 +25,38 @@ import numpy as np
 import torch
 from hydra import compose, initialize_config_dir
 
-from envbench_worker import actions
-from envbench_worker.contract import Adapter, Counts, Job, UnknownTaskError
+from envbench_worker import actions, facts
+from envbench_worker.adapters.verifying import Watched
+from envbench_worker.contract import Adapter, Counts, Job
 
 TASKS = {"Ant-v3": "Ant"}
 FRAME_S = 0.01
 SIMULATION_STEP_S = 1 / 60  # IsaacGymEnvs rounds it to 0.0166
 SOLVERS = {0: "PGS", 1: "TGS"}
+# Overrides that ``isaacgymenvs.make`` takes too.
+ARGUMENTS = ("seed", "task", "num_envs", "sim_device", "rl_device", "headless", "force_render")
 
 
 class IsaacGym(Adapter):
-    def probe(self) -> None:
-        if self.job.task not in TASKS:
-            raise UnknownTaskError(self.job.task, sorted(TASKS))
+    def tasks(self) -> List[str]:
+        return sorted(TASKS)
 
     def build(self) -> None:
         job = self.job
         self.device = "cuda:0" if torch.cuda.is_available() else "cpu"
         self.overrides = _overrides(job, self.device)
-        self.envs = _make(job, self.device, self.overrides)
+        self.envs = _make(job, self.overrides)
         self.envs.reset()
         if job.mode == "verify":
-            self.envs = Watched(self.envs)
+            self.envs = _Watched(self.envs, "", _numbers(self.envs.progress_buf))
         drawn = actions.of_job(self.envs.action_space, job)
-        self.bank = [self._on_host(batch) for batch in drawn]
+        self.bank = [torch.from_numpy(batch) for batch in drawn]
+        if self.device != "cpu":  # so that a copy to it is asynchronous
+            self.bank = [tensor.pin_memory() for tensor in self.bank]
         self.batches = actions.forever(self.bank)
         self.over = torch.zeros_like(self.envs.reset_buf)  # ended episodes, by environment
         self.ended = int((self.envs.reset_buf != 0).sum())  # environments whose next step resets
         self.calls = 0
-
-    def _on_host(self, batch: Any) -> Any:
-        tensor = torch.from_numpy(batch)
-        return tensor if self.device == "cpu" else tensor.pin_memory()
 
     def run(self, calls: int) -> Counts:
         step, device, over = self.envs.step, self.device, self.over
@@ -72,8 +71,8 @@ class IsaacGym(Adapter):
         self.ended, self.calls = last, calls
         return Counts(calls * self.job.numenv - resets, resets)
 
-    def recount(self) -> Optional[float]:
-        steps = self.envs.steps_of(self.calls)
+    def recount(self) -> float:
+        steps = self.envs.made_in(self.calls)
         return float(round(steps * _step_s(self.envs) / FRAME_S, 2))
 
     def gpu_memory(self) -> Optional[int]:
@@ -81,53 +80,29 @@ class IsaacGym(Adapter):
         return None if self.device == "cpu" else int(torch.cuda.max_memory_allocated())
 
     def facts(self) -> Dict[str, Any]:
-        space = self.envs.observation_space
-        facts: Dict[str, Any] = {
-            "observation_shape": list(space.shape),
-            "observation_dtype": str(space.dtype),
-            "action_source": actions.described(self.bank, self.job.seed) + ", uploaded each step",
-            "autoreset": "next-step",
-            "env_instances": self.job.env_instances,
-            "device": self.device,
-            "library_task": TASKS[self.job.task],
-            "library_arguments": self.overrides,
-        }
-        returned = ("observation_shape", "observation_dtype", "autoreset")
-        work = dict(_work(self.envs), returned_to="host" if self.device == "cpu" else "device")
-        return dict(facts, work=dict(work, **{name: facts[name] for name in returned}))
+        return facts.of(
+            self,
+            self.envs.observation_space,
+            "next-step",
+            _work(self.envs),
+            "host" if self.device == "cpu" else "device",
+            action_source=actions.described(self.bank, self.job.seed) + ", uploaded each step",
+            device=self.device,
+            library_task=TASKS[self.job.task],
+            library_arguments=self.overrides,
+        )
 
     def close(self) -> None:
         self.envs.gym.destroy_sim(self.envs.sim)
 
 
-class Watched:
-    """Verify: reads the environments' own counters of elapsed steps after each step."""
-
-    def __init__(self, envs: Any) -> None:
-        self._envs = envs
-        self._elapsed = _numbers(envs.progress_buf)
-        self._noted: List[int] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._envs, name)
-
-    def step(self, batch: Any) -> Any:
-        result = self._envs.step(batch)
-        before, now = self._elapsed, _numbers(self._envs.progress_buf)
-        self._noted.append(int(np.where(now < before, now, now - before).sum()))
-        self._elapsed = now
-        return result
-
-    def steps_of(self, calls: int) -> int:
-        """Steps that the environments counted in the latest ``calls`` calls."""
-        return sum(self._noted[-calls:])
+class _Watched(Watched):
+    def read(self, result: Any) -> Any:
+        return slice(None), _numbers(self._envs.progress_buf)
 
 
 def _numbers(tensor: Any) -> Any:
     return np.array(tensor.cpu().numpy())
-
-
-# ---------------------------------------------------------------- environments
 
 
 def _overrides(job: Job, device: str) -> Dict[str, Any]:
@@ -148,24 +123,15 @@ def _overrides(job: Job, device: str) -> Dict[str, Any]:
     }
 
 
-def _make(job: Job, device: str, overrides: Dict[str, Any]) -> Any:
+def _make(job: Job, overrides: Dict[str, Any]) -> Any:
     """The vectorised environments; ValueError if their step is not the family's."""
     torch.manual_seed(job.seed)  # for the starts; ``make`` seeds nothing
     folder = os.path.join(os.path.dirname(os.path.abspath(isaacgymenvs.__file__)), "cfg")
     with initialize_config_dir(config_dir=folder, version_base="1.1"):
         words = ["{}={}".format(name, value) for name, value in overrides.items()]
         configuration = compose(config_name="config", overrides=words)
-    envs = isaacgymenvs.make(
-        seed=job.seed,
-        task=TASKS[job.task],
-        num_envs=job.numenv,
-        sim_device=device,
-        rl_device=device,
-        graphics_device_id=-1,
-        headless=True,
-        force_render=False,
-        cfg=configuration,
-    )
+    again = {name: overrides[name] for name in ARGUMENTS}
+    envs = isaacgymenvs.make(graphics_device_id=-1, cfg=configuration, **again)
     if abs(_step_s(envs) / FRAME_S - job.frame_skip) > 1e-3:
         raise ValueError("a step of Isaac Gym's {} lasts {} s".format(job.task, _step_s(envs)))
     return envs

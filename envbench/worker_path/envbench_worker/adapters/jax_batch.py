@@ -1,23 +1,19 @@
 """The shared base of brax and mjx: a batch on a JAX device, stepped by one program.
 
 ``mode`` scan: one call makes many steps on the device, with actions from a bank on the device. One
-program makes a variable number of chunks of ``CHUNK`` steps, another makes the remaining steps.
-(A single loop of any length would not need the second program, but XLA compiles it to slower code
-than a ``jax.lax.scan`` of fixed length. Chunks of 8 are not slower:
-``tests/benchmarks/tax_jax.py``.) ``mode`` step: one call is one step, and its actions come from the
-host. In both modes Python waits for the device once, at the end of ``run``.
+program makes a variable number of chunks of ``CHUNK`` steps, another makes the remaining steps,
+because XLA compiles a single loop of any length to slower code (``tests/benchmarks/tax_jax.py``).
+``mode`` step: one call is one step, and its actions come from the host. In both modes Python waits
+for the device once, at the end of ``run``.
 
 A scan donates its state and tally, as Brax's own training does: the program may overwrite them, so
 only the returned state is valid afterwards. A call of mode step donates nothing, because a learner
-still uses the observations in that state. On a CPU donation made no difference: donated / kept was
-1.00 (95 % interval 0.99 to 1.01, wall time) for Brax with 64 environments, and 1.00 (0.98 to 1.01,
-CPU time) for MJX with 64 in the longer of two sessions; the shorter one had 0.97
+still uses the observations in that state. On a CPU donation made no difference, within 2 %
 (``tests/benchmarks/donation_jax.py``).
 
-``compile`` compiles programs ahead of time. They are never recompiled: a compiled program refuses
-arguments of other shapes. A learner does not need the program for the remaining steps, so
-``prepare`` compiles it. ``facts`` reports how many programs XLA compiled since the environments'
-start, by its own events, and the seconds of each.
+Programs are compiled ahead of time and refuse arguments of other shapes, so they are never
+recompiled. ``facts`` reports how many programs XLA compiled, by its own events. A learner does not
+need the program for the remaining steps, so ``prepare`` compiles it.
 
 Each step adds a part of every result to a tally. So nothing is optimised away, and a state that is
 not finite shows at the end.
@@ -34,7 +30,7 @@ from typing import Any, Dict, List, Optional, Tuple
 import jax
 import numpy as np
 
-from envbench_worker import actions
+from envbench_worker import actions, facts
 from envbench_worker.contract import Adapter
 
 COMPILED = "/jax/core/compile/backend_compile_duration"
@@ -42,38 +38,30 @@ CHUNK = 8  # steps of a loop of fixed length
 
 
 class JaxBatch(Adapter):
-    """A backend whose environments are one pytree, stepped by a pure function."""
+    """A backend whose environments are one pytree, stepped by a pure function.
+
+    ``build`` has to call ``draw``. ``nothing`` is the tally before the first step.
+    """
 
     donated: Tuple[int, ...] = (0, 1)  # arguments of a scan: state and tally
+    nothing: Any
 
     @abstractmethod
-    def make(self) -> None:
-        """Make what is needed before compilation."""
-
-    @abstractmethod
-    def start(self) -> Any:
+    def initial(self) -> Any:
         """The initial state of the environments, on the device."""
-
-    @abstractmethod
-    def motors(self) -> Any:
-        """The action space of one environment, as ``actions.bank`` takes it."""
 
     @abstractmethod
     def step(self, state: Any, batch: Any) -> Any:
         """Traced: the state after one action per environment."""
 
     @abstractmethod
-    def nothing(self) -> Any:
-        """The tally before the first step."""
-
-    @abstractmethod
     def tallied(self, tally: Any, state: Any) -> Any:
         """Traced: the tally with the results of a step added."""
 
-    def build(self) -> None:
+    def draw(self, space: Any) -> None:
+        """Draw the actions, for an environment with this action space."""
         job = self.job
-        self.make()
-        self.bank = actions.of_job(self.motors(), job)
+        self.bank = actions.of_job(space, job)
         self.scan = job.settings["mode"] == "scan"
         self.first_calls = CHUNK if self.scan else 1
         self.on_device = jax.device_put(np.stack(self.bank)) if self.scan else None
@@ -89,7 +77,7 @@ class JaxBatch(Adapter):
             self.compiled.append(seconds)
 
     def compile(self) -> None:
-        self.state = jax.block_until_ready(self.start())
+        self.state = jax.block_until_ready(self.initial())
         jax.monitoring.register_event_duration_secs_listener(self._heard)
         self._compile(self.first_calls)
 
@@ -109,7 +97,7 @@ class JaxBatch(Adapter):
         return jax.device_get(tally)
 
     def _scanned(self, calls: int) -> Any:
-        state, tally, at = self.state, self.nothing(), self.at
+        state, tally, at = self.state, self.nothing, self.at
         self.at = (at + calls) % len(self.bank)
         for length, program in self.programs.items():
             chunks, calls = divmod(calls, length)
@@ -121,14 +109,14 @@ class JaxBatch(Adapter):
         return tally
 
     def _stepped(self, calls: int) -> Any:
-        program, state, tally = self.programs[1], self.state, self.nothing()
+        program, state, tally = self.programs[1], self.state, self.nothing
         for batch in islice(self.batches, calls):
             state, tally = program(state, tally, batch)
         self.state = state
         return tally
 
     def _program(self, length: int) -> Any:
-        nothing, zero = self.nothing(), np.int32(0)
+        nothing, zero = self.nothing, np.int32(0)
         if not self.scan:
             return jax.jit(self._once).lower(self.state, nothing, self.bank[0]).compile()
         loop = jax.jit(partial(self._loop, length), donate_argnums=self.donated)
@@ -149,29 +137,34 @@ class JaxBatch(Adapter):
 
         return jax.lax.fori_loop(0, chunks, chunk, (state, tally))
 
-    def facts(self) -> Dict[str, Any]:
+    def described(
+        self, seen: Any, autoreset: str, work: Dict[str, Any], **more: Any
+    ) -> Dict[str, Any]:
+        """``facts.of`` with what every JAX program reports."""
         device = jax.devices()[0]
-        config = jax.config
-        return {
-            "action_source": actions.described(self.bank, self.job.seed),
-            "actions_lie": "on the device" if self.scan else "on the host, uploaded each step",
-            "env_instances": self.job.numenv,
-            "mode": self.job.settings["mode"],
-            "platform": device.platform,
-            "device": device.device_kind,
-            "devices": "1 of {}".format(len(jax.devices())),
-            "threads": "XLA's choice, as many as cores",
-            "jax": jax.__version__,
-            "matmul_precision": str(config.jax_default_matmul_precision),
-            "compile_cache": bool(config.jax_compilation_cache_dir),
-            "compile_s": self.compile_s,
-            "programs_compiled": len(self.compiled),
-        }
+        return facts.of(
+            self,
+            seen,
+            autoreset,
+            work,
+            "device",
+            actions_lie="on the device" if self.scan else "on the host, uploaded each step",
+            mode=self.job.settings["mode"],
+            platform=device.platform,
+            device=device.device_kind,
+            devices="1 of {}".format(len(jax.devices())),
+            threads="XLA's choice, as many as cores",
+            jax=jax.__version__,
+            matmul_precision=str(jax.config.jax_default_matmul_precision),
+            compile_cache=bool(jax.config.jax_compilation_cache_dir),
+            compile_s=self.compile_s,
+            programs_compiled=len(self.compiled),
+            **more,
+        )
 
     def gpu_memory(self) -> Optional[int]:
         device = jax.devices()[0]
         if device.platform != "gpu":
             return None
-        stats = device.memory_stats() or {}
-        peak = stats.get("peak_bytes_in_use")
+        peak = (device.memory_stats() or {}).get("peak_bytes_in_use")
         return None if peak is None else int(peak)

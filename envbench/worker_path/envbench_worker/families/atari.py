@@ -1,11 +1,8 @@
 """Atari games by ALE.
 
-Reference settings (docs/measurement.md): frame_skip 4 with max-pooling, grey 84×84 by area
-resizing, a stack of 4, up to 30 no-ops, no fire at reset, no sticky actions, no episodic life, no
-reward clipping, the minimal action set, at most 108,000 frames per episode.
-
-Without noise a game starts after exactly one no-op, because AtariPreprocessing and EnvPool draw
-from 1 to ``noop_max``. (EnvPool's ``fire_reset`` presses fire instead.)
+``docs/measurement.md`` has the reference settings. Without noise a game starts after exactly one
+no-op, because AtariPreprocessing and EnvPool draw from 1 to ``noop_max``. (EnvPool's ``fire_reset``
+presses fire instead.)
 """
 
 from __future__ import annotations
@@ -13,10 +10,32 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
+import gymnasium
+from gymnasium import wrappers
+
 from envbench_worker.contract import Job
 from envbench_worker.families.base import Family
 
 MAX_FRAMES = 108_000
+
+
+def reference(job: Job) -> Dict[str, Any]:
+    """The reference settings of a step, for a library that is told them and states none."""
+    return {
+        "frame_skip": int(job.frame_skip),
+        "max_pool": 2,
+        "resize": "area",
+        "grayscale": True,
+        "screen": [84, 84],
+        "stack": 4,
+        "noop_max": 30,
+        "fire_reset": False,
+        "sticky": 0.0,
+        "episodic_life": False,
+        "reward_clip": False,
+        "action_set": "minimal",
+        "max_frames": MAX_FRAMES,
+    }
 
 
 class Atari(Family):
@@ -30,7 +49,6 @@ class Atari(Family):
     def register(self) -> None:
         import ale_py
         import cv2  # noqa: F401 - AtariPreprocessing needs it
-        import gymnasium
 
         if hasattr(gymnasium, "register_envs"):
             gymnasium.register_envs(ale_py)
@@ -38,8 +56,6 @@ class Atari(Family):
             import_module("shimmy")  # registers ale-py 0.8's games in Gymnasium 0.29
 
     def tasks(self) -> List[str]:
-        import gymnasium
-
         ids = sorted(gymnasium.registry)
         return [i.split("/", 1)[1] for i in ids if i.startswith("ALE/") and i.endswith("-v5")]
 
@@ -52,8 +68,6 @@ class Atari(Family):
         }
 
     def prepared(self, env: Any) -> Any:
-        from gymnasium import wrappers
-
         env = wrappers.AtariPreprocessing(
             env,
             noop_max=1 if self.job.mode == "verify" else 30,

@@ -1,12 +1,14 @@
 """The base class of an env family: how adapters make and describe its environments.
 
-Methods import what they need, because an adapter's interpreter has only its own library. The
-defaults suit any task that Gymnasium makes by its id.
+Gymnasium is in every interpreter that uses a family. Methods import other libraries. The defaults
+suit any task that Gymnasium makes by its id.
 """
 
 from __future__ import annotations
 
 from typing import Any, Callable, Dict, List, Optional, Tuple
+
+import gymnasium
 
 from envbench_worker.contract import Job, UnknownTaskError
 
@@ -33,18 +35,15 @@ class Family:
 
     def tasks(self) -> List[str]:
         """The tasks that Gymnasium can make, by envbench's names."""
-        import gymnasium
-
         every = gymnasium.registry
         return sorted(i for i in every if self.entry_points in str(every[i].entry_point))
 
     def probe(self) -> None:
         """Raise ``UnknownTaskError`` unless the task can be made."""
-        import gymnasium
-
         self.register()
-        if self.gym_id()[0] not in gymnasium.registry or self.job.task not in self.tasks():
-            raise UnknownTaskError(self.job.task, self.tasks())
+        known = self.tasks()
+        if self.job.task not in known:
+            raise UnknownTaskError(self.job.task, known)
 
     def gym_id(self) -> Tuple[str, Dict[str, Any]]:
         """The id and keyword arguments that ``gymnasium.make`` gets."""
@@ -52,8 +51,6 @@ class Family:
 
     def make(self) -> Any:
         """One environment as it is measured or, in mode verify, with its fixed start."""
-        import gymnasium
-
         self.register()
         identifier, arguments = self.gym_id()
         if self.job.mode == "verify":

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
+import gymnasium
 import numpy as np
 
-from envbench_worker.contract import UnknownTaskError
 from envbench_worker.families.base import Family
 from envbench_worker.families.mujoco import _INTEGRATORS, name_of
 
@@ -20,17 +20,12 @@ class DmControl(Family):
     def tasks(self) -> List[str]:
         return sorted(_suite())
 
-    def probe(self) -> None:
-        known = _suite()
-        if self.job.task not in known:
-            raise UnknownTaskError(self.job.task, sorted(known))
-
     def gym_id(self) -> Tuple[str, Dict[str, Any]]:
         domain, task = _suite()[self.job.task]
         return self.job.task, {"domain": domain, "task": task}
 
     def make(self) -> Any:
-        return suite_env()(*_suite()[self.job.task])
+        return SuiteEnv(*_suite()[self.job.task])
 
     def set_start(self, env: Any, observation: Any) -> None:
         """The cheetah's observation is its state without the horizontal position."""
@@ -82,40 +77,29 @@ def _suite() -> Dict[str, Tuple[str, str]]:
     return {camel(d) + camel(t) + "-v1": (d, t) for d, t in suite.ALL_TASKS}
 
 
-def suite_env() -> Any:
-    """A Gymnasium environment around dm_control's own ``Environment``."""
-    import gymnasium
-    from dm_control import suite
+class SuiteEnv(gymnasium.Env):  # type: ignore[misc]
+    """dm_control's own ``Environment``. Observations are flattened in their own order."""
 
-    class SuiteEnv(gymnasium.Env):  # type: ignore[misc]
-        """Observations are flattened in their own order."""
+    def __init__(self, domain: str, task: str) -> None:
+        from dm_control import suite
 
-        def __init__(self, domain: str, task: str) -> None:
-            self.suite = suite.load(domain, task)
-            action, seen = self.suite.action_spec(), self.suite.observation_spec().values()
-            size = int(sum(np.prod(each.shape) for each in seen))
-            box = gymnasium.spaces.Box
-            self.action_space = box(action.minimum, action.maximum, dtype=np.float64)
-            self.observation_space = box(-np.inf, np.inf, (size,), np.float64)
+        self.suite = suite.load(domain, task)
+        action, seen = self.suite.action_spec(), self.suite.observation_spec().values()
+        size = int(sum(np.prod(each.shape) for each in seen))
+        box = gymnasium.spaces.Box
+        self.action_space = box(action.minimum, action.maximum, dtype=np.float64)
+        self.observation_space = box(-np.inf, np.inf, (size,), np.float64)
 
-        def reset(self, *, seed: Optional[int] = None, options: Any = None) -> Any:
-            if seed is not None:
-                self.suite.task._random = np.random.RandomState(seed)
-            return _flat(self.suite.reset().observation), {}
+    def reset(self, *, seed: Optional[int] = None, options: Any = None) -> Any:
+        if seed is not None:
+            self.suite.task._random = np.random.RandomState(seed)
+        return _flat(self.suite.reset().observation), {}
 
-        def step(self, action: Any) -> Any:
-            result = self.suite.step(action)
-            ended = result.last()
-            terminated = ended and result.discount == 0.0
-            return (
-                _flat(result.observation),
-                result.reward,
-                terminated,
-                ended and not terminated,
-                {},
-            )
-
-    return SuiteEnv
+    def step(self, action: Any) -> Any:
+        result = self.suite.step(action)
+        ended = result.last()
+        terminated = ended and result.discount == 0.0
+        return _flat(result.observation), result.reward, terminated, ended and not terminated, {}
 
 
 def _flat(observation: Dict[str, Any]) -> Any:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Dict
 
+import gymnasium
+
 from envbench_worker.contract import UnknownTaskError
 from envbench_worker.families.base import Family
 
 
 class Gym(Family):
     def probe(self) -> None:
-        import gymnasium
-
         before = set(gymnasium.registry)
         module, colon, name = self.job.task.rpartition(":")
         if colon:

@@ -13,7 +13,9 @@ import warnings
 from typing import Any, Callable, Dict, List, Optional, Tuple
 from xml.etree import ElementTree
 
+import gymnasium
 import numpy as np
+from gymnasium.envs.registration import load_env_creator
 
 from envbench_worker.families.base import Family
 
@@ -33,8 +35,6 @@ class Mujoco(Family):
         import mujoco  # noqa: F401
 
     def tasks(self) -> List[str]:
-        import gymnasium
-
         maintained = [i for i in super().tasks() if i.endswith(("-v4", "-v5"))]
         stand_ins = [i[:-1] + "3" for i in maintained if i.endswith("-v4")]
         return sorted(maintained + [i for i in stand_ins if i in gymnasium.registry])
@@ -52,9 +52,6 @@ class Mujoco(Family):
             return super().make()
 
     def noiseless(self) -> Optional[Dict[str, Any]]:
-        import gymnasium
-        from gymnasium.envs.registration import load_env_creator
-
         creator = load_env_creator(gymnasium.spec(self.gym_id()[0]).entry_point)
         takes_noise = "reset_noise_scale" in inspect.signature(creator).parameters
         return {"reset_noise_scale": 0.0} if takes_noise else None

@@ -8,31 +8,27 @@ without pooled screens would do.
 from __future__ import annotations
 
 from itertools import islice
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 import ale_py
 import gymnasium
 from ale_py import roms
 
 from envbench_worker import actions, families
-from envbench_worker.adapters.processes.member import Member
-from envbench_worker.contract import Counts, Job, UnknownTaskError
-
-MAX_FRAMES = 108_000
-
-
-def probe(job: Job) -> None:
-    """Raise ``UnknownTaskError`` if ALE does not have the game."""
-    gymnasium.register_envs(ale_py)
-    known = families.of(job).tasks()
-    if job.task not in known:
-        raise UnknownTaskError(job.task, known)
+from envbench_worker.adapters.ceiling.ceiling import Core
+from envbench_worker.contract import Counts
+from envbench_worker.families.atari import MAX_FRAMES
 
 
-class AleCore(Member):
+class AleCore(Core):
+    def tasks(self) -> List[str]:
+        gymnasium.register_envs(ale_py)
+        return families.of(self.job).tasks()
+
     def build(self) -> None:
         gymnasium.register_envs(ale_py)
-        self.ale = _emulator(self.job)
+        self.game = gymnasium.spec("ALE/" + self.job.task).kwargs["game"]
+        self.ale = self._emulator()
         minimal = self.ale.getMinimalActionSet()
         self.bank = self.columns(gymnasium.spaces.Discrete(len(minimal)))
         self.actions = actions.forever([minimal[int(batch[0])] for batch in self.bank])
@@ -60,35 +56,27 @@ class AleCore(Member):
     def recount(self) -> float:
         return float(self.before + self._whole_steps() - self.began)
 
-    def facts(self) -> Dict[str, Any]:
+    def work(self) -> Dict[str, Any]:
         return {
-            "observation_shape": [],
-            "observation_dtype": "none",
-            "action_source": actions.described(self.bank, self.whole.seed),
-            "autoreset": "next-step",
-            "env_instances": 1,
-            "game": gymnasium.spec("ALE/" + self.job.task).kwargs["game"],
-            "work": {
-                "frame_skip": int(self.job.frame_skip),
-                "sticky": 0.0,
-                "noop_max": 0,
-                "fire_reset": False,
-                "episodic_life": False,
-                "reward_clip": False,
-                "action_set": "minimal",
-                "max_frames": MAX_FRAMES,
-                "autoreset": "next-step",
-            },
+            "frame_skip": int(self.job.frame_skip),
+            "sticky": 0.0,
+            "noop_max": 0,
+            "fire_reset": False,
+            "episodic_life": False,
+            "reward_clip": False,
+            "action_set": "minimal",
+            "max_frames": MAX_FRAMES,
         }
 
+    def facts(self) -> Dict[str, Any]:
+        return dict(super().facts(), game=self.game)
 
-def _emulator(job: Job) -> Any:
-    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
-    ale = ale_py.ALEInterface()
-    ale.setInt("random_seed", job.seed)
-    ale.setInt("frame_skip", int(job.frame_skip))
-    ale.setInt("max_num_frames_per_episode", MAX_FRAMES)
-    ale.setFloat("repeat_action_probability", 0.0)
-    game = gymnasium.spec("ALE/" + job.task).kwargs["game"]
-    ale.loadROM(roms.get_rom_path(game))
-    return ale
+    def _emulator(self) -> Any:
+        ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+        ale = ale_py.ALEInterface()
+        ale.setInt("random_seed", self.job.seed)
+        ale.setInt("frame_skip", int(self.job.frame_skip))
+        ale.setInt("max_num_frames_per_episode", MAX_FRAMES)
+        ale.setFloat("repeat_action_probability", 0.0)
+        ale.loadROM(roms.get_rom_path(self.game))
+        return ale

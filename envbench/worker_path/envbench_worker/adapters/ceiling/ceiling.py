@@ -8,50 +8,63 @@ over.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from importlib import import_module
-from typing import Any, Dict, List, NamedTuple
+from itertools import cycle
+from typing import Any, Dict, List, Tuple
 
+from envbench_worker import actions
 from envbench_worker.adapters.processes import numa_nodes
+from envbench_worker.adapters.processes.free_running import FreeRunning, Member, split
 from envbench_worker.adapters.processes.numa_nodes import Node
-from envbench_worker.adapters.processes.shared_window import FreeRunning, Share
+from envbench_worker.contract import Job
 
 STATES = 1024  # of classic_control, stepped together by one process
-
-
-class Core(NamedTuple):
-    """The class that a process steps, and how many environments it has."""
-
-    member: str
-    states: int = 1
-
-
-CORES = {
-    "atari": Core("envbench_worker.adapters.ceiling.ale:AleCore"),
-    "mujoco": Core("envbench_worker.adapters.ceiling.mujoco:MujocoCore"),
-    "dm_control": Core("envbench_worker.adapters.ceiling.mujoco:CheetahCore"),
-    "classic_control": Core("envbench_worker.adapters.ceiling.cartpole:CartPoleCore", STATES),
-    "box2d": Core("envbench_worker.adapters.ceiling.lander:LanderCore"),
+# The class that a process steps, and how many environments it has.
+CORES: Dict[str, Tuple[str, int]] = {
+    "atari": ("envbench_worker.adapters.ceiling.ale:AleCore", 1),
+    "mujoco": ("envbench_worker.adapters.ceiling.mujoco:MujocoCore", 1),
+    "dm_control": ("envbench_worker.adapters.ceiling.mujoco:CheetahCore", 1),
+    "classic_control": ("envbench_worker.adapters.ceiling.control:CartPoleCore", STATES),
+    "box2d": ("envbench_worker.adapters.ceiling.control:LanderCore", 1),
 }
 
 
-class Ceiling(FreeRunning):
-    def probe(self) -> None:
-        module, _, _ = self.member().partition(":")
-        import_module(module).probe(self.job)
+class Core(Member):
+    """What one process steps. Its ``tasks`` are known before it is built."""
 
-    def member(self) -> str:
-        return CORES[self.job.family].member
+    @abstractmethod
+    def work(self) -> Dict[str, Any]:
+        """What a step does, by the names in ``envbench.families``."""
 
-    def shares(self) -> List[Share]:
-        cores, numenv = numa_nodes.usable_cores(), self.job.numenv
-        count = max(1, numenv // CORES[self.job.family].states)
-        sizes = [numenv // count + (each < numenv % count) for each in range(count)]
-        return [
-            Share(Node([cores[each % len(cores)]], None), size, size, self.job.settings)
-            for each, size in enumerate(sizes)
-        ]
+    def action_source(self) -> str:
+        return actions.described(self.bank, self.whole.seed)
 
     def facts(self) -> Dict[str, Any]:
-        facts: Dict[str, Any] = dict(self.described[0]["facts"])
-        facts.update(env_instances=self.job.numenv, processes=self.process_facts())
-        return facts
+        return {
+            "observation_shape": [],
+            "observation_dtype": "none",
+            "action_source": self.action_source(),
+            "autoreset": "next-step",
+            "env_instances": self.job.numenv,
+            "work": {**self.work(), "autoreset": "next-step"},
+        }
+
+
+class Ceiling(FreeRunning):
+    def __init__(self, job: Job) -> None:
+        super().__init__(job)
+        self.core, self.states = CORES[job.family]
+
+    def probe(self) -> None:
+        module, _, attribute = self.core.partition(":")
+        getattr(import_module(module), attribute)(self.job, self.job, 0).probe()
+
+    def member(self) -> str:
+        return self.core
+
+    def shares(self) -> List[Tuple[Node, Job]]:
+        job, cores = self.job, cycle(numa_nodes.usable_cores())
+        sizes = split(job.numenv, max(1, job.numenv // self.states))
+        parts = [job._replace(numenv=size, env_instances=size) for size in sizes]
+        return [(Node([core], None), part) for core, part in zip(cores, parts)]

@@ -9,28 +9,25 @@ time (``recount``) then differs.
 from __future__ import annotations
 
 from itertools import islice
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 import mujoco
 
 from envbench_worker import actions
+from envbench_worker.adapters.ceiling.ceiling import Core
 from envbench_worker.adapters.mujoco import ant as ant_model
 from envbench_worker.adapters.mujoco.ant import SUBSTEPS, TIMESTEP_S
-from envbench_worker.adapters.processes.member import Member
-from envbench_worker.contract import Counts, Job
+from envbench_worker.contract import Counts
 
 EPISODE_STEPS = 1000
 
 
-def probe(job: Job) -> None:
-    """Raise ``UnknownTaskError`` for any task but the ant and the cheetah."""
-    if job.task != "CheetahRun-v1":
-        ant_model.probe(job)
-
-
-class MujocoCore(Member):
+class MujocoCore(Core):
     substeps = SUBSTEPS
-    named = "ant.xml of Gymnasium"
+    model_name = "ant.xml of Gymnasium"
+
+    def tasks(self) -> List[str]:
+        return ant_model.known()
 
     def load(self) -> Any:
         return ant_model.load()
@@ -62,25 +59,20 @@ class MujocoCore(Member):
     def recount(self) -> float:
         return ant_model.whole_frames([self.before + self.data.time - self.began])
 
+    def work(self) -> Dict[str, Any]:
+        found = ant_model.work(self.model, "MuJoCo " + mujoco.__version__, "float64")
+        return dict(found, substeps=self.substeps)
+
     def facts(self) -> Dict[str, Any]:
-        return {
-            "observation_shape": [],
-            "observation_dtype": "none",
-            "action_source": actions.described(self.bank, self.whole.seed),
-            "autoreset": "next-step",
-            "env_instances": 1,
-            "model": self.named,
-            "work": {
-                **ant_model.work(self.model, "MuJoCo " + mujoco.__version__, "float64"),
-                "substeps": self.substeps,
-                "autoreset": "next-step",
-            },
-        }
+        return dict(super().facts(), model=self.model_name)
 
 
 class CheetahCore(MujocoCore):
     substeps = 1
-    named = "dm_control's cheetah"
+    model_name = "dm_control's cheetah"
+
+    def tasks(self) -> List[str]:
+        return ["CheetahRun-v1"]
 
     def load(self) -> Any:
         from dm_control.suite import cheetah

@@ -1,22 +1,21 @@
 """envpool-numa: one asynchronous EnvPool per NUMA node, bound to its cores and memory.
 
-The setting ``nodes`` defines nodes by hand (``0-3/4-7``); their memory is not bound. ``numenv``,
-the environments in flight and the threads are split over the nodes as evenly as possible. By
-default a pool has as many threads as its node has cores, at most its batch (EnvPool's rule).
-All pools are counted over one shared window (``shared_window``).
+The setting ``nodes`` defines nodes by hand (``0-3/4-7``); their memory is not bound. By default a
+pool has as many threads as its node has cores, at most its batch (EnvPool's rule).
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple
 
 import numpy as np
 
 from envbench_worker import actions
 from envbench_worker.adapters.envpool.asynchronous import EnvPoolAsync
 from envbench_worker.adapters.processes import numa_nodes
-from envbench_worker.adapters.processes.member import Member
-from envbench_worker.adapters.processes.shared_window import FreeRunning, Share
+from envbench_worker.adapters.processes.free_running import FreeRunning, Member, split
+from envbench_worker.adapters.processes.numa_nodes import Node
+from envbench_worker.contract import Job
 
 
 class EnvPoolNode(Member, EnvPoolAsync):
@@ -24,9 +23,7 @@ class EnvPoolNode(Member, EnvPoolAsync):
 
     def build(self) -> None:
         super().build()
-        space = self.pool.action_space
-        # Rounded to float32, as for a single pool.
-        self.bank = [batch.astype(np.float32).astype(space.dtype) for batch in self.columns(space)]
+        self.bank = self.columns(self.pool.action_space)
         self.batches = actions.forever(self.bank)
 
 
@@ -38,38 +35,24 @@ class EnvPoolNuma(FreeRunning):
     def member(self) -> str:
         return __name__ + ":EnvPoolNode"
 
-    def shares(self) -> List[Share]:
+    def shares(self) -> List[Tuple[Node, Job]]:
         job, nodes = self.job, numa_nodes.chosen(self.job.settings["nodes"])
         if job.numenv < len(nodes):
             raise ValueError(
                 "{} environments on {} nodes: each node needs one".format(job.numenv, len(nodes))
             )
-        numenv = _split(job.numenv, len(nodes))
+        numenv = split(job.numenv, len(nodes))
         # Split in proportion to the batch, so that every node has its share in flight.
         edges = [job.env_instances * int(edge) // job.numenv for edge in np.cumsum([0] + numenv)]
         given = job.settings["threads"]
-        threads = _split(given, len(nodes)) if given else [len(node.cores) for node in nodes]
-        return [
-            Share(node, each, instances, self._settings(max(1, min(thread, each))))
-            for node, each, instances, thread in zip(
-                nodes, numenv, np.diff(edges).tolist(), threads
-            )
-        ]
-
-    def _settings(self, threads: int) -> Dict[str, Any]:
-        return {**self.job.settings, "threads": threads, "affinity": -1}
+        threads = split(given, len(nodes)) if given else [len(node.cores) for node in nodes]
+        parts = []
+        for node, each, instances, most in zip(nodes, numenv, np.diff(edges).tolist(), threads):
+            settings = {**job.settings, "threads": max(1, min(most, each)), "affinity": -1}
+            part = job._replace(numenv=each, env_instances=instances, settings=settings)
+            parts.append((node, part))
+        return parts
 
     def facts(self) -> Dict[str, Any]:
-        facts: Dict[str, Any] = dict(self.described[0]["facts"])
-        facts.update(
-            env_instances=self.job.env_instances,
-            batch=self.job.numenv,
-            threads=sum(described["facts"]["threads"] for described in self.described),
-            processes=self.process_facts(),
-        )
-        return facts
-
-
-def _split(total: int, parts: int) -> List[int]:
-    """Split as evenly as possible, the larger parts first."""
-    return [total // parts + (part < total % parts) for part in range(parts)]
+        threads = sum(described["facts"]["threads"] for described in self.described)
+        return dict(super().facts(), batch=self.job.numenv, threads=threads)

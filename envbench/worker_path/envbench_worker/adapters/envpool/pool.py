@@ -13,9 +13,9 @@ import envpool
 import numpy as np
 from envpool.registration import registry
 
-from envbench_worker import actions, autoreset, families
-from envbench_worker.adapters.envpool.watched import Watched
-from envbench_worker.contract import Adapter, Counts, Job, UnknownTaskError
+from envbench_worker import actions, autoreset, facts, families
+from envbench_worker.adapters.verifying import Watched
+from envbench_worker.contract import Adapter, Counts, Job
 
 
 class EnvPool(Adapter):
@@ -25,10 +25,10 @@ class EnvPool(Adapter):
         super().__init__(job)
         self.family = families.of(job)
 
-    def probe(self) -> None:
-        known = self.tasks()
-        if self.job.task not in known:
-            raise UnknownTaskError(self.job.task, known)
+    def tasks(self) -> List[str]:
+        """The tasks of the family that EnvPool has."""
+        module = self.family.envpool_module
+        return sorted(name for name, spec in registry.specs.items() if spec[0] == module)
 
     def build(self) -> None:
         job = self.job
@@ -38,7 +38,8 @@ class EnvPool(Adapter):
         self.pool = envpool.make(job.task, env_type="gymnasium", **arguments)
         self.autoreset = autoreset.of(self.pool, (autoreset.NEXT_STEP,))
         if job.mode == "verify":
-            self.pool = Watched(self.pool, self.family.envpool_frames(self._work()))
+            self.frames_per_step = self.family.envpool_frames(self._work())
+            self.pool = Watched(self.pool, "elapsed_step", np.zeros(job.env_instances, np.int64))
         space = self.pool.action_space
         self.bank = actions.of_job(space, job)
         self.batches = actions.forever(self.bank)
@@ -60,11 +61,6 @@ class EnvPool(Adapter):
         config = envpool.make_spec(self.job.task).config._asdict()
         return self.family.envpool_noiseless(config)
 
-    def tasks(self) -> List[str]:
-        """The tasks of the family that EnvPool has."""
-        module = self.family.envpool_module
-        return sorted(name for name, spec in registry.specs.items() if spec[0] == module)
-
     def _count(self, elapsed: Any, calls: int) -> Counts:
         resets = int((np.frombuffer(b"".join(elapsed), dtype=np.int32) == 0).sum())
         return Counts(calls * self.job.numenv - resets, resets)
@@ -73,42 +69,33 @@ class EnvPool(Adapter):
         return self._count(self.held, len(self.held)).steps if self.held else 0
 
     def recount(self) -> Optional[float]:
-        return self.pool.frames_of(len(self.held))  # type: ignore[no-any-return]
+        each = self.frames_per_step
+        return None if each is None else float(self.pool.made_in(len(self.held)) * each)
 
     def _work(self) -> Dict[str, Any]:
         """What a step does when measuring."""
         spec = envpool.make_spec(self.job.task, **self._arguments())
-        return dict(
-            self.family.envpool_work(spec.config._asdict()),
-            **self._seen(),
-            returned_to="host",
-            autoreset=self.autoreset.mode,
-        )
+        return self.family.envpool_work(spec.config._asdict())
 
-    def _seen(self) -> Dict[str, Any]:
-        """The shape and type of one environment's observation, as a learner receives it."""
-        space = self.pool.observation_space
-        sample = self.family.flat(_one_each(space))
-        return {
-            "observation_shape": list(sample.shape[1:]),
-            "observation_dtype": str(sample.dtype),
-        }
+    def seen(self) -> Any:
+        """One observation of zeros, with the shape and type that a learner receives."""
+        return self.family.flat(_one_each(self.pool.observation_space))[0]
 
     def facts(self) -> Dict[str, Any]:
         config = self.pool.spec.config._asdict()
         config.pop("base_path", None)  # the package's path, not a fact of the measurement
-        return {
-            **self._seen(),
-            "action_source": actions.described(self.bank, self.job.seed),
-            "autoreset": self.autoreset.mode,
-            "autoreset_source": self.autoreset.source,
-            "env_instances": self.job.env_instances,
-            "batch": self.job.numenv,
-            "threads": self.job.settings["threads"] or _default_threads(self.job.numenv),
-            "library_task": self.job.task,
-            "library_arguments": {key: _plain(value) for key, value in config.items()},
-            "work": self._work(),
-        }
+        return facts.of(
+            self,
+            self.seen(),
+            self.autoreset.mode,
+            self._work(),
+            "host",
+            autoreset_source=self.autoreset.source,
+            batch=self.job.numenv,
+            threads=self.job.settings["threads"] or _default_threads(self.job.numenv),
+            library_task=self.job.task,
+            library_arguments={key: _plain(value) for key, value in config.items()},
+        )
 
     def close(self) -> None:
         self.pool.close()

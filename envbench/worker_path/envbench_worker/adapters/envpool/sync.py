@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import cycle, islice
+from itertools import islice
 from typing import Any, Optional
 
 import numpy as np
 
+from envbench_worker.adapters import verifying
 from envbench_worker.adapters.envpool.pool import EnvPool
 from envbench_worker.contract import Counts, Trace
 
@@ -33,7 +34,5 @@ class EnvPoolSync(EnvPool):
     def follow(self, calls: int) -> Optional[Trace]:
         if self.noiseless() is None:
             return None
-        results = [self.pool.step(batch) for batch in islice(cycle(self.bank), calls)]
-        observations = np.stack([self.family.flat(result[0]) for result in results])
-        rewards, *flags = (np.stack(each) for each in list(zip(*results))[1:4])
-        return Trace(observations, rewards, flags[0] | flags[1], np.array(self.first)[None])
+        start = np.array(self.first)[None]
+        return verifying.follow(self.pool.step, self.bank, calls, start, self.family.flat)

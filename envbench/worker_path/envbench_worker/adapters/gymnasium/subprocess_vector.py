@@ -6,8 +6,8 @@ from typing import Any, Dict, Optional
 
 from gymnasium.vector import AsyncVectorEnv
 
+from envbench_worker.adapters.gymnasium.for_loop import GymnasiumVector
 from envbench_worker.adapters.gymnasium.tasks import maker
-from envbench_worker.adapters.gymnasium.vector import GymnasiumVector
 
 
 class Subprocess(GymnasiumVector):
@@ -20,7 +20,7 @@ class Subprocess(GymnasiumVector):
         )
 
     def dead_child(self) -> Optional[int]:
-        """A crash in a native library ends one process; the pipe reports only EOF."""
+        """A crash in a native library ends one process. The pipe reports only EOF."""
         processes = getattr(getattr(self, "envs", None), "processes", [])
         for process in processes:
             process.join(timeout=0.2)  # it may not be reaped yet

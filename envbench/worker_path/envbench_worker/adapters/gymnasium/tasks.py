@@ -1,7 +1,4 @@
-"""Make a job's environments with Gymnasium, for the backends that vectorise them.
-
-``docs/measurement.md`` has the reference settings.
-"""
+"""Make a job's environments with Gymnasium, for the backends that vectorise them."""
 
 from __future__ import annotations
 
@@ -34,8 +31,7 @@ def _make(job: Job) -> Any:
 class Counted(gymnasium.Wrapper):  # type: ignore[misc]
     """Verify: an environment that sums the frames of its steps; a reset has none.
 
-    It wraps all preprocessing. The frames of a ``step`` come from the emulator or simulation
-    itself: ALE's frame number, MuJoCo's simulated time, or a time limit's counter of elapsed steps.
+    It wraps all preprocessing. The frames of a ``step`` come from the family's ``clock``.
     """
 
     def __init__(self, env: Any, family: Family) -> None:

@@ -8,33 +8,55 @@ the same actions, drawn in float32, which float64 represents exactly. A control 
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from importlib.util import find_spec
-from typing import Any, Dict, List, NamedTuple
+from typing import Any, Dict, List
 
 import mujoco
 import numpy as np
 
-from envbench_worker.contract import Job, UnknownTaskError
+from envbench_worker import actions
+from envbench_worker.contract import Adapter, Trace
 
-KNOWN = ["Ant-v3"]
 TIMESTEP_S = 0.01
 SUBSTEPS = 5
 
 
-class Motors(NamedTuple):
-    """The action space: the range of each motor's control, as ``actions.bank`` needs it."""
+class Ants(Adapter):
+    """A physics backend: one ant per world. Worlds are never reset.
 
-    low: Any
-    high: Any
-    shape: Any
-    dtype: Any
+    ``run`` sets ``began`` in mode verify: the simulated seconds of each world before it.
+    """
+
+    began: Any
+
+    @abstractmethod
+    def seconds(self) -> Any:
+        """A copy of each world's simulated seconds, on the host."""
+
+    def observed(self) -> Any:
+        """For ``follow``: a copy of qpos and qvel on the host, (numenv, 29)."""
+        raise NotImplementedError
+
+    def tasks(self) -> List[str]:
+        return known()
+
+    def follow(self, calls: int) -> Trace:
+        """Uses ``run``, one call at a time, so that the timed program is compared."""
+        rows = []
+        for _ in range(calls):
+            self.run(1)
+            rows.append(self.observed())
+        return trace(np.stack(rows))
+
+    def recount(self) -> float:
+        return whole_frames(self.seconds() - self.began)
 
 
-def probe(job: Job) -> None:
-    """Raise ``UnknownTaskError`` for any task but the ant, ImportError without its file."""
-    if job.task not in KNOWN:
-        raise UnknownTaskError(job.task, KNOWN)
+def known() -> List[str]:
+    """The task, if its file is here; else ImportError."""
     path()
+    return ["Ant-v3"]
 
 
 def path() -> str:
@@ -50,9 +72,10 @@ def load() -> Any:
     return mujoco.MjModel.from_xml_path(path())
 
 
-def motors(model: Any) -> Motors:
+def motors(model: Any) -> actions.Box:
+    """The action space: the range of each motor's control."""
     low, high = model.actuator_ctrlrange.T.astype(np.float32)
-    return Motors(low, high, low.shape, np.dtype(np.float32))
+    return actions.Box(low, high, low.shape)
 
 
 def work(model: Any, engine: str, precision: str) -> Dict[str, Any]:
@@ -69,7 +92,12 @@ def work(model: Any, engine: str, precision: str) -> Dict[str, Any]:
     }
 
 
+def trace(states: Any) -> Trace:
+    """States of (calls, numenv, 29). There are no rewards and no episodes."""
+    shape = states.shape[:2]
+    return Trace(states, np.zeros(shape), np.zeros(shape, dtype=np.bool_))
+
+
 def whole_frames(seconds: Any) -> float:
     """The frames in each world's simulated seconds, rounded per world and summed."""
-    frames: List[float] = np.rint(np.asarray(seconds, dtype=np.float64) / TIMESTEP_S).tolist()
-    return float(sum(frames))
+    return float(np.rint(np.asarray(seconds, dtype=np.float64) / TIMESTEP_S).sum())

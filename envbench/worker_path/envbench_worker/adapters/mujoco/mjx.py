@@ -19,27 +19,23 @@ from mujoco import mjx
 
 from envbench_worker.adapters.jax_batch import JaxBatch
 from envbench_worker.adapters.mujoco import ant as ant_model
-from envbench_worker.adapters.mujoco.ant import SUBSTEPS
-from envbench_worker.contract import Counts, Trace
+from envbench_worker.adapters.mujoco.ant import SUBSTEPS, Ants
+from envbench_worker.contract import Counts
 
 
-class Mjx(JaxBatch):
-    def probe(self) -> None:
-        ant_model.probe(self.job)
+class Mjx(Ants, JaxBatch):
+    nothing = np.float32(0)
 
-    def make(self) -> None:
+    def build(self) -> None:
         self.model = ant_model.load()
         # Named, because with Warp and a GPU, MJX would choose Warp's engine: another row.
         self.on_mjx = mjx.put_model(self.model, impl="jax")
+        self.draw(ant_model.motors(self.model))
 
-    def start(self) -> Any:
+    def initial(self) -> Any:
         world = mjx.make_data(self.on_mjx)
         rows = jax.tree.map(lambda leaf: np.repeat(leaf[None], self.job.numenv, axis=0), world)
-        self.began = np.zeros(self.job.numenv)
         return jax.device_put(rows)
-
-    def motors(self) -> Any:
-        return ant_model.motors(self.model)
 
     def step(self, state: Any, batch: Any) -> Any:
         return jax.vmap(self._control_step)(state, batch)
@@ -48,40 +44,22 @@ class Mjx(JaxBatch):
         data = data.replace(ctrl=control)
         return jax.lax.fori_loop(0, SUBSTEPS, lambda _, each: mjx.step(self.on_mjx, each), data)
 
-    def nothing(self) -> Any:
-        return np.float32(0)
-
     def tallied(self, tally: Any, state: Any) -> Any:
         return tally + state.qpos.sum() + state.qvel.sum()
 
     def run(self, calls: int) -> Counts:
         if self.job.mode == "verify":
-            self.began = np.array(self.state.time)  # a copy: the state is donated
+            self.began = self.seconds()
         if not np.isfinite(self.advance(calls)):
             raise ArithmeticError("a world diverged: its positions or velocities are not finite")
         return Counts(calls * self.job.numenv, 0)
 
     def facts(self) -> Dict[str, Any]:
-        returned = {
-            "observation_shape": [self.model.nq + self.model.nv],
-            "observation_dtype": str(self.state.qpos.dtype),
-        }
         work = ant_model.work(self.model, "MJX " + version("mujoco-mjx"), "float32")
-        return {
-            **super().facts(),
-            **returned,
-            "autoreset": "none",
-            "work": {**work, **returned, "autoreset": "none", "returned_to": "device"},
-        }
+        return self.described(self.observed()[0], "none", work)
 
-    def follow(self, calls: int) -> Trace:
-        """Uses ``run``, one call at a time, so that the timed program is compared."""
-        rows = []
-        for _ in range(calls):
-            self.run(1)
-            rows.append(np.concatenate([self.state.qpos, self.state.qvel], axis=1))
-        shape = (calls, self.job.numenv)
-        return Trace(np.stack(rows), np.zeros(shape), np.zeros(shape, dtype=np.bool_))
+    def observed(self) -> Any:
+        return np.concatenate([self.state.qpos, self.state.qvel], axis=1)
 
-    def recount(self) -> float:
-        return ant_model.whole_frames(np.asarray(self.state.time, dtype=np.float64) - self.began)
+    def seconds(self) -> Any:
+        return np.array(self.state.time, dtype=np.float64)  # a copy: the state is donated

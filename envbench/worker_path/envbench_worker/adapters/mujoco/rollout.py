@@ -1,10 +1,9 @@
 """mujoco-rollout: the thread pool of ``mujoco.rollout``, which steps many worlds in C++.
 
-A rollout starts from given states, applies a whole sequence of controls and returns every state
-along the way. It is made for planners, which know their controls beforehand. A learner knows one
-action, so by default a call is one control step (``horizon`` 1) from the last state. A larger
-``horizon`` makes that many control steps per call. A rollout begins with the solver's warm start at
-zero, because states do not include it. So ``horizon`` changes the last digits.
+A rollout applies a whole sequence of controls and returns every state along the way, for planners.
+A learner knows one action, so by default a call is one control step (``horizon`` 1) from the last
+state. A larger ``horizon`` makes that many control steps per call. A rollout begins with the
+solver's warm start at zero, so ``horizon`` changes the last digits.
 
 Source: ``mujoco/rollout.py`` and ``rollout.cc`` of MuJoCo 4.0.
 """
@@ -18,19 +17,16 @@ import mujoco
 import numpy as np
 from mujoco import rollout
 
-from envbench_worker import actions
+from envbench_worker import actions, facts
 from envbench_worker.adapters.mujoco import ant as ant_model
-from envbench_worker.adapters.mujoco.ant import SUBSTEPS
+from envbench_worker.adapters.mujoco.ant import SUBSTEPS, Ants
 from envbench_worker.adapters.processes.numa_nodes import usable_cores
-from envbench_worker.contract import Adapter, Counts, Trace
+from envbench_worker.contract import Counts, Trace
 
 TIME = 0  # index in a full state; qpos and qvel follow
 
 
-class MujocoRollout(Adapter):
-    def probe(self) -> None:
-        ant_model.probe(self.job)
-
+class MujocoRollout(Ants):
     def build(self) -> None:
         job = self.job
         self.model = ant_model.load()
@@ -40,15 +36,11 @@ class MujocoRollout(Adapter):
         self.datas = [mujoco.MjData(self.model) for _ in range(self.threads)]
         self.bank = actions.of_job(ant_model.motors(self.model), job)
         self.controls = cycle(_sequences(self.bank, job.settings["horizon"]))
-        self.states = np.tile(self._rest(), (job.numenv, 1, 1))
-        self.began = self.states[:, -1, TIME]
-        self.room = np.empty((job.numenv, job.settings["horizon"] * SUBSTEPS, self.states.shape[2]))
-
-    def _rest(self) -> Any:
         kind = mujoco.mjtState.mjSTATE_FULLPHYSICS
-        state = np.empty(mujoco.mj_stateSize(self.model, kind))
-        mujoco.mj_getState(self.model, self.datas[0], state, kind)
-        return state
+        rest = np.empty(mujoco.mj_stateSize(self.model, kind))
+        mujoco.mj_getState(self.model, self.datas[0], rest, kind)
+        self.states = np.tile(rest, (job.numenv, 1, 1))
+        self.room = np.empty((job.numenv, job.settings["horizon"] * SUBSTEPS, self.states.shape[2]))
 
     def run(self, calls: int) -> Counts:
         self.began = self.states[:, -1, TIME].copy()
@@ -75,31 +67,28 @@ class MujocoRollout(Adapter):
         return states
 
     def facts(self) -> Dict[str, Any]:
-        width = self.states.shape[2]
-        returned = {"observation_shape": [width], "observation_dtype": str(self.states.dtype)}
-        work = ant_model.work(self.model, "MuJoCo " + mujoco.__version__, "float64")
-        return {
-            **returned,
-            "action_source": actions.described(self.bank, self.job.seed),
-            "autoreset": "none",
-            "env_instances": self.job.numenv,
-            "threads": self.threads,
-            "horizon": self.job.settings["horizon"],
-            "warm_start": "zero at each call",
-            "states_returned_per_step": SUBSTEPS,
-            "work": {**work, **returned, "autoreset": "none", "returned_to": "host"},
-        }
+        return facts.of(
+            self,
+            self.states[0, 0],
+            "none",
+            ant_model.work(self.model, "MuJoCo " + mujoco.__version__, "float64"),
+            "host",
+            threads=self.threads,
+            horizon=self.job.settings["horizon"],
+            warm_start="zero at each call",
+            states_returned_per_step=SUBSTEPS,
+        )
 
     def follow(self, calls: int) -> Trace:
+        """Makes rollouts of the same lengths as a single ``run`` of ``calls``."""
         rows: List[Any] = []
         for states in self._rollouts(calls):
             self.states = states
             rows.append(states[:, SUBSTEPS - 1 :: SUBSTEPS, TIME + 1 :].swapaxes(0, 1).copy())
-        shape = (calls, self.job.numenv)
-        return Trace(np.concatenate(rows), np.zeros(shape), np.zeros(shape, dtype=np.bool_))
+        return ant_model.trace(np.concatenate(rows))
 
-    def recount(self) -> float:
-        return ant_model.whole_frames(self.states[:, -1, TIME] - self.began)
+    def seconds(self) -> Any:
+        return self.states[:, -1, TIME].copy()
 
     def close(self) -> None:
         self.pool.close()

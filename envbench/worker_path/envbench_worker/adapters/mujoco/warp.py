@@ -1,9 +1,8 @@
 """mujoco-warp: MuJoCo's physics as Warp kernels, for thousands of worlds on a GPU, in float32.
 
-The five physics steps of a control step are captured in one graph, which is launched repeatedly, as
-its own ``mjwarp-testspeed`` does for one step. This is done on a CPU too: Warp replays graphs there
-on one thread, and launching about a hundred kernels per step from Python took fifty times as long.
-A control step copies the actions to the device and launches the graph. Results stay on the device.
+A control step copies the actions to the device and launches one graph of five physics steps, as its
+own ``mjwarp-testspeed`` does for one step. So also on a CPU: launching about a hundred kernels per
+step from Python took fifty times as long. Results stay on the device.
 
 Kernels are compiled while the graph is captured (``compile``) and kept in Warp's cache on disk.
 ``facts`` says how many modules were compiled and not found there.
@@ -14,25 +13,22 @@ from __future__ import annotations
 import os
 from importlib.metadata import version
 from itertools import islice
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Optional
 
 import mujoco
 import mujoco_warp as mjw
 import numpy as np
 import warp as wp
 
-from envbench_worker import actions
+from envbench_worker import actions, facts
 from envbench_worker.adapters.mujoco import ant as ant_model
-from envbench_worker.adapters.mujoco.ant import SUBSTEPS
-from envbench_worker.contract import Adapter, Counts, Trace
+from envbench_worker.adapters.mujoco.ant import SUBSTEPS, Ants
+from envbench_worker.contract import Counts
 
 _NOT_FATAL = mjw.OverflowType.ITERATIONS | mjw.OverflowType.LS_ITERATIONS
 
 
-class MujocoWarp(Adapter):
-    def probe(self) -> None:
-        ant_model.probe(self.job)
-
+class MujocoWarp(Ants):
     def build(self) -> None:
         job = self.job
         wp.config.log_level = wp.LOG_WARNING
@@ -43,18 +39,15 @@ class MujocoWarp(Adapter):
         self.model.opt.warn_overflow = 0  # kernels would print; facts reads their counters
         self.data = mjw.put_data(self.host_model, mujoco.MjData(self.host_model), nworld=job.numenv)
         drawn = actions.of_job(ant_model.motors(self.host_model), job)
-        self.bank = [self._on_host(batch) for batch in drawn]
+        # Pinned, so that a copy to a GPU is asynchronous.
+        place = {"device": "cpu", "pinned": self.device.is_cuda}
+        self.bank = [wp.array(batch, dtype=wp.float32, **place) for batch in drawn]
         self.batches = actions.forever(self.bank)
 
     def compile(self) -> None:
         known = _cached_modules()
         self.graph = self._capture()
         self.compiled = len(_cached_modules() - known)
-        self.began = self.data.time.numpy().copy()
-
-    def _on_host(self, batch: Any) -> Any:
-        """Pinned, so that a copy to a GPU is asynchronous."""
-        return wp.array(batch, dtype=wp.float32, device="cpu", pinned=self.device.is_cuda)
 
     def _capture(self) -> Any:
         with wp.ScopedCapture() as capture:
@@ -64,7 +57,7 @@ class MujocoWarp(Adapter):
 
     def run(self, calls: int) -> Counts:
         if self.job.mode == "verify":
-            self.began = self.data.time.numpy().copy()
+            self.began = self.seconds()
         copy, launch, control, graph = wp.copy, wp.capture_launch, self.data.ctrl, self.graph
         for batch in islice(self.batches, calls):
             copy(control, batch)
@@ -74,29 +67,26 @@ class MujocoWarp(Adapter):
 
     def facts(self) -> Dict[str, Any]:
         at_limit = self._check()
-        option = self.model.opt
-        data = self.data
-        returned = {"observation_shape": [self._state().shape[1]], "observation_dtype": "float32"}
+        option, data = self.model.opt, self.data
         engine = "MuJoCo Warp " + version("mujoco-warp")
-        work = ant_model.work(self.host_model, engine, "float32")
-        return {
-            **returned,
-            "action_source": actions.described(self.bank, self.job.seed),
-            "autoreset": "none",
-            "env_instances": self.job.numenv,
-            "device": self.device.name,
-            "modules_compiled": self.compiled,
-            "solver_tolerance": float(option.tolerance.numpy()[0]),
-            "line_search_iterations": int(option.ls_iterations),
-            "worlds_at_an_iteration_limit": at_limit,
-            "contacts_allocated": data.naconmax,
-            "constraints_allocated_per_world": data.njmax,
-            "work": {**work, **returned, "autoreset": "none", "returned_to": "device"},
-        }
+        return facts.of(
+            self,
+            self.observed()[0],
+            "none",
+            ant_model.work(self.host_model, engine, "float32"),
+            "device",
+            device=self.device.name,
+            modules_compiled=self.compiled,
+            solver_tolerance=float(option.tolerance.numpy()[0]),
+            line_search_iterations=int(option.ls_iterations),
+            worlds_at_an_iteration_limit=at_limit,
+            contacts_allocated=data.naconmax,
+            constraints_allocated_per_world=data.njmax,
+        )
 
     def _check(self) -> int:
         """Raise if a world diverged or ran out of memory; count those at an iteration limit."""
-        if not np.isfinite(self._state()).all():
+        if not np.isfinite(self.observed()).all():
             raise ArithmeticError("a world diverged: its state is not finite")
         noted = self.data.overflow.numpy()
         if (noted & ~int(_NOT_FATAL)).any():
@@ -104,19 +94,11 @@ class MujocoWarp(Adapter):
             raise MemoryError("contacts or constraints found no room: {!r}".format(kind))
         return int((noted != 0).sum())
 
-    def _state(self) -> Any:
+    def observed(self) -> Any:
         return np.concatenate([self.data.qpos.numpy(), self.data.qvel.numpy()], axis=1)
 
-    def follow(self, calls: int) -> Trace:
-        rows: List[Any] = []
-        for _ in range(calls):
-            self.run(1)
-            rows.append(self._state())
-        shape = (calls, self.job.numenv)
-        return Trace(np.stack(rows), np.zeros(shape), np.zeros(shape, dtype=np.bool_))
-
-    def recount(self) -> float:
-        return ant_model.whole_frames(self.data.time.numpy() - self.began)
+    def seconds(self) -> Any:
+        return self.data.time.numpy().copy()
 
     def gpu_memory(self) -> Optional[int]:
         if not (self.device.is_cuda and self.device.is_mempool_supported):

@@ -13,8 +13,9 @@ import ctypes
 import os
 import platform
 import re
+from importlib import import_module
 from pathlib import Path
-from typing import List, NamedTuple, Optional
+from typing import Any, List, NamedTuple, Optional
 
 SYSTEM = Path("/sys/devices/system/node")
 SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237, "riscv64": 237}  # the system call's number
@@ -29,8 +30,21 @@ class Node(NamedTuple):
 
 
 def chosen(text: str) -> List[Node]:
-    """The nodes of a setting such as ``0-3/4-7``. If it is empty, those of the system."""
-    return by_hand(text) if text else of_system()
+    """The nodes of a setting such as ``0-3/4-7``. If it is empty, those of the system.
+
+    ``ValueError`` if a core is unusable or listed twice.
+    """
+    if not text:
+        return of_system()
+    nodes = [Node(_listed(part), None) for part in text.split("/")]
+    named = [core for node in nodes for core in node.cores]
+    if not all(node.cores for node in nodes):
+        raise ValueError("nodes {!r}: every node needs a core".format(text))
+    if unusable := sorted(set(named) - set(usable_cores())):
+        raise ValueError("nodes {!r}: this process may not use core {}".format(text, unusable[0]))
+    if len(set(named)) < len(named):
+        raise ValueError("nodes {!r}: a core belongs to one node only".format(text))
+    return nodes
 
 
 def of_system(folder: Path = SYSTEM) -> List[Node]:
@@ -44,33 +58,25 @@ def of_system(folder: Path = SYSTEM) -> List[Node]:
     return sorted(nodes, key=lambda node: node.cores) or [Node(sorted(usable), None)]
 
 
-def by_hand(text: str) -> List[Node]:
-    """Nodes such as ``0-3/4-7``. ``ValueError`` if a core is unusable or listed twice."""
-    nodes = [Node(_listed(part), None) for part in text.split("/")]
-    named = [core for node in nodes for core in node.cores]
-    if not all(node.cores for node in nodes):
-        raise ValueError("nodes {!r}: every node needs a core".format(text))
-    if unusable := sorted(set(named) - set(usable_cores())):
-        raise ValueError("nodes {!r}: this process may not use core {}".format(text, unusable[0]))
-    if len(set(named)) < len(named):
-        raise ValueError("nodes {!r}: a core belongs to one node only".format(text))
-    return nodes
-
-
 def usable_cores() -> List[int]:
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
 
 
-def bind(cores: List[int], memory: Optional[int]) -> str:
-    """Bind this process and its future threads. Return whether its memory is bound."""
+def call_bound(node: Node, function: str, *arguments: Any) -> None:
+    """In a new process: bind it, then import ``function`` (``module:name``) and call it.
+
+    Its first argument says whether the memory is bound.
+    """
     if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, cores)
-    if memory is None:
-        return "not bound"
-    refused = _bind_memory(memory)
-    return "refused: " + refused if refused else "bound to node {}".format(memory)
+        os.sched_setaffinity(0, node.cores)
+    memory = "not bound"
+    if node.memory is not None:
+        refused = _bind_memory(node.memory)
+        memory = "refused: " + refused if refused else "bound to node {}".format(node.memory)
+    module, _, name = function.partition(":")
+    getattr(import_module(module), name)(memory, *arguments)
 
 
 def _bind_memory(node: int) -> str:

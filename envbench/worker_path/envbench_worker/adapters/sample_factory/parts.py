@@ -1,17 +1,12 @@
 """The parts in Sample Factory's own processes: the task of a rollout worker, and the policy.
 
-The task runs on Gymnasium 0.29, the last version that Sample Factory supports, with the ids,
-arguments and preprocessing of ``families``: AtariPreprocessing (noop_max 30, area, grey, 84×84)
-and a stack of 4. The wrappers of Sample Factory's examples are not used: they press fire, clip
-rewards, end episodes with a life and resize with another filter.
-
-The policy takes its actions from the seeded bank and ignores observations. Its other outputs
-(logits, values) are zeros of a policy's shapes, so the samplers transfer as much as for a learner.
+The task runs on Gymnasium 0.29, the last version that Sample Factory supports, as ``families``
+makes it. The wrappers of Sample Factory's examples are not used: they press fire, clip rewards, end
+episodes with a life and resize with another filter.
 
 In verify mode an observation also has ``audit``, three float64: the environment, its number of
 transitions, and its frames as the emulator or the simulation counts them. So a trajectory shows how
-many steps really happened in it. The policy uses ``audit`` to give environment i column i of the
-bank's k-th batch as its k-th action.
+many steps really happened in it.
 """
 
 from __future__ import annotations
@@ -35,9 +30,6 @@ from envbench_worker.contract import Job
 
 AUDIT = "audit"
 ENVIRONMENT, MADE, FRAMES = range(3)  # indices in ``audit``
-
-
-# ---------------------------------------------------------------- the task
 
 
 def make_env(
@@ -95,24 +87,12 @@ class Audited(gymnasium.Wrapper):  # type: ignore[misc]
         return {"obs": observation, AUDIT: self._audit.copy()}
 
 
-def work(job: Job) -> Dict[str, Any]:
-    """What a step does, read from one more environment, made as for measuring."""
-    family = families.of(job._replace(mode="measure"))
-    env = family.make()
-    found = dict(family.work(env), autoreset="same-step", returned_to="host")
-    space = env.observation_space
-    env.close()
-    return dict(found, observation_shape=list(space.shape), observation_dtype=str(space.dtype))
-
-
-# ---------------------------------------------------------------- the policy
-
-
 class BankPolicy(ActorCritic):  # type: ignore[misc]
     """Random actions from the bank. ``register_actor_critic_factory`` takes it with a job bound.
 
     The samplers ask for the actions of all environments that are ready, and get the next rows of
-    the bank. So every environment gets other actions each time.
+    the bank. Its other outputs are zeros of a policy's shapes, so the samplers transfer as much as
+    for a learner. Verify: environment i gets column i of the k-th batch as its k-th action.
     """
 
     def __init__(self, job: Job, cfg: Any, obs_space: Any, action_space: Any) -> None:

@@ -1,16 +1,14 @@
 """sample-factory: Sample Factory's own samplers, with a policy that draws random actions.
 
-There are numenv / ``envs_per_worker`` rollout worker processes, one inference worker process with
-the policy, and trajectories in shared memory. This is the library's simplified sampling interface
-with its default settings (asynchronous, rollouts of 32 steps, workers bound to cores). The consumer
-receives a copy of one trajectory at a time, as in the library's own example of a sampler without a
-learner. The figure is the throughput that the example prints.
+This is the library's simplified sampling interface with its default settings (asynchronous,
+rollouts of 32 steps, workers bound to cores): numenv / ``envs_per_worker`` rollout processes and
+one process with the policy. The consumer receives a copy of one trajectory at a time, as in the
+library's own example of a sampler without a learner.
 
-The samplers run continuously. A vector step is numenv received transitions. ``run`` receives
-trajectories until it has enough; extra transitions are credited to the next run, so nothing is lost
-or counted twice. An end is credited with its trajectory. An environment resets within the step that
-ends its episode (same-step autoreset): every entry of a trajectory is a transition, and the
-observation after an end is the next episode's first.
+The samplers run continuously. A vector step is numenv received transitions. Extra transitions are
+credited to the next run, so nothing is lost or counted twice. An end is credited with its
+trajectory. An environment resets within the step that ends its episode (same-step autoreset), so
+the observation after an end is the next episode's first.
 """
 
 from __future__ import annotations
@@ -33,10 +31,10 @@ from sample_factory.cfg.arguments import parse_full_cfg, parse_sf_args
 from sample_factory.envs.env_utils import register_env
 from sample_factory.utils.attr_dict import AttrDict
 
-from envbench_worker import actions, families
+from envbench_worker import actions, facts, families
 from envbench_worker.adapters.sample_factory import parts
 from envbench_worker.adapters.sample_factory.parts import AUDIT, ENVIRONMENT, FRAMES, MADE
-from envbench_worker.contract import Adapter, Counts, Job, Trace, UnknownTaskError
+from envbench_worker.contract import Adapter, Counts, Job, Trace
 
 NAME = "envbench"
 PATIENCE_S = 1.0  # without a trajectory; then check that the samplers are alive
@@ -44,12 +42,10 @@ ENDING_S = 10.0
 
 
 class SampleFactory(Adapter):
-    def probe(self) -> None:
+    def tasks(self) -> List[str]:
         family = families.of(self.job)
         family.register()
-        known = family.tasks()
-        if self.job.task not in known:
-            raise UnknownTaskError(self.job.task, known)
+        return family.tasks()
 
     def build(self) -> None:
         self.surplus = self.received = 0  # left from earlier runs, received in this one
@@ -134,22 +130,21 @@ class SampleFactory(Adapter):
         return float(self.frames[: self.credited].sum())
 
     def facts(self) -> Dict[str, Any]:
-        job, cfg = self.job, self.cfg
-        space, action_space = self.env_info.obs_space["obs"], self.env_info.action_space
-        bank = actions.of_job(action_space, job)
-        identifier, kwargs = families.of(job).gym_id()
-        return {
-            "observation_shape": list(space.shape),
-            "observation_dtype": str(space.dtype),
-            "action_source": actions.described(bank, job.seed) + " by the policy worker",
-            "autoreset": "same-step",
-            "env_instances": job.numenv,
-            "library_task": identifier,
-            "library_arguments": kwargs,
-            "sampler": {name: cfg[name] for name in TOLD},
-            "work": parts.work(job),
-            "torch_threads": torch.get_num_threads(),
-        }
+        job, family = self.job, families.of(self.job)
+        self.bank = actions.of_job(self.env_info.action_space, job)
+        identifier, arguments = family.gym_id()
+        return facts.of(
+            self,
+            self.env_info.obs_space["obs"],
+            "same-step",
+            family.described()["work"],
+            "host",
+            action_source=actions.described(self.bank, job.seed) + " by the policy worker",
+            library_task=identifier,
+            library_arguments=arguments,
+            sampler={name: self.cfg[name] for name in TOLD},
+            torch_threads=torch.get_num_threads(),
+        )
 
     def close(self) -> None:
         self.api.stop()
@@ -159,8 +154,6 @@ class SampleFactory(Adapter):
                 child.kill()
                 child.join()
 
-
-# ---------------------------------------------------------------- the configuration
 
 TOLD = [
     "num_workers",
@@ -207,9 +200,6 @@ def configuration(job: Job) -> Any:
     return AttrDict(vars(parse_full_cfg(parser, arguments)))
 
 
-# ---------------------------------------------------------------- lock-step
-
-
 def _write(trace: Trace, trajectory: Any, calls: int) -> int:
     """Store a trajectory at the place in its audit. Return the number of transitions stored."""
     audit = trajectory["obs"][AUDIT][0, 0].numpy()
@@ -225,4 +215,4 @@ def _write(trace: Trace, trajectory: Any, calls: int) -> int:
 def _before_an_end(trace: Trace) -> Trace:
     ended = trace.ended.any(axis=1)
     steps = int(ended.argmax()) if ended.any() else len(ended)
-    return Trace(trace.observations[:steps], trace.rewards[:steps], trace.ended[:steps])
+    return Trace(*(each[:steps] for each in trace[:3]))
