@@ -132,9 +132,10 @@ def install(
         needed = ", ".join([*packages.requirements, *over])
         raise SetupFailed(
             f"the runtime of {backend.name!r} could not be made ({needed}):\n{error.output}",
-            hint="Check the network, or name a folder of wheels in UV_FIND_LINKS; then try again. "
-            f"Or name an interpreter that has these packages: --python {backend.name}=PATH (for "
-            "`envbench check`, --baseline-python or --candidate-python).",
+            hint="Check the network, or name a folder of wheels in UV_FIND_LINKS. Then try again: "
+            f"envbench setup {backend.name}. Or name an interpreter that has these packages: "
+            f"--python {backend.name}=PATH (for `envbench check`, --baseline-python or "
+            "--candidate-python).",
         ) from error
 
 

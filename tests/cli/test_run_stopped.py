@@ -213,7 +213,8 @@ def test_a_complete_plan_is_measured_afresh(place: Place, faulty_python: Path) -
 def test_stopped_environment_processes_end_with_the_killed_controller_and_guardians(
     place: Place, context: str
 ) -> None:
-    """Nothing of envbench is left to end them: the kernel does, since they asked for it."""
+    """Nothing of envbench is left to end them: the kernel does, since they asked for it. They ask
+    before they load the environment's library."""
     process = place.start(
         *("check", "--env", "mujoco", "--backend", "subprocess", "--numenv", 2),
         *("--baseline-python", sys.executable, "--candidate-python", sys.executable),
@@ -229,9 +230,10 @@ def test_stopped_environment_processes_end_with_the_killed_controller_and_guardi
             workers = [child for each in guardians for child in each.children()]
             steppers = [child for each in workers for child in each.children()]
             stopped = [each for each in steppers if each.status() == psutil.STATUS_STOPPED]
+            loaded = [each for each in steppers if "mujoco" in str(each.memory_maps())]
         except psutil.Error:  # one has just ended
             return False
-        return len(steppers) >= 4 and len(stopped) >= 1
+        return len(loaded) >= 4 and len(stopped) >= 1
 
     wait_until(an_environment_is_stopped, "an environment's process is stopped", 120)
     for each in (controller, *guardians):
