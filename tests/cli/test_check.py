@@ -79,7 +79,7 @@ def test_a_slowdown_is_found_in_both_stages(here: Path, baseline: str) -> None:
     # A large slowdown, because other tests use the same cores.
     slower = interpreter(here / "slower", step=700.0, reset=1500.0, start=2.5)
     summary = here / "summary.md"
-    done = check("--baseline-python", baseline, "--candidate-python", slower, "--pairs", 7,
+    done = check("--baseline-python", baseline, "--candidate-python", slower, "--pairs", 5,
                  "--json", "--summary", summary)  # fmt: skip
     assert done.exit_code == 1, done.output
     document = json.loads(done.stdout)

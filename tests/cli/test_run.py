@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from place import NORMAL, ROOT, SHORT, Done, Place, loop
+from place import NORMAL, ROOT, SHORT, Place, loop
 
 from envbench.backends import registry
 from envbench.engine.pairs import seed_of_round
@@ -23,17 +23,15 @@ slow = pytest.mark.slow
 
 
 @slow
-@pytest.mark.parametrize("family", ["atari", "mujoco"])
-def test_every_backend_of_a_family_gives_a_figure(place: Place, family: str) -> None:
+def test_the_backends_of_a_family_give_figures_in_frames(place: Place) -> None:
     names = "for-loop,subprocess,envpool-sync,envpool-async"
     short = ("--numenv", 2, "--total-step", 40, "--repeats", 1)
-    done = place.run("run", "--env", family, "--backend", names, *short, "--json")
+    done = place.run("run", "--env", "mujoco", "--backend", names, *short, "--json")
     assert done.code == 0, done.err
     cells = done.document["cells"]
     assert [cell["backend"] for cell in cells] == names.split(",")
     assert all(cell["fps"] > 0 and cell["failure"] is None for cell in cells)
-    skip = {"atari": 4, "mujoco": 5}[family]
-    assert all(cell["fps"] == pytest.approx(skip * cell["steps_per_second"]) for cell in cells)
+    assert all(cell["fps"] == pytest.approx(5 * cell["steps_per_second"]) for cell in cells)
     assert [cell["env_instances"] for cell in cells] == [2, 2, 2, 6]
 
 
@@ -115,17 +113,14 @@ def test_all_lists_what_cannot_run_here_and_exits_0(place: Place, faulty_python:
 
 @slow
 def test_all_gives_a_row_for_every_backend_that_can_run_here(place: Place) -> None:
-    # Four, as in the tests of brax and mjx: then their programs are there already.
-    words = ("--env", "mujoco", "--numenv", 4, "--total-step", 5, "--repeats", 1)
-    started = place.start("run", *words, "--backend", "all", "--json")
-    out, err = started.communicate(timeout=560)  # some compile for a minute
-    assert started.returncode == 0, err
-    done = Done(0, out, err)
-    names = [name for name, each in registry().items() if "mujoco" in each.families]
-    expected = [name for name in names if name not in ("isaac-gym", "ceiling")]
-    assert [cell["backend"] for cell in done.document["cells"]] == expected
-    assert all(cell["fps"] > 0 for cell in done.document["cells"])
-    assert "isaac-gym cannot run mujoco here" in done.err
+    """Of Atari. The other backends of MuJoCo compile for minutes; each has tests of its own."""
+    words = ("--env", "atari", "--numenv", 2, "--total-step", 10, "--repeats", 1)
+    done = place.run("run", *words, "--backend", "all", "--json")
+    assert done.code == 0, done.err
+    names = [name for name, each in registry().items() if "atari" in each.families]
+    cells = done.document["cells"]
+    assert [cell["backend"] for cell in cells] == [name for name in names if name != "ceiling"]
+    assert all(cell["fps"] == pytest.approx(4 * cell["steps_per_second"]) for cell in cells)
 
 
 @slow
