@@ -21,7 +21,6 @@ import msgspec
 from envbench import __version__
 from envbench.machine import Profile
 from envbench.model import Record, Run, RuntimeFact
-from envbench.report.escape import markdown
 from envbench.report.html.cells import opened
 from envbench.report.markdown.contents import (
     DETAILS,
@@ -38,6 +37,7 @@ from envbench.report.tables.machine_results import MachineResults, in_order, mac
 from envbench.report.tables.table import Entry, Existing, Table, entries
 from envbench.results.selection import Selection
 from envbench.results.shown import Measured
+from envbench.text import markdown
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

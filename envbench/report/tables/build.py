@@ -10,12 +10,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from envbench import backends
-from envbench.report.escape import markdown
 from envbench.report.tables import footnotes
 from envbench.report.tables.machine_results import MachineResults, backend_order
 from envbench.report.tables.table import Entry, Existing, Row, Table, bare, grid
 from envbench.results.shown import Measured
 from envbench.stats.summary import Costs
+from envbench.text import markdown
 
 NOT_RUN = "not run"  # the library has to be installed by hand and has no results yet
 

@@ -12,10 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from envbench import backends, families
 from envbench.machine import Profile
 from envbench.model import Failure, Fingerprint, Published
-from envbench.report.escape import markdown
 from envbench.report.tables.machine_results import MachineResults
 from envbench.results.shown import Measured, Verified
-from envbench.text import counted, listed
+from envbench.text import counted, listed, markdown
 
 # How the note begins: a later report recognises its own note by it.
 OPENING = "FPS is frames per second"

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from envbench import backends, families
 from envbench.machine import Profile, profile_for_host
 from envbench.model import Cell, Family, Published, Section
-from envbench.report.escape import comment
 from envbench.results.selection import Selection
 from envbench.results.shown import Measured, Verified
+from envbench.text import comment
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,12 +10,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from envbench import backends
-from envbench.report.escape import markdown
 from envbench.report.tables.footnotes import DRIFT, OPENING, of_entry
 from envbench.report.tables.machine_results import MachineResults, family_title, same_work
 from envbench.report.tables.table import Entry, Table, entries, grid
 from envbench.results.shown import Measured, drift, within_noise
-from envbench.text import counted, listed
+from envbench.text import counted, listed, markdown
 
 BASE = "for-loop"  # speed-ups are relative to it
 ONCE = "Measured only once."
