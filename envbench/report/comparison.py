@@ -14,7 +14,6 @@ from statistics import geometric_mean
 
 from envbench import backends
 from envbench.backends import shown
-from envbench.report.tables.machine_results import same_work
 from envbench.results.shown import DRIFT, Measured, contains_one, drift
 from envbench.stats.intervals import Interval, ratio_interval
 
@@ -148,7 +147,7 @@ def _unlike(first: Measured, second: Measured, by: By) -> list[str]:
     if first.ran != second.ran and badges != ["✓", "✓"]:
         tasks = f"{first.ran or one.task} and {second.ran or other.task}"
         found.append(f"the libraries ran different tasks: {tasks}")
-    if same_work(one) != same_work(other):
+    if backends.same_work(one) != backends.same_work(other):
         found.append("the settings of one side change its work")
     if "✗" in badges:
         found.append("`envbench verify` refused the figures of one side")

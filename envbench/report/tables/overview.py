@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from envbench import backends
 from envbench.report.tables.footnotes import DRIFT, OPENING, of_entry
-from envbench.report.tables.machine_results import MachineResults, family_title, same_work
+from envbench.report.tables.machine_results import MachineResults, family_title
 from envbench.report.tables.table import Entry, Table, entries, grid
 from envbench.results.shown import Measured, drift, within_noise
 from envbench.text import counted, listed, markdown
@@ -104,7 +104,7 @@ def _single(group: Sequence[MachineResults]) -> Table | None:
 
 def _entry(found: Measured, text: str, *notes: str) -> Entry:
     """The entry, marked where the row is known to do different work."""
-    if found.badge != "≠" and same_work(found.cell):
+    if found.badge != "≠" and backends.same_work(found.cell):
         return Entry(text=text, notes=notes, measured=found)
     return Entry(text=f"≠ {text}", notes=(DIFFERENT_WORK, *notes), measured=found)
 
@@ -171,7 +171,7 @@ def _recommendation(results: MachineResults) -> Table | None:
     return Table(
         heading=markdown(f"Recommendation - {results.heading}"),
         first="criterion",
-        columns=["Use", "FPS", "Frames per CPU second", *(["Of ceiling"] if _top(results) else [])],
+        columns=["Use", "FPS", "Frames per CPU second", *(["Of ceiling"] if results.top else [])],
         rows=[(name, _choice(found, results)) for name, found in rows],
         note=" ".join(notes),
     )
@@ -181,17 +181,13 @@ def _per_cpu_s(found: Measured) -> float:
     return found.summary.frames_per_cpu_s or 0.0
 
 
-def _top(results: MachineResults) -> float | None:
-    return results.ceiling.fps if results.ceiling else None
-
-
 def _choice(found: Measured, results: MachineResults) -> list[Entry]:
     cell, per_cpu_s = found.cell, found.summary.frames_per_cpu_s
     more = "" if cell.env_instances == cell.numenv else f" ({cell.env_instances} in flight)"
     once = [] if found.times > 1 else [ONCE]
     notes = (*once, *of_entry(found, results))
     texts = [f"{_fps(found):.2f}", "" if per_cpu_s is None else f"{per_cpu_s:.0f}"]
-    if top := _top(results):
+    if top := results.top:
         texts.append(f"{100 * _fps(found) / top:.0f} %")
     name = Entry(text=f"**{_named(found)}**{more}", notes=notes, measured=found)
     return [name, *entries(texts, found)]
