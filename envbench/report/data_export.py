@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from envbench.backends import shown
-from envbench.model import Cell, Plan, Record, Run, run_design
+from envbench.model import Cell, Record, Run
 from envbench.results.join import Location, lines_by_file
 from envbench.results.selection import Selection
 from envbench.results.shown import Measured, row_of
@@ -61,15 +61,14 @@ def of_runs(
     """A row per recorded run; failed runs and those of refused rows have no figure."""
     from pandas import DataFrame
 
-    quick = {each.plan_id: run_design(each).quick for each in records if isinstance(each, Plan)}
     badges = {row: found.verdict.badge for row, found in selection.verified.items()}
-    rows = []
-    for run in records:
-        if isinstance(run, Run):
-            row = _run_row(run, quick.get(run.plan_id), badges.get(row_of(run.cell), ""))
-            at = locations.get(run.run_id)
-            rows.append(row | {"file": at.file if at else "", "line": at.line if at else None})
-    return DataFrame(rows)
+    return DataFrame(
+        [
+            _run_row(run, badges.get(row_of(run.cell), ""), locations.get(run.run_id))
+            for run in records
+            if isinstance(run, Run)
+        ]
+    )
 
 
 def neutralised(frame: DataFrame) -> DataFrame:
@@ -84,6 +83,7 @@ def _is_formula(value: object) -> bool:
 def _cell_row(found: Measured) -> dict[str, Any]:
     summary, costs = found.summary, found.summary.costs
     low, high = summary.interval or (None, None)
+    files = lines_by_file(found.locations).items()
     return {
         **_cell_columns(summary.cell),
         "fps": summary.fps,
@@ -101,17 +101,12 @@ def _cell_row(found: Measured) -> dict[str, Any]:
         "when_utc": found.when,
         "plan": found.plan_id,
         "run_ids": " ".join(summary.runs),
-        "records": _records(found.locations),
+        # epyc-vm/2026-11-20T12-41-47Z.jsonl:7,31,52
+        "records": " ".join(f"{file}:{','.join(map(str, lines))}" for file, lines in files),
     }
 
 
-def _records(locations: Iterable[Location]) -> str:
-    """``epyc-vm/2026-11-20T12-41-47Z.jsonl:7,31,52``"""
-    files = lines_by_file(locations).items()
-    return " ".join(f"{file}:{','.join(map(str, lines))}" for file, lines in files)
-
-
-def _run_row(run: Run, quick: bool | None, badge: str) -> dict[str, Any]:
+def _run_row(run: Run, badge: str, at: Location | None) -> dict[str, Any]:
     figure = None if run.failure or badge == "✗" else rate(run)
     return {
         **_cell_columns(run.cell),
@@ -125,10 +120,11 @@ def _run_row(run: Run, quick: bool | None, badge: str) -> dict[str, Any]:
         "equal_work": badge,
         "peak_memory_bytes": run.peak_memory_bytes,
         "failure": run.failure.reason if run.failure else "",
-        "quick": quick,
-        **fields(run, "round seed started_utc"),
+        **fields(run, "quick round seed started_utc"),
         "plan": run.plan_id,
         "run": run.run_id,
+        "file": at.file if at else "",
+        "line": at.line if at else None,
     }
 
 
