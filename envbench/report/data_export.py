@@ -1,4 +1,4 @@
-"""Measurements as data: a cell as JSON, and cells or runs as a pandas data frame.
+"""Measurements as data: a cell as JSON, and cells or runs as the rows of a flat table.
 
 The JSON shape of a cell is the same in ``run --json``, ``compare --json`` and ``report --json``:
 docs/json.md. ``report --json`` adds the file and line of each run.
@@ -6,7 +6,7 @@ docs/json.md. ``report --json`` adds the file and line of each run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -45,30 +45,19 @@ def fields(value: Any, names: str) -> dict[str, Any]:
     return {name: msgspec.to_builtins(getattr(value, name)) for name in names.split()}
 
 
-# ---------------------------------------------------------------- data frames
-
-
-def of_cells(measured: Iterable[Measured]) -> DataFrame:
-    """A row per measurement that a report shows: FPS, interval, costs, flags."""
-    from pandas import DataFrame
-
-    return DataFrame([_cell_row(found) for found in measured])
+# ---------------------------------------------------------------- rows of a flat table
 
 
 def of_runs(
     records: Sequence[Record], locations: Mapping[str, Location], selection: Selection
-) -> DataFrame:
+) -> list[dict[str, Any]]:
     """A row per recorded run; failed runs and those of refused rows have no figure."""
-    from pandas import DataFrame
-
     badges = {row: found.verdict.badge for row, found in selection.verified.items()}
-    return DataFrame(
-        [
-            _run_row(run, badges.get(row_of(run.cell), ""), locations.get(run.run_id))
-            for run in records
-            if isinstance(run, Run)
-        ]
-    )
+    return [
+        _run_row(run, badges.get(row_of(run.cell), ""), locations.get(run.run_id))
+        for run in records
+        if isinstance(run, Run)
+    ]
 
 
 def neutralised(frame: DataFrame) -> DataFrame:
@@ -80,7 +69,8 @@ def _is_formula(value: object) -> bool:
     return isinstance(value, str) and (value + " ").lstrip(" \n\v\f").startswith(_FORMULA)
 
 
-def _cell_row(found: Measured) -> dict[str, Any]:
+def of_cell(found: Measured) -> dict[str, Any]:
+    """A measurement that a report shows: FPS, interval, costs, flags."""
     summary, costs = found.summary, found.summary.costs
     low, high = summary.interval or (None, None)
     files = lines_by_file(found.locations).items()

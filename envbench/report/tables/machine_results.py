@@ -86,8 +86,7 @@ class MachineResults:
 
     def place(self, label: str) -> tuple[int, str]:
         """A key that sorts by row; other labels come last."""
-        others = len(self.labels)
-        return self.labels.index(label) if label in self.labels else others, label
+        return [*self.labels, label].index(label), label
 
     @property
     def heading(self) -> str:
@@ -224,5 +223,4 @@ def _backend_place(found: Measured) -> tuple[int, str]:
 
 def backend_order(name: str) -> int:
     """A backend's position in the registry; unknown ones come last."""
-    known = list(backends.registry())
-    return known.index(name) if name in known else len(known)
+    return [*backends.registry(), name].index(name)
