@@ -61,9 +61,12 @@ def _lines(texts: Mapping[str, object]) -> dict[str, str]:
 
 def _run(run: Run, place: str, *, refused: bool) -> dict[str, Any]:
     """``where`` is its record. A refused run has no figures."""
+    columns = "start_ns ns steps invalid"
     figures = {
         "fps": None if run.failure else rate(run).fps,
-        **fields(run, "steady times load peak_memory_bytes warmup measured"),
+        **fields(run, "steady times load peak_memory_bytes"),
+        "warmup": fields(run.warmup, columns),
+        "measured": fields(run.measured, columns),
     }
     return {
         "id": one_line(run.run_id),
