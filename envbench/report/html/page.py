@@ -68,14 +68,9 @@ def html_page(
     data = msgspec.json.encode({"cells": opening}).decode()
     numbers = {id(found): number for number, (found, _) in enumerate(cells)}
     targets = _targets(part for parts in chapters.values() for part in parts)
-    style, script = _asset("page.css"), _asset("page.js")
     text: str = _template().render(
-        title="envbench: results",
         version=__version__,
-        style=style,
-        script=script,
-        style_hash=_hash(style),
-        script_hash=_hash(script),
+        asset=_asset,
         chapters=chapters,
         cell=lambda entry: numbers.get(id(entry.measured)),
         is_target=lambda entry: id(entry) in targets,
@@ -223,7 +218,7 @@ def _template() -> Any:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"inline": inline, "text": _text, "number": number}
+    environment.filters |= {"inline": inline, "text": _text, "number": number, "hash": _hash}
     return environment.from_string(_asset("page.html.jinja"))
 
 
