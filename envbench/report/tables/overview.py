@@ -17,7 +17,6 @@ from envbench.results.shown import Measured, drift, within_noise
 from envbench.text import counted, listed, markdown
 
 BASE = "for-loop"  # speed-ups are relative to it
-ONCE = "Measured only once."
 NEAR = 0.95  # of the best is a tie where there is no interval
 DIFFERENT_WORK = (
     "≠: different work from the reference: another engine, or settings that change the work."
@@ -180,7 +179,7 @@ def _per_cpu_s(found: Measured) -> float:
 def _choice(found: Measured, results: MachineResults) -> list[Entry]:
     cell, per_cpu_s = found.cell, found.summary.frames_per_cpu_s
     more = "" if cell.env_instances == cell.numenv else f" ({cell.env_instances} in flight)"
-    once = [] if found.times > 1 else [ONCE]
+    once = [] if found.times > 1 else ["Measured only once."]
     notes = (*once, *of_entry(found, results))
     texts = [f"{_fps(found):.2f}", "" if per_cpu_s is None else f"{per_cpu_s:.0f}"]
     if top := results.top:
