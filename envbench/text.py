@@ -1,13 +1,17 @@
-"""Text from elsewhere made safe for a terminal, and small pieces of English.
+"""Text from elsewhere made safe for a terminal and for Markdown, and small pieces of English.
 
-Package names, firmware, profiles, results and commands come from strangers, and must not control
-a terminal. ``envbench.report.escape`` does the same for Markdown.
+Package names, firmware, profiles, results and commands come from strangers. They must not control a
+terminal. In a document they stay text: they cannot open a tag, a link, a column or a line, or
+mention anyone.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "|": "&#124;"}
+_SPECIAL = re.compile(r"[&<>|\\`*_\[\]~#$]|@(?=\w)|:(?=//)|(?<=www)\.")
 
 
 def printable(text: str, keep: str = "\n\t") -> str:
@@ -55,3 +59,32 @@ def listed(words: Sequence[str]) -> str:
     if len(words) < 2:
         return "".join(words)
     return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+# ---------------------------------------------------------------- Markdown
+
+
+def markdown(text: str, limit: int = 300) -> str:
+    """Text that Markdown shows literally, in a table's cell or a paragraph."""
+    return _SPECIAL.sub(_harmless, one_line(text, limit))
+
+
+def _harmless(found: re.Match[str]) -> str:
+    char = found[0]
+    if char in "@:.":  # an entity alone would become a mention or a link again in HTML
+        return f"{char}&#8203;"
+    return _ENTITIES.get(char, f"\\{char}")
+
+
+def code(text: str, limit: int = 4000) -> str:
+    """A code span in a table's cell, for text that readers copy."""
+    shown = one_line(text, limit).replace("|", "\\|")
+    longest = max((len(run) for run in re.findall("`+", shown)), default=0)
+    fence = "`" * (longest + 1)
+    space = " " if shown.startswith("`") or shown.endswith("`") else ""
+    return f"{fence}{space}{shown}{space}{fence}" if shown else ""
+
+
+def comment(text: str) -> str:
+    """Text for the inside of an HTML comment, such as a marker."""
+    return re.sub(r"-{2,}", "-", re.sub(r"[<>|`]", "", one_line(text, 200))).strip(" -")

@@ -24,7 +24,7 @@ from envbench.backends.specification import (
     with_role,
 )
 from envbench.errors import UnknownName, UsageError
-from envbench.model import Settings
+from envbench.model import Cell, Settings
 from envbench.plugins import add_plugins
 
 
@@ -119,10 +119,10 @@ def preset_settings(name: str, backend: Backend, family: str) -> dict[str, str]:
     return {key: value for key, value in PRESETS[name].items() if key in known}
 
 
-def same_work(name: str, variant: Settings) -> bool:
-    """Does a cell with these settings do the same work as its backend does by default?"""
-    changing = {each.name for each in of_record(name).settings if each.changes_work}
-    return not {"frame_skip", *changing} & variant.keys()
+def same_work(cell: Cell) -> bool:
+    """Does the cell with its settings do the same work as its backend does by default?"""
+    changing = {each.name for each in of_record(cell.backend).settings if each.changes_work}
+    return not {"frame_skip", *changing} & cell.variant.keys()
 
 
 def row_label(name: str, variant: Settings) -> str:

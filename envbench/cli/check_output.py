@@ -26,9 +26,9 @@ from envbench.errors import CELL_FAILED, INCONCLUSIVE
 from envbench.experiments.check.arms.sources import Source
 from envbench.experiments.check.stages import CellVerdict, Sizes, overall
 from envbench.model import Arm, Cell, Plan, Rule, digest
-from envbench.report.escape import markdown as escaped
 from envbench.stats.slowdown import Stage
 from envbench.text import counted, printable
+from envbench.text import markdown as escaped
 
 SCHEMA = 1
 HEADS = ("task", "backend", "numenv")

@@ -14,6 +14,7 @@ from envbench.cli.load_results import load_folder
 from envbench.cli.options import RESULTS, FilePath, option
 from envbench.cli.output import tell
 from envbench.errors import EnvbenchError, UsageError
+from envbench.report.data_export import neutralised, of_cell, of_runs
 from envbench.report.disk import read_text, write_bytes, write_text
 from envbench.results import published_csv, store
 from envbench.text import counted
@@ -73,14 +74,14 @@ def _name(path: Path) -> str:
 @option("--runs", "Write a row per recorded run instead of per cell.")
 def export(results: Path, output: Path, wanted: str | None, runs: bool) -> None:
     """Write the measurements that a report shows as a flat table, one row per cell."""
-    from envbench.report.data_export import of_cells, of_runs
+    from pandas import DataFrame
 
     kind = _kind(output, wanted)
     found = load_folder(results)
-    frame = (
+    frame = DataFrame(
         of_runs(found.records, found.locations, found.selection)
         if runs
-        else of_cells(found.selection.measured)
+        else [of_cell(each) for each in found.selection.measured]
     )
     if frame.empty:
         raise UsageError(
@@ -111,8 +112,6 @@ def _kind(output: Path, wanted: str | None) -> str:
 
 
 def _encoded(frame: DataFrame, kind: str) -> bytes:
-    from envbench.report.data_export import neutralised
-
     if kind == "parquet":
         try:
             return frame.to_parquet(index=False)

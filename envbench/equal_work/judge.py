@@ -92,7 +92,7 @@ def _same_work(found: Verification, other: Differences) -> bool:
     """Do its settings leave its work unchanged? The comparison may miss what they change."""
     reported = families.of_record(found.cell.env).reported
     computed = {name for name, (_, own) in other.items() if own != "unknown"}.difference(reported)
-    return backends.same_work(found.cell.backend, found.cell.variant) and not computed
+    return backends.same_work(found.cell) and not computed
 
 
 def _shown(value: Any) -> str:

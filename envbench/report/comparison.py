@@ -9,12 +9,11 @@ mean.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import geometric_mean
 
 from envbench import backends
 from envbench.backends import shown
-from envbench.report.tables.machine_results import same_work
 from envbench.results.shown import DRIFT, Measured, contains_one, drift
 from envbench.stats.intervals import Interval, ratio_interval
 
@@ -42,8 +41,8 @@ class Pair:
     second: Measured
     ratio: float | None
     interval: Interval | None
-    unlike: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    unlike: list[str]
+    notes: list[str]
 
     @property
     def verdict(self) -> str:
@@ -134,9 +133,10 @@ def _unlike(first: Measured, second: Measured, by: By) -> list[str]:
     badges = [first.badge, second.badge]
     found = []
     if one.backend == other.backend and by is not by_backend and one.settings != other.settings:
+        ours, theirs = ({k: shown(v) for k, v in each.settings.items()} for each in (one, other))
         names = ", ".join(
-            f"{name} is {_value(one.settings, name)} and {_value(other.settings, name)}"
-            for name in sorted({*one.settings, *other.settings})
+            f"{name} is {ours.get(name, 'unset')} and {theirs.get(name, 'unset')}"
+            for name in sorted({*ours, *theirs})
             if one.settings.get(name) != other.settings.get(name)
         )
         found.append(f"their settings differ: {names}")
@@ -148,7 +148,7 @@ def _unlike(first: Measured, second: Measured, by: By) -> list[str]:
     if first.ran != second.ran and badges != ["✓", "✓"]:
         tasks = f"{first.ran or one.task} and {second.ran or other.task}"
         found.append(f"the libraries ran different tasks: {tasks}")
-    if same_work(one) != same_work(other):
+    if backends.same_work(one) != backends.same_work(other):
         found.append("the settings of one side change its work")
     if "✗" in badges:
         found.append("`envbench verify` refused the figures of one side")
@@ -156,10 +156,6 @@ def _unlike(first: Measured, second: Measured, by: By) -> list[str]:
         each = " and ".join(badge or "not verified" for badge in badges)
         found.append(f"`envbench verify` did not find that they do the same work ({each})")
     return found
-
-
-def _value(settings: dict[str, bool | int | float | str], name: str) -> str:
-    return shown(settings[name]) if name in settings else "unset"
 
 
 def _notes(first: Measured, second: Measured) -> list[str]:

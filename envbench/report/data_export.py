@@ -1,4 +1,4 @@
-"""Measurements as data: a cell as JSON, and cells or runs as a pandas data frame.
+"""Measurements as data: a cell as JSON, and cells or runs as the rows of a flat table.
 
 The JSON shape of a cell is the same in ``run --json``, ``compare --json`` and ``report --json``:
 docs/json.md. ``report --json`` adds the file and line of each run.
@@ -6,13 +6,13 @@ docs/json.md. ``report --json`` adds the file and line of each run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from envbench.backends import shown
-from envbench.model import Cell, Plan, Record, Run, run_design
+from envbench.model import Cell, Record, Run
 from envbench.results.join import Location, lines_by_file
 from envbench.results.selection import Selection
 from envbench.results.shown import Measured, row_of
@@ -45,31 +45,19 @@ def fields(value: Any, names: str) -> dict[str, Any]:
     return {name: msgspec.to_builtins(getattr(value, name)) for name in names.split()}
 
 
-# ---------------------------------------------------------------- data frames
-
-
-def of_cells(measured: Iterable[Measured]) -> DataFrame:
-    """A row per measurement that a report shows: FPS, interval, costs, flags."""
-    from pandas import DataFrame
-
-    return DataFrame([_cell_row(found) for found in measured])
+# ---------------------------------------------------------------- rows of a flat table
 
 
 def of_runs(
     records: Sequence[Record], locations: Mapping[str, Location], selection: Selection
-) -> DataFrame:
+) -> list[dict[str, Any]]:
     """A row per recorded run; failed runs and those of refused rows have no figure."""
-    from pandas import DataFrame
-
-    quick = {each.plan_id: run_design(each).quick for each in records if isinstance(each, Plan)}
     badges = {row: found.verdict.badge for row, found in selection.verified.items()}
-    rows = []
-    for run in records:
-        if isinstance(run, Run):
-            row = _run_row(run, quick.get(run.plan_id), badges.get(row_of(run.cell), ""))
-            at = locations.get(run.run_id)
-            rows.append(row | {"file": at.file if at else "", "line": at.line if at else None})
-    return DataFrame(rows)
+    return [
+        _run_row(run, badges.get(row_of(run.cell), ""), locations.get(run.run_id))
+        for run in records
+        if isinstance(run, Run)
+    ]
 
 
 def neutralised(frame: DataFrame) -> DataFrame:
@@ -81,9 +69,11 @@ def _is_formula(value: object) -> bool:
     return isinstance(value, str) and (value + " ").lstrip(" \n\v\f").startswith(_FORMULA)
 
 
-def _cell_row(found: Measured) -> dict[str, Any]:
+def of_cell(found: Measured) -> dict[str, Any]:
+    """A measurement that a report shows: FPS, interval, costs, flags."""
     summary, costs = found.summary, found.summary.costs
     low, high = summary.interval or (None, None)
+    files = lines_by_file(found.locations).items()
     return {
         **_cell_columns(summary.cell),
         "fps": summary.fps,
@@ -101,17 +91,12 @@ def _cell_row(found: Measured) -> dict[str, Any]:
         "when_utc": found.when,
         "plan": found.plan_id,
         "run_ids": " ".join(summary.runs),
-        "records": _records(found.locations),
+        # epyc-vm/2026-11-20T12-41-47Z.jsonl:7,31,52
+        "records": " ".join(f"{file}:{','.join(map(str, lines))}" for file, lines in files),
     }
 
 
-def _records(locations: Iterable[Location]) -> str:
-    """``epyc-vm/2026-11-20T12-41-47Z.jsonl:7,31,52``"""
-    files = lines_by_file(locations).items()
-    return " ".join(f"{file}:{','.join(map(str, lines))}" for file, lines in files)
-
-
-def _run_row(run: Run, quick: bool | None, badge: str) -> dict[str, Any]:
+def _run_row(run: Run, badge: str, at: Location | None) -> dict[str, Any]:
     figure = None if run.failure or badge == "✗" else rate(run)
     return {
         **_cell_columns(run.cell),
@@ -125,10 +110,11 @@ def _run_row(run: Run, quick: bool | None, badge: str) -> dict[str, Any]:
         "equal_work": badge,
         "peak_memory_bytes": run.peak_memory_bytes,
         "failure": run.failure.reason if run.failure else "",
-        "quick": quick,
-        **fields(run, "round seed started_utc"),
+        **fields(run, "quick round seed started_utc"),
         "plan": run.plan_id,
         "run": run.run_id,
+        "file": at.file if at else "",
+        "line": at.line if at else None,
     }
 
 

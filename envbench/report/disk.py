@@ -84,10 +84,8 @@ def stale(document: Path, pictures: Iterable[Picture], kinds: Sequence[Kind]) ->
     for picture in pictures:
         for kind in get_args(Kind):
             path = beside / FOLDER / f"{picture.name}.{kind}"
-            if path.is_file():
-                current = shows(path.read_bytes(), picture.digest)
-            else:
-                current = kind not in kinds
+            exists = path.is_file()
+            current = shows(path.read_bytes(), picture.digest) if exists else kind not in kinds
             if not current:
                 found.append((path, picture, kind))
     return found

@@ -13,8 +13,11 @@ from interpreters import not_here
 from made_records import make_windows, measured_plan, new_results_file, write
 
 from envbench.cli import envbench
+from envbench.model import Load, Times
 
 pytestmark = pytest.mark.slow
+TIMES = Times(import_ns=10**9, build_ns=5 * 10**8, first_step_ns=10**8, warmup_ns=1, measured_ns=1)
+LOAD = Load(cpu_s=1.0, other_cpu_s=0.25)
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -38,7 +41,11 @@ def page(browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     disturbed = make_windows([100, 120, 80, 100], invalid={"2": "steal"})
     records = [
         *measured_plan({("for-loop", 1): 50, ("for-loop", 8): 40, ("envpool-async", 8): 90}),
-        *measured_plan({("subprocess", 12): 30}, plan_id="b", run={"measured": disturbed}),
+        *measured_plan(
+            {("subprocess", 12): 30},
+            plan_id="b",
+            run={"warmup": make_windows([60]), "measured": disturbed, "times": TIMES, "load": LOAD},
+        ),
     ]
     write(path, records)
     done = CliRunner().invoke(envbench, ["report", "--format", "html"])
@@ -141,9 +148,15 @@ def test_a_figure_opens_to_its_runs_windows_and_record(page: Any) -> None:
     first = dialog.locator("svg.series").first
     assert first.locator("rect.window").count() == 3
     assert first.locator("rect.invalid").count() == 1
-    assert first.locator("rect.invalid title").text_content() == (
-        "0.50 s: 1,280 FPS (invalid: steal)"
-    )
+    assert first.locator("title").all_text_contents() == [
+        "0.00 s: 960 FPS (warm-up)",
+        "0.25 s: 1,600 FPS (measured)",
+        "0.50 s: 1,920 FPS (measured)",
+        "0.75 s: 1,280 FPS (invalid: steal)",
+        "1.00 s: 1,600 FPS (measured)",
+    ]
+    assert "start-up, first step\n1.50 s, 0.10 s" in text
+    assert "CPU, others, steal\n1.00 s, 0.25 s, ?" in text
     dialog.locator("button.close").click()
     assert not dialog.is_visible()
 

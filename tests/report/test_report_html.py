@@ -98,7 +98,8 @@ def test_a_cell_has_its_runs_with_their_file_and_line(place: Path) -> None:
         assert Path("results") / name == path
         (trial,) = json.loads(lines[int(line) - 1])["trials"]
         assert trial["trial_id"] == run["id"]
-    assert [window[2] for window in cell["runs"][0]["windows"]] == [800.0] * 4
+    windows = cell["runs"][0]["measured"]
+    assert (windows["steps"], windows["ns"]) == ([50] * 4, [250_000_000] * 4)
     assert {c["label"] for c in page.cells} == {"For-loop", "EnvPool (async)", "Ceiling"}
     buttons = [a for a in page.all("button") if "data-cell" in a]
     assert {int(a["data-cell"]) for a in buttons} == set(range(len(page.cells)))
@@ -260,7 +261,7 @@ def test_a_refused_row_has_no_figure_anywhere(place: Path) -> None:
     (cell,) = [c for c in page.cells if c["label"] == "EnvPool (async)"]
     assert (cell["fps"], cell["low"], cell["steps_per_second"]) == (None, None, None)
     assert len(cell["runs"]) == 5
-    assert not any("fps" in run or run["windows"] for run in cell["runs"])
+    assert not any({"fps", "measured", "warmup"} & run.keys() for run in cell["runs"])
     text = Path("results/report.html").read_text()
     assert "1440" not in text
     assert "1,440" not in text

@@ -21,13 +21,12 @@ from made_records import (
 from envbench.errors import UsageError
 from envbench.machine import Match, Profile, Table
 from envbench.model import Audit, Load, Run, Times, Verification, digest
-from envbench.report.escape import code
 from envbench.report.markdown.contents import block_contents
 from envbench.report.markdown.document import extended, filled, fresh
 from envbench.report.markdown.table_text import split_row
 from envbench.results.join import Location
 from envbench.results.selection import select
-from envbench.text import listed
+from envbench.text import code, listed
 
 LAPTOP = Profile(
     name="laptop",

@@ -9,7 +9,6 @@ from made_records import OTHER, make_cell, make_failure, make_plan, make_run, me
 
 from envbench.machine import Match, Profile, Table
 from envbench.model import digest
-from envbench.report import escape
 from envbench.report.markdown.blocks import find
 from envbench.report.markdown.contents import block_contents
 from envbench.report.markdown.document import extended, filled, fresh
@@ -19,7 +18,7 @@ from envbench.report.tables.build import FIRST_STEP, cost_texts
 from envbench.report.tables.machine_results import machine_results
 from envbench.results.selection import select
 from envbench.stats.summary import Costs
-from envbench.text import one_line
+from envbench.text import markdown, one_line
 
 PROFILE = Profile(
     name="laptop",
@@ -335,7 +334,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_stays_text(text):
-    shown = escape.markdown(text)
+    shown = markdown(text)
     assert shown.replace("\\", "").isprintable()
     assert not any(mark in shown for mark in ("<", ">", "|", "@t", "@o", "://", "www.e"))
     for mark in "`*_[]~#":
@@ -360,7 +359,7 @@ def test_a_table_keeps_its_shape_for_any_names_and_texts(machine, task, text, nu
     lines = [line for line in page.split("\n") if line.startswith("|")]
     assert {line.replace("\\|", "").count("|") for line in lines} <= {2, 3, 4}
     assert len(lines) == sum(
-        2 + len(dict.fromkeys(map(escape.markdown, each.labels))) for each in about.values()
+        2 + len(dict.fromkeys(map(markdown, each.labels))) for each in about.values()
     )
 
 

@@ -12,8 +12,8 @@ from made_records import (
     measured_plan,
 )
 
+from envbench.backends import same_work
 from envbench.model import Windows, digest
-from envbench.report.tables.machine_results import same_work
 from envbench.results.selection import select
 
 CELL = {("for-loop", 1): 100}  # 100 steps in 0.25 s: 1,600 FPS
@@ -108,7 +108,7 @@ def test_other_frames_per_step_have_their_own_row_that_does_not_compete() -> Non
     )
     found = select([*ones, *fours]).measured
     assert [each.label for each in found] == ["For-loop", "For-loop, frame_skip=4"]
-    assert [same_work(each.summary.cell) for each in found] == [True, False]
+    assert [same_work(each.cell) for each in found] == [True, False]
 
 
 def test_a_very_short_measurement_counts_as_quick() -> None:

@@ -1,7 +1,8 @@
 """The cells of the HTML page as plain values: what opens when a reader clicks a figure.
 
 A cell has its runs with their windows, files and lines, and its flags, settings, packages and
-command. Windows are those of the shown plan. A cell that ``envbench verify`` refused has no figure.
+command. The page's script computes each window's FPS. Windows are those of the shown plan. A cell
+that ``envbench verify`` refused has no figure.
 """
 
 from __future__ import annotations
@@ -59,44 +60,18 @@ def _lines(texts: Mapping[str, object]) -> dict[str, str]:
 
 
 def _run(run: Run, place: str, *, refused: bool) -> dict[str, Any]:
+    """``where`` is its record. A refused run has no figures."""
+    columns = "start_ns ns steps invalid"
+    figures = {
+        "fps": None if run.failure else rate(run).fps,
+        **fields(run, "steady times load peak_memory_bytes"),
+        "warmup": fields(run.warmup, columns),
+        "measured": fields(run.measured, columns),
+    }
     return {
         "id": one_line(run.run_id),
         "where": one_line(place),
         "failure": f"{run.failure.reason}: {one_line(run.failure.message)}" if run.failure else "",
-        **fields(run, "round seed"),
-        "started": one_line(run.started_utc),
-        **({"windows": []} if refused else _figures(run)),
+        **fields(run, "round seed started_utc"),
+        **({} if refused else figures),
     }
-
-
-def _figures(run: Run) -> dict[str, Any]:
-    times, memory, load = run.times, run.peak_memory_bytes, run.load
-    loads = (load.cpu_s, load.other_cpu_s, load.steal_s)
-    return {
-        "fps": None if run.failure else rate(run).fps,
-        "steady": run.steady,
-        "start_s": (times.import_ns + times.build_ns) / 1e9 if times else None,
-        "first_step_s": times.first_step_ns / 1e9 if times else None,
-        "memory_mib": memory / 2**20 if memory else None,
-        "load": ", ".join("?" if each is None else f"{each:.2f} s" for each in loads),
-        "windows": [*_windows(run, warmup=True), *_windows(run, warmup=False)],
-    }
-
-
-def _windows(run: Run, *, warmup: bool) -> list[list[Any]]:
-    """[start in ms, length in ms, FPS, why invalid, whether warm-up]; measuring starts after it."""
-    windows = run.warmup if warmup else run.measured
-    offset = 0 if warmup else sum(run.warmup.ns)
-    skip = run.cell.frame_skip
-    return [
-        [
-            round((start + offset) / 1e6, 3),
-            round(ns / 1e6, 3),
-            round(steps * skip / ns * 1e9, 1) if ns > 0 else 0,
-            one_line(windows.invalid.get(str(index), "")),
-            warmup,
-        ]
-        for index, (start, ns, steps) in enumerate(
-            zip(windows.start_ns, windows.ns, windows.steps, strict=False)
-        )
-    ]

@@ -21,7 +21,6 @@ import msgspec
 from envbench import __version__
 from envbench.machine import Profile
 from envbench.model import Record, Run, RuntimeFact
-from envbench.report.escape import markdown
 from envbench.report.html.cells import opened
 from envbench.report.markdown.contents import (
     DETAILS,
@@ -38,6 +37,7 @@ from envbench.report.tables.machine_results import MachineResults, in_order, mac
 from envbench.report.tables.table import Entry, Existing, Table, entries
 from envbench.results.selection import Selection
 from envbench.results.shown import Measured
+from envbench.text import markdown
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -68,14 +68,9 @@ def html_page(
     data = msgspec.json.encode({"cells": opening}).decode()
     numbers = {id(found): number for number, (found, _) in enumerate(cells)}
     targets = _targets(part for parts in chapters.values() for part in parts)
-    style, script = _asset("page.css"), _asset("page.js")
     text: str = _template().render(
-        title="envbench: results",
         version=__version__,
-        style=style,
-        script=script,
-        style_hash=_hash(style),
-        script_hash=_hash(script),
+        asset=_asset,
         chapters=chapters,
         cell=lambda entry: numbers.get(id(entry.measured)),
         is_target=lambda entry: id(entry) in targets,
@@ -223,7 +218,7 @@ def _template() -> Any:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"inline": inline, "text": _text, "number": number}
+    environment.filters |= {"inline": inline, "text": _text, "number": number, "hash": _hash}
     return environment.from_string(_asset("page.html.jinja"))
 
 

@@ -52,7 +52,8 @@ class _Line(NamedTuple):
 def find(text: str, source: str) -> list[Block]:
     """The document's blocks in order. ``UsageError`` names ``source`` and the line of an error."""
     blocks: dict[str, Block] = {}
-    markers = iter([(line, heading) for line in _lines(text) if (heading := _marker(line))])
+    found = [(line, _MARKER.fullmatch(line.text)) for line in _lines(text)]
+    markers = iter([(line, marker[1]) for line, marker in found if marker])
     for first, heading in markers:
         if heading in blocks:
             what = f"occurs a third time: the first one is in line {blocks[heading].line}"
@@ -73,11 +74,6 @@ def find(text: str, source: str) -> list[Block]:
     return list(blocks.values())
 
 
-def _marker(line: _Line) -> str:
-    found = _MARKER.fullmatch(line.text) if len(line.text) < _LONGEST else None
-    return found[1] if found else ""
-
-
 def fill(text: str, blocks: list[Block], contents: Mapping[str, str]) -> str:
     """The document with new contents of some blocks; all other bytes stay."""
     parts, position = [], 0
@@ -92,8 +88,8 @@ def fill(text: str, blocks: list[Block], contents: Mapping[str, str]) -> str:
 def comments(text: str) -> Iterator[tuple[int, str]]:
     """Line and text of each comment alone on its line that is not a marker: perhaps a typo."""
     for line in _lines(text):
-        found = _COMMENT.fullmatch(line.text) if len(line.text) < _LONGEST else None
-        if found and not _marker(line):
+        found = _COMMENT.fullmatch(line.text)
+        if found and not _MARKER.fullmatch(line.text):
             yield line.number, " ".join(found[1].split())
 
 
@@ -129,7 +125,7 @@ def _parsed(text: str) -> tuple[list[str], list[Token]]:
 
 
 def _lines(text: str) -> Iterator[_Line]:
-    """Each line outside code blocks."""
+    """Each line outside code blocks that is not too long for a marker."""
     lines, tokens = _parsed(text)
     code = {
         number
@@ -140,6 +136,6 @@ def _lines(text: str) -> Iterator[_Line]:
     position = 0
     for number, line in enumerate(lines):
         mark = number == 0 and line.startswith("\ufeff")
-        if number not in code:
+        if number not in code and len(line) < _LONGEST:
             yield _Line(number + 1, position + mark, line[mark:])
         position += len(line)

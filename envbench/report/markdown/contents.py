@@ -11,7 +11,6 @@ from typing import Any
 from envbench import families
 from envbench.machine import Profile
 from envbench.model import digest
-from envbench.report.escape import comment, markdown
 from envbench.report.markdown.table_text import note_once, parse, render
 from envbench.report.plots.picture import FOLDER, Chart, Picture, chart
 from envbench.report.tables import details, overview
@@ -19,6 +18,7 @@ from envbench.report.tables.build import build, build_published
 from envbench.report.tables.machine_results import MachineResults, family_title, machine_results
 from envbench.report.tables.table import Existing, Table
 from envbench.results.selection import Selection
+from envbench.text import comment, markdown
 
 PREFIX, PLOT = "envbench: ", "envbench: plot"  # of markers that are not a measured table's
 MOST_MACHINES = 12  # a new page has no plots of a family measured on more machines

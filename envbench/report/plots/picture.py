@@ -71,7 +71,7 @@ def chart(results: MachineResults, *, published: bool = False) -> Chart:
     return Chart(
         title=results.heading,
         curves=[*measured, *(_published(results.published) if published else [])],
-        ceiling=results.ceiling.fps if results.ceiling else None,
+        ceiling=results.top,
     )
 
 

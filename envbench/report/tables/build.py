@@ -10,12 +10,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from envbench import backends
-from envbench.report.escape import markdown
 from envbench.report.tables import footnotes
 from envbench.report.tables.machine_results import MachineResults, backend_order
 from envbench.report.tables.table import Entry, Existing, Row, Table, bare, grid
 from envbench.results.shown import Measured
 from envbench.stats.summary import Costs
+from envbench.text import markdown
 
 NOT_RUN = "not run"  # the library has to be installed by hand and has no results yet
 
@@ -98,8 +98,8 @@ def _values(
         for name, column in others.items()
         for label, entry in column.items()
     }
-    for label in results.not_run if results.ladder else []:
-        values[markdown(label), str(results.ladder[0])] = Entry(text=NOT_RUN)
+    for label in results.not_run:
+        values[markdown(label), str(results.planned.numenv[0])] = Entry(text=NOT_RUN)
     for found in results.measured:
         values[markdown(found.label), str(found.numenv)] = _entry(found, best, results)
     return values
@@ -127,7 +127,7 @@ def _columns(
 ) -> list[tuple[str, int | None]]:
     """Each column's heading and its place in the document."""
     columns: list[tuple[str, int | None]] = [(name, i) for i, name in enumerate(written)]
-    for numenv in sorted({*results.ladder, *(found.numenv for found in results.measured)}):
+    for numenv in sorted({*results.planned.numenv, *(found.numenv for found in results.measured)}):
         if str(numenv) not in written:
             columns.insert(_place(numenv, [name for name, _ in columns]), (str(numenv), None))
     return [*columns, *((name, None) for name in others if name not in written)]
@@ -167,10 +167,9 @@ def _other_columns(results: MachineResults) -> dict[str, dict[str, Entry]]:
     * for accelerators and physics: the costs at the row's largest numenv;
     * after ``envbench verify``: a badge per row.
     """
-    top = results.ceiling.fps if results.ceiling else None
     measured = {found.label for found in results.measured}
     made: dict[str, dict[str, str]] = {}
-    if top:
+    if top := results.top:
         best = {row: max(found.fps or 0.0 for found in each) for row, each in results.rows.items()}
         made[CEILING] = {label: f"{100 * fps / top:.0f} %" for label, fps in best.items()}
     if results.section:

@@ -12,10 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from envbench import backends, families
 from envbench.machine import Profile
 from envbench.model import Failure, Fingerprint, Published
-from envbench.report.escape import markdown
 from envbench.report.tables.machine_results import MachineResults
 from envbench.results.shown import Measured, Verified
-from envbench.text import counted, listed
+from envbench.text import counted, listed, markdown
 
 # How the note begins: a later report recognises its own note by it.
 OPENING = "FPS is frames per second"
@@ -75,10 +74,9 @@ def of_verification(found: Verified) -> list[str]:
 
 def of_refusal(found: Verified) -> str:
     """Why a refused figure is not shown."""
-    verdict = found.verdict
-    if not verdict.follows:
-        return f"No figure (equal work): {markdown(verdict.lock_step, 300)}."
-    return f"No figure (accounting audit): {markdown(verdict.audit, 300)}."
+    if not found.verdict.follows:
+        return f"No figure (equal work): {markdown(found.verdict.lock_step)}."
+    return f"No figure (accounting audit): {markdown(found.verdict.audit)}."
 
 
 def of_failure(failure: Failure) -> str:
@@ -118,9 +116,7 @@ def of_table(results: MachineResults, *, others: bool = False) -> str:
         return ""
     sentences = [
         _opening(found.cell.frame_skip for found in measured),
-        *_in_flight(measured),
-        *_one_node(measured),
-        *_stand_ins(measured),
+        *_about_rows(measured),
         _intervals(measured),
         *_ceiling(results.ceiling, measured),
         *_equal_work(results),
@@ -144,27 +140,35 @@ def _opening(frame_skips: Iterable[float]) -> str:
     return f"{OPENING}: steps per second × frame_skip ({skips})."
 
 
-def _of_rows(said: Iterable[tuple[str, str]], one: str, several: str) -> list[str]:
-    """A sentence for each thing that is said of some rows: ``Brax and MJX keep …``."""
-    rows: dict[str, list[str]] = defaultdict(list)
-    for label, what in said:
-        rows[what].append(label)
-    return [f"{_subject(labels, one, several)} {what}." for what, labels in rows.items()]
-
-
-def _subject(labels: Iterable[str], one: str, several: str) -> str:
-    """``Brax keeps``, ``Brax and MJX keep``."""
-    names = [markdown(label) for label in dict.fromkeys(labels)]
-    return f"{listed(names)} {one if len(names) == 1 else several}"
-
-
-def _in_flight(measured: Sequence[Measured]) -> list[str]:
+def _about_rows(measured: Sequence[Measured]) -> list[str]:
+    """What only some rows do: more in flight, one pool for want of a second node, another task."""
     instances: dict[str, dict[int, int]] = defaultdict(dict)
+    alone, stand_ins = [], []
     for found in measured:
         if found.cell.env_instances != found.numenv:
             instances[found.label][found.numenv] = found.cell.env_instances
+        if found.pools == 1 and backends.with_role(backends.of_record(found.cell.backend), "nodes"):
+            alone.append((found.label, "a single pool: the machine has one NUMA node"))
+        if found.ran:
+            what = f"{markdown(found.ran)} in place of {markdown(found.cell.task)}"
+            stand_ins.append((found.label, what))
     kept = [(label, _kept(counts)) for label, counts in sorted(instances.items())]
-    return _of_rows(kept, "keeps", "keep")
+    return [
+        *_of_rows(kept, "keeps", "keep"),
+        *_of_rows(alone, "uses", "use"),
+        *_of_rows(stand_ins, "ran", "ran"),
+    ]
+
+
+def _of_rows(said: Iterable[tuple[str, str]], one: str, several: str) -> list[str]:
+    """A sentence for each thing that is said of some rows: ``Brax and MJX keep …``."""
+    rows: dict[str, list[str]] = defaultdict(list)
+    for label, what in dict.fromkeys(said):
+        rows[what].append(markdown(label))
+    return [
+        f"{listed(labels)} {one if len(labels) == 1 else several} {what}."
+        for what, labels in rows.items()
+    ]
 
 
 def _kept(counts: Mapping[int, int]) -> str:
@@ -173,26 +177,6 @@ def _kept(counts: Mapping[int, int]) -> str:
         return f"{factors.pop():g} environments in flight for each one in the batch"
     each = ", ".join(f"{instances} at {numenv}" for numenv, instances in sorted(counts.items()))
     return f"more environments in flight than the batch has: {each}"
-
-
-def _one_node(measured: Sequence[Measured]) -> list[str]:
-    """A backend for several NUMA nodes found only one."""
-    alone = [
-        (found.label, "a single pool: the machine has one NUMA node")
-        for found in measured
-        if found.pools == 1 and backends.with_role(backends.of_record(found.cell.backend), "nodes")
-    ]
-    return _of_rows(alone, "uses", "use")
-
-
-def _stand_ins(measured: Sequence[Measured]) -> list[str]:
-    """Libraries without the task ran another one instead."""
-    ran = [
-        (found.label, f"{markdown(found.ran)} in place of {markdown(found.cell.task)}")
-        for found in measured
-        if found.ran
-    ]
-    return _of_rows(ran, "ran", "ran")
 
 
 def _intervals(measured: Sequence[Measured]) -> str:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from envbench import backends, families
-from envbench.machine import Profile, profile_for_host
-from envbench.model import Cell, Family, Published, Section
-from envbench.report.escape import comment
+from envbench.machine import Profile, Table, profile_for_host
+from envbench.model import Family, Published, Section
 from envbench.results.selection import Selection
 from envbench.results.shown import Measured, Verified
+from envbench.text import comment
 
 
 @dataclass(frozen=True, kw_only=True)
 class MachineResults:
-    """One table's content. ``labels`` are its rows, ``ladder`` is the profile's numenvs, ``title``
-    is the machine's; ``verified`` is by label, ``not_run`` lists labels without results.
-    ``published`` figures have a table of their own."""
+    """One table's content. ``title`` is the machine's, ``verified`` is by label. ``published``
+    figures have a table of their own."""
 
     machine: str
     title: str
@@ -27,12 +27,36 @@ class MachineResults:
     section: Section = ""
     profile: Profile | None
     ceiling: Measured | None = None
-    ladder: list[int] = field(default_factory=list)
-    labels: list[str] = field(default_factory=list)
     measured: list[Measured] = field(default_factory=list)
     published: list[Published] = field(default_factory=list)
     verified: dict[str, Verified] = field(default_factory=dict)
-    not_run: list[str] = field(default_factory=list)
+
+    @cached_property
+    def planned(self) -> Table:
+        """The profile's rows and numenvs, perhaps none."""
+        table = self.profile.table(self.env, self.section) if self.profile else None
+        return table or Table(numenv=[], rows=[])
+
+    @cached_property
+    def labels(self) -> list[str]:
+        """The profile's rows, then the other measured ones; variants follow their backend."""
+        found = {name: {backends.row_label(name, {})} for name in self.planned.rows}
+        for each in sorted(self.measured, key=_backend_place):
+            found.setdefault(each.cell.backend, set()).add(each.label)
+        # A backend's own label is sorted before those of its variants, which begin with it.
+        return [label for labels in found.values() for label in sorted(labels)]
+
+    @property
+    def not_run(self) -> list[str]:
+        """The profile's rows without results whose library has to be installed by hand."""
+        ran = {found.cell.backend for found in self.measured}
+        waiting = [backends.of_record(name) for name in self.planned.rows if name not in ran]
+        return [each.label for each in waiting if each.by_hand]
+
+    @property
+    def top(self) -> float | None:
+        """The ceiling's FPS."""
+        return self.ceiling.fps if self.ceiling else None
 
     @property
     def with_figures(self) -> list[Measured]:
@@ -58,12 +82,11 @@ class MachineResults:
             equal = built_in
         else:
             equal = verified.verdict.badge == "✓" and (built_in or not verified.stale)
-        return equal and same_work(found.cell)
+        return equal and backends.same_work(found.cell)
 
     def place(self, label: str) -> tuple[int, str]:
         """A key that sorts by row; other labels come last."""
-        others = len(self.labels)
-        return self.labels.index(label) if label in self.labels else others, label
+        return [*self.labels, label].index(label), label
 
     @property
     def heading(self) -> str:
@@ -79,11 +102,6 @@ class MachineResults:
     def _heading(self, section: str) -> str:
         family = family_title(self.env, self.task) + (f" ({section})" if section else "")
         return f"{family} - {comment(self.title) or '?'}"
-
-
-def same_work(cell: Cell) -> bool:
-    """Whether the cell's settings do not change the backend's work."""
-    return backends.same_work(cell.backend, cell.variant)
 
 
 _Key = tuple[Family, str, Section]  # family, task, section
@@ -165,9 +183,6 @@ def _results(
     name: str, profile: Profile | None, key: _Key, group: _Group, selection: Selection
 ) -> MachineResults:
     family, task, section = key
-    measured = group.get(key, [])
-    table = profile.table(family, section) if profile else None
-    rows = table.rows if table else []
     ceilings = [each for each in group.get((family, task, "ceiling"), []) if not each.refused]
     if section == "accelerators":
         ceilings = []
@@ -179,15 +194,12 @@ def _results(
         section=section,
         profile=profile,
         ceiling=max(ceilings, key=lambda found: found.rank, default=None),
-        ladder=list(table.numenv) if table else [],
-        labels=_labels(rows, measured),
-        measured=measured,
+        measured=group.get(key, []),
         verified={
             row[-1]: found
             for row, found in selection.verified.items()
             if (*row[:-1], found.verification.cell.section) == (name, *key)
         },
-        not_run=_not_run(rows, measured),
     )
 
 
@@ -199,34 +211,16 @@ def in_order(results: MachineResults) -> list[Measured]:
     )
 
 
-def _not_run(rows: Sequence[str], measured: Iterable[Measured]) -> list[str]:
-    """The profile's rows without results whose library has to be installed by hand."""
-    known, ran = backends.registry(), {found.cell.backend for found in measured}
-    waiting = [name for name in rows if name in known and known[name].by_hand and name not in ran]
-    return [backends.row_label(name, {}) for name in waiting]
-
-
 def family_title(family: Family, task: str) -> str:
     """The family's title, followed by the task unless it is the family's default."""
     title = families.of_record(family).title
     return title if task == families.default_task(family) else f"{title} {comment(task) or '?'}"
 
 
-def _labels(rows: Sequence[str], measured: Iterable[Measured]) -> list[str]:
-    """The profile's rows, then the other measured ones; variants follow their backend."""
-    found: dict[str, set[str]] = defaultdict(set)
-    for each in measured:
-        found[each.cell.backend].add(each.label)
-    others = sorted(found.keys() - rows, key=lambda name: (backend_order(name), name))
-    labels = []
-    for name in [*rows, *others]:
-        base = backends.row_label(name, {})
-        labels += [base] if name in rows or base in found[name] else []
-        labels += sorted(found[name] - {base})
-    return labels
+def _backend_place(found: Measured) -> tuple[int, str]:
+    return backend_order(found.cell.backend), found.cell.backend
 
 
 def backend_order(name: str) -> int:
     """A backend's position in the registry; unknown ones come last."""
-    known = list(backends.registry())
-    return known.index(name) if name in known else len(known)
+    return [*backends.registry(), name].index(name)

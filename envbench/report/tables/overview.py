@@ -10,21 +10,20 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from envbench import backends
-from envbench.report.escape import markdown
 from envbench.report.tables.footnotes import DRIFT, OPENING, of_entry
-from envbench.report.tables.machine_results import MachineResults, family_title, same_work
+from envbench.report.tables.machine_results import MachineResults, family_title
 from envbench.report.tables.table import Entry, Table, entries, grid
 from envbench.results.shown import Measured, drift, within_noise
-from envbench.text import counted, listed
+from envbench.text import counted, listed, markdown
 
 BASE = "for-loop"  # speed-ups are relative to it
-ONCE = "Measured only once."
 NEAR = 0.95  # of the best is a tie where there is no interval
 DIFFERENT_WORK = (
     "≠: different work from the reference: another engine, or settings that change the work."
 )
 
 _Place = tuple[str, str]  # row label, machine title
+_Figure = Callable[[Measured], float]
 
 
 def _shown(every: Iterable[MachineResults]) -> list[MachineResults]:
@@ -60,14 +59,13 @@ def _grouped(every: Iterable[MachineResults]) -> Iterable[list[MachineResults]]:
 
 
 def _highest(group: Sequence[MachineResults]) -> Table:
-    rows: dict[_Place, list[Measured]] = defaultdict(list)
+    best: dict[_Place, Measured] = {}
     best_equal: dict[str, float] = defaultdict(float)
     for results in group:
-        for found in results.with_figures:
-            rows[found.label, results.title].append(found)
+        for label, row in results.rows.items():
+            found = best[label, results.title] = max(row, key=_fps)
             if results.competes(found):
                 best_equal[results.title] = max(best_equal[results.title], _fps(found))
-    best = {place: max(row, key=_fps) for place, row in rows.items()}
     known = {}
     for (label, machine), found in best.items():
         bold = "**" if found.fps == best_equal[machine] else ""
@@ -95,7 +93,9 @@ def _single(group: Sequence[MachineResults]) -> Table | None:
     known = {}
     for (label, machine), found in alone.items():
         text = f"{found.fps:.2f}{_speed_up(found, alone.get((base, machine)))}"
-        known[label, machine] = _entry(found, text, *_in_flight(found))
+        instances = found.cell.env_instances
+        in_flight = f"{instances} environments are in flight for a batch of one."
+        known[label, machine] = _entry(found, text, *([in_flight] if instances > 1 else []))
     note = (
         f"{OPENING} of one environment, including frame_skip; in brackets its ratio to the Python "
         "loop. ≈: the difference is within noise."
@@ -105,15 +105,9 @@ def _single(group: Sequence[MachineResults]) -> Table | None:
 
 def _entry(found: Measured, text: str, *notes: str) -> Entry:
     """The entry, marked where the row is known to do different work."""
-    if found.badge != "≠" and same_work(found.cell):
+    if found.badge != "≠" and backends.same_work(found.cell):
         return Entry(text=text, notes=notes, measured=found)
     return Entry(text=f"≠ {text}", notes=(DIFFERENT_WORK, *notes), measured=found)
-
-
-def _in_flight(found: Measured) -> list[str]:
-    instances = found.cell.env_instances
-    note = f"{instances} environments are in flight for a batch of one."
-    return [] if instances == 1 else [note]
 
 
 def _speed_up(found: Measured, base: Measured | None) -> str:
@@ -155,24 +149,24 @@ def _recommendation(results: MachineResults) -> Table | None:
     if len(able) < 2:
         return None
     best = max(able, key=_fps)
-    alone = [each for each in able if not backends.steps_in_processes(each.cell.backend)]
-    efficient = [each for each in able if each.summary.frames_per_cpu_s is not None]
     rows = [("highest FPS", best)]
     notes = [*_scaling(best, able), _tied_rows(best, able, "the highest FPS")]
-    if alone:
+    if alone := [each for each in able if not backends.steps_in_processes(each.cell.backend)]:
         rows.append(("highest FPS in one process", max(alone, key=_fps)))
         if rows[-1][1] is not best:
             notes.append(_tied_rows(rows[-1][1], alone, "the highest FPS in one process"))
-    if efficient:
+    if efficient := [each for each in able if each.summary.frames_per_cpu_s is not None]:
         rows.append(("most frames per CPU second", max(efficient, key=_per_cpu_s)))
-        notes += _as_efficient(rows[-1][1], efficient)
+        if near := _ties(rows[-1][1], efficient, _per_cpu_s):
+            about = "These rows make about as many frames per CPU second (without interval)"
+            notes.append(f"{about}: {near}.")
     notes.append(
         f"The highest of {len(able)} figures is biased upward: measure the one you choose again."
     )
     return Table(
         heading=markdown(f"Recommendation - {results.heading}"),
         first="criterion",
-        columns=["Use", "FPS", "Frames per CPU second", *(["Of ceiling"] if _top(results) else [])],
+        columns=["Use", "FPS", "Frames per CPU second", *(["Of ceiling"] if results.top else [])],
         rows=[(name, _choice(found, results)) for name, found in rows],
         note=" ".join(notes),
     )
@@ -182,17 +176,13 @@ def _per_cpu_s(found: Measured) -> float:
     return found.summary.frames_per_cpu_s or 0.0
 
 
-def _top(results: MachineResults) -> float | None:
-    return results.ceiling.fps if results.ceiling else None
-
-
 def _choice(found: Measured, results: MachineResults) -> list[Entry]:
     cell, per_cpu_s = found.cell, found.summary.frames_per_cpu_s
     more = "" if cell.env_instances == cell.numenv else f" ({cell.env_instances} in flight)"
-    once = [] if found.times > 1 else [ONCE]
+    once = [] if found.times > 1 else ["Measured only once."]
     notes = (*once, *of_entry(found, results))
     texts = [f"{_fps(found):.2f}", "" if per_cpu_s is None else f"{per_cpu_s:.0f}"]
-    if top := _top(results):
+    if top := results.top:
         texts.append(f"{100 * _fps(found) / top:.0f} %")
     name = Entry(text=f"**{_named(found)}**{more}", notes=notes, measured=found)
     return [name, *entries(texts, found)]
@@ -212,42 +202,27 @@ def _scaling(best: Measured, able: Sequence[Measured]) -> list[str]:
     ]
 
 
-def _is_tied(found: Measured, best: Measured) -> bool:
-    """Whether it cannot be distinguished from the best."""
-    tie = within_noise(best, found)
-    return _fps(found) >= _near(found, best) * _fps(best) if tie is None else tie
-
-
-def _near(found: Measured, best: Measured) -> float:
-    return NEAR / drift(found, best)
-
-
 def _tied_rows(best: Measured, able: Sequence[Measured], what: str) -> str:
-    """The other rows that are as fast, each at its best number of environments."""
-    tied = [each for each in _other_rows(best, able, _fps) if _is_tied(each, best)]
-    names = listed([_with_flags(each, f"{_fps(each):.2f}") for each in tied])
-    if not tied:
+    names = _ties(best, able, _fps)
+    if not names:
         return f"No other row is within noise of {what}."
     return f"These rows tie with {what} (within noise): {names}."
 
 
-def _as_efficient(best: Measured, able: Sequence[Measured]) -> list[str]:
-    """The other rows with about as many frames per CPU second, which has no interval."""
-    rows = _other_rows(best, able, _per_cpu_s)
-    near = [each for each in rows if _per_cpu_s(each) >= _near(each, best) * _per_cpu_s(best)]
-    names = listed([_with_flags(each, f"{_per_cpu_s(each):.0f}") for each in near])
-    known = f"These rows make about as many frames per CPU second (without interval): {names}."
-    return [known] if near else []
-
-
-def _other_rows(
-    best: Measured, able: Sequence[Measured], figure: Callable[[Measured], float]
-) -> list[Measured]:
-    """The best measurement of each other row, from the highest."""
+def _ties(best: Measured, able: Sequence[Measured], figure: _Figure) -> str:
+    """The other rows that are as good, from the highest, each at its best numenv."""
     rows = {each.label: each for each in sorted(able, key=figure) if each.label != best.label}
-    return sorted(rows.values(), key=figure, reverse=True)
+    tied = [each for each in rows.values() if _is_tied(each, best, figure)]
+    return listed([_with_flags(each, figure) for each in sorted(tied, key=figure, reverse=True)])
 
 
-def _with_flags(found: Measured, figure: str) -> str:
+def _with_flags(found: Measured, figure: _Figure) -> str:
     """``EnvPool (sync) at 12 (18283.56; steal)``."""
-    return f"{_named(found)} ({'; '.join([figure, *found.summary.flags])})"
+    text = f"{figure(found):.{2 if figure is _fps else 0}f}"
+    return f"{_named(found)} ({'; '.join([text, *found.summary.flags])})"
+
+
+def _is_tied(found: Measured, best: Measured, figure: _Figure = _fps) -> bool:
+    """Whether it cannot be distinguished from the best. Only FPS have an interval."""
+    tie = within_noise(best, found) if figure is _fps else None
+    return figure(found) >= NEAR / drift(found, best) * figure(best) if tie is None else tie

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from envbench.report.escape import markdown
 from envbench.report.tables.footnotes import NO_RECORD
 from envbench.results.shown import Measured
+from envbench.text import markdown
 
 _FIGURE = re.compile(r"(\*\*)?\d+\.\d\d(\*\*)?")
 _MARKS = re.compile(r"<sup>([a-z]{1,3}(?:,[a-z]{1,3})*)</sup>")

@@ -67,8 +67,23 @@ function reveal() {
 // ---------------------------------------------------------------- a cell and its runs
 
 const SVG = "http://www.w3.org/2000/svg";
+const sum = (numbers) => numbers.reduce((total, each) => total + each, 0);
 
-function series(run, most) {
+// The run's windows, in seconds from the start of its warm-up, which measuring follows.
+function windowsOf(run, frames) {
+  const all = (columns, offset, warmup) =>
+    columns.ns.map((ns, i) => ({
+      start: ((columns.start_ns[i] ?? 0) + offset) / 1e9,
+      length: ns / 1e9,
+      fps: ns > 0 ? (((columns.steps[i] ?? 0) * frames) / ns) * 1e9 : 0,
+      invalid: columns.invalid[i] ?? "",
+      warmup,
+    }));
+  if (!run.measured) return []; // refused
+  return [...all(run.warmup, 0, true), ...all(run.measured, sum(run.warmup.ns), false)];
+}
+
+function series(run, windows, most) {
   const [width, height] = [520, 64];
   const svg = document.createElementNS(SVG, "svg");
   const put = (name, attributes) => {
@@ -82,8 +97,8 @@ function series(run, most) {
   svg.setAttribute("class", "series");
   svg.setAttribute("role", "img");
   svg.setAttribute("aria-label", `frames per second by window, run ${run.id}`);
-  const end = Math.max(...run.windows.map(([start, length]) => start + length), 1);
-  for (const [start, length, fps, invalid, warmup] of run.windows) {
+  const end = Math.max(...windows.map(({ start, length }) => start + length), 0.001);
+  for (const { start, length, fps, invalid, warmup } of windows) {
     const x = (start / end) * width;
     const bar = put("rect", {
       x: x.toFixed(2),
@@ -94,7 +109,7 @@ function series(run, most) {
     });
     const title = document.createElementNS(SVG, "title");
     const what = warmup ? "warm-up" : invalid ? `invalid: ${invalid}` : "measured";
-    title.textContent = `${(start / 1000).toFixed(2)} s: ${number(fps)} FPS (${what})`;
+    title.textContent = `${start.toFixed(2)} s: ${number(fps)} FPS (${what})`;
     bar.append(title);
   }
   return svg;
@@ -109,21 +124,24 @@ function pairs(entries) {
   return list;
 }
 
-function runOf(run, most) {
+const seconds = (value) => (value === null ? "?" : `${value.toFixed(2)} s`);
+
+function runOf(run, windows, most) {
+  const { times, load } = run;
   const box = element("section", { class: "run" });
   box.append(element("h3", {}, `Run ${run.id}`));
-  if (run.windows.length) box.append(series(run, most));
+  if (windows.length) box.append(series(run, windows, most));
   box.append(
     pairs([
       ["record", run.where],
       ["FPS", number(run.fps, 2)],
       ["failure", run.failure],
       ["round, seed", `${run.round}, ${run.seed}`],
-      ["started (UTC)", run.started],
+      ["started (UTC)", run.started_utc],
       ["steady", (run.steady ?? null) === null ? "" : run.steady ? "yes" : "no"],
-      ["start-up, first step", (run.start_s ?? null) === null ? "" : `${number(run.start_s, 2)} s, ${number(run.first_step_s, 2)} s`],
-      ["peak memory", (run.memory_mib ?? null) === null ? "" : `${number(run.memory_mib)} MiB`],
-      ["CPU, others, steal", run.load],
+      ["start-up, first step", times && [times.import_ns + times.build_ns, times.first_step_ns].map((ns) => seconds(ns / 1e9)).join(", ")],
+      ["peak memory", run.peak_memory_bytes ? `${number(run.peak_memory_bytes / 2 ** 20)} MiB` : ""],
+      ["CPU, others, steal", load && [load.cpu_s, load.other_cpu_s, load.steal_s].map(seconds).join(", ")],
     ]),
   );
   return box;
@@ -131,7 +149,8 @@ function runOf(run, most) {
 
 function open(id) {
   const cell = data.cells[id];
-  const most = Math.max(...cell.runs.flatMap((run) => run.windows.map((window) => window[2])), 1);
+  const windows = cell.runs.map((run) => windowsOf(run, cell.frame_skip));
+  const most = Math.max(...windows.flat().map((window) => window.fps), 1);
   const packages = Object.entries(cell.packages).map(([name, version]) => `${name} ${version}`);
   dialog.replaceChildren(
     element("button", { class: "close", type: "button", "aria-label": "close" }, "×"),
@@ -151,7 +170,7 @@ function open(id) {
       ["plan", cell.plan],
     ]),
     ...cell.flags.map((flag) => element("p", { class: "flag" }, flag)),
-    ...cell.runs.map((run) => runOf(run, most)),
+    ...cell.runs.map((run, i) => runOf(run, windows[i], most)),
     element("details", {}, element("summary", {}, "packages"), element("p", {}, packages.join(", "))),
   );
   dialog.showModal();
