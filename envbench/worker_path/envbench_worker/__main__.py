@@ -18,13 +18,12 @@ import signal
 import sys
 import time
 import traceback
-from importlib import import_module
 from typing import Any, Callable, Dict, Iterator, Tuple
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from envbench_worker import lifetime, sensors
-from envbench_worker.contract import Adapter, ImpossibleFigure, Job, UnknownTaskError
+from envbench_worker.contract import Adapter, ImpossibleFigure, Job, UnknownTaskError, named
 
 TRACEBACK_TAIL = 4000
 
@@ -57,9 +56,8 @@ class Worker:
         return done
 
     def adapter(self) -> Adapter:
-        module, _, attribute = self.job["adapter"].partition(":")
         seen = Job(**{name: self.job[name] for name in Job._fields})
-        made = getattr(import_module(module), attribute)(seen)
+        made = named(self.job["adapter"])(seen)
         if not isinstance(made, Adapter):
             raise TypeError("{} is not a subclass of Adapter".format(self.job["adapter"]))
         made.probe()  # imports what the task needs besides the library

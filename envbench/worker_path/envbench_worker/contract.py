@@ -9,6 +9,7 @@ calls ``__init__``, ``probe`` (both timed as *import*), ``build``, ``compile``, 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from importlib import import_module
 from typing import Any, Dict, List, NamedTuple, Optional
 
 
@@ -25,6 +26,12 @@ class Job(NamedTuple):
     seed: int
     family_code: str = ""  # "module:Class" in envbench_worker.families, or a plugin's
     together: int = 0  # verify: batches in which every environment gets the first one's action
+
+
+def named(name: str) -> Any:
+    """What ``module:attribute`` names; imports the module."""
+    module, _, attribute = name.partition(":")
+    return getattr(import_module(module), attribute)
 
 
 class Counts(NamedTuple):

@@ -9,7 +9,6 @@ over.
 from __future__ import annotations
 
 from abc import abstractmethod
-from importlib import import_module
 from itertools import cycle
 from typing import Any, Dict, List, Tuple
 
@@ -17,7 +16,7 @@ from envbench_worker import actions
 from envbench_worker.adapters.processes import numa_nodes
 from envbench_worker.adapters.processes.free_running import FreeRunning, Member, split
 from envbench_worker.adapters.processes.numa_nodes import Node
-from envbench_worker.contract import Job
+from envbench_worker.contract import Job, named
 
 STATES = 1024  # of classic_control, stepped together by one process
 # The class that a process steps, and how many environments it has.
@@ -54,14 +53,10 @@ class Core(Member):
 class Ceiling(FreeRunning):
     def __init__(self, job: Job) -> None:
         super().__init__(job)
-        self.core, self.states = CORES[job.family]
+        self.member, self.states = CORES[job.family]
 
     def probe(self) -> None:
-        module, _, attribute = self.core.partition(":")
-        getattr(import_module(module), attribute)(self.job, self.job, 0).probe()
-
-    def member(self) -> str:
-        return self.core
+        named(self.member)(self.job, self.job, 0).probe()
 
     def shares(self) -> List[Tuple[Node, Job]]:
         job, cores = self.job, cycle(numa_nodes.usable_cores())
