@@ -143,10 +143,9 @@ class Worker:
     def reply(self) -> Dict[str, Any]:
         try:
             return dict(self.carry_out(), ok=True)
-        except UnknownTaskError as error:
-            return {"ok": False, "failure": self.failure(error), "known_tasks": error.known}
         except (Exception, SystemExit) as error:  # noqa: BLE001 - becomes the reply
-            return {"ok": False, "failure": self.failure(error)}
+            known = {"known_tasks": error.known} if isinstance(error, UnknownTaskError) else {}
+            return {"ok": False, "failure": self.failure(error), **known}
 
 
 def turns(pipe: str) -> Iterator[Tuple[str, int]]:
@@ -175,10 +174,8 @@ def died(code: int) -> Dict[str, Any]:
     if code > 0:
         message = "a process of the environments ended with exit code {}".format(code)
         return {"reason": "exit", "message": message, "exit_code": code}
-    try:
-        name = signal.Signals(-code).name
-    except ValueError:
-        name = "signal {}".format(-code)
+    named_signals = {each.value: each.name for each in signal.Signals}
+    name = named_signals.get(-code, "signal {}".format(-code))
     message = "a process of the environments died of {}".format(name)
     return {"reason": "signal", "message": message, "signal": name}
 

@@ -53,7 +53,8 @@ class Brax(JaxBatch):
         self.finite = True
 
     def tasks(self) -> List[str]:
-        return _known(self.pipeline)
+        pipeline = self.pipeline
+        return sorted(task + "-v3" for task in TASKS if pipeline in ONLY_IN.get(task, (pipeline,)))
 
     def build(self) -> None:
         self.envs = self._make()
@@ -174,8 +175,3 @@ def _resets_within_the_step(env: Any) -> bool:
 def _library_name(task: str) -> str:
     name = re.sub(r"-v[0-9]+$", "", task)
     return "inverted_pendulum" if name == "InvertedPendulum" else name.lower()
-
-
-def _known(pipeline: str) -> List[str]:
-    """The tasks that Brax has in this pipeline, by envbench's names."""
-    return sorted(name + "-v3" for name in TASKS if pipeline in ONLY_IN.get(name, (pipeline,)))

@@ -46,14 +46,11 @@ class MujocoWarp(Ants):
 
     def compile(self) -> None:
         known = _cached_modules()
-        self.graph = self._capture()
-        self.compiled = len(_cached_modules() - known)
-
-    def _capture(self) -> Any:
         with wp.ScopedCapture() as capture:
             for _ in range(SUBSTEPS):
                 mjw.step(self.model, self.data)
-        return capture.graph
+        self.graph = capture.graph
+        self.compiled = len(_cached_modules() - known)
 
     def run(self, calls: int) -> Counts:
         if self.job.mode == "verify":

@@ -42,10 +42,8 @@ ENDING_S = 10.0
 
 
 class SampleFactory(Adapter):
-    def tasks(self) -> List[str]:
-        family = families.of(self.job)
-        family.register()
-        return family.tasks()
+    def probe(self) -> None:
+        families.of(self.job).probe()
 
     def build(self) -> None:
         self.surplus = self.received = 0  # left from earlier runs, received in this one
@@ -172,19 +170,13 @@ TOLD = [
 
 def configuration(job: Job) -> Any:
     """Sample Factory's defaults, except for the job's settings and what only a learner needs."""
-    workers, rest = divmod(job.numenv, job.settings["envs_per_worker"])
-    if rest or job.settings["envs_per_worker"] % job.settings["worker_splits"]:
-        raise ValueError(
-            "{} environments cannot be split: numenv must be a multiple of envs_per_worker, "
-            "and envs_per_worker a multiple of worker_splits".format(job.numenv)
-        )
     chosen = {
         "env": NAME,
         "experiment": NAME,
         "train_dir": os.path.join(os.getcwd(), "train_dir"),
         "log_to_file": False,
         "device": "cpu",
-        "num_workers": workers,
+        "num_workers": job.numenv // job.settings["envs_per_worker"],
         "num_envs_per_worker": job.settings["envs_per_worker"],
         "worker_num_splits": job.settings["worker_splits"],
         "use_rnn": False,
