@@ -238,7 +238,9 @@ def test_the_search_for_a_fixed_start_ends_and_says_what_was_tried(
 
     monkeypatch.setattr(ale_vector.AleVector, "_make", lambda *_: NeverAlike())
     ours = ale_vector.AleVector(ale_job("verify", fire_reset=fires))
-    message = f"Pong-v5 a fixed start.*seeds 0 to 99.*at frame {wanted}, .*started at frame 7, 8"
+    message = (
+        rf"no seed from 0 to 99 starts Pong-v5 at frame {wanted}, .*started at frames \[7, 8\]"
+    )
     with pytest.raises(LookupError, match=message):
         ours.build()
     assert seeds == list(range(100))

@@ -67,13 +67,6 @@ def forever(batches: List[Any]) -> Iterator[Any]:
     return cycle(batches)
 
 
-def described(batches: List[Any], seed: int) -> str:
-    """Where the actions came from, for the reply."""
-    if len(batches) == 1:
-        return "one constant random batch, seed {}".format(seed)
-    return "bank of {} random batches, seed {}, cycled".format(len(batches), seed)
-
-
 def _batch(space: Any, numenv: int, rng: np.random.Generator) -> Any:
     if _is_discrete(space):
         start = int(getattr(space, "start", 0))

@@ -10,7 +10,6 @@ Source: ``brax/envs/__init__.py``, ``envs/ant.py``, ``envs/wrappers/training.py`
 
 from __future__ import annotations
 
-import re
 import warnings
 from typing import Any, Dict, List, NamedTuple
 
@@ -173,5 +172,5 @@ def _resets_within_the_step(env: Any) -> bool:
 
 
 def _library_name(task: str) -> str:
-    name = re.sub(r"-v[0-9]+$", "", task)
+    name = task.rpartition("-v")[0]
     return "inverted_pendulum" if name == "InvertedPendulum" else name.lower()

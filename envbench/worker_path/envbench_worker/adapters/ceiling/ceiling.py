@@ -12,7 +12,6 @@ from abc import abstractmethod
 from itertools import cycle
 from typing import Any, Dict, List, Tuple
 
-from envbench_worker import actions
 from envbench_worker.adapters.processes import numa_nodes
 from envbench_worker.adapters.processes.free_running import FreeRunning, Member, split
 from envbench_worker.adapters.processes.numa_nodes import Node
@@ -35,9 +34,6 @@ class Core(Member):
     @abstractmethod
     def work(self) -> Dict[str, Any]:
         """What a step does, by the names in ``envbench.families``."""
-
-    def action_source(self) -> str:
-        return actions.described(self.bank, self.whole.seed)
 
     def facts(self) -> Dict[str, Any]:
         return {

@@ -13,7 +13,7 @@ import envpool
 import numpy as np
 from envpool.registration import registry
 
-from envbench_worker import actions, autoreset, facts, families
+from envbench_worker import actions, autoreset, families
 from envbench_worker.adapters.verifying import Watched
 from envbench_worker.contract import Adapter, Counts, Job
 
@@ -84,8 +84,7 @@ class EnvPool(Adapter):
     def facts(self) -> Dict[str, Any]:
         config = self.pool.spec.config._asdict()
         config.pop("base_path", None)  # the package's path, not a fact of the measurement
-        return facts.of(
-            self,
+        return self.common_facts(
             self.seen(),
             self.autoreset.mode,
             self._work(),

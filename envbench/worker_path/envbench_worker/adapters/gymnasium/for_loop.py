@@ -16,7 +16,7 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import SyncVectorEnv
 
-from envbench_worker import actions, autoreset, facts, families
+from envbench_worker import actions, autoreset, families
 from envbench_worker.adapters import verifying
 from envbench_worker.adapters.gymnasium.tasks import maker
 from envbench_worker.contract import Adapter, Counts, Trace
@@ -104,8 +104,7 @@ class GymnasiumVector(Adapter):
         space, family = self.envs.single_observation_space, families.of(self.job)
         identifier, arguments = family.gym_id()
         described = family.described()
-        return facts.of(
-            self,
+        return self.common_facts(
             space,
             self.autoreset.mode,
             described.pop("work"),

@@ -31,7 +31,7 @@ from sample_factory.cfg.arguments import parse_full_cfg, parse_sf_args
 from sample_factory.envs.env_utils import register_env
 from sample_factory.utils.attr_dict import AttrDict
 
-from envbench_worker import actions, facts, families
+from envbench_worker import actions, families
 from envbench_worker.adapters.sample_factory import parts
 from envbench_worker.adapters.sample_factory.parts import AUDIT, ENVIRONMENT, FRAMES, MADE
 from envbench_worker.contract import Adapter, Counts, Job, Trace
@@ -131,13 +131,12 @@ class SampleFactory(Adapter):
         job, family = self.job, families.of(self.job)
         self.bank = actions.of_job(self.env_info.action_space, job)
         identifier, arguments = family.gym_id()
-        return facts.of(
-            self,
+        return self.common_facts(
             self.env_info.obs_space["obs"],
             "same-step",
             family.described()["work"],
             "host",
-            action_source=actions.described(self.bank, job.seed) + " by the policy worker",
+            action_source=self.action_source() + " by the policy worker",
             library_task=identifier,
             library_arguments=arguments,
             sampler={name: self.cfg[name] for name in TOLD},
