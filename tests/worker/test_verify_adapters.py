@@ -230,7 +230,7 @@ def test_where_nothing_counts_steps_there_is_no_second_count(worker: Any) -> Non
 def test_nothing_counts_along_where_it_is_measured(worker: Any) -> None:
     tasks = worker("adapters.gymnasium.tasks")
     for mode, counting in (("measure", False), ("verify", True)):
-        env = tasks.maker(job(worker, "gym", mode, "CartPole-v1"))()
+        env = tasks.make(job(worker, "gym", mode, "CartPole-v1"))
         assert env.has_wrapper_attr("frames_made") == counting
 
 

@@ -132,7 +132,7 @@ class Adapter(ABC):
     ) -> Dict[str, Any]:
         """What adapters with a ``bank`` report in the same way, for ``facts``.
 
-        ``seen`` is one environment's observation, or their space. ``returned_to`` is host or device.
+        ``seen`` is one environment's observation, or their space. ``returned_to``: host or device.
         ``more`` are facts of this backend alone.
         """
         received = {

@@ -164,11 +164,9 @@ class Brax(JaxBatch):
 
 def _resets_within_the_step(env: Any) -> bool:
     """Is Brax's automatic reset among the wrappers? Brax states it nowhere else."""
-    while isinstance(env, Wrapper):
-        if isinstance(env, AutoResetWrapper):
-            return True
+    while isinstance(env, Wrapper) and not isinstance(env, AutoResetWrapper):
         env = env.env
-    return False
+    return isinstance(env, AutoResetWrapper)
 
 
 def _library_name(task: str) -> str:

@@ -62,11 +62,7 @@ class Family:
         return env
 
     def noiseless(self) -> Optional[Dict[str, Any]]:
-        """Arguments that make every episode start alike; None if there are no such arguments.
-
-        {}: the family does not need any, because its starts come from an observation or cannot be
-        set.
-        """
+        """Arguments that make every episode start alike. {}: needs none. None: there are none."""
         return {}
 
     def set_start(self, env: Any, observation: Any) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Dict, List, Optional
 import envpool
 import numpy as np
 from envpool.registration import registry
+from gymnasium.vector.utils import create_empty_array
 
 from envbench_worker import actions, autoreset, families
 from envbench_worker.adapters.verifying import Watched
@@ -79,7 +80,7 @@ class EnvPool(Adapter):
 
     def seen(self) -> Any:
         """One observation of zeros, with the shape and type that a learner receives."""
-        return self.family.flat(_one_each(self.pool.observation_space))[0]
+        return self.family.flat(create_empty_array(self.pool.observation_space))[0]
 
     def facts(self) -> Dict[str, Any]:
         config = self.pool.spec.config._asdict()
@@ -109,10 +110,3 @@ def _default_threads(batch: int) -> int:
 def _plain(value: Any) -> Any:
     """Convert a setting to a JSON value."""
     return value if isinstance(value, (bool, int, float, str)) else str(value)
-
-
-def _one_each(space: Any) -> Any:
-    """A batch of one observation of zeros, with the structure of the space."""
-    if hasattr(space, "spaces"):
-        return {name: _one_each(each) for name, each in space.spaces.items()}
-    return np.zeros((1, *space.shape), space.dtype)

@@ -9,6 +9,7 @@ returned them (a learner stores them too) and counted once per window.
 from __future__ import annotations
 
 from abc import abstractmethod
+from functools import partial
 from itertools import islice
 from typing import Any, Dict, Optional
 
@@ -18,7 +19,7 @@ from gymnasium.vector import SyncVectorEnv
 
 from envbench_worker import actions, autoreset, families
 from envbench_worker.adapters import verifying
-from envbench_worker.adapters.gymnasium.tasks import maker
+from envbench_worker.adapters.gymnasium.tasks import make
 from envbench_worker.contract import Adapter, Counts, Trace
 
 
@@ -121,4 +122,4 @@ class GymnasiumVector(Adapter):
 
 class ForLoop(GymnasiumVector):
     def make_vector(self) -> Any:
-        return SyncVectorEnv([maker(self.job)] * self.job.numenv)
+        return SyncVectorEnv([partial(make, self.job)] * self.job.numenv)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
 from multiprocessing import parent_process
-from typing import Any, Callable, Optional
+from typing import Any, Optional
 
 import gymnasium
 
@@ -15,13 +14,9 @@ from envbench_worker.families.base import Family
 _MICRO = 6  # decimals of a frame; simulated time is a sum of floats
 
 
-def maker(job: Job) -> Callable[[], Any]:
-    """A function without arguments that makes one environment; it can be pickled."""
-    return partial(_make, job)
-
-
-def _make(job: Job) -> Any:
-    if parent_process() is not None:  # in a vectoriser's process, which may be spawned
+def make(job: Job) -> Any:
+    """Make one environment, here or in a vectoriser's process."""
+    if parent_process() is not None:  # it may be spawned
         lifetime.end_with_parent()
     family = families.of(job)
     env = family.make()
@@ -29,10 +24,7 @@ def _make(job: Job) -> Any:
 
 
 class Counted(gymnasium.Wrapper):  # type: ignore[misc]
-    """Verify: an environment that sums the frames of its steps; a reset has none.
-
-    It wraps all preprocessing. The frames of a ``step`` come from the family's ``clock``.
-    """
+    """Verify: sums the frames of all steps, by the family's ``clock``; a reset has none."""
 
     def __init__(self, env: Any, family: Family) -> None:
         super().__init__(env)

@@ -70,10 +70,7 @@ class FreeRunning(Adapter):
 
     @abstractmethod
     def shares(self) -> List[Tuple[Node, Job]]:
-        """The node and the part of the job of each process.
-
-        Their numenv and env_instances add up to the whole job's.
-        """
+        """Each process's node and part of the job. The parts add up to the whole."""
 
     def build(self) -> None:
         shares = self.shares()
@@ -179,8 +176,7 @@ class _Process:
     ) -> None:
         self.job, self.cores = job, numa_nodes.shown(node.cores)
         self.connection, theirs = multiprocessing.Pipe()
-        adapter = (member, job, whole, first)
-        arguments = (node, SERVE, theirs, os.getpid(), shared, row, *adapter)
+        arguments = (node, SERVE, theirs, os.getpid(), shared, row, member, job, whole, first)
         spawn = multiprocessing.get_context("spawn")
         self.child = spawn.Process(target=numa_nodes.call_bound, args=arguments, daemon=True)
         self.child.start()
