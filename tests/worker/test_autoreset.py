@@ -106,8 +106,7 @@ def test_environments_that_never_reset_are_refused_with_the_reason() -> None:
 
 def test_same_step_environments_are_not_led_in_lock_step() -> None:
     """At an end the next episode's first observation is returned: traces would differ there."""
-    from envbench_worker.adapters.gymnasium.tasks import Counted
-    from envbench_worker.families.base import Family
+    from envbench_worker.families.base import Counted, Family
 
     one = partial(lambda: Counted(gymnasium.make("CartPole-v1"), Family(job("verify"))))
     envs = SyncVectorEnv([one] * NUMENV, autoreset_mode=AutoresetMode.SAME_STEP)

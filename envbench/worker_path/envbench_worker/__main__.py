@@ -207,7 +207,7 @@ def write_reply(folder: str, reply: Dict[str, Any]) -> None:
 
 
 def main(folder: str, event_fd: int) -> None:
-    """Run the job in ``folder``. The reply is written first, so a failing ``close`` loses no data."""
+    """Run the job in ``folder``. The reply comes first: a failing ``close`` loses no data."""
     with open(os.path.join(folder, "job.json"), encoding="utf-8") as file:
         job = json.load(file)
     # Libraries write logs to the current folder. A user's own task may read files there.

@@ -11,16 +11,17 @@ from __future__ import annotations
 from abc import abstractmethod
 from functools import partial
 from itertools import islice
+from multiprocessing import parent_process
 from typing import Any, Dict, Optional
 
 import gymnasium
 import numpy as np
 from gymnasium.vector import SyncVectorEnv
 
-from envbench_worker import actions, autoreset, families
+from envbench_worker import actions, autoreset, families, lifetime
 from envbench_worker.adapters import verifying
-from envbench_worker.adapters.gymnasium.tasks import make
-from envbench_worker.contract import Adapter, Counts, Trace
+from envbench_worker.contract import Adapter, Counts, Job, Trace
+from envbench_worker.families.base import Counted
 
 
 class GymnasiumVector(Adapter):
@@ -118,6 +119,15 @@ class GymnasiumVector(Adapter):
 
     def close(self) -> None:
         self.envs.close()
+
+
+def make(job: Job) -> Any:
+    """Make one environment, here or in a vectoriser's process."""
+    if parent_process() is not None:  # it may be spawned
+        lifetime.end_with_parent()
+    family = families.of(job)
+    env = family.make()
+    return Counted(env, family) if job.mode == "verify" else env
 
 
 class ForLoop(GymnasiumVector):

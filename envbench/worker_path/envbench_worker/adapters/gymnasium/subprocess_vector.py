@@ -7,8 +7,7 @@ from typing import Any, Dict, Optional
 
 from gymnasium.vector import AsyncVectorEnv
 
-from envbench_worker.adapters.gymnasium.for_loop import GymnasiumVector
-from envbench_worker.adapters.gymnasium.tasks import make
+from envbench_worker.adapters.gymnasium.for_loop import GymnasiumVector, make
 
 
 class Subprocess(GymnasiumVector):
