@@ -58,7 +58,6 @@ ENVPOOL = {"envpool-sync", "envpool-async", "envpool-numa"}
     [
         ("adapters/brax_env.py", {"brax"}),
         ("adapters/jax_batch.py", {"brax", "mjx"}),
-        ("adapters/gymnasium/tasks.py", GYMNASIUM),
         ("adapters/gymnasium/for_loop.py", {"for-loop", "subprocess"}),
         ("adapters/processes/free_running.py", {"envpool-numa", "ceiling"}),
         ("adapters/ceiling/ale.py", {"ceiling"}),  # named by a string alone

@@ -28,10 +28,10 @@ from envbench_worker.adapters import brax_env
 from envbench_worker.contract import Job
 frames = json.loads(sys.argv[2])
 for pipeline in ("generalized", "spring", "positional", "mjx"):
-    for task in brax_env._known(pipeline):
-        settings = {"pipeline": pipeline, "mode": "scan"}
-        job = Job("measure", "mujoco", task, 1, 1, frames[task], settings, 0)
-        brax_env.Brax(job)._make()
+    settings = {"pipeline": pipeline, "mode": "scan"}
+    any_task = Job("measure", "mujoco", "", 1, 1, 5, settings, 0)
+    for task in brax_env.Brax(any_task).tasks():
+        brax_env.Brax(any_task._replace(task=task, frame_skip=frames[task]))._make()
         print("made", pipeline, task)
 """
 WITHOUT_RESETS = """

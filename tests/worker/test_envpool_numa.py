@@ -183,7 +183,7 @@ def test_a_process_that_cannot_start_is_told_with_its_own_words(
     made: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     adapter = made(job("envpool-numa", "mujoco", nodes=TWO_NODES))
-    monkeypatch.setattr(adapter, "member", lambda: "json:NoSuchMember")
+    monkeypatch.setattr(adapter, "member", "json:NoSuchMember")
     with pytest.raises(Exception, match=r"AttributeError: .*NoSuchMember"):
         adapter.build()
     assert all(process.child.exitcode is not None for process in adapter.processes)
@@ -213,7 +213,7 @@ def test_what_a_process_raises_while_it_runs_ends_the_run_in_its_own_words(
     adapter = made(job("envpool-numa", "mujoco", nodes=TWO_NODES))
     window = import_module("envbench_worker.adapters.processes.free_running")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(adapter, "member", lambda: "falls:Falls")
+    monkeypatch.setattr(adapter, "member", "falls:Falls")
     adapter.build()
     with pytest.raises(window.ProcessDied, match="ValueError: the robot fell off") as raised:
         adapter.run(10_000)

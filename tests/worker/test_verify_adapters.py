@@ -203,7 +203,7 @@ def counted(worker: Any, family: str, frames: int) -> Any:
     """The emulator, counted."""
     own = job(worker, family)._replace(family_code=families.get(family).worker)
     made = worker("families").of(own)
-    return worker("adapters.gymnasium.tasks").Counted(Emulator(frames), made)
+    return worker("families.base").Counted(Emulator(frames), made)
 
 
 @pytest.mark.parametrize(("skipped", "frames"), [(4, 12), (2, 8)])
@@ -228,9 +228,9 @@ def test_where_nothing_counts_steps_there_is_no_second_count(worker: Any) -> Non
 
 
 def test_nothing_counts_along_where_it_is_measured(worker: Any) -> None:
-    tasks = worker("adapters.gymnasium.tasks")
+    for_loop = worker("adapters.gymnasium.for_loop")
     for mode, counting in (("measure", False), ("verify", True)):
-        env = tasks.maker(job(worker, "gym", mode, "CartPole-v1"))()
+        env = for_loop.make(job(worker, "gym", mode, "CartPole-v1"))
         assert env.has_wrapper_attr("frames_made") == counting
 
 

@@ -18,13 +18,12 @@ import signal
 import sys
 import time
 import traceback
-from importlib import import_module
 from typing import Any, Callable, Dict, Iterator, Tuple
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from envbench_worker import lifetime, sensors
-from envbench_worker.contract import Adapter, ImpossibleFigure, Job, UnknownTaskError
+from envbench_worker.contract import Adapter, ImpossibleFigure, Job, UnknownTaskError, named
 
 TRACEBACK_TAIL = 4000
 
@@ -57,9 +56,8 @@ class Worker:
         return done
 
     def adapter(self) -> Adapter:
-        module, _, attribute = self.job["adapter"].partition(":")
         seen = Job(**{name: self.job[name] for name in Job._fields})
-        made = getattr(import_module(module), attribute)(seen)
+        made = named(self.job["adapter"])(seen)
         if not isinstance(made, Adapter):
             raise TypeError("{} is not a subclass of Adapter".format(self.job["adapter"]))
         made.probe()  # imports what the task needs besides the library
@@ -145,10 +143,9 @@ class Worker:
     def reply(self) -> Dict[str, Any]:
         try:
             return dict(self.carry_out(), ok=True)
-        except UnknownTaskError as error:
-            return {"ok": False, "failure": self.failure(error), "known_tasks": error.known}
         except (Exception, SystemExit) as error:  # noqa: BLE001 - becomes the reply
-            return {"ok": False, "failure": self.failure(error)}
+            known = {"known_tasks": error.known} if isinstance(error, UnknownTaskError) else {}
+            return {"ok": False, "failure": self.failure(error), **known}
 
 
 def turns(pipe: str) -> Iterator[Tuple[str, int]]:
@@ -177,10 +174,8 @@ def died(code: int) -> Dict[str, Any]:
     if code > 0:
         message = "a process of the environments ended with exit code {}".format(code)
         return {"reason": "exit", "message": message, "exit_code": code}
-    try:
-        name = signal.Signals(-code).name
-    except ValueError:
-        name = "signal {}".format(-code)
+    named_signals = {each.value: each.name for each in signal.Signals}
+    name = named_signals.get(-code, "signal {}".format(-code))
     message = "a process of the environments died of {}".format(name)
     return {"reason": "signal", "message": message, "signal": name}
 
@@ -212,10 +207,7 @@ def write_reply(folder: str, reply: Dict[str, Any]) -> None:
 
 
 def main(folder: str, event_fd: int) -> None:
-    """Run the job in ``folder``.
-
-    The reply is written before the adapter is closed, so a failing ``close`` loses no data.
-    """
+    """Run the job in ``folder``. The reply comes first: a failing ``close`` loses no data."""
     with open(os.path.join(folder, "job.json"), encoding="utf-8") as file:
         job = json.load(file)
     # Libraries write logs to the current folder. A user's own task may read files there.

@@ -39,9 +39,7 @@ def bank(space: Any, numenv: int, seed: int, source: str, batched_space: Any = N
     rng = np.random.default_rng(seed)
     if not (_is_discrete(space) or _is_bounded_box(space)):
         if batched_space is None:
-            raise TypeError(
-                "cannot draw actions of {}: give bank() the batched space too".format(space)
-            )
+            raise TypeError("cannot draw actions of {} without the batched space".format(space))
         batched_space.seed(seed)
         length = 1 if source == "constant" else BATCHES // 4
         return [batched_space.sample() for _ in range(length)]
@@ -65,13 +63,6 @@ def of_job(space: Any, job: Job, batched_space: Any = None) -> List[Any]:
 def forever(batches: List[Any]) -> Iterator[Any]:
     """Repeat the bank for ever, at the cost of one iterator step per call."""
     return cycle(batches)
-
-
-def described(batches: List[Any], seed: int) -> str:
-    """Where the actions came from, for the reply."""
-    if len(batches) == 1:
-        return "one constant random batch, seed {}".format(seed)
-    return "bank of {} random batches, seed {}, cycled".format(len(batches), seed)
 
 
 def _batch(space: Any, numenv: int, rng: np.random.Generator) -> Any:

@@ -9,6 +9,7 @@ calls ``__init__``, ``probe`` (both timed as *import*), ``build``, ``compile``, 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from importlib import import_module
 from typing import Any, Dict, List, NamedTuple, Optional
 
 
@@ -25,6 +26,12 @@ class Job(NamedTuple):
     seed: int
     family_code: str = ""  # "module:Class" in envbench_worker.families, or a plugin's
     together: int = 0  # verify: batches in which every environment gets the first one's action
+
+
+def named(name: str) -> Any:
+    """What ``module:attribute`` names; imports the module."""
+    module, _, attribute = name.partition(":")
+    return getattr(import_module(module), attribute)
 
 
 class Counts(NamedTuple):
@@ -113,6 +120,33 @@ class Adapter(ABC):
         """What ran: at least observation_shape and observation_dtype (of one environment),
         action_source, autoreset (next-step, same-step or none) and env_instances. ``work`` says
         what a step does, by the names in ``envbench.families``."""
+
+    def action_source(self) -> str:
+        """Where the actions of ``bank`` came from."""
+        if len(self.bank) == 1:
+            return "one constant random batch, seed {}".format(self.job.seed)
+        return "bank of {} random batches, seed {}, cycled".format(len(self.bank), self.job.seed)
+
+    def common_facts(
+        self, seen: Any, autoreset: str, work: Dict[str, Any], returned_to: str, **more: Any
+    ) -> Dict[str, Any]:
+        """What adapters with a ``bank`` report in the same way, for ``facts``.
+
+        ``seen`` is one environment's observation, or their space. ``returned_to``: host or device.
+        ``more`` are facts of this backend alone.
+        """
+        received = {
+            "observation_shape": None if seen.shape is None else list(seen.shape),
+            "observation_dtype": str(seen.dtype),
+            "autoreset": autoreset,
+        }
+        return {
+            **received,
+            "action_source": self.action_source(),
+            "env_instances": self.job.env_instances,
+            **more,
+            "work": {**work, **received, "returned_to": returned_to},
+        }
 
     def gpu_memory(self) -> Optional[int]:
         """Peak bytes of GPU memory, as the library counts them; None without a GPU."""

@@ -26,10 +26,6 @@ Emit = Callable[[Dict[str, Any]], None]
 clock = time.perf_counter_ns
 
 
-class UnknownOrder(Exception):
-    """The controller asked for a kind of slice that this worker does not have."""
-
-
 class Windows:
     """Consecutive windows in columns: the fields of ``envbench.model.Windows``."""
 
@@ -104,7 +100,7 @@ class Meter:
         ``step N``: N vector steps, a measured window. ``reset N``: reset all environments N times.
         ``lead N``: N vector steps before the next slice, to refill the caches after a switch. They
         are recorded as a window of the warm-up and do not affect a rate. Any other word raises
-        ``UnknownOrder``.
+        ``ValueError``.
         """
         self.sensors.begin()
         self._origin = clock()
@@ -118,7 +114,7 @@ class Meter:
             elif what == "reset":
                 self._reset_window(calls)
             else:
-                raise UnknownOrder(
+                raise ValueError(
                     "the order '{} {}' is unknown: a slice is one of step, reset and lead. "
                     "Do the controller and the worker come from the same release of "
                     "envbench?".format(what, calls)

@@ -38,10 +38,7 @@ def machine_cpu() -> Optional[Dict[str, float]]:
 
 
 def throttling() -> Optional[Dict[str, float]]:
-    """Periods in which a CPU quota stopped this process, and the seconds lost.
-
-    Summed over the process's control group and all groups above it.
-    """
+    """Periods in which a quota stopped this process or a group above it, and the seconds lost."""
     if not _stat_paths:
         _stat_paths.extend(p for p in group_files("cpu", "cpu.stat", "cpu.stat") if _read(p))
     found = None
@@ -122,10 +119,7 @@ def tree_usage(pid: int) -> Dict[str, float]:
 
 
 def tree_peak_memory(pid: int) -> Optional[int]:
-    """Sum of the peak resident bytes (VmHWM) of a tree's processes.
-
-    Shared pages count once per process that maps them.
-    """
+    """Sum of the peak resident bytes (VmHWM) of a tree's processes, shared pages once for each."""
     total = 0
     for member in process_tree(pid):
         for line in _read(PROC / str(member) / "status").splitlines():

@@ -61,12 +61,9 @@ def given_start(folder: str) -> Any:
 def save(trace: Trace, folder: str) -> None:
     """Write a trace as arrays only (no pickles), with an atomic rename at the end."""
     partial = os.path.join(folder, "partial.npz")
-    arrays: Dict[str, Any] = {
-        "observations": np.asarray(trace.observations),
-        "rewards": np.asarray(trace.rewards, dtype=np.float64),
-        "ended": np.asarray(trace.ended, dtype=np.bool_),
-    }
-    if trace.start is not None:
-        arrays["start"] = np.asarray(trace.start)
-    np.savez_compressed(partial, **arrays)
+    rewards, ended = np.asarray(trace.rewards, np.float64), np.asarray(trace.ended, np.bool_)
+    arrays = trace._replace(rewards=rewards, ended=ended)._asdict()
+    np.savez_compressed(
+        partial, **{name: each for name, each in arrays.items() if each is not None}
+    )
     os.replace(partial, os.path.join(folder, "trace.npz"))

@@ -20,7 +20,7 @@ import gymnasium
 import numpy as np
 from ale_py.vector_env import AtariVectorEnv
 
-from envbench_worker import actions, autoreset, facts, families
+from envbench_worker import actions, autoreset, families
 from envbench_worker.adapters.verifying import AnyOrder, Watched
 from envbench_worker.contract import Adapter, Counts, Trace
 from envbench_worker.families import atari
@@ -77,25 +77,19 @@ class AleVector(Adapter):
         )
 
     def _fixed_start(self) -> Tuple[int, int]:
-        """A ``noop_max`` and a seed that start a game after one no-op (and fire).
-
-        ``LookupError`` if none of ``SEEDS`` seeds does.
-        """
+        """A ``noop_max`` and a seed that start a game after one no-op (and fire)."""
         fires = bool(self.job.settings["fire_reset"]) and (
             ale_py.Action.FIRE in self._make(1, 1, 1).ale.get_action_set()
         )
-        noop_max = 3 if fires else 2  # the wanted start is the largest draw
-        trial, seen = self._make(1, 1, noop_max), set()
+        wanted, noop_max = 1 + fires, 2 + fires  # the wanted start is the largest draw
+        trial, starts = self._make(1, 1, noop_max), []
         for seed in range(SEEDS):
-            frames = int(trial.reset(seed=seed)[1]["episode_frame_number"][0])
-            if frames == 1 + fires:
+            starts.append(int(trial.reset(seed=seed)[1]["episode_frame_number"][0]))
+            if starts[-1] == wanted:
                 return noop_max, seed
-            seen.add(frames)
         raise LookupError(
-            "no seed gives {} a fixed start: with noop_max {}, seeds 0 to {} were tried for a "
-            "start at frame {}, and games started at frame {}".format(
-                self.job.task, noop_max, SEEDS - 1, 1 + fires, ", ".join(map(str, sorted(seen)))
-            )
+            "no seed from 0 to {} starts {} at frame {}, with noop_max {}: it started at frames "
+            "{}".format(SEEDS - 1, self.job.task, wanted, noop_max, sorted(set(starts)))
         )
 
     def run(self, calls: int) -> Counts:
@@ -146,8 +140,7 @@ class AleVector(Adapter):
 
     def facts(self) -> Dict[str, Any]:
         job = self.job
-        return facts.of(
-            self,
+        return self.common_facts(
             self.envs.single_observation_space,
             self.autoreset.mode,
             dict(atari.reference(job), fire_reset=job.settings["fire_reset"]),

@@ -10,7 +10,6 @@ Source: ``brax/envs/__init__.py``, ``envs/ant.py``, ``envs/wrappers/training.py`
 
 from __future__ import annotations
 
-import re
 import warnings
 from typing import Any, Dict, List, NamedTuple
 
@@ -53,7 +52,8 @@ class Brax(JaxBatch):
         self.finite = True
 
     def tasks(self) -> List[str]:
-        return _known(self.pipeline)
+        pipeline = self.pipeline
+        return sorted(task + "-v3" for task in TASKS if pipeline in ONLY_IN.get(task, (pipeline,)))
 
     def build(self) -> None:
         self.envs = self._make()
@@ -164,18 +164,11 @@ class Brax(JaxBatch):
 
 def _resets_within_the_step(env: Any) -> bool:
     """Is Brax's automatic reset among the wrappers? Brax states it nowhere else."""
-    while isinstance(env, Wrapper):
-        if isinstance(env, AutoResetWrapper):
-            return True
+    while isinstance(env, Wrapper) and not isinstance(env, AutoResetWrapper):
         env = env.env
-    return False
+    return isinstance(env, AutoResetWrapper)
 
 
 def _library_name(task: str) -> str:
-    name = re.sub(r"-v[0-9]+$", "", task)
+    name = task.rpartition("-v")[0]
     return "inverted_pendulum" if name == "InvertedPendulum" else name.lower()
-
-
-def _known(pipeline: str) -> List[str]:
-    """The tasks that Brax has in this pipeline, by envbench's names."""
-    return sorted(name + "-v3" for name in TASKS if pipeline in ONLY_IN.get(name, (pipeline,)))

@@ -18,7 +18,7 @@ import genesis as gs
 import numpy as np
 import torch
 
-from envbench_worker import actions, facts
+from envbench_worker import actions
 from envbench_worker.adapters.mujoco import ant as ant_model
 from envbench_worker.adapters.mujoco.ant import SUBSTEPS, TIMESTEP_S, Ants
 from envbench_worker.contract import Counts
@@ -78,8 +78,7 @@ class Genesis(Ants):
         state = self.observed()
         if not np.isfinite(state).all():
             raise ArithmeticError("a world diverged: its state is not finite")
-        return facts.of(
-            self,
+        return self.common_facts(
             state[0],
             "none",
             self._work(str(state.dtype)),

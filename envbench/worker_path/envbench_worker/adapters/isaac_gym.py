@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from hydra import compose, initialize_config_dir
 
-from envbench_worker import actions, facts
+from envbench_worker import actions
 from envbench_worker.adapters.verifying import Watched
 from envbench_worker.contract import Adapter, Counts, Job
 
@@ -80,13 +80,12 @@ class IsaacGym(Adapter):
         return None if self.device == "cpu" else int(torch.cuda.max_memory_allocated())
 
     def facts(self) -> Dict[str, Any]:
-        return facts.of(
-            self,
+        return self.common_facts(
             self.envs.observation_space,
             "next-step",
             _work(self.envs),
             "host" if self.device == "cpu" else "device",
-            action_source=actions.described(self.bank, self.job.seed) + ", uploaded each step",
+            action_source=self.action_source() + ", uploaded each step",
             device=self.device,
             library_task=TASKS[self.job.task],
             library_arguments=self.overrides,

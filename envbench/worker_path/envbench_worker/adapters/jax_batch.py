@@ -30,7 +30,7 @@ from typing import Any, Dict, List, Optional, Tuple
 import jax
 import numpy as np
 
-from envbench_worker import actions, facts
+from envbench_worker import actions
 from envbench_worker.contract import Adapter
 
 COMPILED = "/jax/core/compile/backend_compile_duration"
@@ -140,10 +140,9 @@ class JaxBatch(Adapter):
     def described(
         self, seen: Any, autoreset: str, work: Dict[str, Any], **more: Any
     ) -> Dict[str, Any]:
-        """``facts.of`` with what every JAX program reports."""
+        """``common_facts`` with what every JAX program reports."""
         device = jax.devices()[0]
-        return facts.of(
-            self,
+        return self.common_facts(
             seen,
             autoreset,
             work,

@@ -23,9 +23,8 @@ def follow(
 class AnyOrder:
     """A trace of environments 0 to numenv - 1, whose results arrive in any order.
 
-    Further environments in flight repeat the actions of these. ``made`` has, for each environment,
-    the results of its actions so far: 0 after its reset was received, and -1 before that. ``seen``
-    is an observation or its space.
+    Further environments in flight repeat the actions of these. ``made`` counts the results of each
+    environment's actions, and is -1 before its reset. ``seen`` is an observation or its space.
     """
 
     def __init__(self, adapter: Adapter, calls: int, seen: Any, made: Any) -> None:
@@ -61,8 +60,7 @@ class AnyOrder:
 class Watched:
     """Environments whose own counters are noted after each result.
 
-    ``name`` is the counter's in the info of a result. ``counters`` are those of all environments at
-    the start.
+    ``name``: the counter's in a result's info. ``counters``: of all environments at the start.
     """
 
     def __init__(self, envs: Any, name: str, counters: Any) -> None:

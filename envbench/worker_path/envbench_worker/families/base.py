@@ -12,6 +12,8 @@ import gymnasium
 
 from envbench_worker.contract import Job, UnknownTaskError
 
+_MICRO = 6  # decimals of a frame; simulated time is a sum of floats
+
 
 class Family:
     """The env family of one job. ``entry_points``: the package of Gymnasium's own tasks.
@@ -62,11 +64,7 @@ class Family:
         return env
 
     def noiseless(self) -> Optional[Dict[str, Any]]:
-        """Arguments that make every episode start alike; None if there are no such arguments.
-
-        {}: the family does not need any, because its starts come from an observation or cannot be
-        set.
-        """
+        """Arguments that make every episode start alike. {}: needs none. None: there are none."""
         return {}
 
     def set_start(self, env: Any, observation: Any) -> None:
@@ -114,3 +112,30 @@ class Family:
     def flat(self, observations: Any) -> Any:
         """Convert EnvPool's batch of observations to one array of (environments, …)."""
         return observations
+
+
+class Counted(gymnasium.Wrapper):  # type: ignore[misc]
+    """Verify: sums the frames of all steps, by the family's ``clock``; a reset has none."""
+
+    def __init__(self, env: Any, family: Family) -> None:
+        super().__init__(env)
+        self._now = family.clock(env)
+        self._whole = family.whole_step
+        self._made = 0.0
+
+    def step(self, action: Any) -> Any:
+        if self._now is None:
+            return self.env.step(action)
+        before = self._now()
+        result = self.env.step(action)
+        frames = self._now() - before
+        # The end of a game may cut its last step short. It counts as a whole step.
+        if (result[2] or result[3]) and 0 < frames < self._whole:
+            frames = self._whole
+        self._made += frames
+        return result
+
+    def frames_made(self) -> Optional[float]:
+        """Frames since the last call; None if nothing counts them."""
+        made, self._made = self._made, 0.0
+        return None if self._now is None else round(made, _MICRO)

@@ -71,10 +71,7 @@ def _suite() -> Dict[str, Tuple[str, str]]:
     """EnvPool's name of each task (``BallInCupCatch-v1``) -> dm_control's domain and task."""
     from dm_control import suite
 
-    def camel(words: str) -> str:
-        return "".join(word.capitalize() for word in words.split("_"))
-
-    return {camel(d) + camel(t) + "-v1": (d, t) for d, t in suite.ALL_TASKS}
+    return {"_".join(pair).title().replace("_", "") + "-v1": pair for pair in suite.ALL_TASKS}
 
 
 class SuiteEnv(gymnasium.Env):  # type: ignore[misc]

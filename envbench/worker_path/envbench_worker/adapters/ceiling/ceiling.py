@@ -9,15 +9,13 @@ over.
 from __future__ import annotations
 
 from abc import abstractmethod
-from importlib import import_module
 from itertools import cycle
 from typing import Any, Dict, List, Tuple
 
-from envbench_worker import actions
 from envbench_worker.adapters.processes import numa_nodes
 from envbench_worker.adapters.processes.free_running import FreeRunning, Member, split
 from envbench_worker.adapters.processes.numa_nodes import Node
-from envbench_worker.contract import Job
+from envbench_worker.contract import Job, named
 
 STATES = 1024  # of classic_control, stepped together by one process
 # The class that a process steps, and how many environments it has.
@@ -37,9 +35,6 @@ class Core(Member):
     def work(self) -> Dict[str, Any]:
         """What a step does, by the names in ``envbench.families``."""
 
-    def action_source(self) -> str:
-        return actions.described(self.bank, self.whole.seed)
-
     def facts(self) -> Dict[str, Any]:
         return {
             "observation_shape": [],
@@ -54,14 +49,10 @@ class Core(Member):
 class Ceiling(FreeRunning):
     def __init__(self, job: Job) -> None:
         super().__init__(job)
-        self.core, self.states = CORES[job.family]
+        self.member, self.states = CORES[job.family]
 
     def probe(self) -> None:
-        module, _, attribute = self.core.partition(":")
-        getattr(import_module(module), attribute)(self.job, self.job, 0).probe()
-
-    def member(self) -> str:
-        return self.core
+        named(self.member)(self.job, self.job, 0).probe()
 
     def shares(self) -> List[Tuple[Node, Job]]:
         job, cores = self.job, cycle(numa_nodes.usable_cores())

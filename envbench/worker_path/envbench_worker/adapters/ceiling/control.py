@@ -47,9 +47,8 @@ class CartPoleCore(Core):
 class LanderCore(Core):
     """Box2D's ``World.Step`` alone, in the world of the lunar lander, which falls without engines.
 
-    No observation or reward is computed. When it has touched the ground, or after ``MAX_STEPS``,
-    Gymnasium's environment makes a new world, which counts as a reset. Box2D has no clock, so its
-    steps cannot be counted in a second way.
+    When it has touched the ground, or after ``MAX_STEPS``, Gymnasium's environment makes a new
+    world: a reset. Box2D has no clock, so its steps cannot be counted in a second way.
     """
 
     def tasks(self) -> List[str]:

@@ -28,12 +28,11 @@ class EnvPoolNode(Member, EnvPoolAsync):
 
 
 class EnvPoolNuma(FreeRunning):
+    member = __name__ + ":EnvPoolNode"
+
     def probe(self) -> None:
         EnvPoolAsync(self.job).probe()
         numa_nodes.chosen(self.job.settings["nodes"])
-
-    def member(self) -> str:
-        return __name__ + ":EnvPoolNode"
 
     def shares(self) -> List[Tuple[Node, Job]]:
         job, nodes = self.job, numa_nodes.chosen(self.job.settings["nodes"])

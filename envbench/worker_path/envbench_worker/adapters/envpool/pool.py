@@ -12,8 +12,9 @@ from typing import Any, Dict, List, Optional
 import envpool
 import numpy as np
 from envpool.registration import registry
+from gymnasium.vector.utils import create_empty_array
 
-from envbench_worker import actions, autoreset, facts, families
+from envbench_worker import actions, autoreset, families
 from envbench_worker.adapters.verifying import Watched
 from envbench_worker.contract import Adapter, Counts, Job
 
@@ -79,13 +80,15 @@ class EnvPool(Adapter):
 
     def seen(self) -> Any:
         """One observation of zeros, with the shape and type that a learner receives."""
-        return self.family.flat(_one_each(self.pool.observation_space))[0]
+        return self.family.flat(create_empty_array(self.pool.observation_space))[0]
 
     def facts(self) -> Dict[str, Any]:
-        config = self.pool.spec.config._asdict()
-        config.pop("base_path", None)  # the package's path, not a fact of the measurement
-        return facts.of(
-            self,
+        config = {
+            key: value if isinstance(value, (bool, int, float, str)) else str(value)
+            for key, value in self.pool.spec.config._asdict().items()
+            if key != "base_path"  # the package's path, not a fact of the measurement
+        }
+        return self.common_facts(
             self.seen(),
             self.autoreset.mode,
             self._work(),
@@ -94,7 +97,7 @@ class EnvPool(Adapter):
             batch=self.job.numenv,
             threads=self.job.settings["threads"] or _default_threads(self.job.numenv),
             library_task=self.job.task,
-            library_arguments={key: _plain(value) for key, value in config.items()},
+            library_arguments=config,
         )
 
     def close(self) -> None:
@@ -105,15 +108,3 @@ def _default_threads(batch: int) -> int:
     """EnvPool's own choice (``async_envpool.h``): as many as cores, at most the batch."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return min(batch, cores or 1)
-
-
-def _plain(value: Any) -> Any:
-    """Convert a setting to a JSON value."""
-    return value if isinstance(value, (bool, int, float, str)) else str(value)
-
-
-def _one_each(space: Any) -> Any:
-    """A batch of one observation of zeros, with the structure of the space."""
-    if hasattr(space, "spaces"):
-        return {name: _one_each(each) for name, each in space.spaces.items()}
-    return np.zeros((1, *space.shape), space.dtype)

@@ -9,17 +9,19 @@ returned them (a learner stores them too) and counted once per window.
 from __future__ import annotations
 
 from abc import abstractmethod
+from functools import partial
 from itertools import islice
+from multiprocessing import parent_process
 from typing import Any, Dict, Optional
 
 import gymnasium
 import numpy as np
 from gymnasium.vector import SyncVectorEnv
 
-from envbench_worker import actions, autoreset, facts, families
+from envbench_worker import actions, autoreset, families, lifetime
 from envbench_worker.adapters import verifying
-from envbench_worker.adapters.gymnasium.tasks import maker
-from envbench_worker.contract import Adapter, Counts, Trace
+from envbench_worker.contract import Adapter, Counts, Job, Trace
+from envbench_worker.families.base import Counted
 
 
 class GymnasiumVector(Adapter):
@@ -104,8 +106,7 @@ class GymnasiumVector(Adapter):
         space, family = self.envs.single_observation_space, families.of(self.job)
         identifier, arguments = family.gym_id()
         described = family.described()
-        return facts.of(
-            self,
+        return self.common_facts(
             space,
             self.autoreset.mode,
             described.pop("work"),
@@ -120,6 +121,15 @@ class GymnasiumVector(Adapter):
         self.envs.close()
 
 
+def make(job: Job) -> Any:
+    """Make one environment, here or in a vectoriser's process."""
+    if parent_process() is not None:  # it may be spawned
+        lifetime.end_with_parent()
+    family = families.of(job)
+    env = family.make()
+    return Counted(env, family) if job.mode == "verify" else env
+
+
 class ForLoop(GymnasiumVector):
     def make_vector(self) -> Any:
-        return SyncVectorEnv([maker(self.job)] * self.job.numenv)
+        return SyncVectorEnv([partial(make, self.job)] * self.job.numenv)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Dict, Optional
 
 from gymnasium.vector import AsyncVectorEnv
 
-from envbench_worker.adapters.gymnasium.for_loop import GymnasiumVector
-from envbench_worker.adapters.gymnasium.tasks import maker
+from envbench_worker.adapters.gymnasium.for_loop import GymnasiumVector, make
 
 
 class Subprocess(GymnasiumVector):
     def make_vector(self) -> Any:
         settings = self.job.settings
         return AsyncVectorEnv(
-            [maker(self.job)] * self.job.numenv,
+            [partial(make, self.job)] * self.job.numenv,
             shared_memory=settings["shared_memory"],
             context=settings["context"] or None,
         )

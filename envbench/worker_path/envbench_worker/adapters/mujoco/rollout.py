@@ -17,7 +17,7 @@ import mujoco
 import numpy as np
 from mujoco import rollout
 
-from envbench_worker import actions, facts
+from envbench_worker import actions
 from envbench_worker.adapters.mujoco import ant as ant_model
 from envbench_worker.adapters.mujoco.ant import SUBSTEPS, Ants
 from envbench_worker.adapters.processes.numa_nodes import usable_cores
@@ -67,8 +67,7 @@ class MujocoRollout(Ants):
         return states
 
     def facts(self) -> Dict[str, Any]:
-        return facts.of(
-            self,
+        return self.common_facts(
             self.states[0, 0],
             "none",
             ant_model.work(self.model, "MuJoCo " + mujoco.__version__, "float64"),

@@ -20,7 +20,7 @@ import mujoco_warp as mjw
 import numpy as np
 import warp as wp
 
-from envbench_worker import actions, facts
+from envbench_worker import actions
 from envbench_worker.adapters.mujoco import ant as ant_model
 from envbench_worker.adapters.mujoco.ant import SUBSTEPS, Ants
 from envbench_worker.contract import Counts
@@ -46,14 +46,11 @@ class MujocoWarp(Ants):
 
     def compile(self) -> None:
         known = _cached_modules()
-        self.graph = self._capture()
-        self.compiled = len(_cached_modules() - known)
-
-    def _capture(self) -> Any:
         with wp.ScopedCapture() as capture:
             for _ in range(SUBSTEPS):
                 mjw.step(self.model, self.data)
-        return capture.graph
+        self.graph = capture.graph
+        self.compiled = len(_cached_modules() - known)
 
     def run(self, calls: int) -> Counts:
         if self.job.mode == "verify":
@@ -69,8 +66,7 @@ class MujocoWarp(Ants):
         at_limit = self._check()
         option, data = self.model.opt, self.data
         engine = "MuJoCo Warp " + version("mujoco-warp")
-        return facts.of(
-            self,
+        return self.common_facts(
             self.observed()[0],
             "none",
             ant_model.work(self.host_model, engine, "float32"),

@@ -20,7 +20,6 @@ import time
 import traceback
 from abc import abstractmethod
 from contextlib import suppress
-from importlib import import_module
 from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
@@ -28,7 +27,7 @@ import numpy as np
 from envbench_worker import actions, lifetime
 from envbench_worker.adapters.processes import numa_nodes
 from envbench_worker.adapters.processes.numa_nodes import Node
-from envbench_worker.contract import Adapter, Counts, Job, Trace
+from envbench_worker.contract import Adapter, Counts, Job, Trace, named
 
 ROW = np.dtype(
     {
@@ -58,7 +57,12 @@ class ProcessDied(Exception):
 
 
 class FreeRunning(Adapter):
-    """An adapter whose environments step in free-running processes."""
+    """An adapter whose environments step in free-running processes.
+
+    ``member``: the ``Member`` that each process runs, as ``module:attribute``.
+    """
+
+    member: str
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
@@ -66,14 +70,7 @@ class FreeRunning(Adapter):
 
     @abstractmethod
     def shares(self) -> List[Tuple[Node, Job]]:
-        """The node and the part of the job of each process.
-
-        Their numenv and env_instances add up to the whole job's.
-        """
-
-    @abstractmethod
-    def member(self) -> str:
-        """The ``Member`` that each process runs, as ``module:attribute``."""
+        """Each process's node and part of the job. The parts add up to the whole."""
 
     def build(self) -> None:
         shares = self.shares()
@@ -84,7 +81,7 @@ class FreeRunning(Adapter):
             self._start(shares, shared)
             self.described = [process.answer() for process in self.processes]
         except BaseException:
-            self._end(patience_s=0.0)
+            self.close(patience_s=0.0)
             raise
         self.credited = 0  # results of earlier windows
         self.credited_resets = 0
@@ -97,7 +94,7 @@ class FreeRunning(Adapter):
         first, seed = 0, self.job.seed
         for row, (node, part) in enumerate(shares):
             job = part._replace(seed=seed)
-            process = _Process(node, job, self.job, first, self.member(), shared, row)
+            process = _Process(node, job, self.job, first, self.member, shared, row)
             self.processes.append(process)
             self.selector.register(process.connection, selectors.EVENT_READ, process)
             first, seed = first + job.numenv, seed + job.env_instances  # a seed per environment
@@ -120,7 +117,7 @@ class FreeRunning(Adapter):
         pause = 0.0
         while True:
             for key, _ in self.selector.select(pause):
-                raise key.data.death()
+                key.data.answer()  # raises: it says nothing else while it runs
             received = int(self.table["received"].sum())
             if received >= target:
                 return
@@ -162,10 +159,7 @@ class FreeRunning(Adapter):
         instances = self.job.env_instances
         return dict(self.described[0]["facts"], env_instances=instances, processes=processes)
 
-    def close(self) -> None:
-        self._end(PATIENCE_S)
-
-    def _end(self, patience_s: float) -> None:
+    def close(self, patience_s: float = PATIENCE_S) -> None:
         self.table["allowed"] = NO_MORE
         until = time.monotonic() + patience_s
         for process in self.processes:
@@ -182,8 +176,7 @@ class _Process:
     ) -> None:
         self.job, self.cores = job, numa_nodes.shown(node.cores)
         self.connection, theirs = multiprocessing.Pipe()
-        adapter = (member, job, whole, first)
-        arguments = (node, SERVE, theirs, os.getpid(), shared, row, *adapter)
+        arguments = (node, SERVE, theirs, os.getpid(), shared, row, member, job, whole, first)
         spawn = multiprocessing.get_context("spawn")
         self.child = spawn.Process(target=numa_nodes.call_bound, args=arguments, daemon=True)
         self.child.start()
@@ -201,13 +194,6 @@ class _Process:
             text, trace = value
             raise self._died(text) from Exception("in that process:\n" + trace)
         return value
-
-    def death(self) -> ProcessDied:
-        """Why it sent a message or ended when it should be running."""
-        try:
-            return self._died("said {!r}".format(self.answer()))
-        except ProcessDied as died:
-            return died
 
     def _died(self, how: str) -> ProcessDied:
         return ProcessDied("the process on cores {} {}".format(self.cores, how))
@@ -244,8 +230,7 @@ def serve(
     """Run a member until the work is done or the worker has ended."""
     lifetime.end_with_parent()
     try:
-        module, _, attribute = member.partition(":")
-        made = getattr(import_module(module), attribute)(*job)
+        made = named(member)(*job)
         made.build()
         connection.send(("ready", {"facts": made.facts(), "memory": memory}))
         _work(made, connection, np.frombuffer(shared, dtype=ROW)[row], parent)

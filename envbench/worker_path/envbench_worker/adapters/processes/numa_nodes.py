@@ -13,9 +13,10 @@ import ctypes
 import os
 import platform
 import re
-from importlib import import_module
 from pathlib import Path
 from typing import Any, List, NamedTuple, Optional
+
+from envbench_worker.contract import named
 
 SYSTEM = Path("/sys/devices/system/node")
 SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237, "riscv64": 237}  # the system call's number
@@ -37,12 +38,12 @@ def chosen(text: str) -> List[Node]:
     if not text:
         return of_system()
     nodes = [Node(_listed(part), None) for part in text.split("/")]
-    named = [core for node in nodes for core in node.cores]
+    cores = [core for node in nodes for core in node.cores]
     if not all(node.cores for node in nodes):
         raise ValueError("nodes {!r}: every node needs a core".format(text))
-    if unusable := sorted(set(named) - set(usable_cores())):
+    if unusable := sorted(set(cores) - set(usable_cores())):
         raise ValueError("nodes {!r}: this process may not use core {}".format(text, unusable[0]))
-    if len(set(named)) < len(named):
+    if len(set(cores)) < len(cores):
         raise ValueError("nodes {!r}: a core belongs to one node only".format(text))
     return nodes
 
@@ -75,8 +76,7 @@ def call_bound(node: Node, function: str, *arguments: Any) -> None:
     if node.memory is not None:
         refused = _bind_memory(node.memory)
         memory = "refused: " + refused if refused else "bound to node {}".format(node.memory)
-    module, _, name = function.partition(":")
-    getattr(import_module(module), name)(memory, *arguments)
+    named(function)(memory, *arguments)
 
 
 def _bind_memory(node: int) -> str:

@@ -25,8 +25,8 @@ from sample_factory.algo.utils.torch_utils import to_torch_dtype
 from sample_factory.model.actor_critic import ActorCritic
 
 from envbench_worker import actions, families
-from envbench_worker.adapters.gymnasium.tasks import Counted
 from envbench_worker.contract import Job
+from envbench_worker.families.base import Counted
 
 AUDIT = "audit"
 ENVIRONMENT, MADE, FRAMES = range(3)  # indices in ``audit``

@@ -31,7 +31,7 @@ from sample_factory.cfg.arguments import parse_full_cfg, parse_sf_args
 from sample_factory.envs.env_utils import register_env
 from sample_factory.utils.attr_dict import AttrDict
 
-from envbench_worker import actions, facts, families
+from envbench_worker import actions, families
 from envbench_worker.adapters.sample_factory import parts
 from envbench_worker.adapters.sample_factory.parts import AUDIT, ENVIRONMENT, FRAMES, MADE
 from envbench_worker.contract import Adapter, Counts, Job, Trace
@@ -42,10 +42,8 @@ ENDING_S = 10.0
 
 
 class SampleFactory(Adapter):
-    def tasks(self) -> List[str]:
-        family = families.of(self.job)
-        family.register()
-        return family.tasks()
+    def probe(self) -> None:
+        families.of(self.job).probe()
 
     def build(self) -> None:
         self.surplus = self.received = 0  # left from earlier runs, received in this one
@@ -133,13 +131,12 @@ class SampleFactory(Adapter):
         job, family = self.job, families.of(self.job)
         self.bank = actions.of_job(self.env_info.action_space, job)
         identifier, arguments = family.gym_id()
-        return facts.of(
-            self,
+        return self.common_facts(
             self.env_info.obs_space["obs"],
             "same-step",
             family.described()["work"],
             "host",
-            action_source=actions.described(self.bank, job.seed) + " by the policy worker",
+            action_source=self.action_source() + " by the policy worker",
             library_task=identifier,
             library_arguments=arguments,
             sampler={name: self.cfg[name] for name in TOLD},
@@ -172,19 +169,13 @@ TOLD = [
 
 def configuration(job: Job) -> Any:
     """Sample Factory's defaults, except for the job's settings and what only a learner needs."""
-    workers, rest = divmod(job.numenv, job.settings["envs_per_worker"])
-    if rest or job.settings["envs_per_worker"] % job.settings["worker_splits"]:
-        raise ValueError(
-            "{} environments cannot be split: numenv must be a multiple of envs_per_worker, "
-            "and envs_per_worker a multiple of worker_splits".format(job.numenv)
-        )
     chosen = {
         "env": NAME,
         "experiment": NAME,
         "train_dir": os.path.join(os.getcwd(), "train_dir"),
         "log_to_file": False,
         "device": "cpu",
-        "num_workers": workers,
+        "num_workers": job.numenv // job.settings["envs_per_worker"],
         "num_envs_per_worker": job.settings["envs_per_worker"],
         "worker_num_splits": job.settings["worker_splits"],
         "use_rnn": False,
