@@ -23,7 +23,7 @@ from envbench.engine.campaign import Campaign
 from envbench.engine.pairs import design_of
 from envbench.engine.request import Target
 from envbench.errors import CELL_FAILED, INCONCLUSIVE
-from envbench.experiments.check.arms.sources import Source
+from envbench.experiments.check.sources import Source
 from envbench.experiments.check.stages import CellVerdict, Sizes, overall
 from envbench.model import Arm, Cell, Plan, Rule, digest
 from envbench.report.escape import markdown as escaped

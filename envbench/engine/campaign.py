@@ -54,8 +54,8 @@ class Executor(Protocol):
     A worker's failure is a failed trial, not an exception. ``Interrupted`` passes through.
     """
 
-    def probe(self, arm: Arm, block: Block) -> Arm:
-        """Run a block of one probe: does the arm run here, and does it know the task?"""
+    def probe(self, arm: Arm) -> Arm:
+        """Does the arm run here, and does it know the task of its cell?"""
 
     def run(self, block: Block, arms: Arms, on_event: OnEvent) -> Executed: ...
 

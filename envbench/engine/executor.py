@@ -45,9 +45,9 @@ CHANGED = Failure(
 class LocalExecutor:
     """Fresh processes on this machine, one per trial."""
 
-    def probe(self, arm: Arm, block: Block) -> Arm:
-        (trial,) = block.trials
-        return answer_of(arm, trial.cell, execute(**asdict(_launch(trial, arm))))
+    def probe(self, arm: Arm) -> Arm:
+        trial = Trial(cell=arm.cell, arm=arm.name, mode="probe")
+        return answer_of(arm, execute(**asdict(_launch(trial, arm))))
 
     def run(self, block: Block, arms: Arms, on_event: OnEvent) -> Executed:
         chosen = [arms[arm_key(trial.arm, trial.cell)] for trial in block.trials]

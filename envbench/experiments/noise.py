@@ -51,8 +51,8 @@ class NoiseExperiment(Experiment[OwnNoise | None]):
     def design(self, targets: Sequence[Target]) -> PairsDesign:
         return pairs.design(PAIRS, WARM_UP, rule=self.rule)
 
-    def arms(self, targets: Sequence[Target], site: Site, say: Say) -> list[tuple[Arm, Cell]]:
-        return [(kernel_arm(name), targets[0].cell) for name in (A, B)]
+    def arms(self, targets: Sequence[Target], site: Site, say: Say) -> list[Arm]:
+        return [kernel_arm(name, targets[0]) for name in (A, B)]
 
     def remaining(self, plan: Plan, done: Done) -> list[tuple[int, Cell]]:
         return pairs.rounds(plan, plan.cells, done)

@@ -84,9 +84,9 @@ class BaselineExperiment(Experiment[dict[str, Failure]]):
     def design(self, targets: Sequence[Target]) -> PairsDesign:
         return pairs.design(self.pairs, stop_at_failure=self.stop_at_failure)
 
-    def arms(self, targets: Sequence[Target], site: Site, say: Say) -> list[tuple[Arm, Cell]]:
-        kernel = kernel_target(site.profile.name).cell
-        return [(kernel_arm(KERNEL), kernel), *super().arms(targets, site, say)]
+    def arms(self, targets: Sequence[Target], site: Site, say: Say) -> list[Arm]:
+        kernel = kernel_target(site.profile.name)
+        return [kernel_arm(KERNEL, kernel), *super().arms(targets, site, say)]
 
     def remaining(self, plan: Plan, done: Done) -> list[tuple[int, Cell]]:
         if design_of(plan).stop_at_failure and any(block.failure for block in done):

@@ -21,9 +21,8 @@ from envbench.engine.experiment import Done, Experiment, Facts, Site, one_per_ar
 from envbench.engine.pairs import DEFAULT_PAIRS, cell_of, design_of, pair_seconds, side
 from envbench.engine.request import CellRequest, Chosen, Target, choose
 from envbench.errors import UsageError
-from envbench.experiments.check.arms import sources
-from envbench.experiments.check.arms.copies import WORKING_TREE
-from envbench.experiments.check.arms.sources import Source
+from envbench.experiments.check import sources
+from envbench.experiments.check.sources import WORKING_TREE, Source
 from envbench.model import (
     Block,
     BlockRecord,
@@ -149,10 +148,10 @@ class CheckExperiment(Experiment[list[CellVerdict]]):
     def design(self, targets: Sequence[Target]) -> PairsDesign:
         return pairs.design(self.size.of(targets, self.rule).pairs, rule=self.rule)
 
-    def arms(self, targets: Sequence[Target], site: Site, say: Say) -> list[tuple[Arm, Cell]]:
+    def arms(self, targets: Sequence[Target], site: Site, say: Say) -> list[Arm]:
         prepared = [sources.prepare(name, source) for name, source in self.sides.items()]
         return [
-            (sources.make(each, target, say), target.cell)
+            sources.make(each, target, say)
             for target in one_per_arm(targets)
             for each in prepared
         ]
