@@ -35,14 +35,14 @@ from envbench.process.events import Event, OnEvent
 from envbench.results.store import MAX_LINE_BYTES, Journal
 
 
-class Executed(msgspec.Struct, frozen=True, kw_only=True):
+class Executed(msgspec.Struct, kw_only=True):
     """The outcome of a block: its trials, in order, and what they refer to by hash.
 
     ``turns`` names the trial of each slice of steps, as made. ``by_products`` are the contents of
     large files, by the hash that names them.
     """
 
-    trials: list[TrialRecord]
+    trials: list[TrialRecord] = []
     turns: list[int] = []
     shared: list[Shared] = []
     by_products: dict[str, bytes] = {}

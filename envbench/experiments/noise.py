@@ -13,7 +13,7 @@ from typing import ClassVar
 from envbench.engine import pairs
 from envbench.engine.availability import Arm, Say, kernel_arm
 from envbench.engine.experiment import Done, Experiment, Facts, Site
-from envbench.engine.pairs import DEFAULT_PAIRS, design_of, side
+from envbench.engine.pairs import DEFAULT_PAIRS, side
 from envbench.engine.request import Chosen, Target, kernel_target
 from envbench.model import Block, Cell, PairsDesign, Plan, Rule
 from envbench.stats import slowdown
@@ -68,7 +68,7 @@ class NoiseExperiment(Experiment[OwnNoise | None]):
         effects = [effect for effect in usual if effect is not None]
         if len(effects) < 2:
             return None
-        rule = design_of(plan).rule or Rule()
+        rule = plan.design_as(PairsDesign).rule or Rule()
         stage = slowdown.stage(effects, rule)
         low, high = slowdown.spread_interval(stage.spread, len(effects))
         found, least, most = (

@@ -78,8 +78,7 @@ class VerifyExperiment(Experiment[list[Verification]]):
         return [cell for cell in plan.cells if cell.key not in made]
 
     def block(self, plan: Plan, todo: Cell) -> Block:
-        design = plan.design
-        assert isinstance(design, VerifyDesign)
+        design = plan.design_as(VerifyDesign)
         amount = msgspec.structs.replace(
             design.verify,
             lock_steps=design.lock_steps.get(todo.key, design.verify.lock_steps),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from envbench.backends import shown
-from envbench.model import Cell, Plan, Record, Run, run_design
+from envbench.model import Cell, Plan, Record, Run, RunDesign
 from envbench.results.join import Location, lines_by_file
 from envbench.results.selection import Selection
 from envbench.results.shown import Measured, row_of
@@ -61,7 +61,7 @@ def of_runs(
     """A row per recorded run; failed runs and those of refused rows have no figure."""
     from pandas import DataFrame
 
-    quick = {each.plan_id: run_design(each).quick for each in records if isinstance(each, Plan)}
+    quick = {each.plan_id: each.design_as(RunDesign).quick for each in records if isinstance(each, Plan)}
     badges = {row: found.verdict.badge for row, found in selection.verified.items()}
     rows = []
     for run in records:

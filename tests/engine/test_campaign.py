@@ -46,7 +46,7 @@ from envbench.model import (
     TrialRecord,
     Windows,
     arm_key,
-    run_design,
+    RunDesign,
 )
 from envbench.process.alternate import Alternated
 from envbench.process.reply import Reply
@@ -229,7 +229,7 @@ def test_a_foreign_plan_of_absurd_size_is_skipped_with_a_warning(workers: Virtua
     assert call(workers, "--repeats", "1").exit_code == 0
     (path,) = files()
     (plan,) = plans()
-    design = run_design(plan)
+    design = plan.design_as(RunDesign)
     many = msgspec.structs.replace(design, repeats=dict.fromkeys(design.repeats, 10**9))
     absurd = msgspec.structs.replace(plan, design=many)
     path.write_bytes(msgspec.json.encode(absurd) + b"\n")

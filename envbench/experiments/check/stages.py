@@ -18,7 +18,7 @@ import msgspec
 from envbench.engine import pairs
 from envbench.engine.availability import Arm, Say
 from envbench.engine.experiment import Done, Experiment, Facts, Site, one_per_arm
-from envbench.engine.pairs import DEFAULT_PAIRS, cell_of, design_of, pair_seconds, side
+from envbench.engine.pairs import DEFAULT_PAIRS, cell_of, disturbed, pair_seconds, side
 from envbench.engine.request import CellRequest, Chosen, Target, choose
 from envbench.errors import UsageError
 from envbench.experiments.check import sources
@@ -233,7 +233,7 @@ def verdict(plan: Plan, done: Sequence[BlockRecord], cell: Cell) -> CellVerdict:
 def _whole_stage(plan: Plan, own: Sequence[BlockRecord], stage: int) -> dict[str, Stage] | None:
     """The findings of a stage of a cell; None while a pair is missing."""
     blocks = [block for block in own if block.stage == stage]
-    return findings(plan, blocks) if len(blocks) == design_of(plan).pairs else None
+    return findings(plan, blocks) if len(blocks) == plan.design_as(PairsDesign).pairs else None
 
 
 def overall(verdicts: Sequence[CellVerdict]) -> Verdict:
@@ -249,7 +249,7 @@ def findings(plan: Plan, blocks: Sequence[BlockRecord]) -> dict[str, Stage]:
     """The findings of a stage's pairs per quantity: steps, and those costs that are known."""
     if len(blocks) < 2 or any(block.failure for block in blocks):
         return {}
-    rule = design_of(plan).rule or Rule()
+    rule = plan.design_as(PairsDesign).rule or Rule()
     quantities = slowdown.step_stages([slices_of(block) for block in blocks], rule)
     for name, floor in FLOORS.items():
         costs = [
@@ -266,9 +266,8 @@ def findings(plan: Plan, blocks: Sequence[BlockRecord]) -> dict[str, Stage]:
 
 def slices_of(block: BlockRecord) -> Slices:
     """Times per step of both arms, and which slices the machine disturbed in either."""
-    a, b = side(block, BASELINE).measured, side(block, CANDIDATE).measured
-    invalid = [str(k) in a.invalid or str(k) in b.invalid for k in range(len(a.ns))]
-    return _times_per_step(a), _times_per_step(b), invalid
+    a, b = side(block, BASELINE), side(block, CANDIDATE)
+    return _times_per_step(a.measured), _times_per_step(b.measured), disturbed(a, b)
 
 
 def _times_per_step(windows: Windows) -> list[float]:
