@@ -35,9 +35,12 @@ START_S, TYPICAL_WARM_UP_S = 1.0, 0.25  # of one process
 CHANGE_S = 0.002  # from a slice of one trial to a slice of the other
 
 
-def design(pairs: int, warm_up: tuple[float, float] = WARM_UP, **other_fields: Any) -> PairsDesign:
-    """The design of a plan of pairs, with the usual slices."""
-    protocol = Protocol(window_s=WINDOW_S, warmup_min_s=warm_up[0], warmup_max_s=warm_up[1])
+def design(
+    pairs: int, warm_up: tuple[float, float] | None = None, **other_fields: Any
+) -> PairsDesign:
+    """The design of a plan of pairs, with the usual slices and, by default, ``WARM_UP``."""
+    least, most = warm_up or WARM_UP
+    protocol = Protocol(window_s=WINDOW_S, warmup_min_s=least, warmup_max_s=most)
     return PairsDesign(pairs=pairs, quads=QUADS, slice_s=SLICE_S, protocol=protocol, **other_fields)
 
 

@@ -155,18 +155,12 @@ def find(
     refused: tuple[Recorded, list[str]] | None = None
     other: tuple[Recorded, list[str]] | None = None  # of another request
     for each in plans:
-        if each.abandoned:
+        left = 0 if each.concluded else blocks_left(experiment, each)
+        if each.abandoned or left is None:
             continue
         same = each.plan.spec == wanted.spec
-        if each.concluded:
-            if same and not each.worthless:
-                return refused
-            continue
-        left = blocks_left(experiment, each)
-        if left is None:
-            continue
         changed = differences(each.plan, wanted)
-        if same:
+        if same and not each.concluded:
             changed += paused_too_long(each, experiment.longest_pause_s)
             changed = changed or edited_since(each.done, watched)
             if not changed:

@@ -52,7 +52,7 @@ from envbench.model import (
 )
 from envbench.results.join import run_of
 from envbench.stats import slowdown
-from envbench.stats.slowdown import FEWEST_PAIRS, Stage
+from envbench.stats.slowdown import FEWEST_PAIRS, STEPS, Stage
 from envbench.stats.summary import rate
 
 KERNEL = "kernel"
@@ -191,16 +191,14 @@ def verdicts(
     outcome: Campaign[dict[str, Failure]], then: Sequence[Stored], rule: Rule
 ) -> list[CellVerdict]:
     """One per stored cell."""
-    found = []
-    for each in then:
-        if failure := outcome.findings.get(each.cell.key):
-            broken = CellVerdict(cell=each.cell, verdict="BROKEN", failures={CANDIDATE: failure})
-            found.append(broken)
-            continue
-        stage = compared(pairs_of(outcome.done, each.cell), each, rule)
-        stages = [{"steps": stage}]
-        found.append(CellVerdict(cell=each.cell, verdict=stage.verdict, stages=stages))
-    return found
+    return [_verdict(outcome, each, rule) for each in then]
+
+
+def _verdict(outcome: Campaign[dict[str, Failure]], then: Stored, rule: Rule) -> CellVerdict:
+    if failure := outcome.findings.get(then.cell.key):
+        return CellVerdict(cell=then.cell, verdict="BROKEN", failures={CANDIDATE: failure})
+    stage = compared(pairs_of(outcome.done, then.cell), then, rule)
+    return CellVerdict(cell=then.cell, verdict=stage.verdict, stages=[{STEPS: stage}])
 
 
 def _is_wanted(cell: Cell, wanted: CellRequest) -> bool:

@@ -41,7 +41,6 @@ WORKING_TREE = "."  # as a ref: the files that git knows, as they are now
 # The packages of the default runtime: requirements.txt
 DEFAULT = ("numpy", "gymnasium", "ale-py", "mujoco", "envpool", "opencv-python-headless", "imageio")
 _AUTHOR = ("-c", "user.name=envbench", "-c", "user.email=envbench@localhost")
-_PROJECT = ("pyproject.toml", "setup.py")
 _IGNORED = ("__pycache__", "*.egg-info", ".mypy_cache", ".pytest_cache", ".ruff_cache")
 _IGNORED_AT_THE_TOP = (".venv", "venv", "build", "dist", ".tox", "node_modules")
 
@@ -237,7 +236,7 @@ def checked_out(ref: str, option: str) -> Path:
         if not folder.is_dir():
             _check_out(commit, partial)
             partial.rename(folder)
-    if not any((folder / below / name).exists() for name in _PROJECT):
+    if not any((folder / below / name).exists() for name in ("pyproject.toml", "setup.py")):
         where = f"in {below}" if below else "at its top"
         raise UsageError(
             f"{option} {ref} has no pyproject.toml or setup.py {where}: nothing to install.",
