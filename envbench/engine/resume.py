@@ -52,11 +52,6 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
     abandoned: bool = False
     warnings: list[str] = []  # lines of the file that could not be read
 
-    @property
-    def worthless(self) -> bool:
-        """Does it hold no measurement, at most failures?"""
-        return all(each.failure for each in self.done)
-
 
 def read(path: Path, *copies: Path) -> tuple[list[Recorded], list[str]]:
     """The plans of a file, and the lines that could not be read. There are several plans if files
@@ -169,7 +164,7 @@ def find(
             refused = refused or (each, changed)
         elif left:
             other = other or (each, changed)
-        elif same and not each.worthless:
+        elif same and not all(block.failure for block in each.done):
             return refused
     return refused or other
 

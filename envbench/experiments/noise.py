@@ -39,8 +39,6 @@ class OwnNoise:
 class NoiseExperiment(Experiment[OwnNoise | None]):
     """Six pairs of equal workers."""
 
-    rule: Rule = Rule()
-
     name: ClassVar[str] = "noise"
     unit: ClassVar[str] = "pair of processes"
     longest_pause_s: ClassVar[float | None] = 600.0
@@ -49,7 +47,7 @@ class NoiseExperiment(Experiment[OwnNoise | None]):
         return Chosen(targets=[kernel_target(site.profile.name)])
 
     def design(self, targets: Sequence[Target]) -> PairsDesign:
-        return pairs.design(PAIRS, WARM_UP, rule=self.rule)
+        return pairs.design(PAIRS, WARM_UP, rule=Rule())
 
     def arms(self, targets: Sequence[Target], site: Site, say: Say) -> list[Arm]:
         return [kernel_arm(name, targets[0]) for name in (A, B)]

@@ -1,16 +1,15 @@
 """One side of a comparison: an interpreter with its packages, and the worker's code.
 
-A ``Source`` is what a person asked for. An interpreter is used as it is. Requirements are
-installed, with the same Python, over those of the backend, or else over the measuring packages of
-the current interpreter, pinned to their versions here. The tree of a git ref is installed in the
-same way. An empty source is the backend's own interpreter. Packages that are installed last may
-change the versions of the others. In envbench's own repository a ref also brings its own worker.
+A ``Source`` is what a person asked for. An interpreter is used as it is. Requirements, or the tree
+of a git ref, are installed with the same Python over those of the backend, or else over the
+measuring packages of the current interpreter, pinned to their versions here. Packages that are
+installed last may change the versions of the others. An empty source is the backend's own
+interpreter. In envbench's own repository a ref also brings its own worker.
 
-Wheels, folders and checkouts are copied into the cache. Each copy is named by its content: a
-rebuilt wheel keeps its name, an edited folder its path, and the working tree has another commit
-each time. So each version gets a runtime of its own. A checkout is a repository of its own that
-borrows the working tree's objects. So packages that take their version from git can, and submodules
-are there.
+Wheels, folders and checkouts are copied into the cache. Each copy is named by its content, so each
+version gets a runtime of its own: a rebuilt wheel keeps its name, an edited folder its path. A
+checkout is a repository of its own that borrows the working tree's objects. So packages that take
+their version from git can, and submodules are there.
 """
 
 from __future__ import annotations

@@ -149,12 +149,8 @@ class CheckExperiment(Experiment[list[CellVerdict]]):
         return pairs.design(self.size.of(targets, self.rule).pairs, rule=self.rule)
 
     def arms(self, targets: Sequence[Target], site: Site, say: Say) -> list[Arm]:
-        prepared = [sources.prepare(name, source) for name, source in self.sides.items()]
-        return [
-            sources.make(each, target, say)
-            for target in one_per_arm(targets)
-            for each in prepared
-        ]
+        both = [sources.prepare(name, source) for name, source in self.sides.items()]
+        return [sources.make(each, target, say) for target in one_per_arm(targets) for each in both]
 
     def remaining(self, plan: Plan, done: Done) -> list[tuple[int, int, Cell]]:
         """(stage, number, cell) of each pair. Stage two begins when stage one is complete."""
