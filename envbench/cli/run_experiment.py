@@ -84,7 +84,7 @@ def units(unit: str, count: int) -> str:
 
 
 class Display:
-    """Messages, a line per block and, on a terminal, a bar with round, cell, current FPS and times."""
+    """A line per message or block and, on a terminal, a bar with round, cell, FPS and times."""
 
     def __init__(self) -> None:
         from rich.console import Console

@@ -34,9 +34,9 @@ DISTRIBUTIONS = {"ale_py": "ale-py", "cv2": "opencv-python-headless"}  # by the 
 class Arm(msgspec.Struct, frozen=True, kw_only=True):
     """Where trials run: a backend, the interpreter with its packages, and the worker's code.
 
-    ``cell`` is one of the cells that run there. ``name`` is "" for the backend's own runtime;
-    ``source`` is what a person named for the arm. ``runtime`` is None until a worker has reported. ``failure``: why the arm cannot run here, or
-    does not know the task (then ``known_tasks``).
+    ``cell`` is one of those that run there. ``name`` is "" for the backend's own runtime;
+    ``source`` is what a person named for the arm. ``runtime`` is None until a worker has reported.
+    ``failure``: why the arm cannot run here, or does not know the task (then ``known_tasks``).
     """
 
     name: str = ""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 
 from envbench.errors import SetupFailed, UsageError
@@ -27,10 +27,8 @@ def git(*words: str, purpose: str = "git") -> str:
     Raises ``UsageError``, which begins with ``purpose`` and ends with git's last line, if git
     refuses, and ``SetupFailed`` if it does not run.
     """
-    own = {name: text for name, text in os.environ.items() if name not in _SET_BY_HOOKS}
-    run = partial(subprocess.run, capture_output=True, timeout=TIMEOUT_S, env=own)
     try:
-        done = run(["git", *words])
+        done = _run(words)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise SetupFailed(
             f"git did not run: {error}",
@@ -38,9 +36,15 @@ def git(*words: str, purpose: str = "git") -> str:
         ) from error
     if done.returncode:
         printed = done.stderr.decode(errors="replace").strip().splitlines()
-        shallow = run(["git", "rev-parse", "--is-shallow-repository"]).stdout.strip() == b"true"
+        shallow = _run(["rev-parse", "--is-shallow-repository"]).stdout.strip() == b"true"
         raise UsageError(": ".join([purpose, *printed[-1:]]), hint=_SHALLOW if shallow else _REF)
     return done.stdout.decode(errors="replace").strip()
+
+
+def _run(words: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
+    environment = {name: text for name, text in os.environ.items() if name not in _SET_BY_HOOKS}
+    command = ["git", *words]
+    return subprocess.run(command, capture_output=True, timeout=TIMEOUT_S, env=environment)
 
 
 def git_state() -> tuple[str | None, bool | None]:

@@ -61,7 +61,9 @@ def of_runs(
     """A row per recorded run; failed runs and those of refused rows have no figure."""
     from pandas import DataFrame
 
-    quick = {each.plan_id: each.design_as(RunDesign).quick for each in records if isinstance(each, Plan)}
+    quick = {
+        each.plan_id: each.design_as(RunDesign).quick for each in records if isinstance(each, Plan)
+    }
     badges = {row: found.verdict.badge for row, found in selection.verified.items()}
     rows = []
     for run in records:

@@ -28,9 +28,9 @@ from envbench.model import (
     Published,
     Record,
     Run,
+    RunDesign,
     RuntimeFact,
     Verification,
-    RunDesign,
 )
 from envbench.results.join import Location
 from envbench.results.shown import Measured, Row, Verified, newest, row_of
@@ -143,7 +143,8 @@ def _measured(
         label=backends.row_label(cell.backend, cell.variant),
         plan=plan,
         when=max(run.started_utc for run in runs),
-        quick=plan.design_as(RunDesign).quick or sum(sum(run.measured.ns) for run in runs) < QUICK_S * 1e9,
+        quick=plan.design_as(RunDesign).quick
+        or sum(sum(run.measured.ns) for run in runs) < QUICK_S * 1e9,
         fingerprint=found,
         runtime=last.runtime,
         ran=ran(last),

@@ -41,12 +41,12 @@ from envbench.model import (
     BlockRecord,
     Programme,
     Protocol,
+    RunDesign,
     RuntimeFact,
     Trial,
     TrialRecord,
     Windows,
     arm_key,
-    RunDesign,
 )
 from envbench.process.alternate import Alternated
 from envbench.process.reply import Reply

@@ -27,8 +27,8 @@ from envbench.model import (
     Cell,
     Failure,
     Plan,
-    TrialRecord,
     RunDesign,
+    TrialRecord,
 )
 
 RUN = RunExperiment()

@@ -543,7 +543,8 @@ def test_the_others_make_their_slices_if_one_arm_cannot_run(
 def test_a_block_is_recorded_even_if_no_arm_can_run() -> None:
     missing = Failure(reason="setup", message="it is not here", phase="start")
     arms: dict[str, Arm] = {
-        arm_key(name, PACED): Arm(name=name, cell=PACED, backend=LOOP, failure=missing) for name in "ab"
+        arm_key(name, PACED): Arm(name=name, cell=PACED, backend=LOOP, failure=missing)
+        for name in "ab"
     }
     made = executed(paced_block(("a", "b"), [0, 1, 1, 0]), arms)
     assert [each.failure for each in made.trials] == [missing, missing]
