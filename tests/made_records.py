@@ -32,7 +32,6 @@ from envbench.model import (
     Windows,
     arm_key,
     digest,
-    run_design,
 )
 from envbench.results import store
 
@@ -147,7 +146,7 @@ def measured_plan(
     plan = make_plan([*cells, never_run], repeats, **given)
     shared = {
         "plan_id": plan.plan_id,
-        "quick": run_design(plan).quick,
+        "quick": plan.design_as(RunDesign).quick,
         "started_utc": plan.started_utc,
         "fingerprint": plan.fingerprint,
     }
@@ -193,7 +192,7 @@ def as_stored(records: Iterable[Record | Stored]) -> Iterator[Stored]:
             plan = plans.get(record.plan_id)
             if plan is not None:
                 assert record.fingerprint == plan.fingerprint
-                assert record.quick == run_design(plan).quick
+                assert record.quick == plan.design_as(RunDesign).quick
             shared, block = block_of(record)
         elif isinstance(record, Verification):
             yield verify_plan(record)

@@ -76,7 +76,7 @@ class VirtualExecutor:
 
     # ------------------------------------------------------------ what an executor does
 
-    def probe(self, arm: Arm, block: Block) -> Arm:
+    def probe(self, arm: Arm) -> Arm:
         name = arm.backend.name
         self.probes[name] += 1
         if self.probes[name] <= self.dead_probes.get(name, 0):

@@ -20,12 +20,11 @@ from envbench.cli.output import (
 )
 from envbench.engine.availability import package_differences
 from envbench.engine.campaign import Campaign
-from envbench.engine.pairs import design_of
 from envbench.engine.request import Target
 from envbench.errors import CELL_FAILED, INCONCLUSIVE
-from envbench.experiments.check.arms.sources import Source
+from envbench.experiments.check.sources import Source
 from envbench.experiments.check.stages import CellVerdict, Sizes, overall
-from envbench.model import Arm, Cell, Plan, Rule, digest
+from envbench.model import Arm, Cell, PairsDesign, Plan, Rule, digest
 from envbench.stats.slowdown import Stage
 from envbench.text import counted, printable
 from envbench.text import markdown as escaped
@@ -140,7 +139,7 @@ def document(
         "check": plan.plan_id,
         "verdict": overall(verdicts),
         **{arm.name: _arm_json(plan, arm) for arm in plan.arms},
-        "pairs": design_of(plan).pairs,
+        "pairs": plan.design_as(PairsDesign).pairs,
         "differences": differences,
         "cells": [
             {
@@ -160,7 +159,7 @@ def markdown(
     against: Path | None = None,
 ) -> str:
     """The summary for the page of a pull request."""
-    found, design = overall(verdicts), design_of(plan)
+    found, design = overall(verdicts), plan.design_as(PairsDesign)
     figures = _table(verdicts, escaped, tablefmt="github")
     if against:
         advice = escaped(_advice(against))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping
+from itertools import combinations
 from pathlib import Path
 
 import msgspec
@@ -20,7 +21,7 @@ from envbench.backends import Backend
 from envbench.backends.builtin import KERNEL
 from envbench.engine.request import Target
 from envbench.errors import EnvbenchError, SetupFailed, UnknownName
-from envbench.model import Block, Cell, Failure, RuntimeFact, Trial, digest
+from envbench.model import Cell, Failure, RuntimeFact, arm_key, digest
 from envbench.process.execute import WORKER
 from envbench.process.reply import Reply
 from envbench.text import printable
@@ -33,13 +34,14 @@ DISTRIBUTIONS = {"ale_py": "ale-py", "cv2": "opencv-python-headless"}  # by the 
 class Arm(msgspec.Struct, frozen=True, kw_only=True):
     """Where trials run: a backend, the interpreter with its packages, and the worker's code.
 
-    ``name`` is "" for the backend's own runtime; ``source`` is what a person named for the arm.
-    ``runtime`` is None until a worker has reported. ``failure``: why the arm cannot run here, or
-    does not know the task (then ``known_tasks``).
+    ``cell`` is one of those that run there. ``name`` is "" for the backend's own runtime;
+    ``source`` is what a person named for the arm. ``runtime`` is None until a worker has reported.
+    ``failure``: why the arm cannot run here, or does not know the task (then ``known_tasks``).
     """
 
     name: str = ""
     source: str = ""
+    cell: Cell
     backend: Backend
     python: str = ""
     worker: Path = WORKER
@@ -52,26 +54,29 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
         """The reference kernel is envbench's own: it runs everywhere."""
         return self.failure is None and self.backend != KERNEL
 
+    @property
+    def key(self) -> str:
+        return arm_key(self.name, self.cell)
 
-Arms = Mapping[str, Arm]  # by ``arm_key``
+
+Arms = Mapping[str, Arm]  # by key
 
 
-def probe(run_probe: Callable[[Arm, Block], Arm], arm: Arm, cell: Cell) -> Arm:
+def probe(run_probe: Callable[[Arm], Arm], arm: Arm) -> Arm:
     """The arm with its runtime known, or why it cannot run. ``run_probe`` is an executor's.
 
     A probe that was killed says nothing about the backend, so it is repeated. A kill from outside
     can look like a lack of memory. ``EnvbenchError`` if every probe is killed.
     """
-    block = Block(trials=[Trial(cell=cell, arm=arm.name, mode="probe")])
     for _ in range(TRIES):
-        answer = run_probe(arm, block)
+        answer = run_probe(arm)
         failure = answer.failure
         if failure is None or failure.reason not in ("signal", "out-of-memory"):
             return answer
     if failure is None or not failure.killed:
         return answer
     raise EnvbenchError(  # an unfinished plan is not given up for this
-        f"{cell.backend} could not be asked what it has: {failure.message}, {TRIES} times.",
+        f"{arm.backend.name} could not be asked what it has: {failure.message}, {TRIES} times.",
         hint="Find out what ends it. Nothing is lost: the same command resumes.",
     )
 
@@ -88,37 +93,32 @@ def own_runtime(target: Target, overrides: Mapping[str, str], *, setup: bool, sa
         except SetupFailed as error:
             message, hint = str(error), error.hint
     if status.state != "unavailable" and runtime.ready:
-        return Arm(backend=backend, python=runtime.python)
+        return Arm(cell=cell, backend=backend, python=runtime.python)
     failure = Failure(reason="setup", message=message, phase="start", hint=hint)
-    return Arm(backend=backend, failure=failure)
+    return Arm(cell=cell, backend=backend, failure=failure)
 
 
-def kernel_arm(name: str) -> Arm:
+def kernel_arm(name: str, kernel: Target) -> Arm:
     """The reference kernel runs in envbench's own interpreter."""
-    return Arm(name=name, backend=KERNEL, python=sys.executable)
+    return Arm(name=name, cell=kernel.cell, backend=kernel.backend, python=sys.executable)
 
 
 def package_differences(arms: Arms) -> dict[str, list[str]]:
     """How the packages of the two arms that a person named differ, by backend:
     ``envpool 1.2.4 → 1.2.5``. Empty if no arm was named."""
-    sides: dict[str, list[Arm]] = {}
-    for key, arm in arms.items():
-        if arm.source:
-            sides.setdefault(key.removeprefix(arm.name), []).append(arm)
     differences: dict[str, list[str]] = {}
-    for first, second in sides.values():
-        known = differences.setdefault(first.backend.name, [])
-        known += [each for each in _differing(first, second) if each not in known]
+    for first, second in combinations([arm for arm in arms.values() if arm.source], 2):
+        if arm_key("", first.cell) == arm_key("", second.cell):
+            known = differences.setdefault(first.backend.name, [])
+            known += [each for each in _differing(first, second) if each not in known]
     return differences
 
 
-def _differing(first: Arm, second: Arm) -> list[str]:
-    if first.runtime is None or second.runtime is None:
+def _differing(*sides: Arm) -> list[str]:
+    facts = [each.runtime for each in sides if each.runtime is not None]
+    if len(facts) < len(sides):
         return []
-    a, b = (
-        {"Python": each.python.split()[0], **each.packages}
-        for each in (first.runtime, second.runtime)
-    )
+    a, b = ({"Python": each.python.split()[0], **each.packages} for each in facts)
     return [
         printable(f"{name} {a.get(name, 'none')} → {b.get(name, 'none')}")
         for name in sorted({*a, *b}, key=str.lower)
@@ -126,13 +126,13 @@ def _differing(first: Arm, second: Arm) -> list[str]:
     ]
 
 
-def answer_of(arm: Arm, cell: Cell, reply: Reply) -> Arm:
+def answer_of(arm: Arm, reply: Reply) -> Arm:
     """What a probe's reply means."""
     failure = reply.failure
     if failure is None:
         return replace(arm, runtime=runtime_fact(reply))
     if failure.reason == "import" and not failure.hint:
-        hint = arm.backend.by_hand or _install_hint(arm, cell, failure)
+        hint = arm.backend.by_hand or _install_hint(arm, failure)
         failure = replace(failure, hint=hint)
     return replace(arm, failure=failure, known_tasks=reply.known_tasks)
 
@@ -156,11 +156,11 @@ def unknown_task(cell: Cell, known: list[str]) -> UnknownName:
     return error
 
 
-def _install_hint(arm: Arm, cell: Cell, failure: Failure) -> str:
+def _install_hint(arm: Arm, failure: Failure) -> str:
     """What to do about a failed import: of the library, or of the user's own package."""
-    if lacks_own_package(cell, failure):
+    if lacks_own_package(arm.cell, failure):
         return (
-            f"Install the package of {cell.task} into {arm.python} (the current folder is not "
+            f"Install the package of {arm.cell.task} into {arm.python} (the current folder is not "
             f"searched), or name the interpreter that has it: --python {arm.backend.name}=PATH"
         )
     missing = re.search(r"No module named '(\w+)", failure.message)

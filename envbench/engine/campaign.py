@@ -35,14 +35,14 @@ from envbench.process.events import Event, OnEvent
 from envbench.results.store import MAX_LINE_BYTES, Journal
 
 
-class Executed(msgspec.Struct, frozen=True, kw_only=True):
+class Executed(msgspec.Struct, kw_only=True):
     """The outcome of a block: its trials, in order, and what they refer to by hash.
 
     ``turns`` names the trial of each slice of steps, as made. ``by_products`` are the contents of
     large files, by the hash that names them.
     """
 
-    trials: list[TrialRecord]
+    trials: list[TrialRecord] = []
     turns: list[int] = []
     shared: list[Shared] = []
     by_products: dict[str, bytes] = {}
@@ -54,8 +54,8 @@ class Executor(Protocol):
     A worker's failure is a failed trial, not an exception. ``Interrupted`` passes through.
     """
 
-    def probe(self, arm: Arm, block: Block) -> Arm:
-        """Run a block of one probe: does the arm run here, and does it know the task?"""
+    def probe(self, arm: Arm) -> Arm:
+        """Does the arm run here, and does it know the task of its cell?"""
 
     def run(self, block: Block, arms: Arms, on_event: OnEvent) -> Executed: ...
 
@@ -63,6 +63,7 @@ class Executor(Protocol):
 class Listener(Protocol):
     """Follows a campaign: a progress bar, lines in a log, or nothing."""
 
+    def say(self, text: str, /) -> None: ...
     def began(self, experiment: Experiment[Any], plan: Plan, done: int, left: int) -> None: ...
     def block_began(self, block: Block) -> None: ...
     def trying_again(self, block: Block, failure: Failure) -> None: ...

@@ -45,9 +45,9 @@ CHANGED = Failure(
 class LocalExecutor:
     """Fresh processes on this machine, one per trial."""
 
-    def probe(self, arm: Arm, block: Block) -> Arm:
-        (trial,) = block.trials
-        return answer_of(arm, trial.cell, execute(**asdict(_launch(trial, arm))))
+    def probe(self, arm: Arm) -> Arm:
+        trial = Trial(cell=arm.cell, arm=arm.name, mode="probe")
+        return answer_of(arm, execute(**asdict(_launch(trial, arm))))
 
     def run(self, block: Block, arms: Arms, on_event: OnEvent) -> Executed:
         chosen = [arms[arm_key(trial.arm, trial.cell)] for trial in block.trials]
@@ -62,7 +62,7 @@ class LocalExecutor:
                 replies[side] = Reply(ok=False, failure=arm.failure)
             elif failure := _mismatch(arm, replies[side], turns.count(side)):
                 replies[side] = replace(replies[side], ok=False, failure=failure)
-        return _Recording(block, chosen, replies, turns).made()
+        return _Recording(block, chosen, replies, Executed(turns=turns)).made()
 
 
 def make_job(trial: Trial, adapter: str, run_id: str) -> Job:
@@ -139,24 +139,18 @@ def _mismatch(arm: Arm, reply: Reply, ordered: int) -> Failure | None:
 
 @dataclass
 class _Recording:
-    """Turns replies into records, and collects what the records share."""
+    """Turns replies into records. ``executed`` collects them and what they share."""
 
     block: Block
     arms: list[Arm]
     replies: Mapping[int, Reply]
-    turns: list[int]
-    shared: dict[str, Shared] = field(default_factory=dict)
-    by_products: dict[str, bytes] = field(default_factory=dict)
+    executed: Executed
     traces: dict[int, Trace] = field(default_factory=dict)
 
     def made(self) -> Executed:
-        trials = [self._trial(*each) for each in enumerate(self.block.trials)]  # a reference first
-        return Executed(
-            trials=trials,
-            turns=self.turns,
-            shared=list(self.shared.values()),
-            by_products=self.by_products,
-        )
+        for side, trial in enumerate(self.block.trials):  # a reference comes first
+            self.executed.trials.append(self._trial(side, trial))
+        return self.executed
 
     def _trial(self, side: int, trial: Trial) -> TrialRecord:
         reply, arm = self.replies[side], self.arms[side]
@@ -172,7 +166,7 @@ class _Recording:
         return self._compared(side, trial, record, reply) if trial.mode == "verify" else record
 
     def _share(self, fact: Shared) -> str:
-        self.shared[fact.hash] = fact
+        self.executed.shared.append(fact)
         return fact.hash
 
     # ------------------------------------------------------------ equal work
@@ -195,7 +189,7 @@ class _Recording:
             unusable = Failure(reason="invalid-figure", phase="measure", message=str(error))
             return replace(record, failure=unusable)
         name = f"{hashlib.sha256(reply.trace).hexdigest()}.npz"
-        self.by_products[name] = reply.trace
+        self.executed.by_products[name] = reply.trace
         return replace(
             record,
             by_products={TRACE: name},

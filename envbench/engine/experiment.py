@@ -19,7 +19,7 @@ from envbench.engine.availability import Arm, Say, own_runtime
 from envbench.engine.pairs import pair_seconds
 from envbench.engine.request import Chosen, Target
 from envbench.machine import Profile
-from envbench.model import Block, BlockRecord, Cell, Design, Fingerprint, Plan, arm_key
+from envbench.model import Block, BlockRecord, Design, Fingerprint, Plan, arm_key
 
 # What happens if a backend cannot run here: the request is refused, its cells are recorded as
 # failures, or they are left out.
@@ -91,11 +91,11 @@ class Experiment(ABC, Generic[Findings_co]):
     def design(self, targets: Sequence[Target]) -> Design:
         """The numbers that are fixed before anything is measured."""
 
-    def arms(self, targets: Sequence[Target], site: Site, say: Say) -> list[tuple[Arm, Cell]]:
-        """Each arm, with a cell to ask for: by default, each backend in its own runtime."""
+    def arms(self, targets: Sequence[Target], site: Site, say: Say) -> list[Arm]:
+        """Every arm: by default, each backend in its own runtime."""
         options = site.options
         return [
-            (own_runtime(each, options.pythons, setup=options.setup, say=say), each.cell)
+            own_runtime(each, options.pythons, setup=options.setup, say=say)
             for each in one_per_arm(targets)
         ]
 

@@ -35,17 +35,13 @@ START_S, TYPICAL_WARM_UP_S = 1.0, 0.25  # of one process
 CHANGE_S = 0.002  # from a slice of one trial to a slice of the other
 
 
-def design(pairs: int, warm_up: tuple[float, float] = WARM_UP, **other_fields: Any) -> PairsDesign:
-    """The design of a plan of pairs, with the usual slices."""
-    protocol = Protocol(window_s=WINDOW_S, warmup_min_s=warm_up[0], warmup_max_s=warm_up[1])
+def design(
+    pairs: int, warm_up: tuple[float, float] | None = None, **other_fields: Any
+) -> PairsDesign:
+    """The design of a plan of pairs, with the usual slices and, by default, ``WARM_UP``."""
+    least, most = warm_up or WARM_UP
+    protocol = Protocol(window_s=WINDOW_S, warmup_min_s=least, warmup_max_s=most)
     return PairsDesign(pairs=pairs, quads=QUADS, slice_s=SLICE_S, protocol=protocol, **other_fields)
-
-
-def design_of(plan: Plan) -> PairsDesign:
-    """The design of a plan of pairs; ``TypeError`` for another experiment's."""
-    if not isinstance(plan.design, PairsDesign):
-        raise TypeError(f"the plan {plan.plan_id} is of {plan.experiment}")
-    return plan.design
 
 
 def pair_seconds() -> float:
@@ -108,7 +104,7 @@ def pair(
 ) -> Block:
     """The block of two trials, each an arm and a cell. The second cell's backend decides slices and
     cores. ``exchanged``: the second trial becomes the first one, which sets the pace."""
-    fixed = design_of(plan)
+    fixed = plan.design_as(PairsDesign)
     seed = seed_of_round(plan.seed, number + (stage - 1) * fixed.pairs)
     behaviour = plan.behaviour.get(trials[1][1].backend, Behaviour())
     quads, slice_s = slicing(fixed, behaviour)
@@ -158,13 +154,19 @@ def rounds(
     plan: Plan, cells: Sequence[Cell], done: Sequence[BlockRecord], stage: int = 1
 ) -> list[tuple[int, Cell]]:
     """The remaining pairs of a stage, in rounds, each in a seeded random order."""
-    repeats = dict.fromkeys((each.backend for each in cells), design_of(plan).pairs)
+    repeats = dict.fromkeys((each.backend for each in cells), plan.design_as(PairsDesign).pairs)
     return not_made(schedule(cells, repeats, f"{plan.seed} {stage}"), done, stage)
 
 
 def cell_of(block: BlockRecord) -> Cell:
     """The cell of a pair's last trial; the first one may be of the reference kernel."""
     return block.trials[-1].cell
+
+
+def disturbed(*trials: TrialRecord) -> list[bool]:
+    """Which slices the machine disturbed in any of these trials."""
+    invalid = {name for each in trials for name in each.measured.invalid}
+    return [str(k) in invalid for k in range(len(trials[0].measured.ns))]
 
 
 def side(block: BlockRecord, arm: str) -> TrialRecord:

@@ -123,17 +123,13 @@ class _Choice:
         return [backends.get(name) for name in self.request.backends or [] if name != "all"]
 
     def _backends(self, family: Family) -> list[Backend]:
-        """The requested backends, or all except ceilings, that run the family."""
-        wanted = self._named
-        if self.request.takes_all:
-            every = backends.registry().values()
-            wanted = [each for each in every if each.kind != "ceiling" or each in self._named]
-        else:
-            for backend in wanted:
+        """The backends to choose from that run the family. Refuses a named one that runs none."""
+        if not self.request.takes_all:
+            for backend in self._named:
                 # With several families, a backend need not run all of them.
                 if self.request.family or not set(backend.families) & set(self._families):
                     backends.check_family(backend, family)
-        return [each for each in wanted if family in each.families]
+        return [each for each in self._eligible if family in each.families]
 
     # ------------------------------------------------------------ numbers of environments
 
@@ -215,8 +211,12 @@ class _Choice:
 
     @cached_property
     def _eligible(self) -> list[Backend]:
-        """The backends to choose from: the requested ones, or all."""
-        return [*backends.registry().values()] if self.request.takes_all else self._named
+        """The backends to choose from: the named ones, or all but those ceilings that no person
+        named."""
+        if not self.request.takes_all:
+            return self._named
+        every = backends.registry().values()
+        return [each for each in every if each.kind != "ceiling" or each in self._named]
 
     @cached_property
     def _known_settings(self) -> set[str]:

@@ -16,6 +16,7 @@ from datetime import datetime
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import asdict
 
 from envbench import runtimes
 from envbench.engine.availability import Arm
@@ -51,11 +52,6 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
     abandoned: bool = False
     warnings: list[str] = []  # lines of the file that could not be read
 
-    @property
-    def worthless(self) -> bool:
-        """Does it hold no measurement, at most failures?"""
-        return all(each.failure for each in self.done)
-
 
 def read(path: Path, *copies: Path) -> tuple[list[Recorded], list[str]]:
     """The plans of a file, and the lines that could not be read. There are several plans if files
@@ -63,8 +59,13 @@ def read(path: Path, *copies: Path) -> tuple[list[Recorded], list[str]]:
     readings = [store.read(each) for each in (path, *copies)]
     records = [record for reading in readings for _, record in reading.records]
     warnings = [each for reading in readings for each in reading.warnings]
+    return plans_of(records, path, warnings), warnings
+
+
+def plans_of(records: Sequence[Stored], path: Path, warnings: list[str]) -> list[Recorded]:
+    """The plans among the records of a file."""
     plans = {each.plan_id: each for each in records if isinstance(each, Plan)}
-    return [_recorded(path, plan, records, warnings) for plan in plans.values()], warnings
+    return [_recorded(path, plan, records, warnings) for plan in plans.values()]
 
 
 def _recorded(path: Path, plan: Plan, records: Sequence[Stored], warnings: list[str]) -> Recorded:
@@ -102,16 +103,17 @@ def recorded(
     all of them, and continues in the file that is named by its start. Only the files of plans that
     are asked for are decoded.
     """
-    starts: dict[str, str] = {}
+    plans: dict[str, Plan] = {}
     places: dict[str, dict[Path, None]] = {}
     for path in store.files(results, machine):
         for plan in _plans_in(path):
             if experiment in (None, plan.experiment):
-                starts[plan.plan_id] = plan.started_utc
+                plans[plan.plan_id] = plan
                 places.setdefault(plan.plan_id, {})[path] = None
-    for name in sorted(places, key=starts.__getitem__)[::-1]:  # of one second, the last one first
-        paths = sorted(places[name], key=lambda path: path.stem != starts[name])
-        yield from (each for each in read(*paths)[0] if each.plan.plan_id == name)
+    oldest_first = sorted(plans.values(), key=lambda plan: plan.started_utc)
+    for plan in reversed(oldest_first):  # of one second, the last one first
+        paths = sorted(places[plan.plan_id], key=lambda path: path.stem != plan.started_utc)
+        yield from (each for each in read(*paths)[0] if each.plan.plan_id == plan.plan_id)
 
 
 def _plans_in(path: Path) -> Iterator[Plan]:
@@ -148,18 +150,12 @@ def find(
     refused: tuple[Recorded, list[str]] | None = None
     other: tuple[Recorded, list[str]] | None = None  # of another request
     for each in plans:
-        if each.abandoned:
+        left = 0 if each.concluded else blocks_left(experiment, each)
+        if each.abandoned or left is None:
             continue
         same = each.plan.spec == wanted.spec
-        if each.concluded:
-            if same and not each.worthless:
-                return refused
-            continue
-        left = blocks_left(experiment, each)
-        if left is None:
-            continue
         changed = differences(each.plan, wanted)
-        if same:
+        if same and not each.concluded:
             changed += paused_too_long(each, experiment.longest_pause_s)
             changed = changed or edited_since(each.done, watched)
             if not changed:
@@ -168,7 +164,7 @@ def find(
             refused = refused or (each, changed)
         elif left:
             other = other or (each, changed)
-        elif same and not each.worthless:
+        elif same and not all(block.failure for block in each.done):
             return refused
     return refused or other
 
@@ -182,7 +178,7 @@ def differences(old: Plan, new: Plan) -> list[str]:
         "the cells (environments, backends, numenv or settings)": old.cells != new.cells,
         "the arms": [each.source for each in old.arms] != [each.source for each in new.arms],
         "--seed": old.seed != new.seed,
-        **dict.fromkeys(_design_differences(old.design, new.design), True),
+        **{_WORDS.get(name, "the design"): True for name in _differing(old.design, new.design)},
     }
     places = {each.name: each.place for each in old.arms}
     changed = {
@@ -217,11 +213,10 @@ _WORDS = {  # for a design's fields; any other is "the design"
 }
 
 
-def _design_differences(old: Design, new: Design) -> list[str]:
-    if type(old) is not type(new):
-        return ["the design"]
-    differ = (n for n in old.__struct_fields__ if getattr(old, n) != getattr(new, n))
-    return [_WORDS.get(name, "the design") for name in differ]
+def _differing(old: Design, new: Design) -> list[str]:
+    """Their fields with different values."""
+    before = asdict(old)
+    return [name for name, value in asdict(new).items() if before.get(name) != value]
 
 
 def paused_too_long(old: Recorded, longest_s: float | None) -> list[str]:

@@ -8,11 +8,11 @@ measured before all of these are checked.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Generic, Protocol
+from typing import Generic
 
 from msgspec.structs import replace
 
@@ -41,17 +41,10 @@ from envbench.results import store
 from envbench.results.store import Journal
 
 
-class Console(Protocol):
-    """Where messages for a person go."""
-
-    def say(self, text: str, /) -> None: ...
-    def listener(self) -> Listener: ...
-
-
 def carry_out(
     experiment: Experiment[Findings],
     options: Options,
-    console: Console,
+    listener: Listener,
     show: Callable[[Campaign[Findings]], None],
     executor: Executor | None = None,
 ) -> None:
@@ -67,10 +60,10 @@ def carry_out(
     site = site_of(options)
     chosen = experiment.choose(site)
     for note in chosen.notes:
-        console.say(note)
+        listener.say(note)
     store.check_folder(options.results, site.profile.name)
-    with lock.acquire(wait=options.wait, on_wait=console.say):
-        session = _Session(experiment, site, console, executor or LocalExecutor())
+    with lock.acquire(wait=options.wait, on_wait=listener.say):
+        session = _Session(experiment, site, listener, executor or LocalExecutor())
         campaign = session.campaign(chosen.targets)
         with campaign.journal:
             try:
@@ -95,19 +88,19 @@ class _Session(Generic[Findings]):
 
     experiment: Experiment[Findings]
     site: Site
-    console: Console
+    listener: Listener
     executor: Executor
     arms: Arms = field(default_factory=dict)
     unavailable: bool = False
 
     def campaign(self, targets: list[Target]) -> Campaign[Findings]:
         """The unfinished campaign of the same experiment, or a new one in a file of its own."""
-        self.arms = self._probe(self.experiment.arms(targets, self.site, self.console.say))
+        self.arms = self._probe(self.experiment.arms(targets, self.site, self.listener.say))
         plan = make_plan(self.experiment, self._able_targets(targets), self.site, self.arms)
         for backend, differ in package_differences(self.arms).items():
             if differ:
                 names = " → ".join(each.name for each in plan.arms)
-                self.console.say(f"{backend}: {names}: {', '.join(differ)}")
+                self.listener.say(f"{backend}: {names}: {', '.join(differ)}")
         self._keep_profile()
         old = None if self.site.options.fresh else self._unfinished(plan)
         if old is None:
@@ -120,7 +113,7 @@ class _Session(Generic[Findings]):
             self.experiment,
             self.arms,
             self.executor,
-            self.console.listener(),
+            self.listener,
             done=done,
             shared={each.hash: each for each in shared},
             other_hardware=self.site.other_hardware,
@@ -129,19 +122,18 @@ class _Session(Generic[Findings]):
 
     # ------------------------------------------------------------ what can run here
 
-    def _probe(self, found: Sequence[tuple[Arm, Cell]]) -> Arms:
+    def _probe(self, found: Sequence[Arm]) -> Arms:
         """Every arm, by its key. Arms with the same interpreter and code are probed once."""
-        arms = {arm_key(arm.name, cell): arm for arm, cell in found}
+        arms = {arm.key: arm for arm in found}
         answers: dict[tuple[str, ...], Arm] = {}
-        if any(arm.to_probe for arm in arms.values()):
-            self.console.say("Looking at what can run here …")
-        for arm, cell in found:
+        if any(arm.to_probe for arm in found):
+            self.listener.say("Looking at what can run here …")
+        for arm in found:
             if arm.to_probe:
-                place = (arm.python, str(arm.worker), arm_key("", cell), cell.task)
+                place = (arm.python, str(arm.worker), arm_key("", arm.cell), arm.cell.task)
                 if place not in answers:
-                    answers[place] = probe(self.executor.probe, arm, cell)
-                own = replace(answers[place], name=arm.name, source=arm.source)
-                arms[arm_key(arm.name, cell)] = own
+                    answers[place] = probe(self.executor.probe, arm)
+                arms[arm.key] = replace(answers[place], name=arm.name, source=arm.source)
         return arms
 
     def _able_targets(self, targets: list[Target]) -> list[Target]:
@@ -161,7 +153,8 @@ class _Session(Generic[Findings]):
         return targets
 
     def _arms_of(self, cell: Cell) -> list[Arm]:
-        return [arm for key, arm in self.arms.items() if key == arm_key(arm.name, cell)]
+        key = arm_key("", cell)
+        return [arm for arm in self.arms.values() if arm_key("", arm.cell) == key]
 
     def _say_unavailable(self, cell: Cell, able: Sequence[Target]) -> None:
         """Say which arms cannot run the cell. If none can, that may be an error."""
@@ -169,16 +162,17 @@ class _Session(Generic[Findings]):
         missing = [(arm, arm.failure) for arm in arms if arm.failure]
         if missing and len(missing) == len(arms):
             others = any(each.cell.env == cell.env for each in able)
-            self._refuse(cell, *missing[0], others=others)
+            self._refuse(*missing[0], others=others)
             self.unavailable = True
         for arm, failure in missing:
             where = f"{cell.task} in the {arm.name}" if arm.name else f"{cell.env} here"
-            self.console.say(f"{cell.backend} cannot run {where}: {failure.message}")
+            self.listener.say(f"{cell.backend} cannot run {where}: {failure.message}")
             if failure.hint and (self.experiment.named or not able):
-                self.console.say(f"  {failure.hint}")
+                self.listener.say(f"  {failure.hint}")
 
-    def _refuse(self, cell: Cell, arm: Arm, failure: Failure, *, others: bool) -> None:
+    def _refuse(self, arm: Arm, failure: Failure, *, others: bool) -> None:
         """Raise the error, if it is one that no arm runs the cell. ``others`` run its family."""
+        cell = arm.cell
         if arm.known_tasks is not None and (self.experiment.named or not others):
             raise unknown_task(cell, arm.known_tasks)
         if not others and lacks_own_package(cell, failure):
@@ -193,7 +187,7 @@ class _Session(Generic[Findings]):
         profile = self.site.profile
         if self.experiment.keeps_profile and profile.name not in catalogue().entries:
             path = write_profile(profile, Path("machines"))
-            self.console.say(
+            self.listener.say(
                 f"No profile fits this machine: made {path}. Edit its title and ladder as you like."
             )
 
@@ -222,7 +216,7 @@ class _Session(Generic[Findings]):
             return None
         old, changed = found
         if changed:
-            self.console.say(
+            self.listener.say(
                 f"{old.path} is unfinished, but cannot resume; changed: "
                 f"{'; '.join(changed)}. Beginning a new plan."
             )
@@ -230,7 +224,7 @@ class _Session(Generic[Findings]):
         whole = not self.experiment.left(old.plan, old.done)
         complete = ": all of it is measured, and its outcome was not shown." if whole else ""
         warnings = [f"Warning: {each}" for each in old.warnings]
-        self.console.say("\n".join([*warnings, f"Resuming {old.path}{complete}"]))
+        self.listener.say("\n".join([*warnings, f"Resuming {old.path}{complete}"]))
         return old
 
 
@@ -246,7 +240,7 @@ def make_plan(
     """What was asked for, and everything about the machine and the code it depends on."""
     now = datetime.now(UTC)
     cells, design = [each.cell for each in targets], experiment.design(targets)
-    ready = {key: arm for key, arm in arms.items() if arm.failure is None}
+    ready = [arm for arm in arms.values() if arm.failure is None]
     sources = {arm.name: arm.source for arm in arms.values() if arm.source}
     commit, dirty = git_state()
     seed = site.options.seed
@@ -267,11 +261,9 @@ def make_plan(
         seed=seed,
         fingerprint=digest(site.fingerprint),
         code={
-            f"{key}/{mode}": _code_hash(key, arm, mode)
-            for key, arm in ready.items()
-            for mode in experiment.modes
+            f"{arm.key}/{mode}": _code_hash(arm, mode) for arm in ready for mode in experiment.modes
         },
-        runtimes={key: arm.runtime.hash for key, arm in ready.items() if arm.runtime is not None},
+        runtimes={arm.key: arm.runtime.hash for arm in ready if arm.runtime is not None},
         started_utc=now.strftime(resume.STAMP),
         command=["envbench", *sys.argv[1:]],
         envbench_version=__version__,
@@ -280,13 +272,12 @@ def make_plan(
     )
 
 
-def _place(name: str, ready: Mapping[str, Arm]) -> str:
+def _place(name: str, ready: Sequence[Arm]) -> str:
     """A hash of the arm's interpreters: another commit or requirement has another place."""
-    own = {k.removeprefix(f"{name}/"): arm.python for k, arm in ready.items() if arm.name == name}
-    return digest(sorted(own.items()))
+    return digest(sorted((arm_key("", arm.cell), arm.python) for arm in ready if arm.name == name))
 
 
-def _code_hash(key: str, arm: Arm, mode: str) -> str:
-    """Of the code that the arm's workers load in that mode. ``key`` is of ``arm_key``."""
-    family = families.get(key.split("/")[-2]).worker
+def _code_hash(arm: Arm, mode: str) -> str:
+    """Of the code that the arm's workers load in that mode."""
+    family = families.get(arm.cell.env).worker
     return code_hash(arm.backend.adapter, mode, arm.worker.parents[1], family)

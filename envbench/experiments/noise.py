@@ -13,7 +13,7 @@ from typing import ClassVar
 from envbench.engine import pairs
 from envbench.engine.availability import Arm, Say, kernel_arm
 from envbench.engine.experiment import Done, Experiment, Facts, Site
-from envbench.engine.pairs import DEFAULT_PAIRS, design_of, side
+from envbench.engine.pairs import DEFAULT_PAIRS, side
 from envbench.engine.request import Chosen, Target, kernel_target
 from envbench.model import Block, Cell, PairsDesign, Plan, Rule
 from envbench.stats import slowdown
@@ -39,8 +39,6 @@ class OwnNoise:
 class NoiseExperiment(Experiment[OwnNoise | None]):
     """Six pairs of equal workers."""
 
-    rule: Rule = Rule()
-
     name: ClassVar[str] = "noise"
     unit: ClassVar[str] = "pair of processes"
     longest_pause_s: ClassVar[float | None] = 600.0
@@ -49,10 +47,10 @@ class NoiseExperiment(Experiment[OwnNoise | None]):
         return Chosen(targets=[kernel_target(site.profile.name)])
 
     def design(self, targets: Sequence[Target]) -> PairsDesign:
-        return pairs.design(PAIRS, WARM_UP, rule=self.rule)
+        return pairs.design(PAIRS, WARM_UP, rule=Rule())
 
-    def arms(self, targets: Sequence[Target], site: Site, say: Say) -> list[tuple[Arm, Cell]]:
-        return [(kernel_arm(name), targets[0].cell) for name in (A, B)]
+    def arms(self, targets: Sequence[Target], site: Site, say: Say) -> list[Arm]:
+        return [kernel_arm(name, targets[0]) for name in (A, B)]
 
     def remaining(self, plan: Plan, done: Done) -> list[tuple[int, Cell]]:
         return pairs.rounds(plan, plan.cells, done)
@@ -68,7 +66,7 @@ class NoiseExperiment(Experiment[OwnNoise | None]):
         effects = [effect for effect in usual if effect is not None]
         if len(effects) < 2:
             return None
-        rule = design_of(plan).rule or Rule()
+        rule = plan.design_as(PairsDesign).rule or Rule()
         stage = slowdown.stage(effects, rule)
         low, high = slowdown.spread_interval(stage.spread, len(effects))
         found, least, most = (

@@ -25,7 +25,6 @@ from envbench.model import (
     Run,
     RunDesign,
     Trial,
-    run_design,
 )
 from envbench.results.join import run_of
 from envbench.stats.summary import QUICK_S, Summary, summarise
@@ -105,13 +104,13 @@ class RunExperiment(Experiment[list[Summary]]):
 
     def remaining(self, plan: Plan, done: Done) -> list[tuple[int, Cell]]:
         """The rounds that are not measured yet, without cells that have failed."""
-        order = schedule(plan.cells, run_design(plan).repeats, plan.seed)
+        order = schedule(plan.cells, plan.design_as(RunDesign).repeats, plan.seed)
         return not_made(order, done)
 
     def block(self, plan: Plan, todo: tuple[int, Cell]) -> Block:
         """All cells of a round have the same seed, so they get the same actions."""
         round_, cell = todo
-        design = run_design(plan)
+        design = plan.design_as(RunDesign)
         protocol = design.protocol[cell.backend]
         if protocol.calls is not None:
             share = calls_of_round(protocol.calls, design.repeats[cell.backend], round_)

@@ -78,8 +78,7 @@ class VerifyExperiment(Experiment[list[Verification]]):
         return [cell for cell in plan.cells if cell.key not in made]
 
     def block(self, plan: Plan, todo: Cell) -> Block:
-        design = plan.design
-        assert isinstance(design, VerifyDesign)
+        design = plan.design_as(VerifyDesign)
         amount = msgspec.structs.replace(
             design.verify,
             lock_steps=design.lock_steps.get(todo.key, design.verify.lock_steps),
@@ -113,11 +112,8 @@ def _order(target: Target) -> tuple[bool, bool]:
 def _references(cell: Cell, targets: Sequence[Target]) -> list[Cell]:
     """The cells of the same task that the cell can be compared with."""
     wanted = (cell.env, cell.task, cell.kind, _reference_name(cell))
-    return [
-        it
-        for it in (each.cell for each in targets)
-        if (it.env, it.task, it.kind, it.backend) == wanted and not it.variant
-    ]
+    plain = (each.cell for each in targets if not each.cell.variant)
+    return [it for it in plain if (it.env, it.task, it.kind, it.backend) == wanted]
 
 
 def _together(steps: int, target: Target) -> int:

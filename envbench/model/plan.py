@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, TypeVar
 
 from envbench.model.values import (
     SCHEMA,
@@ -230,6 +230,7 @@ class VerifyDesign(Strict, frozen=True, kw_only=True, tag="verify"):
 
 
 Design = RunDesign | PairsDesign | VerifyDesign
+AnyDesign = TypeVar("AnyDesign", RunDesign, PairsDesign, VerifyDesign)
 
 
 class Plan(Strict, frozen=True, kw_only=True, tag="plan"):
@@ -262,12 +263,11 @@ class Plan(Strict, frozen=True, kw_only=True, tag="plan"):
     git_commit: str | None = None
     git_dirty: bool | None = None
 
-
-def run_design(plan: Plan) -> RunDesign:
-    """The design of a ``run`` plan; ``TypeError`` for any other plan."""
-    if not isinstance(plan.design, RunDesign):
-        raise TypeError(f"the plan {plan.plan_id} is of {plan.experiment}")
-    return plan.design
+    def design_as(self, kind: type[AnyDesign]) -> AnyDesign:
+        """The design, of that kind; ``TypeError`` for the plan of another experiment."""
+        if not isinstance(self.design, kind):
+            raise TypeError(f"the plan {self.plan_id} is of {self.experiment}")
+        return self.design
 
 
 def arm_key(arm: str, cell: Cell) -> str:

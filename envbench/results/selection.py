@@ -28,9 +28,9 @@ from envbench.model import (
     Published,
     Record,
     Run,
+    RunDesign,
     RuntimeFact,
     Verification,
-    run_design,
 )
 from envbench.results.join import Location
 from envbench.results.shown import Measured, Row, Verified, newest, row_of
@@ -122,7 +122,7 @@ def _is_complete(plan: Plan, runs: Iterable[Run]) -> bool:
     ended = [run for run in runs if run.failure is None or run.failure.reason != "interrupted"]
     if any(run.failure is not None for run in ended):
         return True
-    repeats = run_design(plan).repeats
+    repeats = plan.design_as(RunDesign).repeats
     rounds = {run.round for run in ended if 0 <= run.round < repeats[run.cell.backend]}
     return bool(ended) and 0 < repeats[ended[0].cell.backend] <= len(rounds)
 
@@ -143,7 +143,8 @@ def _measured(
         label=backends.row_label(cell.backend, cell.variant),
         plan=plan,
         when=max(run.started_utc for run in runs),
-        quick=run_design(plan).quick or sum(sum(run.measured.ns) for run in runs) < QUICK_S * 1e9,
+        quick=plan.design_as(RunDesign).quick
+        or sum(sum(run.measured.ns) for run in runs) < QUICK_S * 1e9,
         fingerprint=found,
         runtime=last.runtime,
         ran=ran(last),

@@ -225,7 +225,7 @@ def effect(
     ``invalid`` says whether either k-th slice is invalid. Invalid slices do not count, unless fewer
     than half are left: then all count. None without any slice.
     """
-    kept = _counting(baseline, candidate, invalid)
+    kept = counting(baseline, candidate, invalid)
     return math.log(sum(b for b, _ in kept) / sum(c for _, c in kept)) if kept else None
 
 
@@ -238,16 +238,16 @@ def usual_effect(
     In ABBA the k-th slices of both arms are neighbours in time. The lowest and the highest quarter
     of the ratios (rounded down) are cut off.
     """
-    ratios = sorted(b / c for b, c in _counting(baseline, candidate, invalid))
+    ratios = sorted(b / c for b, c in counting(baseline, candidate, invalid))
     cut = len(ratios) // 4
     return fmean(map(math.log, ratios[cut : len(ratios) - cut])) if ratios else None
 
 
-def _counting(
-    baseline: Sequence[float], candidate: Sequence[float], invalid: Sequence[bool]
+def counting(
+    first: Sequence[float], second: Sequence[float], invalid: Sequence[bool]
 ) -> list[tuple[float, float]]:
-    """The times of both arms in each slice that counts."""
-    every = list(zip(baseline, candidate, strict=True))
+    """Two figures of each slice that counts."""
+    every = list(zip(first, second, strict=True))
     valid = [pair for pair, bad in zip(every, invalid, strict=False) if not bad]
     return valid if invalid and 2 * len(valid) >= len(every) else every
 

@@ -21,11 +21,13 @@ from place import Place
 from scipy.stats import ttest_ind
 
 from envbench.cli import envbench
+from envbench.engine import resume
 from envbench.engine.campaign import Executed
 from envbench.engine.executor import LocalExecutor
 from envbench.engine.pairs import side
 from envbench.errors import StorageError
-from envbench.experiments.check.baseline import DRIFT, compared, granting_drift, save, stored
+from envbench.experiments.check import baseline as baselines
+from envbench.experiments.check.baseline import DRIFT, compared, granting_drift, save
 from envbench.machine import fingerprint
 from envbench.model import Block, BlockRecord, Cell, Rule, Stored, Windows, digest
 from envbench.results import store
@@ -273,6 +275,10 @@ def runs(
     return [plan, *made]
 
 
+def stored(records: list[Stored]) -> list[baselines.Stored]:
+    return baselines.stored(resume.plans_of(records, Path("stored.jsonl"), []))
+
+
 def test_the_kernel_tells_a_slower_machine_from_slower_code() -> None:
     (then,) = stored(baseline(5000))
     assert compared(pairs(4000, kernel=800), then, Rule()).verdict == "PASS"
@@ -311,6 +317,6 @@ def test_the_newest_measurement_of_a_cell_counts_and_pairs_come_before_runs() ->
     (once,) = stored([*twice, *twice])  # a file that was joined with its copy
     assert len(once.rates) == len(both.rates)
     # Whatever the profile is called.
-    one, moved = runs(5000, 3), runs(5000, 3, cell=make_cell(machine="x"))
-    (joined,) = stored([*one, *moved[1:]])
+    one, moved = runs(5000, 3), runs(5000, 6, cell=make_cell(machine="x"))
+    (joined,) = stored([*one, *moved[4:]])
     assert len(joined.rates) == 6

@@ -12,14 +12,14 @@ import pytest
 from envbench.backends import get
 from envbench.engine.request import Target, make_cell
 from envbench.errors import UsageError
-from envbench.experiments.check.arms import sources
-from envbench.experiments.check.arms.copies import (
+from envbench.experiments.check import sources
+from envbench.experiments.check.sources import (
     WORKING_TREE,
+    Source,
     checked_out,
     kept_copy,
     untracked,
 )
-from envbench.experiments.check.arms.sources import Source
 
 slow = pytest.mark.slow
 

@@ -15,7 +15,7 @@ import pytest
 from interpreters import lent_packages, make_interpreter, not_here, site_packages
 from place import ROOT, SHORT, THREE, Done, Place, ended, loop, wait_until
 
-from envbench.model import Failure, Run, run_design
+from envbench.model import Failure, Run, RunDesign
 
 slow = pytest.mark.slow
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
@@ -141,7 +141,7 @@ def begins_anew(place: Place, done: Done, why: str) -> None:
         measured[run.plan_id] |= {run.round} if run.failure is None else set()
     assert measured == {
         old.plan_id: {0},
-        new.plan_id: set(range(run_design(new).repeats["for-loop"])),
+        new.plan_id: set(range(new.design_as(RunDesign).repeats["for-loop"])),
     }
 
 

@@ -41,12 +41,12 @@ from envbench.model import (
     BlockRecord,
     Programme,
     Protocol,
+    RunDesign,
     RuntimeFact,
     Trial,
     TrialRecord,
     Windows,
     arm_key,
-    run_design,
 )
 from envbench.process.alternate import Alternated
 from envbench.process.reply import Reply
@@ -229,7 +229,7 @@ def test_a_foreign_plan_of_absurd_size_is_skipped_with_a_warning(workers: Virtua
     assert call(workers, "--repeats", "1").exit_code == 0
     (path,) = files()
     (plan,) = plans()
-    design = run_design(plan)
+    design = plan.design_as(RunDesign)
     many = msgspec.structs.replace(design, repeats=dict.fromkeys(design.repeats, 10**9))
     absurd = msgspec.structs.replace(plan, design=many)
     path.write_bytes(msgspec.json.encode(absurd) + b"\n")
@@ -424,7 +424,7 @@ def two_trials(replies: list[Reply], turns: list[int], **given: Any) -> list[Tri
     cell = make_cell("laptop", "gym", "CartPole-v1", loop, 2, {})
     trial = Trial(cell=cell, **given)
     block = Block(trials=[trial, trial], programme=Programme(turns=turns), reference=0)
-    arm = Arm(backend=loop, python=sys.executable)
+    arm = Arm(cell=cell, backend=loop, python=sys.executable)
     with pytest.MonkeyPatch.context() as patched:
         alternated = Alternated(replies=replies, turns=turns)
         patched.setattr(executor, "alternate", lambda *_: alternated)
@@ -462,7 +462,7 @@ def test_a_trial_fails_if_the_packages_changed_after_the_plan_began() -> None:
     old = RuntimeFact(hash="old", python="3", implementation="CPython", packages={"fake": "1.0"})
     protocol = Protocol(window_s=0.01, warmup_min_s=0.0, warmup_max_s=0.02, measured_s=0.02)
     block = Block(trials=[Trial(cell=cell, protocol=protocol)])
-    found = LocalExecutor().probe(Arm(backend=loop, python=sys.executable), block)
+    found = LocalExecutor().probe(Arm(cell=cell, backend=loop, python=sys.executable))
     assert isinstance(found, Arm)
     assert found.runtime is not None
     for runtime, failure in ((found.runtime, None), (old, CHANGED)):

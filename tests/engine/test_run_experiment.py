@@ -27,8 +27,8 @@ from envbench.model import (
     Cell,
     Failure,
     Plan,
+    RunDesign,
     TrialRecord,
-    run_design,
 )
 
 RUN = RunExperiment()
@@ -57,7 +57,7 @@ def plan(cells: list[Cell] | None = None, seed: int = 0, **measure: Any) -> Plan
 
 
 def order_of(of: Plan) -> list[tuple[int, Cell]]:
-    return schedule(of.cells, run_design(of).repeats, of.seed)
+    return schedule(of.cells, of.design_as(RunDesign).repeats, of.seed)
 
 
 def record(
@@ -104,13 +104,13 @@ def test_every_run_has_at_least_one_step(total: int, repeats: int) -> None:
 
 
 def test_the_duration_of_a_cell_is_divided_among_its_runs() -> None:
-    design = run_design(plan())
+    design = plan().design_as(RunDesign)
     assert design.protocol["for-loop"].measured_s * design.repeats["for-loop"] == 40
-    assert run_design(plan(duration_s=6, repeats=3)).protocol["for-loop"].measured_s == 2
+    assert plan(duration_s=6, repeats=3).design_as(RunDesign).protocol["for-loop"].measured_s == 2
 
 
 def test_a_quick_plan_is_one_run_with_one_second_of_warm_up_and_three_of_windows() -> None:
-    quick = run_design(plan(quick=True))
+    quick = plan(quick=True).design_as(RunDesign)
     protocol = quick.protocol["for-loop"]
     assert quick.repeats == {"for-loop": 1}
     assert (protocol.warmup_min_s, protocol.warmup_max_s, protocol.measured_s) == (1, 1, 3)
@@ -136,7 +136,7 @@ def test_a_block_of_run_is_one_trial_in_the_backends_own_runtime() -> None:
         (trial,) = block.trials
         assert (block.round, block.stage, block.reference) == (number, 1, None)
         assert (trial.cell, trial.arm, trial.mode) == (made.cells[0], "", "measure")
-        assert trial.protocol == run_design(made).protocol["envpool-async"]
+        assert trial.protocol == made.design_as(RunDesign).protocol["envpool-async"]
         assert block.programme.turns == []
 
 

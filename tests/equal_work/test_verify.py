@@ -521,7 +521,8 @@ def verify(python: Path, folder: Path, family: Family, names: list[str]) -> list
         envbench_version="0",
     )
     arms = {
-        arm_key("", each.cell): Arm(backend=each.backend, python=str(python)) for each in targets
+        arm_key("", each.cell): Arm(cell=each.cell, backend=each.backend, python=str(python))
+        for each in targets
     }
     campaign = Campaign(
         Journal.create(folder, "here", plan.started_utc),

@@ -334,7 +334,8 @@ def test_an_edited_source_file_prevents_a_resume(
     made = carry_out(CHECK, pairs_plan(), Workers(), most=3)
     done = [msgspec.structs.replace(each, started_utc=began) for each in made]
     arms = [
-        Arm(name=name, backend=get("for-loop"), python=name) for name in ("baseline", "candidate")
+        Arm(name=name, cell=CELLS[0], backend=get("for-loop"), python=name)
+        for name in ("baseline", "candidate")
     ]
     for harmless in ("results.jsonl", "__pycache__/x.py", ".venv/y.py"):
         path = package / harmless

@@ -69,7 +69,7 @@ def paced_block(names: Sequence[str], turns: list[int], **programme: Any) -> Blo
 
 def paced_arms(pythons: dict[str, str], worker: Path = WORKER) -> dict[str, Arm]:
     return {
-        arm_key(name, PACED): Arm(name=name, backend=LOOP, python=python, worker=worker)
+        arm_key(name, PACED): Arm(name=name, cell=PACED, backend=LOOP, python=python, worker=worker)
         for name, python in pythons.items()
     }
 
@@ -491,7 +491,7 @@ def test_killing_a_child_of_one_worker_does_not_affect_the_others(
     trial = Trial(cell=cell, arm="victim", seed=1, protocol=SHORT)
     block = Block(trials=[*block.trials, trial], programme=block.programme)
     arms = paced_arms({"a": baseline, "b": baseline})
-    arms[arm_key("victim", cell)] = Arm(name="victim", backend=many, python=victim)
+    arms[arm_key("victim", cell)] = Arm(name="victim", cell=cell, backend=many, python=victim)
 
     def kill_child(pid: int) -> None:
         psutil.Process(pid).children()[0].kill()
@@ -530,7 +530,7 @@ def test_the_others_make_their_slices_if_one_arm_cannot_run(
 ) -> None:
     missing = Failure(reason="setup", message="it is not here", phase="start")
     arms = paced_arms({"a": baseline, "b": baseline})
-    arms[arm_key("none", PACED)] = Arm(name="none", backend=LOOP, failure=missing)
+    arms[arm_key("none", PACED)] = Arm(name="none", cell=PACED, backend=LOOP, failure=missing)
     names = ["a", "b"]
     names.insert(place, "none")
     turns = cycles(10, 3)
@@ -543,7 +543,8 @@ def test_the_others_make_their_slices_if_one_arm_cannot_run(
 def test_a_block_is_recorded_even_if_no_arm_can_run() -> None:
     missing = Failure(reason="setup", message="it is not here", phase="start")
     arms: dict[str, Arm] = {
-        arm_key(name, PACED): Arm(name=name, backend=LOOP, failure=missing) for name in "ab"
+        arm_key(name, PACED): Arm(name=name, cell=PACED, backend=LOOP, failure=missing)
+        for name in "ab"
     }
     made = executed(paced_block(("a", "b"), [0, 1, 1, 0]), arms)
     assert [each.failure for each in made.trials] == [missing, missing]
@@ -579,6 +580,7 @@ class Silent:
     def __init__(self, fault: Fault) -> None:
         self.fault = fault
 
+    def say(self, *_: object) -> None: ...
     def began(self, *_: object) -> None: ...
     def block_began(self, *_: object) -> None: ...
     def trying_again(self, *_: object) -> None: ...

@@ -32,10 +32,10 @@ from document import fill, share
 from other_rules import RULES, Rule, Side
 from tabulate import tabulate
 
-from envbench.engine.pairs import DEFAULT_PAIRS, cell_of, design_of, side
+from envbench.engine.pairs import DEFAULT_PAIRS, cell_of, side
 from envbench.experiments.check.stages import BASELINE, CANDIDATE
+from envbench.model import PairsDesign, Windows
 from envbench.model import Rule as OwnRule
-from envbench.model import Windows
 from envbench.stats import slowdown
 
 OURS = "envbench check"
@@ -94,7 +94,9 @@ def recorded(results: Path) -> dict[str, list[Trace]]:
         plan, pairs = read(results / made.file)
         for cell in plan.cells:
             own = [pair for pair in pairs if cell_of(pair) == cell and pair.stage == 1]
-            if len(own) == design_of(plan).pairs and not any(pair.failure for pair in own):
+            if len(own) == plan.design_as(PairsDesign).pairs and not any(
+                pair.failure for pair in own
+            ):
                 old = [times(side(pair, BASELINE).measured) for pair in own]
                 new = [times(side(pair, CANDIDATE).measured) for pair in own]
                 traces.setdefault(cell.key, []).append(Trace(old=old, new=new))

@@ -28,7 +28,7 @@ from envbench.engine import pairs
 from envbench.engine import request as cells
 from envbench.engine.executor import LocalExecutor
 from envbench.engine.request import CellRequest, Target
-from envbench.experiments.check.arms import sources
+from envbench.experiments.check import sources
 from envbench.machine import choose, fingerprint, lock, usable_cores
 from envbench.model import Block, Programme, Trial, arm_key
 from envbench.stats import slowdown

@@ -20,12 +20,13 @@ from typing import ClassVar
 
 import msgspec
 
-from envbench.engine import pairs
+from envbench.engine import pairs, resume
 from envbench.engine.availability import Arm, Say, kernel_arm
 from envbench.engine.campaign import Campaign
 from envbench.engine.experiment import Done, Experiment, Facts, Site
-from envbench.engine.pairs import cell_of, design_of, side
+from envbench.engine.pairs import cell_of, disturbed, side
 from envbench.engine.request import CellRequest, Chosen, Target, kernel_target, target_of
+from envbench.engine.resume import Recorded
 from envbench.errors import StorageError, UsageError
 from envbench.experiments.check.stages import (
     CANDIDATE,
@@ -49,11 +50,9 @@ from envbench.model import (
     TrialRecord,
     digest,
 )
-from envbench.model import Stored as StoredRecord
-from envbench.results import store
 from envbench.results.join import run_of
 from envbench.stats import slowdown
-from envbench.stats.slowdown import FEWEST_PAIRS, Stage
+from envbench.stats.slowdown import FEWEST_PAIRS, STEPS, Stage
 from envbench.stats.summary import rate
 
 KERNEL = "kernel"
@@ -84,12 +83,12 @@ class BaselineExperiment(Experiment[dict[str, Failure]]):
     def design(self, targets: Sequence[Target]) -> PairsDesign:
         return pairs.design(self.pairs, stop_at_failure=self.stop_at_failure)
 
-    def arms(self, targets: Sequence[Target], site: Site, say: Say) -> list[tuple[Arm, Cell]]:
-        kernel = kernel_target(site.profile.name).cell
-        return [(kernel_arm(KERNEL), kernel), *super().arms(targets, site, say)]
+    def arms(self, targets: Sequence[Target], site: Site, say: Say) -> list[Arm]:
+        kernel = kernel_target(site.profile.name)
+        return [kernel_arm(KERNEL, kernel), *super().arms(targets, site, say)]
 
     def remaining(self, plan: Plan, done: Done) -> list[tuple[int, Cell]]:
-        if design_of(plan).stop_at_failure and any(block.failure for block in done):
+        if plan.design_as(PairsDesign).stop_at_failure and any(block.failure for block in done):
             return []
         return pairs.rounds(plan, plan.cells, done)
 
@@ -154,11 +153,10 @@ def read(
     """The wanted cells of a file of this same machine; ``UsageError`` if there are none."""
     if not path.is_file():
         raise UsageError(f"--against: there is no file {path}.")
-    reading = store.read(path)
-    for warning in reading.warnings:
+    plans, warnings = resume.read(path)
+    for warning in warnings:
         say(f"Warning: {warning}")
-    records = [record for _, record in reading.records]
-    cells = [each for each in stored(records) if _is_wanted(each.cell, wanted)]
+    cells = [each for each in stored(plans) if _is_wanted(each.cell, wanted)]
     if not cells:
         raise UsageError(
             f"{path} has no such cell with five processes or more.",
@@ -166,7 +164,7 @@ def read(
             f"run, which is more precise: {IN_ONE_RUN}.",
         )
     if other := {each.fingerprint for each in cells} - {digest(here)}:
-        facts = [each for each in records if isinstance(each, MachineFact)]
+        facts = [fact for plan in plans for fact in plan.shared if isinstance(fact, MachineFact)]
         cpu = next((each.fingerprint.cpu for each in facts if each.hash in other), "unknown")
         raise UsageError(
             f"{path} was measured on another machine or system ({cpu}): rates of two machines "
@@ -193,16 +191,14 @@ def verdicts(
     outcome: Campaign[dict[str, Failure]], then: Sequence[Stored], rule: Rule
 ) -> list[CellVerdict]:
     """One per stored cell."""
-    found = []
-    for each in then:
-        if failure := outcome.findings.get(each.cell.key):
-            broken = CellVerdict(cell=each.cell, verdict="BROKEN", failures={CANDIDATE: failure})
-            found.append(broken)
-            continue
-        stage = compared(pairs_of(outcome.done, each.cell), each, rule)
-        stages = [{"steps": stage}]
-        found.append(CellVerdict(cell=each.cell, verdict=stage.verdict, stages=stages))
-    return found
+    return [_verdict(outcome, each, rule) for each in then]
+
+
+def _verdict(outcome: Campaign[dict[str, Failure]], then: Stored, rule: Rule) -> CellVerdict:
+    if failure := outcome.findings.get(then.cell.key):
+        return CellVerdict(cell=then.cell, verdict="BROKEN", failures={CANDIDATE: failure})
+    stage = compared(pairs_of(outcome.done, then.cell), then, rule)
+    return CellVerdict(cell=then.cell, verdict=stage.verdict, stages=[{STEPS: stage}])
 
 
 def _is_wanted(cell: Cell, wanted: CellRequest) -> bool:
@@ -217,32 +213,22 @@ def _is_wanted(cell: Cell, wanted: CellRequest) -> bool:
 # ---------------------------------------------------------------- rates
 
 
-def stored(records: Iterable[StoredRecord]) -> list[Stored]:
+def stored(plans: Iterable[Recorded]) -> list[Stored]:
     """Each cell by its newest baseline plan, or by its newest ``run`` plan if it has none.
 
     Cells with fewer than five processes are left out: they do not show their own spread.
     """
-    plans: list[Plan] = []
-    blocks: dict[str, BlockRecord] = {}  # a file may have been joined with its copy
-    for record in records:
-        if isinstance(record, Plan):
-            plans.append(record)
-        elif isinstance(record, BlockRecord) and not record.failure:
-            blocks[record.block_id] = record
     newest: dict[str, Stored] = {}
-    for plan in sorted(plans, key=lambda each: (_is_baseline(each), each.started_utc)):
-        by_cell: dict[str, list[BlockRecord]] = {cell.key: [] for cell in plan.cells}
-        for block in blocks.values():
-            if block.plan_id == plan.plan_id:
-                by_cell.setdefault(cell_of(block).key, []).append(block)
-        for key, own in by_cell.items():
-            rates = _rates(plan, own)
+    for each in sorted(plans, key=lambda each: (_is_baseline(each.plan), each.plan.started_utc)):
+        for cell in each.plan.cells:
+            own = [block for block in pairs_of(each.done, cell) if not block.failure]
+            rates = _rates(each.plan, own)
             if len(rates) >= FEWEST_PAIRS:
-                newest[key] = Stored(
+                newest[cell.key] = Stored(
                     cell=cell_of(own[-1]),
-                    fingerprint=plan.fingerprint,
+                    fingerprint=each.plan.fingerprint,
                     rates=rates,
-                    beside_kernel=_is_baseline(plan),
+                    beside_kernel=_is_baseline(each.plan),
                 )
     return [*newest.values()]
 
@@ -265,7 +251,7 @@ def compared(now: Sequence[BlockRecord], then: Stored, rule: Rule) -> Stage:
     """Compare the rates of now and then, relative to the kernel if the stored ones are."""
     if then.beside_kernel:
         return slowdown.against([relative(block) for block in now], then.rates, rule)
-    rates = [_rate(block.trials[-1], block.trials[-1].measured.invalid) for block in now]
+    rates = [_rate(block.trials[-1]) for block in now]
     return slowdown.against(rates, then.rates, granting_drift(rule))
 
 
@@ -280,24 +266,19 @@ def granting_drift(rule: Rule) -> Rule:
 def relative(block: BlockRecord) -> float:
     """Logarithm of the cell's rate over the kernel's, of slices that are valid in both."""
     kernel, cell = side(block, KERNEL), block.trials[-1]
-    invalid = {**kernel.measured.invalid, **cell.measured.invalid}
-    return _rate(cell, invalid) - _rate(kernel, invalid)
+    return _rate(cell, kernel) - _rate(kernel, cell)
 
 
-def _rate(trial: TrialRecord, invalid: dict[str, str]) -> float:
-    """Logarithm of steps per second, without invalid slices; of all slices if most are invalid."""
+def _rate(trial: TrialRecord, *others: TrialRecord) -> float:
+    """Logarithm of steps per second, in the slices that count in it and in the others."""
     windows = trial.measured
-    every = range(len(windows.ns))
-    valid = [k for k in every if str(k) not in invalid]
-    valid = valid if 2 * len(valid) >= len(windows.ns) else list(every)
-    steps, ns = sum(windows.steps[k] for k in valid), sum(windows.ns[k] for k in valid)
-    return math.log(steps * 1e9 / ns)
+    kept = slowdown.counting(windows.steps, windows.ns, disturbed(trial, *others))
+    return math.log(sum(steps for steps, _ in kept) * 1e9 / sum(ns for _, ns in kept))
 
 
 def _is_sound(block: BlockRecord) -> bool:
     """Are these the kernel and a cell, and does each slice have steps and take time?"""
-    arms = [trial.arm for trial in block.trials]
     slices = [trial.measured for trial in block.trials]
-    return (len(arms), arms[0]) == (2, KERNEL) and all(
+    return block.trials[0].arm == KERNEL and all(
         len(each.steps) == len(each.ns) > 0 and min(*each.steps, *each.ns) > 0 for each in slices
     )

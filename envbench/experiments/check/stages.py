@@ -18,12 +18,11 @@ import msgspec
 from envbench.engine import pairs
 from envbench.engine.availability import Arm, Say
 from envbench.engine.experiment import Done, Experiment, Facts, Site, one_per_arm
-from envbench.engine.pairs import DEFAULT_PAIRS, cell_of, design_of, pair_seconds, side
+from envbench.engine.pairs import DEFAULT_PAIRS, cell_of, disturbed, pair_seconds, side
 from envbench.engine.request import CellRequest, Chosen, Target, choose
 from envbench.errors import UsageError
-from envbench.experiments.check.arms import sources
-from envbench.experiments.check.arms.copies import WORKING_TREE
-from envbench.experiments.check.arms.sources import Source
+from envbench.experiments.check import sources
+from envbench.experiments.check.sources import WORKING_TREE, Source
 from envbench.model import (
     Block,
     BlockRecord,
@@ -149,13 +148,9 @@ class CheckExperiment(Experiment[list[CellVerdict]]):
     def design(self, targets: Sequence[Target]) -> PairsDesign:
         return pairs.design(self.size.of(targets, self.rule).pairs, rule=self.rule)
 
-    def arms(self, targets: Sequence[Target], site: Site, say: Say) -> list[tuple[Arm, Cell]]:
-        prepared = [sources.prepare(name, source) for name, source in self.sides.items()]
-        return [
-            (sources.make(each, target, say), target.cell)
-            for target in one_per_arm(targets)
-            for each in prepared
-        ]
+    def arms(self, targets: Sequence[Target], site: Site, say: Say) -> list[Arm]:
+        both = [sources.prepare(name, source) for name, source in self.sides.items()]
+        return [sources.make(each, target, say) for target in one_per_arm(targets) for each in both]
 
     def remaining(self, plan: Plan, done: Done) -> list[tuple[int, int, Cell]]:
         """(stage, number, cell) of each pair. Stage two begins when stage one is complete."""
@@ -234,7 +229,7 @@ def verdict(plan: Plan, done: Sequence[BlockRecord], cell: Cell) -> CellVerdict:
 def _whole_stage(plan: Plan, own: Sequence[BlockRecord], stage: int) -> dict[str, Stage] | None:
     """The findings of a stage of a cell; None while a pair is missing."""
     blocks = [block for block in own if block.stage == stage]
-    return findings(plan, blocks) if len(blocks) == design_of(plan).pairs else None
+    return findings(plan, blocks) if len(blocks) == plan.design_as(PairsDesign).pairs else None
 
 
 def overall(verdicts: Sequence[CellVerdict]) -> Verdict:
@@ -250,7 +245,7 @@ def findings(plan: Plan, blocks: Sequence[BlockRecord]) -> dict[str, Stage]:
     """The findings of a stage's pairs per quantity: steps, and those costs that are known."""
     if len(blocks) < 2 or any(block.failure for block in blocks):
         return {}
-    rule = design_of(plan).rule or Rule()
+    rule = plan.design_as(PairsDesign).rule or Rule()
     quantities = slowdown.step_stages([slices_of(block) for block in blocks], rule)
     for name, floor in FLOORS.items():
         costs = [
@@ -267,9 +262,8 @@ def findings(plan: Plan, blocks: Sequence[BlockRecord]) -> dict[str, Stage]:
 
 def slices_of(block: BlockRecord) -> Slices:
     """Times per step of both arms, and which slices the machine disturbed in either."""
-    a, b = side(block, BASELINE).measured, side(block, CANDIDATE).measured
-    invalid = [str(k) in a.invalid or str(k) in b.invalid for k in range(len(a.ns))]
-    return _times_per_step(a), _times_per_step(b), invalid
+    a, b = side(block, BASELINE), side(block, CANDIDATE)
+    return _times_per_step(a.measured), _times_per_step(b.measured), disturbed(a, b)
 
 
 def _times_per_step(windows: Windows) -> list[float]:

@@ -1,0 +1,277 @@
+"""One side of a comparison: an interpreter with its packages, and the worker's code.
+
+A ``Source`` is what a person asked for. An interpreter is used as it is. Requirements, or the tree
+of a git ref, are installed with the same Python over those of the backend, or else over the
+measuring packages of the current interpreter, pinned to their versions here. Packages that are
+installed last may change the versions of the others. An empty source is the backend's own
+interpreter. In envbench's own repository a ref also brings its own worker.
+
+Wheels, folders and checkouts are copied into the cache. Each copy is named by its content, so each
+version gets a runtime of its own: a rebuilt wheel keeps its name, an edited folder its path. A
+checkout is a repository of its own that borrows the working tree's objects. So packages that take
+their version from git can, and submodules are there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import tomllib
+from collections.abc import Callable, Iterator
+from importlib import metadata
+from pathlib import Path
+
+import msgspec
+
+from envbench import runtimes
+from envbench.backends import Backend
+from envbench.engine.availability import Arm, Say
+from envbench.engine.git import git
+from envbench.engine.request import Target
+from envbench.errors import UsageError
+from envbench.model import digest
+from envbench.process.execute import WORKER
+from envbench.runtimes.installer import name_of
+from envbench.runtimes.interpreters import cache_folder
+
+WORKING_TREE = "."  # as a ref: the files that git knows, as they are now
+# The packages of the default runtime: requirements.txt
+DEFAULT = ("numpy", "gymnasium", "ale-py", "mujoco", "envpool", "opencv-python-headless", "imageio")
+_AUTHOR = ("-c", "user.name=envbench", "-c", "user.email=envbench@localhost")
+_IGNORED = ("__pycache__", "*.egg-info", ".mypy_cache", ".pytest_cache", ".ruff_cache")
+_IGNORED_AT_THE_TOP = (".venv", "venv", "build", "dist", ".tox", "node_modules")
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person asked for. An empty one is the backend's own interpreter."""
+
+    python: str = ""
+    requirements: list[str] = []
+    ref: str = ""
+
+    def __str__(self) -> str:
+        named = "the working tree" if self.ref == WORKING_TREE else self.ref
+        parts = [self.python, ", ".join(self.requirements), named]
+        return " ".join(part for part in parts if part) or "the current interpreter"
+
+
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+    """What all backends of a side share: an interpreter, or requirements that are ``added`` to
+    the backend's (copies and a checkout, by path), and the worker's code."""
+
+    name: str
+    source: str
+    python: str
+    added: list[str]
+    worker: Path
+
+
+def refuse_impossible(name: str, source: Source) -> None:
+    """``UsageError`` for a source that cannot be an arm, before any time is spent on it."""
+    if source.python:
+        runtimes.interpreter(source.python, f"--{name}-python")
+    if source.ref:
+        commit_of(source.ref, f"--{name}-ref")
+    for requirement in source.requirements:
+        if _local(requirement) is None and not name_of(requirement):
+            raise UsageError(
+                f"--{name}: {requirement!r} is not a requirement.",
+                hint="Write one as envpool==1.2.4, or give the path of a wheel or of a project.",
+            )
+
+
+def prepare(name: str, source: Source) -> Prepared:
+    """A copy of the source as it is now: files may be edited while a check runs."""
+    tree = checked_out(source.ref, f"--{name}-ref") if source.ref else None
+    own_worker = tree / "envbench/worker_path/envbench_worker/__main__.py" if tree else WORKER
+    return Prepared(
+        name=name,
+        source=str(source),
+        python=runtimes.interpreter(source.python, f"--{name}-python") if source.python else "",
+        added=[*map(_copied, source.requirements), *([str(tree)] if tree else [])],
+        worker=own_worker if own_worker.exists() else WORKER,
+    )
+
+
+def make(prepared: Prepared, target: Target, say: Say) -> Arm:
+    """The arm for a target's backend. Makes its runtime if necessary (``SetupFailed``)."""
+    backend, cell = target.backend, target.cell
+    python = prepared.python
+    if not python:
+        added = prepared.added
+        base = _without(backend, cell.env, cell.workload, added) if added else backend
+        python = runtimes.make(base, say, cell.env, cell.workload, over=added).python
+    return Arm(
+        name=prepared.name,
+        source=prepared.source,
+        cell=cell,
+        backend=backend,
+        python=python,
+        worker=prepared.worker,
+    )
+
+
+def _without(backend: Backend, family: str, workload: str, added: list[str]) -> Backend:
+    """The backend without the requirements that ``added`` replaces."""
+    replaced = {_name(each) for each in added}
+    needed = backend.requirements_of(family, workload) or _pinned()
+    base = [each for each in needed if _name(each) not in replaced]
+    return msgspec.structs.replace(backend, requirements=base, needs=[])
+
+
+def _pinned() -> list[str]:
+    """The measuring packages of this interpreter, in their versions here."""
+    pinned = []
+    for name in DEFAULT:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            pinned.append(f"{name}=={metadata.version(name)}")
+    return pinned
+
+
+def _copied(requirement: str) -> str:
+    """The path of a copy of a wheel or folder; any other requirement as it is."""
+    path = _local(requirement)
+    return requirement if path is None else str(kept_copy(path))
+
+
+def _local(requirement: str) -> Path | None:
+    """The absolute path of a wheel or a folder; None for a requirement from an index."""
+    looks_like_path = os.sep in requirement or requirement.endswith(".whl")
+    if not looks_like_path or "://" in requirement or " @ " in requirement:
+        return None
+    path = Path(requirement).expanduser()
+    if not path.exists():
+        raise UsageError(f"{requirement} is neither a requirement nor a file that exists.")
+    return Path(os.path.abspath(path))
+
+
+def _name(requirement: str) -> str:
+    """``ale-py`` of ``ale_py==0.11``, of ``/wheels/ale_py-0.11-cp311-….whl`` and of a project."""
+    if os.path.isdir(requirement):
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            project = Path(requirement, "pyproject.toml").read_text(encoding="utf-8")
+            requirement = str(tomllib.loads(project)["project"]["name"])
+    return name_of(requirement) or requirement
+
+
+# ---------------------------------------------------------------- copies
+
+
+@contextlib.contextmanager
+def _unfinished(folder: Path) -> Iterator[Path]:
+    """A locked place for a copy that gets its name when it is complete."""
+    from filelock import FileLock
+
+    partial = folder.with_name(f"{folder.name}.partial")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{folder}.lock"):
+        shutil.rmtree(partial, ignore_errors=True)  # left by a process that was killed
+        yield partial
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def kept_copy(path: Path) -> Path:
+    """A copy of the file or folder, the same one for the same content."""
+    copies = cache_folder().parent / "copies"
+    with _unfinished(copies / path.name) as partial:
+        new = partial / path.name
+        if path.is_dir():
+            shutil.copytree(path, new, ignore=_ignored(path), symlinks=True)
+        else:
+            partial.mkdir()
+            shutil.copy2(path, new)
+        folder = copies / _content(new)
+        if not folder.exists():
+            partial.rename(folder)
+    return folder / path.name
+
+
+def _content(path: Path) -> str:
+    """A hash of all files, except those of git: they are no part of a version."""
+    content = hashlib.sha256(path.name.encode())
+    for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+        name = file.relative_to(path)
+        if file.is_file() and ".git" not in name.parts:
+            content.update(os.fsencode(name) + b"\0")
+            with file.open("rb") as opened:
+                content.update(hashlib.file_digest(opened, "sha256").digest())
+    return content.hexdigest()[:16]
+
+
+def _ignored(top: Path) -> Callable[[str, list[str]], set[str]]:
+    everywhere = shutil.ignore_patterns(*_IGNORED)
+    at_the_top = shutil.ignore_patterns(*_IGNORED, *_IGNORED_AT_THE_TOP)
+    return lambda place, names: (at_the_top if Path(place) == top else everywhere)(place, names)
+
+
+# ---------------------------------------------------------------- git
+
+
+def commit_of(ref: str, option: str) -> str:
+    """The commit that an option names; ``UsageError`` if there is none."""
+    if ref == WORKING_TREE:
+        stash = git(*_AUTHOR, "stash", "create", purpose=f"{option}: the working tree")
+        return stash or commit_of("HEAD", option)
+    commit = f"{ref}^{{commit}}"
+    purpose = f"{option} {ref}: there is no such commit"
+    return git("rev-parse", "--quiet", "--verify", "--end-of-options", commit, purpose=purpose)
+
+
+def untracked() -> list[str]:
+    """Untracked files of the current folder, without ignored ones."""
+    words = ("ls-files", "--others", "--exclude-standard")
+    return git(*words, purpose="the working tree").splitlines()
+
+
+def checked_out(ref: str, option: str) -> Path:
+    """A folder with the project of the current folder, as it was at that ref."""
+    commit = commit_of(ref, option)
+    below = git("rev-parse", "--show-prefix", purpose=option)
+    tree = git("rev-parse", f"{commit}^{{tree}}", purpose=option)
+    folder = cache_folder().parent / "refs" / digest([tree, _top()])
+    with _unfinished(folder) as partial:
+        if not folder.is_dir():
+            _check_out(commit, partial)
+            partial.rename(folder)
+    if not any((folder / below / name).exists() for name in ("pyproject.toml", "setup.py")):
+        where = f"in {below}" if below else "at its top"
+        raise UsageError(
+            f"{option} {ref} has no pyproject.toml or setup.py {where}: nothing to install.",
+            hint="Run envbench in the folder of the project.",
+        )
+    return folder / below
+
+
+def _check_out(commit: str, folder: Path) -> None:
+    """``git clone --shared`` takes no commit without a branch, and no shallow repository."""
+    purpose = "a checkout"
+    git("init", "--quiet", str(folder), purpose=purpose)
+    objects = Path(git("rev-parse", "--git-path", "objects", purpose=purpose)).absolute()
+    (folder / ".git" / "objects" / "info" / "alternates").write_text(f"{objects}\n")
+    shallow = Path(git("rev-parse", "--git-path", "shallow", purpose=purpose))
+    if shallow.exists():
+        shutil.copy(shallow, folder / ".git" / "shallow")
+    inside = ("-C", str(folder), "-c", "advice.detachedHead=false")
+    git(*inside, "checkout", "--quiet", "--detach", commit, purpose=purpose)
+    tags = git("for-each-ref", "--format=%(refname) %(objectname)", "refs/tags", purpose="tags")
+    for tag in tags.splitlines():
+        git(*inside, "update-ref", *tag.split(" "), purpose="tags")
+    if (folder / ".gitmodules").exists():
+        _submodules(*inside)
+
+
+def _submodules(*inside: str) -> None:
+    """They are fetched from where the working tree has them from."""
+    try:
+        origin = git("remote", "get-url", "origin")
+    except UsageError:
+        origin = _top()
+    git(*inside, "remote", "add", "origin", origin, purpose="submodules")
+    update = ("submodule", "update", "--quiet", "--init", "--recursive")
+    git(*inside, *update, purpose="submodules")
+
+
+def _top() -> str:
+    return git("rev-parse", "--show-toplevel", purpose="the working tree")
