@@ -51,7 +51,7 @@ from envbench.model import (
 )
 from envbench.model import Stored as StoredRecord
 from envbench.results import store
-from envbench.results.join import run_of
+from envbench.results.reading import run_of
 from envbench.stats import slowdown
 from envbench.stats.slowdown import FEWEST_PAIRS, Stage
 from envbench.stats.summary import rate
