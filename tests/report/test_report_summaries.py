@@ -25,8 +25,8 @@ from envbench.report.escape import code
 from envbench.report.markdown.contents import block_contents
 from envbench.report.markdown.document import extended, filled, fresh
 from envbench.report.markdown.table_text import split_row
-from envbench.results.shown import Location
 from envbench.results.selection import select
+from envbench.results.shown import Location
 from envbench.text import listed
 
 LAPTOP = Profile(
