@@ -460,7 +460,7 @@ def cheats(monkeypatch: pytest.MonkeyPatch) -> dict[str, backends.Backend]:
         for name, attribute in names.items()
     }
     known = {**backends.registry(), **made}
-    monkeypatch.setattr(backends, "_load", lambda: (known, []))
+    monkeypatch.setattr(backends.BACKENDS, "loaded", (known, []))
     return made
 
 

@@ -387,7 +387,7 @@ def test_setup_makes_the_runtime_of_each_family_that_needs_one(
     monkeypatch.setenv("UV_FIND_LINKS", str(wheels))
     monkeypatch.setenv("UV_OFFLINE", "1")
     backend = msgspec.structs.replace(PLAIN, families=BOTH, needs=[PHYSICS])
-    monkeypatch.setattr(backends, "_load", lambda: ({"plain": backend}, []))
+    monkeypatch.setattr(backends.BACKENDS, "loaded", ({"plain": backend}, []))
     done = CliRunner().invoke(setup_command, ["plain", "--json"], catch_exceptions=False)
     assert done.exit_code == 0, done.stderr
     (row,) = json.loads(done.stdout)["backends"]

@@ -155,7 +155,11 @@ def _recommendation(results: MachineResults) -> Table | None:
     if len(able) < 2:
         return None
     best = max(able, key=_fps)
-    alone = [each for each in able if not backends.steps_in_processes(each.cell.backend)]
+    alone = [
+        each
+        for each in able
+        if backends.of_record(each.cell.backend).behaviour.steps_in != "processes"
+    ]
     efficient = [each for each in able if each.summary.frames_per_cpu_s is not None]
     rows = [("highest FPS", best)]
     notes = [*_scaling(best, able), _tied_rows(best, able, "the highest FPS")]
