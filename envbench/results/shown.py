@@ -102,14 +102,11 @@ class Measured:
     @property
     def rank(self) -> tuple[int, str, str]:
         """Of two measurements of one cell the one with the higher rank is shown."""
-        return self._completeness(), self.when, self.plan_id
-
-    def _completeness(self) -> int:
         if self.summary.failure:
-            return 0
-        if self.quick:
-            return 1
-        return 2 if self.summary.interval is None else 3
+            completeness = 0
+        else:
+            completeness = 1 if self.quick else 2 + (self.summary.interval is not None)
+        return completeness, self.when, self.plan_id
 
 
 def within_noise(found: Measured, other: Measured) -> bool | None:

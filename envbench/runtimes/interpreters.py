@@ -219,11 +219,9 @@ def make(
     the backend's requirements, and keeps those with which it is compatible.
     """
     backend = _narrowed(backend, family, workload)
-    runtime = find(backend, {}, over=over)
-    if runtime.ready:
-        return runtime
     try:
-        _make_locked(backend, over, on_line)
+        if not find(backend, {}, over=over).ready:
+            _make_locked(backend, over, on_line)
     except OSError as error:
         raise SetupFailed(
             f"the runtime of {backend.name!r} cannot be written: {error}",
