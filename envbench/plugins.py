@@ -1,8 +1,8 @@
 """Backends and env families by name: the built-in ones, and those that other packages add as data.
 
-The value of a plugin's entry point is the data itself or a mapping of its fields (``name`` defaults to the
-entry point's). Its module is imported here, so it must contain only data. A plugin that cannot be
-read, or that takes a known name, causes a warning, never a crash.
+The value of a plugin's entry point is the data itself or a mapping of its fields (``name`` defaults
+to the entry point's). Its module is imported here, so it must contain only data. A plugin that
+cannot be read, or that takes a known name, causes a warning, never a crash.
 """
 
 from __future__ import annotations

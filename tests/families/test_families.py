@@ -107,7 +107,7 @@ for _family in NEW:
 def test_the_cheetah_of_envpool_moves_as_dm_controls_to_many_digits() -> None:
     """dm_control starts from EnvPool's first observation and gets the same actions."""
     standard = families.get("dm_control").standards["env"]
-    found = compared("dm_control", "envpool-sync", lock_steps=200)
+    found = agreement("dm_control", "envpool-sync", lock_steps=200)
     assert compared(standard, found)[0] is True
     assert max(found.distances) < 1e-9
 
@@ -116,12 +116,12 @@ def test_the_cheetah_of_envpool_moves_as_dm_controls_to_many_digits() -> None:
 @not_on_windows
 def test_the_carts_of_envpool_move_as_gymnasiums() -> None:
     standard = families.get("classic_control").standards["env"]
-    found = compared("classic_control", "envpool-async", lock_steps=200)
+    found = agreement("classic_control", "envpool-async", lock_steps=200)
     assert compared(standard, found)[0] is True
     assert max(found.distances[:8]) < 1e-6
 
 
-def compared(family: str, name: str, lock_steps: int) -> Any:
+def agreement(family: str, name: str, lock_steps: int) -> Any:
     """As ``envbench verify`` compares: the other backend first, the reference from its start."""
     from envbench import runtimes
     from envbench.engine.executor import make_job
