@@ -49,14 +49,8 @@ class UnknownName(UsageError):
         )
 
 
-class BackendUnavailable(EnvbenchError):
-    """A named backend cannot run here."""
-
-    exit_code = UNAVAILABLE
-
-
-class SetupFailed(EnvbenchError):
-    """A backend's isolated runtime could not be made."""
+class Unavailable(EnvbenchError):
+    """A named backend, its runtime or git cannot be used here."""
 
     exit_code = UNAVAILABLE
 

@@ -1,18 +1,20 @@
-"""What other packages add to envbench, by entry points: backends and env families, all of it data.
+"""Backends and env families by name: the built-in ones, and those that other packages add as data.
 
-The value of an entry point is the data itself or a mapping of its fields (``name`` defaults to the
-entry point's). Its module is imported here, so it must contain only data. A plugin that cannot be
-read, or that takes a known name, causes a warning, never a crash.
+The value of a plugin's entry point is the data itself or a mapping of its fields (``name`` defaults
+to the entry point's). Its module is imported here, so it must contain only data. A plugin that
+cannot be read, or that takes a known name, causes a warning, never a crash.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import msgspec
 
-from envbench.errors import Interrupted, UsageError
+from envbench.errors import Interrupted, UnknownName, UsageError
 from envbench.text import one_line
 
 if TYPE_CHECKING:
@@ -27,37 +29,52 @@ class Named(Protocol):
 T = TypeVar("T", bound=Named)
 
 
-def add_plugins(
-    known: dict[str, T],
-    kind: type[T],
-    group: str,
-    noun: str,
-    problem: Callable[[T], str] = lambda value: "",
-) -> list[str]:
-    """Add the values of a group of entry points to ``known``, by name.
+@dataclass(kw_only=True)
+class Registry(Generic[T]):
+    """Every value of one kind, in the order of a report: built-ins, then plugins of the ``group``.
 
-    ``problem`` says what is wrong with a value, or "". Returns one sentence per plugin that was
-    left out: its package, the problem and the fix.
+    ``problem`` says what is wrong with a plugin's value, or "".
     """
-    from importlib.metadata import entry_points
 
-    warnings = []
-    for point in sorted(entry_points(group=group), key=lambda point: point.name):
-        try:
-            value = _value(point, kind)
-            taken = f"the name {value.name!r} is taken; choose another one"
-            wrong = taken if value.name in known else problem(value)
-        except Interrupted:  # a signal, not an error of the plugin
-            raise
-        except (msgspec.ValidationError, UsageError) as error:
-            wrong = str(error)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin may raise anything
-            wrong = f"it cannot be imported: {type(error).__name__}: {error}"
-        if wrong:
-            warnings.append(_left_out(point, noun, wrong))
-        else:
-            known[value.name] = value
-    return warnings
+    kind: type[T]
+    group: str
+    noun: str
+    built_in: Callable[[], Iterable[T]]
+    problem: Callable[[T], str] = lambda value: ""
+
+    @cached_property
+    def loaded(self) -> tuple[dict[str, T], list[str]]:
+        """The values by name, and one sentence per plugin that was left out: its package, the
+        problem and the fix."""
+        from importlib.metadata import entry_points
+
+        known, warnings = {value.name: value for value in self.built_in()}, []
+        for point in sorted(entry_points(group=self.group), key=lambda point: point.name):
+            try:
+                value = _value(point, self.kind)
+                taken = f"the name {value.name!r} is taken; choose another one"
+                wrong = taken if value.name in known else self.problem(value)
+            except Interrupted:  # a signal, not an error of the plugin
+                raise
+            except (msgspec.ValidationError, UsageError) as error:
+                wrong = str(error)
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin may raise anything
+                wrong = f"it cannot be imported: {type(error).__name__}: {error}"
+            if wrong:
+                warnings.append(_left_out(point, self.noun, wrong))
+            else:
+                known[value.name] = value
+        return known, warnings
+
+    def by_name(self) -> dict[str, T]:
+        return dict(self.loaded[0])
+
+    def get(self, name: str) -> T:
+        """The value of that name; ``UnknownName`` suggests the nearest name."""
+        known = self.loaded[0]
+        if name not in known:
+            raise UnknownName(self.noun, name, list(known))
+        return known[name]
 
 
 def _value(point: EntryPoint, kind: type[T]) -> T:

@@ -228,11 +228,6 @@ def _marked(mark: str) -> list[int]:
     """The living processes that a run started, even if their parent has ended."""
     import psutil
 
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if process.environ().get(_MARK) == mark and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process.pid)
-        except (psutil.NoSuchProcess, psutil.AccessDenied):
-            continue
-    return found
+    living = psutil.process_iter(["environ", "status"])
+    marked = [each for each in living if (each.info["environ"] or {}).get(_MARK) == mark]
+    return [each.pid for each in marked if each.info["status"] != psutil.STATUS_ZOMBIE]

@@ -103,7 +103,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
 @pytest.fixture
 def register(monkeypatch: pytest.MonkeyPatch) -> Callable[[Mapping[str, Backend]], None]:
     """Replaces all backends that envbench knows by these."""
-    return lambda known: monkeypatch.setattr(backends, "_load", lambda: (dict(known), []))
+    return lambda known: monkeypatch.setattr(backends.BACKENDS, "loaded", (dict(known), []))
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ import faulty
 
 from envbench.model import BlockRecord, Plan, Run
 from envbench.results import store
-from envbench.results.join import joined
+from envbench.results.reading import joined
 
 ROOT = Path(__file__).parents[1]
 BLOCK = '{"type":"block"'  # how a block's line begins

@@ -6,7 +6,6 @@ Errors: ``UnknownName`` and ``UsageError`` (exit 2) for names and settings that 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 
 import msgspec
 
@@ -25,25 +24,27 @@ from envbench.backends.specification import (
 )
 from envbench.errors import UnknownName, UsageError
 from envbench.model import Cell, Settings
-from envbench.plugins import add_plugins
+from envbench.plugins import Registry
 
 
-def registry() -> dict[str, Backend]:
-    """Every backend by name, in the order of a table's rows: built-ins, then plugins."""
-    return dict(_load()[0])
+def _with_plugin_families(backend: Backend) -> Backend:
+    more = [each.name for each in families.registry().values() if backend.name in each.backends]
+    return msgspec.structs.replace(backend, families=[*backend.families, *more])
+
+
+BACKENDS = Registry(
+    kind=Backend,
+    group="envbench.backends",
+    noun="backend",
+    built_in=lambda: map(_with_plugin_families, BUILT_IN),
+    problem=trouble,
+)
+registry, get = BACKENDS.by_name, BACKENDS.get
 
 
 def plugin_warnings() -> list[str]:
     """One sentence per plugin that was left out: its package, the problem and the fix."""
-    return list(_load()[1])
-
-
-def get(name: str) -> Backend:
-    """The backend of that name; ``UnknownName`` suggests the nearest name."""
-    known = registry()
-    if name not in known:
-        raise UnknownName("backend", name, list(known))
-    return known[name]
+    return [*families.FAMILIES.loaded[1], *BACKENDS.loaded[1]]
 
 
 def of_record(name: str) -> Backend:
@@ -51,28 +52,6 @@ def of_record(name: str) -> Backend:
     return registry().get(name) or Backend(
         name=name, label=name, families=[], adapter="", library=""
     )
-
-
-def steps_in_processes(name: str) -> bool:
-    """Does this backend step its environments in its own processes?"""
-    return of_record(name).behaviour.steps_in == "processes"
-
-
-def is_built_in(name: str) -> bool:
-    """Is it one of envbench's own backends? envbench's tests compare their work."""
-    return any(backend.name == name for backend in BUILT_IN)
-
-
-@cache
-def _load() -> tuple[dict[str, Backend], list[str]]:
-    known = {backend.name: _with_plugin_families(backend) for backend in BUILT_IN}
-    warnings = add_plugins(known, Backend, "envbench.backends", "backend", trouble)
-    return known, [*families.plugin_warnings(), *warnings]
-
-
-def _with_plugin_families(backend: Backend) -> Backend:
-    more = [each.name for each in families.registry().values() if backend.name in each.backends]
-    return msgspec.structs.replace(backend, families=[*backend.families, *more])
 
 
 def check_family(backend: Backend, family: str) -> None:

@@ -10,7 +10,7 @@ import click
 from envbench.backends import Backend, get, plugin_warnings, registry, shown
 from envbench.cli.options import AS_JSON, PYTHONS, Option, Text, completing, option
 from envbench.cli.output import fields, print_json, table, tell, warn
-from envbench.errors import UNAVAILABLE, SetupFailed, UsageError
+from envbench.errors import UNAVAILABLE, Unavailable, UsageError
 from envbench.runtimes.interpreters import Status, make, one_per_runtime, status
 
 
@@ -120,7 +120,7 @@ def _set_up_family(backend: Backend, family: str) -> dict[str, str]:
         return {**row, "reason": before.reason, "fix": before.fix}
     try:
         runtime = make(backend, tell, family)
-    except SetupFailed as error:
+    except Unavailable as error:
         tell(f"{backend.name}: {error}\n{error.hint}")
         return {**row, "status": "failed", "reason": str(error), "fix": error.hint}
     tell(f"{backend.name}: ready ({runtime.python})")

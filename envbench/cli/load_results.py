@@ -11,8 +11,9 @@ from envbench.cli.output import results_option, warn
 from envbench.errors import UsageError
 from envbench.model import Record
 from envbench.results import store
-from envbench.results.join import Location, joined
+from envbench.results.reading import joined
 from envbench.results.selection import Selection, select
+from envbench.results.shown import Location
 
 
 class Loaded(NamedTuple):

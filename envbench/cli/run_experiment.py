@@ -23,7 +23,7 @@ from envbench.engine.session import carry_out
 from envbench.errors import UNAVAILABLE, EnvbenchError
 from envbench.model import Block, BlockRecord, Failure, PairsDesign, Plan, RunDesign
 from envbench.process.events import Event, PhaseBegan, WindowEnded
-from envbench.results.join import run_of
+from envbench.results.reading import run_of
 from envbench.stats.summary import rate
 from envbench.text import printable
 

@@ -20,7 +20,7 @@ from envbench import families, runtimes
 from envbench.backends import Backend
 from envbench.backends.builtin import KERNEL
 from envbench.engine.request import Target
-from envbench.errors import EnvbenchError, SetupFailed, UnknownName
+from envbench.errors import EnvbenchError, Unavailable, UnknownName
 from envbench.model import Cell, Failure, RuntimeFact, arm_key, digest
 from envbench.process.execute import WORKER
 from envbench.process.reply import Reply
@@ -90,7 +90,7 @@ def own_runtime(target: Target, overrides: Mapping[str, str], *, setup: bool, sa
     if status.state != "unavailable" and setup and not runtime.ready:
         try:
             runtime = runtimes.make(backend, say, cell.env, cell.workload)
-        except SetupFailed as error:
+        except Unavailable as error:
             message, hint = str(error), error.hint
     if status.state != "unavailable" and runtime.ready:
         return Arm(cell=cell, backend=backend, python=runtime.python)

@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from envbench.errors import SetupFailed, UsageError
+from envbench.errors import Unavailable, UsageError
 
 TIMEOUT_S = 600.0  # a submodule may be fetched
 _SET_BY_HOOKS = {
@@ -25,12 +25,12 @@ def git(*words: str, purpose: str = "git") -> str:
     """What ``git words`` prints, without the spaces around it.
 
     Raises ``UsageError``, which begins with ``purpose`` and ends with git's last line, if git
-    refuses, and ``SetupFailed`` if it does not run.
+    refuses, and ``Unavailable`` if it does not run.
     """
     try:
         done = _run(words)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise SetupFailed(
+        raise Unavailable(
             f"git did not run: {error}",
             hint="Install git, or name an interpreter: --baseline-python, --candidate-python.",
         ) from error
@@ -56,5 +56,5 @@ def git_state() -> tuple[str | None, bool | None]:
     try:
         commit = git(*inside, "rev-parse", "HEAD")
         return commit, bool(git(*inside, "status", "--porcelain", "--untracked-files=no"))
-    except (UsageError, SetupFailed):
+    except (UsageError, Unavailable):
         return None, None

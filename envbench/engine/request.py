@@ -259,6 +259,8 @@ def make_cell(
     own_family = families.get(family)
     frames = own_family.frames_per_step(task, frame_skip)
     check_shares(backend, numenv, settings)
+    if own_family.any_frames and frames != 1:  # figures with other frames have their own row
+        variant = {**variant, "frame_skip": frames}
     return Cell(
         machine=machine,
         env=family,
@@ -268,7 +270,7 @@ def make_cell(
         env_instances=backends.env_instances(backend, numenv, settings),
         frame_skip=frames,
         settings=settings,
-        variant={**variant, **own_family.other_frames(frames)},
+        variant=variant,
         kind=backend.kind,
         accelerator=backend.accelerator,
     )

@@ -31,7 +31,7 @@ from envbench.engine.executor import LocalExecutor
 from envbench.engine.experiment import Experiment, Findings, Options, Site, one_per_arm
 from envbench.engine.git import git_state
 from envbench.engine.request import Target
-from envbench.errors import BackendUnavailable, EnvbenchError, Interrupted, UsageError
+from envbench.errors import EnvbenchError, Interrupted, Unavailable, UsageError
 from envbench.machine import catalogue, choose, fingerprint, lock, valid_name, write_profile
 from envbench.machine.host import quota_cpus, usable_cores
 from envbench.model import Arm as ArmFact
@@ -146,7 +146,7 @@ class _Session(Generic[Findings]):
         if self.experiment.missing == "leave out":
             targets = able
         if not targets:
-            raise BackendUnavailable(
+            raise Unavailable(
                 "no backend can run this here.",
                 hint="The lines above say what each lacks; `envbench backends` lists them all.",
             )
@@ -178,7 +178,7 @@ class _Session(Generic[Findings]):
         if not others and lacks_own_package(cell, failure):
             raise UsageError(f"--task {cell.task}: {failure.message}", hint=failure.hint)
         if self.experiment.missing == "refuse":
-            raise BackendUnavailable(
+            raise Unavailable(
                 f"{cell.backend} cannot run {cell.env}: {failure.message}", hint=failure.hint
             )
 

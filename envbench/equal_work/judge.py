@@ -13,10 +13,12 @@ from typing import Any, Literal
 
 from envbench import backends, families
 from envbench.equal_work import traces
+from envbench.equal_work.traces import LEAST_STEPS
 from envbench.families import Standard
 from envbench.model import Agreement, Kind, Verification
 from envbench.text import counted
 
+LEAST_P = 0.001  # for two samples of episodes to count as one distribution
 Mark = Literal["✓", "≠", "✗", "–"]
 Differences = dict[str, tuple[Any, Any]]  # name -> (reference's value, backend's value)
 
@@ -144,36 +146,40 @@ def _lock_step(found: Verification) -> tuple[bool | None, str]:
         return None, "not applicable: another engine, which follows its actions"
     if found.agreement is None:
         return None, f"not compared: its reference {standard.reference} cannot run here"
+    return compared(standard, found.agreement)
+
+
+def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
+    """Do enough steps agree, or are the episodes alike? None: too few to decide."""
     if standard.episodes:
-        return _episodes(standard, found.agreement)
-    return _steps(standard, found.agreement)
-
-
-def _steps(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
-    same, steps = traces.equal(standard, found), traces.agreed(standard, found)
-    total, unit = len(found.distances), f" {standard.unit}" if standard.unit else ""
-    if same is None:
-        return None, f"compared for {total} steps only (required: {traces.required(standard)})"
-    if same:
-        apart = max(found.distances[: max(steps, 1)], default=0.0)
-        exactly = "exactly" if apart == 0 else f"within {apart:.2g}{unit}"
-        return True, f"equal {exactly} for {steps} of {total} steps (required: {standard.steps})"
-    if traces.never_ends(found):
+        return _episodes(standard, found)
+    steps, total = traces.agreed(standard, found), len(found.distances)
+    required = max(standard.steps, LEAST_STEPS)  # later steps must follow the actions, too
+    unit = f" {standard.unit}" if standard.unit else ""
+    if found.ends == 0 and found.reference_ends:
         return False, f"none of its episodes end, but {found.reference_ends} of the reference's do"
-    if found.first_other_end == steps:
-        return False, f"differs from step {steps + 1} on: an episode ends there on one side only"
-    by = f"{found.distances[steps]:.2g}{unit}"
-    if found.distances[steps] <= standard.tolerance:
-        by = f"{found.reward_distances[steps]:.2g} in the reward"
-    return False, f"differs from step {steps + 1} on, by {by}"
+    if steps < min(standard.steps, total):
+        return False, f"differs from step {steps + 1} on{_difference(standard, found, steps, unit)}"
+    if total < required:
+        return None, f"compared for {total} steps only (required: {required})"
+    apart = max(found.distances[: max(steps, 1)], default=0.0)
+    exactly = "exactly" if apart == 0 else f"within {apart:.2g}{unit}"
+    return True, f"equal {exactly} for {steps} of {total} steps (required: {standard.steps})"
+
+
+def _difference(standard: Standard, found: Agreement, step: int, unit: str) -> str:
+    if found.first_other_end == step:
+        return ": an episode ends there on one side only"
+    if found.distances[step] <= standard.tolerance:
+        return f", by {found.reward_distances[step]:.2g} in the reward"
+    return f", by {found.distances[step]:.2g}{unit}"
 
 
 def _episodes(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
-    same = traces.equal(standard, found)
     ends = f"{found.ends} and {found.reference_ends} episodes"
-    if same is None:
+    if min(found.ends or 0, found.reference_ends or 0) < standard.episodes:
         return None, f"compared for {ends} only (required: {standard.episodes})"
     chances = ", ".join(f"{name} p = {chance:.2g}" for name, chance in found.p_values.items())
-    if same:
+    if all(chance >= LEAST_P for chance in found.p_values.values()):
         return True, f"same distributions over {ends} ({chances}); no single step is compared"
     return False, f"other distributions over {ends} ({chances})"

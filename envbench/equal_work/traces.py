@@ -25,7 +25,6 @@ LEAST_STEPS = 100  # steps; an ant without actions may still move for half of th
 LEAST_MOVEMENT = 0.6  # relative to the reference's, per environment (docs/verify.md)
 MOST_REPEATED = {"f": 0.02, "u": 0.5}  # share of an environment's steps, by kind of number
 MOST_APART = 1e-4  # between environments with the same actions
-LEAST_P = 0.001  # for two samples of episodes to count as one distribution
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,28 +151,6 @@ def agreed(standard: Standard, found: Agreement) -> int:
         if distance > standard.tolerance or reward > standard.reward_tolerance or other_end:
             return step
     return len(found.distances)
-
-
-def equal(standard: Standard, found: Agreement) -> bool | None:
-    """Do enough steps agree, or are the episodes alike? None: too few to decide."""
-    if standard.episodes:
-        if min(found.ends or 0, found.reference_ends or 0) < standard.episodes:
-            return None
-        return all(chance >= LEAST_P for chance in found.p_values.values())
-    total = len(found.distances)
-    if agreed(standard, found) < min(standard.steps, total) or never_ends(found):
-        return False
-    return True if total >= required(standard) else None
-
-
-def never_ends(found: Agreement) -> bool:
-    """Does no episode end, although the reference's did?"""
-    return found.ends == 0 and bool(found.reference_ends)
-
-
-def required(standard: Standard) -> int:
-    """The steps needed to show agreement, and that later steps follow the actions too."""
-    return max(standard.steps, LEAST_STEPS)
 
 
 def responds(trace: Trace, together: int) -> bool:

@@ -26,7 +26,7 @@ from envbench.model import (
     RunDesign,
     Trial,
 )
-from envbench.results.join import run_of
+from envbench.results.reading import run_of
 from envbench.stats.summary import QUICK_S, Summary, summarise
 
 QUICK = Protocol(warmup_min_s=1.0, warmup_max_s=1.0, measured_s=QUICK_S)

@@ -18,7 +18,7 @@ from envbench.backends.specification import with_role
 from envbench.engine.experiment import Done, Experiment, Facts, Site
 from envbench.engine.request import CellRequest, Chosen, Target, choose
 from envbench.model import Block, Cell, Plan, Programme, Trial, Verification, Verify, VerifyDesign
-from envbench.results.join import verification_of
+from envbench.results.reading import verification_of
 
 
 @dataclass(frozen=True, kw_only=True)

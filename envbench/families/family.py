@@ -111,13 +111,6 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         error.hint += "; or --frame-skip FRAMES for another: its control step / 0.01 s"
         return error
 
-    def other_frames(self, frame_skip: float) -> dict[str, int | float]:
-        """``{"frame_skip": 4}`` if a person chose the frames per step, and not 1.
-
-        It is part of the row's label, because figures with different frames are not comparable.
-        """
-        return {"frame_skip": _whole(frame_skip)} if self.any_frames and frame_skip != 1 else {}
-
 
 def without_version(task: str) -> str:
     """``Ant`` for ``Ant-v3``."""

@@ -1,6 +1,7 @@
-"""The lines of a results file except plans: blocks, the facts that they share, published figures.
+"""What a trial measured, and the lines of a results file except plans.
 
-They have raw facts only.
+They have raw facts only. ``Run`` and ``Verification`` join a trial with its plan and block, for
+reports. They are never stored.
 """
 
 from __future__ import annotations
@@ -9,11 +10,171 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from envbench.model.measured import Failure, Run, TrialResult, Verification, Windows
-from envbench.model.plan import Plan
+from envbench.model.plan import Cell, Plan
 from envbench.model.values import SCHEMA, Count, Family, Int, Strict
 
 LARGEST_FPS, LARGEST_SKIP = 1e12, 1000  # larger values are refused
+# Signals sent from outside. They say nothing about the process that they end.
+FROM_OUTSIDE = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP")
+
+
+class Windows(Strict, frozen=True, kw_only=True):
+    """Windows or slices in order, one entry each in every column.
+
+    ``start_ns`` is the offset from the first window's start on the monotonic clock.
+    ``invalid`` maps a window's index (as a string) to the outside signal that made it invalid.
+    """
+
+    start_ns: list[Int] = []
+    ns: list[Int] = []
+    calls: list[Int] = []
+    steps: list[Int] = []
+    resets: list[Int] = []
+    invalid: dict[str, str] = {}
+
+    @property
+    def whole(self) -> bool:
+        """Do all columns have the same length?"""
+        columns = (self.start_ns, self.ns, self.calls, self.steps, self.resets)
+        return len({len(column) for column in columns}) == 1
+
+
+class Times(Strict, frozen=True, kw_only=True):
+    """Where a trial's time went, in nanoseconds."""
+
+    import_ns: Int
+    build_ns: Int
+    first_step_ns: Int
+    warmup_ns: Int
+    measured_ns: Int
+
+
+class Load(Strict, frozen=True, kw_only=True):
+    """What the machine and the worker's process tree did while windows were open.
+
+    ``None``: this system has no such sensor.
+    """
+
+    cpu_s: float | None = None  # CPU seconds of the worker's process tree
+    other_cpu_s: float | None = None  # CPU seconds of everything else on the machine
+    steal_s: float | None = None
+    throttled_s: float | None = None
+    throttled_periods: Int | None = None
+    pressure_s: float | None = None  # time in which some task waited for a CPU (PSI)
+    switches_voluntary: Int | None = None
+    switches_involuntary: Int | None = None
+    load_before: float | None = None  # 1-minute load average before the start
+
+
+class Failure(Strict, frozen=True, kw_only=True):
+    """Why a trial gave no figure. ``reason`` is one word of a fixed list."""
+
+    reason: Literal[
+        "import",  # the backend's library is missing or broken
+        "exception",  # the environment or library raised
+        "signal",  # the worker died of a signal
+        "exit",  # the worker ended without a reply
+        "out-of-memory",
+        "stalled",  # no progress within the phase's limit
+        "invalid-figure",  # zero, negative, or more steps than calls allow
+        "setup",  # the runtime could not be made
+        "interrupted",
+    ]
+    message: str
+    phase: str = ""  # start, import, build, first_step, warmup, measure, close
+    step: Int | None = None  # transitions made when it happened
+    signal: str | None = None  # e.g. SIGSEGV
+    exit_code: Int | None = None
+    stderr_tail: str = ""
+    hint: str = ""  # what to do next
+
+    @property
+    def killed(self) -> bool:
+        """Was the worker, or one of its environments, killed from outside?"""
+        return self.reason == "signal" and self.signal in FROM_OUTSIDE
+
+
+class Audit(Strict, frozen=True, kw_only=True):
+    """The same vector steps counted twice: by the adapter, and by the environments.
+
+    ``frames`` (of transitions only) is None if nothing counts them in a second way.
+    """
+
+    calls: Int
+    steps: Int
+    resets: Int
+    frames: float | None
+
+
+class Agreement(Strict, frozen=True, kw_only=True):
+    """How far a backend is from the reference, from the same start and with the same actions.
+
+    A distance is the largest difference in the compared part of an observation
+    (``equal_work.traces``), over all environments, per step. Its unit is grey levels per pixel, or
+    the engine's own unit.
+    """
+
+    reference: str  # the backend it was compared with
+    distances: list[float]
+    reward_distances: list[float]
+    same_ends: bool  # episodes ended in the same steps
+    first_other_end: Int | None = None  # the first step (from 0) with a difference
+    ends: Int | None = None  # episodes that ended in the steps compared
+    reference_ends: Int | None = None
+    # movement of its least active environment in the second half, divided by the reference's
+    late_movement: float | None = None
+    # of whole episodes as two samples (Kolmogorov-Smirnov), by what is compared of an episode
+    p_values: dict[str, float] = {}
+
+
+class TrialResult(Strict, frozen=True, kw_only=True):
+    """What one fresh worker process measured.
+
+    ``agreement`` is None if there is nothing to compare with: another engine, or a library whose
+    start cannot be set. ``responds``: observations are numbers that change from step to step, are
+    the same in all environments while their actions are the same, and differ once the actions
+    differ. It is None if that was not checked, and for a user's own task, which need not change.
+    """
+
+    cell: Cell
+    seed: Int
+    runtime: str = ""  # hash of a RuntimeFact; "": the worker never came up
+    times: Times | None = None
+    warmup: Windows = Windows()
+    measured: Windows = Windows()  # slices or windows, one entry each
+    steady: bool | None = None
+    peak_memory_bytes: Int | None = None
+    peak_gpu_memory_bytes: Int | None = None
+    load: Load = Load()
+    audit: Audit | None = None
+    agreement: Agreement | None = None
+    responds: bool | None = None
+    failure: Failure | None = None
+
+
+class Run(TrialResult, frozen=True, kw_only=True):
+    """One trial of a ``run`` plan."""
+
+    run_id: str
+    plan_id: str
+    round: Int  # from 0
+    started_utc: str
+    fingerprint: str  # hash of a MachineFact
+    quick: bool = False
+    facts: dict[str, Any] = {}  # observation shape and dtype, autoreset, threads, physics …
+
+
+class Verification(TrialResult, frozen=True, kw_only=True):
+    """What a ``verify`` block found out about one backend's work."""
+
+    verification_id: str
+    started_utc: str
+    fingerprint: str
+    worker: str  # hash of the code that a measuring worker of this backend loads
+    work: dict[str, Any] = {}
+
+
+# ---------------------------------------------------------------- lines of a results file
 
 
 class TrialRecord(TrialResult, frozen=True, kw_only=True):
@@ -59,16 +220,9 @@ class BlockRecord(Strict, frozen=True, kw_only=True, tag="block"):
         return next((each.failure for each in self.trials if each.failure), None)
 
     @property
-    def killed(self) -> Failure | None:
-        """The failure of a trial that was killed from outside, if any."""
-        failures = [each.failure for each in self.trials if each.failure]
-        return next((failure for failure in failures if failure.killed), None)
-
-    @property
     def interrupted(self) -> bool:
         """Was it stopped from outside, by a person or the system? Then it is ignored."""
-        failures = [each.failure for each in self.trials if each.failure]
-        return any(failure.reason == "interrupted" for failure in failures)
+        return any(e.failure is not None and e.failure.reason == "interrupted" for e in self.trials)
 
 
 class ProgressRecord(Strict, frozen=True, kw_only=True, tag="progress"):
@@ -160,5 +314,5 @@ class Published(Strict, frozen=True, kw_only=True, tag="published"):
 
 Shared = MachineFact | RuntimeFact | FactsRecord
 Stored = Plan | BlockRecord | ProgressRecord | EndedRecord | Shared | Published
-# What a report reads: runs and verifications instead of blocks (``envbench.results.join``).
+# What a report reads: runs and verifications instead of blocks (``envbench.results.reading``).
 Record = Run | Plan | MachineFact | RuntimeFact | Verification | Published

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from itertools import chain
 from typing import Annotated, Literal
 
 import msgspec
@@ -49,9 +49,6 @@ def out_of_bounds(value: object) -> str:
         depth += bool(containers)
         if depth > MOST_LEVELS:
             return f"it is nested too deeply: more than {MOST_LEVELS} levels"
-        level = [inner for each in containers for inner in _contents(each)]
+        lists = (each.values() if isinstance(each, dict) else each for each in containers)
+        level = [*chain.from_iterable(lists)]
     return ""
-
-
-def _contents(container: dict[str, object] | list[object]) -> Iterable[object]:
-    return container.values() if isinstance(container, dict) else container

@@ -13,9 +13,8 @@ import msgspec
 
 from envbench.backends import shown
 from envbench.model import Cell, Record, Run
-from envbench.results.join import Location, lines_by_file
 from envbench.results.selection import Selection
-from envbench.results.shown import Measured, row_of
+from envbench.results.shown import Location, Measured, lines_by_file, row_of
 from envbench.stats.summary import Summary, rate
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import io
 import re
 from collections.abc import Sequence
 
-from envbench import backends, families
-from envbench.errors import UnknownName, UsageError
+from envbench import backends
+from envbench.errors import UsageError
 from envbench.model import LARGEST_FPS, LARGEST_SKIP, Published
 from envbench.results.store import check_name
 from envbench.text import one_line
@@ -64,18 +64,13 @@ def _figure(row: dict[str, str]) -> Published:
         raise UsageError("the line has more or fewer values than the header has columns.")
     row = {column: value.strip() for column, value in row.items()}
     check_name(row["machine"])
-    family = row["env"]
-    if family not in families.names():
-        raise UnknownName("env", one_line(family, 80), families.names())
     backend = backends.get(row["backend"])
     if backend.kind != "env":
         raise UsageError(f"{backend.name} does not run environments, so it has no such table.")
-    if family not in backend.families:
-        runs = " and ".join(backend.families)
-        raise UsageError(f"{backend.name} does not run {family}: it runs {runs}.")
+    backends.check_family(backend, row["env"])
     return Published(
         machine=row["machine"],
-        env=family,
+        env=row["env"],
         task=_text(row, "task"),
         backend=backend.name,
         numenv=int(_number(row, "numenv", LARGEST_NUMENV, "whole number")),

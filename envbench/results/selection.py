@@ -32,8 +32,7 @@ from envbench.model import (
     RuntimeFact,
     Verification,
 )
-from envbench.results.join import Location
-from envbench.results.shown import Measured, Row, Verified, newest, row_of
+from envbench.results.shown import Location, Measured, Row, Verified, newest, row_of
 from envbench.stats.summary import QUICK_S, summarise
 from envbench.text import counted, one_line
 

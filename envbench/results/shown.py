@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 from envbench import backends
 from envbench.equal_work.judge import Verdict, judge
 from envbench.model import Cell, Failure, Fingerprint, Plan, RuntimeFact, Verification, arm_key
-from envbench.results.join import Location
 from envbench.stats.intervals import Interval, ratio_interval
 from envbench.stats.summary import Summary
 
@@ -24,6 +24,27 @@ NOT_MEASURING = frozenset(
     "setuptools tabulate uv hypothesis mypy playwright pyarrow pytest pytest-timeout pytest-xdist "
     "ruff".split()
 )
+
+
+class Location(NamedTuple):
+    """The file and line (from 1) of a record."""
+
+    record: str
+    file: str
+    line: int
+
+    @property
+    def place(self) -> str:
+        """``epyc-vm/2026-11-20T12-41-47Z.jsonl:7``, as an editor opens it."""
+        return f"{self.file}:{self.line}"
+
+
+def lines_by_file(locations: Iterable[Location]) -> dict[str, list[int]]:
+    """The lines of each file, in order."""
+    files: dict[str, list[int]] = {}
+    for location in locations:
+        files.setdefault(location.file, []).append(location.line)
+    return {file: sorted(lines) for file, lines in files.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,14 +102,11 @@ class Measured:
     @property
     def rank(self) -> tuple[int, str, str]:
         """Of two measurements of one cell the one with the higher rank is shown."""
-        return self._completeness(), self.when, self.plan_id
-
-    def _completeness(self) -> int:
         if self.summary.failure:
-            return 0
-        if self.quick:
-            return 1
-        return 2 if self.summary.interval is None else 3
+            completeness = 0
+        else:
+            completeness = 1 if self.quick else 2 + (self.summary.interval is not None)
+        return completeness, self.when, self.plan_id
 
 
 def within_noise(found: Measured, other: Measured) -> bool | None:

@@ -4,7 +4,7 @@ PyTorch's wheel on the package index brings gigabytes of CUDA. Where there is no
 CPU build is installed instead: from a local folder of wheels (``PIP_FIND_LINKS``,
 ``UV_FIND_LINKS``) that has one, else from PyTorch's own index (uv's ``--torch-backend cpu``).
 
-A failure is a ``SetupFailed`` (exit code 3) with the last lines of the installer's output.
+A failure is an ``Unavailable`` (exit code 3) with the last lines of the installer's output.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from envbench.backends import Backend
-from envbench.errors import SetupFailed
+from envbench.errors import Unavailable
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")  # some installers use colour in a pipe, too
 _TAIL_LINES = 12
@@ -130,7 +130,7 @@ def install(
             _run([word.format_map(places) for word in command], on_line)
     except subprocess.CalledProcessError as error:
         needed = ", ".join([*packages.requirements, *over])
-        raise SetupFailed(
+        raise Unavailable(
             f"the runtime of {backend.name!r} could not be made ({needed}):\n{error.output}",
             hint="Check the network, or name a folder of wheels in UV_FIND_LINKS. Then try again: "
             f"envbench setup {backend.name}. Or name an interpreter that has these packages: "
@@ -171,7 +171,7 @@ def _uv() -> str:
         return uv.find_uv_bin()
     except FileNotFoundError as error:
         hint = "Install it again: pip install --force-reinstall uv"
-        raise SetupFailed(f"the installer is missing: {error}", hint=hint) from error
+        raise Unavailable(f"the installer is missing: {error}", hint=hint) from error
 
 
 def _roms() -> str:

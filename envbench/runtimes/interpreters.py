@@ -9,7 +9,7 @@ at once.
 Paths are never resolved through symbolic links: a virtual environment's ``python`` is a link to
 the interpreter that it was made from, and sees its packages only under its own path.
 
-``make`` raises ``SetupFailed`` (exit code 3) with the package and the installer's reason, and
+``make`` raises ``Unavailable`` (exit code 3) with the package and the installer's reason, and
 leaves no incomplete folder.
 """
 
@@ -28,7 +28,7 @@ import msgspec
 
 from envbench import backends
 from envbench.backends import Backend
-from envbench.errors import SetupFailed, UsageError
+from envbench.errors import Unavailable, UsageError
 from envbench.model import digest
 from envbench.runtimes.installer import install, packages_for, python_in
 
@@ -219,13 +219,11 @@ def make(
     the backend's requirements, and keeps those with which it is compatible.
     """
     backend = _narrowed(backend, family, workload)
-    runtime = find(backend, {}, over=over)
-    if runtime.ready:
-        return runtime
     try:
-        _make_locked(backend, over, on_line)
+        if not find(backend, {}, over=over).ready:
+            _make_locked(backend, over, on_line)
     except OSError as error:
-        raise SetupFailed(
+        raise Unavailable(
             f"the runtime of {backend.name!r} cannot be written: {error}",
             hint="Set ENVBENCH_CACHE to a folder that you can write to.",
         ) from error

@@ -145,9 +145,11 @@ def summarise(runs: Sequence[Run], *, cpus: int = 1, alone: bool = False) -> Sum
     """
     finished = [run for run in runs if run.failure is None or run.failure.reason != "interrupted"]
     rates = [rate(run) for run in finished if run.failure is None]
-    failure = _failure(finished or runs, rates)
-    if failure is not None:
-        return Summary(cell=runs[0].cell, runs=[run.run_id for run in runs], failure=failure)
+    failures = [run.failure for run in finished or runs if run.failure is not None]
+    for reason in (each.invalid for each in rates if each.invalid):
+        failures.append(Failure(reason="invalid-figure", phase="measure", message=reason))
+    if failures:
+        return Summary(cell=runs[0].cell, runs=[run.run_id for run in runs], failure=failures[0])
     seconds = math.fsum(each.seconds for each in rates)
     speeds = [each.frames / each.seconds for each in rates]
     return Summary(
@@ -161,16 +163,6 @@ def summarise(runs: Sequence[Run], *, cpus: int = 1, alone: bool = False) -> Sum
         speeds=tuple(speeds),
         frames_per_cpu_s=_frames_per_cpu_s(finished),
     )
-
-
-def _failure(runs: Sequence[Run], rates: Sequence[Rate]) -> Failure | None:
-    for run in runs:
-        if run.failure is not None:
-            return run.failure
-    for each in rates:
-        if each.invalid:
-            return Failure(reason="invalid-figure", phase="measure", message=each.invalid)
-    return None
 
 
 def _frames_per_cpu_s(runs: Sequence[Run]) -> float | None:

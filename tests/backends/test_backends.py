@@ -280,11 +280,12 @@ class Plugins:
 @pytest.fixture
 def plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Plugins]:
     monkeypatch.syspath_prepend(str(tmp_path))
-    backends._load.cache_clear()
-    families._load.cache_clear()
+    registries = (backends.BACKENDS, families.FAMILIES)
+    for registry in registries:
+        vars(registry).pop("loaded", None)
     yield Plugins(tmp_path)
-    backends._load.cache_clear()
-    families._load.cache_clear()
+    for registry in registries:
+        vars(registry).pop("loaded", None)
 
 
 def as_mapping(**changes: object) -> str:

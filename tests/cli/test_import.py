@@ -76,7 +76,7 @@ def test_importing_a_file_twice_changes_nothing(place: Path) -> None:
         (f"{HEAD}\n{ROW.replace('laptop', '../x')}", ":2", "not a machine's name"),
         (f"{HEAD}\n{ROW.replace('atari', 'atary')}", ":2", "Did you mean 'atari'"),
         (f"{HEAD}\n{ROW.replace('for-loop', 'for-lop')}", ":2", "Did you mean 'for-loop'"),
-        (f"{HEAD}\n{ROW.replace('for-loop', 'brax')}", ":2", "brax does not run atari"),
+        (f"{HEAD}\n{ROW.replace('for-loop', 'brax')}", ":2", "'brax' cannot run atari"),
         (f"{HEAD}\n{ROW.replace(',1,', ',0,')}", ":2", "numenv must be a positive whole number"),
         (f"{HEAD}\n{ROW.replace(',1,', ',1.5,')}", ":2", "numenv must be a positive whole number"),
         (f"{HEAD}\n{ROW.replace('4745.54', 'nan')}", ":2", "fps must be a positive number"),

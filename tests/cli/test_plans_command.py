@@ -44,7 +44,7 @@ BY_PRODUCTS = Path("results/laptop/by-products")
 @pytest.fixture(autouse=True)
 def place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     known = {name: fake(name) for name in ("for-loop", *SPEED)}  # the first is the reference
-    monkeypatch.setattr(backends, "_load", lambda: (known, []))
+    monkeypatch.setattr(backends.BACKENDS, "loaded", (known, []))
     monkeypatch.setenv("ENVBENCH_LOCK_FILE", str(tmp_path / "lock"))
     monkeypatch.chdir(tmp_path)
 

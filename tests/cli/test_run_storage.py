@@ -13,7 +13,7 @@ from place import BLOCK, NORMAL, SHORT, THREE, Done, Place, ended, ended_within,
 
 from envbench.model import Run
 from envbench.results import store
-from envbench.results.join import joined
+from envbench.results.reading import joined
 
 slow = pytest.mark.slow
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")

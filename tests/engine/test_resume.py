@@ -458,7 +458,7 @@ def called(stop: int, words: list[str]) -> int:
     """A call in its own process, stopped at that block. Its backends need no library."""
     known = {name: in_mujoco(backends.get(name)) for name in ("for-loop", "brax")}
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(backends, "_load", lambda: (known, []))
+        patched.setattr(backends.BACKENDS, "loaded", (known, []))
         done: click.testing.Result = invoke(stop_at(stop), *words)
     sys.stderr.write(done.stderr)
     return done.exit_code

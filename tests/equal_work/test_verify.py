@@ -24,12 +24,11 @@ from envbench.engine.executor import LocalExecutor
 from envbench.engine.experiment import Options, Site
 from envbench.engine.request import CellRequest
 from envbench.equal_work import traces
-from envbench.equal_work.judge import differences, judge
+from envbench.equal_work.judge import compared, differences, judge
 from envbench.equal_work.traces import (
     Trace,
     agreed,
     compare,
-    equal,
     moves_on,
     read_trace,
     responds,
@@ -102,11 +101,11 @@ def test_traces_agree_up_to_the_first_step_that_differs() -> None:
     same = compare(standard("mujoco"), led, own)
     assert set(same.distances) == {0.0}
     assert same.same_ends
-    assert equal(standard("mujoco"), same)
+    assert compared(standard("mujoco"), same)[0] is True
     own.observations[2, 1, 5] += 0.01
     apart = compare(standard("mujoco"), led, own)
     assert agreed(standard("mujoco"), apart) == 2
-    assert not equal(standard("mujoco"), apart)
+    assert compared(standard("mujoco"), apart)[0] is False
 
 
 def test_contact_forces_are_not_compared() -> None:
@@ -132,19 +131,20 @@ def test_an_episode_that_ends_in_another_step_is_different_work() -> None:
     own.ended[1, 0] = True
     apart = compare(standard("mujoco"), led, own)
     assert (apart.same_ends, apart.first_other_end) == (False, 1)
-    assert equal(standard("mujoco"), apart) is False
+    assert compared(standard("mujoco"), apart)[0] is False
     own.ended[:] = False
     own.ended[10, 0] = True  # later than the steps that must agree
-    assert equal(standard("mujoco"), compare(standard("mujoco"), led, own)) is True
+    later = compare(standard("mujoco"), led, own)
+    assert compared(standard("mujoco"), later)[0] is True
 
 
 def test_a_short_trace_decides_nothing_and_a_narrow_or_empty_one_is_refused() -> None:
     brief = Trace(**{name: array[:2] for name, array in vars(trace()).items()})
     short = compare(standard("atari"), trace(), brief)
-    assert equal(standard("atari"), short) is None
+    assert compared(standard("atari"), short)[0] is None
     for steps, answer in ((5, None), (99, None), (100, True)):
         led = compare(standard("mujoco"), trace(steps=steps), trace(steps=steps))
-        assert equal(standard("mujoco"), led) is answer
+        assert compared(standard("mujoco"), led)[0] is answer
     with pytest.raises(ValueError, match="no step"):
         compare(standard("mujoco"), trace(), trace(steps=0))
     narrow = Trace(**{name: array[:, :1] for name, array in vars(trace()).items()})
@@ -460,7 +460,7 @@ def cheats(monkeypatch: pytest.MonkeyPatch) -> dict[str, backends.Backend]:
         for name, attribute in names.items()
     }
     known = {**backends.registry(), **made}
-    monkeypatch.setattr(backends, "_load", lambda: (known, []))
+    monkeypatch.setattr(backends.BACKENDS, "loaded", (known, []))
     return made
 
 

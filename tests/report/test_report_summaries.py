@@ -24,8 +24,8 @@ from envbench.model import Audit, Load, Run, Times, Verification, digest
 from envbench.report.markdown.contents import block_contents
 from envbench.report.markdown.document import extended, filled, fresh
 from envbench.report.markdown.table_text import split_row
-from envbench.results.join import Location
 from envbench.results.selection import select
+from envbench.results.shown import Location
 from envbench.text import code, listed
 
 LAPTOP = Profile(

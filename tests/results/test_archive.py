@@ -17,7 +17,7 @@ from made_records import (
 
 from envbench.model import Plan, Run
 from envbench.results import store
-from envbench.results.join import joined
+from envbench.results.reading import joined
 from envbench.results.selection import select
 
 

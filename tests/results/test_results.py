@@ -19,7 +19,7 @@ from envbench.model import (
     Verification,
 )
 from envbench.results import store
-from envbench.results.join import joined
+from envbench.results.reading import joined
 
 ROOT = Path(__file__).parents[2]
 

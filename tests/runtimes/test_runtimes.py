@@ -19,7 +19,7 @@ from envbench import backends, runtimes
 from envbench.backends import Backend, Needs, get
 from envbench.cli.backends import backends as backends_command
 from envbench.cli.backends import setup as setup_command
-from envbench.errors import SetupFailed, UnknownName, UsageError
+from envbench.errors import Unavailable, UnknownName, UsageError
 from envbench.model import Family
 from envbench.runtimes import installer
 from envbench.runtimes.interpreters import environment, find, make, parse_overrides, status
@@ -254,7 +254,7 @@ def test_a_failed_installation_is_reported_and_leaves_no_folder(
 ) -> None:
     for name, value in {"UV_FIND_LINKS": str(wheels), **surroundings}.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(SetupFailed) as caught:
+    with pytest.raises(Unavailable) as caught:
         make(isolated(requirement), lambda line: None)
     assert requirement in str(caught.value)
     assert says in " ".join(str(caught.value).split())
@@ -306,7 +306,7 @@ def test_a_cache_that_cannot_be_written_is_an_error_with_a_hint(
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("ENVBENCH_CACHE", str(tmp_path / "file"))
-    with pytest.raises(SetupFailed, match="cannot be written") as caught:
+    with pytest.raises(Unavailable, match="cannot be written") as caught:
         make(isolated("anything"), lambda line: None)
     assert "ENVBENCH_CACHE" in caught.value.hint
 
@@ -387,7 +387,7 @@ def test_setup_makes_the_runtime_of_each_family_that_needs_one(
     monkeypatch.setenv("UV_FIND_LINKS", str(wheels))
     monkeypatch.setenv("UV_OFFLINE", "1")
     backend = msgspec.structs.replace(PLAIN, families=BOTH, needs=[PHYSICS])
-    monkeypatch.setattr(backends, "_load", lambda: ({"plain": backend}, []))
+    monkeypatch.setattr(backends.BACKENDS, "loaded", ({"plain": backend}, []))
     done = CliRunner().invoke(setup_command, ["plain", "--json"], catch_exceptions=False)
     assert done.exit_code == 0, done.stderr
     (row,) = json.loads(done.stdout)["backends"]

@@ -50,7 +50,7 @@ from envbench.model import (
     TrialRecord,
     digest,
 )
-from envbench.results.join import run_of
+from envbench.results.reading import run_of
 from envbench.stats import slowdown
 from envbench.stats.slowdown import FEWEST_PAIRS, STEPS, Stage
 from envbench.stats.summary import rate

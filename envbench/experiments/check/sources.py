@@ -96,7 +96,7 @@ def prepare(name: str, source: Source) -> Prepared:
 
 
 def make(prepared: Prepared, target: Target, say: Say) -> Arm:
-    """The arm for a target's backend. Makes its runtime if necessary (``SetupFailed``)."""
+    """The arm for a target's backend. Makes its runtime if necessary (``Unavailable``)."""
     backend, cell = target.backend, target.cell
     python = prepared.python
     if not python:

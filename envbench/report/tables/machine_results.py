@@ -77,7 +77,7 @@ class MachineResults:
         verification only built-in backends compete: the project's tests verify them.
         """
         verified = self.verified.get(found.label)
-        built_in = backends.is_built_in(found.cell.backend)
+        built_in = found.cell.backend in {each.name for each in backends.BUILT_IN}
         if verified is None or verified.verification.failure is not None:
             equal = built_in
         else:

@@ -149,9 +149,14 @@ def _recommendation(results: MachineResults) -> Table | None:
     if len(able) < 2:
         return None
     best = max(able, key=_fps)
+    alone = [
+        each
+        for each in able
+        if backends.of_record(each.cell.backend).behaviour.steps_in != "processes"
+    ]
     rows = [("highest FPS", best)]
     notes = [*_scaling(best, able), _tied_rows(best, able, "the highest FPS")]
-    if alone := [each for each in able if not backends.steps_in_processes(each.cell.backend)]:
+    if alone:
         rows.append(("highest FPS in one process", max(alone, key=_fps)))
         if rows[-1][1] is not best:
             notes.append(_tied_rows(rows[-1][1], alone, "the highest FPS in one process"))
