@@ -29,9 +29,8 @@ from envbench.model import (
     digest,
 )
 from envbench.process.alternate import Launch, alternate
-from envbench.process.reply import OnEvent
 from envbench.process.execute import execute
-from envbench.process.reply import Reply
+from envbench.process.reply import OnEvent, Reply
 
 START = "start.npz"  # in a job's folder: the trace whose first observations to start from
 TRACE = "trace"

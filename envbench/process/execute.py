@@ -22,9 +22,8 @@ from msgspec.structs import replace
 from envbench.errors import MORE_FILES
 from envbench.machine.host import control_groups, counter
 from envbench.model import Failure, Job
-from envbench.process.reply import OnEvent
 from envbench.process.owners import job_folder, no_room
-from envbench.process.reply import Reply, Unusable, read_reply
+from envbench.process.reply import OnEvent, Reply, Unusable, read_reply
 from envbench.process.supervisor import Ending, Limits, supervise
 
 WORKER = Path(__file__).parents[1] / "worker_path" / "envbench_worker" / "__main__.py"

@@ -27,10 +27,9 @@ from hypothesis import strategies as st
 
 from envbench.errors import Interrupted
 from envbench.process import guarded_worker, owners, supervisor
-from envbench.process.reply import Event, Started, WindowEnded
 from envbench.process.guardian import read_process
 from envbench.process.owners import Owner, job_folder, sweep, this_process
-from envbench.process.reply import Reply
+from envbench.process.reply import Event, Reply, Started, WindowEnded
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
