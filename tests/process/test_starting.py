@@ -154,14 +154,14 @@ def test_workers_start_alternately_and_wait_for_each_other(
             thread.result(timeout=10)
         wait_until(lambda: not STOPPED & states(spinning), "all run again")
     times = make_times(import_ns=400_000_000)
-    found = [
-        stopped_ns(each.tree.stops, {"import_ns": began}, times)["import_ns"] for each in starts
-    ]
+
+    def stopped(each: Start, since: int) -> int:
+        return stopped_ns(each.tree.stops, {"import_ns": since}, times)["import_ns"]
+
     share = 1 - 1 / count  # of the first worker's start, during which all alternate
+    found = [stopped(each, began) for each in starts]
     assert all((share - 0.25) * 0.4e9 < each < (share + 0.25) * 0.4e9 for each in found)
-    after = stopped_ns(
-        starts[-1].tree.stops, {"import_ns": began + (count - 1) * 400_000_000}, times
-    )["import_ns"]
+    after = stopped(starts[-1], began + (count - 1) * 400_000_000)
     assert after < 0.4e9  # in the last part it ran alone
     assert ran[1] > ran[0]
 
