@@ -18,9 +18,8 @@ import msgspec
 
 from envbench.errors import Interrupted
 from envbench.model import Job, Protocol
-from envbench.process.events import OnEvent
 from envbench.process.execute import execute
-from envbench.process.reply import Reply
+from envbench.process.reply import OnEvent, Reply
 from envbench.process.supervisor import Limits
 
 WORKERS = Path(__file__).parent / "fixtures" / "faulty_workers"

@@ -38,7 +38,7 @@ from envbench.model import (
     arm_key,
     digest,
 )
-from envbench.process.events import OnEvent
+from envbench.process.reply import OnEvent
 from envbench.results import store
 from envbench.results.reading import joined
 

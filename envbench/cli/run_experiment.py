@@ -22,7 +22,7 @@ from envbench.engine.experiment import Experiment, Findings, Options
 from envbench.engine.session import carry_out
 from envbench.errors import UNAVAILABLE, EnvbenchError
 from envbench.model import Block, BlockRecord, Failure, PairsDesign, Plan, RunDesign
-from envbench.process.events import Event, PhaseBegan, WindowEnded
+from envbench.process.reply import Event, PhaseBegan, WindowEnded
 from envbench.results.reading import run_of
 from envbench.stats.summary import rate
 from envbench.text import printable

@@ -31,7 +31,7 @@ from envbench.model import (
     Trial,
     TrialRecord,
 )
-from envbench.process.events import Event, OnEvent
+from envbench.process.reply import Event, OnEvent
 from envbench.results.store import MAX_LINE_BYTES, Journal
 
 

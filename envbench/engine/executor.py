@@ -29,9 +29,8 @@ from envbench.model import (
     digest,
 )
 from envbench.process.alternate import Launch, alternate
-from envbench.process.events import OnEvent
 from envbench.process.execute import execute
-from envbench.process.reply import Reply
+from envbench.process.reply import OnEvent, Reply
 
 START = "start.npz"  # in a job's folder: the trace whose first observations to start from
 TRACE = "trace"
@@ -109,8 +108,8 @@ def _replies(
         turns=[place[side] for side in block.programme.turns if side in place],
         reset_turns=[place[side] for side in block.programme.reset_turns if side in place],
     )
-    made = alternate(list(launches.values()), programme, on_event)
-    return dict(zip(sides, made.replies, strict=True)), [sides[turn] for turn in made.turns]
+    replies, turns = alternate(list(launches.values()), programme, on_event)
+    return dict(zip(sides, replies, strict=True)), [sides[turn] for turn in turns]
 
 
 def _one_by_one(

@@ -24,8 +24,6 @@ from envbench.text import one_line
 
 MEMBERSHIP = Path("/proc/self/cgroup")
 MOUNT = Path("/sys/fs/cgroup")
-_PROBE_S = 10.0  # nvidia-smi takes seconds where the driver's persistence mode is off
-_LONGEST_NAME = 120
 
 
 def fingerprint() -> Fingerprint:
@@ -34,7 +32,7 @@ def fingerprint() -> Fingerprint:
 
     return Fingerprint(
         cpu=_cpu(),
-        logical_cpus=logical_cpus(),
+        logical_cpus=psutil.cpu_count() or 1,
         physical_cores=psutil.cpu_count(logical=False),
         usable_cpus=usable_cpus(),
         memory_gib=nominal_gib(psutil.virtual_memory().total),
@@ -57,10 +55,8 @@ def nominal_gib(total_bytes: int) -> int:
 
 
 def _cpu() -> str:
-    name = ""
-    if sys.platform == "linux":
-        name = cpuinfo_name(text_of(Path("/proc/cpuinfo")))
-    elif sys.platform == "darwin":
+    name = cpuinfo_name(text_of(Path("/proc/cpuinfo")))
+    if sys.platform == "darwin":
         name = next(iter(_lines(["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"])), "")
     return clean_name(name or platform.processor() or platform.machine())
 
@@ -84,8 +80,11 @@ def gpus() -> list[str]:
     return [clean_name(line) for line in lines if line.strip()][:64]
 
 
-def _lines(command: list[str], timeout_s: float = _PROBE_S) -> list[str]:
-    """The lines that a command prints; none if it fails or takes too long."""
+def _lines(command: list[str], timeout_s: float = 10.0) -> list[str]:
+    """The lines that a command prints; none if it fails or takes too long.
+
+    nvidia-smi takes seconds where the driver's persistence mode is off.
+    """
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s, check=True
@@ -97,17 +96,10 @@ def _lines(command: list[str], timeout_s: float = _PROBE_S) -> list[str]:
 
 def clean_name(text: str) -> str:
     """The text as one short printable line: firmware and strangers may put anything into it."""
-    return one_line(text, _LONGEST_NAME) or "unknown"
+    return one_line(text, 120) or "unknown"
 
 
 # ---------------------------------------------------------------- CPUs and control groups
-
-
-def logical_cpus() -> int:
-    """How many logical CPUs the machine has."""
-    import psutil
-
-    return psutil.cpu_count() or 1
 
 
 def usable_cores() -> list[int]:
@@ -117,7 +109,7 @@ def usable_cores() -> list[int]:
 
 def usable_cpus() -> int:
     """How many CPUs the mask and the quota allow. A part of a CPU counts as one, as in Go."""
-    allowed = len(usable_cores()) or logical_cpus()
+    allowed = len(usable_cores()) or os.cpu_count() or 1
     return max(1, min(allowed, math.ceil(quota_cpus() or allowed)))
 
 

@@ -72,8 +72,8 @@ class Match(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     gpu: _Pattern | None = None
 
     def __post_init__(self) -> None:
-        for key in ("cpu", "gpu"):
-            _check_text(key, getattr(self, key) or "")
+        _check_text("cpu", self.cpu or "")
+        _check_text("gpu", self.gpu or "")
 
     @property
     def empty(self) -> bool:

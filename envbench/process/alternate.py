@@ -28,10 +28,9 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from envbench.model import Failure, Job, Programme
-from envbench.process.events import Event, OnEvent, PhaseBegan, Started, WindowEnded
 from envbench.process.execute import DEFAULT_LIMITS, WORKER, execute
-from envbench.process.job_folder import job_folder
-from envbench.process.reply import Reply
+from envbench.process.owners import job_folder
+from envbench.process.reply import Event, OnEvent, PhaseBegan, Reply, Started, WindowEnded
 from envbench.process.slice_order import NotOrdered, SliceOrder
 from envbench.process.starting import POLL_S, Start, start, stopped_ns
 from envbench.process.supervisor import Limits
@@ -55,49 +54,45 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     worker: Path = WORKER
 
 
-class Alternated(msgspec.Struct, frozen=True, kw_only=True):
-    """Each worker's reply, and the worker of each slice of steps, in the order made."""
-
-    replies: list[Reply]
-    turns: list[int]
-
-
 def alternate(
     launches: Sequence[Launch], programme: Programme, on_event: OnEvent = lambda _: None
-) -> Alternated:
-    """Carry out the programme.
+) -> tuple[list[Reply], list[int]]:
+    """Each worker's reply, and the worker of each slice of steps, in the order made.
 
     The worker of the first slice starts first. A slice lasts about ``programme.slice_s``. If a
     single vector step takes longer, there are fewer slices, at least ``FEWEST_SLICES`` per worker.
     ``on_event`` is called from the workers' threads.
     """
     count = len(launches)
+    order = SliceOrder(programme, count)
+    threads: dict[Future[Reply], _Worker] = {}
     with job_folder() as folder, ThreadPoolExecutor(count) as pool:
-        order = SliceOrder(programme, count)
         workers = [
-            _Worker(launch, side, order, folder, on_event) for side, launch in enumerate(launches)
+            _Worker(launches[side], side, order, folder, on_event)
+            for side in dict.fromkeys([*programme.turns, *range(count)])
         ]
-        by_start = [workers[side] for side in dict.fromkeys([*programme.turns, *range(count)])]
         try:
-            for worker in by_start:
-                worker.begin(pool)
-            start([worker.start for worker in by_start])
-            for worker in by_start:
+            for worker in workers:
+                threads[pool.submit(worker.run)] = worker
+            start([worker.start for worker in workers])
+            for worker in workers:
                 worker.start.warm_up()
                 order.wait_until_ready(worker.side)
-            for worker in workers:
-                worker.wait()
+            while wait(threads, POLL_S).not_done:
+                pass  # a signal is handled in between
         except BaseException:
             order.give_up()
             for worker in workers:
                 worker.start.warm_up()
-            for worker in workers:
-                worker.kill()
+            while running := wait(threads, POLL_S).not_done:
+                for thread in running:
+                    threads[thread].kill()
             raise
         finally:
             for worker in workers:
-                worker.close()
-    return Alternated(replies=[worker.reply() for worker in workers], turns=order.made)
+                os.close(worker.orders)
+    replies = {worker.side: worker.reply(thread) for thread, worker in threads.items()}
+    return [replies[side] for side in range(count)], order.made
 
 
 class _Worker:
@@ -108,7 +103,6 @@ class _Worker:
     ) -> None:
         self.order = order
         self.side = side
-        self.limits = _limits(order.count)
         self.listener = listener
         self.start = Start(order.changed, at_once=order.programme.start == "at once")
         pipe = folder / f"turns-{side}"
@@ -116,49 +110,33 @@ class _Worker:
         self.takes_orders = bool(order.steps)  # without turns, each works on its own
         job = replace(launch.job, turns=str(pipe)) if self.takes_orders else launch.job
         self.launch = replace(launch, job=job)
-        self._orders = os.open(pipe, os.O_RDWR)  # reading, too, so that it opens without a reader
-        self._future: Future[Reply] | None = None
+        self.orders = os.open(pipe, os.O_RDWR)  # reading, too, so that it opens without a reader
         self._warm: list[float] = []  # nanoseconds per call of the warm-up's windows
 
     # ------------------------------------------------------------ called by the main thread
 
-    def begin(self, pool: ThreadPoolExecutor) -> None:
-        self._future = pool.submit(self._execute)
-
-    def wait(self) -> None:
-        while not self._has_ended():
-            pass
-
-    def _has_ended(self) -> bool:
-        """Waits for a short time only, so that a signal is handled in between."""
-        return self._future is None or bool(wait([self._future], POLL_S).done)
-
     def kill(self) -> None:
         """End the worker; its guardian ends the processes that it leaves."""
-        while not self._has_ended():
-            if self.start.tree.pid:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(self.start.tree.pid, signal.SIGKILL)
+        if self.start.tree.pid:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.start.tree.pid, signal.SIGKILL)
 
-    def close(self) -> None:
-        os.close(self._orders)
-
-    def reply(self) -> Reply:
-        assert self._future is not None
+    def reply(self, thread: Future[Reply]) -> Reply:
         try:
-            reply = self._future.result()
+            reply = thread.result()
         except NotOrdered:
             return Reply(ok=False, failure=_NOT_ORDERED)
         if reply.times is None:
             return reply
-        stopped = stopped_ns(self.start.stops, reply.began_ns, reply.times)
+        stopped = stopped_ns(self.start.tree.stops, reply.began_ns, reply.times)
         return replace(reply, stopped_ns=stopped)
 
     # ------------------------------------------------------------ called by its own thread
 
-    def _execute(self) -> Reply:
+    def run(self) -> Reply:
+        limits = _limits(self.order.count)
         try:
-            return execute(**asdict(self.launch), limits=self.limits, on_event=self._on_event)
+            return execute(**asdict(self.launch), limits=limits, on_event=self._on_event)
         finally:
             self.start.ended()
             self.order.worker_ended(self.side)
@@ -177,7 +155,7 @@ class _Worker:
             return
         elif isinstance(event, PhaseBegan) and event.phase == "warmup":
             self.start.arrived()
-            os.write(self._orders, b"warmup 0\n")
+            os.write(self.orders, b"warmup 0\n")
         elif isinstance(event, PhaseBegan) and event.phase == "measure":
             if not self._warm:
                 raise NotOrdered
@@ -191,7 +169,7 @@ class _Worker:
         """Stay stopped until the next slice is this worker's; then order it."""
         order = self.order.await_turn(self.side)
         self.start.tree.resume()
-        os.write(self._orders, order)
+        os.write(self.orders, order)
 
 
 def _limits(count: int) -> Limits:

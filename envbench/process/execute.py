@@ -22,9 +22,8 @@ from msgspec.structs import replace
 from envbench.errors import MORE_FILES
 from envbench.machine.host import control_groups, counter
 from envbench.model import Failure, Job
-from envbench.process.events import OnEvent
-from envbench.process.job_folder import job_folder, no_room
-from envbench.process.reply import Reply, Unusable, read_reply
+from envbench.process.owners import job_folder, no_room
+from envbench.process.reply import OnEvent, Reply, Unusable, read_reply
 from envbench.process.supervisor import Ending, Limits, supervise
 
 WORKER = Path(__file__).parents[1] / "worker_path" / "envbench_worker" / "__main__.py"
@@ -47,7 +46,7 @@ def execute(
     """Run ``job`` in a fresh process of the interpreter ``python``.
 
     The worker sees the variables of ``environment``, and one more by which its processes are found
-    (``orphans.MARK``). ``on_event`` gets every well-formed event, in the caller's thread.
+    (``owners.MARK``). ``on_event`` gets every well-formed event, in the caller's thread.
     ``worker`` is the file to run. ``files`` are put into the job's folder.
     """
     silent_s = job.protocol.window_s  # a window may be as silent as it is long
@@ -76,7 +75,7 @@ def _judge(job: Job, ending: Ending, folder: Path, before: MemoryKills) -> Reply
     if reply is None:
         with contextlib.suppress(OSError):  # the worker may have removed even that
             if ending.status == 1 and shutil.disk_usage(folder.parent).free < REPLY_ROOM:
-                raise no_room(folder.parent, "no space left")
+                raise no_room(folder.parent, OSError(errno.ENOSPC, "no space left"))
         return Reply(ok=False, failure=_located(_died(ending, before, folder), ending))
     failure = reply.failure
     if failure is not None:

@@ -1,9 +1,30 @@
-"""A worker and its guardian on the controller's side: start them, stop them, hold their pipes."""
+"""A worker and its guardian on the controller's side: start them, stop them, hold their pipes.
+
+The guardian ends the worker and all that it started. If the guardian is killed, the kernel kills
+its worker, and ``GuardedWorker`` ends the rest: the *family*. A process that loses its parent gets
+the nearest child subreaper above as its parent: this process, while a worker is open. So the family
+is found below this process, beside others that must not be ended: other guardians, uv, git. A
+process belongs to it if one of these is true:
+
+1. It has inherited the family's mark in its environment: the owner, which is this process, and a
+   random number.
+2. It is in the session of the worker, or of another process of the family.
+3. Its parent belongs to the family.
+4. It is a running child without a trace of its origin. It started after the guardian, it has left
+   this process's session, and its environment is neither ours nor another family's. The processes
+   that this process starts itself stay in its session or have its environment.
+
+If this process is killed, too, the next envbench process ends the rest (``owners``). A process's
+environment is the one that it was started with, as /proc shows it. All this is for Linux. On other
+systems only the worker's process group is killed.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -11,11 +32,21 @@ import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from envbench.process.orphans import MARK, ProcessFamily
+from envbench.process.guardian import (
+    LINUX,
+    PR_SET_CHILD_SUBREAPER,
+    Process,
+    all_processes,
+    below,
+    prctl,
+    read_process,
+)
+from envbench.process.owners import MARK, end, environment, this_process
 
 GUARDIAN = Path(__file__).with_name("guardian.py")
 PIPE_BYTES = 1024 * 1024
 STOP_PATIENCE_S = 10.0  # after the grace period; the guardian gives up earlier
+_lock = threading.Lock()  # held while guardians are started, and while families are searched
 
 
 class GuardedWorker:
@@ -26,36 +57,43 @@ class GuardedWorker:
     """
 
     worker = 0  # its process id, once the guardian has reported it
+    _open: list[GuardedWorker] = []  # of this process, in all its threads
 
     def __init__(
-        self, command: tuple[str, Path, Path], environment: Mapping[str, str], grace_s: float
+        self, command: tuple[str, Path, Path], variables: Mapping[str, str], grace_s: float
     ) -> None:
         self._grace_s = grace_s
+        mark = f"{this_process()}-{secrets.token_hex(16)}"
+        self._mark = f"{MARK}={mark}".encode()
+        self._guardian_start = 0
+        self._members: dict[int, int] = {}  # the family's start times, by process
         control, self._control = os.pipe()
         self.report, report = os.pipe()
         self.events, events = os.pipe()
         self.output, output = os.pipe()
-        _enlarge(self.output)
+        with contextlib.suppress(AttributeError, OSError):  # the worker never waits to print
+            fcntl.fcntl(self.output, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         for fd in (self.report, self.events, self.output):
             os.set_blocking(fd, False)
-        self._family = ProcessFamily()
         python, worker, folder = command
         arguments = (GUARDIAN, control, report, events, grace_s, folder, python, worker)
         try:
-            with self._family.starting():
-                self._process = subprocess.Popen(
+            with _lock:  # so no other worker's family claims the guardian
+                prctl(PR_SET_CHILD_SUBREAPER, 1)
+                self._guardian = subprocess.Popen(
                     [sys.executable, "-I", "-S", *map(str, arguments)],
-                    env={**environment, MARK: self._family.mark},
+                    env={**variables, MARK: mark},
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=output,
                     pass_fds=(control, report, events),
                     start_new_session=True,  # Ctrl-C in the terminal is for the controller alone
                 )
-                self._family.guardian = self._process.pid
+                self._open.append(self)
+                with contextlib.suppress(OSError):
+                    self._guardian_start = read_process(self._guardian.pid).start
         except OSError:
-            self._close_pipes()
-            self._family.close()
+            self._release()
             raise
         finally:
             for fd in (control, report, events, output):
@@ -70,31 +108,87 @@ class GuardedWorker:
         """Return when everything has ended, by force if necessary. Safe to call at any time."""
         try:
             self.stop()
-            self._process.wait(self._grace_s + STOP_PATIENCE_S)
+            self._guardian.wait(self._grace_s + STOP_PATIENCE_S)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            self._guardian.kill()
+            self._guardian.wait()
         finally:
-            self._close_pipes()
             try:
-                if self._process.poll():  # the guardian was killed, or crashed
+                if self._guardian.poll():  # it was killed, or crashed
                     with signals_held():
-                        self._family.end(self.worker)
+                        self._end_family()
             finally:
-                self._family.close()
+                self._release()
 
-    def _close_pipes(self) -> None:
+    def _release(self) -> None:
+        """Close the pipes, and stop adopting unless another worker is open."""
         for fd in (self._control, self.report, self.events, self.output):
             os.close(fd)
+        with _lock:
+            if self in self._open:  # its guardian has started
+                self._open.remove(self)
+            prctl(PR_SET_CHILD_SUBREAPER, int(bool(self._open)))
+
+    # ------------------------------------------------------------ what a dead guardian left
+
+    def _end_family(self) -> None:
+        """Kill the processes that are left, stopped ones too."""
+        if LINUX:
+            end(self._family)
+        elif self.worker:
+            with contextlib.suppress(OSError):
+                os.killpg(self.worker, signal.SIGKILL)
+
+    def _family(self) -> list[int]:
+        """Reap the known members that have ended, and find the present ones."""
+        for pid in self._members:
+            with contextlib.suppress(OSError):  # its parent, a member too, has not ended yet
+                os.waitpid(pid, os.WNOHANG)
+        with _lock:
+            table = all_processes()
+            guardians = {each._guardian.pid for each in self._open}
+        own = below(os.getpid(), table, guardians)
+        members = {
+            pid
+            for pid, process in table.items()
+            if self._members.get(pid) == process.start
+            or (pid != os.getpid() and self._mark in environment(pid))
+            or (pid in own and self._has_no_origin(pid, process))
+        }
+        grew = True
+        while grew:
+            sessions = {table[pid].session for pid in members} | {self.worker}
+            sessions -= {0, os.getsid(0)}
+            new = {
+                pid
+                for pid in own - members
+                if table[pid].parent in members or table[pid].session in sessions
+            }
+            members |= new
+            grew = bool(new)
+        self._members = {pid: table[pid].start for pid in members}
+        return sorted(members)
+
+    def _has_no_origin(self, pid: int, process: Process) -> bool:
+        """Is it a child that can only be a worker's, by rule 4 above?"""
+        if (
+            process.parent != os.getpid()
+            or process.state in "ZX"  # it shows no environment, and this process may wait for it
+            or process.start < self._guardian_start
+            or process.session == os.getsid(0)
+        ):
+            return False
+        names = {entry.partition(b"=")[0] for entry in environment(pid)}
+        return MARK.encode() not in names and not names >= _own_names()
 
 
-def _enlarge(pipe: int) -> None:
-    """Make room for much output between two reads, so that the worker never waits."""
-    if sys.platform == "linux":
-        import fcntl
+def _own_names() -> set[bytes]:
+    """Variables of every process that this process starts with its own environment.
 
-        with contextlib.suppress(OSError):
-            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+    Between fork and exec a process shows the environment that this process was started with.
+    """
+    at_start = {entry.partition(b"=")[0] for entry in environment(os.getpid())}
+    return at_start & {os.fsencode(name) for name in os.environ}
 
 
 @contextlib.contextmanager

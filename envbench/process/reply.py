@@ -1,4 +1,6 @@
-"""A worker's reply: its shape, how it is read, and the checks that it must pass.
+"""What a worker sends: events while it runs, and its reply, with the checks that it must pass.
+
+Events are JSON lines on a pipe; the field ``"event"`` names the type of a line.
 
 The worker's code is not trusted. Instead of its reply there may be nothing, a folder, a named pipe
 or a link to a device. So only a plain file of limited size is read. It is decoded strictly, its
@@ -11,19 +13,51 @@ from __future__ import annotations
 import contextlib
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
-from envbench.model import Audit, Failure, Int, Job, Load, Times, Windows, out_of_bounds
+from envbench.model import LARGEST, Audit, Failure, Int, Job, Load, Times, Windows, out_of_bounds
 
 REPLY = "reply.json"
 TRACE = "trace.npz"
 REPLY_BYTES = 6 * 1024 * 1024  # a little less than the longest line of a results file
 TRACE_BYTES = 64 * 1024 * 1024
 _NOT_A_NUMBER = re.compile(rb"[:,\[]\s*-?(NaN|Infinity)\b")
+Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
+
+
+class Started(msgspec.Struct, frozen=True, kw_only=True, tag="started", tag_field="event"):
+    """The guardian has started the worker. Both are process ids."""
+
+    pid: int
+    guardian: int = 0
+
+
+class PhaseBegan(msgspec.Struct, frozen=True, kw_only=True, tag="phase", tag_field="event"):
+    """The worker has begun this phase."""
+
+    phase: Literal["import", "build", "first_step", "warmup", "measure", "close"]
+
+
+class WindowEnded(msgspec.Struct, frozen=True, kw_only=True, tag="window", tag_field="event"):
+    """The worker has completed a window of ``ns`` nanoseconds.
+
+    ``calls`` are vector steps, ``steps`` transitions of single environments, ``resets`` resets of
+    single environments.
+    """
+
+    phase: Literal["warmup", "measure"]
+    ns: Count
+    calls: Count
+    steps: Count
+    resets: Count
+
+
+Event = Started | PhaseBegan | WindowEnded
+OnEvent = Callable[[Event], None]
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

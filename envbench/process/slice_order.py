@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from envbench.model import Programme
-from envbench.process.events import WindowEnded
+from envbench.process.reply import WindowEnded
 from envbench.process.starting import POLL_S
 
 FEWEST_SLICES = 10  # per worker, if one slice is longer than it was meant to be
@@ -38,7 +38,7 @@ class SliceOrder:
         self.made: list[int] = []
         self.ns_per_call: dict[int, float] = {}  # of the workers that are warm
         self.ended: set[int] = set()
-        self.given_up = self.settled = False
+        self.settled = False
         self.changed = threading.Condition()
 
     @property
@@ -60,10 +60,10 @@ class SliceOrder:
             self._settle()
 
     def give_up(self) -> None:
-        """Order no more slices."""
+        """Order no more slices, as if every worker had ended."""
         with self.changed:
-            self.given_up = True
-            self.changed.notify_all()
+            self.ended.update(range(self.count))
+            self._settle()
 
     def wait_until_ready(self, side: int) -> None:
         """Wait for this worker to be warm, or to end."""
@@ -129,7 +129,7 @@ class SliceOrder:
 
     @property
     def _over(self) -> bool:
-        return self.given_up or self.next >= len(self.slices)
+        return self.next >= len(self.slices)
 
     def slice_made(self, side: int, window: WindowEnded) -> None:
         """The slice that was ordered is made. ``NotOrdered`` for any other."""

@@ -35,13 +35,16 @@ clock = time.perf_counter_ns  # a system's clock, not a process's: the workers u
 class Tree:
     """A process and all its descendants, as of the latest ``stop``.
 
-    The other children of ``guardian`` are daemons of the process, which it has adopted.
+    The other children of ``guardian`` are daemons of the process, which it has adopted. ``stops``
+    has the beginning and the end of each time that the tree was stopped.
     """
 
     def __init__(self, pid: int, guardian: int = 0) -> None:
         self.pid = pid
         self._guardian = guardian
         self._stopped: dict[int, psutil.Process] = {}
+        self._stopped_at: int | None = None
+        self.stops: list[tuple[int, int]] = []
 
     def stop(self) -> None:
         """Stop it and every process that it has by now.
@@ -49,6 +52,7 @@ class Tree:
         Repeat until no new child appears; a stopped process cannot fork.
         """
         self._stopped = {}
+        self._stopped_at = self._stopped_at or clock()
         fresh = [self.pid, *(_children(self._guardian) if self._guardian else [])]
         while fresh:
             for pid in fresh:
@@ -59,6 +63,9 @@ class Tree:
             fresh = [pid for pid in dict.fromkeys(every) if pid not in self._stopped]
 
     def resume(self) -> None:
+        if self._stopped_at is not None:
+            self.stops.append((self._stopped_at, clock()))
+            self._stopped_at = None
         for process in self._stopped.values():
             with contextlib.suppress(psutil.Error):
                 process.send_signal(signal.SIGCONT)
@@ -67,16 +74,14 @@ class Tree:
 def _children(pid: int) -> list[int]:
     """The children of every thread, from proc(5), or from psutil on a system without that file."""
     with contextlib.suppress(OSError):
-        listed = [_of_thread(pid, thread) for thread in os.listdir(f"/proc/{pid}/task")]
-        return [int(child) for children in listed for child in children]
+        found: list[int] = []
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+                found += map(int, file.read().split())
+        return found
     with contextlib.suppress(psutil.Error):
         return [child.pid for child in psutil.Process(pid).children()]
     return []
-
-
-def _of_thread(pid: int, thread: str) -> list[bytes]:
-    with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
-        return file.read().split()
 
 
 class Start:
@@ -90,9 +95,7 @@ class Start:
         self.changed = changed
         self.at_once = at_once
         self.tree = Tree(0)
-        self.stops: list[tuple[int, int]] = []  # beginning and end of each time it was stopped
         self._ended = self._arrived = self._may_warm_up = False
-        self._stopped_at: int | None = None
 
     # ------------------------------------------------------------ called by its own thread
 
@@ -101,17 +104,17 @@ class Start:
         with self.changed:
             self.tree = Tree(pid, guardian)
             if not self.at_once and not self._may_warm_up:
-                self._stop()
+                self.tree.stop()
             self.changed.notify_all()
 
     def arrived(self) -> None:
         """Its warm-up would begin; return when it may."""
         with self.changed:
-            self._stop()
+            self.tree.stop()
             self._arrived = True
             self.changed.notify_all()
             self.changed.wait_for(lambda: self._may_warm_up)
-            self._resume()
+            self.tree.resume()
 
     def ended(self) -> None:
         """The worker has ended, successfully or not."""
@@ -130,30 +133,17 @@ class Start:
         """Let it run for that long, or until its start is over."""
         with self.changed:
             if not self.over:
-                self._resume()
+                self.tree.resume()
                 if not self.changed.wait_for(lambda: self.over, seconds) and then_stop:
-                    self._stop()
+                    self.tree.stop()
 
     def warm_up(self) -> None:
         """Let it warm up. This also frees it when everything is given up."""
         with self.changed:
             self._may_warm_up = True
             if not self._arrived:
-                self._resume()
+                self.tree.resume()
             self.changed.notify_all()
-
-    # ------------------------------------------------------------ called with ``changed`` held
-
-    def _stop(self) -> None:
-        if self._stopped_at is None:
-            self._stopped_at = clock()
-        self.tree.stop()
-
-    def _resume(self) -> None:
-        if self._stopped_at is not None:
-            self.stops.append((self._stopped_at, clock()))
-            self._stopped_at = None
-        self.tree.resume()
 
 
 def start(starts: Sequence[Start]) -> None:

@@ -23,13 +23,26 @@ from pathlib import Path
 
 import msgspec
 
-from envbench.process.events import Ended, Event, Failed, OnEvent, PhaseBegan, Started, WindowEnded
 from envbench.process.guarded_worker import PIPE_BYTES, STOP_PATIENCE_S, GuardedWorker, signals_held
+from envbench.process.reply import Event, OnEvent, PhaseBegan, Started, WindowEnded
 
 PHASES = ("start", "import", "build", "first_step", "warmup", "measure", "close")
 TAIL_BYTES = 16 * 1024
 LINE_BYTES = 64 * 1024
 OUTPUT_PAUSE_S = 0.1
+
+
+class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed", tag_field="event"):
+    """The guardian cannot start the worker's interpreter."""
+
+    message: str
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True, tag="ended", tag_field="event"):
+    """The worker and all that it started have ended; the guardian's last line. See ``Ending``."""
+
+    status: int | None
+    survivors: int
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +69,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 class Ending(msgspec.Struct, kw_only=True):
     """How a worker ended. ``status`` is an exit code, or minus a signal's number."""
 
-    status: int | None = None  # None if it is not known
+    status: int | None = None  # None if it is not known, or if it did not end
     phase: str = "start"
     steps: int = 0  # transitions in the windows that it reported
     tail: str = ""  # the end of its stdout and stderr
@@ -92,8 +105,8 @@ class _Watch:
         self._limits = limits
         self._on_event = on_event
         self._ending = Ending()
-        self._events = _Lines()
-        self._report = _Lines()
+        self._events = _Lines(guarded.events)
+        self._report = _Lines(guarded.report)
         self._tail = b""
         self._buffer = bytearray(PIPE_BYTES)
         self._lost = False
@@ -140,8 +153,7 @@ class _Watch:
         self._guarded.stop()
 
     def _read_report(self) -> bool:
-        data = _read(self._guarded.report)
-        for line in self._report.feed(data or b""):
+        for line in self._report.read():
             if isinstance(line, Started):
                 self._guarded.worker = line.pid
                 self._pass_on(line)
@@ -150,16 +162,15 @@ class _Watch:
             elif isinstance(line, Ended):
                 self._ending.status, self._ending.survivors = line.status, line.survivors
                 self._ending.unguarded = False
-        self._lost = self._lost or data == b""
-        return data != b""
+        self._lost = self._lost or self._report.ended
+        return not self._report.ended
 
     def _read_events(self) -> bool:
-        data = _read(self._guarded.events)
-        for event in self._events.feed(data or b""):
+        for event in self._events.read():
             if isinstance(event, PhaseBegan | WindowEnded):
                 self._note_progress(event)
                 self._pass_on(event)
-        return data != b""
+        return not self._events.ended
 
     def _pass_on(self, event: Event) -> None:
         """The time that the listener takes (while another worker steps) does not count."""
@@ -193,15 +204,22 @@ class _Watch:
 
 
 class _Lines:
-    """Decodes JSON lines of limited length and known shapes; drops everything else."""
+    """Reads JSON lines of limited length and known shapes; drops everything else."""
 
     _decoder = msgspec.json.Decoder(Event | Failed | Ended)
 
-    def __init__(self) -> None:
+    def __init__(self, pipe: int) -> None:
+        self._pipe = pipe
         self._rest = b""
+        self.ended = False
 
-    def feed(self, data: bytes) -> list[Event | Failed | Ended]:
-        """The values that ``data`` completes."""
+    def read(self) -> list[Event | Failed | Ended]:
+        """The values that are complete by now. ``ended`` says whether more may come."""
+        try:
+            data = os.read(self._pipe, LINE_BYTES)
+        except BlockingIOError:
+            return []
+        self.ended = not data
         *whole, rest = (self._rest + data).split(b"\n")
         self._rest = rest if len(rest) <= LINE_BYTES else b""
         values = []
@@ -209,11 +227,3 @@ class _Lines:
             with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 values.append(self._decoder.decode(line))
         return values
-
-
-def _read(fd: int) -> bytes | None:
-    """The available bytes; None if there are none yet, empty at the end of file."""
-    try:
-        return os.read(fd, LINE_BYTES)
-    except BlockingIOError:
-        return None

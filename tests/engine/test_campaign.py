@@ -48,7 +48,6 @@ from envbench.model import (
     Windows,
     arm_key,
 )
-from envbench.process.alternate import Alternated
 from envbench.process.reply import Reply
 from envbench.process.worker_code import code_hash
 from envbench.results import store
@@ -426,8 +425,7 @@ def two_trials(replies: list[Reply], turns: list[int], **given: Any) -> list[Tri
     block = Block(trials=[trial, trial], programme=Programme(turns=turns), reference=0)
     arm = Arm(cell=cell, backend=loop, python=sys.executable)
     with pytest.MonkeyPatch.context() as patched:
-        alternated = Alternated(replies=replies, turns=turns)
-        patched.setattr(executor, "alternate", lambda *_: alternated)
+        patched.setattr(executor, "alternate", lambda *_: (replies, turns))
         return LocalExecutor().run(block, {arm_key("", cell): arm}, lambda _: None).trials
 
 

@@ -38,8 +38,8 @@ from envbench.model import (
     arm_key,
 )
 from envbench.process import alternate
-from envbench.process.events import Event, PhaseBegan, Started, WindowEnded
 from envbench.process.execute import WORKER
+from envbench.process.reply import Event, PhaseBegan, Started, WindowEnded
 from envbench.process.supervisor import Limits
 from envbench.results import store
 from envbench.results.store import Journal

@@ -20,10 +20,9 @@ from interpreters import not_here
 
 from envbench.errors import StorageError
 from envbench.model import Failure
-from envbench.process.events import Event, PhaseBegan, Started, WindowEnded
 from envbench.process.execute import MemoryKills, _cgroup_files
-from envbench.process.orphans import MARK
-from envbench.process.reply import REPLY_BYTES, Reply
+from envbench.process.owners import MARK
+from envbench.process.reply import REPLY_BYTES, Event, PhaseBegan, Reply, Started, WindowEnded
 from envbench.results.store import MAX_LINE_BYTES
 
 pytestmark = pytest.mark.usefixtures("kernels_counts")

@@ -10,7 +10,7 @@ from made_pairs import cycles, pairs_plan
 from envbench.engine import pairs
 from envbench.model import Programme
 from envbench.process import alternate
-from envbench.process.events import WindowEnded
+from envbench.process.reply import WindowEnded
 from envbench.process.slice_order import NotOrdered, SliceOrder
 from envbench.process.supervisor import Limits
 

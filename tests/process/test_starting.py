@@ -17,7 +17,7 @@ import pytest
 from place import wait_until
 
 from envbench.model import Times
-from envbench.process import orphans
+from envbench.process.guardian import PR_SET_CHILD_SUBREAPER, prctl
 from envbench.process.starting import Start, Tree, start, stopped_ns
 
 
@@ -28,11 +28,11 @@ def states(processes: list[psutil.Process]) -> set[str]:
 @contextmanager
 def subreaper() -> Iterator[None]:
     """This process adopts what its children disown, as a guardian does."""
-    family = orphans.ProcessFamily()
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
     try:
         yield
     finally:
-        family.close()
+        prctl(PR_SET_CHILD_SUBREAPER, 0)
 
 
 def without_threads(path: Any = ".", listdir: Any = os.listdir) -> list[str]:
@@ -154,12 +154,14 @@ def test_workers_start_alternately_and_wait_for_each_other(
             thread.result(timeout=10)
         wait_until(lambda: not STOPPED & states(spinning), "all run again")
     times = make_times(import_ns=400_000_000)
-    found = [stopped_ns(each.stops, {"import_ns": began}, times)["import_ns"] for each in starts]
+
+    def stopped(each: Start, since: int) -> int:
+        return stopped_ns(each.tree.stops, {"import_ns": since}, times)["import_ns"]
+
     share = 1 - 1 / count  # of the first worker's start, during which all alternate
+    found = [stopped(each, began) for each in starts]
     assert all((share - 0.25) * 0.4e9 < each < (share + 0.25) * 0.4e9 for each in found)
-    after = stopped_ns(starts[-1].stops, {"import_ns": began + (count - 1) * 400_000_000}, times)[
-        "import_ns"
-    ]
+    after = stopped(starts[-1], began + (count - 1) * 400_000_000)
     assert after < 0.4e9  # in the last part it ran alone
     assert ran[1] > ran[0]
 
@@ -187,7 +189,7 @@ def test_workers_that_start_together_are_not_stopped_before_their_warm_up(
         for thread in threads:
             thread.result(timeout=10)
     assert psutil.STATUS_STOPPED not in seen
-    assert [len(each.stops) for each in starts] == [1, 1, 1]
+    assert [len(each.tree.stops) for each in starts] == [1, 1, 1]
 
 
 def make_times(**times: int) -> Times:
@@ -221,7 +223,7 @@ def test_no_worker_waits_for_one_that_fails_to_start(
         start(starts)
         starts[1].warm_up()
         thread.result(timeout=10)
-    assert sum(until - since for since, until in starts[1].stops) < 0.2e9
+    assert sum(until - since for since, until in starts[1].tree.stops) < 0.2e9
     wait_until(lambda: states(spinning[1:2]) != STOPPED, "it runs again")
 
 

@@ -26,12 +26,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envbench.errors import Interrupted
-from envbench.process import guarded_worker, orphans, supervisor
-from envbench.process.events import Event, Started, WindowEnded
+from envbench.process import guarded_worker, owners, supervisor
 from envbench.process.guardian import read_process
-from envbench.process.job_folder import job_folder, sweep
-from envbench.process.orphans import Owner, this_process
-from envbench.process.reply import Reply
+from envbench.process.owners import Owner, job_folder, sweep, this_process
+from envbench.process.reply import Event, Reply, Started, WindowEnded
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -130,7 +128,7 @@ def test_a_controller_killed_by_sigkill_takes_every_process_and_folder_with_it(
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a sweep give guardians no time to end their workers."""
-    monkeypatch.setattr(orphans, "GUARDIAN_S", 0.0)
+    monkeypatch.setattr(owners, "GUARDIAN_S", 0.0)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -194,7 +192,7 @@ def start_marked() -> Iterator[Callable[[str], subprocess.Popen[bytes]]]:
     started: list[subprocess.Popen[bytes]] = []
 
     def start(mark: str) -> subprocess.Popen[bytes]:
-        started.append(subprocess.Popen(["sleep", "600"], env={**os.environ, orphans.MARK: mark}))
+        started.append(subprocess.Popen(["sleep", "600"], env={**os.environ, owners.MARK: mark}))
         return started[-1]
 
     yield start
@@ -239,9 +237,9 @@ def test_a_sweep_ends_only_processes_whose_owner_is_certainly_dead(
 SWEEP = """
 import sys
 from pathlib import Path
-from envbench.process import job_folder, orphans
-orphans.GUARDIAN_S = 0.0
-job_folder.sweep(Path(sys.argv[1]))
+from envbench.process import owners
+owners.GUARDIAN_S = 0.0
+owners.sweep(Path(sys.argv[1]))
 print("swept")
 """
 
@@ -253,7 +251,7 @@ def test_a_command_with_the_mark_of_a_dead_owner_does_not_end_itself(
     command = [sys.executable, "-c", SWEEP, str(tmp_path)]
     environment = {
         **os.environ,
-        orphans.MARK: f"{dead}{RANDOM}",
+        owners.MARK: f"{dead}{RANDOM}",
         "PYTHONPATH": str(Path(__file__).parents[2]),
     }
     assert subprocess.check_output(command, env=environment, text=True) == "swept\n"
