@@ -89,8 +89,7 @@ def run(cells: CellRequest, options: Options, measure: Measure, as_json: bool) -
     again.
     """
     refuse_together("--duration", "--total-step")
-    refuse_together("--quick", "--duration")
-    refuse_together("--quick", "--repeats")
+    refuse_together("--quick", "--duration", "--repeats")
     experiment = RunExperiment(cells=cells, measure=measure)
     conduct(experiment, options, partial(_show, as_json=as_json), partly=True)
 

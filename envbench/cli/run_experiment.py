@@ -62,7 +62,7 @@ def conduct(
             code = UNAVAILABLE
 
     executor: Any = click.get_current_context().find_object(object)
-    carry_out(experiment, options, Terminal(), show_all, executor)
+    carry_out(experiment, options, Display(), show_all, executor)
     sys.exit(code)
 
 
@@ -83,18 +83,8 @@ def units(unit: str, count: int) -> str:
 # ---------------------------------------------------------------- progress
 
 
-class Terminal:
-    """Where a session's messages and its progress go."""
-
-    def say(self, text: str) -> None:
-        tell(text)
-
-    def listener(self) -> Display:
-        return Display()
-
-
 class Display:
-    """A line per block and, on a terminal, a bar with round, cell, current FPS and times."""
+    """Messages, a line per block and, on a terminal, a bar of round, cell, current FPS and times."""
 
     def __init__(self) -> None:
         from rich.console import Console

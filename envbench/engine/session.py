@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Generic, Protocol
+from typing import Generic
 
 from msgspec.structs import replace
 
@@ -41,17 +41,10 @@ from envbench.results import store
 from envbench.results.store import Journal
 
 
-class Console(Protocol):
-    """Where messages for a person go."""
-
-    def say(self, text: str, /) -> None: ...
-    def listener(self) -> Listener: ...
-
-
 def carry_out(
     experiment: Experiment[Findings],
     options: Options,
-    console: Console,
+    listener: Listener,
     show: Callable[[Campaign[Findings]], None],
     executor: Executor | None = None,
 ) -> None:
@@ -67,10 +60,10 @@ def carry_out(
     site = site_of(options)
     chosen = experiment.choose(site)
     for note in chosen.notes:
-        console.say(note)
+        listener.say(note)
     store.check_folder(options.results, site.profile.name)
-    with lock.acquire(wait=options.wait, on_wait=console.say):
-        session = _Session(experiment, site, console, executor or LocalExecutor())
+    with lock.acquire(wait=options.wait, on_wait=listener.say):
+        session = _Session(experiment, site, listener, executor or LocalExecutor())
         campaign = session.campaign(chosen.targets)
         with campaign.journal:
             try:
@@ -95,19 +88,19 @@ class _Session(Generic[Findings]):
 
     experiment: Experiment[Findings]
     site: Site
-    console: Console
+    listener: Listener
     executor: Executor
     arms: Arms = field(default_factory=dict)
     unavailable: bool = False
 
     def campaign(self, targets: list[Target]) -> Campaign[Findings]:
         """The unfinished campaign of the same experiment, or a new one in a file of its own."""
-        self.arms = self._probe(self.experiment.arms(targets, self.site, self.console.say))
+        self.arms = self._probe(self.experiment.arms(targets, self.site, self.listener.say))
         plan = make_plan(self.experiment, self._able_targets(targets), self.site, self.arms)
         for backend, differ in package_differences(self.arms).items():
             if differ:
                 names = " → ".join(each.name for each in plan.arms)
-                self.console.say(f"{backend}: {names}: {', '.join(differ)}")
+                self.listener.say(f"{backend}: {names}: {', '.join(differ)}")
         self._keep_profile()
         old = None if self.site.options.fresh else self._unfinished(plan)
         if old is None:
@@ -120,7 +113,7 @@ class _Session(Generic[Findings]):
             self.experiment,
             self.arms,
             self.executor,
-            self.console.listener(),
+            self.listener,
             done=done,
             shared={each.hash: each for each in shared},
             other_hardware=self.site.other_hardware,
@@ -134,7 +127,7 @@ class _Session(Generic[Findings]):
         arms = {arm_key(arm.name, cell): arm for arm, cell in found}
         answers: dict[tuple[str, ...], Arm] = {}
         if any(arm.to_probe for arm in arms.values()):
-            self.console.say("Looking at what can run here …")
+            self.listener.say("Looking at what can run here …")
         for arm, cell in found:
             if arm.to_probe:
                 place = (arm.python, str(arm.worker), arm_key("", cell), cell.task)
@@ -173,9 +166,9 @@ class _Session(Generic[Findings]):
             self.unavailable = True
         for arm, failure in missing:
             where = f"{cell.task} in the {arm.name}" if arm.name else f"{cell.env} here"
-            self.console.say(f"{cell.backend} cannot run {where}: {failure.message}")
+            self.listener.say(f"{cell.backend} cannot run {where}: {failure.message}")
             if failure.hint and (self.experiment.named or not able):
-                self.console.say(f"  {failure.hint}")
+                self.listener.say(f"  {failure.hint}")
 
     def _refuse(self, cell: Cell, arm: Arm, failure: Failure, *, others: bool) -> None:
         """Raise the error, if it is one that no arm runs the cell. ``others`` run its family."""
@@ -193,7 +186,7 @@ class _Session(Generic[Findings]):
         profile = self.site.profile
         if self.experiment.keeps_profile and profile.name not in catalogue().entries:
             path = write_profile(profile, Path("machines"))
-            self.console.say(
+            self.listener.say(
                 f"No profile fits this machine: made {path}. Edit its title and ladder as you like."
             )
 
@@ -222,7 +215,7 @@ class _Session(Generic[Findings]):
             return None
         old, changed = found
         if changed:
-            self.console.say(
+            self.listener.say(
                 f"{old.path} is unfinished, but cannot resume; changed: "
                 f"{'; '.join(changed)}. Beginning a new plan."
             )
@@ -230,7 +223,7 @@ class _Session(Generic[Findings]):
         whole = not self.experiment.left(old.plan, old.done)
         complete = ": all of it is measured, and its outcome was not shown." if whole else ""
         warnings = [f"Warning: {each}" for each in old.warnings]
-        self.console.say("\n".join([*warnings, f"Resuming {old.path}{complete}"]))
+        self.listener.say("\n".join([*warnings, f"Resuming {old.path}{complete}"]))
         return old
 
 
