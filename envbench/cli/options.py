@@ -15,7 +15,6 @@ from click.core import ParameterSource
 
 from envbench import families
 from envbench.backends import registry
-from envbench.backends.specification import CORES
 from envbench.engine.experiment import Options
 from envbench.engine.request import CellRequest
 from envbench.families import SMALLEST_SKIP
@@ -66,13 +65,6 @@ def _not_empty(value: Any, param: click.Parameter, ctx: Any) -> Any:
             ctx,
         )
     return value
-
-
-def core_list(text: str) -> str:
-    """``0-3`` or ``0,2,4-7``: numbers of CPU cores."""
-    if not re.fullmatch(CORES, text):
-        raise click.BadParameter(f"{text[:60]!r} is not a list of cores, such as 0-3.")
-    return text
 
 
 # ---------------------------------------------------------------- several values of one option

@@ -14,7 +14,6 @@ from envbench.cli.options import (
     AS_JSON,
     Number,
     completing,
-    core_list,
     grouped,
     measured_cells,
     measuring_options,
@@ -43,7 +42,6 @@ OVERCOMMIT = option(
 NUMA_NODES = option(
     "--numa-node CORES",
     "Cores of one node, such as 0-3, for envpool-numa. Repeatable.  [default: the system's nodes]",
-    core_list,
     also="nodes",
     many="/".join,
 )
