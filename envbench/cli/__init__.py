@@ -22,27 +22,20 @@ from envbench import __version__
 from envbench.errors import MORE_FILES, EnvbenchError, Interrupted, UnknownName, UsageError
 from envbench.text import cut, names_cut, printable, spelt_out
 
-COMMANDS = {
-    "run": "Measure how fast environments step: one cell, or all cells of a profile.",
-    "verify": "Find out whether the backends do the same work, and as much as they claim.",
-    "check": "Find out whether a change made environments slower.",
-    "baseline": "Save a baseline for `check --against`.",
-    "doctor": "Show what makes this machine noisy, and how small a slowdown it can show.",
-    "plans": "List unfinished and finished plans; abandon or delete one.",
-    "report": "Fill the tables of results/README.md, or of another document.",
-    "compare": "Compare two results files, machines or backends, cell by cell.",
-    "import": "Add published figures from a CSV file to the results.",
-    "export": "Write the measurements as CSV, JSON or Parquet.",
-    "backends": "List the backends, what each one needs, and their settings.",
-    "setup": "Create the isolated runtime of a backend.",
-    "machines": "List machine profiles, show this machine, or create a profile for it.",
-}
-# The files of commands that are not in the file of their name.
-_FILES = {
-    "baseline": "check",
-    "import": "import_export",
-    "export": "import_export",
-    "setup": "backends",
+COMMANDS = {  # each with its file and its help
+    "run": ("run", "Measure how fast environments step: one cell, or all cells of a profile."),
+    "verify": ("verify", "Find out whether backends do the same work, and as much as they claim."),
+    "check": ("check", "Find out whether a change made environments slower."),
+    "baseline": ("check", "Save a baseline for `check --against`."),
+    "doctor": ("machines", "Show what makes this machine noisy, and what slowdown it can show."),
+    "plans": ("plans", "List unfinished and finished plans; abandon or delete one."),
+    "report": ("report", "Fill the tables of results/README.md, or of another document."),
+    "compare": ("compare", "Compare two results files, machines or backends, cell by cell."),
+    "import": ("import_export", "Add published figures from a CSV file to the results."),
+    "export": ("import_export", "Write the measurements as CSV, JSON or Parquet."),
+    "backends": ("backends", "List the backends, what each one needs, and their settings."),
+    "setup": ("backends", "Create the isolated runtime of a backend."),
+    "machines": ("machines", "List machine profiles, show this machine, or create its profile."),
 }
 FEWEST_FILES = 64  # open at once: a worker, its guardian, their pipes, the results, the libraries
 _OUTPUT_FAILED = {errno.EPIPE, errno.ENOSPC, errno.EIO}
@@ -54,28 +47,23 @@ class Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
         if cmd_name not in COMMANDS:
-            return None
-        module = import_module(f"envbench.cli.{_FILES.get(cmd_name, cmd_name)}")
+            raise UnknownName("command", cmd_name, list(COMMANDS))
+        module = import_module(f"envbench.cli.{COMMANDS[cmd_name][0]}")
         variable = "import_csv" if cmd_name == "import" else cmd_name  # ``import`` cannot be one
         command: click.Command = getattr(module, variable)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         with errors_shown():
             for word in args:
                 word.encode()  # results record it as UTF-8
         return super().parse_args(ctx, args)
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            raise UnknownName("command", args[0], list(COMMANDS))
-        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         with errors_shown(), raise_on_signals():
