@@ -88,7 +88,7 @@ class Display:
             BarColumn(bar_width=20),
             TextColumn("{task.fields[state]}", markup=False),
             TextColumn("{task.fields[times]}", markup=False),
-            console=Console(stderr=True, highlight=False),
+            console=Console(stderr=True, highlight=False, emoji=False),
             auto_refresh=False,
             transient=True,
             disable=not sys.stderr.isatty(),
