@@ -13,7 +13,6 @@ from envbench.cli.output import fields, print_json, table, tell, warn
 from envbench.errors import UNAVAILABLE, SetupFailed, UsageError
 from envbench.runtimes.interpreters import Status, make, one_per_runtime, status
 
-
 _COMPLETE = completing(registry)
 
 

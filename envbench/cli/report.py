@@ -104,9 +104,7 @@ def _documents(
         texts[new] = fresh(found)
     if own:
         texts[own] = extended(read_text(own), str(own), found) if own.exists() else fresh(found)
-    files = {
-        path: filled(text, str(path), found, own=path == own) for path, text in texts.items()
-    }
+    files = {path: filled(text, str(path), found, own=path == own) for path, text in texts.items()}
     for each in files.values():
         warn(each.warnings)
     return files
