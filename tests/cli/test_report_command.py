@@ -204,7 +204,8 @@ def test_check_fails_on_a_misspelt_marker(folder, wrong):
     found = envbench("report", "--into", "x.md", "--check", cwd=folder)
     assert found.returncode == 1
     assert "x.md:" in found.stderr
-    assert "1 misspelt marker: the warnings above name the lines" in found.stderr
+    assert " misspelt marker" in found.stderr
+    assert ": the warnings above name the lines" in found.stderr
 
 
 def test_windows_line_ends_odd_bytes_and_a_missing_final_newline_stay(folder):
