@@ -8,19 +8,16 @@ import sys
 import click
 
 from envbench.backends import Backend, get, plugin_warnings, registry, shown
-from envbench.cli.options import AS_JSON, PYTHONS, Option, Text, completing, option
+from envbench.cli.options import AS_JSON, PYTHONS, Text, completing, option
 from envbench.cli.output import fields, print_json, table, tell, warn
 from envbench.errors import UNAVAILABLE, Unavailable, UsageError
 from envbench.runtimes.interpreters import Status, make, one_per_runtime, status
 
-
-def _names(metavar: str) -> Option:
-    complete = completing(registry)
-    return click.argument("names", type=Text(), metavar=metavar, nargs=-1, shell_complete=complete)
+_COMPLETE = completing(registry)
 
 
 @click.command()
-@_names("[NAME]...")
+@click.argument("names", type=Text(), metavar="[NAME]...", nargs=-1, shell_complete=_COMPLETE)
 @option("--settings", "Show the settings of each backend.")
 @PYTHONS
 @AS_JSON
@@ -78,7 +75,7 @@ def _on_a_terminal(*widths: int | None) -> list[int | None] | None:
 
 
 @click.command()
-@_names("[BACKEND]...")
+@click.argument("names", type=Text(), metavar="[BACKEND]...", nargs=-1, shell_complete=_COMPLETE)
 @option("--all", "Set up every backend that can run here.", also="everything")
 @AS_JSON
 @click.pass_context

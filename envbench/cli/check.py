@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from functools import partial
 from pathlib import Path
-from typing import NoReturn
 
 import click
 
@@ -167,7 +166,9 @@ def check(
     )
     shown = partial(show, as_json=as_json, summary=summary, against=against)
     if against is not None:
-        _check_against(experiment, options, against, shown)
+        then = stored.read(against, cells, fingerprint(), tell)
+        anew = stored.anew(then, rule, size)
+        conduct(anew, options, lambda done: shown(done, stored.verdicts(done, then, rule)))
     _check_sides(experiment.sides)
     if only_plan:
         targets = experiment.choose(site_of(options)).targets
@@ -178,21 +179,18 @@ def check(
 
 def _refuse_combinations() -> None:
     refuse_together("--pairs", "--budget", "--precise")
+    refuse_together("--budget", "--precise")
     for arm in ("--baseline", "--candidate"):
-        for other in (arm, f"{arm}-ref"):
-            because = ": envbench installs nothing into an interpreter that you name"
-            refuse_together(f"{arm}-python", other, because=because)
-        for way in (arm, f"{arm}-python", f"{arm}-ref"):
-            refuse_together("--against", way)
-    for other in ("--set", "--fresh"):
-        because = ": the file's cells are always measured afresh, with their settings"
-        refuse_together("--against", other, because=because)
-    for other in ("--plan", "--precise"):
-        because = (
-            ": the machine may have changed since the baseline was saved, so what the check can "
-            "find is not known beforehand"
-        )
-        refuse_together("--against", other, because=because)
+        because = ": envbench installs nothing into an interpreter that you name"
+        refuse_together(f"{arm}-python", arm, f"{arm}-ref", because=because)
+        refuse_together("--against", arm, f"{arm}-python", f"{arm}-ref")
+    because = ": the file's cells are always measured afresh, with their settings"
+    refuse_together("--against", "--set", "--fresh", because=because)
+    because = (
+        ": the machine may have changed since the baseline was saved, so what the check can find "
+        "is not known beforehand"
+    )
+    refuse_together("--against", "--plan", "--precise", because=because)
 
 
 def _check_summary(path: Path | None) -> None:
@@ -214,19 +212,6 @@ def _check_sides(sides: dict[str, Source]) -> None:
         tell(f"Note: untracked files are not included: {shown}. Add them with git add.")
     if len({str(source) for source in sides.values()}) == 1:
         tell("Note: both sides are the same, so the result shows only this machine's noise.")
-
-
-def _check_against(
-    experiment: CheckExperiment, options: Options, old: Path, shown: partial[int]
-) -> NoReturn:
-    """Compare with a stored baseline; the verdict is advice."""
-    then = stored.read(old, experiment.cells, fingerprint(), tell)
-    anew = stored.anew(then, experiment.rule, experiment.size)
-    conduct(
-        anew,
-        options,
-        lambda outcome: shown(outcome, stored.verdicts(outcome, then, experiment.rule)),
-    )
 
 
 # ---------------------------------------------------------------- baseline

@@ -41,12 +41,7 @@ MEANS: dict[str, str] = {
     "(`--precise`), or a quieter machine (`envbench doctor`)",
     "BROKEN": "an arm failed",
 }
-
-
-def exit_code(verdicts: Sequence[CellVerdict]) -> int:
-    """1 for a regression or a broken arm, 4 for an inconclusive check, else 0."""
-    codes = {"REGRESSION": CELL_FAILED, "BROKEN": CELL_FAILED, "INCONCLUSIVE": INCONCLUSIVE}
-    return codes.get(overall(verdicts), 0)
+EXIT_CODES = {"REGRESSION": CELL_FAILED, "BROKEN": CELL_FAILED, "INCONCLUSIVE": INCONCLUSIVE}
 
 
 # ---------------------------------------------------------------- the plan
@@ -105,7 +100,7 @@ def show(
     tell(f"Recorded in {outcome.journal.path}.")
     if summary is not None:
         _append(summary, markdown(outcome.plan, verdicts, differences, against))
-    return exit_code(verdicts)
+    return EXIT_CODES.get(found, 0)
 
 
 def _advice(against: Path) -> str:
@@ -210,7 +205,8 @@ def _row(found: CellVerdict) -> list[Any]:
 def _notes(found: CellVerdict, last: dict[str, Stage]) -> str:
     beside = found.slower[1:] if found.slower[:1] == ["steps"] else found.slower
     notes = [f"{name} ×{1 / last[name].ratio:.2f}" for name in beside if name in last]
-    differ = _all_steps_disagree(last)
+    steps, every = last["steps"], last.get("all steps")
+    differ = every and steps.verdict == "INCONCLUSIVE" and steps.high < every.interval[0]
     if differ:
         notes.append("the usual pace is slower, all steps together are not")
     for name in ("all steps",) if differ else ("steps", "all steps"):
@@ -225,12 +221,6 @@ def _notes(found: CellVerdict, last: dict[str, Stage]) -> str:
         notes.append("an alarm that did not repeat")
     notes += [f"invalid slices ({reason}): {count}" for reason, count in found.invalid.items()]
     return ", ".join(notes)
-
-
-def _all_steps_disagree(last: dict[str, Stage]) -> bool:
-    """Is the usual pace slower, but not the time of all steps?"""
-    steps, every = last["steps"], last.get("all steps")
-    return every is not None and steps.verdict == "INCONCLUSIVE" and steps.high < every.interval[0]
 
 
 def _row_heads(cell: Cell) -> list[Any]:

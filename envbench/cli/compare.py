@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from envbench import backends, families
-from envbench.cli.load_results import load_files
+from envbench.cli.import_export import load_files
 from envbench.cli.options import AS_JSON, RESULTS, Text, family_option, machine_option
 from envbench.cli.output import fields, print_json, table, tell
 from envbench.errors import UnknownName, UsageError
@@ -109,8 +109,7 @@ def _filtered(side: list[Measured], family: str | None, machine: str | None) -> 
 
 
 def _print_table(found: Comparison) -> None:
-    heads = ["cell", "A", "B", "B / A", "95 % interval", ""]
-    click.echo(table(map(_row, found.pairs), heads))
+    click.echo(table(map(_row, found.pairs), ["cell", "A", "B", "B / A", "95 % interval", ""]))
     if found.geometric_mean is not None:
         span = _span(found.mean_interval)
         reach = f"95 % interval {span}" if span else "no interval"

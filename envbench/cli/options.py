@@ -15,7 +15,6 @@ from click.core import ParameterSource
 
 from envbench import families
 from envbench.backends import registry
-from envbench.backends.specification import CORES
 from envbench.engine.experiment import Options
 from envbench.engine.request import CellRequest
 from envbench.families import SMALLEST_SKIP
@@ -66,13 +65,6 @@ def _not_empty(value: Any, param: click.Parameter, ctx: Any) -> Any:
             ctx,
         )
     return value
-
-
-def core_list(text: str) -> str:
-    """``0-3`` or ``0,2,4-7``: numbers of CPU cores."""
-    if not re.fullmatch(CORES, text):
-        raise click.BadParameter(f"{text[:60]!r} is not a list of cores, such as 0-3.")
-    return text
 
 
 # ---------------------------------------------------------------- several values of one option
@@ -138,14 +130,13 @@ def _parts(texts: tuple[str, ...]) -> list[str]:
 
 
 def completing(names: Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
-    return lambda ctx, param, text: [name for name in names() if name.startswith(text)]
+    """Completes a name, or the last name of several that are separated by commas."""
 
+    def complete(ctx: click.Context, param: click.Parameter, text: str) -> list[str]:
+        before, comma, last = text.rpartition(",")
+        return [before + comma + name for name in names() if name.startswith(last)]
 
-def complete_backends(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """The last name in a comma-separated list of backends."""
-    before, comma, last = incomplete.rpartition(",")
-    names = registry() if comma else [*registry(), "all"]
-    return [before + comma + name for name in names if name.startswith(last)]
+    return complete
 
 
 # ---------------------------------------------------------------- options of several commands
@@ -169,18 +160,14 @@ def option(
     return click.option(*declared, metavar=metavar, help=text, **more)
 
 
-def one_name(usage: str, text: str, **more: Any) -> Option:
-    """An option that takes one name, and refuses a second one."""
-    return option(usage, text, many=only_one, **more)
-
-
 def family_option(text: str) -> Option:
     complete = completing(families.names)
-    return one_name("--env FAMILY", text, also="family", shell_complete=complete)
+    return option("--env FAMILY", text, also="family", many=only_one, shell_complete=complete)
 
 
 def machine_option(text: str) -> Option:
-    return one_name("--machine NAME", text, shell_complete=completing(lambda: catalogue().entries))
+    complete = completing(lambda: catalogue().entries)
+    return option("--machine NAME", text, many=only_one, shell_complete=complete)
 
 
 def numenv_option(default: str) -> Option:
@@ -190,7 +177,7 @@ def numenv_option(default: str) -> Option:
 
 def backends_option(default: str) -> Option:
     text = f"Backends by name, or all.  [default: {default}]"
-    complete = complete_backends
+    complete = completing(lambda: [*registry(), "all"])
     return option(
         "--backend NAME[,NAME…]", text, also="backends", many=names, shell_complete=complete
     )
@@ -212,16 +199,16 @@ WAIT = option("--wait", "Wait until no other envbench measures on this machine."
 AS_JSON = option("--json", "Print one JSON document on stdout.", also="as_json")
 
 
-def refuse_together(*options: str, because: str = "") -> None:
-    """Raise ``UsageError`` where the command line has more than one of these options."""
+def refuse_together(first: str, *others: str, because: str = "") -> None:
+    """Raise ``UsageError`` where the command line has the first option and any of the others."""
     context = click.get_current_context()
     given = [
         each.opts[0]
         for each in context.command.params
-        if each.opts[0] in options
+        if each.opts[0] in (first, *others)
         and context.get_parameter_source(each.name or "") is ParameterSource.COMMANDLINE
     ]
-    if len(given) > 1:
+    if first in given and len(given) > 1:
         raise click.UsageError(f"{listed(given)} cannot be combined{because}.")
 
 
@@ -259,7 +246,7 @@ def cell_options(*options: Option) -> Option:
         "cells",
         CellRequest,
         *options,
-        one_name("--task ID", "Task id.  [default: Pong-v5, Ant-v3]"),
+        option("--task ID", "Task id.  [default: Pong-v5, Ant-v3]", many=only_one),
         option(
             "--set KEY=VALUE",
             "Change a setting of a backend; `envbench backends --settings` lists them. Repeatable.",

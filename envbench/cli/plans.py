@@ -58,8 +58,8 @@ def plans(
         valid_name(machine)
     found, warnings = recorded.listing(results, machine)
     warn(warnings)
-    states = ("unfinished", "measured")
-    found = [each for each in found if each.state in states or not unfinished]
+    if unfinished:
+        found = [each for each in found if each.state in ("unfinished", "measured")]
     if as_json:
         print_json({"schema": 1, "plans": found, "warnings": warnings})
     elif found:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from envbench.cli.load_results import Loaded, load_folder
+from envbench.cli.import_export import load_folder
 from envbench.cli.options import RESULTS, FilePath, option
 from envbench.cli.output import print_json, tell, warn
 from envbench.errors import EnvbenchError, UsageError
@@ -67,7 +67,10 @@ def report(
     loaded, known = load_folder(results), catalogue()
     warn(known.warnings)
     if html:
-        files = {output or results / "report.html": _html(loaded, known.profiles)}
+        from envbench.report.html.page import html_page
+
+        page = html_page(loaded.selection, known.profiles, loaded.records)
+        files = {output or results / "report.html": Filled(text=page)}
     else:
         own = None if into or output or as_json else results / "README.md"
         found = block_contents(loaded.selection, known.profiles)
@@ -79,12 +82,6 @@ def report(
         _write(files, kinds)
     if as_json:
         _print_cells(loaded.selection.measured, known.profiles)
-
-
-def _html(loaded: Loaded, profiles: Mapping[str, Profile]) -> Filled:
-    from envbench.report.html.page import html_page
-
-    return Filled(text=html_page(loaded.selection, profiles, loaded.records))
 
 
 def _print_cells(measured: Sequence[Measured], profiles: Mapping[str, Profile]) -> None:
@@ -102,12 +99,12 @@ def _documents(
 
     All are made before one is written.
     """
-    files = {path: filled(read_text(path), str(path), found) for path in into}
+    texts = {path: read_text(path) for path in into}
     if new:
-        files[new] = filled(fresh(found), str(new), found)
+        texts[new] = fresh(found)
     if own:
-        text = extended(read_text(own), str(own), found) if own.exists() else fresh(found)
-        files[own] = filled(text, str(own), found, own=True)
+        texts[own] = extended(read_text(own), str(own), found) if own.exists() else fresh(found)
+    files = {path: filled(text, str(path), found, own=path == own) for path, text in texts.items()}
     for each in files.values():
         warn(each.warnings)
     return files
@@ -119,8 +116,8 @@ def _check(files: Mapping[Path, Filled], kinds: Sequence[Kind], command: str) ->
     for path, new in files.items():
         old += [drawn for drawn, _, _ in stale(path, new.pictures, kinds)]
     if count := sum(len(new.misspelt) for new in files.values()):
-        markers = "a marker is" if count == 1 else f"{count} markers are"
-        raise EnvbenchError(f"{markers} misspelt: the warnings above name the lines.")
+        markers = counted(count, "misspelt marker")
+        raise EnvbenchError(f"{markers}: the warnings above name the lines.")
     if old:
         raise EnvbenchError(
             f"out of date: {', '.join(map(str, old))}.", hint=f"To update: {command}"
@@ -134,9 +131,7 @@ def _write(files: Mapping[Path, Filled], kinds: Sequence[Kind]) -> None:
         if str(path) == "-":
             click.echo(new.text, nl=False)
             continue
-        for drawn in draw_stale(
-            path, new.pictures, kinds
-        ):  # first: a document never links to nothing
+        for drawn in draw_stale(path, new.pictures, kinds):  # first: no link is ever broken
             tell(f"wrote {drawn}")
         wrote = "wrote" if write_text(path, new.text) else "unchanged:"
         count = f" ({counted(new.figures, 'figure')})" if new.figures else ""

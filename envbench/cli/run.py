@@ -14,7 +14,6 @@ from envbench.cli.options import (
     AS_JSON,
     Number,
     completing,
-    core_list,
     grouped,
     measured_cells,
     measuring_options,
@@ -43,7 +42,6 @@ OVERCOMMIT = option(
 NUMA_NODES = option(
     "--numa-node CORES",
     "Cores of one node, such as 0-3, for envpool-numa. Repeatable.  [default: the system's nodes]",
-    core_list,
     also="nodes",
     many="/".join,
 )
@@ -89,8 +87,7 @@ def run(cells: CellRequest, options: Options, measure: Measure, as_json: bool) -
     again.
     """
     refuse_together("--duration", "--total-step")
-    refuse_together("--quick", "--duration")
-    refuse_together("--quick", "--repeats")
+    refuse_together("--quick", "--duration", "--repeats")
     experiment = RunExperiment(cells=cells, measure=measure)
     conduct(experiment, options, partial(_show, as_json=as_json), partly=True)
 

@@ -25,7 +25,7 @@ from envbench.model import Block, BlockRecord, Failure, PairsDesign, Plan, RunDe
 from envbench.process.reply import Event, PhaseBegan, WindowEnded
 from envbench.results.reading import run_of
 from envbench.stats.summary import rate
-from envbench.text import printable
+from envbench.text import counted, printable
 
 REFRESH_S = 1.0
 PHASES = {"import": "importing", "build": "building", "first_step": "first step", "close": "ending"}
@@ -45,46 +45,35 @@ def conduct(
     have one with a virtual clock).
     """
     warn(plugin_warnings())
-    code = 0
 
-    def show_all(outcome: Campaign[Findings]) -> None:
-        nonlocal code
+    def show_all(outcome: Campaign[Findings]) -> int:
         if outcome.stopped is not None:
             tell(_stopped(experiment, outcome))
-            code = outcome.stopped.exit_code
             if partly:
                 show(outcome)
-            return
+            return outcome.stopped.exit_code
         if getattr(sys.stdout, "name", os.devnull) == os.devnull:  # the shell closed it: ``>&-``
             raise EnvbenchError("stdout is closed.", hint="The same command shows the outcome.")
         code = show(outcome)
-        if outcome.unavailable and experiment.named:
-            code = UNAVAILABLE
+        return UNAVAILABLE if outcome.unavailable and experiment.named else code
 
     executor: Any = click.get_current_context().find_object(object)
-    carry_out(experiment, options, Display(), show_all, executor)
-    sys.exit(code)
+    sys.exit(carry_out(experiment, options, Display(), show_all, executor))
 
 
 def _stopped(experiment: Experiment[Findings], outcome: Campaign[Findings]) -> str:
     done = len(outcome.done)
-    of = f"{done} of {units(experiment.unit, done + outcome.left)}"
+    of = f"{done} of {counted(done + outcome.left, experiment.unit)}"
     pause = experiment.longest_pause_s
     until = f" within {pause / 60:.0f} minutes" if pause else ""
     return f"Stopped: {of} in {outcome.journal.path}. The same command resumes from here{until}."
-
-
-def units(unit: str, count: int) -> str:
-    """``3 pairs of processes``: a number of blocks, where ``unit`` is ``pair of processes``."""
-    first, _, rest = unit.partition(" ")
-    return f"{count} {unit if count == 1 else f'{first}s {rest}'.strip()}"
 
 
 # ---------------------------------------------------------------- progress
 
 
 class Display:
-    """A line per message or block and, on a terminal, a bar with round, cell, FPS and times."""
+    """Messages, a line per block and, on a terminal, a bar of round, cell, FPS and times."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -99,7 +88,7 @@ class Display:
             BarColumn(bar_width=20),
             TextColumn("{task.fields[state]}", markup=False),
             TextColumn("{task.fields[times]}", markup=False),
-            console=Console(stderr=True, highlight=False),
+            console=Console(stderr=True, highlight=False, emoji=False),
             auto_refresh=False,
             transient=True,
             disable=not sys.stderr.isatty(),
@@ -111,8 +100,8 @@ class Display:
         self.start = self.block_start = time.monotonic()
         if left:
             of = f"{left} of " if done else ""
-            what, time_left = units(experiment.unit, self.total), clock(self.remaining(left))
-            self.say(f"{of}{what} to go, about {time_left}")
+            what = counted(self.total, experiment.unit)
+            self.say(f"{of}{what} to go, about {clock(self.remaining(left))}")
         self.task = self.bar.add_task("", cell="", state="starting")
         self._update()
         self.bar.start()
@@ -124,16 +113,17 @@ class Display:
         if block.stage > 1 and cell.key not in self._alarmed:
             self._alarmed.add(cell.key)
             self.say(f"{cell_name(cell)}: an alarm. Repeating with fresh pairs.")
-        self._update(cell=f"{self._where(block)}  {cell_name(cell)}", state="starting")
+        self._update(cell=self._place(block), state="starting")
 
-    def _where(self, block: Block) -> str:
-        design = self.plan.design
+    def _place(self, block: Block | BlockRecord) -> str:
+        """Its place in the plan, and its cell."""
+        design, place = self.plan.design, "verifying"
         if isinstance(design, RunDesign):
-            return f"round {block.round + 1}/{max(design.repeats.values())}"
-        if isinstance(design, PairsDesign):
+            place = f"round {block.round + 1}/{max(design.repeats.values())}"
+        elif isinstance(design, PairsDesign):
             stage = f"stage {block.stage}, " if self.plan.arms else ""
-            return f"{stage}pair {block.round + 1}/{design.pairs}"
-        return "verifying"
+            place = f"{stage}pair {block.round + 1}/{design.pairs}"
+        return f"{place}  {cell_name(block.trials[-1].cell)}"
 
     def trying_again(self, block: Block, failure: Failure) -> None:
         self.say(f"{cell_name(block.trials[-1].cell)}: {failure.message}. Trying again.")
@@ -160,7 +150,8 @@ class Display:
             self.seconds.append(time.monotonic() - self.block_start)
         in_rounds = isinstance(self.plan.design, RunDesign)
         to_go = "" if in_rounds else f"; {clock(self.remaining(left))} to go"
-        self.say(f"[{self.done}/{self.total}] {_described(self.plan, record)}{to_go}")
+        result = f"{self._place(record)}: {_result(self.plan, record)}"
+        self.say(f"[{self.done}/{self.total}] {result}{to_go}")
 
     def say(self, text: str) -> None:
         if self.bar.live.is_started:
@@ -186,18 +177,12 @@ class Display:
         self.bar.update(self.task, completed=done, total=total, times=times, refresh=True, **fields)
 
 
-def _described(plan: Plan, record: BlockRecord) -> str:
-    """A block in one line: its cell, and how fast it was or why it failed."""
-    what = cell_name(record.trials[-1].cell)
-    if isinstance(plan.design, RunDesign):
-        what = f"round {record.round + 1}  {what}"
-    elif plan.arms:  # a check of two arms has two stages
-        what = f"{what}, stage {record.stage}"
+def _result(plan: Plan, record: BlockRecord) -> str:
+    """How fast a block was, or why it failed."""
     if failure := record.failure:
         lines = failure.message.splitlines() or [failure.reason]
-        return f"{what}: {failure.reason}: {lines[0][:200]}"
+        return f"{failure.reason}: {lines[0][:200]}"
     if not isinstance(plan.design, RunDesign):
-        return f"{what}: done"
+        return "done"
     figure = rate(run_of(plan, record, record.trials[0], {}))
-    shown = f"no figure: {figure.invalid}" if figure.fps is None else f"{rate_text(figure.fps)} FPS"
-    return f"{what}: {shown}"
+    return f"no figure: {figure.invalid}" if figure.fps is None else f"{rate_text(figure.fps)} FPS"

@@ -87,8 +87,7 @@ def _tables(found: Sequence[Verification]) -> str:
         rows = groups.setdefault(f"{cell.env} {cell.task}{section}", [])
         rows.append([label, verdict.audit, verdict.lock_step, differences])
     heads = ["backend", "audit", "equivalence", "differences"]
-    widths = [26, 32, 34, 52]
     return "\n\n".join(
-        f"{printable(name)}\n{table(rows, heads, maxcolwidths=widths)}"
+        f"{printable(name)}\n{table(rows, heads, maxcolwidths=[26, 32, 34, 52])}"
         for name, rows in groups.items()
     )

@@ -61,7 +61,7 @@ class Executor(Protocol):
 
 
 class Listener(Protocol):
-    """Follows a campaign: a progress bar, lines in a log, or nothing."""
+    """Shows a person messages and the progress of a campaign: a bar, or lines in a log."""
 
     def say(self, text: str, /) -> None: ...
     def began(self, experiment: Experiment[Any], plan: Plan, done: int, left: int) -> None: ...

@@ -61,7 +61,7 @@ class Experiment(ABC, Generic[Findings_co]):
     """What was asked for, and how it is carried out."""
 
     name: ClassVar[str]
-    unit: ClassVar[str] = "block"  # what a person calls a block; the first word takes the plural
+    unit: ClassVar[str] = "block"  # what a person calls a block; its plural ends in s
     modes: ClassVar[tuple[str, ...]] = ("measure",)  # of its trials
     keeps_profile: ClassVar[bool] = False  # is a profile made for this host written down?
     watches_code: ClassVar[bool] = False  # may a person edit what the arms import?

@@ -45,13 +45,13 @@ def carry_out(
     experiment: Experiment[Findings],
     options: Options,
     listener: Listener,
-    show: Callable[[Campaign[Findings]], None],
+    show: Callable[[Campaign[Findings]], int],
     executor: Executor | None = None,
-) -> None:
+) -> int:
     """Carry out the experiment, or continue where the same one stopped, and show the outcome.
 
     A complete plan is over when ``show`` has returned; if it raises, the same command shows the
-    outcome again. The measuring lock is held until then.
+    outcome again. The measuring lock is held until then. Returns what ``show`` returned.
     """
     if sys.platform == "win32":
         raise EnvbenchError(
@@ -70,9 +70,10 @@ def carry_out(
                 campaign.carry_out()
             except Interrupted as error:
                 campaign.stopped = error
-            show(campaign)
+            result = show(campaign)
             if campaign.stopped is None:
                 campaign.concluded()
+    return result
 
 
 def site_of(options: Options) -> Site:

@@ -30,9 +30,9 @@ class OwnNoise:
     slowdowns that a default check would detect with the spread and with either end."""
 
     stage: Stage
-    spreads: tuple[float, float]
+    spread_interval: tuple[float, float]
     detectable: float
-    detectables: tuple[float, float]
+    detectable_interval: tuple[float, float]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +40,7 @@ class NoiseExperiment(Experiment[OwnNoise | None]):
     """Six pairs of equal workers."""
 
     name: ClassVar[str] = "noise"
-    unit: ClassVar[str] = "pair of processes"
+    unit: ClassVar[str] = "process pair"
     longest_pause_s: ClassVar[float | None] = 600.0
 
     def choose(self, site: Site) -> Chosen:
@@ -73,5 +73,8 @@ class NoiseExperiment(Experiment[OwnNoise | None]):
             slowdown.detectable(spread, DEFAULT_PAIRS, rule) for spread in (stage.spread, low, high)
         )
         return OwnNoise(
-            stage=stage, spreads=(low, high), detectable=found, detectables=(least, most)
+            stage=stage,
+            spread_interval=(low, high),
+            detectable=found,
+            detectable_interval=(least, most),
         )

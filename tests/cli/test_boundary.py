@@ -16,8 +16,7 @@ import pytest
 from made_records import new_results_file
 from place import Done, Place
 
-from envbench.cli import COMMANDS, envbench
-from envbench.cli.error_handling import explained
+from envbench.cli import COMMANDS, envbench, explained
 from envbench.errors import EnvbenchError
 from envbench.text import names_cut
 

@@ -131,7 +131,7 @@ def test_an_interrupt_ends_both_workers(place: Place, baseline: str) -> None:
     started.send_signal(signal.SIGINT)
     out, err = started.communicate(timeout=30)
     assert started.returncode == 130, err
-    assert re.search(r"Stopped: [1-4] of 5 pairs of processes in ", err)
+    assert re.search(r"Stopped: [1-4] of 5 process pairs in ", err)
     assert not out
     assert place.processes() == []
 
@@ -175,7 +175,7 @@ def test_a_killed_check_leaves_nothing_and_is_resumed(place: Place, baseline: st
     afresh.send_signal(signal.SIGINT)
     err = afresh.communicate(timeout=30)[1]
     assert afresh.returncode == 130
-    assert re.search(r"Stopped: [1-5] of 5 pairs of processes in .* The same command resumes", err)
+    assert re.search(r"Stopped: [1-5] of 5 process pairs in .* The same command resumes", err)
 
     module = Path(baseline).parents[2] / "packages" / "paced_envs" / "__init__.py"
     module.touch()

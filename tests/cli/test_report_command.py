@@ -25,7 +25,7 @@ from made_records import (
     write,
 )
 
-from envbench.cli.load_results import load_folder
+from envbench.cli.import_export import load_folder
 from envbench.machine.profile_file import read_profile
 from envbench.model import digest
 from envbench.report.markdown.blocks import find
@@ -204,7 +204,8 @@ def test_check_fails_on_a_misspelt_marker(folder, wrong):
     found = envbench("report", "--into", "x.md", "--check", cwd=folder)
     assert found.returncode == 1
     assert "x.md:" in found.stderr
-    assert "misspelt: the warnings above name the lines" in found.stderr
+    assert " misspelt marker" in found.stderr
+    assert ": the warnings above name the lines" in found.stderr
 
 
 def test_windows_line_ends_odd_bytes_and_a_missing_final_newline_stay(folder):

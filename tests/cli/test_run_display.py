@@ -32,7 +32,7 @@ def test_a_log_gets_lines_and_no_progress_bar(place: Place, faulty_python: Path)
     assert done.code == 0
     assert not BAR.search(done.err + done.out)
     assert re.search(
-        r"\[1/1\] round 1 +gym faulty_envs:Normal-v0 for-loop × 2: [\d,]+ FPS", done.err
+        r"\[1/1\] round 1/1 +gym faulty_envs:Normal-v0 for-loop × 2: [\d,]+ FPS", done.err
     )
     assert "FPS" in done.out
 

@@ -20,7 +20,7 @@ from paced import interpreter, trouble
 from place import wait_until
 
 from envbench.backends import get
-from envbench.cli.error_handling import raise_on_signals
+from envbench.cli import raise_on_signals
 from envbench.engine.availability import Arm, own_runtime
 from envbench.engine.campaign import Campaign, Executed
 from envbench.engine.executor import LocalExecutor

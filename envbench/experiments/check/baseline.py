@@ -71,7 +71,7 @@ class BaselineExperiment(Experiment[dict[str, Failure]]):
     stop_at_failure: bool = False
 
     name: ClassVar[str] = "baseline"
-    unit: ClassVar[str] = "pair of processes"
+    unit: ClassVar[str] = "process pair"
     longest_pause_s: ClassVar[float | None] = 3600.0
     watches_code: ClassVar[bool] = True
 

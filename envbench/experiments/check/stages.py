@@ -130,7 +130,7 @@ class CheckExperiment(Experiment[list[CellVerdict]]):
     size: Size = field(default_factory=Size)
 
     name: ClassVar[str] = "check"
-    unit: ClassVar[str] = "pair of processes"
+    unit: ClassVar[str] = "process pair"
     watches_code: ClassVar[bool] = True
 
     @property
