@@ -27,7 +27,7 @@ COMMANDS = {  # each with its file and its help
     "verify": ("verify", "Find out whether backends do the same work, and as much as they claim."),
     "check": ("check", "Find out whether a change made environments slower."),
     "baseline": ("check", "Save a baseline for `check --against`."),
-    "doctor": ("machines", "Show what makes this machine noisy, and what slowdown it can show."),
+    "doctor": ("machines", "Show what makes this machine noisy, and what a check can find here."),
     "plans": ("plans", "List unfinished and finished plans; abandon or delete one."),
     "report": ("report", "Fill the tables of results/README.md, or of another document."),
     "compare": ("compare", "Compare two results files, machines or backends, cell by cell."),
@@ -81,8 +81,9 @@ def envbench() -> None:
     envbench run --machine laptop                                 all cells of a profile
     envbench report                                               fill results/README.md
 
-    Exit codes: 0 success; 1 a failed cell, a regression, a full disk, a held lock; 2 wrong usage;
-    3 a named backend cannot run here; 4 inconclusive check; 129, 130 and 143 interrupted.
+    Exit codes: 0 success; 1 a failed cell, a regression, unequal work, an outdated report, a full
+    disk, a held lock; 2 wrong usage; 3 a named backend cannot run here; 4 inconclusive check; 129,
+    130 and 143 interrupted.
     """
 
 

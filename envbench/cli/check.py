@@ -74,19 +74,19 @@ RULE = grouped(
     ),
     option(
         "--tolerance SHARE",
-        "PASS rules out a slowdown of this share (of the time of all steps: four times as much).",
+        "PASS rules out this slowdown of the usual pace, and four times as much of all steps.",
         Number(0.0005, 0.5),
         default=0.05,
     ),
     option(
         "--cost-tolerance SHARE",
-        "How much more start-up, first step, resets and memory may cost.",
+        "Allow start-up, first step, resets and memory to cost this share more.",
         Number(0.01, 10),
         default=0.25,
     ),
     option(
         "--false-alarm SHARE",
-        "One-sided chance of a false alarm per stage for the steps; costs have ten times as much.",
+        "One-sided chance of a false alarm per stage for the steps; for costs, ten times this.",
         Number(1e-6, 0.1),
         default=0.001,
     ),
@@ -152,10 +152,10 @@ def check(
     envbench check --baseline-python old/bin/python --candidate-python new/bin/python
     envbench check --baseline-ref main
 
-    The default for each side is the current interpreter; next to a git ref, it is the working tree
-    (tracked files only). By default, compare the cells that the profile lists under `check`. If you
-    give --env, --backend, --numenv or --task, the others mean all. To resume a stopped check, give
-    the same command again.
+    The default for each side is the backend's own interpreter. With --baseline-ref alone, the
+    candidate is the working tree (tracked files only). By default, compare the cells that the
+    profile lists under `check`. If you give --env, --backend, --numenv or --task, each of them that
+    you leave out selects everything. To resume a stopped check, give the same command again.
     """
     if rule.tolerance <= rule.margin:
         raise click.UsageError("--tolerance has to be greater than --margin.")

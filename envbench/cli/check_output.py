@@ -34,12 +34,12 @@ HEADS = ("task", "backend", "numenv")
 IDENTITY = ("machine", "env", "task", "backend", "numenv", "env_instances", "settings")
 UNSEEN = 0.5  # above this, a cost could have doubled (its reciprocal halved) unnoticed
 MEANS: dict[str, str] = {
-    "PASS": "a slowdown by the tolerance is ruled out for the usual pace of the steps",
+    "PASS": "the usual pace did not slow down by the tolerance or more",
     "REGRESSION": "steps are slower by more than the margin, or a cost grew by more than it may",
     "IMPROVEMENT": "faster by more than the margin",
     "INCONCLUSIVE": "neither a slowdown nor its absence is certain: use more pairs "
     "(`--precise`), or a quieter machine (`envbench doctor`)",
-    "BROKEN": "an arm failed",
+    "BROKEN": "a side failed",
 }
 EXIT_CODES = {"REGRESSION": CELL_FAILED, "BROKEN": CELL_FAILED, "INCONCLUSIVE": INCONCLUSIVE}
 
@@ -211,11 +211,11 @@ def _notes(found: CellVerdict, last: dict[str, Stage]) -> str:
         notes.append("the usual pace is slower, all steps together are not")
     for name in ("all steps",) if differ else ("steps", "all steps"):
         if name in last and last[name].verdict == "INCONCLUSIVE":
-            notes.append(f"{name}: could have seen a slowdown of {percent(last[name].detectable)}")
+            notes.append(f"{name}: smallest detectable slowdown {percent(last[name].detectable)}")
     for name, stage in last.items():
         if name not in ("steps", "all steps") and stage.detectable > UNSEEN:
             notes.append(
-                f"{name}: only ×{1 / max(1e-3, 1 - stage.detectable):.1f} could have been seen"
+                f"{name}: less than ×{1 / max(1e-3, 1 - stage.detectable):.1f} could be missed"
             )
     if len(found.stages) == 2 and found.verdict != "REGRESSION":
         notes.append("an alarm that did not repeat")

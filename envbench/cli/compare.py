@@ -34,7 +34,7 @@ from envbench.text import counted
 @click.argument("first", type=Text(), metavar="A")
 @click.argument("second", type=Text(), metavar="B")
 @RESULTS
-@family_option("Compare only this family: atari, mujoco or gym.")
+@family_option("Compare only this env family.")
 @machine_option("Compare only this machine.")
 @AS_JSON
 def compare(

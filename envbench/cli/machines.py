@@ -219,8 +219,8 @@ def _print_table(found: list[Sign], noise: OwnNoise) -> None:
         f"{_percents(noise.stage.spread, noise.spread_interval)} here (standard deviation of "
         f"{noise.stage.pairs} pairs, with its 95 % interval).\nA default check of one "
         f"thread can find a slowdown of {_percents(noise.detectable, noise.detectable_interval)}. "
-        "Pools and processes vary more, and so may your environment:\n"
-        "`envbench check` without arms measures by how much."
+        "Thread pools and processes vary more, and so may your environment:\n"
+        "`envbench check` without --baseline and --candidate measures by how much."
     )
 
 

@@ -246,7 +246,7 @@ def cell_options(*options: Option) -> Option:
         "cells",
         CellRequest,
         *options,
-        option("--task ID", "Task id.  [default: Pong-v5, Ant-v3]", many=only_one),
+        option("--task ID", "Task id.  [default: the family's, such as Pong-v5]", many=only_one),
         option(
             "--set KEY=VALUE",
             "Change a setting of a backend; `envbench backends --settings` lists them. Repeatable.",
@@ -257,7 +257,7 @@ def cell_options(*options: Option) -> Option:
 
 
 def measured_cells(*options: Option) -> Option:
-    """By default, every family and backend: ``cells: CellRequest``."""
+    """By default, all that the profile has tables for: ``cells: CellRequest``."""
     skips = Number(SMALLEST_SKIP, LARGEST_SKIP)
     return cell_options(
         family_option(f"{_FAMILIES}  [default: those with a table in the profile]"),

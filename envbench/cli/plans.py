@@ -112,7 +112,7 @@ def delete(plan: str, results: Path, yes: bool) -> None:
     found = recorded.named(results, plan)
     question = f"Delete {found.path} with {counted(len(found.done), 'block')}?"
     if not yes and not sys.stdin.isatty():
-        raise UsageError(question.replace("?", " needs --yes where no one can be asked."))
+        raise UsageError("without a terminal, `envbench plans delete` needs --yes.")
     if not yes and not click.confirm(question, err=True):
         tell("Nothing was deleted.")
         return

@@ -56,8 +56,8 @@ def report(
 ) -> None:
     """Fill the tables of results/README.md with each cell's newest complete measurement.
 
-    Only text between two equal lines such as <!-- Atari - Laptop --> changes. A figure there for
-    which there is no result is kept. With --json alone, no file is written.
+    Only text between two equal lines such as <!-- Atari - Laptop --> changes. A figure
+    without a result is kept. With --json alone, no file is written.
     """
     html = wanted == "html"
     if as_json and str(output) == "-":

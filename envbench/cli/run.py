@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
@@ -36,7 +38,7 @@ from envbench.text import counted
 
 OVERCOMMIT = option(
     "--overcommit X",
-    "Environments in flight per environment received (async EnvPool).  [default: 3]",
+    "Environments in flight per environment received.  [default: 3; ale-vector: 1]",
     also="in_flight",
 )
 NUMA_NODES = option(
@@ -82,9 +84,9 @@ MEASURE = grouped(
 def run(cells: CellRequest, options: Options, measure: Measure, as_json: bool) -> None:
     """Measure how fast environments step on this machine.
 
-    One cell takes about a minute. By default, measure Atari and MuJoCo with every backend that can
-    run here, on the profile's ladder of numenv. To resume a stopped run, give the same command
-    again.
+    One cell takes about a minute. By default, measure every family that has a table in the
+    profile, with every backend that can run here except ceilings, on the profile's ladder. To
+    resume a stopped run, give the same command again.
     """
     refuse_together("--duration", "--total-step")
     refuse_together("--quick", "--duration", "--repeats")
@@ -160,7 +162,8 @@ def _tell_next_command(outcome: Campaign[list[Summary]]) -> None:
     if outcome.left or not any(summary.fps for summary in summaries):
         tell(f"{recorded}.")
         return
-    report = f"envbench report{results_option(outcome.journal.path.parent.parent)}"
+    called = "envbench" if shutil.which("envbench") else f"{sys.executable} -m envbench"
+    report = f"{called} report{results_option(outcome.journal.path.parent.parent)}"
     some = any(summary.interval for summary in summaries)
-    only = "" if some else " where they have no measurement with an interval"
+    only = "" if some else ", in cells that have no figure with an interval"
     tell(f"{recorded}; `{report}` puts it in the tables{only}.")

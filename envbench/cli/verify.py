@@ -49,9 +49,9 @@ def verify(cells: CellRequest, options: Options, total_step: int, as_json: bool)
     """Find out whether the backends do the same work, and as much as they claim.
 
     Each backend starts from a fixed state and gets the same actions as the reference. Its steps are
-    counted twice, by its adapter and by the environments themselves. By default, verify Atari and
-    MuJoCo with every backend that can run here. To resume a stopped verification, give the same
-    command again.
+    counted twice, by its adapter and by the environments themselves. By default, verify every
+    family that has a table in the profile, with every backend that can run here except ceilings. To
+    resume a stopped verification, give the same command again.
     """
     experiment = VerifyExperiment(cells=cells, audit_calls=total_step)
     conduct(experiment, options, partial(_show, as_json=as_json), partly=True)

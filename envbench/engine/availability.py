@@ -76,8 +76,8 @@ def probe(run_probe: Callable[[Arm], Arm], arm: Arm) -> Arm:
     if failure is None or not failure.killed:
         return answer
     raise EnvbenchError(  # an unfinished plan is not given up for this
-        f"{arm.backend.name} could not be asked what it has: {failure.message}, {TRIES} times.",
-        hint="Find out what ends it. Nothing is lost: the same command resumes.",
+        f"the probe of {arm.backend.name} was killed {TRIES} times: {failure.message}.",
+        hint="Find out what kills it. Nothing is lost: the same command resumes.",
     )
 
 

@@ -115,12 +115,12 @@ def _replies(
 def _one_by_one(
     block: Block, launches: Mapping[int, Launch], on_event: OnEvent
 ) -> dict[int, Reply]:
-    """In this thread. The reference comes last: it gets the other's trace, and starts where it
-    started."""
+    """In this thread. The reference runs last: it gets the other's trace, and starts from the
+    same observations."""
     replies: dict[int, Reply] = {}
     for side in sorted(launches, key=lambda side: side == block.reference):
-        led = next((each.trace for each in replies.values()), None)
-        files = {} if led is None else {START: led}
+        trace = next((each.trace for each in replies.values()), None)
+        files = {} if trace is None else {START: trace}
         replies[side] = execute(**asdict(launches[side]), on_event=on_event, files=files)
     return replies
 

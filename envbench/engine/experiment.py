@@ -107,7 +107,7 @@ class Experiment(ABC, Generic[Findings_co]):
 
     @abstractmethod
     def block(self, plan: Plan, todo: Any) -> Block:
-        """One of them."""
+        """The block for one entry of ``remaining``."""
 
     @abstractmethod
     def conclude(self, plan: Plan, done: Done, facts: Facts) -> Findings_co:

@@ -86,11 +86,11 @@ class _Choice:
         ]
         if not targets:
             raise UsageError(
-                f"the profile {self.profile.name!r} has no table for that family.",
-                hint="Say --numenv, or give the profile a table with a ladder.",
+                f"the profile {self.profile.name!r} has no table for {', '.join(self._families)}.",
+                hint="Give --numenv, or add a table with a ladder to the profile.",
             )
         without = [
-            f"Note: {name} is no setting of {', '.join(lacking)}: measured without it."
+            f"Note: {', '.join(lacking)} has no setting {name}, and is measured without it."
             for name, lacking in self.left_out.items()
         ]
         return Chosen(targets=targets, notes=[*self.notes, *without])
@@ -107,7 +107,7 @@ class _Choice:
             if request.task is not None:
                 raise UsageError(
                     "--task needs --env: which family is it?",
-                    hint="Add --env atari, --env mujoco, or --env gym for a task of your own.",
+                    hint="Add --env FAMILY; --env gym is for a task of your own.",
                 )
             return [name for name in families.names() if name in self.profile.tables]
         family = families.get(request.family)
@@ -157,13 +157,11 @@ class _Choice:
         enough = [numenv for numenv in numenvs if numenv >= nodes]
         if not enough and self.request.backends == [backend.name]:
             raise UsageError(
-                f"{backend.name} has {nodes} nodes here: --numenv takes as many or more."
+                f"{backend.name} has {nodes} nodes here, so --numenv has to be at least {nodes}."
             )
         if self.request.numenv and len(enough) < len(numenvs):
             few = ", ".join(str(numenv) for numenv in numenvs if numenv < nodes)
-            self.notes.append(
-                f"{backend.name} has {nodes} nodes here: no cell of it with numenv {few}."
-            )
+            self.notes.append(f"{backend.name} has {nodes} nodes here: numenv {few} is left out.")
         return enough
 
     # ------------------------------------------------------------ settings
@@ -182,7 +180,7 @@ class _Choice:
         return Target(cell=cell, backend=backend)
 
     def _settings(self, backend: Backend) -> dict[str, str]:
-        """The given settings. A value for a role gets the backend's name for it, or another's."""
+        """The given settings. One given by its role gets the name that the backend has for it."""
         request = self.request
         given = dict(request.settings)
         for role, option, value in [
@@ -234,8 +232,8 @@ def _check_cores(nodes: str) -> None:
             raise UsageError(f"nodes {nodes!r}: {first}-{last} ends before it begins.")
         if usable and cores - usable:
             raise UsageError(
-                f"nodes {nodes!r}: core {min(cores - usable)} may not be used here.",
-                hint=f"Cores that may be: {', '.join(map(str, sorted(usable)))}",
+                f"nodes {nodes!r}: core {min(cores - usable)} cannot be used here.",
+                hint=f"Usable cores: {', '.join(map(str, sorted(usable)))}",
             )
         if cores & seen:
             raise UsageError(f"nodes {nodes!r}: core {min(cores & seen)} is named twice.")

@@ -183,10 +183,13 @@ def differences(old: Plan, new: Plan) -> list[str]:
     places = {each.name: each.place for each in old.arms}
     changed = {
         **request,
-        "what is asked for": old.spec != new.spec and not any(request.values()),
+        "the request": old.spec != new.spec and not any(request.values()),
         "the machine": old.fingerprint != new.fingerprint,
         "the CPUs that may be used": (old.cores, old.quota) != (new.cores, new.quota),
-        **{f"the {e.name} is another": places.get(e.name, e.place) != e.place for e in new.arms},
+        **{
+            f"the {e.name}'s interpreter or source": places.get(e.name, e.place) != e.place
+            for e in new.arms
+        },
     }
     found = [what for what, differs in changed.items() if differs]
     code = [key.rpartition("/")[0] for key in _changed_keys(old.code, new.code)]
@@ -224,7 +227,7 @@ def paused_too_long(old: Recorded, longest_s: float | None) -> list[str]:
     if longest_s is None or not old.done:
         return []
     paused = time.time() - max(map(_start, old.done)) > longest_s
-    return [f"it was left for over {longest_s / 60:.0f} minutes"] if paused else []
+    return [f"the time: it was paused for over {longest_s / 60:.0f} minutes"] if paused else []
 
 
 def _start(block: BlockRecord) -> float:

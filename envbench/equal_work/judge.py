@@ -137,9 +137,9 @@ def _lock_step(found: Verification) -> tuple[bool | None, str]:
     if not _follows(found):
         return False, "its observations do not follow the actions"
     if standard is not None and cell.backend == standard.reference and not cell.variant:
-        return True, "the others are compared with it"
+        return True, "the reference: the others are compared with it"
     if cell.kind == "ceiling":
-        return None, "not applicable: the engine alone"
+        return None, "not applicable: only the engine is stepped"
     if not _recorded(found):
         return None, "not compared: nothing shows that it follows its actions"
     if standard is None or backends.of_record(cell.backend).own_engine:
@@ -182,4 +182,4 @@ def _episodes(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
     chances = ", ".join(f"{name} p = {chance:.2g}" for name, chance in found.p_values.items())
     if all(chance >= LEAST_P for chance in found.p_values.values()):
         return True, f"same distributions over {ends} ({chances}); no single step is compared"
-    return False, f"other distributions over {ends} ({chances})"
+    return False, f"the distributions differ over {ends} ({chances})"

@@ -26,8 +26,8 @@ A, B = "a", "b"
 
 @dataclass(frozen=True, kw_only=True)
 class OwnNoise:
-    """The spread between equal pairs, with its wide 95 % interval: the pairs are few. And the
-    slowdowns that a default check would detect with the spread and with either end."""
+    """The spread between equal pairs, with its wide 95 % interval: the pairs are few. Also the
+    slowdowns that a default check would detect with that spread, and with the interval's ends."""
 
     stage: Stage
     spread_interval: tuple[float, float]

@@ -104,15 +104,15 @@ def named(results: Path, plan_id: str) -> Recorded:
         raise UnknownName("plan", plan_id, [*known], closeness=CLOSE)
     if len(ids) > 1:
         raise UsageError(
-            f"{plan_id!r} is the beginning of {len(ids)} plans.",
-            hint="Give more of it: " + ", ".join(ids[:5]),
+            f"{plan_id!r} matches {len(ids)} plans.",
+            hint="Give more characters: " + ", ".join(ids[:5]),
         )
     first, *copies = known[ids[0]]
     if copies:
         paths = sorted(str(each.path) for each in (first, *copies))
         raise UsageError(
             f"{ids[0]} is in {len(paths)} files: {listed(paths)}.",
-            hint="One is a copy of the other. Delete one by hand.",
+            hint="They are copies of one plan. Keep one file, and delete the others by hand.",
         )
     return first
 
@@ -146,7 +146,7 @@ def delete(recorded: Recorded) -> list[Path]:
     if len(every) - len(others) > 1:
         raise UsageError(
             f"{recorded.path} holds more than one plan: envbench does not delete it.",
-            hint="Separate the plans by hand, as they were joined by hand.",
+            hint="Split the file by hand: its plans were joined by hand.",
         )
     own = _by_products([recorded]) - _by_products(others)
     removed = [recorded.path, *(machine / BY_PRODUCTS / name for name in own)]

@@ -29,7 +29,7 @@ class Sign:
 
 
 def signs() -> list[Sign]:
-    """Every source of noise that is known without measuring. Takes three seconds."""
+    """Every source of noise that can be seen without stepping. Takes three seconds."""
     return [governor(), turbo(), smt(), quota(), *load()]
 
 

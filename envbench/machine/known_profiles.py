@@ -167,9 +167,9 @@ def default_ladder(cores: int) -> list[int]:
     """The numenv ladder for a number of logical CPUs.
 
     Powers of two, then equal steps (a sixth to a twelfth of the CPUs) up to all CPUs; below 128
-    CPUs also one and a half steps. Under 12 CPUs the ladder is that of 12, because small
-    machines are used with batches larger than their cores. For 12, 96, 192 and 256 CPUs it gives
-    the ladders of the tables that envbench first reproduced.
+    CPUs also the value of one and a half steps. Under 12 CPUs the ladder is that of 12, because
+    small machines are used with batches larger than their cores. For 12, 96, 192 and 256 CPUs it
+    gives the ladders of the tables that envbench first reproduced.
     """
     top = min(max(cores, 12), 1_000_000)
     step = 1 << ((top // 6).bit_length() - 1)

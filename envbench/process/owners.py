@@ -58,9 +58,9 @@ class Owner(NamedTuple):
 
     @property
     def is_dead(self) -> bool:
-        """Is it certain that this process has ended? A zombie has.
+        """Has this process certainly ended? A zombie counts as ended.
 
-        It is never certain for other users and other namespaces (containers).
+        It is never certain for processes of other users and other namespaces (containers).
         """
         here = (self.user, self.namespace) == (os.getuid(), _namespace())
         if not here or 0 in (self.namespace, self.start):
@@ -159,7 +159,7 @@ def _unlock(folder: Path) -> None:
 
 
 def _processes_of_dead_owners() -> list[int]:
-    """Stopped ones too. If this process has the mark of a dead owner, that owner's stay."""
+    """Including stopped ones, but not those that share the mark of this process."""
     owners = {pid: owner for pid in psutil.pids() if (owner := _owner(pid))}
     dead = {each for each in owners.values() if each.is_dead} - {owners.get(os.getpid())}
     return [pid for pid, owner in owners.items() if owner in dead]

@@ -20,13 +20,12 @@ from envbench.stats.intervals import Interval, ratio_interval
 By = Callable[[Measured], Hashable]
 
 NOTES = {
-    "hardware": "measured on different hardware",
-    "stand-in": "run as tasks with different names (one replaces a task that no longer exists): "
+    "hardware": "were measured on different hardware",
+    "stand-in": "ran as tasks with different names (one replaces a task that no longer exists): "
     "`envbench verify` found that they do the same work, and lists the differences",
-    "in-flight": "with more environments in flight than in the batch on one side",
-    "session": "measured in different sessions, between which a machine drifts: there ~ means that "
-    f"the interval widened by {100 * (DRIFT - 1):.0f} % contains 1; the mean's interval does not "
-    "include this drift",
+    "in-flight": "have more environments in flight than in the batch on one side",
+    "session": "were measured in different sessions: ~ then allows for a drift of "
+    f"{100 * (DRIFT - 1):.0f} %. The mean's interval does not",
 }
 
 

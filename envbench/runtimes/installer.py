@@ -111,8 +111,8 @@ def install(
 ) -> None:
     """Make the virtual environment of a backend with ``python``, a version or a path.
 
-    ``over`` is installed last. What is installed stays where it allows that. ``on_line`` gets each
-    step and each line that the installer prints.
+    ``over`` is installed last. Other packages keep their versions where it permits. ``on_line``
+    gets each step and each line that the installer prints.
     """
     inside = python_in(folder)
     places = {"bin": str(inside.parent), "roms": _roms()}

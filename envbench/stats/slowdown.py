@@ -94,7 +94,7 @@ def trimmed(effects: Sequence[float]) -> tuple[float, float, int]:
 
 
 def against(now: Sequence[float], then: Sequence[float], rule: Rule) -> Stage:
-    """The verdict on logarithms of rates now and then, each relative to the reference kernel.
+    """The verdict on logarithms of new and stored rates, each relative to the reference kernel.
 
     Welch's two-sample t-interval. It includes the noise within each session, but not a drift that
     the kernel does not follow. So it is advice, not proof.

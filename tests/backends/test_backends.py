@@ -208,7 +208,7 @@ def test_async_envpool_keeps_more_environments_than_it_returns() -> None:
         env_instances(ASYNC, 10**9, {"overcommit": 3.0})
 
 
-def test_frames_of_a_step_are_fixed_but_for_ones_own_environment() -> None:
+def test_frames_of_a_step_are_fixed_except_for_a_users_own_task() -> None:
     assert families.get("atari").frames_per_step("Pong-v5") == 4
     assert (
         families.get("mujoco").frames_per_step("Ant-v3")

@@ -212,7 +212,7 @@ def test_plan_says_what_the_check_would_find(here: Path) -> None:
     done = CliRunner().invoke(envbench, ["check", "--plan", *words, "--baseline", "envpool==1.2.4"])
     assert done.exit_code == 0, done.output
     assert "baseline:  envpool==1.2.4" in done.stdout
-    assert "candidate: the current interpreter" in done.stdout
+    assert "candidate: the backend's own interpreter" in done.stdout
     assert not Path("results").exists()
     found = CliRunner().invoke(envbench, ["check", "--plan", "--json", *words])
     cells = json.loads(found.stdout)["cells"]

@@ -184,6 +184,6 @@ def test_an_arm_installs_its_requirements_over_the_versions_here(repository: Pat
 
 
 def test_a_source_is_shown_as_the_user_wrote_it() -> None:
-    assert str(Source()) == "the current interpreter"
+    assert str(Source()) == "the backend's own interpreter"
     assert str(Source(ref=WORKING_TREE)) == "the working tree"
     assert str(Source(requirements=["a==1", "b"])) == "a==1, b"

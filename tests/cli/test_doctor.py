@@ -128,7 +128,7 @@ def test_doctor_begins_anew_after_an_hour() -> None:
     done = [make_pair(make_trial("a"), make_trial("b"), started_utc=stamp(seconds_ago=700))]
     old = Recorded(path=Path("x"), plan=plan, done=done)
     assert NoiseExperiment().longest_pause_s == 600
-    assert paused_too_long(old, 600.0) == ["it was left for over 10 minutes"]
+    assert paused_too_long(old, 600.0) == ["the time: it was paused for over 10 minutes"]
     assert paused_too_long(old, 3600.0) == []
     assert paused_too_long(old, None) == []
 

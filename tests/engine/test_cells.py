@@ -96,7 +96,7 @@ def test_a_cell_with_fewer_environments_than_nodes_is_left_out(
 
 
 @pytest.mark.parametrize(
-    ("nodes", "says"), [("0/7", "core 7 may not be used"), ("0-1/1", "core 1 is named twice")]
+    ("nodes", "says"), [("0/7", "core 7 cannot be used"), ("0-1/1", "core 1 is named twice")]
 )
 def test_nodes_with_unusable_cores_are_refused_before_anything_runs(
     monkeypatch: pytest.MonkeyPatch, nodes: str, says: str
@@ -126,7 +126,7 @@ def test_a_note_lists_the_backends_that_do_not_have_a_setting() -> None:
         settings={"resize": "bilinear"},
     )  # fmt: skip
     assert choose(asked, PROFILE).notes == [
-        "Note: resize is no setting of for-loop: measured without it."
+        "Note: for-loop has no setting resize, and is measured without it."
     ]
 
 
@@ -276,7 +276,7 @@ def test_overcommit_sets_the_setting_with_that_role_whatever_its_name(plugin: st
     assert (pool.settings["overcommit"], pool.env_instances) == (1.5, 3)
     assert (loop.variant, loop.env_instances) == ({}, 2)
     (note,) = found.notes
-    assert "no setting of for-loop" in note
+    assert "for-loop has no setting" in note
 
 
 def test_nodes_set_the_setting_with_that_role_and_limit_the_cells(
@@ -287,7 +287,7 @@ def test_nodes_set_the_setting_with_that_role_and_limit_the_cells(
     found = choose(request, PROFILE)
     assert [target.cell.numenv for target in found.targets] == [2]
     assert found.targets[0].cell.settings["sockets"] == "0/1"
-    assert found.notes == [f"{plugin} has 2 nodes here: no cell of it with numenv 1."]
+    assert found.notes == [f"{plugin} has 2 nodes here: numenv 1 is left out."]
 
 
 def test_a_setting_given_both_by_role_and_by_name_is_refused() -> None:

@@ -253,7 +253,7 @@ def test_a_probe_that_is_always_killed_ends_the_command_but_not_the_plan(
     haunted.dead_probes, haunted.dead_of = {"fake-fast": 99}, KILLED
     ended = invoke(haunted, *words)
     assert (ended.exit_code, haunted.blocks) == (1, [])
-    assert "could not be asked what it has: the worker died of SIGKILL, 3 times" in ended.stderr
+    assert "was killed 3 times: the worker died of SIGKILL" in ended.stderr
     assert "Resuming" in invoke(VirtualExecutor(), *words).stderr
     assert len(plans()) == 1
 

@@ -315,7 +315,7 @@ def test_a_changed_plan_is_not_resumed_and_the_change_is_named() -> None:
     code = {**old.code, "candidate/for-loop/atari/step/measure": "x"}
     assert changed(code=code) == ["envbench's worker code of candidate/for-loop/atari/step"]
     moved = msgspec.structs.replace(baseline, place="another commit's")
-    assert changed(arms=[moved, candidate]) == ["the baseline is another"]
+    assert changed(arms=[moved, candidate]) == ["the baseline's interpreter or source"]
     runtimes = {**old.runtimes, "candidate/for-loop/atari/step": "r"}
     assert changed(runtimes=runtimes) == ["the packages or Python of candidate/for-loop/atari/step"]
     assert changed(pairs=9) == ["the number of pairs"]

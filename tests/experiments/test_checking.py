@@ -87,7 +87,7 @@ def test_stalls_that_could_hide_a_cost_of_its_tolerance_are_inconclusive() -> No
     found = verdict(CHECK, own, CELL)
     assert found.stages[0]["steps"].verdict == "PASS"
     assert found.verdict == "INCONCLUSIVE"
-    assert "all steps: could have seen a slowdown of" in markdown(CHECK, [found], {})
+    assert "all steps: smallest detectable slowdown" in markdown(CHECK, [found], {})
 
 
 def test_an_invalid_slice_counts_for_neither_arm_and_is_shown() -> None:

@@ -72,12 +72,12 @@ def test_equal_distributions_of_episodes_count_as_equal() -> None:
 @pytest.mark.parametrize(
     ("length", "reward"), [(27, -1.0), (20, -0.5)], ids=["longer episodes", "higher rewards"]
 )
-def test_other_lengths_or_returns_do_not(length: float, reward: float) -> None:
+def test_different_lengths_or_returns_count_as_unequal(length: float, reward: float) -> None:
     found = traces.compare(BOX2D, played(1, 20), played(2, length, reward))
     assert compared(BOX2D, found)[0] is False
 
 
-def test_too_few_episodes_are_no_answer() -> None:
+def test_too_few_episodes_decide_nothing() -> None:
     found = traces.compare(BOX2D, played(1, 20, steps=300), played(2, 20, steps=300))
     assert compared(BOX2D, found)[0] is None
 
@@ -104,7 +104,7 @@ for _family in NEW:
 
 @pytest.mark.slow
 @not_on_windows
-def test_the_cheetah_of_envpool_moves_as_dm_controls_to_many_digits() -> None:
+def test_the_cheetah_of_envpool_matches_dm_controls_within_1e_9() -> None:
     """dm_control starts from EnvPool's first observation and gets the same actions."""
     standard = families.get("dm_control").standards["env"]
     found = agreement("dm_control", "envpool-sync", lock_steps=200)

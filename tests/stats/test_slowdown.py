@@ -80,7 +80,7 @@ def test_the_outermost_tenths_are_trimmed_as_yuen_does(pairs: int, cut: int) -> 
 
 
 @pytest.mark.parametrize("outlier", [-0.3, 0.3])
-def test_one_slow_process_hides_no_slowdown(outlier: float) -> None:
+def test_one_outlier_does_not_change_the_verdict(outlier: float) -> None:
     quiet = [0.004, -0.006, 0.01, 0.0, -0.01, 0.008, -0.004, 0.006, -0.008, 0.002, -0.002, 0.005]
     assert stage([*quiet, outlier], RULE).verdict == "PASS"
     slower = [math.log(0.95) + each for each in quiet]

@@ -104,7 +104,7 @@ def test_environments_that_never_reset_are_refused_with_the_reason() -> None:
         adapter(envs)
 
 
-def test_same_step_environments_are_not_led_in_lock_step() -> None:
+def test_same_step_environments_are_not_driven_in_lock_step() -> None:
     """At an end the next episode's first observation is returned: traces would differ there."""
     from envbench_worker.families.base import Counted, Family
 
@@ -238,7 +238,7 @@ def test_the_search_for_a_fixed_start_ends_and_says_what_was_tried(
     monkeypatch.setattr(ale_vector.AleVector, "_make", lambda *_: NeverAlike())
     ours = ale_vector.AleVector(ale_job("verify", fire_reset=fires))
     message = (
-        rf"no seed from 0 to 99 starts Pong-v5 at frame {wanted}, .*started at frames \[7, 8\]"
+        rf"none of the seeds 0 to 99 starts Pong-v5 at frame {wanted}, .*started at frames \[7, 8\]"
     )
     with pytest.raises(LookupError, match=message):
         ours.build()

@@ -93,7 +93,7 @@ def test_the_systems_nodes_have_only_cores_that_may_be_used(nodes: Any, tmp_path
     assert nodes.of_system(tmp_path) == [([0, 1, 8], 0), ([2, 3], 1)]
 
 
-def test_a_system_that_tells_no_nodes_is_one(nodes: Any, tmp_path: Path) -> None:
+def test_a_system_without_numa_information_has_one_node(nodes: Any, tmp_path: Path) -> None:
     assert nodes.of_system(tmp_path / "none") == [([0, 1, 2, 3, 8], None)]
 
 
@@ -109,8 +109,8 @@ def test_nodes_are_made_by_hand_without_memory(nodes: Any) -> None:
         ("0-1/1-2", "one node only"),
         ("0-1/", "every node needs a core"),
         ("3-2/0", "every node needs a core"),
-        ("0-1;2", "no list of cores"),
-        ("0-123456", "no list of cores"),
+        ("0-1;2", "not a list of cores"),
+        ("0-123456", "not a list of cores"),
     ],
 )
 def test_a_wrong_list_of_nodes_is_refused(nodes: Any, text: str, trouble: str) -> None:
@@ -153,7 +153,7 @@ def test_each_process_and_its_threads_keep_to_their_nodes_cores(made: Any) -> No
 
 
 @pytest.mark.slow
-def test_a_real_nodes_memory_is_bound_or_the_refusal_is_told(made: Any) -> None:
+def test_a_real_nodes_memory_is_bound_or_the_refusal_is_reported(made: Any) -> None:
     adapter = made(job("envpool-numa", "mujoco"))
     adapter.build()
     adapter.run(10)
@@ -179,7 +179,7 @@ def test_a_process_that_is_killed_ends_the_run_with_its_signal(made: Any) -> Non
     assert adapter.dead_child() == -signal.SIGKILL
 
 
-def test_a_process_that_cannot_start_is_told_with_its_own_words(
+def test_a_process_that_cannot_start_is_reported_with_its_own_error(
     made: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     adapter = made(job("envpool-numa", "mujoco", nodes=TWO_NODES))
@@ -222,7 +222,7 @@ def test_what_a_process_raises_while_it_runs_ends_the_run_in_its_own_words(
 
 
 @pytest.mark.slow
-def test_closing_ends_the_processes_of_their_own_accord(made: Any) -> None:
+def test_closing_lets_the_processes_exit_by_themselves(made: Any) -> None:
     adapter = made(job("envpool-numa", "mujoco", nodes=TWO_NODES))
     adapter.build()
     adapter.run(10)

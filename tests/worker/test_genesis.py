@@ -108,7 +108,7 @@ def test_motors_drive_the_joints_that_mujocos_drive() -> None:
     assert max(scripted()["apart"]) < 0.02
 
 
-def test_another_engine_is_led_too() -> None:
+def test_another_engine_is_driven_too() -> None:
     assert scripted()["seen"] == [1, 3, 29]
 
 

@@ -63,7 +63,7 @@ def ran(python: Path, mode: Literal["measure", "verify"], **stand_in: str) -> Re
     return execute(job, python=str(python), environment={**os.environ, **stand_in})
 
 
-def test_a_step_is_the_control_step_of_the_family_and_resets_are_none(python: Path) -> None:
+def test_a_step_is_the_control_step_of_the_family_and_resets_are_not_steps(python: Path) -> None:
     reply = ran(python, "verify")
     assert reply.ok, reply.failure
     audit = reply.audit
@@ -95,7 +95,7 @@ def test_it_runs_on_a_cpu_where_torch_sees_no_gpu(python: Path) -> None:
     assert reply.audit.frames == 5 * reply.audit.steps
 
 
-def test_a_version_that_takes_another_step_than_it_was_told_is_refused(python: Path) -> None:
+def test_a_version_with_another_step_length_is_refused(python: Path) -> None:
     reply = ran(python, "measure", STAND_IN_DEAF="1")
     assert reply.failure is not None
     assert reply.failure.phase == "build"

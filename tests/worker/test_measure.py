@@ -109,7 +109,7 @@ def test_a_number_of_calls_is_used_up_exactly(worker: Any, monkeypatch: pytest.M
     assert made.measured.calls == [250, 250, 250, 250, 3]
 
 
-def test_windows_lie_back_to_back_and_each_is_told_as_it_ends(
+def test_windows_are_back_to_back_and_each_is_reported_as_it_ends(
     worker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     adapter = Clocked(worker, monkeypatch, lambda n: 700_000 + n % 7)
@@ -230,14 +230,14 @@ def test_an_unknown_order_is_refused_and_resets_nothing(
         ({"suspended_ns": 10**9, "throttled_periods": 3, "steal_share": 1.0}, "suspended"),
     ],
 )
-def test_a_window_is_spoilt_by_signals_declared_beforehand_alone(
+def test_only_declared_signals_make_a_window_invalid(
     worker: Any, signals: dict[str, float], reason: str
 ) -> None:
     for ns in (1, 250_000_000, 10**12):  # being slow is no reason
         assert worker.measure.invalidity(signals, ns) == reason
 
 
-def test_a_machine_that_sleeps_spoils_the_window_it_sleeps_in_and_no_other(
+def test_a_machine_that_sleeps_invalidates_only_that_window(
     worker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asleep_ns = 0
@@ -259,7 +259,7 @@ def test_a_machine_that_sleeps_spoils_the_window_it_sleeps_in_and_no_other(
     assert made.measured.ns == [250_000_000] * 8
 
 
-def test_sleep_is_boot_time_that_monotonic_time_did_not_see(
+def test_sleep_is_boot_time_minus_monotonic_time(
     worker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not hasattr(time, "CLOCK_BOOTTIME"):
@@ -387,7 +387,7 @@ def test_any_space_gives_batches_that_a_vector_env_takes_apart(worker: Any, spac
     assert len(worker.actions.bank(space, 3, 5, "constant", batched)) == 1
 
 
-def test_the_published_way_is_one_constant_batch_the_first_of_the_bank(worker: Any) -> None:
+def test_constant_actions_are_the_first_batch_of_the_bank(worker: Any) -> None:
     (only,) = worker.actions.bank(BOX, 4, 5, "constant")
     assert np.array_equal(only, worker.actions.bank(BOX, 4, 5, "bank")[0])
 
@@ -424,7 +424,7 @@ def test_one_long_window_does_not_decide_how_long_the_others_are(
     assert set(made.measured.calls) == {250}
 
 
-def test_what_only_measuring_needs_is_no_part_of_the_first_step(
+def test_preparing_the_measurement_is_not_part_of_the_first_step(
     worker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     adapter = Clocked(worker, monkeypatch, lambda n: 1_000_000)

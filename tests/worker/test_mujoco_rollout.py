@@ -84,7 +84,7 @@ class TestMujocoRollout(BackendContract):
     family = "mujoco"
     task = "Ant-v3"
 
-    def test_is_the_reference_in_everything(self) -> None:
+    def test_has_no_difference_from_the_reference(self) -> None:
         assert differences("mujoco", "physics", self.measured().facts["work"]) == {}
 
 
@@ -108,7 +108,7 @@ def test_worlds_do_what_mj_step_does_to_the_last_bit(horizon: int) -> None:
     assert np.array_equal(observations(horizon), stepped(restart=horizon))
 
 
-def test_where_calls_end_is_seen_in_the_last_digits_only() -> None:
+def test_splitting_calls_changes_only_the_last_digits() -> None:
     apart = np.abs(observations(1) - stepped(restart=STEPS))
     assert 0 < apart[:20].max() < 1e-9
 

@@ -128,5 +128,5 @@ def test_the_graph_does_what_its_steps_do_one_by_one() -> None:
 
 
 def test_a_world_that_found_no_room_or_diverged_ends_the_run() -> None:
-    assert "told: contacts or constraints found no room: <OverflowType.NEFC" in scripted()
+    assert "told: a buffer for contacts or constraints overflowed: <OverflowType.NEFC" in scripted()
     assert "told: a world diverged" in scripted()

@@ -135,12 +135,12 @@ def script(tmp_path: Path, text: str) -> str:
 
 
 @pytest.mark.parametrize("task", [("atari", "Pong-v5", 4), ("mujoco", "Ant-v3", 5)])
-def test_led_by_the_bank_it_does_what_its_own_environments_do(
+def test_driven_by_the_bank_it_does_what_its_own_environments_do(
     task: tuple[str, str, int], tmp_path: Path
 ) -> None:
     assert "agrees" in script(tmp_path, FOLLOWS.format(task=task))
 
 
-def test_a_process_that_dies_is_told_and_ends_the_others(tmp_path: Path) -> None:
+def test_a_process_that_dies_is_reported_and_ends_the_others(tmp_path: Path) -> None:
     said = script(tmp_path, DIES)
     assert "ended with exit code -9 -9 [False, False, False]" in said

@@ -121,7 +121,7 @@ def test_envpools_ant_is_gymnasiums_for_the_first_steps_but_for_contact_forces(n
 @slow
 @pytest.mark.skipif(sys.platform == "win32", reason="EnvPool has no Windows wheels")
 @pytest.mark.parametrize("task", LED)
-def test_results_that_come_in_any_order_are_led_as_those_that_come_in_one(
+def test_results_in_any_order_get_the_same_actions(
     task: tuple[str, str],
 ) -> None:
     together, apart = trace("envpool-sync", *task), trace("envpool-async", *task)
@@ -130,7 +130,7 @@ def test_results_that_come_in_any_order_are_led_as_those_that_come_in_one(
 
 
 @slow
-def test_a_task_that_always_starts_with_noise_is_not_led() -> None:
+def test_a_task_that_always_starts_with_noise_has_no_trace() -> None:
     assert verified("for-loop", "mujoco", "Reacher-v5", 5, 5).trace is None
 
 
@@ -139,7 +139,7 @@ def test_a_task_that_always_starts_with_noise_is_not_led() -> None:
 
 @slow
 @pytest.mark.parametrize("name", ALL)
-def test_pong_is_the_reference_on_every_backend(name: str) -> None:
+def test_pong_does_the_reference_work_on_every_backend(name: str) -> None:
     work = verified(name, "atari", "Pong-v5").facts["work"]
     assert differences("atari", "env", work) == {}
 
@@ -154,7 +154,7 @@ def test_gymnasiums_ant_differs_by_contact_forces_alone(name: str) -> None:
 
 @slow
 @pytest.mark.parametrize("name", ENVPOOL)
-def test_envpools_ant_is_the_reference_as_far_as_it_can_be_known(name: str) -> None:
+def test_envpools_ant_differs_only_in_unknown_values(name: str) -> None:
     work = verified(name, "mujoco", "Ant-v3", calls=1000).facts["work"]
     unknown = {"solver": ("Newton", "unknown"), "iterations": (100, "unknown")}
     assert differences("mujoco", "env", work) == unknown
@@ -220,14 +220,14 @@ def test_frames_of_steps_are_the_emulators_and_a_reset_has_none(
     assert env.frames_made() == 0
 
 
-def test_where_nothing_counts_steps_there_is_no_second_count(worker: Any) -> None:
+def test_a_task_without_a_counter_has_no_second_count(worker: Any) -> None:
     env = counted(worker, "gym", 4)
     env.reset()
     env.step(0)
     assert env.frames_made() is None
 
 
-def test_nothing_counts_along_where_it_is_measured(worker: Any) -> None:
+def test_measuring_adds_no_counting_wrapper(worker: Any) -> None:
     for_loop = worker("adapters.gymnasium.for_loop")
     for mode, counting in (("measure", False), ("verify", True)):
         env = for_loop.make(job(worker, "gym", mode, "CartPole-v1"))

@@ -43,7 +43,7 @@ def faulty_job(task: str, **protocol: Any) -> Job:
 
 @slow
 @pytest.mark.parametrize("task", ["Hangs", "HangsPrinting"])
-def test_an_environment_that_hangs_silently_or_printing_is_ended_and_told(
+def test_an_environment_that_hangs_silently_or_printing_is_ended_and_reported(
     faulty_python: Path, task: str
 ) -> None:
     reply = execute(
@@ -60,7 +60,7 @@ def test_an_environment_that_hangs_silently_or_printing_is_ended_and_told(
 
 
 @slow
-def test_what_an_environment_prints_reaches_no_reply(faulty_python: Path) -> None:
+def test_output_of_an_environment_never_reaches_the_reply(faulty_python: Path) -> None:
     reply = execute(
         faulty_job("Normal", measured_s=0.1, warmup_min_s=0.1, warmup_max_s=0.2),
         python=str(faulty_python),
@@ -202,7 +202,7 @@ def test_the_worker_needs_nothing_of_envbench_and_no_measured_library_itself() -
 
 
 @slow
-def test_nothing_that_python_is_told_by_its_environment_reaches_the_worker(
+def test_python_environment_variables_do_not_reach_the_worker(
     place: Place, faulty_python: Path, tmp_path: Path
 ) -> None:
     trap = tmp_path / "trap"

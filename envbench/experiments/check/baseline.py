@@ -248,7 +248,7 @@ def _rates(plan: Plan, blocks: Sequence[BlockRecord]) -> list[float]:
 
 
 def compared(now: Sequence[BlockRecord], then: Stored, rule: Rule) -> Stage:
-    """Compare the rates of now and then, relative to the kernel if the stored ones are."""
+    """Compare new rates with stored ones, relative to the kernel if the stored ones are."""
     if then.beside_kernel:
         return slowdown.against([relative(block) for block in now], then.rates, rule)
     rates = [_rate(block.trials[-1]) for block in now]

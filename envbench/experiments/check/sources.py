@@ -54,7 +54,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         named = "the working tree" if self.ref == WORKING_TREE else self.ref
         parts = [self.python, ", ".join(self.requirements), named]
-        return " ".join(part for part in parts if part) or "the current interpreter"
+        return " ".join(part for part in parts if part) or "the backend's own interpreter"
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):

@@ -72,7 +72,7 @@ class Size(msgspec.Struct, frozen=True, kw_only=True):
     precise: bool = False
 
     def of(self, targets: Sequence[Target], rule: Rule) -> Sizes:
-        """For these cells. ``UsageError`` if the rule or the budget does not allow it."""
+        """The sizes for these cells. ``UsageError`` if the rule or the budget does not allow it."""
         spreads = {each.cell.key: SPREADS[each.backend.behaviour.steps_in] for each in targets}
         pairs, round_s = self.pairs or DEFAULT_PAIRS, len(targets) * pair_seconds()
         if self.precise:
@@ -83,7 +83,7 @@ class Size(msgspec.Struct, frozen=True, kw_only=True):
                 raise UsageError(
                     f"--budget {self.budget:.0f}: {FEWEST_PAIRS} pairs of {len(targets)} cells "
                     f"take about {FEWEST_PAIRS * round_s:.0f} s.",
-                    hint="Give it that, or name fewer cells.",
+                    hint="Give --budget at least that, or name fewer cells.",
                 )
         return Sizes(
             pairs=pairs,
@@ -192,7 +192,7 @@ def cells_to_check(request: CellRequest, site: Site) -> Chosen:
 
 
 def not_too_many(chosen: Chosen) -> Chosen:
-    """The same, or ``UsageError``."""
+    """The same; ``UsageError`` for too many cells."""
     if len(chosen.targets) > MOST_CELLS:
         raise UsageError(
             f"a check compares at most {MOST_CELLS} cells, and these are {len(chosen.targets)}.",

@@ -41,9 +41,9 @@ class BlockContent:
 
     ``chapter`` is its heading on a results page, and ``figures`` counts its measured or published
     figures. ``tables`` merges them into a document's table. Without ``has_results`` it only fills
-    an empty block. ``on_new_page``: a new page has the block. ``results`` are those of one
-    machine. Tables without them are a summary, which keeps nothing of the present text. A
-    ``picture`` is linked, in a folder ``plots`` beside the document.
+    an empty block. ``on_new_page``: a new page has the block. ``results`` are those of one machine;
+    if None, the tables are a summary that replaces all present text. A ``picture`` is linked, in a
+    folder ``plots`` beside the document.
     """
 
     heading: str

@@ -25,7 +25,7 @@ DRIFT = "drift of 5 to 10 % between sessions of a shared machine is not included
 FLAGS = {
     "quick": "Measured quickly (`--quick`): one short process, no interval.",
     "few-runs": "Fewer than five processes: there is no interval.",
-    "one-go": "Measured alone, without a break: the interval shows repeatability within minutes.",
+    "one-go": "Measured without other cells in between: the interval covers minutes only.",
     "unsteady": "The speed had not settled when the longest warm-up ended.",
     "no-reset": "At least one process measured no reset, so the cost of resets is not complete.",
     "disturbed": "Over half of the time was disturbed from outside, so all of it counts.",
@@ -141,7 +141,7 @@ def _opening(frame_skips: Iterable[float]) -> str:
 
 
 def _about_rows(measured: Sequence[Measured]) -> list[str]:
-    """What only some rows do: more in flight, one pool for want of a second node, another task."""
+    """What only some rows do: more in flight, a single pool on one node, another task."""
     instances: dict[str, dict[int, int]] = defaultdict(dict)
     alone, stand_ins = [], []
     for found in measured:

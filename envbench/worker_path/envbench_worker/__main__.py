@@ -215,7 +215,7 @@ def main(folder: str, event_fd: int) -> None:
         os.chdir(folder)
     if job["cpus"]:
         os.sched_setaffinity(0, job["cpus"])
-    lifetime.end_forked_children_with_parent()
+    lifetime.end_children_with_parent()
     worker = Worker(job, folder, event_fd)
     header = runtime()
     reply = worker.reply()

@@ -1,36 +1,31 @@
-"""No process of a trial outlives the worker, however the worker ends.
+"""Children that the worker starts end with it, even if guardian and controller were killed.
 
 The guardian ends what a worker leaves behind. If the guardian and the controller are both killed,
 only the kernel remains. On Linux a process can ask the kernel to kill it when its parent ends, even
-while it is stopped (``PR_SET_PDEATHSIG``). A forked child does not inherit this, so every child has
+while it is stopped (``PR_SET_PDEATHSIG``). A child does not inherit this, so every child has
 to ask for itself. Standard library only.
 """
 
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import threading
+from multiprocessing import util
+from typing import Any
 
-_PR_SET_PDEATHSIG = 1
-
-
-def end_with_parent() -> None:
-    """Ask Linux to kill this process when its parent ends. Elsewhere: do nothing."""
-    if sys.platform == "linux":
-        import ctypes
-
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+_ASK = "import ctypes; ctypes.CDLL(None).prctl(1, 9, 0, 0, 0)"  # PR_SET_PDEATHSIG, SIGKILL
 
 
-def end_forked_children_with_parent() -> None:
-    """From now on, every process that this one forks ends with it.
+def end_children_with_parent() -> None:
+    """From now on, every process that this one forks or spawns (multiprocessing) ends with it.
 
     Grandchildren do not: a daemon has to survive the process that forked it. The kernel sends the
-    signal when the forking *thread* ends, so only forks of the main thread are included.
+    signal when the starting *thread* ends, so only forks of the main thread are included.
     """
-    worker, asks = os.getpid(), False
+    if sys.platform != "linux":
+        return
+    worker, asks, spawn = os.getpid(), False, util.spawnv_passfds
 
     def before() -> None:
         nonlocal asks
@@ -38,6 +33,11 @@ def end_forked_children_with_parent() -> None:
 
     def in_child() -> None:
         if asks:
-            end_with_parent()
+            exec(_ASK)
+
+    def spawn_asking(path: Any, args: Any, passfds: Any) -> int:
+        code = list(args).index("-c") + 1
+        return spawn(path, [*args[:code], f"{_ASK}; {args[code]}", *args[code + 1 :]], passfds)
 
     os.register_at_fork(before=before, after_in_child=in_child)
+    util.spawnv_passfds = spawn_asking

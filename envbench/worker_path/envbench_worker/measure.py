@@ -205,7 +205,7 @@ def invalidity(signals: Dict[str, float], ns: int) -> str:
 
 
 def is_steady(windows: Windows, skip: int = 0) -> bool:
-    """Do the halves of the last eight full windows agree within 2 % or two standard errors?"""
+    """Do the halves of the last four to eight windows agree within 2 % or two standard errors?"""
     rates = [s / ns for s, ns in zip(windows.steps[skip:], windows.ns[skip:])][-STEADY_WINDOWS:]
     half = len(rates) // 2
     if half < 2:

@@ -1,1 +1,1 @@
-"""One file or folder per measured library; each imports only its own."""
+"""A file or folder per measured library, which imports only its own, and the parts they share."""

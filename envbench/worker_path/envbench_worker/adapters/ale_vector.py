@@ -88,8 +88,8 @@ class AleVector(Adapter):
             if starts[-1] == wanted:
                 return noop_max, seed
         raise LookupError(
-            "no seed from 0 to {} starts {} at frame {}, with noop_max {}: it started at frames "
-            "{}".format(SEEDS - 1, self.job.task, wanted, noop_max, sorted(set(starts)))
+            "none of the seeds 0 to {} starts {} at frame {}, with noop_max {}; it started at "
+            "frames {}".format(SEEDS - 1, self.job.task, wanted, noop_max, sorted(set(starts)))
         )
 
     def run(self, calls: int) -> Counts:
@@ -124,16 +124,16 @@ class AleVector(Adapter):
     def follow(self, calls: int) -> Trace:
         made = np.full(self.job.env_instances, -1)
         made[self.ready] = 0
-        led = AnyOrder(self, calls, self.envs.single_observation_space, made)
+        driven = AnyOrder(self, calls, self.envs.single_observation_space, made)
         ids = self.ready
         held: List[Any] = []
-        while not led.complete():
-            observations, rewards, *over, info = self.envs.step(led.next_actions(ids))
+        while not driven.complete():
+            observations, rewards, *over, info = self.envs.step(driven.next_actions(ids))
             ids = info["env_id"]
             held.extend((ids, *over))
-            led.store(ids, observations, rewards, over[0] | over[1])
+            driven.store(ids, observations, rewards, over[0] | over[1])
         self._count(held)
-        return led.trace._replace(start=None)
+        return driven.trace._replace(start=None)
 
     def recount(self) -> float:
         return float(self.envs.made_in(len(self.held) // 3))

@@ -20,7 +20,7 @@ MAX_FRAMES = 108_000
 
 
 def reference(job: Job) -> Dict[str, Any]:
-    """The reference settings of a step, for a library that is told them and states none."""
+    """The reference settings of a step, for a library that takes them but does not report them."""
     return {
         "frame_skip": int(job.frame_skip),
         "max_pool": 2,
@@ -107,8 +107,8 @@ class Atari(Family):
         }
 
     def described(self) -> Dict[str, Any]:
-        told = "AtariPreprocessing(noop_max=30, area 84x84 grey), stack of 4"
-        return dict(super().described(), preprocessing=told)
+        text = "AtariPreprocessing(noop_max=30, area 84x84 grey), stack of 4"
+        return dict(super().described(), preprocessing=text)
 
     # ------------------------------------------------------------ EnvPool
 

@@ -35,10 +35,10 @@ class EnvPoolAsync(EnvPool):
     def follow(self, calls: int) -> Optional[Trace]:
         if self.noiseless() is None:
             return None
-        led = AnyOrder(self, calls, self.seen(), np.full(self.job.env_instances, -1))
-        while not led.complete():
+        driven = AnyOrder(self, calls, self.seen(), np.full(self.job.env_instances, -1))
+        while not driven.complete():
             observations, rewards, terminated, truncated, info = self.pool.recv()
             ids = info["env_id"]
-            led.store(ids, self.family.flat(observations), rewards, terminated | truncated)
-            self.pool.send(led.next_actions(ids), ids)
-        return led.trace
+            driven.store(ids, self.family.flat(observations), rewards, terminated | truncated)
+            self.pool.send(driven.next_actions(ids), ids)
+        return driven.trace

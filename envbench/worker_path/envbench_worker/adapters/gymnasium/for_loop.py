@@ -11,14 +11,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from functools import partial
 from itertools import islice
-from multiprocessing import parent_process
 from typing import Any, Dict, Optional
 
 import gymnasium
 import numpy as np
 from gymnasium.vector import SyncVectorEnv
 
-from envbench_worker import actions, autoreset, families, lifetime
+from envbench_worker import actions, autoreset, families
 from envbench_worker.adapters import verifying
 from envbench_worker.contract import Adapter, Counts, Job, Trace
 from envbench_worker.families.base import Counted
@@ -123,8 +122,6 @@ class GymnasiumVector(Adapter):
 
 def make(job: Job) -> Any:
     """Make one environment, here or in a vectoriser's process."""
-    if parent_process() is not None:  # it may be spawned
-        lifetime.end_with_parent()
     family = families.of(job)
     env = family.make()
     return Counted(env, family) if job.mode == "verify" else env

@@ -1,8 +1,8 @@
 """mujoco-warp: MuJoCo's physics as Warp kernels, for thousands of worlds on a GPU, in float32.
 
 A control step copies the actions to the device and launches one graph of five physics steps, as its
-own ``mjwarp-testspeed`` does for one step. So also on a CPU: launching about a hundred kernels per
-step from Python took fifty times as long. Results stay on the device.
+own ``mjwarp-testspeed`` does for one step. A CPU does the same: there, launching about a hundred
+kernels per step from Python took fifty times as long. Results stay on the device.
 
 Kernels are compiled while the graph is captured (``compile``) and kept in Warp's cache on disk.
 ``facts`` says how many modules were compiled and not found there.
@@ -87,7 +87,7 @@ class MujocoWarp(Ants):
         noted = self.data.overflow.numpy()
         if (noted & ~int(_NOT_FATAL)).any():
             kind = mjw.OverflowType(int(np.bitwise_or.reduce(noted)))
-            raise MemoryError("contacts or constraints found no room: {!r}".format(kind))
+            raise MemoryError("a buffer for contacts or constraints overflowed: {!r}".format(kind))
         return int((noted != 0).sum())
 
     def observed(self) -> Any:

@@ -24,7 +24,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
 
-from envbench_worker import actions, lifetime
+from envbench_worker import actions
 from envbench_worker.adapters.processes import numa_nodes
 from envbench_worker.adapters.processes.numa_nodes import Node
 from envbench_worker.contract import Adapter, Counts, Job, Trace, named
@@ -228,7 +228,6 @@ def serve(
     memory: str, connection: Any, parent: int, shared: Any, row: int, member: str, *job: Any
 ) -> None:
     """Run a member until the work is done or the worker has ended."""
-    lifetime.end_with_parent()
     try:
         made = named(member)(*job)
         made.build()

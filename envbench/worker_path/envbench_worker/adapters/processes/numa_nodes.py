@@ -101,7 +101,7 @@ def _listed(text: str) -> List[int]:
     for part in text.strip().split(",") if text.strip() else []:
         matched = re.fullmatch(r"(\d{1,5})(?:-(\d{1,5}))?", part.strip())
         if not matched:
-            raise ValueError("{!r} is no list of cores such as 0-3,8".format(text.strip()))
+            raise ValueError("{!r} is not a list of cores such as 0-3,8".format(text.strip()))
         first, last = int(matched.group(1)), int(matched.group(2) or matched.group(1))
         cores.extend(range(first, last + 1))
     return cores
