@@ -21,15 +21,18 @@ def end_children_with_parent() -> None:
     """From now on, every process that this one forks or spawns (multiprocessing) ends with it.
 
     Grandchildren do not: a daemon has to survive the process that forked it. The kernel sends the
-    signal when the starting *thread* ends, so only forks of the main thread are included.
+    signal when the starting *thread* ends, so only starts of the main thread are included.
     """
     if sys.platform != "linux":
         return
     worker, asks, spawn = os.getpid(), False, util.spawnv_passfds
 
+    def in_main_thread() -> bool:
+        return os.getpid() == worker and threading.current_thread() is threading.main_thread()
+
     def before() -> None:
         nonlocal asks
-        asks = os.getpid() == worker and threading.current_thread() is threading.main_thread()
+        asks = in_main_thread()
 
     def in_child() -> None:
         if asks:
@@ -37,7 +40,8 @@ def end_children_with_parent() -> None:
 
     def spawn_asking(path: Any, args: Any, passfds: Any) -> int:
         code = list(args).index("-c") + 1
-        return spawn(path, [*args[:code], f"{_ASK}; {args[code]}", *args[code + 1 :]], passfds)
+        asking = f"{_ASK}; {args[code]}" if in_main_thread() else args[code]
+        return spawn(path, [*args[:code], asking, *args[code + 1 :]], passfds)
 
     os.register_at_fork(before=before, after_in_child=in_child)
     util.spawnv_passfds = spawn_asking
