@@ -108,13 +108,15 @@ def table() -> str:
 @click.option(
     "--only", multiple=True, help="Measure only this backend. Repeatable.  [default: all]"
 )
+@click.option("--env", "envs", multiple=True, help="Only this family. Repeatable.  [default: all]")
 @click.option("--again", is_flag=True, help="Measure existing results again.")
 @click.option(
     "--pairs", default=60, show_default=True, help="Pairs of slices per backend and family."
 )
-def main(only: tuple[str, ...], again: bool, pairs: int) -> None:
+def main(only: tuple[str, ...], envs: tuple[str, ...], again: bool, pairs: int) -> None:
     known = set() if again else {key(each) for each in measured()}
     wanted = [each for each in every() if not only or each.backend in only]
+    wanted = [each for each in wanted if not envs or each.env in envs]
     todo = [each for each in wanted if each.known_by not in known]
     MEASURED.parent.mkdir(parents=True, exist_ok=True)
     for number, each in enumerate(todo, start=1):
