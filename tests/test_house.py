@@ -11,7 +11,7 @@ from envbench.backends.builtin import BUILT_IN
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "envbench"
-WORKER = PACKAGE / "worker_path"
+WORKER = PACKAGE / "worker"
 
 
 def imports(path: Path) -> set[str]:

@@ -1,6 +1,6 @@
 """The built-in backends, as data, in the order of a table's rows.
 
-A new backend is an entry here and a file in ``worker_path/envbench_worker/adapters``.
+A new backend is an entry here and a file in ``envbench/worker/envbench_adapters``.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ _DOUBLE_BUFFER = Setting(
 
 _ONE_THREAD = Behaviour(steps_in="one-thread")
 _PROCESSES_IN_BATCHES = Behaviour(steps_in="processes", large_batches=True)
-_ADAPTERS = "envbench_worker.adapters."
+_ADAPTERS = "envbench_adapters."
 _UNIX = ["linux", "darwin"]
 _VECTORISED = ["atari", "mujoco", "dm_control", "classic_control", "box2d"]
 _PYTHON_NEEDS = [  # for families that a Python library steps

@@ -1,7 +1,7 @@
 """What an env family is, as data: its tasks, its frames, and what counts as the same work.
 
 Everything that depends on a family is a field here, or a method of the class in ``worker``
-(``envbench_worker.families``). Other modules use these fields.
+(``envbench_families``). Other modules use these fields.
 """
 
 from __future__ import annotations

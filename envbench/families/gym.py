@@ -7,7 +7,7 @@ from envbench.families.family import EnvFamily, Standard
 GYM = EnvFamily(
     name="gym",
     title="Gym",
-    worker="envbench_worker.families.gym:Gym",
+    worker="envbench_families.gym:Gym",
     any_frames=True,
     own_tasks=True,
     rows=("for-loop", "subprocess"),

@@ -40,7 +40,7 @@ ANT_STATE = 27
 MUJOCO = EnvFamily(
     name="mujoco",
     title="Mujoco",
-    worker="envbench_worker.families.mujoco:Mujoco",
+    worker="envbench_families.mujoco:Mujoco",
     default_task="Ant-v3",
     frames_of={  # time step x substeps / 0.01 s, the same from v2 to v5
         "Ant": 5,

@@ -26,7 +26,7 @@ from envbench.process.owners import job_folder, no_room
 from envbench.process.reply import OnEvent, Reply, Unusable, read_reply
 from envbench.process.supervisor import Ending, Limits, supervise
 
-WORKER = Path(__file__).parents[1] / "worker_path" / "envbench_worker" / "__main__.py"
+WORKER = Path(__file__).parents[1] / "worker" / "envbench_worker" / "__main__.py"
 DEFAULT_LIMITS = Limits()
 _NO_FILES = os.strerror(errno.EMFILE)  # in a worker's message
 REPLY_ROOM = 1024 * 1024  # bytes; with less free space, a worker may fail to write its reply

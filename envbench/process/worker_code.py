@@ -1,13 +1,13 @@
 """Hash the code that a measurement runs: the worker's own part, and one adapter.
 
 Two measurements of a backend can be compared if the same code made them. ``code_hash`` covers the
-sources that a worker of one adapter and one mode loads from ``envbench_worker``: an edit of another
-backend's adapter does not change it. The sources are parsed, not imported, so the tree may be of
-another version and need other libraries.
+sources that a worker of one adapter and one mode loads from the packages in ``worker/``: an edit of
+another backend's adapter does not change it. The sources are parsed, not imported, so the tree may
+be of another version and need other libraries.
 
 A module is covered if another one imports it, at the top or inside a function, or if a string names
-it: ``"envbench_worker.adapters.ceiling.ale:AleCore"``, or a script that imports it. A name that is
-joined from several strings is not found. Write a module's name in full.
+it: ``"envbench_adapters.ceiling.ale:AleCore"``, or a script that imports it. A name that is joined
+from several strings is not found. Write a module's name in full.
 
 In ``__main__.py``, a module that only one mode needs is imported in the method with the mode's
 name. Other modes skip that method.
@@ -24,20 +24,20 @@ from importlib.util import resolve_name
 from itertools import accumulate
 from pathlib import Path
 
-WORKER_PATH = Path(__file__).parents[1] / "worker_path"
-PACKAGE = "envbench_worker"
-ENTRY = f"{PACKAGE}.__main__"
-FOR_PLUGINS = tuple(f"{PACKAGE}.{name}" for name in ("contract", "actions", "autoreset"))
+WORKER_PATH = Path(__file__).parents[1] / "worker"
+PACKAGES = ("envbench_worker", "envbench_adapters", "envbench_families")
+ENTRY = "envbench_worker.__main__"
+FOR_PLUGINS = tuple(f"envbench_worker.{name}" for name in ("contract", "actions", "autoreset"))
 MODES = frozenset({"measure", "verify", "probe"})
-_NAMED = re.compile(rf"\b{PACKAGE}(?:\.\w+)+")
+_NAMED = re.compile(rf"\b(?:{'|'.join(PACKAGES)})(?:\.\w+)+")
 
 
 def code_hash(adapter: str, mode: str, root: Path = WORKER_PATH, family: str = "") -> str:
     """12 hex digits: what a worker of this adapter and family (``module:Class``) and mode runs.
 
     ``ValueError`` if ``mode`` is none of ``MODES``. ``root`` is the folder that holds
-    ``envbench_worker``. Of a plugin, only the files that every adapter may use are covered: its own
-    code is a package of the runtime and has a version there.
+    ``PACKAGES``. Of a plugin, only the files that every adapter may use are covered: its own code
+    is a package of the runtime and has a version there.
     """
     code = hashlib.sha256()
     for path in code_files(adapter, mode, root, family):
@@ -54,7 +54,7 @@ def code_files(adapter: str, mode: str, root: Path = WORKER_PATH, family: str = 
     waiting = [
         ENTRY,
         family.partition(":")[0],
-        *(FOR_PLUGINS if module.partition(".")[0] != PACKAGE else [module]),
+        *([module] if module.partition(".")[0] in PACKAGES else FOR_PLUGINS),
     ]
     files: set[Path] = set()
     while waiting:
@@ -92,10 +92,10 @@ def _names(source: bytes, package: str, skipped: frozenset[str]) -> tuple[str, .
         elif isinstance(node, ast.ImportFrom):
             module = resolve_name("." * node.level + (node.module or ""), package)
             names.update([module, *(f"{module}.{alias.name}" for alias in node.names)])
-        elif isinstance(node, ast.Constant) and PACKAGE in (text := str(node.value)):
-            names.update(_NAMED.findall(text))
+        elif isinstance(node, ast.Constant) and any(p in str(node.value) for p in PACKAGES):
+            names.update(_NAMED.findall(text := str(node.value)))
             names.update(_names(text.encode(), package, frozenset()))  # if it is a script
-    own = (name for name in names if name.partition(".")[0] == PACKAGE)
+    own = (name for name in names if name.partition(".")[0] in PACKAGES)
     prefixes = (accumulate(name.split("."), "{}.{}".format) for name in own)  # one is a module
     return tuple(sorted({prefix for each in prefixes for prefix in each}))
 

@@ -48,7 +48,7 @@ def built(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     yield build
     for adapter in adapters:
         adapter.close()
-    for name in [name for name in sys.modules if name.startswith("envbench_worker")]:
+    for name in [name for name in sys.modules if name.startswith("envbench_")]:
         monkeypatch.delitem(sys.modules, name)
 
 
@@ -72,7 +72,7 @@ def test_envpool_gets_the_resize_and_fire_reset_of_the_settings(built: Any) -> N
 CONTEXT = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
-from envbench_worker.adapters.gymnasium.subprocess_vector import Subprocess
+from envbench_adapters.gymnasium.subprocess_vector import Subprocess
 from envbench_worker.contract import Job
 adapter = Subprocess(
     Job("measure", "gym", "CartPole-v1", 2, 2, 1.0, json.loads(sys.argv[2]), 0)

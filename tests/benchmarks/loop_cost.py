@@ -22,13 +22,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "envbench" / "worker_path"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "envbench" / "worker"))
 
 import numpy as np
+from envbench_adapters.envpool.asynchronous import EnvPoolAsync
+from envbench_adapters.envpool.sync import EnvPoolSync
+from envbench_adapters.gymnasium.for_loop import ForLoop
 from envbench_worker import autoreset
-from envbench_worker.adapters.envpool.asynchronous import EnvPoolAsync
-from envbench_worker.adapters.envpool.sync import EnvPoolSync
-from envbench_worker.adapters.gymnasium.for_loop import ForLoop
 from envbench_worker.contract import Adapter, Counts, Job
 from envbench_worker.measure import Meter
 

@@ -28,7 +28,7 @@ from typing import Any
 for pool in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OPENCV_FOR_THREADS_NUM"):
     os.environ.setdefault(pool, "1")
 ROOT = Path(__file__).parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "envbench" / "worker_path")]
+sys.path[:0] = [str(ROOT), str(ROOT / "envbench" / "worker")]
 
 from envbench_worker.contract import Job  # noqa: E402
 from envbench_worker.measure import Meter  # noqa: E402

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 ROOT = Path(__file__).parents[2]
-WORKER = ROOT / "envbench" / "worker_path"
+WORKER = ROOT / "envbench" / "worker"
 ADAPTERS = {"brax": "brax_env:Brax", "mjx": "mujoco.mjx:Mjx"}
 PROTOCOL = {"window_s": 0.25, "warmup_min_s": 1.0, "warmup_max_s": 4.0, "measured_s": 1.0}
 
@@ -129,7 +129,7 @@ def made(given: argparse.Namespace) -> Any:
     module, _, name = ADAPTERS[given.backend].partition(":")
     settings = {"mode": given.mode, "pipeline": given.pipeline}
     job = Job("measure", "mujoco", "Ant-v3", given.numenv, given.numenv, 5, settings, 1)
-    adapter = getattr(import_module("envbench_worker.adapters." + module), name)(job)
+    adapter = getattr(import_module("envbench_adapters." + module), name)(job)
     adapter.build()
     adapter.compile()
     adapter.prepare()

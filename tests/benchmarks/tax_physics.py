@@ -26,7 +26,7 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "envbench" / "worker_path"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "envbench" / "worker"))
 
 from envbench_worker.contract import Job
 from envbench_worker.measure import Meter
@@ -103,7 +103,7 @@ def compare(
     place, settings = ADAPTERS[name]
     module, _, attribute = place.partition(":")
     job = Job("measure", "mujoco", "Ant-v3", numenv, numenv, 5, settings, 1)
-    adapter = getattr(import_module("envbench_worker.adapters." + module), attribute)(job)
+    adapter = getattr(import_module("envbench_adapters." + module), attribute)(job)
     adapter.build()
     adapter.compile()
     adapter.prepare()

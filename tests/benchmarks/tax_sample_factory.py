@@ -27,9 +27,9 @@ from typing import Any
 
 for pool in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENCV_FOR_THREADS_NUM"):
     os.environ.setdefault(pool, "1")
-sys.path.insert(0, str(Path(__file__).parents[2] / "envbench" / "worker_path"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "envbench" / "worker"))
 
-from envbench_worker.adapters.sample_factory.sampler import SampleFactory  # noqa: E402
+from envbench_adapters.sample_factory.sampler import SampleFactory  # noqa: E402
 from envbench_worker.contract import Job  # noqa: E402
 from envbench_worker.measure import Meter  # noqa: E402
 from sample_factory.algo.utils.rl_utils import samples_per_trajectory  # noqa: E402

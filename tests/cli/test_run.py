@@ -194,7 +194,7 @@ def test_transitions_equal_the_environments_own_counts(
 
 def audit(python: str | Path, code: str, *arguments: str) -> Any:
     """What a script prints that drives an adapter by itself and counts a second way."""
-    words = [python, "-I", "-c", code, ROOT / "envbench" / "worker_path", *arguments]
+    words = [python, "-I", "-c", code, ROOT / "envbench" / "worker", *arguments]
     asked = subprocess.run(words, capture_output=True, text=True, timeout=120)
     assert asked.returncode == 0, asked.stderr
     return json.loads(asked.stdout)
@@ -203,7 +203,7 @@ def audit(python: str | Path, code: str, *arguments: str) -> Any:
 LOOP_AUDIT = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
-from envbench_worker.adapters.gymnasium.for_loop import ForLoop
+from envbench_adapters.gymnasium.for_loop import ForLoop
 from envbench_worker.contract import Job
 
 adapter = ForLoop(Job("measure", "gym", "faulty_envs:Normal-v0", 3, 3, 1, {"actions": "bank"}, 1))
@@ -240,7 +240,7 @@ module, adapter, family, task = sys.argv[2:6]
 settings = {"actions": "bank", "threads": 0, "affinity": -1, "resize": "area", "fire_reset": False}
 instances = 6 if "async" in module else 2
 job = Job("measure", family, task, 2, instances, 4 if family == "atari" else 5, settings, 1)
-adapter = getattr(import_module("envbench_worker.adapters." + module), adapter)(job)
+adapter = getattr(import_module("envbench_adapters." + module), adapter)(job)
 adapter.build()
 name = "recv" if "async" in module else "step"
 original = getattr(adapter.pool, name)

@@ -161,7 +161,7 @@ def test_changed_worker_code_begins_a_new_plan(
         shutil.copytree(ROOT / name, package / name)
     shutil.copy(ROOT / "pyproject.toml", package)
     again.package = package
-    worker = package / "envbench" / "worker_path" / "envbench_worker" / "measure.py"
+    worker = package / "envbench" / "worker" / "envbench_worker" / "measure.py"
     worker.write_text(worker.read_text() + "\n# another release\n")
     done = again.run("run", *loop(faulty_python), *THREE, "--machine", "laptop")
     begins_anew(again, done, "envbench's worker code")

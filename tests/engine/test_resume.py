@@ -474,7 +474,7 @@ class Tree:
         shutil.copy(ROOT / "pyproject.toml", folder / "tree")
 
     def edit(self, file: str) -> None:
-        path = self.folder / "tree" / "envbench" / "worker_path" / "envbench_worker" / file
+        path = self.folder / "tree" / "envbench" / "worker" / file
         path.write_text(path.read_text() + "\n# another release\n")
 
     def call(self, *words: str, stop: int = 99) -> subprocess.CompletedProcess[str]:
@@ -515,7 +515,7 @@ def test_an_edited_adapter_restarts_only_the_plans_that_contain_its_backend(
     }
     for each in words.values():
         assert tree.call(*each, stop=1 if command == "verify" else 2).returncode == 130
-    tree.edit("adapters/brax_env.py")
+    tree.edit("envbench_adapters/brax_env.py")
     alone = tree.call(*words["for-loop"])
     assert alone.returncode == 0, alone.stderr
     assert "Resuming" in alone.stderr
@@ -533,10 +533,10 @@ def test_editing_a_shared_file_restarts_a_run_and_editing_a_file_of_verify_does_
     run = ("run", "--env", "mujoco", "--machine", "laptop", "--backend", "for-loop",
            "--numenv", "2", "--repeats", "3")  # fmt: skip
     assert tree.call(*run, stop=2).returncode == 130
-    tree.edit("witness.py")  # only a verification loads it
+    tree.edit("envbench_worker/witness.py")  # only a verification loads it
     resumed = tree.call(*run, stop=1)
     assert (resumed.returncode, "Resuming" in resumed.stderr) == (130, True)
-    tree.edit("measure.py")
+    tree.edit("envbench_worker/measure.py")
     anew = tree.call(*run)
     assert "changed: envbench's worker code of for-loop/mujoco/step" in anew.stderr
 

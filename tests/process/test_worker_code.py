@@ -13,7 +13,7 @@ from envbench.backends.builtin import BUILT_IN
 from envbench.process.worker_code import MODES, WORKER_PATH, code_files, code_hash
 
 ADAPTERS = {backend.name: backend.adapter for backend in BUILT_IN}
-ADAPTERS["reference"] = "envbench_worker.adapters.reference:Reference"
+ADAPTERS["reference"] = "envbench_adapters.reference:Reference"
 EVERY = set(ADAPTERS)
 PLUGIN = "envbench_example.serial:Serial"
 
@@ -21,7 +21,7 @@ PLUGIN = "envbench_example.serial:Serial"
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """A copy of the worker for tests that edit it."""
-    return Path(shutil.copytree(WORKER_PATH, tmp_path / "worker_path"))
+    return Path(shutil.copytree(WORKER_PATH, tmp_path / "worker"))
 
 
 def hashes(tree: Path, mode: str = "measure") -> dict[str, str]:
@@ -29,7 +29,7 @@ def hashes(tree: Path, mode: str = "measure") -> dict[str, str]:
 
 
 def edit(tree: Path, name: str, text: str = "\nEDITED = True\n") -> None:
-    with (tree / "envbench_worker" / name).open("a") as file:
+    with (tree / name).open("a") as file:
         file.write(text)
 
 
@@ -42,8 +42,7 @@ def changed_by(tree: Path, name: str, mode: str = "measure") -> set[str]:
 
 
 def names(adapter: str, mode: str = "measure") -> set[str]:
-    root = WORKER_PATH / "envbench_worker"
-    return {path.relative_to(root).as_posix() for path in code_files(adapter, mode)}
+    return {path.relative_to(WORKER_PATH).as_posix() for path in code_files(adapter, mode)}
 
 
 # ---------------------------------------------------------------- what an edit changes
@@ -56,21 +55,24 @@ ENVPOOL = {"envpool-sync", "envpool-async", "envpool-numa"}
 @pytest.mark.parametrize(
     ("name", "backends"),
     [
-        ("adapters/brax_env.py", {"brax"}),
-        ("adapters/jax_batch.py", {"brax", "mjx"}),
-        ("adapters/gymnasium/for_loop.py", {"for-loop", "subprocess"}),
-        ("adapters/processes/free_running.py", {"envpool-numa", "ceiling"}),
-        ("adapters/ceiling/ale.py", {"ceiling"}),  # named by a string alone
-        ("families/base.py", {*GYMNASIUM, *ENVPOOL, "ale-vector", "ceiling"}),
-        ("autoreset.py", {"for-loop", "subprocess", "ale-vector", *ENVPOOL}),
-        ("adapters/processes/numa_nodes.py", {"envpool-numa", "ceiling", "mujoco-rollout"}),
-        ("adapters/reference.py", {"reference"}),
-        ("adapters/__init__.py", EVERY),
-        ("sensors.py", EVERY),
-        ("contract.py", EVERY),
-        ("__main__.py", EVERY),
-        ("measure.py", EVERY),
-        ("witness.py", set()),
+        ("envbench_adapters/brax_env.py", {"brax"}),
+        ("envbench_adapters/jax_batch.py", {"brax", "mjx"}),
+        ("envbench_adapters/gymnasium/for_loop.py", {"for-loop", "subprocess"}),
+        ("envbench_adapters/processes/free_running.py", {"envpool-numa", "ceiling"}),
+        ("envbench_adapters/ceiling/ale.py", {"ceiling"}),  # named by a string alone
+        ("envbench_families/base.py", {*GYMNASIUM, *ENVPOOL, "ale-vector", "ceiling"}),
+        ("envbench_worker/autoreset.py", {"for-loop", "subprocess", "ale-vector", *ENVPOOL}),
+        (
+            "envbench_adapters/processes/numa_nodes.py",
+            {"envpool-numa", "ceiling", "mujoco-rollout"},
+        ),
+        ("envbench_adapters/reference.py", {"reference"}),
+        ("envbench_adapters/__init__.py", EVERY),
+        ("envbench_worker/sensors.py", EVERY),
+        ("envbench_worker/contract.py", EVERY),
+        ("envbench_worker/__main__.py", EVERY),
+        ("envbench_worker/measure.py", EVERY),
+        ("envbench_worker/witness.py", set()),
     ],
 )
 def test_an_edit_changes_the_hash_of_the_backends_that_load_the_file(
@@ -82,10 +84,10 @@ def test_an_edit_changes_the_hash_of_the_backends_that_load_the_file(
 @pytest.mark.parametrize(
     ("name", "modes"),
     [
-        ("witness.py", {"verify"}),
-        ("measure.py", {"measure"}),
-        ("sensors.py", MODES),
-        ("adapters/gymnasium/for_loop.py", MODES),
+        ("envbench_worker/witness.py", {"verify"}),
+        ("envbench_worker/measure.py", {"measure"}),
+        ("envbench_worker/sensors.py", MODES),
+        ("envbench_adapters/gymnasium/for_loop.py", MODES),
     ],
 )
 def test_a_file_of_one_mode_changes_only_the_hash_of_that_mode(
@@ -100,7 +102,7 @@ def test_a_file_of_one_mode_changes_only_the_hash_of_that_mode(
 def test_an_edit_of_a_family_changes_the_hash_of_that_familys_cells_only(tree: Path) -> None:
     adapter, pong = ADAPTERS["for-loop"], families.get("atari").worker
     before = [code_hash(adapter, "measure", tree, each) for each in (pong, GYM)]
-    edit(tree, "families/atari.py")
+    edit(tree, "envbench_families/atari.py")
     after = [code_hash(adapter, "measure", tree, each) for each in (pong, GYM)]
     assert before[0] != after[0]
     assert before[1] == after[1]
@@ -108,14 +110,14 @@ def test_an_edit_of_a_family_changes_the_hash_of_that_familys_cells_only(tree: P
 
 def test_an_edit_that_imports_another_file_adds_it(tree: Path) -> None:
     late = "\ndef late():\n    from .. import brax_env\n"
-    edit(tree, "adapters/gymnasium/subprocess_vector.py", late)
-    assert changed_by(tree, "adapters/brax_env.py") == {"brax", "subprocess"}
+    edit(tree, "envbench_adapters/gymnasium/subprocess_vector.py", late)
+    assert changed_by(tree, "envbench_adapters/brax_env.py") == {"brax", "subprocess"}
 
 
 def test_the_imports_of_a_script_in_a_string_belong_to_the_hash(tree: Path) -> None:
-    script = '\nSCRIPT = """\nfrom envbench_worker.adapters import brax_env\nbrax_env.go()\n"""\n'
-    edit(tree, "adapters/gymnasium/subprocess_vector.py", script)
-    assert changed_by(tree, "adapters/brax_env.py") == {"brax", "subprocess"}
+    script = '\nSCRIPT = """\nfrom envbench_adapters import brax_env\nbrax_env.go()\n"""\n'
+    edit(tree, "envbench_adapters/gymnasium/subprocess_vector.py", script)
+    assert changed_by(tree, "envbench_adapters/brax_env.py") == {"brax", "subprocess"}
 
 
 def test_the_hash_is_the_same_wherever_the_tree_lies(tree: Path) -> None:
@@ -129,8 +131,13 @@ def test_the_hash_is_the_same_wherever_the_tree_lies(tree: Path) -> None:
 @pytest.mark.parametrize("backend", sorted(EVERY))
 def test_the_hash_of_every_adapter_covers_the_files_of_all_workers(backend: str, mode: str) -> None:
     module = ADAPTERS[backend].partition(":")[0]
-    own = "/".join(module.split(".")[1:]) + ".py"
-    assert {own, "__main__.py", "contract.py", "sensors.py"} <= names(ADAPTERS[backend], mode)
+    own = module.replace(".", "/") + ".py"
+    assert {
+        own,
+        "envbench_worker/__main__.py",
+        "envbench_worker/contract.py",
+        "envbench_worker/sensors.py",
+    } <= names(ADAPTERS[backend], mode)
 
 
 def test_different_backends_have_different_hashes() -> None:
@@ -140,14 +147,14 @@ def test_different_backends_have_different_hashes() -> None:
 def test_the_hash_of_a_plugin_covers_the_files_that_all_adapters_share() -> None:
     found = names(PLUGIN)
     assert found >= {
-        "__main__.py",
-        "contract.py",
-        "actions.py",
-        "autoreset.py",
-        "measure.py",
-        "sensors.py",
+        "envbench_worker/__main__.py",
+        "envbench_worker/contract.py",
+        "envbench_worker/actions.py",
+        "envbench_worker/autoreset.py",
+        "envbench_worker/measure.py",
+        "envbench_worker/sensors.py",
     }
-    assert not [name for name in found if name.startswith("adapters/")]
+    assert not [name for name in found if name.startswith("envbench_adapters/")]
 
 
 def test_the_hash_covers_every_module_that_a_real_worker_loads() -> None:
@@ -160,7 +167,7 @@ def test_the_hash_covers_every_module_that_a_real_worker_loads() -> None:
         "import json, sys; sys.path.insert(0, sys.argv[1])\n"
         "import runpy; runpy.run_path(sys.argv[1] + '/envbench_worker/__main__.py')\n"
         "import envbench_worker.measure, importlib; importlib.import_module(sys.argv[2])\n"
-        "own = [m for name, m in sys.modules.items() if name.startswith('envbench_worker')]\n"
+        "own = [m for name, m in sys.modules.items() if name.startswith('envbench_')]\n"
         "print(json.dumps([m.__file__ for m in own]))"
     )
     for backend in ("for-loop", "envpool-numa", "ceiling", "ale-vector", "mujoco-rollout"):
@@ -176,13 +183,13 @@ def test_the_hash_covers_every_module_that_a_real_worker_loads() -> None:
 
 def test_a_source_with_a_syntax_error_still_counts(tree: Path) -> None:
     before = hashes(tree)
-    edit(tree, "adapters/brax_env.py", "\ndef broken(:\n")
+    edit(tree, "envbench_adapters/brax_env.py", "\ndef broken(:\n")
     after = hashes(tree)
     assert {name for name in before if before[name] != after[name]} == {"brax"}
 
 
 def test_a_missing_adapter_is_no_error(tree: Path) -> None:
-    (tree / "envbench_worker" / "adapters" / "brax_env.py").unlink()
+    (tree / "envbench_adapters" / "brax_env.py").unlink()
     assert len(code_hash(ADAPTERS["brax"], "measure", tree)) == 12
 
 

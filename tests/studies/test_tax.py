@@ -23,7 +23,7 @@ def tax(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         monkeypatch.setenv(pool, "1")
     monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
     yield import_module("tax")
-    for name in [name for name in sys.modules if name.split(".")[0] in ("tax", "envbench_worker")]:
+    for name in [name for name in sys.modules if name == "tax" or name.startswith("envbench_")]:
         monkeypatch.delitem(sys.modules, name)
 
 

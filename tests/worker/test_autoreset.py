@@ -23,7 +23,7 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The worker's modules are on the path, and imported afresh by each test."""
     monkeypatch.syspath_prepend(WORKER_PATH)
     yield
-    for name in [name for name in sys.modules if name.startswith("envbench_worker")]:
+    for name in [name for name in sys.modules if name.startswith("envbench_")]:
         monkeypatch.delitem(sys.modules, name)
 
 
@@ -60,7 +60,7 @@ class Counting(gymnasium.Wrapper):
 
 def adapter(envs: Any, mode: str = "measure") -> Any:
     """A for-loop adapter over these vector environments."""
-    from envbench_worker.adapters.gymnasium.for_loop import ForLoop
+    from envbench_adapters.gymnasium.for_loop import ForLoop
 
     class Planted(ForLoop):  # type: ignore[misc]
         def make_vector(self) -> Any:
@@ -106,7 +106,7 @@ def test_environments_that_never_reset_are_refused_with_the_reason() -> None:
 
 def test_same_step_environments_are_not_driven_in_lock_step() -> None:
     """At an end the next episode's first observation is returned: traces would differ there."""
-    from envbench_worker.families.base import Counted, Family
+    from envbench_families.base import Counted, Family
 
     one = partial(lambda: Counted(gymnasium.make("CartPole-v1"), Family(job("verify"))))
     envs = SyncVectorEnv([one] * NUMENV, autoreset_mode=AutoresetMode.SAME_STEP)
@@ -159,8 +159,8 @@ def ale_job(mode: str = "measure", **settings: Any) -> Any:
 def test_ale_vector_refuses_a_mode_that_it_does_not_count(
     monkeypatch: pytest.MonkeyPatch, mode: AutoresetMode
 ) -> None:
+    from envbench_adapters import ale_vector
     from envbench_worker import autoreset
-    from envbench_worker.adapters import ale_vector
 
     class Stating(ale_vector.AtariVectorEnv):  # type: ignore[misc]
         @property
@@ -175,7 +175,7 @@ def test_ale_vector_refuses_a_mode_that_it_does_not_count(
 
 
 def test_ale_vector_reports_the_mode_that_ale_states() -> None:
-    from envbench_worker.adapters import ale_vector
+    from envbench_adapters import ale_vector
 
     ours = ale_vector.AleVector(ale_job())
     ours.probe()
@@ -191,9 +191,9 @@ def test_envpools_statement_is_read_and_same_step_refused(
     monkeypatch: pytest.MonkeyPatch, mode: AutoresetMode
 ) -> None:
     pytest.importorskip("envpool")
+    from envbench_adapters.envpool import pool as envpool_tasks
+    from envbench_adapters.envpool.sync import EnvPoolSync
     from envbench_worker import autoreset
-    from envbench_worker.adapters.envpool import pool as envpool_tasks
-    from envbench_worker.adapters.envpool.sync import EnvPoolSync
 
     make = envpool_tasks.envpool.make
 
@@ -222,7 +222,7 @@ def test_envpools_statement_is_read_and_same_step_refused(
 def test_the_search_for_a_fixed_start_ends_and_says_what_was_tried(
     monkeypatch: pytest.MonkeyPatch, fires: bool, wanted: int
 ) -> None:
-    from envbench_worker.adapters import ale_vector
+    from envbench_adapters import ale_vector
 
     seeds: list[int] = []
 

@@ -24,7 +24,7 @@ PROGRAMS = {"scan": 2, "step": 1}  # scan: a loop of chunks, and one for the ste
 STEP_LENGTHS = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
-from envbench_worker.adapters import brax_env
+from envbench_adapters import brax_env
 from envbench_worker.contract import Job
 frames = json.loads(sys.argv[2])
 for pipeline in ("generalized", "spring", "positional", "mjx"):
@@ -37,7 +37,7 @@ for pipeline in ("generalized", "spring", "positional", "mjx"):
 WITHOUT_RESETS = """
 import functools, sys
 sys.path.insert(0, sys.argv[1])
-from envbench_worker.adapters import brax_env
+from envbench_adapters import brax_env
 from envbench_worker.contract import Job
 settings = {"pipeline": "spring", "mode": "scan"}
 adapter = brax_env.Brax(Job("measure", "mujoco", "Ant-v3", 1, 1, 5, settings, 0))

@@ -70,7 +70,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     for adapter in adapters:
         if adapter.processes:
             adapter.close()
-    for name in [name for name in sys.modules if name.startswith("envbench_worker")]:
+    for name in [name for name in sys.modules if name.startswith("envbench_")]:
         monkeypatch.delitem(sys.modules, name)
 
 
@@ -80,7 +80,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 @pytest.fixture
 def nodes(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(WORKER_PATH)
-    found = import_module("envbench_worker.adapters.processes.numa_nodes")
+    found = import_module("envbench_adapters.processes.numa_nodes")
     monkeypatch.setattr(found, "usable_cores", lambda: [0, 1, 2, 3, 8])
     return found
 
@@ -191,7 +191,7 @@ def test_a_process_that_cannot_start_is_reported_with_its_own_error(
 
 
 FALLS = """
-from envbench_worker.adapters.processes.free_running import Member
+from envbench_adapters.processes.free_running import Member
 from envbench_worker.contract import Counts
 
 class Falls(Member):
@@ -211,7 +211,7 @@ def test_what_a_process_raises_while_it_runs_ends_the_run_in_its_own_words(
 ) -> None:
     (tmp_path / "falls.py").write_text(FALLS)
     adapter = made(job("envpool-numa", "mujoco", nodes=TWO_NODES))
-    window = import_module("envbench_worker.adapters.processes.free_running")
+    window = import_module("envbench_adapters.processes.free_running")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(adapter, "member", "falls:Falls")
     adapter.build()
@@ -233,7 +233,7 @@ def test_closing_lets_the_processes_exit_by_themselves(made: Any) -> None:
 ORPHANS = """
 import json, os, sys
 sys.path.insert(0, {path!r})
-from envbench_worker.adapters.ceiling.ceiling import Ceiling
+from envbench_adapters.ceiling.ceiling import Ceiling
 from envbench_worker.contract import Job
 adapter = Ceiling(Job("measure", "mujoco", "Ant-v3", 2, 2, 5, {{}}, 0))
 adapter.build()

@@ -31,8 +31,8 @@ sys.path.insert(0, sys.argv[1])
 import mujoco
 import numpy as np
 from envbench_worker import actions
-from envbench_worker.adapters.mujoco import ant as ant_model
-from envbench_worker.adapters.genesis_scene import Genesis
+from envbench_adapters.mujoco import ant as ant_model
+from envbench_adapters.genesis_scene import Genesis
 from envbench_worker.contract import Job
 adapter = Genesis(Job("verify", "mujoco", "Ant-v3", 3, 3, 5, {"threads": 0}, 0))
 adapter.build()

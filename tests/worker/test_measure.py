@@ -29,7 +29,7 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     import envbench_worker.sensors
 
     yield envbench_worker
-    for name in [name for name in sys.modules if name.startswith("envbench_worker")]:
+    for name in [name for name in sys.modules if name.startswith("envbench_")]:
         monkeypatch.delitem(sys.modules, name)
 
 

@@ -33,7 +33,7 @@ RUNS = """
 import sys
 sys.path.insert(0, sys.argv[1])
 import numpy as np
-from envbench_worker.adapters.mujoco.mjx import Mjx
+from envbench_adapters.mujoco.mjx import Mjx
 from envbench_worker.contract import Job
 adapter = Mjx(Job("measure", "mujoco", "Ant-v3", 4, 4, 5, {"mode": "scan"}, 0))
 adapter.build()

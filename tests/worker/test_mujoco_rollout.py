@@ -29,7 +29,7 @@ STEPS, WORLDS = 60, 3
 DIVERGES = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from envbench_worker.adapters.mujoco.rollout import MujocoRollout
+from envbench_adapters.mujoco.rollout import MujocoRollout
 from envbench_worker.contract import Job
 settings = {"threads": 0, "horizon": 1}
 adapter = MujocoRollout(Job("measure", "mujoco", "Ant-v3", 2, 2, 5, settings, 0))
@@ -63,7 +63,8 @@ def stepped(restart: int) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(WORKER_PATH))
         ant, actions = (
-            import_module(f"envbench_worker.{name}") for name in ("adapters.mujoco.ant", "actions")
+            import_module(name)
+            for name in ("envbench_adapters.mujoco.ant", "envbench_worker.actions")
         )
     model = ant.load()
     bank = actions.bank(ant.motors(model), WORLDS, 0, "bank")

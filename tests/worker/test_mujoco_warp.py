@@ -34,7 +34,7 @@ sys.path.insert(0, sys.argv[1])
 import mujoco_warp as mjw
 import numpy as np
 import warp as wp
-from envbench_worker.adapters.mujoco.warp import MujocoWarp
+from envbench_adapters.mujoco.warp import MujocoWarp
 from envbench_worker.contract import Job
 def made():
     adapter = MujocoWarp(Job("measure", "mujoco", "Ant-v3", 3, 3, 5, {}, 0))

@@ -78,14 +78,15 @@ PREAMBLE = """
 import os, signal, sys
 import numpy as np
 sys.path.insert(0, {worker!r})
-from envbench_worker import actions, families
-from envbench_worker.adapters.sample_factory.sampler import SampleFactory
+import envbench_families
+from envbench_worker import actions
+from envbench_adapters.sample_factory.sampler import SampleFactory
 from envbench_worker.contract import Job
 
 def adapter(mode, family, task, frame_skip, numenv=2):
     job = Job(mode, family, task, numenv, numenv, frame_skip,
               {{"envs_per_worker": 1, "worker_splits": 1}}, 3,
-              f"envbench_worker.families.{{family}}:{{family.title()}}")
+              f"envbench_families.{{family}}:{{family.title()}}")
     made = SampleFactory(job)
     made.probe()
     made.build()
@@ -100,7 +101,7 @@ if __name__ == "__main__":
     bank = actions.bank(space, 2, 3, "bank")
     assert len(trace.ended) >= 5
     for column in range(2):
-        env = families.of(made.job._replace(mode="verify")).make()
+        env = envbench_families.of(made.job._replace(mode="verify")).make()
         env.reset(seed=3 + column)
         for step in range(len(trace.ended)):
             action = bank[step][column]

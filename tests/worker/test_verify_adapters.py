@@ -190,13 +190,13 @@ class Emulator(gymnasium.Env[int, int]):
 def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Imports a module of the worker into this process, as the worker imports it."""
     monkeypatch.syspath_prepend(WORKER_PATH)
-    yield lambda name: import_module(f"envbench_worker.{name}")
-    for name in [name for name in sys.modules if name.startswith("envbench_worker")]:
+    yield lambda name: import_module(f"envbench_{name}")
+    for name in [name for name in sys.modules if name.startswith("envbench_")]:
         monkeypatch.delitem(sys.modules, name)
 
 
 def job(worker: Any, family: str, mode: str = "verify", task: str = "Pong-v5") -> Any:
-    return worker("contract").Job(mode, family, task, 1, 1, 4, {"actions": "bank"}, 0)
+    return worker("worker.contract").Job(mode, family, task, 1, 1, 4, {"actions": "bank"}, 0)
 
 
 def counted(worker: Any, family: str, frames: int) -> Any:

@@ -29,7 +29,7 @@ WORKER = WORKER_PATH / "envbench_worker"
 def faulty_job(task: str, **protocol: Any) -> Job:
     return Job(
         run_id="r",
-        adapter="envbench_worker.adapters.gymnasium.for_loop:ForLoop",
+        adapter="envbench_adapters.gymnasium.for_loop:ForLoop",
         family="gym",
         task=f"faulty_envs:{task}-v0",
         numenv=1,
@@ -98,7 +98,7 @@ class Tiny(Adapter):
 IMPORT_ALL = """
 import importlib, pkgutil, sys
 sys.path.insert(0, sys.argv[1])
-import envbench_worker
+import envbench_adapters, envbench_families, envbench_worker
 names = [m.name for m in pkgutil.iter_modules(envbench_worker.__path__) if m.name != "__main__"]
 for name in names:
     importlib.import_module("envbench_worker." + name)
@@ -126,7 +126,7 @@ def old_gymnasium(old_python: Path) -> Path:
 def test_every_file_of_the_worker_compiles_under_python_3_8(
     old_python: Path, tmp_path: Path
 ) -> None:
-    words = [old_python, "-W", "error", "-m", "compileall", "-q", "-f", WORKER]
+    words = [old_python, "-W", "error", "-m", "compileall", "-q", "-f", WORKER_PATH]
     environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path)}
     done = subprocess.run(words, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -135,7 +135,7 @@ def test_every_file_of_the_worker_compiles_under_python_3_8(
 def test_every_file_of_the_worker_is_grammar_of_python_3_8() -> None:
     import ast
 
-    for path in WORKER.rglob("*.py"):
+    for path in WORKER_PATH.rglob("*.py"):
         ast.parse(path.read_text(), str(path), feature_version=(3, 8))
 
 

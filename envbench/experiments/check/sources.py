@@ -85,7 +85,7 @@ def refuse_impossible(name: str, source: Source) -> None:
 def prepare(name: str, source: Source) -> Prepared:
     """A copy of the source as it is now: files may be edited while a check runs."""
     tree = checked_out(source.ref, f"--{name}-ref") if source.ref else None
-    own_worker = tree / "envbench/worker_path/envbench_worker/__main__.py" if tree else WORKER
+    own_worker = tree / "envbench/worker/envbench_worker/__main__.py" if tree else WORKER
     return Prepared(
         name=name,
         source=str(source),

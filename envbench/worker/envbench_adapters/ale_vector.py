@@ -1,0 +1,168 @@
+"""ale-vector: ale-py's native ``AtariVectorEnv``, threads in C++ behind Gymnasium's interface.
+
+``overcommit`` keeps that many environments in flight for each one returned: ``step`` sends actions
+to the environments that were returned last, and returns those that are ready. The step after an
+episode's end only resets. So does the first result of each environment that ``reset`` did not
+return. Results are matched by the environment's id.
+
+A ``noop_max`` of n draws from 0 to n - 1 no-ops (one fewer if fire was pressed).
+
+Source: ``env_vectorizer.cpp`` and ``preprocessed_env.cpp`` of ale-py 0.12.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any, Dict, List, Tuple
+
+import ale_py
+import envbench_families
+import gymnasium
+import numpy as np
+from ale_py.vector_env import AtariVectorEnv
+from envbench_families import atari
+from envbench_worker import actions, autoreset
+from envbench_worker.contract import Adapter, Counts, Trace
+
+from envbench_adapters.verifying import AnyOrder, Watched
+
+NOOP_MAX = 31  # draws from 0 to 30
+SEEDS = 100  # tried for a fixed start; two or three starts are equally likely
+
+
+class AleVector(Adapter):
+    def tasks(self) -> List[str]:
+        gymnasium.register_envs(ale_py)
+        return envbench_families.of(self.job).tasks()
+
+    def build(self) -> None:
+        job = self.job
+        noop_max, seeds = NOOP_MAX, job.seed + np.arange(job.env_instances)
+        if job.mode == "verify":
+            noop_max, seed = self._fixed_start()
+            seeds = np.full(job.env_instances, seed)
+        self.envs = self._make(job.env_instances, job.numenv, noop_max)
+        self.autoreset = autoreset.of(self.envs, (autoreset.NEXT_STEP,))
+        _, info = self.envs.reset(seed=seeds)
+        self.bank = actions.of_job(self.envs.single_action_space, job)
+        self.batches = actions.forever(self.bank)
+        self.ready = info["env_id"]  # ids of the environments that get the first actions
+        self.over = np.ones(job.env_instances, dtype=np.bool_)  # True: the next result only resets
+        self.over[self.ready] = False
+        self.held: List[Any] = []  # latest run: id, terminated, truncated, repeated
+        if job.mode == "verify":
+            frames = np.full(job.env_instances, atari.MAX_FRAMES)
+            frames[self.ready] = info["episode_frame_number"]
+            self.envs = _WatchedFrames(self.envs, "episode_frame_number", frames)
+            self.envs.whole_step = int(job.frame_skip)
+
+    def _make(self, instances: int, batch: int, noop_max: int) -> Any:
+        job, settings = self.job, self.job.settings
+        return AtariVectorEnv(
+            gymnasium.spec("ALE/" + job.task).kwargs["game"],
+            instances,
+            batch_size=batch,
+            num_threads=settings["threads"],
+            thread_affinity_offset=settings["affinity"],
+            max_num_frames_per_episode=atari.MAX_FRAMES,
+            repeat_action_probability=0.0,
+            full_action_space=False,
+            grayscale=True,
+            stack_num=4,
+            frameskip=int(job.frame_skip),
+            maxpool=True,
+            noop_max=noop_max,
+            episodic_life=False,
+            reward_clipping=False,
+            use_fire_reset=settings["fire_reset"],
+        )
+
+    def _fixed_start(self) -> Tuple[int, int]:
+        """A ``noop_max`` and a seed that start a game after one no-op (and fire)."""
+        fires = bool(self.job.settings["fire_reset"]) and (
+            ale_py.Action.FIRE in self._make(1, 1, 1).ale.get_action_set()
+        )
+        wanted, noop_max = 1 + fires, 2 + fires  # the wanted start is the largest draw
+        trial, starts = self._make(1, 1, noop_max), []
+        for seed in range(SEEDS):
+            starts.append(int(trial.reset(seed=seed)[1]["episode_frame_number"][0]))
+            if starts[-1] == wanted:
+                return noop_max, seed
+        raise LookupError(
+            "none of the seeds 0 to {} starts {} at frame {}, with noop_max {}; it started at "
+            "frames {}".format(SEEDS - 1, self.job.task, wanted, noop_max, sorted(set(starts)))
+        )
+
+    def run(self, calls: int) -> Counts:
+        step = self.envs.step
+        held: List[Any] = []
+        self.held = held
+        hold = held.append
+        for batch in islice(self.batches, calls):
+            result = step(batch)
+            hold(result[4]["env_id"])
+            hold(result[2])
+            hold(result[3])
+        return self._count(held)
+
+    def _count(self, held: List[Any]) -> Counts:
+        """Count results. A result after an end, in the same environment, is a reset."""
+        if not held:
+            return Counts(0, 0)
+        ids = np.concatenate(held[0::3])
+        ended = np.concatenate(held[1::3]) | np.concatenate(held[2::3])
+        last = np.full(self.job.env_instances, -1)
+        last[ids] = np.arange(len(ids))  # a repeated id keeps its last index
+        ends = np.flatnonzero(ended)
+        resets = int((last[ids[ends]] > ends).sum() + self.over[last >= 0].sum())
+        seen = np.flatnonzero(last >= 0)
+        self.over[seen] = ended[last[seen]]
+        return Counts(len(ids) - resets, resets)
+
+    def unfinished(self) -> int:
+        return self._count(self.held[: len(self.held) // 3 * 3]).steps
+
+    def follow(self, calls: int) -> Trace:
+        made = np.full(self.job.env_instances, -1)
+        made[self.ready] = 0
+        driven = AnyOrder(self, calls, self.envs.single_observation_space, made)
+        ids = self.ready
+        held: List[Any] = []
+        while not driven.complete():
+            observations, rewards, *over, info = self.envs.step(driven.next_actions(ids))
+            ids = info["env_id"]
+            held.extend((ids, *over))
+            driven.store(ids, observations, rewards, over[0] | over[1])
+        self._count(held)
+        return driven.trace._replace(start=None)
+
+    def recount(self) -> float:
+        return float(self.envs.made_in(len(self.held) // 3))
+
+    def facts(self) -> Dict[str, Any]:
+        job = self.job
+        return self.common_facts(
+            self.envs.single_observation_space,
+            self.autoreset.mode,
+            dict(atari.reference(job), fire_reset=job.settings["fire_reset"]),
+            "host",
+            autoreset_source=self.autoreset.source,
+            batch=job.numenv,
+            threads=job.settings["threads"] or "library default",
+            game=gymnasium.spec("ALE/" + job.task).kwargs["game"],
+        )
+
+    def close(self) -> None:
+        del self.envs  # joins its threads
+
+
+class _WatchedFrames(Watched):
+    """Verify: counts frames by the emulators' frame numbers."""
+
+    whole_step = 0
+
+    def made(self, before: Any, now: Any, result: Any) -> Any:
+        """A smaller number means a new episode. The end of a game may cut its last step short."""
+        grown = np.maximum(now - before, 0)
+        ended = result[2] | result[3]
+        return np.where(ended & (grown > 0), np.maximum(grown, self.whole_step), grown)

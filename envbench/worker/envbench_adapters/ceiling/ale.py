@@ -1,0 +1,83 @@
+"""The ceiling of atari: the emulator alone, with random actions of the game's minimal set.
+
+ALE skips frames itself (its setting ``frame_skip``): one call of ``act`` emulates all frames of a
+step and draws the last screen. That saves three calls from Python per step, and is what a loop
+without pooled screens would do.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any, Dict, List
+
+import ale_py
+import envbench_families
+import gymnasium
+from ale_py import roms
+from envbench_families.atari import MAX_FRAMES
+from envbench_worker import actions
+from envbench_worker.contract import Counts
+
+from envbench_adapters.ceiling.ceiling import Core
+
+
+class AleCore(Core):
+    def tasks(self) -> List[str]:
+        gymnasium.register_envs(ale_py)
+        return envbench_families.of(self.job).tasks()
+
+    def build(self) -> None:
+        gymnasium.register_envs(ale_py)
+        self.game = gymnasium.spec("ALE/" + self.job.task).kwargs["game"]
+        self.ale = self._emulator()
+        minimal = self.ale.getMinimalActionSet()
+        self.bank = self.columns(gymnasium.spaces.Discrete(len(minimal)))
+        self.actions = actions.forever([minimal[int(batch[0])] for batch in self.bank])
+        self.before = 0  # frames of episodes that ended in the latest run
+        self.began = 0
+
+    def run(self, calls: int) -> Counts:
+        ale, act, over = self.ale, self.ale.act, self.ale.game_over
+        resets = 0
+        self.before, self.began = 0, self._whole_steps()
+        for action in islice(self.actions, calls):
+            if over():
+                self.before += self._whole_steps()
+                ale.reset_game()
+                resets += 1
+            else:
+                act(action)
+        return Counts(calls - resets, resets)
+
+    def _whole_steps(self) -> int:
+        """Frames of this episode. A last step that was cut short counts as a whole one."""
+        skip = int(self.job.frame_skip)
+        return -(-int(self.ale.getEpisodeFrameNumber()) // skip) * skip
+
+    def recount(self) -> float:
+        return float(self.before + self._whole_steps() - self.began)
+
+    def work(self) -> Dict[str, Any]:
+        return {
+            "frame_skip": int(self.job.frame_skip),
+            "sticky": 0.0,
+            "noop_max": 0,
+            "fire_reset": False,
+            "episodic_life": False,
+            "reward_clip": False,
+            "action_set": "minimal",
+            "max_frames": MAX_FRAMES,
+        }
+
+    def facts(self) -> Dict[str, Any]:
+        return dict(super().facts(), game=self.game)
+
+    def _emulator(self) -> Any:
+        ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+        ale = ale_py.ALEInterface()
+        ale.setInt("random_seed", self.job.seed)
+        ale.setInt("frame_skip", int(self.job.frame_skip))
+        ale.setInt("max_num_frames_per_episode", MAX_FRAMES)
+        ale.setFloat("repeat_action_probability", 0.0)
+        ale.loadROM(roms.get_rom_path(self.game))
+        return ale

@@ -1,0 +1,62 @@
+"""ceiling: the upper limit. The engine's step alone, one process per core.
+
+Nothing is returned, and no process waits for another. atari: ALE's ``act`` of four frames; mujoco
+and dm_control: ``mj_step`` of a control step; box2d: ``World.Step``; classic_control: the equations
+of motion of ``STATES`` carts. A call steps each world of a process, or resets it if its episode is
+over.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from itertools import cycle
+from typing import Any, Dict, List, Tuple
+
+from envbench_worker.contract import Job, named
+
+from envbench_adapters.processes import numa_nodes
+from envbench_adapters.processes.free_running import FreeRunning, Member, split
+from envbench_adapters.processes.numa_nodes import Node
+
+STATES = 1024  # of classic_control, stepped together by one process
+# The class that a process steps, and how many environments it has.
+CORES: Dict[str, Tuple[str, int]] = {
+    "atari": ("envbench_adapters.ceiling.ale:AleCore", 1),
+    "mujoco": ("envbench_adapters.ceiling.mujoco:MujocoCore", 1),
+    "dm_control": ("envbench_adapters.ceiling.mujoco:CheetahCore", 1),
+    "classic_control": ("envbench_adapters.ceiling.control:CartPoleCore", STATES),
+    "box2d": ("envbench_adapters.ceiling.control:LanderCore", 1),
+}
+
+
+class Core(Member):
+    """What one process steps. Its ``tasks`` are known before it is built."""
+
+    @abstractmethod
+    def work(self) -> Dict[str, Any]:
+        """What a step does, by the names in ``envbench.families``."""
+
+    def facts(self) -> Dict[str, Any]:
+        return {
+            "observation_shape": [],
+            "observation_dtype": "none",
+            "action_source": self.action_source(),
+            "autoreset": "next-step",
+            "env_instances": self.job.numenv,
+            "work": {**self.work(), "autoreset": "next-step"},
+        }
+
+
+class Ceiling(FreeRunning):
+    def __init__(self, job: Job) -> None:
+        super().__init__(job)
+        self.member, self.states = CORES[job.family]
+
+    def probe(self) -> None:
+        named(self.member)(self.job, self.job, 0).probe()
+
+    def shares(self) -> List[Tuple[Node, Job]]:
+        job, cores = self.job, cycle(numa_nodes.usable_cores())
+        sizes = split(job.numenv, max(1, job.numenv // self.states))
+        parts = [job._replace(numenv=size, env_instances=size) for size in sizes]
+        return [(Node([core], None), part) for core, part in zip(cores, parts)]

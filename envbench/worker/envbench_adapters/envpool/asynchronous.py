@@ -1,0 +1,44 @@
+"""envpool-async: more environments are in flight than are returned at a time.
+
+Counts are of results that ``recv`` returned, never of the environments in flight.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any, Optional
+
+import numpy as np
+from envbench_worker.contract import Counts, Trace
+
+from envbench_adapters.envpool.pool import EnvPool
+from envbench_adapters.verifying import AnyOrder
+
+
+class EnvPoolAsync(EnvPool):
+    def build(self) -> None:
+        super().build()
+        self.pool.async_reset()
+
+    def run(self, calls: int) -> Counts:
+        recv, send = self.pool.recv, self.pool.send
+        elapsed: Any = []
+        self.held = elapsed
+        hold = elapsed.append
+        for batch in islice(self.batches, calls):
+            result = recv()
+            info = result[4]
+            hold(info["elapsed_step"])
+            send(batch, info["env_id"])
+        return self._count(elapsed, calls)
+
+    def follow(self, calls: int) -> Optional[Trace]:
+        if self.noiseless() is None:
+            return None
+        driven = AnyOrder(self, calls, self.seen(), np.full(self.job.env_instances, -1))
+        while not driven.complete():
+            observations, rewards, terminated, truncated, info = self.pool.recv()
+            ids = info["env_id"]
+            driven.store(ids, self.family.flat(observations), rewards, terminated | truncated)
+            self.pool.send(driven.next_actions(ids), ids)
+        return driven.trace

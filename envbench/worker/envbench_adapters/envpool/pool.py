@@ -1,0 +1,111 @@
+"""The base of EnvPool's two modes: make a pool with the reference settings, and count its steps.
+
+EnvPool resets on the step after an episode's end, as Gymnasium does. Such a result has
+``elapsed_step`` 0, so resets are counted exactly in both modes, whatever the order of results.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, List, Optional
+
+import envbench_families
+import envpool
+import numpy as np
+from envbench_worker import actions, autoreset
+from envbench_worker.contract import Adapter, Counts, Job
+from envpool.registration import registry
+from gymnasium.vector.utils import create_empty_array
+
+from envbench_adapters.verifying import Watched
+
+
+class EnvPool(Adapter):
+    """A pool of ``env_instances`` environments that returns ``numenv`` at a time."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(job)
+        self.family = envbench_families.of(job)
+
+    def tasks(self) -> List[str]:
+        """The tasks of the family that EnvPool has."""
+        module = self.family.envpool_module
+        return sorted(name for name, spec in registry.specs.items() if spec[0] == module)
+
+    def build(self) -> None:
+        job = self.job
+        arguments = self._arguments()
+        if job.mode == "verify":
+            arguments.update(self.noiseless() or {})
+        self.pool = envpool.make(job.task, env_type="gymnasium", **arguments)
+        self.autoreset = autoreset.of(self.pool, (autoreset.NEXT_STEP,))
+        if job.mode == "verify":
+            self.frames_per_step = self.family.envpool_frames(self._work())
+            self.pool = Watched(self.pool, "elapsed_step", np.zeros(job.env_instances, np.int64))
+        space = self.pool.action_space
+        self.bank = actions.of_job(space, job)
+        self.batches = actions.forever(self.bank)
+        self.held: Any = []
+
+    def _arguments(self) -> Dict[str, Any]:
+        job, settings = self.job, self.job.settings
+        return {
+            "num_envs": job.env_instances,
+            "batch_size": job.numenv,
+            "num_threads": settings["threads"],
+            "thread_affinity_offset": settings["affinity"],
+            "seed": job.seed,
+            **self.family.envpool_arguments(),
+        }
+
+    def noiseless(self) -> Optional[Dict[str, Any]]:
+        """Arguments that make every episode start alike; None if there are no such arguments."""
+        config = envpool.make_spec(self.job.task).config._asdict()
+        return self.family.envpool_noiseless(config)
+
+    def _count(self, elapsed: Any, calls: int) -> Counts:
+        resets = int((np.frombuffer(b"".join(elapsed), dtype=np.int32) == 0).sum())
+        return Counts(calls * self.job.numenv - resets, resets)
+
+    def unfinished(self) -> int:
+        return self._count(self.held, len(self.held)).steps if self.held else 0
+
+    def recount(self) -> Optional[float]:
+        each = self.frames_per_step
+        return None if each is None else float(self.pool.made_in(len(self.held)) * each)
+
+    def _work(self) -> Dict[str, Any]:
+        """What a step does when measuring."""
+        spec = envpool.make_spec(self.job.task, **self._arguments())
+        return self.family.envpool_work(spec.config._asdict())
+
+    def seen(self) -> Any:
+        """One observation of zeros, with the shape and type that a learner receives."""
+        return self.family.flat(create_empty_array(self.pool.observation_space))[0]
+
+    def facts(self) -> Dict[str, Any]:
+        config = {
+            key: value if isinstance(value, (bool, int, float, str)) else str(value)
+            for key, value in self.pool.spec.config._asdict().items()
+            if key != "base_path"  # the package's path, not a fact of the measurement
+        }
+        return self.common_facts(
+            self.seen(),
+            self.autoreset.mode,
+            self._work(),
+            "host",
+            autoreset_source=self.autoreset.source,
+            batch=self.job.numenv,
+            threads=self.job.settings["threads"] or _default_threads(self.job.numenv),
+            library_task=self.job.task,
+            library_arguments=config,
+        )
+
+    def close(self) -> None:
+        self.pool.close()
+
+
+def _default_threads(batch: int) -> int:
+    """EnvPool's own choice (``async_envpool.h``): as many as cores, at most the batch."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return min(batch, cores or 1)

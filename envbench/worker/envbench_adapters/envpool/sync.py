@@ -1,0 +1,38 @@
+"""envpool-sync: every environment steps on every call (batch size = number of environments)."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any, Optional
+
+import numpy as np
+from envbench_worker.contract import Counts, Trace
+
+from envbench_adapters import verifying
+from envbench_adapters.envpool.pool import EnvPool
+
+
+class EnvPoolSync(EnvPool):
+    def build(self) -> None:
+        super().build()
+        self.first = self.family.flat(self.pool.reset()[0])
+
+    def run(self, calls: int) -> Counts:
+        step = self.pool.step
+        elapsed: Any = []
+        self.held = elapsed
+        hold = elapsed.append
+        for batch in islice(self.batches, calls):
+            result = step(batch)
+            hold(result[4]["elapsed_step"])
+        return self._count(elapsed, calls)
+
+    def reset(self) -> int:
+        self.pool.reset()
+        return self.job.numenv
+
+    def follow(self, calls: int) -> Optional[Trace]:
+        if self.noiseless() is None:
+            return None
+        start = np.array(self.first)[None]
+        return verifying.follow(self.pool.step, self.bank, calls, start, self.family.flat)

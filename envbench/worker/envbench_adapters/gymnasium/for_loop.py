@@ -1,0 +1,133 @@
+"""for-loop: ``gymnasium.vector.SyncVectorEnv``, one environment after another in one process.
+
+``GymnasiumVector`` is also the base of subprocess: it steps a vector environment and counts.
+The environments state when they reset (``autoreset``). Gymnasium's default is *next step*: the step
+after an episode's end only resets, and is not a transition. Episode ends are kept as the library
+returned them (a learner stores them too) and counted once per window.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from functools import partial
+from itertools import islice
+from typing import Any, Dict, Optional
+
+import envbench_families
+import gymnasium
+import numpy as np
+from envbench_families.base import Counted
+from envbench_worker import actions, autoreset
+from envbench_worker.contract import Adapter, Counts, Job, Trace
+from gymnasium.vector import SyncVectorEnv
+
+from envbench_adapters import verifying
+
+
+class GymnasiumVector(Adapter):
+    """A backend whose ``make_vector`` returns a ``gymnasium.vector.VectorEnv``."""
+
+    @abstractmethod
+    def make_vector(self) -> Any:
+        """The vector environment to step."""
+
+    def probe(self) -> None:
+        """Refuses older vector environments: they reset within the step and do not state it."""
+        if int(gymnasium.__version__.split(".")[0]) < 1:
+            raise ImportError(
+                "Gymnasium {} resets within the step: envbench counts Gymnasium 1.0 or "
+                "newer".format(gymnasium.__version__)
+            )
+        envbench_families.of(self.job).probe()
+
+    def build(self) -> None:
+        job = self.job
+        self.envs = self.make_vector()
+        self.autoreset = autoreset.of(self.envs, (autoreset.NEXT_STEP, autoreset.SAME_STEP))
+        self.first, _ = self.envs.reset(seed=job.seed)
+        space = self.envs.single_action_space
+        self.bank = actions.of_job(space, job, self.envs.action_space)
+        self.batches = actions.forever(self.bank)
+        self.held: Any = []
+        self.ended = 0  # environments whose next step only resets
+
+    def run(self, calls: int) -> Counts:
+        step = self.envs.step
+        ends: Any = []
+        self.held = ends
+        hold = ends.append
+        for batch in islice(self.batches, calls):
+            result = step(batch)
+            hold(result[2])
+            hold(result[3])
+        return self._count(ends, calls)
+
+    def reset(self) -> int:
+        self.envs.reset()
+        return self.job.numenv
+
+    def _count(self, ends: Any, calls: int) -> Counts:
+        numenv = self.job.numenv
+        flags = np.frombuffer(b"".join(ends), dtype=np.bool_).reshape(calls, 2, numenv)
+        over = flags[:, 0] | flags[:, 1]
+        if self.autoreset.mode == autoreset.SAME_STEP:
+            return Counts(calls * numenv, int(over.sum()))
+        last = int(over[-1].sum())
+        resets = self.ended + int(over.sum()) - last
+        self.ended = last
+        return Counts(calls * numenv - resets, resets)
+
+    def unfinished(self) -> int:
+        calls = len(self.held) // 2
+        return self._count(self.held[: 2 * calls], calls).steps if calls else 0
+
+    def follow(self, calls: int) -> Optional[Trace]:
+        space = self.envs.single_observation_space
+        family = envbench_families.of(self.job)
+        if space.shape is None or family.noiseless() is None:
+            return None
+        if self.autoreset.mode == autoreset.SAME_STEP:
+            return None  # at an end, the next episode's observation replaces the last one
+        start = np.array(self.first)[None]
+        if self.start is not None:  # only for the reference, whose environments are in this process
+            start = self.start[None]
+            for env, observation in zip(self.envs.envs, self.start):
+                family.set_start(env, observation)
+        trace = verifying.follow(self.envs.step, self.bank, calls, start, np.asarray)
+        self.ended = int(trace.ended[-1].sum())
+        self.envs.call("frames_made")  # discarded: only the steps of ``run`` are counted twice
+        return trace
+
+    def recount(self) -> Optional[float]:
+        frames = self.envs.call("frames_made")
+        return None if None in frames else float(sum(frames))
+
+    def facts(self) -> Dict[str, Any]:
+        space, family = self.envs.single_observation_space, envbench_families.of(self.job)
+        identifier, arguments = family.gym_id()
+        described = family.described()
+        return self.common_facts(
+            space,
+            self.autoreset.mode,
+            described.pop("work"),
+            "host",
+            autoreset_source=self.autoreset.source,
+            library_task=identifier,
+            library_arguments=arguments,
+            **described,
+        )
+
+    def close(self) -> None:
+        self.envs.close()
+
+
+def make(job: Job) -> Any:
+    """Make one environment, here or in a vectoriser's process."""
+    family = envbench_families.of(job)
+    env = family.make()
+    return Counted(env, family) if job.mode == "verify" else env
+
+
+class ForLoop(GymnasiumVector):
+    def make_vector(self) -> Any:
+        return SyncVectorEnv([partial(make, self.job)] * self.job.numenv)

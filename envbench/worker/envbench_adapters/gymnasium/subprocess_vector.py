@@ -1,0 +1,31 @@
+"""subprocess: ``gymnasium.vector.AsyncVectorEnv``, one process per environment."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Dict, Optional
+
+from gymnasium.vector import AsyncVectorEnv
+
+from envbench_adapters.gymnasium.for_loop import GymnasiumVector, make
+
+
+class Subprocess(GymnasiumVector):
+    def make_vector(self) -> Any:
+        settings = self.job.settings
+        return AsyncVectorEnv(
+            [partial(make, self.job)] * self.job.numenv,
+            shared_memory=settings["shared_memory"],
+            context=settings["context"] or None,
+        )
+
+    def dead_child(self) -> Optional[int]:
+        """A crash in a native library ends one process. The pipe reports only EOF."""
+        processes = getattr(getattr(self, "envs", None), "processes", [])
+        for process in processes:
+            process.join(timeout=0.2)  # it may not be reaped yet
+        ended = [process.exitcode for process in processes if process.exitcode]
+        return ended[0] if ended else None
+
+    def facts(self) -> Dict[str, Any]:
+        return dict(super().facts(), processes=self.job.numenv)

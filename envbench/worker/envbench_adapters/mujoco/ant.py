@@ -1,0 +1,102 @@
+"""The ant of the physics backends: Gymnasium's ``ant.xml``, the model of ``Ant-v3``.
+
+Every physics row starts at rest (``qpos0``: torso at 0.75 m, joints at zero, no velocity) and gets
+the same actions, drawn in float32, which float64 represents exactly. A control step is 0.05 s:
+5 physics steps of 0.01 s with one action.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from importlib.util import find_spec
+from typing import Any, Dict, List
+
+import mujoco
+import numpy as np
+from envbench_worker import actions
+from envbench_worker.contract import Adapter, Trace
+
+TIMESTEP_S = 0.01
+SUBSTEPS = 5
+
+
+class Ants(Adapter):
+    """A physics backend: one ant per world. Worlds are never reset.
+
+    ``run`` sets ``began`` in mode verify: the simulated seconds of each world before it.
+    """
+
+    began: Any
+
+    @abstractmethod
+    def seconds(self) -> Any:
+        """A copy of each world's simulated seconds, on the host."""
+
+    def observed(self) -> Any:
+        """For ``follow``: a copy of qpos and qvel on the host, (numenv, 29)."""
+        raise NotImplementedError
+
+    def tasks(self) -> List[str]:
+        return known()
+
+    def follow(self, calls: int) -> Trace:
+        """Uses ``run``, one call at a time, so that the timed program is compared."""
+        rows = []
+        for _ in range(calls):
+            self.run(1)
+            rows.append(self.observed())
+        return trace(np.stack(rows))
+
+    def recount(self) -> float:
+        return whole_frames(self.seconds() - self.began)
+
+
+def known() -> List[str]:
+    """The task, if its file is here; else ImportError."""
+    path()
+    return ["Ant-v3"]
+
+
+def path() -> str:
+    """The path of ``ant.xml``. Gymnasium is located, not imported."""
+    spec = find_spec("gymnasium")
+    if spec is None or spec.origin is None:
+        raise ImportError("the ant's model is a file of Gymnasium, which is not installed")
+    return os.path.join(os.path.dirname(spec.origin), "envs", "mujoco", "assets", "ant.xml")
+
+
+def load() -> Any:
+    """The compiled ``mujoco.MjModel``."""
+    return mujoco.MjModel.from_xml_path(path())
+
+
+def motors(model: Any) -> actions.Box:
+    """The action space: the range of each motor's control."""
+    low, high = model.actuator_ctrlrange.T.astype(np.float32)
+    return actions.Box(low, high, low.shape)
+
+
+def work(model: Any, engine: str, precision: str) -> Dict[str, Any]:
+    """What one step does, by the names in ``envbench.families.mujoco``, read from the model."""
+    option = model.opt
+    return {
+        "engine": engine,
+        "timestep_s": float(option.timestep),
+        "substeps": SUBSTEPS,
+        "integrator": mujoco.mjtIntegrator(option.integrator).name[len("mjINT_") :],
+        "solver": mujoco.mjtSolver(option.solver).name[len("mjSOL_") :].title(),
+        "iterations": int(option.iterations),
+        "precision": precision,
+    }
+
+
+def trace(states: Any) -> Trace:
+    """States of (calls, numenv, 29). There are no rewards and no episodes."""
+    shape = states.shape[:2]
+    return Trace(states, np.zeros(shape), np.zeros(shape, dtype=np.bool_))
+
+
+def whole_frames(seconds: Any) -> float:
+    """The frames in each world's simulated seconds, rounded per world and summed."""
+    return float(np.rint(np.asarray(seconds, dtype=np.float64) / TIMESTEP_S).sum())

@@ -1,0 +1,100 @@
+"""mujoco-rollout: the thread pool of ``mujoco.rollout``, which steps many worlds in C++.
+
+A rollout applies a whole sequence of controls and returns every state along the way, for planners.
+A learner knows one action, so by default a call is one control step (``horizon`` 1) from the last
+state. A larger ``horizon`` makes that many control steps per call. A rollout begins with the
+solver's warm start at zero, so ``horizon`` changes the last digits.
+
+Source: ``mujoco/rollout.py`` and ``rollout.cc`` of MuJoCo 4.0.
+"""
+
+from __future__ import annotations
+
+from itertools import cycle, islice
+from typing import Any, Dict, Iterator, List
+
+import mujoco
+import numpy as np
+from envbench_worker import actions
+from envbench_worker.contract import Counts, Trace
+from mujoco import rollout
+
+from envbench_adapters.mujoco import ant as ant_model
+from envbench_adapters.mujoco.ant import SUBSTEPS, Ants
+from envbench_adapters.processes.numa_nodes import usable_cores
+
+TIME = 0  # index in a full state; qpos and qvel follow
+
+
+class MujocoRollout(Ants):
+    def build(self) -> None:
+        job = self.job
+        self.model = ant_model.load()
+        self.threads = min(job.settings["threads"] or len(usable_cores()), job.numenv)
+        # 0 is the calling thread. A pool of one thread would only add a hand-over.
+        self.pool = rollout.Rollout(nthread=self.threads if self.threads > 1 else 0)
+        self.datas = [mujoco.MjData(self.model) for _ in range(self.threads)]
+        self.bank = actions.of_job(ant_model.motors(self.model), job)
+        self.controls = cycle(_sequences(self.bank, job.settings["horizon"]))
+        kind = mujoco.mjtState.mjSTATE_FULLPHYSICS
+        rest = np.empty(mujoco.mj_stateSize(self.model, kind))
+        mujoco.mj_getState(self.model, self.datas[0], rest, kind)
+        self.states = np.tile(rest, (job.numenv, 1, 1))
+        self.room = np.empty((job.numenv, job.settings["horizon"] * SUBSTEPS, self.states.shape[2]))
+
+    def run(self, calls: int) -> Counts:
+        self.began = self.states[:, -1, TIME].copy()
+        for states in self._rollouts(calls):
+            self.states = states
+        frames = np.rint((self.states[:, -1, TIME] - self.began) / ant_model.TIMESTEP_S)
+        if (frames != calls * SUBSTEPS).any():  # MuJoCo stops a world that diverges
+            raise ArithmeticError("a world diverged: MuJoCo ended its rollout")
+        return Counts(calls * self.job.numenv, 0)
+
+    def _rollouts(self, calls: int) -> Iterator[Any]:
+        """The states of each rollout, (numenv, physics steps, state), in reused memory."""
+        horizon = self.job.settings["horizon"]
+        whole, rest = divmod(calls, horizon)
+        for controls in islice(self.controls, whole):
+            yield self._rollout(controls, self.room)
+        if rest:
+            yield self._rollout(next(self.controls)[:, :rest], None)
+
+    def _rollout(self, controls: Any, room: Any) -> Any:
+        held = np.repeat(controls, SUBSTEPS, axis=1)
+        start = self.states[:, -1]
+        states, _ = self.pool.rollout(self.model, self.datas, start, held, state=room)
+        return states
+
+    def facts(self) -> Dict[str, Any]:
+        return self.common_facts(
+            self.states[0, 0],
+            "none",
+            ant_model.work(self.model, "MuJoCo " + mujoco.__version__, "float64"),
+            "host",
+            threads=self.threads,
+            horizon=self.job.settings["horizon"],
+            warm_start="zero at each call",
+            states_returned_per_step=SUBSTEPS,
+        )
+
+    def follow(self, calls: int) -> Trace:
+        """Makes rollouts of the same lengths as a single ``run`` of ``calls``."""
+        rows: List[Any] = []
+        for states in self._rollouts(calls):
+            self.states = states
+            rows.append(states[:, SUBSTEPS - 1 :: SUBSTEPS, TIME + 1 :].swapaxes(0, 1).copy())
+        return ant_model.trace(np.concatenate(rows))
+
+    def seconds(self) -> Any:
+        return self.states[:, -1, TIME].copy()
+
+    def close(self) -> None:
+        self.pool.close()
+
+
+def _sequences(bank: List[Any], horizon: int) -> List[Any]:
+    """Controls for whole rollouts, (numenv, horizon, motors), in the bank's order, in float64."""
+    least = bank * -(-horizon // len(bank))  # a bank may be shorter than the horizon
+    starts = range(0, len(least) - horizon + 1, horizon)
+    return [np.stack(least[at : at + horizon], axis=1).astype(np.float64) for at in starts]

@@ -1,0 +1,94 @@
+"""Mode verify, for several adapters: drive environments in lock-step, count their steps again."""
+
+from __future__ import annotations
+
+from itertools import cycle, islice
+from typing import Any, Callable, List
+
+import numpy as np
+from envbench_worker.contract import Adapter, Trace
+
+
+def follow(
+    step: Callable[[Any], Any], bank: List[Any], calls: int, start: Any, flat: Callable[[Any], Any]
+) -> Trace:
+    """Step a vector of environments through the bank. ``flat`` makes an array of observations."""
+    results = [step(batch) for batch in islice(cycle(bank), calls)]
+    observations = np.stack([flat(result[0]) for result in results])
+    rewards, terminated, truncated = (np.stack(each) for each in list(zip(*results))[1:4])
+    return Trace(observations, rewards, terminated | truncated, start)
+
+
+class AnyOrder:
+    """A trace of environments 0 to numenv - 1, whose results arrive in any order.
+
+    Further environments in flight repeat the actions of these. ``made`` counts the results of each
+    environment's actions, and is -1 before its reset. ``seen`` is an observation or its space.
+    """
+
+    def __init__(self, adapter: Adapter, calls: int, seen: Any, made: Any) -> None:
+        self.bank, self.calls, self.numenv = adapter.bank, calls, adapter.job.numenv
+        self.made = made
+        self.trace = Trace(
+            np.zeros((calls, self.numenv, *seen.shape), seen.dtype),
+            np.zeros((calls, self.numenv)),
+            np.zeros((calls, self.numenv), np.bool_),
+            np.zeros((1, self.numenv, *seen.shape), seen.dtype),
+        )
+
+    def complete(self) -> bool:
+        return self.calls == 0 or bool(self.made[: self.numenv].min() >= self.calls)
+
+    def store(self, ids: Any, observations: Any, rewards: Any, ended: Any) -> None:
+        """Store one batch of results: the k-th of an environment in row k - 1."""
+        self.made[ids] += 1
+        rows, traced = self.made[ids] - 1, ids < self.numenv
+        first = traced & (rows == -1)
+        self.trace.start[0, ids[first]] = observations[first]
+        traced &= (rows >= 0) & (rows < self.calls)
+        where = rows[traced], ids[traced]
+        self.trace.observations[where] = observations[traced]
+        self.trace.rewards[where] = rewards[traced]
+        self.trace.ended[where] = ended[traced]
+
+    def next_actions(self, ids: Any) -> Any:
+        bank = self.bank
+        return np.stack([bank[self.made[i] % len(bank)][i % self.numenv] for i in ids])
+
+
+class Watched:
+    """Environments whose own counters are noted after each result.
+
+    ``name``: the counter's in a result's info. ``counters``: of all environments at the start.
+    """
+
+    def __init__(self, envs: Any, name: str, counters: Any) -> None:
+        self._envs, self._name, self._counters = envs, name, counters
+        self._noted: List[int] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._envs, name)
+
+    def step(self, *arguments: Any) -> Any:
+        return self._note(self._envs.step(*arguments))
+
+    def recv(self) -> Any:
+        return self._note(self._envs.recv())
+
+    def _note(self, result: Any) -> Any:
+        ids, now = self.read(result)
+        self._noted.append(int(self.made(self._counters[ids], now, result).sum()))
+        self._counters[ids] = now
+        return result
+
+    def read(self, result: Any) -> Any:
+        """The indices and the counters of the environments of a result."""
+        return result[4]["env_id"], result[4][self._name]
+
+    def made(self, before: Any, now: Any, result: Any) -> Any:
+        """Steps of each environment, by counters that restart with an episode."""
+        return np.where(now < before, now, now - before)
+
+    def made_in(self, calls: int) -> int:
+        """The sum over the latest ``calls`` results."""
+        return sum(self._noted[-calls:])

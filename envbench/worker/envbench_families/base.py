@@ -1,0 +1,140 @@
+"""The base class of an env family: how adapters make and describe its environments.
+
+Gymnasium is in every interpreter that uses a family. Methods import other libraries. The defaults
+suit any task that Gymnasium makes by its id.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+import gymnasium
+from envbench_worker.contract import Job, UnknownTaskError
+
+_MICRO = 6  # decimals of a frame; simulated time is a sum of floats
+
+
+class Family:
+    """The env family of one job. ``entry_points``: the package of Gymnasium's own tasks.
+
+    ``agrees_throughout``: two libraries agree until an episode ends, not just for some steps.
+    ``whole_step``: frames of a step that the end of an episode may cut short; 0: none is cut.
+    """
+
+    entry_points = ""
+    agrees_throughout = False
+    envpool_module = ""
+    whole_step = 0.0
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+
+    # ------------------------------------------------------------ Gymnasium
+
+    def register(self) -> None:
+        """Import what the tasks need, so that a missing package fails before anything is built."""
+
+    def tasks(self) -> List[str]:
+        """The tasks that Gymnasium can make, by envbench's names."""
+        every = gymnasium.registry
+        return sorted(i for i in every if self.entry_points in str(every[i].entry_point))
+
+    def probe(self) -> None:
+        """Raise ``UnknownTaskError`` unless the task can be made."""
+        self.register()
+        known = self.tasks()
+        if self.job.task not in known:
+            raise UnknownTaskError(self.job.task, known)
+
+    def gym_id(self) -> Tuple[str, Dict[str, Any]]:
+        """The id and keyword arguments that ``gymnasium.make`` gets."""
+        return self.job.task, {}
+
+    def make(self) -> Any:
+        """One environment as it is measured or, in mode verify, with its fixed start."""
+        self.register()
+        identifier, arguments = self.gym_id()
+        if self.job.mode == "verify":
+            arguments = dict(arguments, **(self.noiseless() or {}))
+        return self.prepared(gymnasium.make(identifier, **arguments))
+
+    def prepared(self, env: Any) -> Any:
+        """Apply the family's usual preprocessing."""
+        return env
+
+    def noiseless(self) -> Optional[Dict[str, Any]]:
+        """Arguments that make every episode start alike. {}: needs none. None: there are none."""
+        return {}
+
+    def set_start(self, env: Any, observation: Any) -> None:
+        """Put an environment into the state that an observation shows."""
+        raise NotImplementedError(
+            "{} cannot start from an observation: write its set_start".format(type(self).__name__)
+        )
+
+    def clock(self, env: Any) -> Optional[Callable[[], float]]:
+        """The environment's own count of frames, or None. By default its time limit counts."""
+        if not env.has_wrapper_attr("_elapsed_steps"):
+            return None
+        skip = self.job.frame_skip
+        return lambda: float(env.get_wrapper_attr("_elapsed_steps") or 0) * skip
+
+    def work(self, env: Any) -> Dict[str, Any]:
+        """What one step does, by the names in the family's file in ``envbench.families``."""
+        return {"max_steps": env.spec.max_episode_steps}
+
+    def described(self) -> Dict[str, Any]:
+        """Facts read from one more environment, made as for measuring."""
+        env = type(self)(self.job._replace(mode="measure")).make()
+        work = self.work(env)
+        env.close()
+        return {"work": work}
+
+    # ------------------------------------------------------------ EnvPool
+
+    def envpool_arguments(self) -> Dict[str, Any]:
+        """More arguments of ``envpool.make``."""
+        return {}
+
+    def envpool_noiseless(self, config: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+        """As ``noiseless``; ``config`` is EnvPool's configuration of the task."""
+        return {}
+
+    def envpool_work(self, config: Dict[str, Any]) -> Dict[str, Any]:
+        """What one step does, by EnvPool's configuration."""
+        return {"max_steps": config["max_episode_steps"]}
+
+    def envpool_frames(self, work: Dict[str, Any]) -> Optional[float]:
+        """Frames in one step, according to EnvPool; None if EnvPool does not say."""
+        return float(self.job.frame_skip)
+
+    def flat(self, observations: Any) -> Any:
+        """Convert EnvPool's batch of observations to one array of (environments, …)."""
+        return observations
+
+
+class Counted(gymnasium.Wrapper):  # type: ignore[misc]
+    """Verify: sums the frames of all steps, by the family's ``clock``; a reset has none."""
+
+    def __init__(self, env: Any, family: Family) -> None:
+        super().__init__(env)
+        self._now = family.clock(env)
+        self._whole = family.whole_step
+        self._made = 0.0
+
+    def step(self, action: Any) -> Any:
+        if self._now is None:
+            return self.env.step(action)
+        before = self._now()
+        result = self.env.step(action)
+        frames = self._now() - before
+        # The end of a game may cut its last step short. It counts as a whole step.
+        if (result[2] or result[3]) and 0 < frames < self._whole:
+            frames = self._whole
+        self._made += frames
+        return result
+
+    def frames_made(self) -> Optional[float]:
+        """Frames since the last call; None if nothing counts them."""
+        made, self._made = self._made, 0.0
+        return None if self._now is None else round(made, _MICRO)

@@ -1,0 +1,18 @@
+"""Gymnasium's Box2D tasks, in Gymnasium and in EnvPool."""
+
+from __future__ import annotations
+
+from typing import Any, Dict
+
+from envbench_families.base import Family
+
+
+class Box2d(Family):
+    entry_points = "envs.box2d"
+    envpool_module = "envpool.box2d"
+
+    def register(self) -> None:
+        import Box2D  # noqa: F401 - Gymnasium's tasks need it
+
+    def work(self, env: Any) -> Dict[str, Any]:
+        return dict(super().work(env), timestep_s=1.0 / env.metadata["render_fps"])

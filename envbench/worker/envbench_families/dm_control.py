@@ -1,0 +1,103 @@
+"""The DeepMind Control Suite, in dm_control itself and in EnvPool.
+
+``CheetahRun-v1`` is dm_control's domain ``cheetah`` and task ``run``. EnvPool has the same names.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+import gymnasium
+import numpy as np
+
+from envbench_families.base import Family
+from envbench_families.mujoco import _INTEGRATORS, name_of
+
+
+class DmControl(Family):
+    envpool_module = "envpool.mujoco.dmc"
+
+    def tasks(self) -> List[str]:
+        return sorted(_suite())
+
+    def gym_id(self) -> Tuple[str, Dict[str, Any]]:
+        domain, task = _suite()[self.job.task]
+        return self.job.task, {"domain": domain, "task": task}
+
+    def make(self) -> Any:
+        return SuiteEnv(*_suite()[self.job.task])
+
+    def set_start(self, env: Any, observation: Any) -> None:
+        """The cheetah's observation is its state without the horizontal position."""
+        physics = env.unwrapped.suite.physics
+        free = len(physics.data.qpos) - 1
+        with physics.reset_context():
+            physics.data.qpos[1:] = observation[:free]
+            physics.data.qvel[:] = observation[free:]
+
+    def clock(self, env: Any) -> Optional[Callable[[], float]]:
+        suite = env.unwrapped.suite
+        return lambda: float(suite.physics.time() / suite.control_timestep()) * self.job.frame_skip
+
+    def work(self, env: Any) -> Dict[str, Any]:
+        import mujoco
+
+        suite = env.unwrapped.suite
+        option = suite.physics.model.opt
+        return {
+            "engine": "MuJoCo " + mujoco.__version__,
+            "timestep_s": float(option.timestep),
+            "substeps": round(suite.control_timestep() / option.timestep),
+            "integrator": name_of(mujoco.mjtIntegrator(option.integrator), _INTEGRATORS),
+            "precision": str(np.asarray(suite.physics.data.qpos).dtype),
+            "max_steps": int(suite._step_limit),
+        }
+
+    # ------------------------------------------------------------ EnvPool
+
+    def envpool_work(self, config: Dict[str, Any]) -> Dict[str, Any]:
+        return {
+            "engine": "MuJoCo, EnvPool's own build",
+            "precision": "float64",  # observations are MuJoCo's own numbers
+            "max_steps": config["max_episode_steps"],
+        }
+
+    def flat(self, observations: Any) -> Any:
+        parts = [np.reshape(each, (len(each), -1)) for each in observations.values()]
+        return np.concatenate(parts, axis=1)
+
+
+def _suite() -> Dict[str, Tuple[str, str]]:
+    """EnvPool's name of each task (``BallInCupCatch-v1``) -> dm_control's domain and task."""
+    from dm_control import suite
+
+    return {"_".join(pair).title().replace("_", "") + "-v1": pair for pair in suite.ALL_TASKS}
+
+
+class SuiteEnv(gymnasium.Env):  # type: ignore[misc]
+    """dm_control's own ``Environment``. Observations are flattened in their own order."""
+
+    def __init__(self, domain: str, task: str) -> None:
+        from dm_control import suite
+
+        self.suite = suite.load(domain, task)
+        action, seen = self.suite.action_spec(), self.suite.observation_spec().values()
+        size = int(sum(np.prod(each.shape) for each in seen))
+        box = gymnasium.spaces.Box
+        self.action_space = box(action.minimum, action.maximum, dtype=np.float64)
+        self.observation_space = box(-np.inf, np.inf, (size,), np.float64)
+
+    def reset(self, *, seed: Optional[int] = None, options: Any = None) -> Any:
+        if seed is not None:
+            self.suite.task._random = np.random.RandomState(seed)
+        return _flat(self.suite.reset().observation), {}
+
+    def step(self, action: Any) -> Any:
+        result = self.suite.step(action)
+        ended = result.last()
+        terminated = ended and result.discount == 0.0
+        return _flat(result.observation), result.reward, terminated, ended and not terminated, {}
+
+
+def _flat(observation: Dict[str, Any]) -> Any:
+    return np.concatenate([np.ravel(each) for each in observation.values()])

@@ -1,0 +1,132 @@
+"""Gymnasium's MuJoCo tasks, in Gymnasium and in EnvPool.
+
+``Ant-v3`` is no longer in Gymnasium. ``Ant-v4`` with ``use_contact_forces=True`` replaces it: it
+has the same 111 observations, and computes the contact forces that v3 leaves at zero. Without
+noise a robot starts in its model's initial state.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import warnings
+from typing import Any, Callable, Dict, List, Optional, Tuple
+from xml.etree import ElementTree
+
+import gymnasium
+import numpy as np
+from gymnasium.envs.registration import load_env_creator
+
+from envbench_families.base import Family
+
+FRAME_S = 0.01  # of simulated time
+_INTEGRATORS = {"EULER": "Euler", "IMPLICIT": "implicit", "IMPLICITFAST": "implicitfast"}
+_SOLVERS = {"NEWTON": "Newton"}
+# Private attributes of Gymnasium's tasks; not every task has them.
+_OWN = {"contact_forces": "_use_contact_forces", "terminates": "_terminate_when_unhealthy"}
+
+
+class Mujoco(Family):
+    entry_points = "envs.mujoco"
+    envpool_module = "envpool.mujoco.gym"
+
+    def register(self) -> None:
+        import imageio  # noqa: F401 - Gymnasium's tasks import it for rendering
+        import mujoco  # noqa: F401
+
+    def tasks(self) -> List[str]:
+        maintained = [i for i in super().tasks() if i.endswith(("-v4", "-v5"))]
+        stand_ins = [i[:-1] + "3" for i in maintained if i.endswith("-v4")]
+        return sorted(maintained + [i for i in stand_ins if i in gymnasium.registry])
+
+    def gym_id(self) -> Tuple[str, Dict[str, Any]]:
+        job = self.job
+        contact = job.task == "Ant-v3" and job.settings.get("contact_forces", True)
+        identifier = job.task[:-1] + "4" if job.task.endswith("-v3") else job.task
+        return identifier, {"use_contact_forces": True} if contact else {}
+
+    def make(self) -> Any:
+        with warnings.catch_warnings():
+            # Gymnasium warns that Ant-v4 is out of date.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            return super().make()
+
+    def noiseless(self) -> Optional[Dict[str, Any]]:
+        creator = load_env_creator(gymnasium.spec(self.gym_id()[0]).entry_point)
+        takes_noise = "reset_noise_scale" in inspect.signature(creator).parameters
+        return {"reset_noise_scale": 0.0} if takes_noise else None
+
+    def clock(self, env: Any) -> Optional[Callable[[], float]]:
+        data = env.unwrapped.data
+        return lambda: float(data.time) / FRAME_S
+
+    def work(self, env: Any) -> Dict[str, Any]:
+        import mujoco
+
+        own, option = env.unwrapped, env.unwrapped.model.opt
+        found = {
+            "engine": "MuJoCo " + mujoco.__version__,
+            "timestep_s": float(option.timestep),
+            "substeps": int(own.frame_skip),
+            "integrator": name_of(mujoco.mjtIntegrator(option.integrator), _INTEGRATORS),
+            "solver": name_of(mujoco.mjtSolver(option.solver), _SOLVERS),
+            "iterations": int(option.iterations),
+            "precision": str(np.asarray(own.data.qpos).dtype),
+            "max_steps": env.spec.max_episode_steps,
+        }
+        for name, attribute in _OWN.items():
+            if hasattr(own, attribute):
+                found[name] = bool(getattr(own, attribute))
+        return found
+
+    def described(self) -> Dict[str, Any]:
+        facts = super().described()
+        work = facts["work"]
+        return dict(facts, physics_timestep_s=work["timestep_s"], substeps=work["substeps"])
+
+    # ------------------------------------------------------------ EnvPool
+
+    def envpool_noiseless(self, config: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+        return {"reset_noise_scale": 0.0} if "reset_noise_scale" in config else None
+
+    def envpool_work(self, config: Dict[str, Any]) -> Dict[str, Any]:
+        """Omits what neither the configuration nor the model file states."""
+        found = {
+            "engine": "MuJoCo, EnvPool's own build",
+            "substeps": config["frame_skip"],
+            "precision": "float64",  # observations are MuJoCo's own numbers
+            "max_steps": config["max_episode_steps"],
+        }
+        if "use_contact_force" in config:
+            # Without MuJoCo's pass after the constraints, observed forces are zero.
+            found["contact_forces"] = config["use_contact_force"] and config["post_constraint"]
+        if "terminate_when_unhealthy" in config:
+            found["terminates"] = config["terminate_when_unhealthy"]
+        option = _option(config)
+        if "timestep" in option:
+            found["timestep_s"] = float(option["timestep"])
+        found.update({name: option[name] for name in ("integrator", "solver") if name in option})
+        if "iterations" in option:
+            found["iterations"] = int(option["iterations"])
+        return found
+
+    def envpool_frames(self, work: Dict[str, Any]) -> Optional[float]:
+        if "timestep_s" not in work:
+            return None
+        return float(round(work["timestep_s"] * work["substeps"] / FRAME_S, 6))
+
+
+def name_of(value: Any, spelt: Dict[str, str]) -> str:
+    """MuJoCo's ``mjINT_EULER``, spelt as in the reference settings: Euler."""
+    bare = value.name.partition("_")[2]
+    return spelt.get(bare, str(bare))
+
+
+def _option(config: Dict[str, Any]) -> Dict[str, str]:
+    """The ``<option>`` of the task's model file in EnvPool's package; empty if not found."""
+    folder = os.path.join(config["base_path"], "mujoco", "assets_gym")
+    path = os.path.join(folder, config.get("xml_file", ""))
+    if not os.path.isfile(path):
+        return {}
+    option = ElementTree.parse(path).getroot().find("option")
+    return dict(option.attrib) if option is not None else {}

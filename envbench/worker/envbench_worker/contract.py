@@ -1,0 +1,174 @@
+"""The adapter: the only code that a new backend has to write.
+
+An adapter module imports its library at the top and defines a subclass of ``Adapter``. A worker
+calls ``__init__``, ``probe`` (both timed as *import*), ``build``, ``compile``, ``run`` many times,
+``facts`` and ``close``. In mode verify, where backends are compared, it calls ``follow`` after
+``compile``, and ``recount`` after each ``run``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from importlib import import_module
+from typing import Any, Dict, List, NamedTuple, Optional
+
+
+class Job(NamedTuple):
+    """The part of a job that an adapter sees (see ``envbench.model.Job`` for the whole)."""
+
+    mode: str  # probe, measure, or verify (from one fixed start, not timed)
+    family: str  # atari, mujoco, …
+    task: str
+    numenv: int  # environments a consumer receives per vector step
+    env_instances: int  # environments that exist
+    frame_skip: float
+    settings: Dict[str, Any]  # every setting of the backend, defaults filled in
+    seed: int
+    family_code: str = ""  # "module:Class" in envbench_families, or a plugin's
+    together: int = 0  # verify: batches in which every environment gets the first one's action
+
+
+def named(name: str) -> Any:
+    """What ``module:attribute`` names; imports the module."""
+    module, _, attribute = name.partition(":")
+    return getattr(import_module(module), attribute)
+
+
+class Counts(NamedTuple):
+    """The results of one ``run``."""
+
+    steps: int  # transitions received: an action applied, an observation returned
+    resets: int  # reset-only results received: not transitions
+
+
+class Trace(NamedTuple):
+    """What environments returned in lock-step: arrays of shape (calls, numenv, …).
+
+    ``start``: the observations before the first step, (1, numenv, …), if the family's reference
+    starts from them.
+    """
+
+    observations: Any
+    rewards: Any
+    ended: Any  # bool: terminated or truncated
+    start: Any = None
+
+
+class UnknownTaskError(Exception):
+    """The library does not know this task. ``known`` lists the tasks that it knows."""
+
+    def __init__(self, task: str, known: List[str]) -> None:
+        super().__init__("unknown task {!r}".format(task))
+        self.known = known
+
+
+class ImpossibleFigure(Exception):
+    """The adapter reports a figure that is impossible."""
+
+
+class Adapter(ABC):
+    """One way of running many copies of a task; the base class of every adapter.
+
+    ``first_calls``: the vector steps of the first ``run``, for programs that make several at once.
+    """
+
+    first_calls = 1
+    bank: List[Any]  # batches of actions; ``build`` draws them
+    start: Any = None  # verify: observations (numenv, …) to start the environments from
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+
+    def tasks(self) -> Optional[List[str]]:
+        """The tasks that the library knows; None if ``probe`` finds out without a list."""
+        return None
+
+    def probe(self) -> None:
+        """Check cheaply that the task exists; raise ``UnknownTaskError`` if it does not."""
+        known = self.tasks()
+        if known is not None and self.job.task not in known:
+            raise UnknownTaskError(self.job.task, known)
+
+    @abstractmethod
+    def build(self) -> None:
+        """Make the environments, reset them, draw the actions. Timed as *build*."""
+
+    def compile(self) -> None:  # noqa: B027 - optional
+        """Compile what a learner would also compile. Timed with the first ``run``."""
+
+    def prepare(self) -> None:  # noqa: B027 - optional
+        """Prepare what only the measurement needs and a learner does not. Not timed."""
+
+    @abstractmethod
+    def run(self, calls: int) -> Counts:
+        """Make ``calls`` vector steps in a loop that does only what a learner does."""
+
+    def reset(self) -> Optional[int]:
+        """Reset all environments at once, and return their number; None if the library cannot."""
+        return None
+
+    def unfinished(self) -> int:
+        """After an exception: the transitions that the latest ``run`` made before it."""
+        return 0
+
+    def dead_child(self) -> Optional[int]:
+        """After an exception: the exit code (or -signal) of a child process that ended early."""
+        return None
+
+    @abstractmethod
+    def facts(self) -> Dict[str, Any]:
+        """What ran: at least observation_shape and observation_dtype (of one environment),
+        action_source, autoreset (next-step, same-step or none) and env_instances. ``work`` says
+        what a step does, by the names in ``envbench.families``."""
+
+    def action_source(self) -> str:
+        """Where the actions of ``bank`` came from."""
+        if len(self.bank) == 1:
+            return "one constant random batch, seed {}".format(self.job.seed)
+        return "bank of {} random batches, seed {}, cycled".format(len(self.bank), self.job.seed)
+
+    def common_facts(
+        self, seen: Any, autoreset: str, work: Dict[str, Any], returned_to: str, **more: Any
+    ) -> Dict[str, Any]:
+        """What adapters with a ``bank`` report in the same way, for ``facts``.
+
+        ``seen`` is one environment's observation, or their space. ``returned_to``: host or device.
+        ``more`` are facts of this backend alone.
+        """
+        received = {
+            "observation_shape": None if seen.shape is None else list(seen.shape),
+            "observation_dtype": str(seen.dtype),
+            "autoreset": autoreset,
+        }
+        return {
+            **received,
+            "action_source": self.action_source(),
+            "env_instances": self.job.env_instances,
+            **more,
+            "work": {**work, **received, "returned_to": returned_to},
+        }
+
+    def gpu_memory(self) -> Optional[int]:
+        """Peak bytes of GPU memory, as the library counts them; None without a GPU."""
+        return None
+
+    def follow(self, calls: int) -> Optional[Trace]:
+        """Verify: step through the first ``calls`` batches of actions, from the fixed start.
+
+        The fixed start is the family's, without noise, the same for all environments. Environment i
+        gets column i of the k-th batch as its k-th action, in whatever order results arrive. For
+        physics, an observation is qpos and qvel in one row, and a reward is zero. None: the library
+        cannot be driven in lock-step.
+        """
+        return None
+
+    def recount(self) -> Optional[float]:
+        """Verify: the frames of the latest ``run``'s transitions, as the environments count them.
+
+        By an emulator's frame number, simulated time / 0.01 s, or an elapsed-step counter x
+        frame_skip. None: nothing else counts them.
+        """
+        return None
+
+    def close(self) -> None:  # noqa: B027 - optional
+        """End the environments and their processes."""
