@@ -49,7 +49,7 @@ def built(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     for adapter in adapters:
         adapter.close()
     for name in [name for name in sys.modules if name.startswith("envbench_")]:
-        monkeypatch.delitem(sys.modules, name)
+        del sys.modules[name]
 
 
 @pytest.mark.parametrize("name", ["envpool-sync", "envpool-async"])

@@ -49,6 +49,7 @@ def names(adapter: str, mode: str = "measure") -> set[str]:
 
 GYM = families.get("gym").worker
 GYMNASIUM = {"for-loop", "subprocess", "sample-factory"}
+NUMA = {"envpool-numa", "ceiling", "mujoco-rollout"}
 ENVPOOL = {"envpool-sync", "envpool-async", "envpool-numa"}
 
 
@@ -62,10 +63,7 @@ ENVPOOL = {"envpool-sync", "envpool-async", "envpool-numa"}
         ("envbench_adapters/ceiling/ale.py", {"ceiling"}),  # named by a string alone
         ("envbench_families/base.py", {*GYMNASIUM, *ENVPOOL, "ale-vector", "ceiling"}),
         ("envbench_worker/autoreset.py", {"for-loop", "subprocess", "ale-vector", *ENVPOOL}),
-        (
-            "envbench_adapters/processes/numa_nodes.py",
-            {"envpool-numa", "ceiling", "mujoco-rollout"},
-        ),
+        ("envbench_adapters/processes/numa_nodes.py", NUMA),
         ("envbench_adapters/reference.py", {"reference"}),
         ("envbench_adapters/__init__.py", EVERY),
         ("envbench_worker/sensors.py", EVERY),
@@ -132,12 +130,8 @@ def test_the_hash_is_the_same_wherever_the_tree_lies(tree: Path) -> None:
 def test_the_hash_of_every_adapter_covers_the_files_of_all_workers(backend: str, mode: str) -> None:
     module = ADAPTERS[backend].partition(":")[0]
     own = module.replace(".", "/") + ".py"
-    assert {
-        own,
-        "envbench_worker/__main__.py",
-        "envbench_worker/contract.py",
-        "envbench_worker/sensors.py",
-    } <= names(ADAPTERS[backend], mode)
+    every = {f"envbench_worker/{name}.py" for name in ("__main__", "contract", "sensors")}
+    assert {own, *every} <= names(ADAPTERS[backend], mode)
 
 
 def test_different_backends_have_different_hashes() -> None:

@@ -24,7 +24,7 @@ def tax(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
     yield import_module("tax")
     for name in [name for name in sys.modules if name == "tax" or name.startswith("envbench_")]:
-        monkeypatch.delitem(sys.modules, name)
+        del sys.modules[name]
 
 
 class Machine:

@@ -24,7 +24,7 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.syspath_prepend(WORKER_PATH)
     yield
     for name in [name for name in sys.modules if name.startswith("envbench_")]:
-        monkeypatch.delitem(sys.modules, name)
+        del sys.modules[name]
 
 
 def job(mode: str = "measure", family: str = "gym", task: str = "CartPole-v1", **given: Any) -> Any:

@@ -71,7 +71,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         if adapter.processes:
             adapter.close()
     for name in [name for name in sys.modules if name.startswith("envbench_")]:
-        monkeypatch.delitem(sys.modules, name)
+        del sys.modules[name]
 
 
 # ---------------------------------------------------------------- nodes

@@ -30,7 +30,7 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
     yield envbench_worker
     for name in [name for name in sys.modules if name.startswith("envbench_")]:
-        monkeypatch.delitem(sys.modules, name)
+        del sys.modules[name]
 
 
 class Clocked:

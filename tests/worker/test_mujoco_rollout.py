@@ -62,10 +62,8 @@ def stepped(restart: int) -> Any:
     """The same by ``mj_step``, its warm start forgotten every so many control steps."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(WORKER_PATH))
-        ant, actions = (
-            import_module(name)
-            for name in ("envbench_adapters.mujoco.ant", "envbench_worker.actions")
-        )
+        ant = import_module("envbench_adapters.mujoco.ant")
+        actions = import_module("envbench_worker.actions")
     model = ant.load()
     bank = actions.bank(ant.motors(model), WORLDS, 0, "bank")
     rows = np.empty((STEPS, WORLDS, model.nq + model.nv))

@@ -192,7 +192,7 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.syspath_prepend(WORKER_PATH)
     yield lambda name: import_module(f"envbench_{name}")
     for name in [name for name in sys.modules if name.startswith("envbench_")]:
-        monkeypatch.delitem(sys.modules, name)
+        del sys.modules[name]
 
 
 def job(worker: Any, family: str, mode: str = "verify", task: str = "Pong-v5") -> Any:
