@@ -33,10 +33,10 @@ import msgspec
 
 from envbench import backends, families, runtimes
 from envbench.backends import Backend
+from envbench.decisions import traces
 from envbench.engine.executor import make_job
 from envbench.engine.pairs import seed_of_round
 from envbench.engine.request import make_cell
-from envbench.equal_work import traces
 from envbench.model import Cell, Family, Protocol, Trial, Verify
 from envbench.process.execute import execute
 from envbench.process.reply import Reply

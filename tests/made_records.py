@@ -9,7 +9,9 @@ from typing import Any
 
 import msgspec
 
+from envbench import families
 from envbench.model import (
+    Agreement,
     Audit,
     BlockRecord,
     Cell,
@@ -281,3 +283,26 @@ def block_of_verification(found: Verification) -> tuple[FactsRecord | None, Bloc
         started_utc=found.started_utc,
         trials=[trial],
     )
+
+
+def make_verification(cell: Cell | None = None, **given: Any) -> Verification:
+    """A backend of equal work, except for what is ``given``."""
+    values: dict[str, Any] = {
+        "verification_id": "v",
+        "cell": cell or make_cell("subprocess"),
+        "started_utc": "2025-11-20T10:00:00Z",
+        "fingerprint": "f",
+        "runtime": "r",
+        "worker": "w",
+        "seed": 0,
+        "audit": Audit(calls=10, steps=20, resets=0, frames=80.0),
+        "agreement": Agreement(
+            reference="for-loop",
+            distances=[0.0] * 200,
+            reward_distances=[0.0] * 200,
+            same_ends=True,
+        ),
+        "responds": True,
+        "work": dict(families.get("atari").work["env"]),
+    }
+    return Verification(**{**values, **given})

@@ -18,6 +18,7 @@ from envbench.cli.output import (
     tell,
     tell_failure,
 )
+from envbench.decisions.slowdown import Stage
 from envbench.engine.availability import package_differences
 from envbench.engine.campaign import Campaign
 from envbench.engine.request import Target
@@ -25,7 +26,6 @@ from envbench.errors import CELL_FAILED, INCONCLUSIVE
 from envbench.experiments.check.sources import Source
 from envbench.experiments.check.stages import CellVerdict, Sizes, overall
 from envbench.model import Arm, Cell, PairsDesign, Plan, Rule, digest
-from envbench.stats.slowdown import Stage
 from envbench.text import counted, printable
 from envbench.text import markdown as escaped
 

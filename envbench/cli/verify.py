@@ -16,10 +16,10 @@ from envbench.backends import row_label
 from envbench.cli.options import AS_JSON, measured_cells, measuring_options, option
 from envbench.cli.output import fields, print_json, table, tell
 from envbench.cli.run_experiment import conduct
+from envbench.decisions.equal_work import judge
 from envbench.engine.campaign import Campaign
 from envbench.engine.experiment import Options
 from envbench.engine.request import CellRequest
-from envbench.equal_work.judge import judge
 from envbench.errors import CELL_FAILED
 from envbench.experiments.verify import VerifyExperiment
 from envbench.model import Verification

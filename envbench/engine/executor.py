@@ -13,10 +13,10 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from envbench import families, runtimes
+from envbench.decisions import traces
+from envbench.decisions.traces import Trace
 from envbench.engine.availability import Arm, Arms, answer_of, runtime_fact
 from envbench.engine.campaign import Executed, new_id
-from envbench.equal_work import traces
-from envbench.equal_work.traces import Trace
 from envbench.model import (
     Block,
     FactsRecord,

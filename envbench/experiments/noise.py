@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from envbench.decisions import slowdown
+from envbench.decisions.slowdown import Stage
 from envbench.engine import pairs
 from envbench.engine.availability import Arm, Say, kernel_arm
 from envbench.engine.experiment import Done, Experiment, Facts, Site
 from envbench.engine.pairs import DEFAULT_PAIRS, side
 from envbench.engine.request import Chosen, Target, kernel_target
 from envbench.model import Block, Cell, PairsDesign, Plan, Rule
-from envbench.stats import slowdown
-from envbench.stats.slowdown import Stage
 
 PAIRS = 6
 WARM_UP = (0.2, 0.5)

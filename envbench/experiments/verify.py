@@ -1,7 +1,7 @@
 """``verify``: do the backends do the same work? One block per backend, with its reference.
 
 Both start from the same fixed state and get the same actions. Then the backend's steps are counted
-twice (``envbench_worker.witness``). ``envbench.equal_work`` compares their traces and settings.
+twice (``envbench_worker.witness``). ``envbench.decisions`` compares their traces and settings.
 Nothing is timed, so both run at once.
 """
 

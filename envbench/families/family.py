@@ -55,7 +55,7 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     "", none of these is possible. ``lock_steps``: vector steps that are compared.
 
     ``work`` is what one step of the reference does, by kind: the names and values that
-    ``envbench.equal_work`` compares. None: any value, but it is shown. ``any_task`` are the names
+    ``envbench.decisions`` compares. None: any value, but it is shown. ``any_task`` are the names
     that apply to tasks other than the default. The names in ``reported`` may differ although a step
     computes the same. ``backends`` are built-in backends that run a plugin's family. ``rows`` are
     the backends of its table in a profile that has no table for it.

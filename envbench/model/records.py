@@ -110,7 +110,7 @@ class Agreement(Strict, frozen=True, kw_only=True):
     """How far a backend is from the reference, from the same start and with the same actions.
 
     A distance is the largest difference in the compared part of an observation
-    (``equal_work.traces``), over all environments, per step. Its unit is grey levels per pixel, or
+    (``decisions.traces``), over all environments, per step. Its unit is grey levels per pixel, or
     the engine's own unit.
     """
 

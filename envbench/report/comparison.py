@@ -14,7 +14,8 @@ from statistics import geometric_mean
 
 from envbench import backends
 from envbench.backends import shown
-from envbench.results.shown import DRIFT, Measured, contains_one, drift
+from envbench.decisions import ties
+from envbench.results.shown import Measured, drift
 from envbench.stats.intervals import Interval, ratio_interval
 
 By = Callable[[Measured], Hashable]
@@ -25,7 +26,7 @@ NOTES = {
     "`envbench verify` found that they do the same work, and lists the differences",
     "in-flight": "have more environments in flight than in the batch on one side",
     "session": "were measured in different sessions: ~ then allows for a drift of "
-    f"{100 * (DRIFT - 1):.0f} %. The mean's interval does not",
+    f"{100 * (ties.DRIFT - 1):.0f} %. The mean's interval does not",
 }
 
 
@@ -53,9 +54,7 @@ class Pair:
             return ""
         if self.unlike or self.interval is None:
             return "?"
-        if contains_one(self.interval, drift(self.first, self.second)):
-            return "~"
-        return "faster" if self.interval[0] > 1 else "slower"
+        return ties.verdict(self.interval, drift(self.first, self.second))
 
 
 @dataclass(frozen=True, kw_only=True)

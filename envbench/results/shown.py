@@ -9,13 +9,13 @@ from functools import cached_property
 from typing import NamedTuple
 
 from envbench import backends
-from envbench.equal_work.judge import Verdict, judge
+from envbench.decisions import ties
+from envbench.decisions.equal_work import Verdict, judge
 from envbench.model import Cell, Failure, Fingerprint, Plan, RuntimeFact, Verification, arm_key
-from envbench.stats.intervals import Interval, ratio_interval
+from envbench.stats.intervals import ratio_interval
 from envbench.stats.summary import Summary
 
 REFUSED = Failure(reason="invalid-figure", message="`envbench verify` refused this row's figures")
-DRIFT = 1.10  # of a shared machine between two sessions: docs/measurement.md
 Row = tuple[str, str, str, str]  # machine, family, task, label
 
 # Packages of envbench's controller and its tests: their versions do not affect a measurement.
@@ -112,17 +112,12 @@ class Measured:
 def within_noise(found: Measured, other: Measured) -> bool | None:
     """Whether their ratio's interval, widened by drift, contains 1; None without an interval."""
     span = ratio_interval((found.summary.speeds, other.summary.speeds))
-    return None if span is None else contains_one(span, drift(found, other))
+    return None if span is None else ties.verdict(span, drift(found, other)) == "~"
 
 
 def drift(found: Measured, other: Measured) -> float:
     """The factor by which a machine may have drifted between them: 1 within one plan."""
-    return 1.0 if found.plan_id == other.plan_id else DRIFT
-
-
-def contains_one(span: Interval, factor: float) -> bool:
-    """Whether the interval of a ratio, widened by a factor on both sides, contains 1."""
-    return span[0] / factor <= 1 <= span[1] * factor
+    return 1.0 if found.plan_id == other.plan_id else ties.DRIFT
 
 
 # ---------------------------------------------------------------- the verification of a row

@@ -1,1 +1,1 @@
-"""Pure mathematics: rates, intervals and decision rules. No files, no clock, nothing printed."""
+"""Pure mathematics: rates of runs, and intervals of rates and ratios. No files, no clock."""

@@ -20,11 +20,11 @@ from paced import TASK, interpreter, start_short
 from place import Place, wait_until
 
 from envbench.cli import envbench
+from envbench.decisions.slowdown import effect, usual_effect
 from envbench.engine.pairs import side
 from envbench.experiments.check.stages import slices_of
 from envbench.model import BlockRecord, Plan
 from envbench.results import store
-from envbench.stats.slowdown import effect, usual_effect
 
 slow = pytest.mark.slow
 

@@ -10,10 +10,10 @@ import pytest
 
 from envbench import families, testing
 from envbench.backends import get, registry
+from envbench.decisions import traces
+from envbench.decisions.equal_work import compared
+from envbench.decisions.traces import Trace
 from envbench.engine.request import make_cell
-from envbench.equal_work import traces
-from envbench.equal_work.judge import compared
-from envbench.equal_work.traces import Trace
 from envbench.families import BUILT_IN, EnvFamily, Standard
 from envbench.process.worker_code import code_files
 from envbench.testing import BackendContract

@@ -28,11 +28,11 @@ from document import fill, share
 from planted import TASK, make_arm
 from tabulate import tabulate
 
+from envbench.decisions.slowdown import ALL_STEPS, STEPS
 from envbench.engine.pairs import side
 from envbench.experiments.check import stages as experiment
 from envbench.model import BlockRecord, Plan
 from envbench.results import store
-from envbench.stats.slowdown import ALL_STEPS, STEPS
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results" / "studies" / "check-live"

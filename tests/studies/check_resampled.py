@@ -29,16 +29,16 @@ from document import fill, share
 from tabulate import tabulate
 
 from envbench import backends
-from envbench.engine.pairs import DEFAULT_PAIRS, cell_of
-from envbench.experiments.check.stages import PRECISE, SPREADS, precise_pairs, slices_of
-from envbench.model import Rule
-from envbench.stats.slowdown import (
+from envbench.decisions.slowdown import (
     Slices,
     effect,
     stage,
     step_stages,
     usual_effect,
 )
+from envbench.engine.pairs import DEFAULT_PAIRS, cell_of
+from envbench.experiments.check.stages import PRECISE, SPREADS, precise_pairs, slices_of
+from envbench.model import Rule
 
 RULE = Rule()
 

@@ -22,10 +22,7 @@ import numpy as np
 from document import fill, share
 from tabulate import tabulate
 
-from envbench.engine.pairs import DEFAULT_PAIRS, QUADS
-from envbench.experiments.check.stages import PRECISE, SPREADS, precise_pairs
-from envbench.model import Rule
-from envbench.stats.slowdown import (
+from envbench.decisions.slowdown import (
     STEPS,
     Stage,
     Verdict,
@@ -33,6 +30,9 @@ from envbench.stats.slowdown import (
     of_cell,
     stages_of,
 )
+from envbench.engine.pairs import DEFAULT_PAIRS, QUADS
+from envbench.experiments.check.stages import PRECISE, SPREADS, precise_pairs
+from envbench.model import Rule
 
 CHECKS, SEED = 20_000, 1
 SPREAD = 0.019

@@ -32,11 +32,11 @@ from document import fill, share
 from other_rules import RULES, Rule, Side
 from tabulate import tabulate
 
+from envbench.decisions import slowdown
 from envbench.engine.pairs import DEFAULT_PAIRS, cell_of, side
 from envbench.experiments.check.stages import BASELINE, CANDIDATE
 from envbench.model import PairsDesign, Windows
 from envbench.model import Rule as OwnRule
-from envbench.stats import slowdown
 
 OURS = "envbench check"
 SLOWDOWNS = (0.0, 0.02, 0.05)  # of the rate

@@ -17,7 +17,7 @@ import gymnasium
 import numpy as np
 from tabulate import tabulate
 
-from envbench.equal_work.traces import LEAST_MOVEMENT
+from envbench.decisions.traces import LEAST_MOVEMENT
 from envbench.families.mujoco import ANT_STATE
 
 TASKS = ["Ant-v4", "HalfCheetah-v4", "Hopper-v4", "Walker2d-v4", "Humanoid-v4", "Swimmer-v4",

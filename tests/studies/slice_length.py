@@ -24,6 +24,7 @@ import msgspec
 from document import fill
 from tabulate import tabulate
 
+from envbench.decisions import slowdown
 from envbench.engine import pairs
 from envbench.engine import request as cells
 from envbench.engine.executor import LocalExecutor
@@ -31,7 +32,6 @@ from envbench.engine.request import CellRequest, Target
 from envbench.experiments.check import sources
 from envbench.machine import choose, fingerprint, lock, usable_cores
 from envbench.model import Block, Programme, Trial, arm_key
-from envbench.stats import slowdown
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results" / "studies" / "slice-length"

@@ -171,7 +171,7 @@ def test_simulated_effects_equal_those_of_the_rule(scripts: None) -> None:
     import numpy as np
     from check_simulated import LINES, effects, slices, usual_effects
 
-    from envbench.stats.slowdown import effect, usual_effect
+    from envbench.decisions.slowdown import effect, usual_effect
 
     for number, kind in enumerate(LINES):
         times, turns = slices(np.random.default_rng(number), kind, 20, 0.03)

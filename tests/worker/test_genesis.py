@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from envbench import backends, testing
-from envbench.equal_work.judge import differences
+from envbench.decisions.equal_work import differences
 from envbench.process.worker_code import WORKER_PATH
 from envbench.testing import BackendContract
 

@@ -14,7 +14,7 @@ from interpreters import install, make_interpreter, python_3_8
 from place import Place
 
 from envbench import backends, testing
-from envbench.equal_work import judge
+from envbench.decisions import equal_work
 from envbench.model import Trial, Verify
 from envbench.process.execute import execute
 from envbench.process.reply import Reply
@@ -82,7 +82,7 @@ def test_what_a_step_does_is_read_off_the_simulation(python: Path) -> None:
     assert (work["substeps"], work["returned_to"], work["max_steps"]) == (6, "device", 39)
     assert facts["library_arguments"]["task.env.controlFrequencyInv"] == 3
     assert facts["observation_shape"] == [60]
-    differences = judge.differences("mujoco", "env", work)
+    differences = equal_work.differences("mujoco", "env", work)
     unknown = [name for name, (_, found) in differences.items() if found == "unknown"]
     assert unknown == ["integrator"]
 

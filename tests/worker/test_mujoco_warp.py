@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from envbench import backends, testing
-from envbench.equal_work.judge import differences
+from envbench.decisions.equal_work import differences
 from envbench.process.reply import Reply
 from envbench.process.worker_code import WORKER_PATH
 from envbench.testing import BackendContract

@@ -20,6 +20,8 @@ from typing import ClassVar
 
 import msgspec
 
+from envbench.decisions import slowdown
+from envbench.decisions.slowdown import FEWEST_PAIRS, STEPS, Stage
 from envbench.engine import pairs, resume
 from envbench.engine.availability import Arm, Say, kernel_arm
 from envbench.engine.campaign import Campaign
@@ -51,8 +53,6 @@ from envbench.model import (
     digest,
 )
 from envbench.results.reading import run_of
-from envbench.stats import slowdown
-from envbench.stats.slowdown import FEWEST_PAIRS, STEPS, Stage
 from envbench.stats.summary import rate
 
 KERNEL = "kernel"

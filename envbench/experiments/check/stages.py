@@ -15,6 +15,8 @@ from typing import ClassVar
 
 import msgspec
 
+from envbench.decisions import slowdown
+from envbench.decisions.slowdown import FEWEST_PAIRS, Slices, Stage, Verdict
 from envbench.engine import pairs
 from envbench.engine.availability import Arm, Say
 from envbench.engine.experiment import Done, Experiment, Facts, Site, one_per_arm
@@ -34,8 +36,6 @@ from envbench.model import (
     TrialRecord,
     Windows,
 )
-from envbench.stats import slowdown
-from envbench.stats.slowdown import FEWEST_PAIRS, Slices, Stage, Verdict
 
 MOST_CELLS = 12
 DEFAULT_CELLS = [

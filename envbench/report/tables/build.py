@@ -6,10 +6,10 @@ are the numbers of environments in numeric order; other columns keep their place
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from envbench import backends
+from envbench.decisions.ties import best_of_columns
 from envbench.report.tables import footnotes
 from envbench.report.tables.machine_results import MachineResults, backend_order
 from envbench.report.tables.table import Entry, Existing, Row, Table, bare, grid
@@ -92,7 +92,7 @@ def _values(
 ) -> dict[tuple[str, str], Entry]:
     """The known entries by row label and column heading, both in Markdown."""
     able = [found for found in results.with_figures if results.competes(found)]
-    best = _best((found.numenv, found.fps or 0.0) for found in able)
+    best = best_of_columns((found.numenv, found.fps or 0.0) for found in able)
     values = {
         (markdown(label), name): entry
         for name, column in others.items()
@@ -109,14 +109,6 @@ def _entry(found: Measured, best: Mapping[int, str], results: MachineResults) ->
     notes = tuple(footnotes.of_entry(found, results))
     is_best = results.competes(found) and best.get(found.numenv) == f"{found.fps or 0.0:.2f}"
     return Entry(fps=found.fps, best=is_best, notes=notes, measured=found)
-
-
-def _best(figures: Iterable[tuple[int, float]]) -> dict[int, str]:
-    """The highest figure of each numenv as printed: equal ones are all best."""
-    best: dict[int, float] = defaultdict(float)
-    for numenv, fps in figures:
-        best[numenv] = max(fps, best[numenv])
-    return {numenv: f"{fps:.2f}" for numenv, fps in best.items()}
 
 
 # ---------------------------------------------------------------- rows and columns
@@ -245,7 +237,7 @@ def build_published(results: MachineResults, existing: Existing) -> Table:
     """
     figures = results.published
     sources = list(dict.fromkeys(each.source for each in figures))
-    best = _best((each.numenv, each.fps) for each in figures)
+    best = best_of_columns((each.numenv, each.fps) for each in figures)
     known = {
         ((each.backend, each.source), each.numenv): Entry(
             fps=each.fps, best=f"{each.fps:.2f}" == best[each.numenv]

@@ -13,10 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import trim_mean, ttest_1samp, ttest_ind
 
-from envbench.engine.pairs import turns
-from envbench.model import Rule
-from envbench.stats.intervals import t_quantile
-from envbench.stats.slowdown import (
+from envbench.decisions.slowdown import (
     Stage,
     cost_stage,
     detectable,
@@ -29,6 +26,9 @@ from envbench.stats.slowdown import (
     trimmed,
     usual_effect,
 )
+from envbench.engine.pairs import turns
+from envbench.model import Rule
+from envbench.stats.intervals import t_quantile
 
 RULE = Rule()
 TIGHT = [-0.0005, 0.0005] * 4  # a quiet machine's pairs

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from envbench import backends, families
-from envbench.equal_work import traces
-from envbench.equal_work.traces import LEAST_STEPS
+from envbench.decisions import traces
+from envbench.decisions.traces import LEAST_STEPS
 from envbench.families import Standard
 from envbench.model import Agreement, Kind, Verification
 from envbench.text import counted

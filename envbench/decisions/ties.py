@@ -1,0 +1,35 @@
+"""Which figures are equal within noise, and which is the best of its column? Pure.
+
+``drift`` is the factor by which the machine may have drifted between two figures: 1 within one
+session, ``DRIFT`` between two.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from envbench.stats.intervals import Interval
+
+DRIFT = 1.10  # of a shared machine between two sessions: docs/measurement.md
+NEAR = 0.95  # of the best is a tie where there is no interval
+
+
+def verdict(ratio: Interval, drift: float) -> str:
+    """``faster``, ``slower`` or, if the interval of a ratio with the drift contains 1, ``~``."""
+    if ratio[0] / drift <= 1 <= ratio[1] * drift:
+        return "~"
+    return "faster" if ratio[0] > 1 else "slower"
+
+
+def near(figure: float, best: float, drift: float) -> bool:
+    """Is a figure without an interval a tie with the best?"""
+    return figure >= NEAR / drift * best
+
+
+def best_of_columns(figures: Iterable[tuple[int, float]]) -> dict[int, str]:
+    """The highest figure of each column (numenv) as printed: equal ones are all best."""
+    best: dict[int, float] = defaultdict(float)
+    for numenv, fps in figures:
+        best[numenv] = max(fps, best[numenv])
+    return {numenv: f"{fps:.2f}" for numenv, fps in best.items()}

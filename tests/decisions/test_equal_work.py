@@ -1,0 +1,255 @@
+"""Equal work: what the comparison of two backends finds, and the verdict on it."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+import pytest
+from made_records import make_cell, make_verification
+
+from envbench import families
+from envbench.decisions import traces
+from envbench.decisions.equal_work import compared, differences, judge
+from envbench.decisions.traces import (
+    Trace,
+    agreed,
+    compare,
+    moves_on,
+    read_trace,
+    responds,
+)
+from envbench.families import Standard
+from envbench.model import (
+    Agreement,
+    Audit,
+)
+
+
+def standard(family: str) -> Standard:
+    return families.get(family).standards["env"]
+
+
+def trace(seed: int = 0, steps: int = 100, shape: tuple[int, ...] = (27,)) -> Trace:
+    rng = np.random.default_rng(seed)
+    observations = rng.normal(size=(steps, 2, *shape))
+    observations[: steps // 2] = observations[: steps // 2, :1]
+    return Trace(
+        observations=observations,
+        rewards=rng.normal(size=(steps, 2)),
+        ended=np.zeros((steps, 2), np.bool_),
+    )
+
+
+# ---------------------------------------------------------------- comparing
+
+
+def test_traces_agree_up_to_the_first_step_that_differs() -> None:
+    led, own = trace(), trace()
+    same = compare(standard("mujoco"), led, own)
+    assert set(same.distances) == {0.0}
+    assert same.same_ends
+    assert compared(standard("mujoco"), same)[0] is True
+    own.observations[2, 1, 5] += 0.01
+    apart = compare(standard("mujoco"), led, own)
+    assert agreed(standard("mujoco"), apart) == 2
+    assert compared(standard("mujoco"), apart)[0] is False
+
+
+def test_contact_forces_are_not_compared() -> None:
+    led, own = trace(shape=(111,)), trace(shape=(111,))
+    own.observations[:, :, 27:] = 0.0
+    assert max(compare(standard("mujoco"), led, own).distances) == 0.0
+
+
+def test_frames_of_a_stack_from_before_the_first_step_are_not_compared() -> None:
+    led, own = trace(shape=(4, 84, 84)), trace(shape=(4, 84, 84))
+    own.observations[:3, :, :3] = 0.0  # frames from before the first step: each library has its own
+    own.observations[4, 0, 3, 7, 7] += 50.0  # one pixel of the newest frame
+    own.observations[6, 1, 0, 7, 7] += 60.0  # one pixel of the oldest frame
+    apart = compare(standard("atari"), led, own)
+    assert apart.distances[:4] == [0.0] * 4
+    assert apart.distances[4] == pytest.approx(50.0)
+    assert apart.distances[6] == pytest.approx(60.0)
+    assert agreed(standard("atari"), apart) == 4
+
+
+def test_an_episode_that_ends_in_another_step_is_different_work() -> None:
+    led, own = trace(), trace()
+    own.ended[1, 0] = True
+    apart = compare(standard("mujoco"), led, own)
+    assert (apart.same_ends, apart.first_other_end) == (False, 1)
+    assert compared(standard("mujoco"), apart)[0] is False
+    own.ended[:] = False
+    own.ended[10, 0] = True  # later than the steps that must agree
+    later = compare(standard("mujoco"), led, own)
+    assert compared(standard("mujoco"), later)[0] is True
+
+
+def test_a_short_trace_decides_nothing_and_a_narrow_or_empty_one_is_refused() -> None:
+    brief = Trace(**{name: array[:2] for name, array in vars(trace()).items()})
+    short = compare(standard("atari"), trace(), brief)
+    assert compared(standard("atari"), short)[0] is None
+    for steps, answer in ((5, None), (99, None), (100, True)):
+        led = compare(standard("mujoco"), trace(steps=steps), trace(steps=steps))
+        assert compared(standard("mujoco"), led)[0] is answer
+    with pytest.raises(ValueError, match="no step"):
+        compare(standard("mujoco"), trace(), trace(steps=0))
+    narrow = Trace(**{name: array[:, :1] for name, array in vars(trace()).items()})
+    with pytest.raises(ValueError, match="1 of 2 environments"):
+        compare(standard("mujoco"), trace(), narrow)
+
+
+def test_every_environment_must_still_move_at_the_end() -> None:
+    led, own = trace(), trace()
+    assert moves_on(compare(standard("mujoco"), led, own))
+    own.observations[3:, 1] *= 0.5
+    assert not moves_on(compare(standard("mujoco"), led, own))
+
+
+def test_nan_and_infinity_count_as_the_largest_distance() -> None:
+    led, own = trace(), trace()
+    own.observations[0] = np.nan
+    own.rewards[1] = np.inf
+    apart = compare(standard("mujoco"), led, own)
+    assert apart.distances[0] == apart.reward_distances[1] == 1e308
+    msgspec.json.encode(apart)
+
+
+def test_observations_of_different_shapes_cannot_be_compared() -> None:
+    with pytest.raises(ValueError, match="cannot be compared"):
+        compare(standard("gym"), trace(shape=(3,)), trace(shape=(4,)))
+
+
+@pytest.mark.parametrize("raw", [b"", b"PK\x03\x04", b"\x80\x04."])
+def test_a_file_that_is_not_a_trace_is_refused(raw: bytes) -> None:
+    with pytest.raises(ValueError, match="trace"):
+        read_trace(raw)
+
+
+def test_a_trace_is_never_a_pickle() -> None:
+    file = io.BytesIO()
+    np.savez(file, observations=np.array([object()]), rewards=[0], ended=[0])
+    with pytest.raises(ValueError, match=r"allow_pickle|trace"):
+        read_trace(file.getvalue())
+
+
+def test_an_environment_that_does_not_move_or_ignores_actions_does_not_respond() -> None:
+    moving = trace()
+    assert responds(moving, 50)
+    assert not responds(moving, 51)  # the same actions must give the same observations
+    still = replace(moving, observations=np.zeros((100, 2, 5)))
+    assert not responds(still, 50)
+    deaf = replace(moving, observations=np.repeat(moving.observations[:, :1], 2, axis=1))
+    assert not responds(deaf, 50)
+    lost = moving.observations.copy()
+    lost[5:] = np.nan
+    for none in (lost, moving.observations[:1], moving.observations[:0], lost[:, :, :0]):
+        assert not responds(replace(moving, observations=none), 50)
+
+
+@pytest.mark.parametrize(
+    ("frames", "answer"), [(80.0, True), (80.4, True), (84.0, False), (160.0, False), (None, None)]
+)
+def test_a_claim_must_equal_what_the_environments_counted(
+    frames: float | None, answer: bool | None
+) -> None:
+    assert traces.counted(Audit(calls=10, steps=20, resets=0, frames=frames), 4) is answer
+
+
+# ---------------------------------------------------------------- the settings of a step
+
+
+def test_differences_list_other_values_and_unreported_ones() -> None:
+    wanted = families.get("atari").work["env"]
+    assert differences("atari", "env", wanted) == {}
+    other = {**wanted, "fire_reset": True, "sticky": 0.25}
+    del other["noop_max"]
+    assert differences("atari", "env", other) == {
+        "noop_max": (30, "unknown"),
+        "fire_reset": (False, True),
+        "sticky": (0.0, 0.25),
+    }
+
+
+def test_another_task_is_not_compared_with_the_default_tasks_time_steps() -> None:
+    work = {**families.get("mujoco").work["env"], "timestep_s": 0.002, "observation_shape": [17]}
+    assert differences("mujoco", "env", work, task="Walker2d-v3") == {}
+    assert set(differences("mujoco", "env", work, task="Ant-v3")) == {
+        "timestep_s", "observation_shape",
+    }  # fmt: skip
+
+
+# ---------------------------------------------------------------- the verdict
+
+
+def test_equal_work_gets_a_tick() -> None:
+    verdict = judge(make_verification())
+    assert (verdict.badge, verdict.refused, verdict.unequal) == ("✓", False, False)
+    assert verdict.audit == "80 frames of 1 environment, counted twice"
+    assert verdict.lock_step == "equal exactly for 200 of 200 steps (required: 200)"
+
+
+def test_a_lock_step_that_ended_early_decides_nothing() -> None:
+    agreement = Agreement(
+        reference="for-loop", distances=[0.0] * 2, reward_distances=[0.0] * 2, same_ends=True
+    )
+    verdict = judge(make_verification(agreement=agreement))
+    assert (verdict.badge, verdict.lock_step) == ("≠", "compared for 2 steps only (required: 200)")
+
+
+def test_a_claim_that_differs_is_refused() -> None:
+    verdict = judge(make_verification(audit=Audit(calls=10, steps=40, resets=0, frames=80.0)))
+    assert (verdict.badge, verdict.refused) == ("✗", True)
+    assert verdict.audit == "claims 160 frames, its environments made 80"
+
+
+def test_a_backend_without_a_recorded_trace_is_not_verified() -> None:
+    verdict = judge(make_verification(agreement=None, responds=None))
+    assert (verdict.badge, verdict.refused, verdict.unequal) == ("–", False, False)
+    assert "not compared" in verdict.lock_step
+
+
+def test_a_backend_that_reports_other_work_is_not_equal() -> None:
+    work = dict(families.get("atari").work["env"])
+    assert judge(make_verification(work=work)).badge == "✓"
+    assert judge(make_verification(work={**work, "stack": 1})).badge == "≠"
+    reported = {
+        **work,
+        "autoreset": "same-step",
+        "returned_to": "device",
+        "observation_dtype": "int8",
+    }
+    assert judge(make_verification(work=reported)).badge == "✓"
+    del work["max_pool"]  # unknown
+    assert judge(make_verification(work=work)).badge == "✓"
+
+
+def test_an_engine_whose_episodes_never_end_is_not_equal() -> None:
+    endless = msgspec.structs.replace(make_verification().agreement, ends=0, reference_ends=3)
+    verdict = judge(make_verification(agreement=endless))
+    assert (verdict.badge, verdict.unequal) == ("≠", True)
+    assert verdict.lock_step == "none of its episodes end, but 3 of the reference's do"
+    some = msgspec.structs.replace(make_verification().agreement, ends=1, reference_ends=3)
+    assert judge(make_verification(agreement=some)).badge == "✓"
+
+
+def test_another_engine_is_named_and_not_refused() -> None:
+    verdict = judge(make_verification(make_cell("brax", env="mujoco"), agreement=None))
+    assert (verdict.refused, verdict.unequal) == (False, False)
+    assert "not applicable: another engine" in verdict.lock_step
+
+
+def test_a_missing_comparison_is_not_called_another_engine() -> None:
+    verdict = judge(make_verification(agreement=None))
+    assert (verdict.badge, verdict.refused, verdict.unequal) == ("≠", False, False)
+    assert verdict.lock_step == "not compared: its reference for-loop cannot run here"
+
+
+def test_work_that_differs_from_the_reference_is_unequal() -> None:
+    differing = msgspec.structs.replace(make_verification().agreement, distances=[0.0, 3.0, 3.0])
+    verdict = judge(make_verification(agreement=differing))
+    assert (verdict.badge, verdict.refused, verdict.unequal) == ("≠", False, True)
+    assert verdict.lock_step == "differs from step 2 on, by 3 grey levels"

@@ -1,0 +1,239 @@
+"""``envbench verify`` for real: cheats do not get through, and it can be killed at any moment."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import msgspec
+import pytest
+from interpreters import lent_packages, make_interpreter
+from place import Place, ended, wait_until
+
+from envbench import backends
+from envbench.cli.run_experiment import Display
+from envbench.decisions.equal_work import judge
+from envbench.engine.availability import Arm
+from envbench.engine.campaign import Campaign
+from envbench.engine.executor import LocalExecutor
+from envbench.engine.experiment import Options, Site
+from envbench.engine.request import CellRequest
+from envbench.experiments.verify import VerifyExperiment
+from envbench.machine import Profile, Table
+from envbench.model import (
+    Family,
+    Fingerprint,
+    Plan,
+    Verification,
+    arm_key,
+)
+from envbench.results.store import Journal
+
+slow = pytest.mark.slow
+CHEATS = Path(__file__).parents[1] / "fixtures" / "cheats"
+
+
+# ---------------------------------------------------------------- cheats, for real
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cheats") / "venv"
+    return make_interpreter(folder, paths=[CHEATS, *lent_packages()])
+
+
+@pytest.fixture
+def cheats(monkeypatch: pytest.MonkeyPatch) -> dict[str, backends.Backend]:
+    honest = backends.get("for-loop")
+    names = {
+        "claims-more": "ClaimsMore",
+        "skips-frames": "SkipsFrames",
+        "ignores-actions": "IgnoresActions",
+        "repeats-observations": "RepeatsObservations",
+        "raises": "Raises",
+        "ignores-late": "IgnoresLate",
+        "ignores-late-in-all-but-one": "IgnoresLateInAllButOne",
+        "ignores-most": "IgnoresMost",
+        "acts-on-its-own": "ActsOnItsOwn",
+        "never-ends": "NeverEnds",
+        "is-not-led": "IsNotLed",
+        "admits-to-less": "AdmitsToLess",
+        "led-for-a-few-steps": "LedForAFewSteps",
+        "loses-numbers": "LosesNumbers",
+        "stale": "Stale",
+        "halves-long-runs": "HalvesLongRuns",
+        "halves-windows": "HalvesWindows",
+        "makes-none": "MakesNone",
+    }
+    made = {
+        name: msgspec.structs.replace(honest, name=name, adapter=f"cheats:{attribute}")
+        for name, attribute in names.items()
+    }
+    known = {**backends.registry(), **made}
+    monkeypatch.setattr(backends.BACKENDS, "loaded", (known, []))
+    return made
+
+
+CAUGHT = {
+    "claims-more": ("✗", "its environments made"),
+    "skips-frames": ("✗", "its environments made"),
+    "ignores-actions": ("✗", "do not follow the actions"),
+    "repeats-observations": ("✗", "do not follow the actions"),
+    "raises": ("–", "it will not be led"),
+    "halves-long-runs": ("✗", "its environments made"),
+    "halves-windows": ("✗", "its environments made"),
+    "loses-numbers": ("✗", "do not follow the actions"),
+    "ignores-late": ("✗", "do not follow the actions"),
+    "ignores-late-in-all-but-one": ("✗", "do not follow the actions"),
+    "acts-on-its-own": ("✗", "do not follow the actions"),
+    "is-not-led": ("–", "not compared"),
+    "admits-to-less": ("≠", "counted twice"),
+    "led-for-a-few-steps": ("✗", "do not follow the actions"),
+    "makes-none": ("✗", "claims 0 frames"),
+}
+# A game's screen may not change for a while. Then only the reference shows the cheat.
+BY_FAMILY = {
+    "atari": {
+        "ignores-most": ("≠", "differs from step"),
+        "stale": ("≠", "differs from step"),
+        # No game ends in the 200 steps of lock-step. How far the audit goes depends on the speed of
+        # the machine: where it goes past a game's end, the environments make no more frames.
+        "never-ends": ("✓✗", " frames"),
+    },
+    "mujoco": {
+        "ignores-most": ("✗", "do not follow the actions"),
+        "stale": ("✗", "do not follow the actions"),
+        "never-ends": ("≠", "none of its episodes end"),
+    },
+}
+
+
+def verify(python: Path, folder: Path, family: Family, names: list[str]) -> list[Verification]:
+    """What the experiment finds, with real workers of that interpreter."""
+    table = Table(numenv=[2], rows=["for-loop"])
+    profile = Profile(name="here", title="Here", atari=table, mujoco=table)
+    machine = Fingerprint(cpu="c", logical_cpus=2, physical_cores=2, usable_cpus=2, memory_gib=8)
+    site = Site(profile=profile, fingerprint=machine, options=Options(results=folder))
+    experiment = VerifyExperiment(
+        cells=CellRequest(family=family, backends=names, numenv=[2]), audit_calls=60
+    )
+    targets = experiment.choose(site).targets
+    plan = Plan(
+        plan_id="p",
+        experiment="verify",
+        spec="s",
+        cells=[each.cell for each in targets],
+        design=experiment.design(targets),
+        seed=0,
+        fingerprint="f",
+        started_utc="2026-01-02T03-04-05Z",
+        command=["envbench", "verify"],
+        envbench_version="0",
+    )
+    arms = {
+        arm_key("", each.cell): Arm(cell=each.cell, backend=each.backend, python=str(python))
+        for each in targets
+    }
+    campaign = Campaign(
+        Journal.create(folder, "here", plan.started_utc),
+        plan,
+        experiment,
+        arms,
+        executor=LocalExecutor(),
+        listener=Display(),
+    )
+    campaign.carry_out()
+    return campaign.findings
+
+
+@slow
+@pytest.mark.parametrize("family", ["atari", "mujoco"])
+def test_each_cheat_is_caught_and_the_honest_one_is_not(
+    cheats: dict[str, backends.Backend], python: Path, family: Family, tmp_path: Path
+) -> None:
+    found = verify(python, tmp_path, family, ["for-loop", *cheats])
+    verdicts = {each.cell.backend: judge(each) for each in found}
+    assert verdicts.pop("for-loop").badge == "✓"
+    assert set(verdicts) == set(cheats)
+    for name, (badge, says) in {**CAUGHT, **BY_FAMILY[family]}.items():
+        verdict = verdicts[name]
+        assert verdict.badge in badge, (name, verdict)
+        assert says in verdict.audit + verdict.lock_step, name
+
+
+# ---------------------------------------------------------------- the command
+
+
+@slow
+def test_the_command_compares_records_and_shows_in_the_report(place: Place) -> None:
+    words = ["--env", "mujoco", "--backend", "subprocess", "--total-step", 60]
+    done = place.run("verify", *words, "--json")
+    assert done.code == 0, done.err
+    rows = {row["backend"]: row for row in json.loads(done.out)["verifications"]}
+    assert set(rows) == {"for-loop", "subprocess"}  # the reference comes along
+    assert rows["subprocess"]["verdict"]["badge"] == "✓"
+    assert max(rows["subprocess"]["agreement"]["distances"]) == 0.0
+    task = ["--env", "mujoco", "--backend", "subprocess", "--numenv", 2]
+    assert place.run("run", *task, "--total-step", 50, "--repeats", 1).code == 0
+    report = place.run("report", "--output", "-")
+    assert "| Equal work" in report.out
+    assert "contact\\_forces yes (requested: no)" in report.out
+
+
+@slow
+def test_a_backend_that_cannot_run_here_is_named_and_the_others_are_verified(place: Place) -> None:
+    done = place.run(
+        "verify", "--env", "mujoco", "--backend", "for-loop,isaac-gym", "--total-step", 20
+    )
+    assert done.code == 3
+    assert "isaac-gym cannot run mujoco here" in done.err
+    assert "✓ For-loop" in done.out
+
+
+@slow
+def test_a_ceiling_is_counted_twice_on_request(place: Place) -> None:
+    done = place.run("verify", "--env", "mujoco", "--backend", "ceiling", "--total-step", 60)
+    assert done.code == 0, done.err
+    assert "counted twice" in done.out
+
+
+@slow
+def test_an_unknown_task_is_wrong_usage(place: Place) -> None:
+    done = place.run("verify", "--env", "mujoco", "--backend", "for-loop", "--task", "Amt-v3")
+    assert done.code == 2
+    assert "Did you mean 'Ant-v3'" in done.err
+
+
+def test_wrong_usage_is_refused_before_anything_starts(place: Place) -> None:
+    assert place.run("verify", "--numenv", 1).code == 2
+    done = place.run("verify", "--env", "atari", "--backend", "brax")
+    assert (done.code, "it runs mujoco" in done.err) == (2, True)
+
+
+@slow
+def test_a_verification_that_is_killed_leaves_nothing_running_and_the_same_command_continues(
+    place: Place,
+) -> None:
+    names = "for-loop,subprocess,envpool-sync"
+    words = ["verify", "--env", "mujoco", "--backend", names, "--total-step", 2000]
+    process = place.start(*words)
+    wait_until(lambda: place.finished() or process.poll() is not None, "a first block")
+    wait_until(lambda: len(place.processes()) >= 4 or process.poll() is not None, "both workers")
+    process.kill()
+    assert ended(process).code == -signal.SIGKILL
+    wait_until(lambda: not place.processes(), "its workers to die", timeout_s=10)
+    first = place.blocks()
+    assert len(first) < 3
+    done = place.run(*words, "--json")
+    assert done.code == 0, done.err
+    assert "Resuming" in done.err
+    assert [row["backend"] for row in done.document["verifications"]] == names.split(",")
+    blocks = place.blocks()
+    assert blocks[: len(first)] == first
+    assert [block.trials[-1].cell.backend for block in blocks] == names.split(",")
+    assert len(place.plans()) == 1
+    assert place.processes() == []
+    traces = {trial.by_products["trace"] for block in blocks for trial in block.trials}
+    kept = {path.name for path in place.results.glob("*/by-products/*")}
+    assert kept == traces

@@ -1,0 +1,136 @@
+"""What a report shows of a verification: badges, notes, and which rows may be the best."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from made_records import make_cell, make_fact, make_plan, make_run, make_verification
+
+from envbench.decisions.equal_work import judge
+from envbench.model import (
+    Audit,
+    Verification,
+)
+from envbench.report.markdown.table_text import parse, render
+from envbench.report.tables.build import build
+from envbench.report.tables.machine_results import machine_results
+from envbench.results.selection import select
+
+
+def table(*verified: Verification, existing: str = "") -> str:
+    fast, slow = make_cell("subprocess", 1), make_cell("for-loop", 1)
+    runs = [make_run(cell, [speed] * 4, round=n) for cell, speed in ((fast, 200), (slow, 100))
+            for n in range(5)]  # fmt: skip
+    records = [make_fact(), make_plan([fast, slow]), *runs, *verified]
+    (subject,) = (s for s in machine_results(select(records), {}).values() if s.measured)
+    return render(build(subject, parse(existing)))
+
+
+def test_the_report_has_a_badge_for_each_verified_row_and_explains_it_once() -> None:
+    text = table(make_verification())
+    assert "| Equal work" in text.splitlines()[0]
+    assert "| ✓ " in text
+    assert "Equal work: ✓ same work as the reference." in text
+    assert "**3200.00**" in text
+
+
+def test_a_refused_row_has_no_figures_and_another_is_the_best() -> None:
+    text = table(make_verification(audit=Audit(calls=10, steps=40, resets=0, frames=80.0)))
+    assert "3200" not in text
+    assert "**1600.00**" in text
+    assert "No figure (accounting audit): claims 160 frames, its environments made 80." in text
+
+
+def test_a_refused_figure_of_an_earlier_report_is_removed() -> None:
+    before = table(make_verification())
+    refused = make_verification(audit=Audit(calls=10, steps=40, resets=0, frames=80.0))
+    text = table(refused, existing=before)
+    assert "3200" not in text
+    assert text == table(refused, existing=text)
+    own = table(refused, existing=before.replace("**3200.00**", "3111.00"))
+    assert "3111.00" in own  # a person wrote it
+
+
+def test_a_row_that_differs_from_the_reference_is_never_the_best() -> None:
+    differing = msgspec.structs.replace(make_verification().agreement, distances=[9.0] * 200)
+    text = table(make_verification(agreement=differing))
+    assert "3200.00<" not in text.replace("**", "#")
+    assert "**3200.00**" not in text
+    assert "**1600.00**" in text
+
+
+def test_the_newest_verification_counts_even_if_it_failed() -> None:
+    from envbench.model import Failure
+
+    old = make_verification(started_utc="2025-11-20T09:00:00Z", responds=False)
+    broken = make_verification(
+        started_utc="2025-11-21T10:00:00Z", failure=Failure(reason="stalled", message="it hung")
+    )
+    newer = make_verification()
+    for records, counts in (([newer, old], newer), ([old, broken, newer], broken)):
+        (found,) = select(records).verified.values()
+        assert found.verification == counts
+    assert judge(broken).badge == "–"
+    assert "**3200.00**" in table(broken)  # as if it had never been verified
+
+
+def test_a_note_says_that_other_packages_were_verified() -> None:
+    note = "The packages or envbench changed between measuring and verifying"
+    assert note in table(make_verification(runtime="another"))
+    assert note in table(make_verification(worker="another"))
+    same = make_verification(runtime="runtime", worker="worker")
+    assert note not in table(same)
+    # A verification of these packages counts, whatever a later one of other packages says.
+    later = make_verification(runtime="another", started_utc="2025-11-22T10:00:00Z", responds=False)
+    for order in ([same, later], [later, same]):
+        assert note not in table(*order)
+        assert "✓" in table(*order)
+    # Of these the newest counts: another worker may check more.
+    stricter = make_verification(
+        runtime="runtime", worker="another", started_utc="2025-11-22T10:00:00Z", responds=False
+    )
+    for order in ([same, stricter], [stricter, same]):
+        assert "No figure" in table(*order)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"audit": Audit(calls=10, steps=20, resets=0, frames=None)},
+        {"audit": None},
+        {"agreement": None},
+    ],
+    ids=["uncounted", "no audit", "another engine"],
+)
+def test_a_row_that_was_not_counted_twice_or_not_compared_is_never_the_best(given: Any) -> None:
+    verdict = judge(make_verification(**given))
+    assert (verdict.badge, verdict.refused) in (("–", False), ("≠", False))
+    text = table(make_verification(**given))
+    assert "3200.00" in text
+    assert "**3200.00**" not in text
+
+
+def test_settings_that_change_the_work_get_no_tick() -> None:
+    cell = make_cell("subprocess", variant={"actions": "constant"})
+    assert judge(make_verification(cell)).badge == "≠"
+
+
+def test_an_unverified_row_is_the_best_only_if_its_backend_is_built_in() -> None:
+    ours, theirs = make_cell("for-loop", 1), make_cell("their-backend", 1)
+    runs = [
+        make_run(cell, [speed] * 4, round=n)
+        for cell, speed in ((ours, 100), (theirs, 200))
+        for n in range(5)
+    ]
+    (subject,) = (
+        s
+        for s in machine_results(
+            select([make_fact(), make_plan([ours, theirs]), *runs]), {}
+        ).values()
+        if s.measured
+    )
+    text = render(build(subject, parse("")))
+    assert "**1600.00**" in text
+    assert "**3200.00**" not in text
