@@ -34,12 +34,7 @@ from envbench.engine.request import CellRequest
 from envbench.engine.session import site_of
 from envbench.errors import EnvbenchError, UsageError
 from envbench.experiments.check import baseline as stored
-from envbench.experiments.check.sources import (
-    WORKING_TREE,
-    Source,
-    refuse_impossible,
-    untracked,
-)
+from envbench.experiments.check.sources import WORKING_TREE, Source, refuse_impossible, untracked
 from envbench.experiments.check.stages import CheckExperiment, Size
 from envbench.machine import fingerprint
 from envbench.model import Failure, Rule

@@ -1,8 +1,7 @@
 """Rounds of cells, and pairs of trials that alternate in short slices. Pure.
 
 ``check``, ``baseline`` and ``noise`` are made of such pairs. A pair is two fresh processes. Both
-make equally many slices, in groups of four (ABBA or BAAB by chance), so that a steady drift cancels
-out.
+make equally many slices, in groups of four (ABBA or BAAB by chance): a steady drift cancels out.
 """
 
 from __future__ import annotations
@@ -73,8 +72,7 @@ def schedule(
 def not_made(
     order: Sequence[tuple[int, Cell]], done: Sequence[BlockRecord], stage: int = 1
 ) -> list[tuple[int, Cell]]:
-    """The (round, cell) of a schedule that a stage still lacks. A cell that failed in any stage
-    gets no more."""
+    """The (round, cell) of a schedule that a stage still lacks, without cells that have failed."""
     made = {(each.round, cell_of(each).key) for each in done if each.stage == stage}
     failed = {cell_of(each).key for each in done if each.failure}
     return [

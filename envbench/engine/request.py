@@ -209,8 +209,7 @@ class _Choice:
 
     @cached_property
     def _eligible(self) -> list[Backend]:
-        """The backends to choose from: the named ones, or all but those ceilings that no person
-        named."""
+        """The backends to choose from: the named ones, or all but ceilings that no one named."""
         if not self.request.takes_all:
             return self._named
         every = backends.registry().values()

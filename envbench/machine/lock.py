@@ -2,8 +2,7 @@
 
 ``acquire`` holds it for a ``with`` block. The lock is the kernel's (``flock``, through filelock),
 so it is free as soon as its holder dies, however it dies. A file beside it holds a line of text
-about the holder. This note is only for people: it may be missing or out of date, and nothing
-depends on it.
+about the holder. This note is only for people: it may be missing or out of date.
 
 The lock file is in the system's temporary folder, where every user can reach it.
 ``ENVBENCH_LOCK_FILE`` names another place, for containers that share a machine and for tests.

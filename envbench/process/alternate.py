@@ -29,7 +29,7 @@ from msgspec.structs import asdict, replace
 
 from envbench.model import Failure, Job, Programme
 from envbench.process.execute import DEFAULT_LIMITS, WORKER, execute
-from envbench.process.owners import job_folder
+from envbench.process.killing.leftovers import job_folder
 from envbench.process.reply import Event, OnEvent, PhaseBegan, Reply, Started, WindowEnded
 from envbench.process.slice_order import NotOrdered, SliceOrder
 from envbench.process.starting import POLL_S, Start, start, stopped_ns

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from envbench.errors import MORE_FILES
 from envbench.machine.host import control_groups, counter
 from envbench.model import Failure, Job
-from envbench.process.owners import job_folder, no_room
+from envbench.process.killing.leftovers import job_folder, no_room
 from envbench.process.reply import OnEvent, Reply, Unusable, read_reply
 from envbench.process.supervisor import Ending, Limits, supervise
 
@@ -46,7 +46,7 @@ def execute(
     """Run ``job`` in a fresh process of the interpreter ``python``.
 
     The worker sees the variables of ``environment``, and one more by which its processes are found
-    (``owners.MARK``). ``on_event`` gets every well-formed event, in the caller's thread.
+    (``leftovers.MARK``). ``on_event`` gets every well-formed event, in the caller's thread.
     ``worker`` is the file to run. ``files`` are put into the job's folder.
     """
     silent_s = job.protocol.window_s  # a window may be as silent as it is long

@@ -4,8 +4,7 @@ Events are JSON lines on a pipe; the field ``"event"`` names the type of a line.
 
 The worker's code is not trusted. Instead of its reply there may be nothing, a folder, a named pipe
 or a link to a device. So only a plain file of limited size is read. It is decoded strictly, its
-free-form facts are limited, and impossible figures are refused. ``Unusable`` says why a reply is
-refused.
+free-form facts are limited, and impossible figures are refused. ``Unusable`` says why.
 """
 
 from __future__ import annotations

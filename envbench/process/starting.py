@@ -10,8 +10,7 @@ If one thread does the start and each worker can have its own core, all start at
 takes less time.
 
 A worker is stopped with all its processes (SIGSTOP), later also between its slices. Finding the
-processes must be fast: psutil reads every process of the machine to find children, and proc(5)
-lists them.
+processes must be fast: psutil reads every process of the machine, and proc(5) lists children.
 """
 
 from __future__ import annotations

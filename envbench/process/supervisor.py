@@ -23,7 +23,8 @@ from pathlib import Path
 
 import msgspec
 
-from envbench.process.guarded_worker import PIPE_BYTES, STOP_PATIENCE_S, GuardedWorker, signals_held
+from envbench.process.killing import guarded_worker
+from envbench.process.killing.guarded_worker import STOP_PATIENCE_S, GuardedWorker, signals_held
 from envbench.process.reply import Event, OnEvent, PhaseBegan, Started, WindowEnded
 
 PHASES = ("start", "import", "build", "first_step", "warmup", "measure", "close")
@@ -108,7 +109,7 @@ class _Watch:
         self._events = _Lines(guarded.events)
         self._report = _Lines(guarded.report)
         self._tail = b""
-        self._buffer = bytearray(PIPE_BYTES)
+        self._buffer = bytearray(guarded_worker.PIPE_BYTES)
         self._lost = False
         self._progressed = time.monotonic()
         self._deadline = self._progressed + limits.of("start")
@@ -196,7 +197,8 @@ class _Watch:
             size = os.readv(self._guarded.output, [self._buffer])
         except BlockingIOError:
             return True
-        if size == 0 or 2 * size > PIPE_BYTES:  # the end, or so much that writers may soon wait
+        half = guarded_worker.PIPE_BYTES // 2
+        if size == 0 or size > half:  # the end, or so much that writers may soon wait
             self._output_from = 0.0
         last = bytes(memoryview(self._buffer)[max(0, size - TAIL_BYTES) : size])
         self._tail = (self._tail + last)[-TAIL_BYTES:]

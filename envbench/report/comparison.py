@@ -2,8 +2,7 @@
 
 Cells are paired by what both sides share: machines by task, row and numenv; backends by machine,
 task and numenv; files by all of these. The ratio is the second side's FPS over the first's. Where
-the sides do different work (``Pair.unlike``) it says nothing about speed, and is not part of the
-mean.
+the sides do different work (``Pair.unlike``) it says nothing about speed, and the mean omits it.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ import pytest
 from place import wait_until
 
 from envbench.model import Times
-from envbench.process.guardian import PR_SET_CHILD_SUBREAPER, prctl
+from envbench.process.killing.guardian import PR_SET_CHILD_SUBREAPER, prctl
 from envbench.process.starting import Start, Tree, start, stopped_ns
 
 
@@ -61,12 +61,12 @@ def test_a_tree_is_stopped_with_every_process_that_it_has_started(
                 process.stdin.write(b"\n")
                 process.stdin.flush()
                 wait_until(lambda count=count: len(tree.children()) == count, "one more child")
-                family = [tree, *tree.children()]
+                every = [tree, *tree.children()]
                 wait_until(lambda: all(each.name() == "sleep" for each in tree.children()), "exec")
                 worker.stop()
-                wait_until(lambda family=family: states(family) == STOPPED, "all are stopped")
+                wait_until(lambda every=every: states(every) == STOPPED, "all are stopped")
                 worker.resume()
-                wait_until(lambda family=family: not STOPPED & states(family), "all run again")
+                wait_until(lambda every=every: not STOPPED & states(every), "all run again")
         finally:
             for each in [*tree.children(), tree]:
                 each.kill()

@@ -35,8 +35,7 @@ envbench run --machine NAME
 envbench report
 ```
 
-`envbench machines` lists the names; `envbench machines init NAME --like laptop` makes a profile for
-this machine.
+`envbench machines` lists the names; `envbench machines init NAME --like laptop` makes a profile.
 
 You can edit everything outside the marked tables: `envbench report` leaves it alone.
 """

@@ -2,8 +2,7 @@
 
 Nothing is returned, and no process waits for another. atari: ALE's ``act`` of four frames; mujoco
 and dm_control: ``mj_step`` of a control step; box2d: ``World.Step``; classic_control: the equations
-of motion of ``STATES`` carts. A call steps each world of a process, or resets it if its episode is
-over.
+of motion of ``STATES`` carts. A call steps each world of a process, or resets it after its episode.
 """
 
 from __future__ import annotations

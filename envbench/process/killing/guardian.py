@@ -18,8 +18,7 @@ died: then the guardian also removes the job's folder.
 On Linux the guardian is a child subreaper. Every process that the worker starts, in any session
 and after any number of forks, keeps the guardian as an ancestor, and so is found. If the guardian
 itself is killed, the kernel kills the worker (PDEATHSIG), and the controller or the next envbench
-process ends the rest. On other systems it finds them with ``ps``, and ends the worker's process
-group, too.
+process ends the rest. On other systems it uses ``ps``, and ends the worker's process group, too.
 
 It sleeps in ``select`` while the worker runs, so it takes no time from a measurement.
 """

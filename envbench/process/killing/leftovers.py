@@ -1,4 +1,4 @@
-"""Which envbench process owns a temporary folder or a process, and what dead owners left.
+"""What a killed envbench left: the owner of a temporary folder or a process, alive or dead.
 
 The process that makes a folder removes it, and its guardians end the workers. If it is killed, its
 guardians do both; but they can be killed or stopped, too. So a folder's name, and the environment
@@ -27,7 +27,7 @@ from typing import NamedTuple
 import psutil
 
 from envbench.errors import StorageError
-from envbench.process.guardian import PATIENCE_S, read_process
+from envbench.process.killing.guardian import PATIENCE_S, read_process
 
 MARK = "ENVBENCH_TRIAL"
 POLL_S = 0.01

@@ -26,9 +26,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envbench.errors import Interrupted
-from envbench.process import guarded_worker, owners, supervisor
-from envbench.process.guardian import read_process
-from envbench.process.owners import Owner, job_folder, sweep, this_process
+from envbench.process import supervisor
+from envbench.process.killing import guarded_worker, leftovers
+from envbench.process.killing.guardian import read_process
+from envbench.process.killing.leftovers import Owner, job_folder, sweep, this_process
 from envbench.process.reply import Event, Reply, Started, WindowEnded
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -74,7 +75,7 @@ class Controller:
                 **os.environ,
                 faulty.MARK: self.mark,
                 "TMPDIR": str(self.temporary),
-                "PYTHONPATH": str(Path(__file__).parents[2]),
+                "PYTHONPATH": str(Path(__file__).parents[3]),
             },
             stdout=subprocess.PIPE,
             start_new_session=True,
@@ -128,7 +129,7 @@ def test_a_controller_killed_by_sigkill_takes_every_process_and_folder_with_it(
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a sweep give guardians no time to end their workers."""
-    monkeypatch.setattr(owners, "GUARDIAN_S", 0.0)
+    monkeypatch.setattr(leftovers, "GUARDIAN_S", 0.0)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -192,7 +193,7 @@ def start_marked() -> Iterator[Callable[[str], subprocess.Popen[bytes]]]:
     started: list[subprocess.Popen[bytes]] = []
 
     def start(mark: str) -> subprocess.Popen[bytes]:
-        started.append(subprocess.Popen(["sleep", "600"], env={**os.environ, owners.MARK: mark}))
+        started.append(subprocess.Popen(["sleep", "600"], env={**os.environ, leftovers.MARK: mark}))
         return started[-1]
 
     yield start
@@ -237,9 +238,9 @@ def test_a_sweep_ends_only_processes_whose_owner_is_certainly_dead(
 SWEEP = """
 import sys
 from pathlib import Path
-from envbench.process import owners
-owners.GUARDIAN_S = 0.0
-owners.sweep(Path(sys.argv[1]))
+from envbench.process.killing import leftovers
+leftovers.GUARDIAN_S = 0.0
+leftovers.sweep(Path(sys.argv[1]))
 print("swept")
 """
 
@@ -251,8 +252,8 @@ def test_a_command_with_the_mark_of_a_dead_owner_does_not_end_itself(
     command = [sys.executable, "-c", SWEEP, str(tmp_path)]
     environment = {
         **os.environ,
-        owners.MARK: f"{dead}{RANDOM}",
-        "PYTHONPATH": str(Path(__file__).parents[2]),
+        leftovers.MARK: f"{dead}{RANDOM}",
+        "PYTHONPATH": str(Path(__file__).parents[3]),
     }
     assert subprocess.check_output(command, env=environment, text=True) == "swept\n"
     assert beside.poll() is None

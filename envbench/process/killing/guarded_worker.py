@@ -1,20 +1,20 @@
 """A worker and its guardian on the controller's side: start them, stop them, hold their pipes.
 
 The guardian ends the worker and all that it started. If the guardian is killed, the kernel kills
-its worker, and ``GuardedWorker`` ends the rest: the *family*. A process that loses its parent gets
-the nearest child subreaper above as its parent: this process, while a worker is open. So the family
-is found below this process, beside others that must not be ended: other guardians, uv, git. A
-process belongs to it if one of these is true:
+its worker, and ``GuardedWorker`` ends the rest of the worker's *process tree*. A process that loses
+its parent gets the nearest child subreaper above as its parent: this process, while a worker is
+open. So the tree is found below this process, beside others that must not be ended: other
+guardians, uv, git. A process belongs to it if one of these is true:
 
-1. It has inherited the family's mark in its environment: the owner, which is this process, and a
+1. It has inherited the tree's mark in its environment: the owner, which is this process, and a
    random number.
-2. It is in the session of the worker, or of another process of the family.
-3. Its parent belongs to the family.
+2. It is in the session of the worker, or of another process of the tree.
+3. Its parent belongs to the tree.
 4. It is a running child without a trace of its origin. It started after the guardian, it has left
-   this process's session, and its environment is neither ours nor another family's. The processes
+   this process's session, and its environment is neither ours nor another tree's. The processes
    that this process starts itself stay in its session or have its environment.
 
-If this process is killed, too, the next envbench process ends the rest (``owners``). A process's
+If this process is killed, too, the next envbench process ends the rest (``leftovers``). A process's
 environment is the one that it was started with, as /proc shows it. All this is for Linux. On other
 systems only the worker's process group is killed.
 """
@@ -32,7 +32,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from envbench.process.guardian import (
+from envbench.process.killing.guardian import (
     LINUX,
     PR_SET_CHILD_SUBREAPER,
     Process,
@@ -41,12 +41,12 @@ from envbench.process.guardian import (
     prctl,
     read_process,
 )
-from envbench.process.owners import MARK, end, environment, this_process
+from envbench.process.killing.leftovers import MARK, end, environment, this_process
 
 GUARDIAN = Path(__file__).with_name("guardian.py")
 PIPE_BYTES = 1024 * 1024
 STOP_PATIENCE_S = 10.0  # after the grace period; the guardian gives up earlier
-_lock = threading.Lock()  # held while guardians are started, and while families are searched
+_lock = threading.Lock()  # held while guardians are started, and while process trees are searched
 
 
 class GuardedWorker:
@@ -66,7 +66,7 @@ class GuardedWorker:
         mark = f"{this_process()}-{secrets.token_hex(16)}"
         self._mark = f"{MARK}={mark}".encode()
         self._guardian_start = 0
-        self._members: dict[int, int] = {}  # the family's start times, by process
+        self._members: dict[int, int] = {}  # the start times of the process tree, by process
         control, self._control = os.pipe()
         self.report, report = os.pipe()
         self.events, events = os.pipe()
@@ -78,7 +78,7 @@ class GuardedWorker:
         python, worker, folder = command
         arguments = (GUARDIAN, control, report, events, grace_s, folder, python, worker)
         try:
-            with _lock:  # so no other worker's family claims the guardian
+            with _lock:  # so no other worker's tree claims the guardian
                 prctl(PR_SET_CHILD_SUBREAPER, 1)
                 self._guardian = subprocess.Popen(
                     [sys.executable, "-I", "-S", *map(str, arguments)],
@@ -116,7 +116,7 @@ class GuardedWorker:
             try:
                 if self._guardian.poll():  # it was killed, or crashed
                     with signals_held():
-                        self._end_family()
+                        self._end_tree()
             finally:
                 self._release()
 
@@ -131,15 +131,15 @@ class GuardedWorker:
 
     # ------------------------------------------------------------ what a dead guardian left
 
-    def _end_family(self) -> None:
+    def _end_tree(self) -> None:
         """Kill the processes that are left, stopped ones too."""
         if LINUX:
-            end(self._family)
+            end(self._tree)
         elif self.worker:
             with contextlib.suppress(OSError):
                 os.killpg(self.worker, signal.SIGKILL)
 
-    def _family(self) -> list[int]:
+    def _tree(self) -> list[int]:
         """Reap the known members that have ended, and find the present ones."""
         for pid in self._members:
             with contextlib.suppress(OSError):  # its parent, a member too, has not ended yet
