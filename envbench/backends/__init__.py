@@ -22,9 +22,9 @@ from envbench.backends.specification import (
     trouble,
     with_role,
 )
+from envbench.entry_points import Registry
 from envbench.errors import UnknownName, UsageError
 from envbench.model import Cell, Settings
-from envbench.plugins import Registry
 
 
 def _with_plugin_families(backend: Backend) -> Backend:

@@ -5,6 +5,7 @@ The order is that of a report's tables.
 
 from __future__ import annotations
 
+from envbench.entry_points import Registry
 from envbench.families.atari import ATARI
 from envbench.families.box2d import BOX2D
 from envbench.families.classic_control import CLASSIC_CONTROL
@@ -12,7 +13,6 @@ from envbench.families.dm_control import DM_CONTROL
 from envbench.families.family import SMALLEST_SKIP, EnvFamily, Standard
 from envbench.families.gym import GYM
 from envbench.families.mujoco import MUJOCO
-from envbench.plugins import Registry
 
 BUILT_IN = (ATARI, MUJOCO, DM_CONTROL, CLASSIC_CONTROL, BOX2D, GYM)
 FAMILIES = Registry(

@@ -1,4 +1,4 @@
-"""What the runner reports for each way in which a worker fails. Every fault is real."""
+"""What ``execute`` reports for each way in which a worker fails. Every fault is real."""
 
 from __future__ import annotations
 

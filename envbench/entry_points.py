@@ -1,4 +1,4 @@
-"""Backends and env families by name: the built-in ones, and those that other packages add as data.
+"""Read what other installed packages add: backends and env families, beside the built-in ones.
 
 The value of a plugin's entry point is the data itself or a mapping of its fields (``name`` defaults
 to the entry point's). Its module is imported here, so it must contain only data. A plugin that

@@ -1,4 +1,4 @@
-"""Rules for the code that no linter knows. ``.ci/lint`` runs the linters."""
+"""Rules about files and imports that no linter knows. ``.ci/lint`` runs the linters."""
 
 from __future__ import annotations
 
@@ -65,3 +65,34 @@ def test_only_the_command_line_prints_or_exits() -> None:
             if isinstance(node, ast.Call):
                 called = ast.unparse(node.func)
                 assert called not in {"print", "sys.exit", "exit", "click.echo"}, path
+
+
+# ---------------------------------------------------------------- the tree
+
+
+def test_the_loop_of_the_worker_names_no_adapter_and_no_family() -> None:
+    """A job names them. So a new one changes no code of the loop."""
+    for path in (WORKER / "envbench_worker").rglob("*.py"):
+        roots = {name.split(".")[0] for name in imports(path)}
+        assert not roots & {"envbench_adapters", "envbench_families"}, path
+
+
+def test_an_env_family_knows_no_adapter() -> None:
+    for path in (WORKER / "envbench_families").rglob("*.py"):
+        assert not [name for name in imports(path) if name.startswith("envbench_adapters")], path
+
+
+def test_every_folder_of_tests_is_named_after_a_room() -> None:
+    others = {"benchmarks", "data", "fixtures", "golden", "studies"}
+    for folder in ROOT.joinpath("tests").rglob("*/"):
+        place = folder.relative_to(ROOT / "tests")
+        hidden = any(part.startswith((".", "_")) for part in place.parts)
+        if place.parts[:1] and not hidden and place.parts[0] not in others:
+            assert (PACKAGE / place).is_dir(), f"tests/{place} has no room"
+
+
+def test_architecture_names_every_room() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    for place in PACKAGE.iterdir():
+        if not place.name.startswith(("__", ".")):
+            assert f"`{place.stem}`" in text, place.name
