@@ -103,12 +103,21 @@ def test_a_task_of_another_family_is_reported_as_such(place: Place) -> None:
 
 
 @slow
-@pytest.mark.parametrize("backend", ["for-loop", "envpool-sync", "all"])
-def test_an_unknown_task_is_found_by_a_probe(place: Place, backend: str) -> None:
-    words = ("--env", "atari", "--task", "Pnog-v5", "--backend", backend, "--numenv", 1)
+@pytest.mark.parametrize(
+    ("family", "task", "nearest", "backend"),
+    [
+        ("atari", "Pnog-v5", "Pong-v5", "for-loop"),
+        ("atari", "Pnog-v5", "Pong-v5", "envpool-sync"),
+        ("classic_control", "CartPoel-v1", "CartPole-v1", "all"),
+    ],
+)
+def test_an_unknown_task_is_found_by_a_probe(
+    place: Place, family: str, task: str, nearest: str, backend: str
+) -> None:
+    words = ("--env", family, "--task", task, "--backend", backend, "--numenv", 1)
     done = place.run("run", *words)
     assert done.code == 2, done.err
-    assert "Did you mean 'Pong-v5'" in done.err
+    assert f"Did you mean {nearest!r}" in done.err
     assert not place.results.exists()
 
 
