@@ -29,6 +29,7 @@ NORMAL = ("--env", "gym", "--task", "faulty_envs:Normal-v0")
 
 
 SHORT = ("--numenv", 2, "--total-step", 200, "--repeats", 1)
+TWO = ("--numenv", 2, "--total-step", 200, "--repeats", 2)
 THREE = ("--numenv", 2, "--total-step", 200, "--repeats", 3)
 
 
@@ -53,9 +54,10 @@ class Done(NamedTuple):
 class Place:
     """``run`` calls envbench and waits for its end, ``start`` does not."""
 
-    def __init__(self, folder: Path, package: Path = ROOT) -> None:
+    def __init__(self, folder: Path, package: Path = ROOT, *, brief: bool = False) -> None:
         self.folder = folder
         self.package = package  # the folder that the package ``envbench`` lies in
+        self.brief = brief  # whether ``run`` warms up for 0.2 s
         self.mark = uuid.uuid4().hex
         self.results = folder / "results"
         self.lock = folder / "measuring.lock"
@@ -63,14 +65,18 @@ class Place:
 
     def environment(self, **more: str) -> dict[str, str]:
         mine = {
-            "PYTHONPATH": str(self.package),
+            "PYTHONPATH": os.pathsep.join([str(self.package), *self._brief_path()]),
             "ENVBENCH_LOCK_FILE": str(self.lock),
             faulty.MARK: self.mark,
         }
         return {**os.environ, **mine, **more}
 
     def command(self, *words: object) -> list[str]:
-        return [sys.executable, "-m", "envbench", *map(str, words)]
+        module = "brief" if self.brief else "envbench"
+        return [sys.executable, "-m", module, *map(str, words)]
+
+    def _brief_path(self) -> list[str]:
+        return [str(Path(__file__).parent)] if self.brief else []
 
     def start(self, *words: object, **options: Any) -> subprocess.Popen[str]:
         given = {

@@ -8,7 +8,6 @@ import math
 import re
 import signal
 import subprocess
-import time
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -77,7 +76,7 @@ def test_equal_arms_are_never_a_regression(here: Path, baseline: str) -> None:
 @slow
 def test_a_slowdown_is_found_in_both_stages(here: Path, baseline: str) -> None:
     # A large slowdown, because other tests use the same cores.
-    slower = interpreter(here / "slower", step=700.0, reset=1500.0, start=2.5)
+    slower = interpreter(here / "slower", step=400.0, reset=800.0, start=1.0)
     summary = here / "summary.md"
     done = check("--baseline-python", baseline, "--candidate-python", slower, "--pairs", 5,
                  "--json", "--summary", summary)  # fmt: skip
@@ -121,13 +120,10 @@ def test_an_arm_that_does_not_even_import_is_broken_too(
 
 @slow
 def test_an_interrupt_ends_both_workers(place: Place, baseline: str) -> None:
-    started = place.start("check", *TASK, "--baseline-python", baseline,
-                          "--candidate-python", baseline, "--pairs", 5)  # fmt: skip
-    assert started.stderr is not None
-    for line in started.stderr:
-        if "[1/5]" in line:
-            break
-    time.sleep(1.0)  # in the second pair
+    started = start(place, "--baseline-python", baseline, "--candidate-python", baseline,
+                    "--pairs", 5)  # fmt: skip
+    until(started, "[1/5]")
+    wait_until(lambda: stopped(place.processes()), "both workers of the second pair are up")
     started.send_signal(signal.SIGINT)
     out, err = started.communicate(timeout=30)
     assert started.returncode == 130, err

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from made_pairs import CELLS, make_pair, make_trial, pairs_plan
-from place import Place
+from paced import start_short
+from place import Place, ended
 
 from envbench.engine.resume import Recorded, paused_too_long
 from envbench.experiments.noise import NoiseExperiment
@@ -72,25 +73,6 @@ def test_doctor_help_says_where_the_records_are(place: Place) -> None:
     assert "`envbench plans --results ~/.cache/envbench/doctor` lists them" in said
 
 
-@pytest.mark.slow
-def test_doctor_says_what_a_check_can_find_here(place: Place, tmp_path: Path) -> None:
-    environment = place.environment(ENVBENCH_CACHE=str(tmp_path / "cache"))
-    done = place.run("doctor", "--json", env=environment)
-    assert done.code == 0, done.err
-    assert [sign["name"] for sign in done.document["signs"]] == [
-        "governor", "turbo", "SMT", "CPU quota", "other load", "steal", "throttling",
-        "pressure",
-    ]  # fmt: skip
-    assert done.document["pairs"] == 6
-    assert 0 < done.document["spread"] < 1
-    low, high = done.document["spread_interval"]
-    assert low < done.document["spread"] < high
-    least, most = done.document["detectable_interval"]
-    assert 0.01 < least < done.document["detectable"] < most < 1
-    assert place.processes() == []
-    assert not place.results.exists()
-
-
 def records(cache: Path) -> list[BlockRecord]:
     read = [store.read(path) for path in store.files(cache / "doctor")]
     every = [record for reading in read for _, record in reading.records]
@@ -102,10 +84,12 @@ def blocks_of(cache: Path) -> list[int]:
 
 
 @pytest.mark.slow
-def test_doctor_resumes_within_ten_minutes(place: Place, tmp_path: Path) -> None:
+def test_doctor_resumes_within_ten_minutes_and_says_what_a_check_can_find_here(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cache = tmp_path / "cache"
-    environment = place.environment(ENVBENCH_CACHE=str(cache))
-    stopped = place.start("doctor", env=environment)
+    monkeypatch.setenv("ENVBENCH_CACHE", str(cache))
+    stopped = start_short(place, "doctor", "--json")
     assert stopped.stderr is not None
     for line in stopped.stderr:
         if "[2/6]" in line:
@@ -116,11 +100,23 @@ def test_doctor_resumes_within_ten_minutes(place: Place, tmp_path: Path) -> None
     assert "The same command resumes from here within 10 minutes" in said
     before = blocks_of(cache)
     assert before[:2] == [0, 1]
-    resumed = place.run("doctor", env=environment)
+    resumed = ended(start_short(place, "doctor", "--json"))
     assert resumed.code == 0, resumed.err
     assert "Resuming" in resumed.err
     assert blocks_of(cache) == [*range(6)]
+    document = resumed.document
+    assert [sign["name"] for sign in document["signs"]] == [
+        "governor", "turbo", "SMT", "CPU quota", "other load", "steal", "throttling",
+        "pressure",
+    ]  # fmt: skip
+    assert document["pairs"] == 6
+    assert 0 < document["spread"] < 1
+    low, high = document["spread_interval"]
+    assert low < document["spread"] < high
+    least, most = document["detectable_interval"]
+    assert 0.01 < least < document["detectable"] < most < 1
     assert place.processes() == []
+    assert not place.results.exists()
 
 
 def test_doctor_begins_anew_after_an_hour() -> None:

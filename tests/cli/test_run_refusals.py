@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from place import SHORT, Place, ended_within, loop
+from click.testing import CliRunner
+from place import SHORT, Done, Place, ended_within, loop
+
+from envbench.cli import envbench
 
 slow = pytest.mark.slow
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
@@ -16,9 +20,19 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 # ---------------------------------------------------------------- 22 to 26: bad input
 
 
+def called(place: Place, *words: object) -> Done:
+    """The command called in this process: the start of one takes longer than a refusal."""
+    with contextlib.chdir(place.folder):
+        done = CliRunner().invoke(
+            envbench, [*map(str, words)], env={"ENVBENCH_LOCK_FILE": str(place.lock)}
+        )
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return Done(done.exit_code, done.stdout, done.stderr)
+
+
 def refused(place: Place, *words: object) -> str:
     """The message of a usage error; nothing was measured, and nothing written."""
-    done = ended_within(2, lambda: place.run("run", *words))
+    done = ended_within(2, lambda: called(place, "run", *words))
     assert done.code == 2, done.err
     assert done.out == ""
     assert not place.results.exists()
@@ -89,12 +103,21 @@ def test_a_task_of_another_family_is_reported_as_such(place: Place) -> None:
 
 
 @slow
-@pytest.mark.parametrize("backend", ["for-loop", "envpool-sync", "all"])
-def test_an_unknown_task_is_found_by_a_probe(place: Place, backend: str) -> None:
-    words = ("--env", "atari", "--task", "Pnog-v5", "--backend", backend, "--numenv", 1)
+@pytest.mark.parametrize(
+    ("family", "task", "nearest", "backend"),
+    [
+        ("atari", "Pnog-v5", "Pong-v5", "for-loop"),
+        ("atari", "Pnog-v5", "Pong-v5", "envpool-sync"),
+        ("classic_control", "CartPoel-v1", "CartPole-v1", "all"),
+    ],
+)
+def test_an_unknown_task_is_found_by_a_probe(
+    place: Place, family: str, task: str, nearest: str, backend: str
+) -> None:
+    words = ("--env", family, "--task", task, "--backend", backend, "--numenv", 1)
     done = place.run("run", *words)
     assert done.code == 2, done.err
-    assert "Did you mean 'Pong-v5'" in done.err
+    assert f"Did you mean {nearest!r}" in done.err
     assert not place.results.exists()
 
 

@@ -167,6 +167,7 @@ def test_each_cheat_is_caught_and_the_honest_one_is_not(
 
 @slow
 def test_the_command_compares_records_and_shows_in_the_report(place: Place) -> None:
+    place.brief = True
     words = ["--env", "mujoco", "--backend", "subprocess", "--total-step", 60]
     done = place.run("verify", *words, "--json")
     assert done.code == 0, done.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -316,8 +317,14 @@ def test_checks_are_drawn_from_pairs_and_a_slower_candidate_is_found() -> None:
     assert found["REGRESSION"] == 40
 
 
-def test_the_scripts_have_a_help_text() -> None:
-    for name in ("check_live", "check_resampled", "check_traces", "check_simulated"):
-        words = [sys.executable, STUDIES / f"{name}.py", "--help"]
-        asked = subprocess.run(words, capture_output=True, text=True, check=True)
-        assert "Usage" in asked.stdout
+@pytest.mark.parametrize(
+    "name", ["check_live", "check_resampled", "check_traces", "check_simulated"]
+)
+def test_the_scripts_have_a_help_text(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", [name, "--help"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(STUDIES / f"{name}.py"), run_name="__main__")
+    assert ended.value.code == 0
+    assert "Usage" in capsys.readouterr().out
