@@ -41,6 +41,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if kept_programs().is_dir():
         shutil.copytree(kept_programs(), folder, dirs_exist_ok=True)
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
+    # With these, the path of the folder is part of a program's name: no session finds another's.
+    os.environ["JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES"] = "none"
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
