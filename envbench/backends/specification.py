@@ -17,12 +17,7 @@ from envbench.errors import UnknownName, UsageError
 from envbench.model import Behaviour, Family, Kind, Settings, Value
 
 _BOOLS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-_TAKES = {
-    "bool": "true or false",
-    "int": "a whole number",
-    "float": "a number",
-    "str": "text",
-}
+_TAKES = {"bool": "true or false", "int": "a whole number", "float": "a number", "str": "text"}
 _CORE = "(0|[1-9][0-9]{0,3})"
 CORES = f"{_CORE}(-{_CORE})?(,{_CORE}(-{_CORE})?)*"  # of one node: 0-3, or 0,2,4-7
 LARGEST_INT = 2**31 - 1  # the measured libraries use 32 bits

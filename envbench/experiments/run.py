@@ -16,16 +16,7 @@ from envbench.backends import Backend
 from envbench.engine.experiment import Done, Experiment, Facts, Missing, Site
 from envbench.engine.pairs import not_made, schedule, seed_of_round
 from envbench.engine.request import CellRequest, Chosen, Target, choose
-from envbench.model import (
-    Block,
-    BlockRecord,
-    Cell,
-    Plan,
-    Protocol,
-    Run,
-    RunDesign,
-    Trial,
-)
+from envbench.model import Block, BlockRecord, Cell, Plan, Protocol, Run, RunDesign, Trial
 from envbench.results.reading import run_of
 from envbench.stats.summary import QUICK_S, Summary, summarise
 
