@@ -10,8 +10,10 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
+import once
 import pytest
 from filelock import FileLock
 from hypothesis import settings
@@ -34,10 +36,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
     A session works on a copy: a worker that a test kills may leave half a file.
     """
-    if hasattr(config, "workerinput"):  # a process of xdist: it inherits the variable
+    if hasattr(config, "workerinput"):  # a process of xdist: it inherits the variables
         return
-    folder = Path(tempfile.mkdtemp(prefix="envbench-programs-"))
-    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    folder, results = (
+        Path(tempfile.mkdtemp(prefix=f"envbench-{n}-")) for n in ("programs", "once")
+    )
+    for each in (folder, results):
+        config.add_cleanup(partial(shutil.rmtree, each, ignore_errors=True))
+    os.environ[once.FOLDER] = str(results)
     if kept_programs().is_dir():
         shutil.copytree(kept_programs(), folder, dirs_exist_ok=True)
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
