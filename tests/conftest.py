@@ -23,7 +23,9 @@ from place import ROOT, Place
 
 from envbench import backends
 from envbench.backends import Backend
+from envbench.process.reply import Reply
 from envbench.runtimes.interpreters import cache_folder
+from envbench.testing import BackendContract
 
 settings.register_profile("envbench", deadline=None)  # a busy machine may be slow
 settings.load_profile("envbench")
@@ -88,6 +90,27 @@ def signals_that_stop() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def contracts_measured_once() -> Iterator[None]:
+    """One measuring worker per contract class, also if xdist sends its tests to two processes."""
+    in_this_process = BackendContract.measured
+
+    @once.once
+    def made(module: str, name: str) -> tuple[Reply, list[int]]:
+        contract = getattr(sys.modules[module], name)
+        in_this_process(contract())
+        return contract._measured[contract]
+
+    def measured(self: BackendContract) -> Reply:
+        own = type(self)
+        own._measured[own] = made(own.__module__, own.__name__)
+        return in_this_process(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BackendContract, "measured", measured)
+        yield
 
 
 @pytest.fixture
