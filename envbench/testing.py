@@ -14,10 +14,10 @@ A plugin is a package with an entry point of the group ``envbench.backends`` (st
         task = "CartPole-v1"
         sees_resets = True  # its episodes end within half a second
 
-The tests of a class share three real worker processes: one refuses an unknown task, one measures,
-one verifies. They run in the interpreter in which ``envbench run`` would run them. The plugin has
-to be installed there, because the worker sees neither the current folder nor PYTHONPATH. The
-built-in backends pass the same contract (``tests/worker/test_contract.py``).
+The tests of a class share two real worker processes: one refuses an unknown task and measures, one
+verifies. They run in the interpreter in which ``envbench run`` would run them. The plugin has to be
+installed there, because the worker sees neither the current folder nor PYTHONPATH. The built-in
+backends pass the same contract (``tests/worker/test_contract.py``).
 
 This module imports without pytest.
 """
@@ -27,9 +27,9 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Mapping
-from typing import ClassVar, Literal
-
-import msgspec
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
 
 from envbench import backends, families, runtimes
 from envbench.backends import Backend
@@ -38,12 +38,13 @@ from envbench.engine.executor import make_job
 from envbench.engine.pairs import seed_of_round
 from envbench.engine.request import make_cell
 from envbench.model import Cell, Family, Protocol, Trial, Verify
-from envbench.process.execute import execute
+from envbench.process.execute import WORKER, execute
 from envbench.process.reply import Reply
 
 SHORT = Protocol(window_s=0.05, warmup_min_s=0.2, warmup_max_s=0.2, measured_s=0.3)
 SEED = seed_of_round(0, 1)  # as large as a plan's; verify uses seed 0
-UNKNOWN_TASK = "NoSuchTaskAnywhere-v0"
+REFUSING = WORKER.with_name("refusing.py")  # a worker that also refuses an unknown task
+Texts = Mapping[str, str]
 FACTS = ("observation_shape", "observation_dtype", "action_source", "autoreset", "env_instances")
 _MARK = "ENVBENCH_CONTRACT"  # in the environment of every process that a run starts
 
@@ -63,8 +64,7 @@ class BackendContract:
     overrides: ClassVar[Mapping[str, str]] = {}
     sees_resets: ClassVar[bool] = False
 
-    _measured: ClassVar[dict[tuple[type, int], Reply]] = {}
-    _left: ClassVar[dict[tuple[type, int], list[int]]] = {}
+    _measured: ClassVar[dict[type, tuple[Reply, list[int]]]] = {}
 
     # -------------------------------------------------------- what a subclass may change
 
@@ -73,15 +73,8 @@ class BackendContract:
 
     def verification(self) -> Reply:
         """The reply of a verifying worker. The contract checks its second count and its trace."""
-        return verified(
-            self.backend,
-            self.family,
-            self.task,
-            numenv=self.numenv,
-            settings=self.settings,
-            overrides=self.overrides,
-            lock_steps=60,
-        )
+        own = partial(verified, self.backend, self.family, self.task, numenv=self.numenv)
+        return own(settings=self.settings, overrides=self.overrides, lock_steps=60)
 
     # -------------------------------------------------------- what a backend has to do
 
@@ -90,11 +83,12 @@ class BackendContract:
         backends.check_family(self.backend, self.family)
 
     def test_finds_its_task_and_refuses_an_unknown_one_with_the_known_names(self) -> None:
-        self.measured()  # a worker probes before it builds, so it found its task
-        reply = self.run("probe", task=UNKNOWN_TASK)
-        assert not reply.ok
-        assert reply.known_tasks, f"raise UnknownTaskError(task, known) from probe: {reply.failure}"
-        assert UNKNOWN_TASK not in reply.known_tasks
+        reply = self.measured()  # a worker probes before it builds, so it found its task
+        refused = reply.facts["unknown_task"]
+        assert not refused["ok"], "probe accepted an unknown task"
+        known = refused.get("known_tasks")
+        assert known, f"raise UnknownTaskError(task, known) from probe: {refused['failure']}"
+        assert refused["task"] not in known
 
     def test_counts_transitions_and_not_calls(self) -> None:
         reply = self.measured()
@@ -142,7 +136,7 @@ class BackendContract:
 
     def test_leaves_no_process_behind(self) -> None:
         self.measured()
-        assert not self._left[type(self), SEED]
+        assert not self._measured[type(self)][1]
 
     def test_closes_without_an_error_after_its_reply(self) -> None:
         ended = self.measured().facts.get("ended_after_reply")
@@ -156,24 +150,19 @@ class BackendContract:
             "contract", self.family, self.task, self.backend, self.numenv, self.settings
         )
 
-    def measured(self, seed: int = SEED) -> Reply:
-        """The successful reply of a short measurement, made once per class and seed."""
-        key = (type(self), seed)
-        if key not in self._measured:
+    def measured(self) -> Reply:
+        """The successful reply of a short measurement, made once per class.
+
+        Its fact ``unknown_task`` is what the same worker replied to a probe of an unknown task.
+        """
+        if type(self) not in self._measured:
             mark = uuid.uuid4().hex
-            self._measured[key] = self.run("measure", seed=seed, mark=mark)
-            self._left[key] = _marked(mark)
-        reply = self._measured[key]
+            trial = Trial(cell=self.cell, mode="measure", seed=SEED, protocol=SHORT)
+            reply = _executed(trial, self.backend, self.overrides, {_MARK: mark}, REFUSING)
+            self._measured[type(self)] = reply, _marked(mark)
+        reply, _ = self._measured[type(self)]
         assert reply.ok, reply.failure
         return reply
-
-    def run(
-        self, mode: Literal["measure", "probe"], *, task: str = "", seed: int = 0, mark: str = ""
-    ) -> Reply:
-        """One real worker process, in the backend's interpreter."""
-        cell = msgspec.structs.replace(self.cell, task=task or self.task)
-        trial = Trial(cell=cell, mode=mode, seed=seed, protocol=SHORT)
-        return _executed(trial, self.backend, self.overrides, {_MARK: mark})
 
 
 def verified(
@@ -182,13 +171,13 @@ def verified(
     task: str,
     *,
     numenv: int = 2,
-    settings: Mapping[str, str] | None = None,
+    settings: Texts | None = None,
     lock_steps: int = 20,
     calls: int = 100,
     seed: int = 0,
     together: int | None = None,
-    overrides: Mapping[str, str] | None = None,
-    environment: Mapping[str, str] | None = None,
+    overrides: Texts | None = None,
+    environment: Texts | None = None,
 ) -> Reply:
     """The reply of a worker in mode verify; asserts that it did not fail.
 
@@ -206,9 +195,7 @@ def verified(
     return reply
 
 
-def interpreter(
-    backend: Backend, overrides: Mapping[str, str] | None = None, family: str = ""
-) -> str:
+def interpreter(backend: Backend, overrides: Texts | None = None, family: str = "") -> str:
     """The interpreter for that family. Builds the runtime if it does not exist yet."""
     if overrides and backend.name in overrides:
         return runtimes.interpreter(overrides[backend.name], "--python")
@@ -216,12 +203,12 @@ def interpreter(
 
 
 def _executed(
-    trial: Trial, backend: Backend, overrides: Mapping[str, str], more: Mapping[str, str]
+    trial: Trial, backend: Backend, overrides: Texts, more: Texts, worker: Path = WORKER
 ) -> Reply:
     job = make_job(trial, backend.adapter, f"contract-{uuid.uuid4().hex[:8]}")
     python = interpreter(backend, overrides, trial.cell.env)
     environment = {**os.environ, **runtimes.environment(backend), **more}
-    return execute(job, python=python, environment=environment)
+    return execute(job, python=python, environment=environment, worker=worker)
 
 
 def _marked(mark: str) -> list[int]:

@@ -10,8 +10,10 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
+import once
 import pytest
 from filelock import FileLock
 from hypothesis import settings
@@ -21,7 +23,9 @@ from place import ROOT, Place
 
 from envbench import backends
 from envbench.backends import Backend
+from envbench.process.reply import Reply
 from envbench.runtimes.interpreters import cache_folder
+from envbench.testing import BackendContract
 
 settings.register_profile("envbench", deadline=None)  # a busy machine may be slow
 settings.load_profile("envbench")
@@ -34,13 +38,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
     A session works on a copy: a worker that a test kills may leave half a file.
     """
-    if hasattr(config, "workerinput"):  # a process of xdist: it inherits the variable
+    if hasattr(config, "workerinput"):  # a process of xdist: it inherits the variables
         return
-    folder = Path(tempfile.mkdtemp(prefix="envbench-programs-"))
-    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    folder, results = (
+        Path(tempfile.mkdtemp(prefix=f"envbench-{n}-")) for n in ("programs", "once")
+    )
+    for each in (folder, results):
+        config.add_cleanup(partial(shutil.rmtree, each, ignore_errors=True))
+    os.environ[once.FOLDER] = str(results)
     if kept_programs().is_dir():
         shutil.copytree(kept_programs(), folder, dirs_exist_ok=True)
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
+    # With these, the path of the folder is part of a program's name: no session finds another's.
+    os.environ["JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES"] = "none"
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
@@ -80,6 +90,27 @@ def signals_that_stop() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def contracts_measured_once() -> Iterator[None]:
+    """One measuring worker per contract class, also if xdist sends its tests to two processes."""
+    in_this_process = BackendContract.measured
+
+    @once.once
+    def made(module: str, name: str) -> tuple[Reply, list[int]]:
+        contract = getattr(sys.modules[module], name)
+        in_this_process(contract())
+        return contract._measured[contract]
+
+    def measured(self: BackendContract) -> Reply:
+        own = type(self)
+        own._measured[own] = made(own.__module__, own.__name__)
+        return in_this_process(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BackendContract, "measured", measured)
+        yield
 
 
 @pytest.fixture

@@ -1,16 +1,16 @@
 """brax: counted over ends of episodes in both modes, by one program, with the field's control step.
 
 XLA takes most of the time: some 10 s of processor for each program and 5 s for a reset. Programs
-are kept between workers (``conftest.programs_are_kept``).
+are kept between workers and sessions (``conftest.pytest_configure``).
 """
 
 from __future__ import annotations
 
 import json
 import subprocess
-from functools import cache
 
 import pytest
+from once import once
 
 from envbench import backends, families, testing
 from envbench.decisions.equal_work import differences
@@ -21,8 +21,9 @@ from envbench.testing import BackendContract
 BACKEND = backends.get("brax")
 pytestmark = pytest.mark.slow
 PROGRAMS = {"scan": 2, "step": 1}  # scan: a loop of chunks, and one for the steps left
-STEP_LENGTHS = """
-import json, sys
+# Every task is made; then one whose environments are not reset.
+MAKES = """
+import functools, json, sys
 sys.path.insert(0, sys.argv[1])
 from envbench_adapters import brax_env
 from envbench_worker.contract import Job
@@ -33,15 +34,7 @@ for pipeline in ("generalized", "spring", "positional", "mjx"):
     for task in brax_env.Brax(any_task).tasks():
         brax_env.Brax(any_task._replace(task=task, frame_skip=frames[task]))._make()
         print("made", pipeline, task)
-"""
-WITHOUT_RESETS = """
-import functools, sys
-sys.path.insert(0, sys.argv[1])
-from envbench_adapters import brax_env
-from envbench_worker.contract import Job
-settings = {"pipeline": "spring", "mode": "scan"}
-adapter = brax_env.Brax(Job("measure", "mujoco", "Ant-v3", 1, 1, 5, settings, 0))
-adapter._make()
+adapter = brax_env.Brax(any_task._replace(task="Ant-v3"))
 brax_env.envs.create = functools.partial(brax_env.envs.create, auto_reset=False)
 try:
     adapter._make()
@@ -50,7 +43,7 @@ except ValueError as error:
 """
 
 
-@cache
+@once
 def verified(numenv: int = 4, calls: int = 300, **given: str) -> Reply:
     """The reply of one verifying worker."""
     return testing.verified(
@@ -95,35 +88,34 @@ def test_elapsed_step_counters_count_the_frames_that_are_claimed(mode: str) -> N
 
 @pytest.mark.parametrize(("pipeline", "substeps"), [("spring", 10), ("mjx", 5)])
 def test_an_ants_step_is_five_frames_in_another_pipeline(pipeline: str, substeps: int) -> None:
-    reply = verified(numenv=2, calls=60, pipeline=pipeline)
+    reply = verified(numenv=2, calls=60, pipeline=pipeline, mode="step")
     work = reply.facts["work"]
     assert (work["substeps"], work["timestep_s"] * substeps) == (substeps, pytest.approx(0.05))
     assert reply.audit is not None
     assert reply.audit.frames == 5 * reply.audit.steps
 
 
-def test_a_step_of_every_known_task_is_as_long_as_the_familys() -> None:
+@once
+def makes() -> str:
+    """What a process prints that makes every task in every pipeline."""
     frames = {
         f"{name}-v3": families.get("mujoco").frames_per_step(f"{name}-v3")
         for name in families.get("mujoco").frames_of
     }
     called = subprocess.run(
-        [testing.interpreter(BACKEND), "-c", STEP_LENGTHS, str(WORKER_PATH), json.dumps(frames)],
+        [testing.interpreter(BACKEND), "-c", MAKES, str(WORKER_PATH), json.dumps(frames)],
         capture_output=True,
         text=True,
         timeout=300,
     )
     assert called.returncode == 0, called.stderr
-    made = [line for line in called.stdout.splitlines() if line.startswith("made ")]
+    return called.stdout
+
+
+def test_a_step_of_every_known_task_is_as_long_as_the_familys() -> None:
+    made = [line for line in makes().splitlines() if line.startswith("made ")]
     assert len(made) == 10 + 9 + 8 + 8  # its swimmer and pendulum are not in all four
 
 
 def test_environments_that_would_be_stepped_beyond_their_end_are_refused() -> None:
-    called = subprocess.run(
-        [testing.interpreter(BACKEND), "-c", WITHOUT_RESETS, str(WORKER_PATH)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert called.returncode == 0, called.stderr
-    assert "refused: Brax made Ant-v3 without its AutoResetWrapper" in called.stdout
+    assert "refused: Brax made Ant-v3 without its AutoResetWrapper" in makes()

@@ -18,6 +18,7 @@ import numpy as np
 import psutil
 import pytest
 from interpreters import not_here
+from once import once
 
 from envbench import backends, families
 from envbench.engine.executor import make_job
@@ -142,7 +143,9 @@ def test_fewer_environments_than_nodes_are_refused(made: Any) -> None:
 
 
 @pytest.mark.slow
-def test_each_process_and_its_threads_keep_to_their_nodes_cores(made: Any) -> None:
+def test_each_process_and_its_threads_keep_to_their_nodes_cores_and_exit_by_themselves(
+    made: Any,
+) -> None:
     adapter = made(job("envpool-numa", "mujoco", nodes=TWO_NODES))
     adapter.build()
     adapter.run(10)
@@ -150,6 +153,8 @@ def test_each_process_and_its_threads_keep_to_their_nodes_cores(made: Any) -> No
         for thread in Path(f"/proc/{process.child.pid}/task").iterdir():
             allowed = (thread / "status").read_text().split("Cpus_allowed_list:")[1].split()[0]
             assert allowed == str(core)
+    adapter.close()
+    assert [process.child.exitcode for process in adapter.processes] == [0, 0]
 
 
 @pytest.mark.slow
@@ -219,15 +224,6 @@ def test_what_a_process_raises_while_it_runs_ends_the_run_in_its_own_words(
         adapter.run(10_000)
     assert 'raise ValueError("the robot' in str(raised.value.__cause__)
     assert adapter.dead_child() is None  # its words say more than an exit code
-
-
-@pytest.mark.slow
-def test_closing_lets_the_processes_exit_by_themselves(made: Any) -> None:
-    adapter = made(job("envpool-numa", "mujoco", nodes=TWO_NODES))
-    adapter.build()
-    adapter.run(10)
-    adapter.close()
-    assert [process.child.exitcode for process in adapter.processes] == [0, 0]
 
 
 ORPHANS = """
@@ -307,6 +303,7 @@ def test_environments_get_the_actions_that_one_pool_would_give_them() -> None:
         assert (apart[name] == together[name]).all(), name
 
 
+@once
 def verified(name: str, family: Family, **given: str) -> Reply:
     reply = execute(job(name, family, "verify", **given), python=sys.executable, environment={})
     assert reply.ok, reply.failure

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import json
 import subprocess
-from functools import cache
 from typing import Any
 
 import pytest
+from once import once
 
 from envbench import backends, testing
 from envbench.decisions.equal_work import differences
@@ -70,7 +70,7 @@ print(json.dumps({"seen": seen, "apart": apart, "moved": moved, "audits": audits
 """
 
 
-@cache
+@once
 def scripted() -> Any:
     called = subprocess.run(
         [testing.interpreter(BACKEND), "-c", SCRIPT, str(WORKER_PATH)],

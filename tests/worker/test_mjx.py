@@ -1,7 +1,7 @@
 """mjx: MuJoCo's physics until the first contact, counted by simulated time, by one program.
 
 XLA takes most of the time: some 25 s of processor for each of the three programs here, which are
-kept between workers (``conftest.programs_are_kept``).
+kept between workers and sessions (``conftest.pytest_configure``).
 
 Seen with mujoco-mjx 3.17.0 beside MuJoCo 4.0.0: the ant falls within 1e-5 of MuJoCo's for three
 control steps; its feet touch the ground in the fourth. There MJX, as it turns the contact frame
@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import io
 import subprocess
-from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
+from once import once
 
 from envbench import backends, testing
 from envbench.decisions.equal_work import differences
@@ -37,8 +37,8 @@ from envbench_adapters.mujoco.mjx import Mjx
 from envbench_worker.contract import Job
 adapter = Mjx(Job("measure", "mujoco", "Ant-v3", 4, 4, 5, {"mode": "scan"}, 0))
 adapter.build()
+adapter.first_calls = 1  # the program for the steps left, alone
 adapter.compile()
-adapter.prepare()
 begin, view = adapter.state, np.asarray(adapter.state.qvel)
 seen = view.copy()
 adapter.run(1)
@@ -52,7 +52,7 @@ except ArithmeticError as error:
 """
 
 
-@cache
+@once
 def verified(mode: str) -> Reply:
     """The reply of one verifying worker with four worlds; mode "" is MuJoCo's own rollout."""
     backend = BACKEND if mode else backends.get("mujoco-rollout")
@@ -106,7 +106,7 @@ def test_worlds_differ_by_their_actions() -> None:
     assert apart[5:].min() > 1e-3
 
 
-@cache
+@once
 def one_run_after_another() -> Any:
     """The output of a process that steps four worlds once, and then makes one of them diverge."""
     return subprocess.run(

@@ -9,13 +9,13 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
-from functools import cache
 from importlib import import_module
 from typing import Any
 
 import mujoco
 import numpy as np
 import pytest
+from once import once
 
 from envbench import backends, testing
 from envbench.decisions.equal_work import differences
@@ -42,7 +42,7 @@ except ArithmeticError as error:
 """
 
 
-@cache
+@once
 def verified(horizon: int) -> Reply:
     """The reply of a worker that was led and audited."""
     return testing.verified(

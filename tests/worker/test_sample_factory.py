@@ -6,10 +6,12 @@ The real library in its own runtime (made where it is not there yet), in real pr
 from __future__ import annotations
 
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from once import once
 
 from envbench import families, testing
 from envbench.backends import get
@@ -23,10 +25,25 @@ BACKEND = get("sample-factory")
 TASKS = {"atari": "Pong-v5", "mujoco": "Ant-v3"}
 
 
+@once
+def verified(family: Any, numenv: int, **settings: str) -> tuple[Reply, list[Path]]:
+    """The reply of a verifying worker, and the files that it left."""
+    with tempfile.TemporaryDirectory() as folder:
+        reply = testing.verified(
+            BACKEND, family, TASKS[family],
+            numenv=numenv, settings=settings, lock_steps=60, calls=1300,
+            environment={"HOME": folder, "TMPDIR": folder},
+        )  # fmt: skip
+        return reply, [path for path in Path(folder).rglob("*") if path.is_file()]
+
+
 class TestSampleFactoryAtari(BackendContract):
     backend = BACKEND
     family = "atari"
     task = TASKS["atari"]
+
+    def verification(self) -> Reply:
+        return verified("atari", self.numenv)[0]
 
 
 class TestSampleFactoryMujocoDoubleBuffered(BackendContract):
@@ -35,14 +52,6 @@ class TestSampleFactoryMujocoDoubleBuffered(BackendContract):
     task = TASKS["mujoco"]
     numenv = 4
     settings = {"envs_per_worker": "4", "worker_splits": "2"}
-
-
-def run(family: Any, numenv: int, settings: dict[str, str], **changes: Any) -> Reply:
-    """A verifying worker; ``changes`` are variables of its environment."""
-    return testing.verified(
-        BACKEND, family, TASKS[family],
-        numenv=numenv, settings=settings, lock_steps=40, calls=1300, environment=changes,
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -54,17 +63,16 @@ def run(family: Any, numenv: int, settings: dict[str, str], **changes: Any) -> R
     ],
 )
 def test_environments_count_the_frames_that_are_claimed_across_episodes_and_leave_no_file(
-    family: str, numenv: int, settings: dict[str, str], tmp_path: Path
+    family: str, numenv: int, settings: dict[str, str]
 ) -> None:
-    reply = run(family, numenv, settings, HOME=str(tmp_path), TMPDIR=str(tmp_path))
-    assert reply.ok, reply.failure
+    reply, left = verified(family, numenv, **settings)
     assert reply.audit is not None
     assert reply.audit.steps == reply.audit.calls * numenv
     assert reply.audit.resets > 0
     frames = reply.audit.steps * families.get(family).frames_per_step(TASKS[family])
     assert reply.audit.frames == pytest.approx(frames, abs=0.01)
     assert reply.facts["autoreset"] == "same-step"
-    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert left == []
 
 
 def test_environments_that_cannot_be_shared_out_are_refused() -> None:
@@ -93,8 +101,8 @@ def adapter(mode, family, task, frame_skip, numenv=2):
     return made
 """
 FOLLOWS = """
-if __name__ == "__main__":
-    made = adapter("verify", *{task!r})
+def follows(*task):
+    made = adapter("verify", *task)
     trace = made.follow(40)
     made.close()
     space = made.env_info.action_space
@@ -109,10 +117,12 @@ if __name__ == "__main__":
             assert (np.asarray(observation) == trace.observations[step, column]).all(), step
             assert np.float32(reward) == trace.rewards[step, column], step
     assert (trace.observations[1:] != trace.observations[:-1]).any()
-    print("agrees")
+    print(task[0], "agrees")
 """
 DIES = """
 if __name__ == "__main__":
+    follows("atari", "Pong-v5", 4)
+    follows("mujoco", "Ant-v3", 5)
     made = adapter("measure", "mujoco", "Ant-v3", 5)
     made.run(10)
     os.kill(made.children[-1].pid, signal.SIGKILL)
@@ -124,24 +134,23 @@ if __name__ == "__main__":
 """
 
 
-def script(tmp_path: Path, text: str) -> str:
+@once
+def scripted() -> str:
     """What a program prints that is run in the backend's own runtime."""
-    path = tmp_path / "script.py"
-    path.write_text(PREAMBLE.format(worker=str(WORKER.parents[1])) + text)
-    done = subprocess.run(
-        [testing.interpreter(BACKEND), "-I", path], cwd=tmp_path, capture_output=True, text=True
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "script.py"
+        path.write_text(PREAMBLE.format(worker=str(WORKER.parents[1])) + FOLLOWS + DIES)
+        done = subprocess.run(
+            [testing.interpreter(BACKEND), "-I", path], cwd=folder, capture_output=True, text=True
+        )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
 
-@pytest.mark.parametrize("task", [("atari", "Pong-v5", 4), ("mujoco", "Ant-v3", 5)])
-def test_driven_by_the_bank_it_does_what_its_own_environments_do(
-    task: tuple[str, str, int], tmp_path: Path
-) -> None:
-    assert "agrees" in script(tmp_path, FOLLOWS.format(task=task))
+@pytest.mark.parametrize("family", ["atari", "mujoco"])
+def test_driven_by_the_bank_it_does_what_its_own_environments_do(family: str) -> None:
+    assert f"{family} agrees" in scripted()
 
 
-def test_a_process_that_dies_is_reported_and_ends_the_others(tmp_path: Path) -> None:
-    said = script(tmp_path, DIES)
-    assert "ended with exit code -9 -9 [False, False, False]" in said
+def test_a_process_that_dies_is_reported_and_ends_the_others() -> None:
+    assert "ended with exit code -9 -9 [False, False, False]" in scripted()

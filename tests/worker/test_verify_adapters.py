@@ -11,13 +11,13 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Iterator
-from functools import cache
 from importlib import import_module
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
+from once import once
 
 from envbench import backends, families, testing
 from envbench.decisions.equal_work import differences
@@ -38,7 +38,7 @@ LED = [("atari", "Pong-v5"), ("mujoco", "Ant-v3")]
 STATE = 27  # of the ant's 111 observations; the other 84 are contact forces
 
 
-@cache
+@once
 def verified(name: str, family: Any, task: str, lock_steps: int = 60, calls: int = 400) -> Reply:
     """The reply of a worker that was led and audited; two environments."""
     given = {"threads": "1"} if name.startswith("envpool") else {}  # others want the cores too
