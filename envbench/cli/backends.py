@@ -71,9 +71,6 @@ def _on_a_terminal(*widths: int | None) -> list[int | None] | None:
     return list(widths) if sys.stdout.isatty() else None
 
 
-# ---------------------------------------------------------------- setup
-
-
 @click.command()
 @click.argument("names", type=Text(), metavar="[BACKEND]...", nargs=-1, shell_complete=_COMPLETE)
 @option("--all", "Set up every backend that can run here.", also="everything")

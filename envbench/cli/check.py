@@ -209,9 +209,6 @@ def _check_sides(sides: dict[str, Source]) -> None:
         tell("Note: both sides are the same, so the result shows only this machine's noise.")
 
 
-# ---------------------------------------------------------------- baseline
-
-
 @click.group()
 def baseline() -> None:
     """Save a baseline for `envbench check --against FILE`.

@@ -59,9 +59,6 @@ def _name(path: Path) -> str:
     return re.sub(r"[^0-9A-Za-z._-]", "-", path.stem)[:60] + ".jsonl"
 
 
-# ---------------------------------------------------------------- export
-
-
 @click.command()
 @RESULTS
 @option(

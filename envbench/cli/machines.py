@@ -73,9 +73,6 @@ def _entry_row(entry: Entry, this_machine: str | None) -> list[str]:
     return [mark, profile.name, profile.title, profile.hardware, "  ".join(ladders), place]
 
 
-# ---------------------------------------------------------------- detect
-
-
 @machines.command()
 @AS_JSON
 @click.pass_context
@@ -101,9 +98,6 @@ def detect(context: click.Context, as_json: bool) -> None:
     click.echo("\n".join(f"{key:<16} {value}" for key, value in lines.items()))
     if not fitting:
         tell("`envbench machines init NAME` creates a profile for this machine.")
-
-
-# ---------------------------------------------------------------- init
 
 
 @machines.command()
@@ -161,9 +155,6 @@ def _refuse_taken(made: Profile) -> None:
             "readers could not tell their tables apart.",
             hint="Give this one another title with --title.",
         )
-
-
-# ---------------------------------------------------------------- doctor
 
 
 NO_SLICE = Failure(

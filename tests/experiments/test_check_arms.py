@@ -69,6 +69,18 @@ def test_a_ref_is_the_tree_of_the_project_at_that_commit(repository: Path) -> No
     assert described.stdout == b"v2\n"  # what a version may be made from
 
 
+@pytest.mark.parametrize("folder", ["worker", "worker_path"])  # now, and in older refs
+def test_a_ref_of_envbench_brings_its_own_worker(repository: Path, folder: str) -> None:
+    assert sources.prepare("baseline", sources.Source(ref="v2")).worker == sources.WORKER
+    worker = Path("envbench", folder, "envbench_worker", "__main__.py")
+    worker.parent.mkdir(parents=True)
+    worker.touch()
+    git("add", ".")
+    git("commit", "--quiet", "-m", "a worker")
+    made = sources.prepare("baseline", sources.Source(ref="main"))
+    assert made.worker == checked_out("main", "--baseline-ref") / worker
+
+
 def test_the_working_tree_is_the_same_until_it_is_edited(repository: Path) -> None:
     first = checked_out(WORKING_TREE, "--candidate-ref")
     time.sleep(1.1)  # git has another commit for it each second

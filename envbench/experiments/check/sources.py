@@ -85,13 +85,14 @@ def refuse_impossible(name: str, source: Source) -> None:
 def prepare(name: str, source: Source) -> Prepared:
     """A copy of the source as it is now: files may be edited while a check runs."""
     tree = checked_out(source.ref, f"--{name}-ref") if source.ref else None
-    own_worker = tree / "envbench/worker/envbench_worker/__main__.py" if tree else WORKER
+    # Older refs of envbench have it in another folder. They fail, rather than run today's worker.
+    own_workers = tree.glob("envbench/*/envbench_worker/__main__.py") if tree else iter(())
     return Prepared(
         name=name,
         source=str(source),
         python=runtimes.interpreter(source.python, f"--{name}-python") if source.python else "",
         added=[*map(_copied, source.requirements), *([str(tree)] if tree else [])],
-        worker=own_worker if own_worker.exists() else WORKER,
+        worker=next(own_workers, WORKER),
     )
 
 
