@@ -30,7 +30,7 @@ FRAME_S = 0.01
 # Tasks with the same control step in Brax. Its double pendulum's differs (0.02 s).
 TASKS = ["Ant", "HalfCheetah", "Hopper", "Humanoid", "HumanoidStandup", "InvertedPendulum"]
 TASKS += ["Pusher", "Reacher", "Swimmer", "Walker2d"]
-# Elsewhere Brax refuses its swimmer, and its pendulum has half the task's control step.
+# In other pipelines Brax refuses Swimmer and halves InvertedPendulum's control step.
 ONLY_IN = {"InvertedPendulum": ("generalized", "mjx"), "Swimmer": ("generalized",)}
 SOLVERS = {"generalized": "projected gradient", "spring": "impulses", "positional": "PBD"}
 

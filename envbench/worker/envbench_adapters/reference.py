@@ -1,8 +1,8 @@
 """The reference kernel: a fixed piece of work that no library's version changes.
 
-Half interpreter, half array arithmetic, in one thread, like a step of a Python environment. It is
-not a backend. ``envbench doctor`` uses it to see how noisy a machine is. ``envbench check
---against`` measures it next to a cell, because a slow machine slows both.
+It runs in one thread, half in the interpreter and half in array arithmetic, like a Python
+environment. It is not a backend. ``envbench doctor`` uses it to see how noisy a machine is.
+``envbench check --against`` measures it next to a cell, because a slow machine slows both.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ class Meter:
                 )
 
     def _reset_window(self, calls: int) -> None:
-        """Record nothing if the library cannot reset all environments at once."""
+        """Reset all environments ``calls`` times, and record it if the library can do that."""
         start = self._last
         made = [self.adapter.reset() for _ in range(calls)]
         self._last = clock()

@@ -199,7 +199,7 @@ def _limits(paths: List[str]) -> Optional[List[str]]:
 
 
 def load_average() -> Optional[float]:
-    """Over 1 minute."""
+    """The average over 1 minute; None if the system has none."""
     try:
         return os.getloadavg()[0]
     except (AttributeError, OSError):

@@ -20,7 +20,7 @@ class Subprocess(GymnasiumVector):
         )
 
     def dead_child(self) -> Optional[int]:
-        """A crash in a native library ends one process. The pipe reports only EOF."""
+        """Find a process that a native library crashed: the pipe reports only its end of file."""
         processes = getattr(getattr(self, "envs", None), "processes", [])
         for process in processes:
             process.join(timeout=0.2)  # it may not be reaped yet

@@ -1,9 +1,9 @@
 """mujoco-rollout: the thread pool of ``mujoco.rollout``, which steps many worlds in C++.
 
 A rollout applies a whole sequence of controls and returns every state along the way, for planners.
-A learner knows one action, so by default a call is one control step (``horizon`` 1) from the last
-state. A larger ``horizon`` makes that many control steps per call. A rollout begins with the
-solver's warm start at zero, so ``horizon`` changes the last digits.
+A learner knows only the next action, so by default a call is one control step (``horizon`` 1) from
+the last state. A larger ``horizon`` makes that many control steps per call. A rollout begins with
+the solver's warm start at zero, so ``horizon`` changes the last digits.
 
 Source: ``mujoco/rollout.py`` and ``rollout.cc`` of MuJoCo 4.0.
 """

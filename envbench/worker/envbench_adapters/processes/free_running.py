@@ -117,7 +117,7 @@ class FreeRunning(Adapter):
         pause = 0.0
         while True:
             for key, _ in self.selector.select(pause):
-                key.data.answer()  # raises: it says nothing else while it runs
+                key.data.answer()  # raises: a running process sends nothing but its failure
             received = int(self.table["received"].sum())
             if received >= target:
                 return

@@ -80,7 +80,7 @@ def call_bound(node: Node, function: str, *arguments: Any) -> None:
 
 
 def _bind_memory(node: int) -> str:
-    """Why the system refused, or an empty string."""
+    """Bind memory to a node. Returns why the system refused, or an empty string."""
     number = SET_MEMPOLICY.get(platform.machine())
     if number is None:
         return "set_mempolicy is not known on " + platform.machine()

@@ -121,8 +121,8 @@ class SampleFactory(Adapter):
         missing = calls * job.numenv
         while missing:
             missing -= _write(trace, self._receive(), calls)
-        # At an end the next episode's first observation replaces the last one. Games, which have to
-        # agree throughout, are compared up to there.
+        # At an end the next episode's first observation replaces the last one. Games have to agree
+        # throughout, so they are compared up to the first end.
         return _before_an_end(trace) if envbench_families.of(job).agrees_throughout else trace
 
     def recount(self) -> Optional[float]:
