@@ -9,8 +9,8 @@ import sys
 
 
 def main() -> None:
-    """Run the command line; the exit code is the process's."""
-    # Where a shell closed them (``>&-``) there is no stream at all.
+    """Run the command line, and exit with its exit code."""
+    # If a shell closed a stream (``>&-``), it is None here.
     sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
@@ -27,7 +27,7 @@ def main() -> None:
         what = "the output cannot be written" if output else "envbench cannot start"
         sys.stderr.write(f"Error: {what}: {error.strerror if output else error}\n")
         sys.stderr.flush()
-        os._exit(1)  # an ordinary exit would try to write it once more
+        os._exit(1)  # a normal exit would try to write the output again
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What can be measured, as data: built-in backends, and plugins by ``envbench.backends``.
+"""What can be measured, as data: built-in backends, and plugins (``envbench.backends``).
 
 Errors: ``UnknownName`` and ``UsageError`` (exit 2) for names and settings that a person typed.
 """
@@ -105,6 +105,6 @@ def same_work(cell: Cell) -> bool:
 
 
 def row_label(name: str, variant: Settings) -> str:
-    """A table row's label: ``EnvPool (async), overcommit=2``. An unknown backend's is its name."""
+    """A table row's label: ``EnvPool (async), overcommit=2``. For an unknown backend: its name."""
     label = of_record(name).label
     return ", ".join([label, *(f"{k}={shown(v)}" for k, v in sorted(variant.items()))])

@@ -24,9 +24,9 @@ LARGEST_INT = 2**31 - 1  # the measured libraries use 32 bits
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A setting of a backend. ``families`` and ``tasks`` empty: it applies to all of them.
+    """A setting of a backend. It applies to all families and tasks, unless it names some.
 
-    ``type`` empty: the type of ``default``.
+    If ``type`` is empty, the type is that of ``default``.
 
     ``divides``: "numenv" or another setting; the value must divide it exactly.
     ``pattern``: a non-empty text must match it as a whole; ``example`` is a valid text.
@@ -196,14 +196,14 @@ def with_role(backend: Backend, role: str) -> Setting | None:
 
 
 def env_instances(backend: Backend, numenv: int, settings: Settings) -> int:
-    """How many copies of the task exist: more than numenv if some are in flight."""
+    """How many copies of the task exist: more than numenv if the backend keeps extra ones busy."""
     in_flight = with_role(backend, "in-flight")
     if in_flight is None:
         return numenv
     instances = float(settings[in_flight.name]) * numenv
     if instances > LARGEST_INT:
         raise UsageError(
-            f"{in_flight.name} x numenv is {instances:g}: more than {backend.name} can count."
+            f"{in_flight.name} x numenv is {instances:g}, but must be at most {LARGEST_INT:,}."
         )
     return max(numenv, round(instances))
 

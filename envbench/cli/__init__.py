@@ -51,7 +51,7 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             raise UnknownName("command", cmd_name, list(COMMANDS))
         module = import_module(f"envbench.cli.{COMMANDS[cmd_name][0]}")
-        variable = "import_csv" if cmd_name == "import" else cmd_name  # ``import`` cannot be one
+        variable = "import_csv" if cmd_name == "import" else cmd_name  # a Python keyword
         command: click.Command = getattr(module, variable)
         return command
 
@@ -97,7 +97,7 @@ def check_surroundings() -> None:
     except OSError as error:
         raise UsageError(
             f"the working directory cannot be used: {error.strerror}. It was probably deleted.",
-            hint="Change to a folder that exists, and give the command again.",
+            hint="Change to a folder that exists, and run the command again.",
         ) from error
     allowed = os.sysconf("SC_OPEN_MAX") if hasattr(os, "sysconf") else FEWEST_FILES
     if 0 <= allowed < FEWEST_FILES:

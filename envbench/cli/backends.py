@@ -67,7 +67,7 @@ def _settings_table(backend: Backend) -> str:
 
 
 def _on_a_terminal(*widths: int | None) -> list[int | None] | None:
-    """The widths of the columns. Elsewhere than on a terminal a row is one line."""
+    """The widths of the columns; None if stdout is no terminal: then a row is one line."""
     return list(widths) if sys.stdout.isatty() else None
 
 

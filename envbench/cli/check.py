@@ -69,19 +69,19 @@ RULE = grouped(
     ),
     option(
         "--tolerance SHARE",
-        "PASS rules out this slowdown of the usual pace, and four times as much of all steps.",
+        "Report PASS if a slowdown this large is ruled out (over all steps: four times this).",
         Number(0.0005, 0.5),
         default=0.05,
     ),
     option(
         "--cost-tolerance SHARE",
-        "Allow start-up, first step, resets and memory to cost this share more.",
+        "Allow start-up, first step, resets and memory to grow by this share.",
         Number(0.01, 10),
         default=0.25,
     ),
     option(
         "--false-alarm SHARE",
-        "One-sided chance of a false alarm per stage for the steps; for costs, ten times this.",
+        "Accept this one-sided chance of a false alarm per stage; for costs, ten times this.",
         Number(1e-6, 0.1),
         default=0.001,
     ),
@@ -100,7 +100,7 @@ SIZE = grouped(
         "Use as many pairs as fit into this time if no alarm is raised.",
         Number(10, 86400),
     ),
-    option("--precise", "Use as many pairs as find a slowdown of 2 %, at most 130."),
+    option("--precise", "Use enough pairs to find a slowdown of 2 %, at most 130."),
 )
 
 
@@ -150,7 +150,7 @@ def check(
     The default for each side is the backend's own interpreter. With --baseline-ref alone, the
     candidate is the working tree (tracked files only). By default, compare the cells that the
     profile lists under `check`. If you give --env, --backend, --numenv or --task, each of them that
-    you leave out selects everything. To resume a stopped check, give the same command again.
+    you leave out selects everything. To resume a stopped check, run the same command again.
     """
     if rule.tolerance <= rule.margin:
         raise click.UsageError("--tolerance has to be greater than --margin.")
@@ -228,7 +228,7 @@ def save(cells: CellRequest, options: Options, output: Path, pairs: int | None) 
     """Measure cells alternately with a reference kernel, and save the raw records in a file.
 
     The records first go into the results folder. The file is written when all are complete. To
-    resume a stopped measurement, give the same command again.
+    resume a stopped measurement, run the same command again.
     """
     stored.refuse_existing(output)
     experiment = stored.BaselineExperiment(

@@ -32,7 +32,7 @@ from envbench.text import markdown as escaped
 SCHEMA = 1
 HEADS = ("task", "backend", "numenv")
 IDENTITY = ("machine", "env", "task", "backend", "numenv", "env_instances", "settings")
-UNSEEN = 0.5  # above this, a cost could have doubled (its reciprocal halved) unnoticed
+UNSEEN = 0.5  # a cost with a larger smallest detectable slowdown could double unnoticed
 MEANS: dict[str, str] = {
     "PASS": "the usual pace did not slow down by the tolerance or more",
     "REGRESSION": "steps are slower by more than the margin, or a cost grew by more than it may",
@@ -174,7 +174,7 @@ def markdown(
 
 
 def _arm_json(plan: Plan, arm: Arm) -> dict[str, str]:
-    """``worker`` is the hash of all code that the workers of the arm load."""
+    """An arm for the document. ``worker`` is the hash of all code that its workers load."""
     own = {key: code for key, code in plan.code.items() if key.startswith(f"{arm.name}/")}
     return {"source": arm.source, "worker": digest(sorted(own.values())), "place": arm.place}
 
@@ -215,7 +215,7 @@ def _notes(found: CellVerdict, last: dict[str, Stage]) -> str:
     for name, stage in last.items():
         if name not in ("steps", "all steps") and stage.detectable > UNSEEN:
             notes.append(
-                f"{name}: less than ×{1 / max(1e-3, 1 - stage.detectable):.1f} could be missed"
+                f"{name}: growth under ×{1 / max(1e-3, 1 - stage.detectable):.1f} could be missed"
             )
     if len(found.stages) == 2 and found.verdict != "REGRESSION":
         notes.append("an alarm that did not repeat")

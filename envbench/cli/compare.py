@@ -62,9 +62,9 @@ def compare(
     found = paired(ours, theirs, by)
     if not found.pairs:
         raise UsageError(
-            f"{first} and {second} have no cell in common: they have {len(ours)} and "
-            f"{len(theirs)} cells.",
-            hint="`envbench export` lists them.",
+            f"{first} ({counted(len(ours), 'cell')}) and {second} "
+            f"({counted(len(theirs), 'cell')}) have no cell in common.",
+            hint="`envbench export` lists all cells. Compare two sides that share one.",
         )
     if as_json:
         print_json({"schema": 1, "a": first, "b": second, **_json(found)})

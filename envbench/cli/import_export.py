@@ -153,7 +153,7 @@ def load_files(paths: Sequence[Path], results: Path | None = None) -> Loaded:
         for known, line in archive.lines.items():
             locations.setdefault(known, Location(known, name, line))
         warn([*reading.warnings, *(f"{path}: {warning}" for warning in archive.warnings)])
-        gc.freeze()  # records live to the end: the collector need not look at them again
+        gc.freeze()  # records live until exit: the garbage collector can skip them
     selection = select(records, locations)
     warn(selection.warnings)
     return Loaded(records, selection, locations)

@@ -30,7 +30,7 @@ LARGEST_NUMENV = 1_000_000
 
 
 class Number(click.FloatRange):
-    """A number within bounds. Refuses NaN, which every comparison with the bounds lets pass."""
+    """A number within bounds. Refuses NaN, because a comparison with the bounds does not."""
 
     name = "number"
 
@@ -56,7 +56,7 @@ class FilePath(click.Path):
 
 
 def _not_empty(value: Any, param: click.Parameter, ctx: Any) -> Any:
-    """The value. In CI, a variable that is not set must not silently turn an option off."""
+    """The value, unless it is empty. In CI, an unset variable must not turn an option off."""
     if isinstance(value, str) and not value.strip():
         name = param.opts[0] if isinstance(param, click.Option) else param.human_readable_name
         raise click.UsageError(
@@ -71,10 +71,10 @@ def _not_empty(value: Any, param: click.Parameter, ctx: Any) -> Any:
 
 
 def only_one(values: tuple[Any, ...]) -> Any:
-    """The one value. Click alone would silently use the last of several."""
+    """The only value; refuses several. Click alone would silently use the last one."""
     if len(values) > 1:
         given = " and ".join(repr(str(value)) for value in values)
-        raise click.BadParameter(f"given more than once: {given}. It takes one.")
+        raise click.BadParameter(f"given more than once: {given}. It takes one value.")
     return values[0] if values else None
 
 
@@ -257,7 +257,7 @@ def cell_options(*options: Option) -> Option:
 
 
 def measured_cells(*options: Option) -> Option:
-    """By default, all that the profile has tables for: ``cells: CellRequest``."""
+    """Options as ``cells: CellRequest``. By default, all that the profile has tables for."""
     skips = Number(SMALLEST_SKIP, LARGEST_SKIP)
     return cell_options(
         family_option(f"{_FAMILIES}  [default: those with a table in the profile]"),
@@ -268,7 +268,7 @@ def measured_cells(*options: Option) -> Option:
 
 
 def checked_cells() -> Option:
-    """By default, the few cells that the profile names for a check: ``cells: CellRequest``."""
+    """Options as ``cells: CellRequest``. By default, those that the profile lists for checks."""
     return cell_options(
         family_option(f"{_FAMILIES}  [default: {_CHECKED}]"),
         backends_option(_CHECKED),

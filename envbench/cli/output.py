@@ -16,7 +16,7 @@ from envbench.text import printable
 
 
 def tell(text: str) -> None:
-    """Write a message on stderr. A stderr that no one reads any more stops nothing."""
+    """Write a message on stderr. If stderr is closed, nothing happens."""
     with suppress(OSError):
         click.echo(printable(text), err=True)
 

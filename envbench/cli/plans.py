@@ -43,7 +43,7 @@ def plans(
     envbench plans abandon PLAN         do not resume it; keep what was measured
     envbench plans delete PLAN          remove its file
 
-    To resume an unfinished plan, give its command again. That begins a new plan instead if a newer
+    To resume an unfinished plan, run its command again. That begins a new plan instead if a newer
     plan is finished, if something that matters has changed, or if the pause was too long.
     """
     if subcommand := context.invoked_subcommand:
@@ -87,7 +87,7 @@ def _lock() -> Iterator[None]:
         with lock.acquire(wait=False):
             yield
     except LockHeld as error:
-        raise LockHeld(str(error), hint="Give the command again when it has finished.") from error
+        raise LockHeld(str(error), hint="Run the command again when it has finished.") from error
 
 
 @plans.command()

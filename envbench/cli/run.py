@@ -86,7 +86,7 @@ def run(cells: CellRequest, options: Options, measure: Measure, as_json: bool) -
 
     One cell takes about a minute. By default, measure every family that has a table in the
     profile, with every backend that can run here except ceilings, on the profile's ladder. To
-    resume a stopped run, give the same command again.
+    resume a stopped run, run the same command again.
     """
     refuse_together("--duration", "--total-step")
     refuse_together("--quick", "--duration", "--repeats")
@@ -157,7 +157,7 @@ def _tell_failures(summaries: Sequence[Summary]) -> None:
 
 
 def _tell_next_command(outcome: Campaign[list[Summary]]) -> None:
-    """Where the results are recorded, and the command that shows them in tables."""
+    """Say where the results are recorded, and which command shows them in tables."""
     summaries, recorded = outcome.findings, f"Recorded in {outcome.journal.path}"
     if outcome.left or not any(summary.fps for summary in summaries):
         tell(f"{recorded}.")
@@ -165,5 +165,5 @@ def _tell_next_command(outcome: Campaign[list[Summary]]) -> None:
     called = "envbench" if shutil.which("envbench") else f"{sys.executable} -m envbench"
     report = f"{called} report{results_option(outcome.journal.path.parent.parent)}"
     some = any(summary.interval for summary in summaries)
-    only = "" if some else ", in cells that have no figure with an interval"
+    only = "" if some else ", unless they have a figure with an interval"
     tell(f"{recorded}; `{report}` puts it in the tables{only}.")

@@ -1,4 +1,4 @@
-"""From an experiment to a command's exit code: messages, progress, and what came of it.
+"""Carry out an experiment for a command: messages, progress, outcome and exit code.
 
 Every measuring command ends in ``conduct``. Progress is a bar on a terminal, and one line per block
 in a log. The controller must use under 0.5 % of a core while a worker is timed. So the workers'
@@ -38,11 +38,11 @@ def conduct(
     *,
     partly: bool = False,
 ) -> NoReturn:
-    """Carry it out, show what came of it, and end.
+    """Carry out the experiment, show its outcome, and exit.
 
-    ``show`` gives the exit code; with ``partly`` it is also called for what was made before a
-    stop. A caller of the command line may pass an executor of blocks as click's ``obj`` (the tests
-    have one with a virtual clock).
+    ``show`` returns the exit code. With ``partly`` it also shows the blocks that were made before
+    the experiment was stopped. A caller may pass an executor of blocks as click's ``obj`` (the
+    tests have one with a virtual clock).
     """
     warn(plugin_warnings())
 

@@ -27,7 +27,7 @@ from envbench.text import printable
 
 NUMENV = option(
     "--numenv N",
-    "Environments per vector step. At least two show whether actions have an effect.",
+    "Environments per vector step: at least two, to see whether actions have an effect.",
     click.IntRange(2, 1024),
     also="ladder",
     default=2,
@@ -39,7 +39,7 @@ NUMENV = option(
 @measured_cells(NUMENV)
 @option(
     "--total-step K",
-    "Count at least this many vector steps twice.",
+    "Make at least this many vector steps, and count them in two ways.",
     click.IntRange(10, 10**6),
     default=1000,
 )
@@ -49,9 +49,9 @@ def verify(cells: CellRequest, options: Options, total_step: int, as_json: bool)
     """Find out whether the backends do the same work, and as much as they claim.
 
     Each backend starts from a fixed state and gets the same actions as the reference. Its steps are
-    counted twice, by its adapter and by the environments themselves. By default, verify every
+    counted twice: by its adapter, and by the environments themselves. By default, verify every
     family that has a table in the profile, with every backend that can run here except ceilings. To
-    resume a stopped verification, give the same command again.
+    resume a stopped verification, run the same command again.
     """
     experiment = VerifyExperiment(cells=cells, audit_calls=total_step)
     conduct(experiment, options, partial(_show, as_json=as_json), partly=True)

@@ -246,7 +246,7 @@ def usual_effect(
 def counting(
     first: Sequence[float], second: Sequence[float], invalid: Sequence[bool]
 ) -> list[tuple[float, float]]:
-    """Two figures of each slice that counts."""
+    """Both figures of each valid slice; of every slice if fewer than half are valid."""
     every = list(zip(first, second, strict=True))
     valid = [pair for pair, bad in zip(every, invalid, strict=False) if not bad]
     return valid if invalid and 2 * len(valid) >= len(every) else every

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from envbench.stats.intervals import Interval
 
 DRIFT = 1.10  # of a shared machine between two sessions: docs/measurement.md
-NEAR = 0.95  # of the best is a tie where there is no interval
+NEAR = 0.95  # without an interval, this share of the best figure is a tie
 
 
 def verdict(ratio: Interval, drift: float) -> str:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 LEAST_STEPS = 100  # steps; an ant without actions may still move for half of them
 LEAST_MOVEMENT = 0.6  # relative to the reference's, per environment (docs/verify.md)
 MOST_REPEATED = {"f": 0.02, "u": 0.5}  # share of an environment's steps, by kind of number
-MOST_APART = 1e-4  # between environments with the same actions
+MOST_APART = 1e-4  # the largest distance between environments with the same actions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +156,7 @@ def agreed(standard: Standard, found: Agreement) -> int:
 def responds(trace: Trace, together: int) -> bool:
     """Do observations follow the actions, and nothing else?
 
-    This needs no reference, but two environments. Environments that start alike must look alike
+    This needs two environments and no reference. Environments that start alike must look alike
     while they get the same actions (the first ``together`` steps), and differ afterwards. A game's
     screen may repeat from step to step; a simulated robot's state does not. NaN is not accepted.
     """

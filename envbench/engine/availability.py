@@ -34,7 +34,7 @@ DISTRIBUTIONS = {"ale_py": "ale-py", "cv2": "opencv-python-headless"}  # by the 
 class Arm(msgspec.Struct, frozen=True, kw_only=True):
     """Where trials run: a backend, the interpreter with its packages, and the worker's code.
 
-    ``cell`` is one of those that run there. ``name`` is "" for the backend's own runtime;
+    ``cell`` is one of the cells that run there. ``name`` is "" for the backend's own runtime;
     ``source`` is what a person named for the arm. ``runtime`` is None until a worker has reported.
     ``failure``: why the arm cannot run here, or does not know the task (then ``known_tasks``).
     """
@@ -51,7 +51,7 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def to_probe(self) -> bool:
-        """The reference kernel is envbench's own: it runs everywhere."""
+        """Does it need a probe? The reference kernel does not: it is envbench's own."""
         return self.failure is None and self.backend != KERNEL
 
     @property
@@ -75,7 +75,7 @@ def probe(run_probe: Callable[[Arm], Arm], arm: Arm) -> Arm:
             return answer
     if failure is None or not failure.killed:
         return answer
-    raise EnvbenchError(  # an unfinished plan is not given up for this
+    raise EnvbenchError(  # the unfinished plan can still be resumed
         f"the probe of {arm.backend.name} was killed {TRIES} times: {failure.message}.",
         hint="Find out what kills it. Nothing is lost: the same command resumes.",
     )
@@ -99,12 +99,12 @@ def own_runtime(target: Target, overrides: Mapping[str, str], *, setup: bool, sa
 
 
 def kernel_arm(name: str, kernel: Target) -> Arm:
-    """The reference kernel runs in envbench's own interpreter."""
+    """The arm of the reference kernel: it runs in envbench's own interpreter."""
     return Arm(name=name, cell=kernel.cell, backend=kernel.backend, python=sys.executable)
 
 
 def package_differences(arms: Arms) -> dict[str, list[str]]:
-    """How the packages of the two arms that a person named differ, by backend:
+    """The packages that differ between the two arms that a person named, by backend:
     ``envpool 1.2.4 → 1.2.5``. Empty if no arm was named."""
     differences: dict[str, list[str]] = {}
     for first, second in combinations([arm for arm in arms.values() if arm.source], 2):
@@ -127,7 +127,7 @@ def _differing(*sides: Arm) -> list[str]:
 
 
 def answer_of(arm: Arm, reply: Reply) -> Arm:
-    """What a probe's reply means."""
+    """The arm with its runtime, or with the failure in the probe's reply."""
     failure = reply.failure
     if failure is None:
         return replace(arm, runtime=runtime_fact(reply))

@@ -55,7 +55,7 @@ class Executor(Protocol):
     """
 
     def probe(self, arm: Arm) -> Arm:
-        """Does the arm run here, and does it know the task of its cell?"""
+        """The arm with its runtime, or with the reason why its cell cannot run here."""
 
     def run(self, block: Block, arms: Arms, on_event: OnEvent) -> Executed: ...
 
@@ -79,7 +79,7 @@ def new_id(now: datetime) -> str:
 
 @dataclass
 class Campaign(Generic[Findings]):
-    """Carries out a plan, or continues one, in its file; then it is what came of the plan.
+    """Carries out a plan in its file, or resumes one. Afterwards it is the plan's outcome.
 
     ``done`` and ``shared`` (by hash) start with what an earlier call has recorded of this plan.
     ``other_hardware``: this machine is not that of the profile. ``unavailable``: a backend cannot
@@ -110,11 +110,11 @@ class Campaign(Generic[Findings]):
 
     @cached_property
     def findings(self) -> Findings:
-        """What the records say. Ask only when no block follows."""
+        """What the records say. It is computed once, so ask when no block follows."""
         return self.experiment.conclude(self.plan, self.done, self.facts)
 
     def concluded(self) -> None:
-        """It was shown, or saved: the same command begins a new plan."""
+        """Record that the outcome was shown or saved. The same command now begins a new plan."""
         self.journal.end(self.plan.plan_id, "concluded")
 
     @property
@@ -127,8 +127,8 @@ class Campaign(Generic[Findings]):
         return {each.hash: each.facts for each in shared if isinstance(each, FactsRecord)}
 
     def _execute(self, block: Block) -> None:
-        """A trial that was killed from outside says nothing, so its block is repeated. It has
-        failed if it is killed every time."""
+        """Execute a block. Repeat it if a trial was killed from outside, which says nothing about
+        the backend. If that happens every time, the block has failed."""
         self.listener.block_began(block)
         for tries_left in reversed(range(TRIES)):
             record = self._attempt(block)
@@ -190,7 +190,7 @@ class Campaign(Generic[Findings]):
 
 
 def _failed(trial: Trial | TrialRecord, trial_id: str, failure: Failure) -> TrialRecord:
-    """The record of a trial of which nothing but its failure is kept."""
+    """The record of a trial, with its failure and no measurements."""
     return TrialRecord(
         trial_id=trial_id, cell=trial.cell, arm=trial.arm, seed=trial.seed, failure=failure
     )

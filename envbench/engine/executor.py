@@ -32,7 +32,7 @@ from envbench.process.alternate import Launch, alternate
 from envbench.process.execute import execute
 from envbench.process.reply import OnEvent, Reply
 
-START = "start.npz"  # in a job's folder: the trace whose first observations to start from
+START = "start.npz"  # a file for a job: the environments start from its first observations
 TRACE = "trace"
 CHANGED = Failure(
     reason="setup",
@@ -97,7 +97,7 @@ def _launch(trial: Trial, arm: Arm) -> Launch:
 def _replies(
     block: Block, launches: Mapping[int, Launch], on_event: OnEvent
 ) -> tuple[dict[int, Reply], list[int]]:
-    """The replies of the trials that can start, by index; and the slices of steps as made."""
+    """The replies of the trials that can start, by index; and the trial of each slice of steps."""
     alone = len(block.trials) == 1 and not block.programme.turns
     if alone or not launches or block.programme.start == "reference last":
         return _one_by_one(block, launches, on_event), []
@@ -115,8 +115,8 @@ def _replies(
 def _one_by_one(
     block: Block, launches: Mapping[int, Launch], on_event: OnEvent
 ) -> dict[int, Reply]:
-    """In this thread. The reference runs last: it gets the other's trace, and starts from the
-    same observations."""
+    """Run the trials one after another. The reference runs last: it gets the other's trace, and
+    starts from the same observations."""
     replies: dict[int, Reply] = {}
     for side in sorted(launches, key=lambda side: side == block.reference):
         trace = next((each.trace for each in replies.values()), None)

@@ -63,7 +63,7 @@ class Experiment(ABC, Generic[Findings_co]):
     name: ClassVar[str]
     unit: ClassVar[str] = "block"  # what a person calls a block; its plural ends in s
     modes: ClassVar[tuple[str, ...]] = ("measure",)  # of its trials
-    keeps_profile: ClassVar[bool] = False  # is a profile made for this host written down?
+    keeps_profile: ClassVar[bool] = False  # is a generated profile written to a file?
     watches_code: ClassVar[bool] = False  # may a person edit what the arms import?
     longest_pause_s: ClassVar[float | None] = None  # after a longer pause it is not resumed
 
@@ -73,7 +73,7 @@ class Experiment(ABC, Generic[Findings_co]):
 
     @property
     def named(self) -> bool:
-        """Did a person name the backends? Then one that cannot run is worth an error."""
+        """Did a person name the backends? If so, it is an error that one cannot run."""
         return True
 
     @property

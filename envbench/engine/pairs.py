@@ -26,7 +26,7 @@ from envbench.model import (
 DEFAULT_PAIRS = 13
 QUADS = 50  # groups of four slices per pair
 SLICE_S = 0.01  # short: a longer disturbance of the machine affects both trials equally
-LONGER = 10  # a backend that steps in large batches has slices ten times as long, and as few
+LONGER = 10  # large batches: a tenth of the slices, each ten times as long
 RESET_SLICES = 40  # at most
 WINDOW_S = 0.025  # of the warm-up
 WARM_UP = (0.2, 2.0)  # seconds: minimum and maximum
@@ -72,7 +72,7 @@ def schedule(
 def not_made(
     order: Sequence[tuple[int, Cell]], done: Sequence[BlockRecord], stage: int = 1
 ) -> list[tuple[int, Cell]]:
-    """The (round, cell) of a schedule that a stage still lacks, without cells that have failed."""
+    """The (round, cell) pairs that a stage has not made yet, without cells that have failed."""
     made = {(each.round, cell_of(each).key) for each in done if each.stage == stage}
     failed = {cell_of(each).key for each in done if each.failure}
     return [
@@ -139,7 +139,7 @@ def placement(plan: Plan, behaviour: Behaviour, number: int) -> tuple[list[int],
     """The cores of a pair's processes (empty: all), and whether both may start at once.
 
     Backends of one thread share one core; the next pair uses another. Two processes start at once,
-    each on its own core, where one thread does the start, though several step.
+    each on its own core, if one thread does the start-up and several threads step.
     """
     if behaviour.steps_in == "one-thread" and plan.cores:
         return [plan.cores[number % len(plan.cores)]], False

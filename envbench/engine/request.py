@@ -46,7 +46,7 @@ class CellRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def takes_all(self) -> bool:
-        """Does envbench choose the backends? Then one that cannot run is not an error."""
+        """Does envbench choose the backends? If so, it is no error that one cannot run."""
         return self.backends is None or "all" in self.backends
 
 
@@ -106,8 +106,8 @@ class _Choice:
         if request.family is None:
             if request.task is not None:
                 raise UsageError(
-                    "--task needs --env: which family is it?",
-                    hint="Add --env FAMILY; --env gym is for a task of your own.",
+                    "--task needs --env, the family of the task.",
+                    hint="Add --env FAMILY. For a task of your own, add --env gym.",
                 )
             return [name for name in families.names() if name in self.profile.tables]
         family = families.get(request.family)

@@ -111,7 +111,7 @@ def recorded(
                 plans[plan.plan_id] = plan
                 places.setdefault(plan.plan_id, {})[path] = None
     oldest_first = sorted(plans.values(), key=lambda plan: plan.started_utc)
-    for plan in reversed(oldest_first):  # of one second, the last one first
+    for plan in reversed(oldest_first):  # newest first; plans of one second in reverse order, too
         paths = sorted(places[plan.plan_id], key=lambda path: path.stem != plan.started_utc)
         yield from (each for each in read(*paths)[0] if each.plan.plan_id == plan.plan_id)
 
@@ -223,7 +223,7 @@ def _differing(old: Design, new: Design) -> list[str]:
 
 
 def paused_too_long(old: Recorded, longest_s: float | None) -> list[str]:
-    """A relative measurement is not resumed after a long pause: the machine has drifted."""
+    """The pause, if it was too long to resume a relative measurement: the machine has drifted."""
     if longest_s is None or not old.done:
         return []
     paused = time.time() - max(map(_start, old.done)) > longest_s
@@ -231,7 +231,7 @@ def paused_too_long(old: Recorded, longest_s: float | None) -> list[str]:
 
 
 def _start(block: BlockRecord) -> float:
-    """In seconds since 1970; 0 for an invalid time."""
+    """When the block began, in seconds since 1970; 0 for an invalid time."""
     try:
         return datetime.fromisoformat(block.started_utc).timestamp()
     except ValueError:
@@ -269,8 +269,8 @@ def changed_since(python: str, moment: float) -> Path | None:
 
 
 def _newest_change(path: Path) -> float:
-    """A file that was copied here with its old time has a new change time. A file with several
-    names gets one whenever it gets another name (installers link packages from a cache)."""
+    """When a file last changed here. A copy may keep its old modification time, so the change time
+    counts, too, except for files that installers link from a cache: each new link updates it."""
     status = path.lstat()
     return status.st_mtime if status.st_nlink > 1 else max(status.st_mtime, status.st_ctime)
 

@@ -1,4 +1,4 @@
-"""From an experiment to its outcome: the one way in which all of them are carried out.
+"""Carry out an experiment and show its outcome. Every measuring command does this.
 
 In this order: the profile, the cells (usage errors), whether results can be written, the machine's
 measuring lock, what can run here, the plan to resume or a new one, the campaign. Nothing is
@@ -172,7 +172,7 @@ class _Session(Generic[Findings]):
                 self.listener.say(f"  {failure.hint}")
 
     def _refuse(self, arm: Arm, failure: Failure, *, others: bool) -> None:
-        """Raise the error, if it is one that no arm runs the cell. ``others`` run its family."""
+        """No arm runs the cell: raise, if that is an error. ``others``: cells of its family run."""
         cell = arm.cell
         if arm.known_tasks is not None and (self.experiment.named or not others):
             raise unknown_task(cell, arm.known_tasks)
@@ -195,7 +195,7 @@ class _Session(Generic[Findings]):
     # ------------------------------------------------------------ the plan
 
     def _begin(self, plan: Plan) -> tuple[Journal, list[Shared]]:
-        """A new file with all that the plan refers to, and the plan last: then it is whole."""
+        """Begin a new file. The plan comes last, so a plan in a file has all that it refers to."""
         machine = MachineFact(hash=plan.fingerprint, fingerprint=self.site.fingerprint)
         runtimes = [arm.runtime for arm in self.arms.values()]
         shared = {each.hash: each for each in (machine, *runtimes) if each is not None}
@@ -223,7 +223,7 @@ class _Session(Generic[Findings]):
             )
             return None
         whole = not self.experiment.left(old.plan, old.done)
-        complete = ": all of it is measured, and its outcome was not shown." if whole else ""
+        complete = ": everything is measured, but the outcome was not shown." if whole else ""
         warnings = [f"Warning: {each}" for each in old.warnings]
         self.listener.say("\n".join([*warnings, f"Resuming {old.path}{complete}"]))
         return old
@@ -274,11 +274,11 @@ def make_plan(
 
 
 def _place(name: str, ready: Sequence[Arm]) -> str:
-    """A hash of the arm's interpreters: another commit or requirement has another place."""
+    """A hash of the arm's interpreters, which differ between commits and requirements."""
     return digest(sorted((arm_key("", arm.cell), arm.python) for arm in ready if arm.name == name))
 
 
 def _code_hash(arm: Arm, mode: str) -> str:
-    """Of the code that the arm's workers load in that mode."""
+    """The hash of the code that the arm's workers load in that mode."""
     family = families.get(arm.cell.env).worker
     return code_hash(arm.backend.adapter, mode, arm.worker.parents[1], family)

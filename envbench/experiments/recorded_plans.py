@@ -95,7 +95,7 @@ def _experiment(plan: Plan) -> Experiment[object] | None:
 
 
 def named(results: Path, plan_id: str) -> Recorded:
-    """The plan of that id, or of the beginning of an id; ``UsageError`` unless there is one."""
+    """The plan of that id, or of the beginning of an id; ``UsageError`` unless exactly one fits."""
     known: dict[str, list[Recorded]] = {}
     for each in _recorded(results)[0]:
         known.setdefault(each.plan.plan_id, []).append(each)
@@ -159,7 +159,7 @@ def delete(recorded: Recorded) -> list[Path]:
 
 
 def _by_products(plans: Iterable[Recorded]) -> set[str]:
-    """Their names. A record from elsewhere may name a path outside the folder: it is ignored."""
+    """The names of the plans' by-products. Paths, which a foreign record may have, are ignored."""
     trials = (trial for each in plans for block in each.done for trial in block.trials)
     names = (name for trial in trials for name in trial.by_products.values())
     return {name for name in names if _BY_PRODUCT.fullmatch(name)}

@@ -23,7 +23,7 @@ from envbench.stats.summary import QUICK_S, Summary, summarise
 QUICK = Protocol(warmup_min_s=1.0, warmup_max_s=1.0, measured_s=QUICK_S)
 DEFAULT_DURATION_S = 40.0
 MOST_WINDOWS = 10_000  # per trial, so that its record stays well under the store's limit
-START_S = 5.0  # to expect for start, build and warm-up of a trial
+START_S = 5.0  # the expected time of the start, build and warm-up of a trial
 
 
 class Measure(msgspec.Struct, frozen=True, kw_only=True):

@@ -121,7 +121,7 @@ def _note(place: Path) -> Path:
 
 
 def _write_note(place: Path, *, empty: bool = False) -> None:
-    """Write who holds the lock, or that no one does. A note that cannot be written is no fault."""
+    """Write who holds the lock, or that no one does. It is no error if this fails."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     command = one_line(" ".join([Path(sys.argv[0]).name, *sys.argv[1:]]), 300)
     note = "" if empty else f"process {os.getpid()} ({command}, since {now})"

@@ -17,7 +17,7 @@ from envbench.model.values import (
 )
 
 Mode = Literal["measure", "probe", "verify"]
-Workload = Literal["step"]  # what runs the environments; a policy or training may follow
+Workload = Literal["step"]  # what runs the environments; later perhaps a policy or training
 
 
 # ---------------------------------------------------------------- cells and trials

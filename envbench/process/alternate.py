@@ -110,7 +110,7 @@ class _Worker:
         self.takes_orders = bool(order.steps)  # without turns, each works on its own
         job = replace(launch.job, turns=str(pipe)) if self.takes_orders else launch.job
         self.launch = replace(launch, job=job)
-        self.orders = os.open(pipe, os.O_RDWR)  # reading, too, so that it opens without a reader
+        self.orders = os.open(pipe, os.O_RDWR)  # opening it only to write would wait for a reader
         self._warm: list[float] = []  # nanoseconds per call of the warm-up's windows
 
     # ------------------------------------------------------------ called by the main thread
@@ -173,6 +173,6 @@ class _Worker:
 
 
 def _limits(count: int) -> Limits:
-    """While workers start alternately, each may be silent for ``count`` times as long."""
+    """Limits while workers start alternately: each may be silent ``count`` times as long."""
     longer = {f"{phase}_s": count * DEFAULT_LIMITS.of(phase) for phase in STARTING}
     return replace(DEFAULT_LIMITS, **longer)

@@ -88,7 +88,7 @@ def _judge(job: Job, ending: Ending, folder: Path, before: MemoryKills) -> Reply
 
 
 def _located(failure: Failure, ending: Ending) -> Failure:
-    """Add where it happened and what was printed, unless the failure has it."""
+    """Add where it happened and what was printed, unless the failure has that already."""
     return replace(
         failure,
         hint=failure.hint or (MORE_FILES if _NO_FILES in failure.message else ""),

@@ -3,8 +3,8 @@
 A start-up takes about 0.2 s, once per process. If processes start one after another on a busy
 machine, any of them may take 50 % longer. So they alternate from their first instruction to their
 warm-up, ``SLICE_S`` at a time, and the time that each was stopped in each phase is recorded. (A
-start that waits for a network continues to wait while it is stopped. The difference between two of
-those looks larger than it is, at most by a factor of two.)
+start that waits for a network continues to wait while it is stopped. The difference between two
+such starts can look up to twice as large as it is.)
 
 If one thread does the start and each worker can have its own core, all start at once instead. That
 takes less time.
@@ -34,7 +34,7 @@ clock = time.perf_counter_ns  # a system's clock, not a process's: the workers u
 class Tree:
     """A process and all its descendants, as of the latest ``stop``.
 
-    The other children of ``guardian`` are daemons of the process, which it has adopted. ``stops``
+    Daemons of the process are adopted by ``guardian``: they are its other children. ``stops``
     has the beginning and the end of each time that the tree was stopped.
     """
 
@@ -99,7 +99,7 @@ class Start:
     # ------------------------------------------------------------ called by its own thread
 
     def began(self, pid: int, guardian: int = 0) -> None:
-        """It has a process. If starts alternate, it is stopped until its turn."""
+        """The worker has a process now. If starts alternate, stop it until its turn."""
         with self.changed:
             self.tree = Tree(pid, guardian)
             if not self.at_once and not self._may_warm_up:
@@ -107,7 +107,7 @@ class Start:
             self.changed.notify_all()
 
     def arrived(self) -> None:
-        """Its warm-up would begin; return when it may."""
+        """The worker is ready to warm up. Return when its warm-up may begin."""
         with self.changed:
             self.tree.stop()
             self._arrived = True

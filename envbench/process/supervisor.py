@@ -90,7 +90,7 @@ def supervise(
     """Run ``command``, which is (interpreter, worker's main file, job's folder), to its end."""
     with contextlib.ExitStack() as stack:
         try:
-            with signals_held():  # a Ctrl-C in here is raised once the stack knows what to end
+            with signals_held():  # raises a Ctrl-C only after the callback is registered
                 guarded = GuardedWorker(command, environment, limits.grace_s)
                 stack.callback(guarded.close)
         except OSError as trouble:
@@ -145,7 +145,7 @@ class _Watch:
         return self._ending
 
     def _expire(self, now: float) -> None:
-        """Too long without progress: stop the worker; the second time, give up the guardian."""
+        """After too long without progress, stop the worker; the next time, give up the guardian."""
         if self._ending.stalled_s is not None:
             self._lost = True
             return
@@ -174,7 +174,7 @@ class _Watch:
         return not self._events.ended
 
     def _pass_on(self, event: Event) -> None:
-        """The time that the listener takes (while another worker steps) does not count."""
+        """Call the listener. Its time (in which another worker may step) is no lack of progress."""
         began = time.monotonic()
         self._on_event(event)
         self._deadline += time.monotonic() - began

@@ -83,7 +83,7 @@ def _names(source: bytes, package: str, skipped: frozenset[str]) -> tuple[str, .
     """
     try:
         tree = ast.parse(source)
-    except (SyntaxError, ValueError):  # it cannot be imported either, which is reported then
+    except (SyntaxError, ValueError):  # the worker will fail to import it, and report that
         return ()
     names: set[str] = set()
     for node in _nodes(tree, skipped):

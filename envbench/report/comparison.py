@@ -85,19 +85,19 @@ class Comparison:
 
 
 def by_machine(found: Measured) -> tuple[str | int, ...]:
-    """For two machines: everything but the machine."""
+    """The key that pairs cells of two machines: everything but the machine."""
     cell = found.cell
     return cell.env, cell.task, cell.section, found.label, cell.numenv
 
 
 def by_backend(found: Measured) -> Hashable:
-    """For two backends: everything but the row."""
+    """The key that pairs cells of two backends: everything but the row."""
     cell = found.cell
     return cell.machine, cell.env, cell.task, cell.numenv
 
 
 def by_cell(found: Measured) -> tuple[str | int, ...]:
-    """For two files: everything."""
+    """The key that pairs cells of two files: everything."""
     return found.cell.machine, *by_machine(found)
 
 

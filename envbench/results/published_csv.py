@@ -53,8 +53,8 @@ def _header(names: Sequence[str]) -> list[str]:
         other = {*COLUMNS} ^ {*stripped} or {each for each in COLUMNS if stripped.count(each) > 1}
         listed = ", ".join(repr(one_line(each, 40)) for each in sorted(other))
         raise UsageError(
-            f"the header lacks these columns, or has too many: {listed}.",
-            hint=f"Its columns are {','.join(COLUMNS)}",
+            f"columns of the header are missing, unknown or repeated: {listed}.",
+            hint=f"Write each of these once: {','.join(COLUMNS)}",
         )
     return stripped
 

@@ -182,7 +182,7 @@ def _bad_trial(trial: TrialRecord) -> str:
 
 
 def _bad_plan(plan: Plan) -> str:
-    """Would an experiment fail at this plan, or never come to its end?"""
+    """Why an experiment would fail or never end with this plan; "" if it would not."""
     design, blocks = plan.design, len(plan.cells)
     if not isinstance(design, DESIGNS.get(plan.experiment, object)):
         return f"its design does not fit the experiment {plan.experiment}"

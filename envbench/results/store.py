@@ -91,7 +91,7 @@ def _writing(path: Path) -> Iterator[None]:
         if error.errno in _FULL:
             raise StorageError(
                 f"no space to write {path} ({error.strerror}). Earlier records are intact.",
-                hint="Free some space and give the same command again. It resumes.",
+                hint="Free some space and run the same command again. It resumes.",
             ) from error
         raise StorageError(
             f"cannot write results to {path}: {error.strerror or error}.",
@@ -151,7 +151,7 @@ class Journal:
             self._size = self._check_unchanged()
 
     def end(self, plan_id: str, how: Literal["concluded", "abandoned"]) -> None:
-        """Add that a plan is over."""
+        """Record that a plan was concluded or abandoned."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         self.append(EndedRecord(plan_id=plan_id, how=how, ended_utc=now))
 
@@ -198,7 +198,7 @@ class Journal:
         raise StorageError(
             f"{self.path} was {happened} while envbench was writing to it. "
             "Measuring stops here: no result can be recorded in it.",
-            hint="Leave the results alone while envbench measures, and give the command again.",
+            hint="Leave the results alone while envbench measures, and run the command again.",
         )
 
     def __enter__(self) -> Self:
@@ -224,7 +224,7 @@ def _lock(descriptor: int, path: Path) -> None:
 
 def _append_line(descriptor: int, line: bytes, size: int) -> None:
     if size and os.pread(descriptor, 1, size - 1) != b"\n":
-        line = b"\n" + line  # a power cut left the last line incomplete: it stays a line
+        line = b"\n" + line  # a power cut left the last line incomplete: end it first
     try:
         written = os.write(descriptor, line)
         if written != len(line):

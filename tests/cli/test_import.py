@@ -67,10 +67,10 @@ def test_importing_a_file_twice_changes_nothing(place: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "says"),
     [
-        ("", ":1", "the header lacks these columns"),
+        ("", ":1", "columns of the header are missing"),
         (HEAD, "", "has a header but no figures"),
-        (HEAD.replace("fps", "speed"), ":1", "or has too many: 'fps', 'speed'"),
-        (f"{HEAD},fps", ":1", "the header lacks these columns, or has too many: 'fps'"),
+        (HEAD.replace("fps", "speed"), ":1", "missing, unknown or repeated: 'fps', 'speed'"),
+        (f"{HEAD},fps", ":1", "are missing, unknown or repeated: 'fps'"),
         (f"{HEAD}\n{ROW},more", ":2", "the line has more or fewer values"),
         (f"{HEAD}\n{ROW}\n{ROW}", ":3", "duplicates line 2"),
         (f"{HEAD}\n{ROW.replace('laptop', '../x')}", ":2", "not a machine's name"),

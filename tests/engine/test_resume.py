@@ -142,7 +142,7 @@ def test_the_next_call_shows_a_complete_measurement_that_was_never_shown(
     later = VirtualExecutor()
     second = invoke(later, *words, "--json")
     assert (second.stdout, second.exit_code) == (first.stdout, first.exit_code)
-    assert "all of it is measured" in second.stderr
+    assert "everything is measured" in second.stderr
     assert later.blocks == []
     invoke(later, *words)  # the previous call has shown it
     assert later.blocks == machine.blocks

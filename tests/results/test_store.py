@@ -332,7 +332,7 @@ def test_a_journal_refuses_a_file_that_was_deleted_and_makes_no_new_one(journal)
     journal.path.unlink()
     with pytest.raises(StorageError, match="was deleted while envbench was writing") as refused:
         journal.append(make_block())
-    assert "give the command again" in refused.value.hint
+    assert "run the command again" in refused.value.hint
     assert not journal.path.exists()
 
 

@@ -2,10 +2,10 @@
 
 A block of a ``baseline`` plan has a cell and the reference kernel, which step alternately. The
 cell's rate relative to the kernel's is compared: the kernel follows changes of the machine's clock,
-but hardly those of its caches, memory and other cores. A run (``envbench run``) has a rate alone,
-so a change of the machine cannot be separated from one of the code. A slowdown up to ``DRIFT``, by
-which shared machines drift, does not count then. Either comparison is of two times, so its result
-is advice. ``check --against`` measures anew with the ``baseline`` experiment.
+but hardly those of its caches, memory and other cores. A run (``envbench run``) has no such
+kernel, so a change of the machine looks like a change of the code. Then a slowdown up to ``DRIFT``,
+the drift of shared machines, does not count. Both kinds compare two times, so their results are
+only advice. ``check --against`` measures anew with the ``baseline`` experiment.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ def anew(cells: Sequence[Stored], rule: Rule, size: Size) -> BaselineExperiment:
 def verdicts(
     outcome: Campaign[dict[str, Failure]], then: Sequence[Stored], rule: Rule
 ) -> list[CellVerdict]:
-    """One per stored cell."""
+    """A verdict per stored cell."""
     return [_verdict(outcome, each, rule) for each in then]
 
 

@@ -7,9 +7,9 @@ installed last may change the versions of the others. An empty source is the bac
 interpreter. In envbench's own repository a ref also brings its own worker.
 
 Wheels, folders and checkouts are copied into the cache. Each copy is named by its content, so each
-version gets a runtime of its own: a rebuilt wheel keeps its name, an edited folder its path. A
-checkout is a repository of its own that borrows the working tree's objects. So packages that take
-their version from git can, and submodules are there.
+version gets a runtime of its own, even if a wheel was rebuilt or a folder was edited in place.
+A checkout is a repository that shares the working tree's objects. So packages can take their
+version from git, and submodules are available.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def refuse_impossible(name: str, source: Source) -> None:
 def prepare(name: str, source: Source) -> Prepared:
     """A copy of the source as it is now: files may be edited while a check runs."""
     tree = checked_out(source.ref, f"--{name}-ref") if source.ref else None
-    # Older refs of envbench have it in another folder. They fail, rather than run today's worker.
+    # Older envbench has its worker in another folder. Such a ref runs its own worker or fails.
     own_workers = tree.glob("envbench/*/envbench_worker/__main__.py") if tree else iter(())
     return Prepared(
         name=name,
@@ -190,7 +190,7 @@ def kept_copy(path: Path) -> Path:
 
 
 def _content(path: Path) -> str:
-    """A hash of all files, except those of git: they are no part of a version."""
+    """A hash of all files, except those of git, which do not belong to a version."""
     content = hashlib.sha256(path.name.encode())
     for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
         name = file.relative_to(path)
@@ -246,7 +246,7 @@ def checked_out(ref: str, option: str) -> Path:
 
 
 def _check_out(commit: str, folder: Path) -> None:
-    """``git clone --shared`` takes no commit without a branch, and no shallow repository."""
+    """Make a repository with this commit. ``git clone --shared`` needs a branch and all history."""
     purpose = "a checkout"
     git("init", "--quiet", str(folder), purpose=purpose)
     objects = Path(git("rev-parse", "--git-path", "objects", purpose=purpose)).absolute()
@@ -264,7 +264,7 @@ def _check_out(commit: str, folder: Path) -> None:
 
 
 def _submodules(*inside: str) -> None:
-    """They are fetched from where the working tree has them from."""
+    """Fetch the submodules, with the URLs that the working tree uses."""
     try:
         origin = git("remote", "get-url", "origin")
     except UsageError:

@@ -192,7 +192,7 @@ def cells_to_check(request: CellRequest, site: Site) -> Chosen:
 
 
 def not_too_many(chosen: Chosen) -> Chosen:
-    """The same; ``UsageError`` for too many cells."""
+    """The same cells; ``UsageError`` if there are too many."""
     if len(chosen.targets) > MOST_CELLS:
         raise UsageError(
             f"a check compares at most {MOST_CELLS} cells, and these are {len(chosen.targets)}.",
@@ -233,7 +233,7 @@ def _whole_stage(plan: Plan, own: Sequence[BlockRecord], stage: int) -> dict[str
 
 
 def overall(verdicts: Sequence[CellVerdict]) -> Verdict:
-    """The worst of all cells."""
+    """The worst verdict of all cells."""
     return min((each.verdict for each in verdicts), key=WORSE.index)
 
 

@@ -147,7 +147,7 @@ def _remove(path: Path) -> None:
 
 
 def _unlock(folder: Path) -> None:
-    """A worker may have taken permissions away from the folder or from folders inside it."""
+    """Restore permissions that a worker may have removed from the folder and those inside it."""
     with contextlib.suppress(OSError):
         folder.chmod(0o700)
         for entry in list(os.scandir(folder)):
@@ -159,7 +159,7 @@ def _unlock(folder: Path) -> None:
 
 
 def _processes_of_dead_owners() -> list[int]:
-    """Including stopped ones, but not those that share the mark of this process."""
+    """The process ids. Includes stopped processes, but none with the mark of this process."""
     owners = {pid: owner for pid in psutil.pids() if (owner := _owner(pid))}
     dead = {each for each in owners.values() if each.is_dead} - {owners.get(os.getpid())}
     return [pid for pid, owner in owners.items() if owner in dead]

@@ -1,1 +1,1 @@
-"""One HTML file that needs no network: tables that sort, plots, and every cell opened."""
+"""One HTML file that needs no network: tables that sort, plots, and the details of every cell."""

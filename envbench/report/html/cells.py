@@ -26,7 +26,7 @@ def opened(
 ) -> dict[str, Any]:
     """One cell, for the page's script to show.
 
-    ``notes`` are what to know about it, ``runs`` are by id, ``runtimes`` by hash.
+    ``notes`` are sentences about the cell. ``runs`` are by id, ``runtimes`` by hash.
     """
     summary, cell, plan = found.summary, found.cell, found.plan
     low, high = summary.interval or (None, None)

@@ -77,7 +77,7 @@ def drawn(wanted: Sequence[tuple[Picture, Kind]]) -> Iterator[Drawing]:
     if processes < 2:
         yield from (draw(*each) for each in wanted)
         return
-    # Processes that ignore an interrupt leave it to this one.
+    # The processes ignore an interrupt (Ctrl-C); this process handles it.
     ignore = (signal.SIGINT, signal.SIG_IGN)
     with ProcessPoolExecutor(processes, get_context("spawn"), signal.signal, ignore) as pool:
         yield from pool.map(draw, *zip(*wanted, strict=True))

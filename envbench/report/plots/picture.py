@@ -1,7 +1,7 @@
 """What a plot shows: FPS by number of environments, a curve per row, as values. Pure.
 
 A ``Picture`` shows a family and task on one machine, or on several machines side by side: a chart
-per machine. ``envbench.report.plots.draw`` draws it. A file shows it if it has its ``digest``.
+per machine. ``envbench.report.plots.draw`` draws it. A file is up to date if it has its ``digest``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Point(msgspec.Struct, frozen=True):
 
 
 class Curve(msgspec.Struct, frozen=True, kw_only=True):
-    """A row. ``place`` is its backend's in the registry and decides its colour everywhere."""
+    """A row. ``place`` is its backend's position in the registry, which decides the colour."""
 
     label: str
     place: int

@@ -99,7 +99,7 @@ def command_tables(every: Iterable[MachineResults]) -> list[Table]:
 
 
 def _record_table(results: MachineResults) -> Table:
-    labels: dict[tuple[str, str], str] = {}  # by label and file: the label
+    labels: dict[tuple[str, str], str] = {}  # the label of each (label, file)
     known: dict[tuple[tuple[str, str], str], Entry] = {}
     for each in in_order(results):
         for file, lines in lines_by_file(each.locations).items():

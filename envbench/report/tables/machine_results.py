@@ -96,7 +96,7 @@ class MachineResults:
 
     @property
     def published_heading(self) -> str:
-        """The same of its published figures: ``Atari (published) - Laptop``."""
+        """The heading of its published figures: ``Atari (published) - Laptop``."""
         return self._heading("published")
 
     def _heading(self, section: str) -> str:
@@ -161,7 +161,7 @@ def _size(profile: Profile | None, *groups: Mapping[_Key, Sequence[Measured | Pu
 
 
 def _tables(profile: Profile | None, *groups: Iterable[_Key]) -> list[_Key]:
-    """A ceiling has no table of its own: the table of its family's environments shows it."""
+    """The keys of a machine's tables. A ceiling has none: its family's main table shows it."""
     wanted: set[_Key] = {
         (family, task, "" if section == "ceiling" else section)
         for group in groups

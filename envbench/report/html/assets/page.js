@@ -69,7 +69,7 @@ function reveal() {
 const SVG = "http://www.w3.org/2000/svg";
 const sum = (numbers) => numbers.reduce((total, each) => total + each, 0);
 
-// The run's windows, in seconds from the start of its warm-up, which measuring follows.
+// The run's windows, in seconds from the start of its warm-up. Measuring follows the warm-up.
 function windowsOf(run, frames) {
   const all = (columns, offset, warmup) =>
     columns.ns.map((ns, i) => ({
