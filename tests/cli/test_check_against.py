@@ -39,7 +39,7 @@ LOOP = ("--env", "gym", "--task", "CartPole-v1", "--backend", "for-loop", "--num
 
 
 def interrupted_at(process: subprocess.Popen[str], mark: str) -> str:
-    """What it said until it had ended."""
+    """Interrupt the command at that text; returns its messages until it ended."""
     assert process.stderr is not None
     for line in process.stderr:
         if mark in line:
@@ -62,7 +62,7 @@ def test_a_baseline_that_cannot_be_written_says_where_its_records_are(
 
 
 @slow
-def test_a_baseline_and_advice_that_were_stopped_are_resumed_and_the_advice_is_what_welch_says(
+def test_a_stopped_baseline_and_comparison_resume_and_the_interval_is_welchs(
     place: Place,
 ) -> None:
     stored = place.folder / "stored.jsonl"
@@ -208,7 +208,7 @@ def test_a_file_that_is_not_of_this_machine_is_refused(here: Path) -> None:
     assert not Path("results").exists()
 
 
-def test_against_refuses_what_its_file_cannot_answer(here: Path) -> None:
+def test_against_refuses_cells_and_options_that_its_file_does_not_support(here: Path) -> None:
     path = written(here / "mine.jsonl", runs(50, fingerprint=digest(fingerprint())))
     for words, said in [
         (["--baseline", "a==1"], "--baseline and --against cannot be combined"),
@@ -270,7 +270,7 @@ def stored(records: list[Stored]) -> list[baselines.Stored]:
     return baselines.stored(resume.plans_of(records, Path("stored.jsonl"), []))
 
 
-def test_the_kernel_tells_a_slower_machine_from_slower_code() -> None:
+def test_the_kernel_distinguishes_a_slower_machine_from_slower_code() -> None:
     (then,) = stored(baseline(5000))
     assert compared(pairs(4000, kernel=800), then, Rule()).verdict == "PASS"
     assert compared(pairs(4500), then, Rule()).verdict == "REGRESSION"

@@ -226,7 +226,7 @@ def put(place: Place, machine: str, records: Sequence[Any]) -> str:
     return str(path)
 
 
-def test_two_files_two_machines_two_backends_and_two_rows(place: Place) -> None:
+def test_files_machines_backends_and_rows_can_be_compared(place: Place) -> None:
     first = put(place, "laptop", [*plan("a", SLOW), *plan("b", FAST, "envpool-async")])
     there = {"machine": "other"}
     second = put(place, "other", plan("c", FAST, cell=there))

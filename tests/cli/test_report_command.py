@@ -255,7 +255,7 @@ def test_missing_tables_are_added_to_an_edited_page(folder):
 # ---------------------------------------------------------------- no results, bad results
 
 
-def test_without_results_it_says_which_command_makes_some(tmp_path):
+def test_without_results_the_error_names_the_command_that_makes_some(tmp_path):
     found = envbench("report", cwd=tmp_path)
     assert found.returncode == 2
     assert "no results in results" in found.stderr

@@ -87,7 +87,7 @@ def test_an_unknown_name_is_a_usage_error_with_the_known_ones_and_the_nearest(
           "--set", "worker_splits=2"], "has to be a multiple of worker_splits"),
     ],
 )  # fmt: skip
-def test_what_contradicts_itself_is_a_usage_error(
+def test_contradictory_options_are_a_usage_error(
     place: Place, words: Sequence[object], says: str
 ) -> None:
     assert says in refused(place, *words)

@@ -153,7 +153,7 @@ def test_a_slower_usual_pace_is_no_regression_unless_all_steps_are_slower() -> N
     assert step_stages(slower, RULE)["steps"].verdict == "REGRESSION"
 
 
-def test_the_interval_of_a_spread() -> None:
+def test_the_interval_of_a_standard_deviation_equals_that_of_a_table() -> None:
     low, high = spread_interval(1.0, 6)
     assert (low, high) == pytest.approx((0.624, 2.453), abs=1e-3)  # from a table
 
@@ -237,5 +237,5 @@ def test_a_cost_alarms_at_one_per_cent_per_stage() -> None:
     assert cost_stage(pairs, 0, 0.25, 0.0001).verdict == "PASS"
 
 
-def test_students_quantiles() -> None:
+def test_t_quantiles_equal_those_of_a_printed_table() -> None:
     assert t_quantile(0.999, 7) == pytest.approx(4.785, abs=5e-4)  # from a printed table

@@ -354,7 +354,7 @@ def test_an_edited_source_file_prevents_a_resume(
     ]
 
 
-def test_an_experiment_is_next_and_conclude_only() -> None:
+def test_an_experiment_needs_only_next_and_conclude() -> None:
     """``doctor``'s own experiment uses the same loop."""
     plan = pairs_plan(CELLS[:1], pairs=6, experiment="noise", behaviour={"for-loop": Behaviour()})
     noise: Experiment[Any] = NoiseExperiment()

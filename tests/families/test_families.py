@@ -114,7 +114,7 @@ def test_the_cheetah_of_envpool_matches_dm_controls_within_1e_9() -> None:
 
 @pytest.mark.slow
 @not_on_windows
-def test_the_carts_of_envpool_move_as_gymnasiums() -> None:
+def test_envpools_carts_move_as_gymnasiums_carts_do() -> None:
     standard = families.get("classic_control").standards["env"]
     found = agreement("classic_control", "envpool-async", lock_steps=200)
     assert compared(standard, found)[0] is True

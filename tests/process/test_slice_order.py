@@ -168,7 +168,7 @@ def test_a_slice_after_the_last_one_is_refused() -> None:
         made.slice_made(0, ended(calls=10))
 
 
-def test_a_table_orders_nothing_after_it_is_given_up() -> None:
+def test_after_giving_up_no_slice_is_ordered() -> None:
     made = SliceOrder(alternating(), 2)
     made.give_up()
     assert made.await_turn(0) == b"\n"
@@ -181,7 +181,7 @@ def test_the_limits_of_the_start_grow_with_the_number_of_workers() -> None:
     assert limits.measure_s == Limits().measure_s
 
 
-def test_the_programme_of_a_pair_fits_the_table() -> None:
+def test_the_slice_order_follows_the_programme_of_a_pair() -> None:
     plan = pairs_plan()
     block = pairs.pair(plan, (("baseline", plan.cells[0]), ("candidate", plan.cells[0])), number=0)
     made = table(block.programme, 1e6, 1e6)

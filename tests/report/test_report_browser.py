@@ -137,7 +137,7 @@ def test_one_environment_is_written_in_the_singular(page: Any) -> None:
     )
 
 
-def test_a_figure_opens_to_its_runs_windows_and_record(page: Any) -> None:
+def test_clicking_a_figure_shows_its_runs_windows_and_record(page: Any) -> None:
     page.locator("#cells tbody tr", has_text="Subprocess").locator("button").click()
     dialog = page.locator("dialog#cell")
     assert dialog.is_visible()

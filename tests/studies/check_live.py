@@ -154,7 +154,7 @@ def one_check(results: Path, study: Study, seed: int, arms: Sequence[str]) -> Ma
             out, err = process.communicate()
         except KeyboardInterrupt:  # the command received the signal too
             process.communicate()
-            raise SystemExit("Stopped. Give the same command again to resume.") from None
+            raise SystemExit("Stopped. Run the same command again to resume.") from None
     if process.returncode not in (0, 1, 4) or not out.strip():
         raise SystemExit(f"exit code {process.returncode}:\n{err[-2000:]}")
     document = json.loads(out)

@@ -4,7 +4,7 @@
 
 The study starts each command with real workers. After a random time it kills some of its processes
 at once with SIGKILL: the controller, guardians, workers, their children, a whole process group,
-several or all of them; often while others are stopped. Then it gives the same command again until
+several or all of them; often while others are stopped. Then it runs the same command again until
 the plan is complete. The next plan begins with another seed. After each kill it checks:
 
 * no process that the command started remains, not even a stopped one;

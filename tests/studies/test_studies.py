@@ -159,7 +159,7 @@ def test_a_table_is_written_between_its_markers(tmp_path: Path) -> None:
         fill("y", "", page)
 
 
-def test_the_docs_have_a_place_for_every_table() -> None:
+def test_docs_check_has_markers_for_every_table() -> None:
     page = (ROOT / "docs" / "check.md").read_text()
     for name in (
         "check-simulated", "slice-length", "check-live", "check-resampled", "rules-recorded",

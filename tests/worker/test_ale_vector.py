@@ -66,7 +66,7 @@ def test_every_game_starts_after_one_no_op() -> None:
     assert not seen["observations"][0, :, :2].any()  # of the stack only reset and step are there
 
 
-def test_asynchronous_results_are_driven_and_sorted_as_synchronous_ones() -> None:
+def test_asynchronous_results_equal_synchronous_ones_after_sorting() -> None:
     together, apart = trace(verified(1)), trace(verified(1, overcommit="3"))
     for name, values in together.items():
         assert (values == apart[name]).all(), name

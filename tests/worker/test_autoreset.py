@@ -124,14 +124,14 @@ def test_same_step_environments_are_not_driven_in_lock_step() -> None:
         ("SAME_STEP", "same-step"),
     ],
 )
-def test_a_mode_is_understood_as_a_member_or_by_its_name(stated: Any, expected: str) -> None:
+def test_a_mode_may_be_an_enum_member_or_a_name(stated: Any, expected: str) -> None:
     from envbench_worker import autoreset
 
     envs = SimpleNamespace(metadata={"autoreset_mode": stated})
     assert autoreset.of(envs, ("next-step", "same-step")) == (expected, "metadata")
 
 
-def test_without_a_statement_the_mode_is_that_of_the_version() -> None:
+def test_without_a_stated_mode_the_mode_follows_from_the_version() -> None:
     from envbench_worker import autoreset
 
     for envs in (SimpleNamespace(metadata={}), SimpleNamespace()):
@@ -187,7 +187,7 @@ def test_ale_vector_reports_the_mode_that_ale_states() -> None:
 
 
 @pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
-def test_envpools_statement_is_read_and_same_step_refused(
+def test_the_mode_that_envpool_states_is_read_and_same_step_is_refused(
     monkeypatch: pytest.MonkeyPatch, mode: AutoresetMode
 ) -> None:
     pytest.importorskip("envpool")

@@ -49,7 +49,7 @@ def job(name: str, family: Family, mode: Any = "measure", numenv: int = 4, **giv
 
 
 @pytest.mark.parametrize("nodes", ["0-", "0//1", "zero", "0-3;4-7", "/", "0-3/"])
-def test_nodes_that_are_no_lists_of_cores_are_refused_before_anything_runs(nodes: str) -> None:
+def test_nodes_that_are_not_lists_of_cores_are_refused_before_anything_runs(nodes: str) -> None:
     with pytest.raises(UsageError, match="takes text such as 0-3/4-7"):
         backends.resolve_settings(backends.get("envpool-numa"), "atari", {"nodes": nodes})
 
@@ -98,7 +98,7 @@ def test_a_system_without_numa_information_has_one_node(nodes: Any, tmp_path: Pa
     assert nodes.of_system(tmp_path / "none") == [([0, 1, 2, 3, 8], None)]
 
 
-def test_nodes_are_made_by_hand_without_memory(nodes: Any) -> None:
+def test_nodes_defined_by_hand_have_no_bound_memory(nodes: Any) -> None:
     assert nodes.chosen("0-1,8/2-3") == [([0, 1, 8], None), ([2, 3], None)]
     assert nodes.shown([0, 1, 2, 8]) == "0-2,8"
 
@@ -122,12 +122,12 @@ def test_a_wrong_list_of_nodes_is_refused(nodes: Any, text: str, trouble: str) -
 # ---------------------------------------------------------------- shares
 
 
-def test_environments_are_split_as_evenly_as_it_goes(made: Any) -> None:
+def test_environments_are_split_as_evenly_as_possible(made: Any) -> None:
     shares = made(job("envpool-numa", "mujoco", numenv=5, nodes=TWO_NODES)).shares()
     assert [(share.numenv, share.env_instances) for _, share in shares] == [(3, 9), (2, 6)]
 
 
-def test_what_is_in_flight_is_split_as_the_batch_is_and_none_is_lost(made: Any) -> None:
+def test_environments_in_flight_are_split_in_proportion_to_the_batch(made: Any) -> None:
     three = job("envpool-numa", "mujoco", numenv=3, nodes=TWO_NODES, overcommit="1.5")
     shares = made(three).shares()
     assert three.env_instances == 4
@@ -171,7 +171,7 @@ def test_a_real_nodes_memory_is_bound_or_the_refusal_is_reported(made: Any) -> N
 
 
 @pytest.mark.slow
-def test_a_process_that_is_killed_ends_the_run_with_its_signal(made: Any) -> None:
+def test_the_run_ends_with_the_signal_of_a_killed_process(made: Any) -> None:
     adapter = made(job("envpool-numa", "mujoco", nodes=TWO_NODES))
     adapter.build()
     adapter.run(10)
@@ -211,7 +211,7 @@ class Falls(Member):
 """
 
 
-def test_what_a_process_raises_while_it_runs_ends_the_run_in_its_own_words(
+def test_an_exception_in_a_process_ends_the_run_with_its_message(
     made: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "falls.py").write_text(FALLS)
@@ -269,7 +269,7 @@ def test_windows_lie_back_to_back_and_lose_nothing(made: Any) -> None:
     windows = []
     for calls in (1, 1, 2, 7, 40, 1, 40):
         windows.append((calls, adapter.run(calls)))
-        time.sleep(0.01)  # they run on meanwhile: that is the next window's
+        time.sleep(0.01)  # their results of this time belong to the next window
     assert all(counts.steps + counts.resets == calls * 4 for calls, counts in windows)
     assert all(min(counts) >= 0 for _, counts in windows)
     assert windows[0][1].resets == 4  # what was reset at the start comes back first

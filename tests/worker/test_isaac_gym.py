@@ -102,7 +102,7 @@ def test_a_version_with_another_step_length_is_refused(python: Path) -> None:
     assert "lasts 0.0166 s" in reply.failure.message
 
 
-def test_it_is_measured_by_the_command(place: Place, python: Path) -> None:
+def test_the_run_command_measures_it(place: Place, python: Path) -> None:
     done = place.run(*RUN, *BRIEFLY, "--python", f"isaac-gym={python}", "--json")
     assert done.code == 0, done.err
     (cell,) = done.document["cells"]
@@ -111,7 +111,7 @@ def test_it_is_measured_by_the_command(place: Place, python: Path) -> None:
     assert sum(run.measured.steps) + sum(run.measured.resets) == 16 * 200
 
 
-def test_another_task_is_refused_with_the_one_that_there_is(place: Place, python: Path) -> None:
+def test_the_error_for_another_task_names_the_only_known_task(place: Place, python: Path) -> None:
     done = place.run(*RUN, *BRIEFLY, "--task", "Humanoid-v3", "--python", f"isaac-gym={python}")
     assert done.code == 2
     assert "Ant-v3" in done.err
@@ -134,7 +134,7 @@ def told(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_where_isaacgymenvs_is_missing_it_says_where_to_get_it(
+def test_the_error_for_missing_isaacgymenvs_says_where_to_get_it(
     place: Place, without_environments: Path
 ) -> None:
     done = place.run(*RUN, *BRIEFLY, "--python", f"isaac-gym={without_environments}")
@@ -157,7 +157,7 @@ def test_the_list_of_backends_says_what_is_missing_and_where_to_get_it(
         assert place_to_get in BACKEND.by_hand
 
 
-def test_named_alone_where_it_is_not_installed_it_is_a_reason_and_not_a_crash(
+def test_a_named_backend_without_its_library_is_an_error_with_the_reason(
     place: Place,
 ) -> None:
     done = place.run(*RUN, *BRIEFLY)

@@ -193,7 +193,7 @@ def test_a_disturbed_lead_in_leaves_the_slice_after_it_valid(
     assert made.measured.invalid == {}
 
 
-def test_an_order_to_reset_is_no_window_of_steps(
+def test_an_order_to_reset_is_not_a_window_of_steps(
     worker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     adapter = Clocked(worker, monkeypatch, lambda n: 1_000_000)
@@ -216,7 +216,7 @@ def test_an_unknown_order_is_refused_and_resets_nothing(
     assert (made.resets.calls, adapter.made) == ([], 4)
 
 
-# ---------------------------------------------------------------- what spoils a window
+# ---------------------------------------------------------------- what makes a window invalid
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_a_machine_that_sleeps_invalidates_only_that_window(
     def call_ns(n: int) -> int:
         nonlocal asleep_ns
         if n == 3000:
-            asleep_ns += 3600 * 10**9  # monotonic time stands still meanwhile
+            asleep_ns += 3600 * 10**9  # monotonic time does not advance
         return 1_000_000
 
     monkeypatch.setattr(worker.sensors, "suspended_ns", lambda: asleep_ns)
@@ -376,7 +376,7 @@ def test_actions_lie_in_their_space(worker: Any) -> None:
 
 
 @pytest.mark.parametrize("space", OTHERS, ids=lambda space: str(space)[:40])
-def test_any_space_gives_batches_that_a_vector_env_takes_apart(worker: Any, space: Any) -> None:
+def test_a_vector_env_can_split_the_batches_of_any_space(worker: Any, space: Any) -> None:
     batched = batch_space(space, 3)
     bank = worker.actions.bank(space, 3, 5, "bank", batched)
     assert len(bank) > 1

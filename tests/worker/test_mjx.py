@@ -63,7 +63,7 @@ def verified(mode: str) -> Reply:
 
 
 def observations(mode: str) -> Any:
-    """Of (steps, worlds, qpos and qvel)."""
+    """The observations of a trace: (steps, worlds, qpos and qvel)."""
     found = verified(mode).trace
     assert found is not None
     return np.load(io.BytesIO(found))["observations"]
@@ -122,6 +122,6 @@ def test_a_world_that_diverges_ends_the_run() -> None:
     assert "told: a world diverged" in called.stdout, called.stderr
 
 
-def test_a_scan_donates_the_state_that_it_was_given_and_spoils_no_view_of_it() -> None:
+def test_a_scan_donates_its_state_and_leaves_earlier_views_unchanged() -> None:
     called = one_run_after_another()
     assert "donated: True True True" in called.stdout, called.stderr

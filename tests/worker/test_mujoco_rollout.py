@@ -52,7 +52,7 @@ def verified(horizon: int) -> Reply:
 
 
 def observations(horizon: int) -> Any:
-    """Of (steps, worlds, qpos and qvel)."""
+    """The observations of a trace: (steps, worlds, qpos and qvel)."""
     found = verified(horizon).trace
     assert found is not None
     return np.load(io.BytesIO(found))["observations"]

@@ -69,7 +69,7 @@ def verified(name: str) -> Reply:
 
 
 def observations(name: str) -> Any:
-    """Of (steps, worlds, qpos and qvel)."""
+    """The observations of a trace: (steps, worlds, qpos and qvel)."""
     found = verified(name).trace
     assert found is not None
     return np.load(io.BytesIO(found))["observations"]
@@ -125,10 +125,10 @@ def test_worlds_differ_by_their_actions() -> None:
     assert apart[10:].min() > 1e-3
 
 
-def test_the_graph_does_what_its_steps_do_one_by_one() -> None:
+def test_the_graph_computes_the_same_as_its_steps_one_by_one() -> None:
     assert "equal: True 0.59999" in scripted()
 
 
-def test_a_world_that_found_no_room_or_diverged_ends_the_run() -> None:
+def test_a_world_that_overflows_a_buffer_or_diverges_ends_the_run() -> None:
     assert "told: a buffer for contacts or constraints overflowed: <OverflowType.NEFC" in scripted()
     assert "told: a world diverged" in scripted()

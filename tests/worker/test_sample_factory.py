@@ -75,7 +75,7 @@ def test_environments_count_the_frames_that_are_claimed_across_episodes_and_leav
     assert left == []
 
 
-def test_environments_that_cannot_be_shared_out_are_refused() -> None:
+def test_environments_that_do_not_fill_every_worker_are_refused() -> None:
     with pytest.raises(UsageError, match=r"numenv \(3\) has to be a multiple of envs_per_worker"):
         testing.verified(BACKEND, "mujoco", "Ant-v3", numenv=3, settings={"envs_per_worker": "2"})
 
@@ -148,7 +148,7 @@ def scripted() -> str:
 
 
 @pytest.mark.parametrize("family", ["atari", "mujoco"])
-def test_driven_by_the_bank_it_does_what_its_own_environments_do(family: str) -> None:
+def test_with_actions_of_the_bank_it_equals_its_own_environments(family: str) -> None:
     assert f"{family} agrees" in scripted()
 
 

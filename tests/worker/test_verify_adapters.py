@@ -61,7 +61,7 @@ def trace(name: str, family: str, task: str, steps: int = 60) -> dict[str, Any]:
 @slow
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize(("family", "task"), [("atari", "Breakout-v5"), ("mujoco", "Ant-v3")])
-def test_environments_count_the_frames_that_are_claimed_over_ends_of_episodes(
+def test_environments_count_the_claimed_frames_across_episode_ends(
     name: str, family: str, task: str
 ) -> None:
     audit = verified(name, family, task, calls=1000).audit
@@ -73,7 +73,7 @@ def test_environments_count_the_frames_that_are_claimed_over_ends_of_episodes(
 
 @slow
 @pytest.mark.parametrize("name", GYMNASIUM)
-def test_a_time_limit_counts_the_steps_of_a_task_of_the_users_own(name: str) -> None:
+def test_a_time_limit_counts_the_steps_of_a_users_own_task(name: str) -> None:
     audit = verified(name, "gym", "CartPole-v1").audit
     assert audit is not None
     assert audit.resets > 4
@@ -95,7 +95,7 @@ def test_processes_do_what_the_loop_does_to_the_last_bit(task: tuple[str, str]) 
 
 @slow
 @pytest.mark.parametrize("name", ENVPOOL)
-def test_envpools_pong_is_gymnasiums_within_a_grey_level(name: str) -> None:
+def test_envpools_pong_equals_gymnasiums_within_a_grey_level(name: str) -> None:
     reference, own = trace("for-loop", "atari", "Pong-v5"), trace(name, "atari", "Pong-v5")
     newest = [each["observations"][:, :, -1].astype(float) for each in (reference, own)]
     assert reference["observations"].shape == own["observations"].shape == (60, 2, 4, 84, 84)
@@ -107,7 +107,7 @@ def test_envpools_pong_is_gymnasiums_within_a_grey_level(name: str) -> None:
 
 @slow
 @pytest.mark.parametrize("name", ENVPOOL)
-def test_envpools_ant_is_gymnasiums_for_the_first_steps_but_for_contact_forces(name: str) -> None:
+def test_envpools_ant_first_equals_gymnasiums_except_for_contact_forces(name: str) -> None:
     reference, own = trace("for-loop", "mujoco", "Ant-v3"), trace(name, "mujoco", "Ant-v3")
     ours, theirs = reference["observations"], own["observations"]
     assert ours.shape == theirs.shape == (60, 2, 111)
@@ -139,14 +139,14 @@ def test_a_task_that_always_starts_with_noise_has_no_trace() -> None:
 
 @slow
 @pytest.mark.parametrize("name", ALL)
-def test_pong_does_the_reference_work_on_every_backend(name: str) -> None:
+def test_every_backend_does_the_same_work_as_the_reference_on_pong(name: str) -> None:
     work = verified(name, "atari", "Pong-v5").facts["work"]
     assert differences("atari", "env", work) == {}
 
 
 @slow
 @pytest.mark.parametrize("name", GYMNASIUM)
-def test_gymnasiums_ant_differs_by_contact_forces_alone(name: str) -> None:
+def test_gymnasiums_ant_differs_only_in_contact_forces(name: str) -> None:
     work = verified(name, "mujoco", "Ant-v3", calls=1000).facts["work"]
     assert differences("mujoco", "env", work) == {"contact_forces": (False, True)}
     assert work["engine"].startswith("MuJoCo ")
@@ -207,7 +207,7 @@ def counted(worker: Any, family: str, frames: int) -> Any:
 
 
 @pytest.mark.parametrize(("skipped", "frames"), [(4, 12), (2, 8)])
-def test_frames_of_steps_are_the_emulators_and_a_reset_has_none(
+def test_the_emulator_counts_the_frames_of_steps_and_none_of_a_reset(
     worker: Any, skipped: int, frames: int
 ) -> None:
     env = counted(worker, "atari", skipped)
@@ -248,7 +248,7 @@ class Pool:
         return None, None, None, None, info
 
 
-def test_an_elapsed_counter_that_restarts_or_stands_still_adds_no_steps(worker: Any) -> None:
+def test_an_elapsed_counter_that_restarts_or_does_not_change_adds_no_steps(worker: Any) -> None:
     watched = worker("adapters.verifying").Watched
     pool = watched(Pool(), "elapsed_step", np.zeros(3, np.int64))
     found = []
