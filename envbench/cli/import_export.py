@@ -18,7 +18,7 @@ from envbench.cli.output import results_option, tell, warn
 from envbench.errors import EnvbenchError, UsageError
 from envbench.model import Record
 from envbench.report.data_export import neutralised, of_cell, of_runs
-from envbench.report.disk import read_text, write_bytes, write_text
+from envbench.report.document_files import read_text, write_bytes, write_text
 from envbench.results import published_csv, store
 from envbench.results.reading import joined
 from envbench.results.selection import Selection, select

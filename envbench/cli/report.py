@@ -13,7 +13,7 @@ from envbench.cli.output import print_json, tell, warn
 from envbench.errors import EnvbenchError, UsageError
 from envbench.machine import Profile, catalogue
 from envbench.report.data_export import SCHEMA, measured_json
-from envbench.report.disk import draw_stale, read_text, stale, write_text
+from envbench.report.document_files import draw_stale, read_text, stale, write_text
 from envbench.report.markdown.contents import BlockContent, block_contents
 from envbench.report.markdown.document import Filled, extended, filled, fresh
 from envbench.report.plots.draw import Kind

@@ -36,7 +36,7 @@ from envbench.machine import catalogue, choose, fingerprint, lock, valid_name, w
 from envbench.machine.host import quota_cpus, usable_cores
 from envbench.model import Arm as ArmFact
 from envbench.model import Cell, Failure, MachineFact, Plan, Shared, arm_key, digest
-from envbench.process.worker_code import code_hash
+from envbench.process.code_hash import code_hash
 from envbench.results import store
 from envbench.results.store import Journal
 

@@ -2,6 +2,6 @@
 
 ``execute`` runs a job and returns its reply. ``reply`` is what a worker reports and answers.
 ``supervisor`` watches the process, and ``killing`` ends everything that it started. ``alternate``,
-``slice_order`` and ``starting`` let the workers of a block step alternately. ``worker_code`` hashes
+``slice_order`` and ``starting`` let the workers of a block step alternately. ``code_hash`` hashes
 the code that a worker runs.
 """

@@ -24,7 +24,7 @@ from envbench.backends import (
 )
 from envbench.backends.builtin import BUILT_IN, PRESETS
 from envbench.errors import UnknownName, UsageError
-from envbench.process.worker_code import WORKER_PATH
+from envbench.process.code_hash import WORKER_PATH
 
 BY_NAME = {backend.name: backend for backend in BUILT_IN}
 ASYNC = BY_NAME["envpool-async"]

@@ -13,7 +13,7 @@ import pytest
 
 from envbench import backends, families
 from envbench.model import Family
-from envbench.process.worker_code import WORKER_PATH
+from envbench.process.code_hash import WORKER_PATH
 from envbench.testing import verified
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="EnvPool has no wheels for Windows")

@@ -48,8 +48,8 @@ from envbench.model import (
     Windows,
     arm_key,
 )
+from envbench.process.code_hash import code_hash
 from envbench.process.reply import Reply
-from envbench.process.worker_code import code_hash
 from envbench.results import store
 
 

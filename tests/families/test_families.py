@@ -15,7 +15,7 @@ from envbench.decisions.equal_work import compared
 from envbench.decisions.traces import Trace
 from envbench.engine.request import make_cell
 from envbench.families import BUILT_IN, EnvFamily, Standard
-from envbench.process.worker_code import code_files
+from envbench.process.code_hash import code_files
 from envbench.testing import BackendContract
 
 NEW = ("classic_control", "dm_control", "box2d")

@@ -15,7 +15,7 @@ from made_records import OTHER, measured_plan, new_results_file, write
 from envbench.cli import envbench
 from envbench.machine import Match, Profile, Table
 from envbench.model import Published, digest
-from envbench.report.disk import shows, stamped
+from envbench.report.document_files import shows, stamped
 from envbench.report.markdown.contents import block_contents
 from envbench.report.markdown.document import filled, fresh
 from envbench.report.plots import draw as plots

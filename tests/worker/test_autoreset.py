@@ -13,7 +13,7 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from envbench import families
-from envbench.process.worker_code import WORKER_PATH
+from envbench.process.code_hash import WORKER_PATH
 
 NUMENV = 3
 

@@ -25,9 +25,9 @@ from envbench.engine.executor import make_job
 from envbench.engine.request import make_cell
 from envbench.errors import UsageError
 from envbench.model import Family, Job, Trial, Verify
+from envbench.process.code_hash import WORKER_PATH
 from envbench.process.execute import execute
 from envbench.process.reply import Reply
-from envbench.process.worker_code import WORKER_PATH
 from envbench.testing import BackendContract
 
 CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []

@@ -19,7 +19,7 @@ from once import once
 
 from envbench import backends, testing
 from envbench.decisions.equal_work import differences
-from envbench.process.worker_code import WORKER_PATH
+from envbench.process.code_hash import WORKER_PATH
 from envbench.testing import BackendContract
 
 BACKEND = backends.get("genesis")

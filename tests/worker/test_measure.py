@@ -17,7 +17,7 @@ from gymnasium.vector.utils import batch_space, iterate
 from interpreters import not_here
 
 from envbench.model import Load, Protocol
-from envbench.process.worker_code import WORKER_PATH
+from envbench.process.code_hash import WORKER_PATH
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from once import once
 
 from envbench import backends, testing
 from envbench.decisions.equal_work import differences
+from envbench.process.code_hash import WORKER_PATH
 from envbench.process.reply import Reply
-from envbench.process.worker_code import WORKER_PATH
 from envbench.testing import BackendContract
 
 BACKEND = backends.get("mujoco-rollout")

@@ -15,9 +15,9 @@ from interpreters import install, make_interpreter, python_3_8, site_packages
 from place import NORMAL, ROOT, SHORT, Place
 
 from envbench.model import Job, Protocol, Times, Windows
+from envbench.process.code_hash import WORKER_PATH
 from envbench.process.execute import execute
 from envbench.process.supervisor import Limits
-from envbench.process.worker_code import WORKER_PATH
 
 slow = pytest.mark.slow
 WORKER = WORKER_PATH / "envbench_worker"

@@ -5,7 +5,7 @@ becomes a reply; the exit status is 0 whenever a reply was written. Nothing is w
 because libraries print there.
 
 A module that only one mode needs is imported inside the method with the mode's name
-(``Worker.measure``, ``Worker.verify``). ``envbench.process.worker_code`` relies on this: an edit
+(``Worker.measure``, ``Worker.verify``). ``envbench.process.code_hash`` relies on this: an edit
 of such a module does not change the hash of the other modes' code.
 """
 

@@ -10,7 +10,7 @@ import pytest
 
 from envbench import families
 from envbench.backends.builtin import BUILT_IN
-from envbench.process.worker_code import MODES, WORKER_PATH, code_files, code_hash
+from envbench.process.code_hash import MODES, WORKER_PATH, code_files, code_hash
 
 ADAPTERS = {backend.name: backend.adapter for backend in BUILT_IN}
 ADAPTERS["reference"] = "envbench_adapters.reference:Reference"
