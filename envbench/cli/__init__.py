@@ -24,11 +24,11 @@ from envbench.text import cut, names_cut, printable, spelt_out
 
 COMMANDS = {  # each with its file and its help
     "run": ("run", "Measure how fast environments step: one cell, or all cells of a profile."),
-    "verify": ("verify", "Find out whether backends do the same work, and as much as they claim."),
+    "verify": ("verify", "Find out whether backends do the same work, and count it correctly."),
     "check": ("check", "Find out whether a change made environments slower."),
     "baseline": ("check", "Save a baseline for `check --against`."),
     "doctor": ("machines", "Show what makes this machine noisy, and what a check can find here."),
-    "plans": ("plans", "List unfinished and finished plans; abandon or delete one."),
+    "plans": ("plans", "List finished and unfinished plans; abandon or delete one."),
     "report": ("report", "Fill the tables of results/README.md, or of another document."),
     "compare": ("compare", "Compare two results files, machines or backends, cell by cell."),
     "import": ("import_export", "Add published figures from a CSV file to the results."),

@@ -80,7 +80,7 @@ def setup(context: click.Context, names: tuple[str, ...], everything: bool, as_j
     """Create the isolated runtime of each BACKEND that needs one.
 
     Backends that run in the current interpreter need none. If one backend cannot be set up, the
-    others still are, and the exit code is 3.
+    others are still set up, and the exit code is 3.
     """
     if bool(names) == everything:
         raise UsageError(

@@ -55,7 +55,7 @@ def _arm_options(arm: str, title: str) -> Option:
         option(f"--{arm}-python PATH", f"{title}: use this interpreter and its packages."),
         option(
             f"--{arm}-ref REF",
-            f"{title}: use the project in this git working tree at a branch, tag or commit.",
+            f"{title}: install this git project as it is at a branch, tag or commit.",
         ),
         prefix=f"{arm}_",
     )
@@ -81,7 +81,7 @@ RULE = grouped(
     ),
     option(
         "--false-alarm SHARE",
-        "Accept this one-sided chance of a false alarm per stage; for costs, ten times this.",
+        "Probability of a false alarm per stage (one-sided). For costs ten times it, at most 0.05.",
         Number(1e-6, 0.1),
         default=0.001,
     ),
@@ -112,11 +112,11 @@ SIZE = grouped(
 @SIZE
 @option(
     "--against FILE",
-    "Compare with a baseline that `envbench baseline save` stored on this machine. The verdict is "
-    "only advice.",
+    "Compare with a file of `envbench baseline save` or `envbench run` from this machine. The "
+    "verdict is only advice.",
     FilePath(dir_okay=False),
 )
-@option("--plan", "Show what would be measured, and exit.", also="only_plan")
+@option("--plan", "Show what would be measured and what it could find, and exit.", also="only_plan")
 @option(
     "--summary FILE",
     "Append the verdicts to this file as Markdown.  [default: GitHub's step summary]",
@@ -147,10 +147,10 @@ def check(
     envbench check --baseline-python old/bin/python --candidate-python new/bin/python
     envbench check --baseline-ref main
 
-    The default for each side is the backend's own interpreter. With --baseline-ref alone, the
-    candidate is the working tree (tracked files only). By default, compare the cells that the
-    profile lists under `check`. If you give --env, --backend, --numenv or --task, each of them that
-    you leave out selects everything. To resume a stopped check, run the same command again.
+    By default, each side is the backend's own interpreter. With --baseline-ref alone, the candidate
+    is the working tree (tracked files only). By default, compare the cells listed under `check` in
+    the profile. If you give any of --env, --backend, --numenv and --task, the defaults of the
+    others are those of `envbench run`. To resume a stopped check, run the same command again.
     """
     if rule.tolerance <= rule.margin:
         raise click.UsageError("--tolerance has to be greater than --margin.")
@@ -213,7 +213,7 @@ def _check_sides(sides: dict[str, Source]) -> None:
 def baseline() -> None:
     """Save a baseline for `envbench check --against FILE`.
 
-    Use it where both sides cannot be measured in one run. Its verdicts are only advice.
+    Use it if you cannot measure both sides in one run. Verdicts against it are only advice.
     """
 
 
@@ -227,8 +227,8 @@ def baseline() -> None:
 def save(cells: CellRequest, options: Options, output: Path, pairs: int | None) -> None:
     """Measure cells alternately with a reference kernel, and save the raw records in a file.
 
-    The records first go into the results folder. The file is written when all are complete. To
-    resume a stopped measurement, run the same command again.
+    The kernel is a fixed piece of work. The file is written when all cells are measured. To resume
+    a stopped measurement, run the same command again.
     """
     stored.refuse_existing(output)
     experiment = stored.BaselineExperiment(

@@ -43,9 +43,9 @@ def compare(
     """Show the frames per second of B divided by those of A, with a 95 % interval per cell.
 
     A and B are two results files (or folders of them), two machines, or two backends (or two row
-    labels of the tables). `~` marks a ratio that is within the noise. Between two sessions, the
-    noise includes a drift of 10 %. To find out whether a change made something slower, use
-    `envbench check` instead.
+    labels of the tables). `~` marks a ratio that is within the noise. If A and B come from
+    different sessions, the noise includes a drift of 10 %. To find out whether a change made
+    something slower, use `envbench check` instead.
     """
     if family is not None:
         families.get(family)

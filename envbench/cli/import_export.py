@@ -63,7 +63,7 @@ def _name(path: Path) -> str:
 @RESULTS
 @option(
     "--output PATH",
-    "Write this file, in the format of its ending.  [default: CSV on stdout]",
+    "Write this file. Its ending selects the format.  [default: CSV on stdout]",
     FilePath(allow_dash=True, dir_okay=False),
     default="-",
     show_default=False,

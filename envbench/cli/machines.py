@@ -104,7 +104,7 @@ def detect(context: click.Context, as_json: bool) -> None:
 @click.argument("name", type=Text())
 @option(
     "--like PROFILE",
-    "Copy the ladders and rows of this profile.",
+    "Copy the numbers of environments and the backends of this profile.",
     shell_complete=completing(lambda: catalogue().entries),
 )
 @option("--title TEXT", "Heading of its tables.  [default: from the hardware]")
@@ -112,7 +112,7 @@ def detect(context: click.Context, as_json: bool) -> None:
 def init(name: str, like: str | None, title: str | None, force: bool) -> None:
     """Write ./machines/NAME.toml: a profile for this machine.
 
-    Its ladder suits the number of cores, unless --like names a profile to copy.
+    Its numbers of environments suit this machine's cores, unless --like names a profile.
     """
     valid_name(name)
     found = fingerprint()
@@ -170,8 +170,8 @@ NO_SLICE = Failure(
 def doctor(wait: bool, as_json: bool) -> None:
     """Show what makes this machine noisy, what to do about it, and what a check can find here.
 
-    This takes about half a minute: envbench looks at the load, then lets equal workers step
-    alternately. A stopped measurement can be resumed for ten minutes, by the same command.
+    This takes about half a minute. envbench looks at the load, then steps pairs of equal workers
+    alternately. To resume a stopped measurement, give the same command within ten minutes.
 
     The records are kept in $ENVBENCH_CACHE/doctor if that variable is set, else in
     envbench/doctor in the user's cache (~/.cache on Linux, ~/Library/Caches on macOS).

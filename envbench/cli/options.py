@@ -237,7 +237,7 @@ def grouped(name: str, kind: type[msgspec.Struct], *options: Option, prefix: str
 
 
 _FAMILIES = "Env family: atari, mujoco, dm_control, classic_control, box2d, or gym (your own task)."
-_CHECKED = "as the profile lists under `check`"
+_CHECKED = "those listed under `check` in the profile"
 
 
 def cell_options(*options: Option) -> Option:

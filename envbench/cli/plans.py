@@ -40,11 +40,11 @@ def plans(
 
     \b
     envbench plans                      list every plan, newest first
-    envbench plans abandon PLAN         do not resume it; keep what was measured
+    envbench plans abandon PLAN         never resume it; keep what was measured
     envbench plans delete PLAN          remove its file
 
-    To resume an unfinished plan, run its command again. That begins a new plan instead if a newer
-    plan is finished, if something that matters has changed, or if the pause was too long.
+    To resume an unfinished plan, run its command again. A new plan begins instead if a newer plan
+    is finished, if a package, the code or the machine has changed, or if the pause was too long.
     """
     if subcommand := context.invoked_subcommand:
         given = {"--machine": machine, "--unfinished": unfinished, "--json": as_json}
@@ -94,7 +94,7 @@ def _lock() -> Iterator[None]:
 @PLAN
 @RESULTS
 def abandon(plan: str, results: Path) -> None:
-    """Do not resume PLAN any more; keep what was measured."""
+    """Never resume PLAN; keep what was measured."""
     with _lock():
         found = recorded.named(results, plan)
         recorded.abandon(found)

@@ -32,7 +32,7 @@ from envbench.text import counted
 )
 @option(
     "--output PATH",
-    "Write a whole new page here instead of filling README.md of the results.",
+    "Write a whole new page to this file. Do not fill README.md of the results.",
     FilePath(allow_dash=True),
 )
 @option(
@@ -56,8 +56,8 @@ def report(
 ) -> None:
     """Fill the tables of results/README.md with each cell's newest complete measurement.
 
-    Only text between two equal lines such as <!-- Atari - Laptop --> changes. A figure
-    without a result is kept. With --json alone, no file is written.
+    Only text between two identical lines such as <!-- Atari - Laptop --> changes. A figure whose
+    record is gone is kept. With --json alone, no file is written.
     """
     html = wanted == "html"
     if as_json and str(output) == "-":

@@ -38,7 +38,7 @@ from envbench.text import counted
 
 OVERCOMMIT = option(
     "--overcommit X",
-    "Environments in flight per environment received.  [default: 3; ale-vector: 1]",
+    "Environments in flight per environment in the batch.  [default: 3; ale-vector: 1]",
     also="in_flight",
 )
 NUMA_NODES = option(
@@ -49,7 +49,7 @@ NUMA_NODES = option(
 )
 PRESET = option(
     "--preset NAME",
-    "Use a named set of settings: envpool-published.",
+    "Use a named set of settings: envpool-published (those of EnvPool's own benchmark).",
     shell_complete=completing(lambda: PRESETS),
 )
 MEASURE = grouped(
@@ -72,12 +72,12 @@ MEASURE = grouped(
         "Fresh processes per cell.  [default: 5 for most backends]",
         click.IntRange(1, 1000),
     ),
-    option("--quick", "Measure one process for 3 s per cell, without an interval."),
+    option("--quick", "Measure only one process per cell, for 3 s. There is no interval."),
 )
 
 
 @click.command()
-@measured_cells(numenv_option("the profile's ladder"), OVERCOMMIT, NUMA_NODES, PRESET)
+@measured_cells(numenv_option("those in the profile"), OVERCOMMIT, NUMA_NODES, PRESET)
 @MEASURE
 @measuring_options(runtimes=True)
 @AS_JSON
@@ -85,8 +85,8 @@ def run(cells: CellRequest, options: Options, measure: Measure, as_json: bool) -
     """Measure how fast environments step on this machine.
 
     One cell takes about a minute. By default, measure every family that has a table in the
-    profile, with every backend that can run here except ceilings, on the profile's ladder. To
-    resume a stopped run, run the same command again.
+    profile, with every backend that can run here except `ceiling`, at the numbers of environments
+    in the profile. To resume a stopped run, run the same command again.
     """
     refuse_together("--duration", "--total-step")
     refuse_together("--quick", "--duration", "--repeats")

@@ -27,7 +27,7 @@ from envbench.text import printable
 
 NUMENV = option(
     "--numenv N",
-    "Environments per vector step: at least two, to see whether actions have an effect.",
+    "Environments per vector step. Two or more show whether actions have an effect.",
     click.IntRange(2, 1024),
     also="ladder",
     default=2,
@@ -46,12 +46,12 @@ NUMENV = option(
 @measuring_options(runtimes=True)
 @AS_JSON
 def verify(cells: CellRequest, options: Options, total_step: int, as_json: bool) -> None:
-    """Find out whether the backends do the same work, and as much as they claim.
+    """Find out whether backends do the same work, and count it correctly.
 
-    Each backend starts from a fixed state and gets the same actions as the reference. Its steps are
-    counted twice: by its adapter, and by the environments themselves. By default, verify every
-    family that has a table in the profile, with every backend that can run here except ceilings. To
-    resume a stopped verification, run the same command again.
+    Each backend is compared with a reference backend, from the same fixed start and with the same
+    actions. Its steps are counted twice, by its adapter and by the environments themselves. By
+    default, verify every family that has a table in the profile, with every backend that can run
+    here except `ceiling`. To resume a stopped verification, run the same command again.
     """
     experiment = VerifyExperiment(cells=cells, audit_calls=total_step)
     conduct(experiment, options, partial(_show, as_json=as_json), partly=True)

@@ -23,10 +23,10 @@ from envbench.report.tables.build import without_records
 _PAGE = """\
 # Results
 
-Frames per second of reinforcement-learning environments, by number of environments (across) and
-way of running them (down), measured by envbench. Each entry is total frames over total time of
-several fresh processes. It includes `frame_skip`; `envbench report --json` has steps per second.
-The best measured figure of each column is bold, among rows that do the same work.
+Frames per second of reinforcement-learning environments, by number of environments (columns) and
+backend (rows), measured by envbench. Each entry is the total frames of its runs divided by their
+total time. Frames include `frame_skip`; `envbench report --json` has steps per second. The best
+measured figure of each column is bold, among rows that do the same work.
 
 To measure a machine's profile and fill these tables:
 
@@ -37,7 +37,7 @@ envbench report
 
 `envbench machines` lists the names; `envbench machines init NAME --like laptop` makes a profile.
 
-You can edit everything outside the marked tables: `envbench report` leaves it alone.
+You can edit everything outside the marked tables: `envbench report` does not change it.
 """
 
 
