@@ -40,7 +40,7 @@ def test_only_the_entry_of_a_backend_names_its_settings() -> None:
     """Other code asks for the role of a setting. ``reference.py`` names facts of adapters."""
     names = {each.name for backend in BUILT_IN for each in backend.settings}
     roles = {each.role for backend in BUILT_IN for each in backend.settings}
-    own = {"builtin.py", "specification.py", "settings.py", "atari.py", "mujoco.py"}
+    own = {"builtin.py", "specification.py", "atari.py", "mujoco.py"}
     for path in set(PACKAGE.rglob("*.py")) - set(WORKER.rglob("*.py")):
         if path.name in own:
             continue

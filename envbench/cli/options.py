@@ -236,7 +236,7 @@ def grouped(name: str, kind: type[msgspec.Struct], *options: Option, prefix: str
     return decorate
 
 
-_FAMILIES = "Env family: atari, mujoco, dm_control, classic_control, box2d, or gym (your own task)."
+_FAMILIES = f"Env family: {', '.join(families.names())}. With gym, give your own --task."
 _CHECKED = "those listed under `check` in the profile"
 
 

@@ -86,7 +86,7 @@ def _tables(found: Sequence[Verification]) -> str:
         section = f" ({cell.kind})" if cell.kind != "env" else ""
         rows = groups.setdefault(f"{cell.env} {cell.task}{section}", [])
         rows.append([label, verdict.audit, verdict.lock_step, differences])
-    heads = ["backend", "audit", "equivalence", "differences"]
+    heads = ["backend", "audit", "lock-step", "differences"]
     return "\n\n".join(
         f"{printable(name)}\n{table(rows, heads, maxcolwidths=[26, 32, 34, 52])}"
         for name, rows in groups.items()

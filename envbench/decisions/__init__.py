@@ -1,6 +1,6 @@
 """Pure rules that turn numbers into a verdict. No files, no processes, no clock.
 
-``slowdown``: is the candidate of a check slower? ``ties``: which figures are equal within noise,
+``slowdown``: is the candidate of a check slower? ``fastest``: which figures are equal within noise,
 and which is a column's best? ``equal_work``: do two backends do the same work? ``traces`` compares
 what they did with the same actions.
 """

@@ -13,7 +13,7 @@ from statistics import geometric_mean
 
 from envbench import backends
 from envbench.backends import shown
-from envbench.decisions import ties
+from envbench.decisions import fastest
 from envbench.results.shown import Measured, drift
 from envbench.stats.intervals import Interval, ratio_interval
 
@@ -25,7 +25,7 @@ NOTES = {
     "`envbench verify` found that they do the same work, and lists the differences",
     "in-flight": "have more environments in flight than in the batch on one side",
     "session": "were measured in different sessions: ~ then allows for a drift of "
-    f"{100 * (ties.DRIFT - 1):.0f} %. The mean's interval does not",
+    f"{100 * (fastest.DRIFT - 1):.0f} %. The mean's interval does not",
 }
 
 
@@ -53,7 +53,7 @@ class Pair:
             return ""
         if self.unlike or self.interval is None:
             return "?"
-        return ties.verdict(self.interval, drift(self.first, self.second))
+        return fastest.verdict(self.interval, drift(self.first, self.second))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from envbench import backends
-from envbench.decisions import ties
+from envbench.decisions import fastest
 from envbench.decisions.equal_work import Verdict, judge
 from envbench.model import Cell, Failure, Fingerprint, Plan, RuntimeFact, Verification, arm_key
 from envbench.stats.intervals import ratio_interval
@@ -20,9 +20,9 @@ Row = tuple[str, str, str, str]  # machine, family, task, label
 
 # Packages of envbench's controller and its tests: their versions do not affect a measurement.
 NOT_MEASURING = frozenset(
-    "click filelock jinja2 markdown-it-py matplotlib msgspec pandas pip platformdirs psutil rich "  # noqa: SIM905
-    "setuptools tabulate uv hypothesis mypy playwright pyarrow pytest pytest-timeout pytest-xdist "
-    "ruff".split()
+    "click filelock jinja2 markdown-it-py matplotlib msgspec packaging pandas pip platformdirs "  # noqa: SIM905
+    "psutil rich setuptools tabulate tomli-w uv hypothesis import-linter mypy playwright pyarrow "
+    "pytest pytest-timeout pytest-xdist ruff".split()
 )
 
 
@@ -65,7 +65,6 @@ class Measured:
     ran: str = ""  # the library's own task, where it differs from the requested one
     pools: int = 0  # processes that share its environments; 0: unknown
     badge: str = ""  # of its row, from ``envbench verify``: ✓ ≠ ✗ –; "" where never verified
-    withdrawn: float | None = None  # the refused figure, so that a document can drop it
     locations: tuple[Location, ...] = ()  # of its runs' records, where known
 
     @property
@@ -97,7 +96,7 @@ class Measured:
         summary = Summary(
             cell=self.cell, runs=self.summary.runs, flags=self.summary.flags, failure=REFUSED
         )
-        return replace(judged, summary=summary, withdrawn=self.fps)
+        return replace(judged, summary=summary)
 
     @property
     def rank(self) -> tuple[int, str, str]:
@@ -112,12 +111,12 @@ class Measured:
 def within_noise(found: Measured, other: Measured) -> bool | None:
     """Whether their ratio's interval, widened by drift, contains 1; None without an interval."""
     span = ratio_interval((found.summary.speeds, other.summary.speeds))
-    return None if span is None else ties.verdict(span, drift(found, other)) == "~"
+    return None if span is None else fastest.verdict(span, drift(found, other)) == "~"
 
 
 def drift(found: Measured, other: Measured) -> float:
     """The factor by which a machine may have drifted between them: 1 within one plan."""
-    return 1.0 if found.plan_id == other.plan_id else ties.DRIFT
+    return 1.0 if found.plan_id == other.plan_id else fastest.DRIFT
 
 
 # ---------------------------------------------------------------- the verification of a row

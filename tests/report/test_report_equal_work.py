@@ -49,8 +49,8 @@ def test_a_refused_figure_of_an_earlier_report_is_removed() -> None:
     text = table(refused, existing=before)
     assert "3200" not in text
     assert text == table(refused, existing=text)
-    own = table(refused, existing=before.replace("**3200.00**", "3111.00"))
-    assert "3111.00" in own  # a person wrote it
+    older = table(refused, existing=before.replace("**3200.00**", "3111.00"))
+    assert "3111.00" not in older  # a figure of an older plan is refused with its row
 
 
 def test_a_row_that_differs_from_the_reference_is_never_the_best() -> None:

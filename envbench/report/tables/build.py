@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from envbench import backends
-from envbench.decisions.ties import best_of_columns
+from envbench.decisions.fastest import best_of_columns
 from envbench.report.tables import footnotes
 from envbench.report.tables.machine_results import MachineResults, backend_order
 from envbench.report.tables.table import Entry, Existing, Row, Table, bare, grid
@@ -80,11 +80,10 @@ def kept(text: str, existing: Existing, column: str, notes: Sequence[str] = ()) 
 def _replaces(entry: Entry, text: str) -> bool:
     """Whether a known entry replaces the document's text: a figure does, other notes may not.
 
-    A document may still contain a refused figure.
+    No figure of a refused row stays in a document, whenever it was measured.
     """
-    refused = entry.measured.withdrawn if entry.measured else None
-    is_refused = refused is not None and bare(text) == f"{refused:.2f}"
-    return entry.fps is not None or not bare(text) or is_refused
+    refused = entry.measured is not None and entry.measured.refused
+    return entry.fps is not None or not bare(text) or refused
 
 
 def _values(

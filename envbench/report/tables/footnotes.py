@@ -198,7 +198,7 @@ def _ceiling(ceiling: Measured | None, measured: Sequence[Measured]) -> list[str
     family = families.of_record(ceiling.cell.env)
     alone, cores = family.engine, counted(ceiling.numenv // family.ceiling_states, "core")
     when = markdown(ceiling.when[:10])
-    beyond = "A share over 100 % comes from another engine, lower precision, or another session."
+    beyond = "A share over 100 % comes from another engine, lower precision, drift or noise."
     return [
         f"Ceiling: {alone} alone on {cores} makes {ceiling.fps:.2f} FPS ({when}).",
         *([beyond] if any((found.fps or 0.0) > ceiling.fps for found in measured) else []),

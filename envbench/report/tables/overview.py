@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from envbench import backends
-from envbench.decisions import ties
+from envbench.decisions import fastest
 from envbench.report.tables.footnotes import DRIFT, OPENING, of_entry
 from envbench.report.tables.machine_results import MachineResults, family_title
 from envbench.report.tables.table import Entry, Table, entries, grid
@@ -230,4 +230,4 @@ def _with_flags(found: Measured, figure: _Figure) -> str:
 def _is_tied(found: Measured, best: Measured, figure: _Figure = _fps) -> bool:
     """Whether it cannot be distinguished from the best. Only FPS have an interval."""
     tie = within_noise(best, found) if figure is _fps else None
-    return ties.near(figure(found), figure(best), drift(found, best)) if tie is None else tie
+    return fastest.near(figure(found), figure(best), drift(found, best)) if tie is None else tie

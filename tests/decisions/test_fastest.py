@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envbench.decisions.ties import DRIFT, best_of_columns, near, verdict
+from envbench.decisions.fastest import DRIFT, best_of_columns, near, verdict
 
 
 @pytest.mark.parametrize(
