@@ -205,8 +205,6 @@ def _check_sides(sides: dict[str, Source]) -> None:
     if any(source.ref == WORKING_TREE for source in sides.values()) and (left_out := untracked()):
         shown = ", ".join(map(printable, left_out[:3])) + (", …" if len(left_out) > 3 else "")
         tell(f"Note: untracked files are not included: {shown}. Add them with git add.")
-    if len({str(source) for source in sides.values()}) == 1:
-        tell("Note: both sides are the same, so the result shows only this machine's noise.")
 
 
 @click.group()

@@ -98,6 +98,10 @@ class Display:
         self.plan, self.done, self.total = plan, done, done + left
         self.first_guess = experiment.block_seconds
         self.start = self.block_start = time.monotonic()
+        hashes = sorted(plan.runtimes.items())
+        sides = {(a.place, *(h for key, h in hashes if key.startswith(a.name))) for a in plan.arms}
+        if len(sides) < len(plan.arms):
+            tell("Note: both sides are the same, so the result shows only this machine's noise.")
         if left:
             of = f"{left} of " if done else ""
             what = counted(self.total, experiment.unit)

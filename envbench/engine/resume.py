@@ -193,7 +193,7 @@ def differences(old: Plan, new: Plan) -> list[str]:
     }
     found = [what for what, differs in changed.items() if differs]
     code = [key.rpartition("/")[0] for key in _changed_keys(old.code, new.code)]
-    found += [f"envbench's worker code of {key}" for key in dict.fromkeys(code)]
+    found += [f"envbench's code for {key}" for key in dict.fromkeys(code)]
     packages = _changed_keys(old.runtimes, new.runtimes)
     found += [f"the packages or Python of {key}" for key in packages]
     if not found and old.runtimes.keys() != new.runtimes.keys():

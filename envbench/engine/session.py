@@ -16,7 +16,7 @@ from typing import Generic
 
 from msgspec.structs import replace
 
-from envbench import __version__, families
+from envbench import __version__, families, runtimes
 from envbench.engine import resume
 from envbench.engine.availability import (
     Arm,
@@ -274,11 +274,14 @@ def make_plan(
 
 
 def _place(name: str, ready: Sequence[Arm]) -> str:
-    """A hash of the arm's interpreters, which differ between commits and requirements."""
-    return digest(sorted((arm_key("", arm.cell), arm.python) for arm in ready if arm.name == name))
+    """A hash of the folders of the arm's interpreters, which differ between commits and
+    requirements. (One folder has the same interpreter under several names.)"""
+    own = [each for each in ready if each.name == name]
+    return digest(sorted((arm_key("", e.cell), str(Path(e.python).parent)) for e in own))
 
 
 def _code_hash(arm: Arm, mode: str) -> str:
-    """The hash of the code that the arm's workers load in that mode."""
+    """The hash of the code that the arm's workers load in that mode, and of their variables."""
     family = families.get(arm.cell.env).worker
-    return code_hash(arm.backend.adapter, mode, arm.worker.parents[1], family)
+    code = code_hash(arm.backend.adapter, mode, arm.worker.parents[1], family)
+    return digest([code, runtimes.environment(arm.backend)])

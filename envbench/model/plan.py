@@ -175,8 +175,8 @@ class Behaviour(Strict, frozen=True, kw_only=True):
 
 
 class Arm(Strict, frozen=True, kw_only=True):
-    """The origin of an arm. ``place`` is the hash of its interpreters' paths, which differ between
-    commits and requirements."""
+    """The origin of an arm. ``place`` is the hash of its interpreters' folders, which differ
+    between commits and requirements."""
 
     name: str
     source: str

@@ -47,10 +47,12 @@ from envbench.model import (
     TrialRecord,
     Windows,
     arm_key,
+    digest,
 )
 from envbench.process.code_hash import code_hash
 from envbench.process.reply import Reply
 from envbench.results import store
+from envbench.runtimes import environment
 
 
 @pytest.fixture
@@ -151,14 +153,26 @@ def test_shared_facts_are_written_once_before_the_runs_and_each_run_at_its_end(
     assert (plan.experiment, plan.fingerprint) == ("run", machine.hash)
     arms = [f"{name}/gym/step" for name in SPEED]
     assert plan.runtimes == dict.fromkeys(arms, runtime.hash)
+    worker = families.get("gym").worker
     assert plan.code == {
-        f"{name}/gym/step/measure": code_hash(
-            f"{name}:Fake", "measure", family=families.get("gym").worker
+        f"{name}/gym/step/measure": digest(
+            [code_hash(f"{name}:Fake", "measure", family=worker), environment(fake(name))]
         )
         for name in SPEED
     }
     assert len({block.block_id for block in measured}) == 4
     assert len({block.trials[0].trial_id for block in measured}) == 4
+
+
+def test_other_variables_for_the_worker_begin_a_new_plan(
+    workers: VirtualExecutor, register: Callable[[dict[str, backends.Backend]], None]
+) -> None:
+    workers.trouble[2] = Interrupted(130)
+    assert call(workers, "--repeats", "2").exit_code == 130
+    register({name: fake(name, environment={"PYTHONHASHSEED": "7"}) for name in SPEED})
+    done = call(workers, "--repeats", "2")
+    assert "changed: envbench's code for fake-fast/gym/step" in done.stderr
+    assert len({run.plan_id for run in runs()}) == 2
 
 
 # ---------------------------------------------------------------- failures

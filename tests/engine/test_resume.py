@@ -522,7 +522,7 @@ def test_an_edited_adapter_restarts_only_the_plans_that_contain_its_backend(
     for name in with_brax:
         done = tree.call(*words[name])
         assert done.returncode == 0, done.stderr
-        assert "cannot resume; changed: envbench's worker code of brax/mujoco/step" in done.stderr
+        assert "cannot resume; changed: envbench's code for brax/mujoco/step" in done.stderr
         assert "for-loop/mujoco" not in done.stderr
         assert "Beginning a new plan" in done.stderr
 
@@ -538,7 +538,7 @@ def test_editing_a_shared_file_restarts_a_run_and_editing_a_file_of_verify_does_
     assert (resumed.returncode, "Resuming" in resumed.stderr) == (130, True)
     tree.edit("envbench_worker/measure.py")
     anew = tree.call(*run)
-    assert "changed: envbench's worker code of for-loop/mujoco/step" in anew.stderr
+    assert "changed: envbench's code for for-loop/mujoco/step" in anew.stderr
 
 
 # ---------------------------------------------------------------- odd files

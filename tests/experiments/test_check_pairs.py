@@ -313,7 +313,7 @@ def test_a_changed_plan_is_not_resumed_and_the_change_is_named() -> None:
     assert changed(fingerprint="g") == ["the machine"]
     assert changed(cores=[0]) == ["the CPUs that may be used"]
     code = {**old.code, "candidate/for-loop/atari/step/measure": "x"}
-    assert changed(code=code) == ["envbench's worker code of candidate/for-loop/atari/step"]
+    assert changed(code=code) == ["envbench's code for candidate/for-loop/atari/step"]
     moved = msgspec.structs.replace(baseline, place="another commit's")
     assert changed(arms=[moved, candidate]) == ["the baseline's interpreter or source"]
     runtimes = {**old.runtimes, "candidate/for-loop/atari/step": "r"}
