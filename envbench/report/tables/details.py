@@ -52,10 +52,9 @@ def _cost_table(results: MachineResults) -> Table | None:
 
 _EQUAL_WORK_NOTE = (
     "From `envbench verify`. Audit: the steps are counted a second way. Lock-step: the row gets "
-    "the reference's start and actions. Differs in: settings that differ from the requested task "
-    "(for Ant, Ant-v3, which Gymnasium no longer has). ✓: counted twice and equal; ≠: counted "
-    "twice, but different work or another engine; ✗: refused, no figure is shown; –: not counted a "
-    "second way, or not verified."
+    "the reference's start and actions. Differs in: settings that differ from the requested task. "
+    "✓: counted twice and equal; ≠: counted twice, but different work or another engine; ✗: "
+    "refused, no figure is shown; –: not counted a second way, or not verified."
 )
 
 
