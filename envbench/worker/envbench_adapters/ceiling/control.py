@@ -17,10 +17,7 @@ STEP_S, VELOCITY_ITERATIONS, POSITION_ITERATIONS = 1.0 / 50, 6 * 30, 2 * 30  # a
 
 
 class CartPoleCore(Core):
-    """Gymnasium's own ``CartPoleVectorEnv``: many carts at once in NumPy.
-
-    A pole that fell is reset in its next step, which is not a transition.
-    """
+    """Many carts at once. A pole that fell is reset in its next step, which is no transition."""
 
     max_steps = 500
 
