@@ -1,7 +1,6 @@
 """Gymnasium's Box2D tasks: LunarLander. A step is one frame.
 
-Its terrain and the noise of its engines cannot be set from outside. So whole episodes are compared,
-as distributions.
+Terrain and engine noise cannot be set from outside: whole episodes are compared as distributions.
 """
 
 from __future__ import annotations

@@ -287,7 +287,12 @@ def test_records_of_a_family_are_reported_without_its_plugin(folder):
     put(folder, measured_plan({("for-loop", 2): 99}, plan_id="own", cell={"env": "revfam"}))
     found = envbench("report", cwd=folder)
     assert (found.returncode, found.stdout) == (0, ""), found.stderr
-    assert "<!-- revfam Pong-v5 - Laptop -->" in (folder / "results" / "README.md").read_text()
+    assert "not a marker" not in found.stderr
+    page = (folder / "results" / "README.md").read_text()
+    table = page.split("<!-- revfam Pong-v5 - Laptop -->")
+    assert len(table) == 3
+    assert "| For-loop" in table[1]
+    assert "unchanged: results/README.md" in envbench("report", cwd=folder).stderr
 
 
 # ---------------------------------------------------------------- check and json

@@ -44,8 +44,7 @@ class Counts(NamedTuple):
 class Trace(NamedTuple):
     """What environments returned in lock-step: arrays of shape (calls, numenv, …).
 
-    ``start``: the observations before the first step, (1, numenv, …), if the family's reference
-    starts from them.
+    ``start``: the observations before the first step, (1, numenv, …), if a reference needs them.
     """
 
     observations: Any
