@@ -181,9 +181,8 @@ def verified(
 ) -> Reply:
     """The reply of a worker in mode verify; asserts that it did not fail.
 
-    It has the audit of ``calls`` vector steps (``reply.audit``) and the trace of ``lock_steps``
-    vector steps (``reply.trace``, an ``.npz``). In the first ``together`` lock-steps (by default
-    half of them) all environments get the same actions.
+    It has the audit of ``calls`` vector steps and the trace of ``lock_steps``, an ``.npz``. In the
+    first ``together`` of them (by default half, if starts are alike) all get the same actions.
     """
     if together is None:
         together = lock_steps // 2 if families.get(family).starts_alike else 0

@@ -49,7 +49,7 @@ def judge(found: Verification) -> Verdict:
     same, lock_step = _lock_step(found)
     other = differences(cell.env, cell.kind, found.work, task=cell.task)
     badge: Mark = "✓" if same and _same_work(found, other) else "≠"
-    if exact is None or not _recorded(found):
+    if exact is None or not _recorded(found) or (same is None and _uncompared(found)):
         badge = "–"
     refused = exact is False or not follows
     return Verdict(
@@ -121,8 +121,7 @@ def _audit(found: Verification) -> tuple[bool | None, str]:
 
 def _recorded(found: Verification) -> bool:
     """Was what its environments do recorded? A ceiling has nothing to record."""
-    seen = found.responds is not None or found.agreement is not None
-    return seen or found.cell.kind == "ceiling"
+    return found.cell.kind == "ceiling" or (found.responds, found.agreement) != (None, None)
 
 
 def _follows(found: Verification) -> bool:
@@ -131,21 +130,31 @@ def _follows(found: Verification) -> bool:
     return found.responds is not False and (agreement is None or traces.moves_on(agreement))
 
 
-def _lock_step(found: Verification) -> tuple[bool | None, str]:
+def _uncompared(found: Verification) -> str:
+    """Why nothing can be compared with it although its engine is the reference's; or ""."""
     cell = found.cell
+    if cell.kind == "ceiling" or backends.of_record(cell.backend).own_engine:
+        return ""
+    return families.of_record(cell.env).uncompared(cell.kind, cell.task)
+
+
+def _lock_step(found: Verification) -> tuple[bool | None, str]:
+    cell, why = found.cell, _uncompared(found)
     standard = families.of_record(cell.env).standards.get(cell.kind)
     if not _follows(found):
         return False, "its observations do not follow the actions"
     if standard is not None and cell.backend == standard.reference and not cell.variant:
-        return True, "the reference: the others are compared with it"
+        others = f"not compared: {why}" if why else "compared with it"
+        return True, f"the reference: the others are {others}"
     if cell.kind == "ceiling":
         return None, "not applicable: only the engine is stepped"
     if not _recorded(found):
         return None, "not compared: nothing shows that it follows its actions"
-    if standard is None or backends.of_record(cell.backend).own_engine:
+    if backends.of_record(cell.backend).own_engine:
         return None, "not applicable: another engine, which follows its actions"
-    if found.agreement is None:
-        return None, f"not compared: its reference {standard.reference} cannot run here"
+    if standard is None or found.agreement is None:
+        missing = f"its reference {standard.reference} cannot run here" if standard else ""
+        return None, f"not compared: {why or missing}"
     return compared(standard, found.agreement)
 
 

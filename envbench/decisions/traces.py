@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-
 LEAST_STEPS = 100  # steps; an ant without actions may still move for half of them
 LEAST_MOVEMENT = 0.6  # relative to the reference's, per environment (docs/verify.md)
 MOST_REPEATED = {"f": 0.02, "u": 0.5}  # share of an environment's steps, by kind of number

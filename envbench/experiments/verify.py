@@ -1,8 +1,7 @@
 """``verify``: do the backends do the same work? One block per backend, with its reference.
 
-Both start from the same fixed state and get the same actions. Then the backend's steps are counted
-twice (``envbench_worker.witness``). ``envbench.decisions`` compares their traces and settings.
-Nothing is timed, so both run at once.
+Both start alike and get the same actions. Then the backend's steps are counted twice
+(``envbench_worker.witness``). ``envbench.decisions`` compares their traces and settings.
 """
 
 from __future__ import annotations
@@ -23,8 +22,7 @@ from envbench.results.reading import verification_of
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyExperiment(Experiment[list[Verification]]):
-    """One block per backend: its reference, if it has one, and itself. ``audit_calls`` vector
-    steps are counted twice."""
+    """One block per backend, with its reference. ``audit_calls``: vector steps counted twice."""
 
     cells: CellRequest = CellRequest()
     audit_calls: int = 1000
@@ -40,8 +38,7 @@ class VerifyExperiment(Experiment[list[Verification]]):
         return not self.cells.takes_all
 
     def choose(self, site: Site) -> Chosen:
-        """The cells that were asked for and their references, references first. Default settings
-        come before others."""
+        """The cells that were asked for and their references. Those and default settings first."""
         cpus = site.fingerprint.usable_cpus
         chosen = choose(self.cells, site.profile, cpus)
         targets = list(chosen.targets)
@@ -100,8 +97,9 @@ class VerifyExperiment(Experiment[list[Verification]]):
 
 def _reference_name(cell: Cell) -> str:
     """The backend that the cell is compared with; "" if there is none."""
-    standard = families.get(cell.env).standards.get(cell.kind)
-    return standard.reference if standard else ""
+    family = families.get(cell.env)
+    compared = not family.uncompared(cell.kind, cell.task)
+    return family.standards[cell.kind].reference if compared else ""
 
 
 def _order(target: Target) -> tuple[bool, bool]:
@@ -117,8 +115,7 @@ def _references(cell: Cell, targets: Sequence[Target]) -> list[Cell]:
 
 
 def _together(steps: int, target: Target) -> int:
-    """In how many lock-steps all environments get the first one's action: the first half, or none
-    if actions are constant or environments start differently."""
+    """Lock-steps with one action for all: half, or none if starts differ or actions do not."""
     if not families.get(target.cell.env).starts_alike:
         return 0
     setting = with_role(target.backend, "actions")

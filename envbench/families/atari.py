@@ -5,8 +5,7 @@ pooled, ``resize`` (area, bilinear), ``grayscale``, ``screen`` [height, width], 
 observation, at most ``noop_max`` no-ops at a reset, ``fire_reset``, ``sticky`` probability,
 ``episodic_life``, ``reward_clip``, ``action_set`` (minimal, full), ``max_frames`` per episode.
 
-Libraries may differ by a level or two when they resize a frame. A ball or a paddle in another place
-differs by tens.
+Libraries may differ by a level or two when they resize; a ball in another place differs by tens.
 """
 
 from __future__ import annotations
@@ -40,6 +39,7 @@ ATARI = EnvFamily(
     frames=4,
     work={"env": _WORK},
     any_task=[*_WORK],
+    fixed_start="noiseless",
     standards={"env": Standard(steps=200, tolerance=2.0, unit="grey levels", stack=4)},
     engine="ALE",
 )

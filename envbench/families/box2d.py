@@ -1,8 +1,6 @@
 """Gymnasium's Box2D tasks: LunarLander. A step is one frame.
 
-Its terrain and the noise of its engines cannot be set from outside. So single steps are not
-compared. The lengths and returns of 200 episodes per side are compared as distributions. A small
-difference in how a step is computed may go undetected.
+Terrain and engine noise cannot be set from outside: whole episodes are compared as distributions.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Gymnasium's classic control tasks: CartPole, so cheap that it shows the vectoriser's own cost.
 
 A step is one frame. An observation of CartPole is its whole state, in single precision, so the
-reference can start from another backend's first observation. With random actions an episode has at
-least eight steps. Each library draws the next start itself.
+reference can start from it. With random actions an episode has at least eight steps.
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ CLASSIC_CONTROL = EnvFamily(
     default_task="CartPole-v1",
     frames=1,
     fixed_start="observation",
+    start_tasks=["CartPole-v0", "CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0"],
     work={"env": _WORK},
     any_task=["autoreset", "returned_to", "observation_dtype"],
     standards={"env": Standard(steps=8, tolerance=1e-5, reward_tolerance=1e-6)},

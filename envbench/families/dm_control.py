@@ -1,8 +1,7 @@
 """The DeepMind Control Suite: CheetahRun. A step is one frame; there is no action repeat.
 
-The reference is dm_control itself, stepped through its own ``Environment``. An observation of the
-cheetah is its state without the horizontal position, which affects nothing. So the reference can
-start from another backend's first observation.
+The reference is dm_control itself. An observation of the cheetah is its state without the
+horizontal position, which affects nothing. So the reference can start from it.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ DM_CONTROL = EnvFamily(
     default_task="CheetahRun-v1",
     frames=1,
     fixed_start="observation",
+    start_tasks=["CheetahRun-v1"],
     work={"env": _WORK},
     any_task=["autoreset", "returned_to", "observation_dtype", "precision"],
     standards={"env": Standard(steps=20, tolerance=1e-6, reward_tolerance=1e-6)},

@@ -1,7 +1,6 @@
 """What an env family is, as data: its tasks, its frames, and what counts as the same work.
 
-Everything that depends on a family is a field here, or a method of the class in ``worker``
-(``envbench_families``). Other modules use these fields.
+Everything that depends on a family is a field here, or a method of the class in ``worker``.
 """
 
 from __future__ import annotations
@@ -24,12 +23,10 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """When two backends count as equal, for environments of one kind.
 
     Both start alike and get the same actions. The first ``steps`` observations may differ by at
-    most ``tolerance`` (in ``unit``), rewards by ``reward_tolerance``. If a start cannot be set from
-    outside, ``episodes`` of both are compared as distributions instead.
-
-    ``first``: how many leading numbers of an observation are compared; None: all of them.
-    ``stack``: an observation is a stack of this many frames. Frames from before the first step are
-    ignored.
+    most ``tolerance`` (in ``unit``), rewards by ``reward_tolerance``. Without a common start,
+    ``episodes`` of both are compared as distributions instead. ``first``: how many leading numbers
+    of an observation are compared; None: all. ``stack``: an observation is a stack of this many
+    frames; those from before the first step are ignored.
     """
 
     reference: str = "for-loop"
@@ -50,9 +47,9 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     ``own_tasks``: tasks come from a user's own packages. Their files may change during a
     measurement, they may read the current folder, and they need not respond to actions.
-    ``fixed_start`` says how both backends of a comparison start: "noiseless", without noise;
-    "seed", from the seed; "observation", the reference starts from the other's first observation;
-    "", none of these is possible. ``lock_steps``: vector steps that are compared.
+    ``fixed_start`` says how both backends of a comparison start (docs/backends.md): "noiseless",
+    "seed", "observation" (in ``start_tasks`` only; empty: all tasks), or "", each on its own.
+    ``lock_steps``: vector steps that are compared.
 
     ``work`` is what one step of the reference does, by kind: the names and values that
     ``envbench.decisions`` compares. None: any value, but it is shown. ``any_task`` are the names
@@ -69,7 +66,8 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     frames_of: dict[str, float] = {}
     any_frames: bool = False
     own_tasks: bool = False
-    fixed_start: Literal["noiseless", "seed", "observation", ""] = "noiseless"
+    fixed_start: Literal["noiseless", "seed", "observation", ""] = ""
+    start_tasks: list[str] = []
     lock_steps: int = 200
     work: dict[Kind, dict[str, Any]] = {}
     any_task: list[str] = []
@@ -83,7 +81,16 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     @property
     def starts_alike(self) -> bool:
         """Do all environments of a comparison start from the same state?"""
-        return self.fixed_start in ("noiseless", "seed")
+        return self.fixed_start == "noiseless"
+
+    def uncompared(self, kind: Kind, task: str) -> str:
+        """Why two backends cannot be compared on the task; "" if they can."""
+        standard = self.standards.get(kind)
+        if standard is None:
+            return f"no comparison is defined for {self.name}"
+        own = self.fixed_start == "observation" and task not in (self.start_tasks or [task])
+        own_start = not standard.episodes and (own or not self.fixed_start)
+        return f"nothing sets a common start of {task}" if own_start else ""
 
     def frames_per_step(self, task: str, given: float | None = None) -> int | float:
         """Frames in one step of the task. ``given`` is ``--frame-skip``; ``UsageError`` if invalid.

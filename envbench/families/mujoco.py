@@ -5,12 +5,9 @@ Names of ``work``: ``engine``, ``timestep_s`` and ``substeps`` (their product is
 ``precision`` (float64, float32), ``contact_forces`` computed for the observation, ``terminates``
 when unhealthy, ``max_steps`` per episode. Physics alone has the first seven.
 
-Positions and velocities are compared: the first 27 numbers of Ant's observation, 13 positions and
-14 velocities. Contact forces come after them. Other releases of MuJoCo differ by about 1e-6 after
-one step. Contact with the ground (step 4) amplifies this: contact dynamics are chaotic, so even
-equal physics diverges soon after. A skipped frame or another action exceeds the tolerance in the
-first step. Engines in single precision stay within 1e-5 until the first contact. There they build
-the friction pyramid along other axes and diverge.
+Positions and velocities are compared: the first 27 numbers of Ant's observation. Contact forces
+come after them. ``docs/verify.md`` explains the tolerances. Engines in single precision stay within
+1e-5 until the first contact. There they build the friction pyramid along other axes and diverge.
 """
 
 from __future__ import annotations
@@ -58,6 +55,7 @@ MUJOCO = EnvFamily(
     work={"env": _WORK, "physics": _PHYSICS},
     reported=(*REPORTED, "contact_forces"),
     any_task=["engine", "precision", "observation_dtype", "autoreset", "returned_to"],
+    fixed_start="noiseless",
     standards={
         "env": Standard(steps=3, tolerance=1e-4, reward_tolerance=1e-4, first=ANT_STATE),
         "physics": Standard(reference="mujoco-rollout", steps=3, tolerance=1e-4),

@@ -14,8 +14,7 @@ A profile may come from a stranger. It is only data, parsed strictly and within 
 names the file and the key. All text must be printable, so that it cannot control a terminal or
 break a table. The profile's name is the name of its file, without ``.toml``.
 
-tomli-w writes no comments, and each entry of a list on a line of its own: ``profile_toml`` adds the
-comments, and joins the lists of the tables.
+``profile_toml`` adds the comments that tomli-w cannot write, and joins the lists of the tables.
 """
 
 from __future__ import annotations
@@ -146,9 +145,8 @@ class Profile(_Tables, frozen=True, kw_only=True, forbid_unknown_fields=True):  
     def table(self, family: Family, section: Section = "") -> Table | None:
         """The table of a family, or of its accelerators or physics.
 
-        Where the file lacks one, a family has the ladder of the first table, and accelerators and
-        physics of a family with a table have ladders of their own, because what runs there depends
-        on what is installed.
+        Where the file lacks one, a family has the ladder of the first table. Accelerators and
+        physics of a family with a table have ladders of their own.
         """
         given = self.tables.get(section or family)
         if given is not None:
@@ -157,7 +155,7 @@ class Profile(_Tables, frozen=True, kw_only=True, forbid_unknown_fields=True):  
             sizes = CPU_SIZES if self.match.gpu is None else GPU_SIZES
             return Table(numenv=sizes, rows=[]) if family in self.tables else None
         first = next((self.tables[name] for name in families.names() if name in self.tables), None)
-        return first and Table(numenv=first.numenv, rows=list(families.get(family).rows))
+        return first and Table(numenv=first.numenv, rows=list(families.of_record(family).rows))
 
 
 def _is_like(pattern: str, name: str) -> bool:
@@ -230,6 +228,8 @@ def _located(source: str, message: str) -> UsageError:
     if field:
         key = f"{key}.{field[2]}".lstrip(".")
         what = "unknown key" if field[1] == "unknown" else "is missing"
+        if what == "unknown key" and "." not in key:
+            what += ", or the table of an env family whose plugin is not installed"
     return _refused(source, key, what)
 
 

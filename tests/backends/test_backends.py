@@ -300,6 +300,18 @@ def test_a_mapping_of_a_plugin_becomes_a_backend_after_the_built_ins(plugins: Pl
     assert backends.plugin_warnings() == []
 
 
+def test_a_family_of_a_plugin_has_no_ceiling_though_it_names_the_backend(plugins: Plugins) -> None:
+    plugins.install(
+        "revfam",
+        "FAMILY = {'title': 'R', 'worker': 'no.such:Rev', 'backends': ['for-loop', 'ceiling']}",
+        entry="FAMILY",
+        group="envbench.families",
+    )
+    backends.check_family(get("for-loop"), "revfam")
+    with pytest.raises(UsageError, match="cannot run revfam: no ceiling is known for revfam"):
+        backends.check_family(get("ceiling"), "revfam")
+
+
 def test_a_backend_object_of_a_plugin_is_used_unchanged(plugins: Plugins) -> None:
     plugins.install(
         "direct",

@@ -283,6 +283,18 @@ def test_a_bad_line_is_a_warning_that_names_it_and_the_report_is_made(folder):
     assert f"Warning: {name}:{lines}: line skipped: it is torn" in found.stderr
 
 
+def test_records_of_a_family_are_reported_without_its_plugin(folder):
+    put(folder, measured_plan({("for-loop", 2): 99}, plan_id="own", cell={"env": "revfam"}))
+    found = envbench("report", cwd=folder)
+    assert (found.returncode, found.stdout) == (0, ""), found.stderr
+    assert "not a marker" not in found.stderr
+    page = (folder / "results" / "README.md").read_text()
+    table = page.split("<!-- revfam Pong-v5 - Laptop -->")
+    assert len(table) == 3
+    assert "| For-loop" in table[1]
+    assert "unchanged: results/README.md" in envbench("report", cwd=folder).stderr
+
+
 # ---------------------------------------------------------------- check and json
 
 

@@ -248,6 +248,27 @@ def test_a_missing_comparison_is_not_called_another_engine() -> None:
     assert verdict.lock_step == "not compared: its reference for-loop cannot run here"
 
 
+@pytest.mark.parametrize(
+    ("family", "task"), [("classic_control", "Acrobot-v1"), ("dm_control", "WalkerWalk-v1")]
+)
+def test_a_task_whose_start_cannot_be_set_is_said_not_to_be_compared(
+    family: str, task: str
+) -> None:
+    audit = Audit(calls=10, steps=20, resets=0, frames=20.0)
+    reference, other = (
+        judge(
+            make_verification(
+                make_cell(name, env=family, task=task, frame_skip=1), audit=audit, agreement=None
+            )
+        )
+        for name in ("for-loop", "subprocess")
+    )
+    why = f"not compared: nothing sets a common start of {task}"
+    assert (other.badge, other.lock_step) == ("–", why)
+    assert reference.lock_step == f"the reference: the others are {why}"
+    assert (other.refused, other.unequal) == (False, False)
+
+
 def test_work_that_differs_from_the_reference_is_unequal() -> None:
     differing = msgspec.structs.replace(make_verification().agreement, distances=[0.0, 3.0, 3.0])
     verdict = judge(make_verification(agreement=differing))

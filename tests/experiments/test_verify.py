@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 from pathlib import Path
 
 import msgspec
@@ -160,6 +161,22 @@ def test_each_cheat_is_caught_and_the_honest_one_is_not(
         verdict = verdicts[name]
         assert verdict.badge in badge, (name, verdict)
         assert says in verdict.audit + verdict.lock_step, name
+
+
+@slow
+@pytest.mark.skipif(sys.platform == "win32", reason="EnvPool has no Windows wheels")
+@pytest.mark.parametrize("task", ["Acrobot-v1", "Pendulum-v1"])
+def test_a_task_whose_start_cannot_be_set_is_verified_without_a_comparison(
+    place: Place, task: str
+) -> None:
+    words = ["--env", "classic_control", "--task", task, "--backend", "for-loop,envpool-sync"]
+    done = place.run("verify", *words, "--total-step", 60, "--json")
+    assert done.code == 0, done.err
+    rows = {row["backend"]: row for row in json.loads(done.out)["verifications"]}
+    assert rows["envpool-sync"]["failure"] is None
+    assert rows["envpool-sync"]["responds"]
+    says = rows["envpool-sync"]["verdict"]["lock_step"]
+    assert says == f"not compared: nothing sets a common start of {task}"
 
 
 # ---------------------------------------------------------------- the command

@@ -48,6 +48,40 @@ def test_an_unknown_family_of_a_record_has_its_name_as_title() -> None:
         families.get("atarri")
 
 
+def of_plugin(**given: Any) -> EnvFamily:
+    """A plugin's family as docs/backends.md shows it. Its worker class has only defaults."""
+    return EnvFamily(
+        name="revfam",
+        title="Rev",
+        worker="envbench_families.base:Family",
+        default_task="Pendulum-v1",
+        frames=1,
+        **given,
+    )
+
+
+STEPS = {"env": Standard(steps=100)}
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({}, "no comparison is defined for revfam"),
+        ({"standards": STEPS}, "nothing sets a common start of T-v0"),
+        ({"standards": {"env": Standard(episodes=200)}}, ""),
+        ({"standards": STEPS, "fixed_start": "seed"}, ""),
+        ({"standards": STEPS, "fixed_start": "noiseless"}, ""),
+        ({"standards": STEPS, "fixed_start": "observation"}, ""),
+        (
+            {"standards": STEPS, "fixed_start": "observation", "start_tasks": ["A-v0"]},
+            "nothing sets a common start of T-v0",
+        ),
+    ],
+)
+def test_steps_are_compared_only_from_a_common_start(given: dict[str, Any], why: str) -> None:
+    assert of_plugin(**given).uncompared("env", "T-v0") == why
+
+
 # ---------------------------------------------------------------- distributions of episodes
 
 BOX2D = Standard(reference="for-loop", episodes=200)

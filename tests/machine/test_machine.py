@@ -202,6 +202,15 @@ def test_a_bad_profile_is_refused_by_file_and_key(text: str | bytes, message: st
     assert str(caught.value).isprintable()
 
 
+def test_a_table_of_an_unknown_family_may_lack_its_plugin() -> None:
+    local("bad", GOOD.replace("[atari]", "[revfam]"))
+    with pytest.raises(UsageError, match=r"`revfam`: unknown key.* plugin is not installed"):
+        profile("bad")
+    local("bad", GOOD.replace("numenv", "numenvs"))
+    with pytest.raises(UsageError, match=r"`atari.numenvs`: unknown key$"):
+        profile("bad")
+
+
 def test_shell_text_in_a_title_is_only_text() -> None:
     local("odd", GOOD.replace('"T"', '"$(touch owned) `touch owned`; @team"'))
     assert profile("odd").title == "$(touch owned) `touch owned`; @team"

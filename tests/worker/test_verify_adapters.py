@@ -21,6 +21,7 @@ from once import once
 
 from envbench import backends, families, testing
 from envbench.decisions.equal_work import differences
+from envbench.decisions.traces import Trace, responds
 from envbench.process.code_hash import WORKER_PATH
 from envbench.process.reply import Reply
 
@@ -218,6 +219,24 @@ def test_the_emulator_counts_the_frames_of_steps_and_none_of_a_reset(
     # The game's end cut the third step short: it is a step of four frames all the same.
     assert env.frames_made() == frames
     assert env.frames_made() == 0
+
+
+@pytest.mark.parametrize("given", [{}, {"fixed_start": "seed"}], ids=["default", "seed"])
+def test_environments_that_start_apart_still_follow_their_actions(
+    worker: Any, given: dict[str, Any]
+) -> None:
+    """As in a plugin's family that docs/backends.md describes."""
+    code = "envbench_families.base:Family"
+    own = families.EnvFamily(name="own", title="Own", worker=code, **given)
+    steps = 200
+    order = job(worker, own.name, task="Pendulum-v1")._replace(
+        family_code=code, numenv=2, together=steps // 2 if own.starts_alike else 0
+    )
+    adapter = worker("adapters.gymnasium.for_loop").ForLoop(order)
+    adapter.build()
+    found = adapter.follow(steps)
+    trace = Trace(observations=found.observations, rewards=found.rewards, ended=found.ended)
+    assert responds(trace, order.together)
 
 
 def test_a_task_without_a_counter_has_no_second_count(worker: Any) -> None:

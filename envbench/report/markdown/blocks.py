@@ -9,7 +9,7 @@ outside the blocks stays as it is.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, pairwise
@@ -49,11 +49,11 @@ class _Line(NamedTuple):
     text: str
 
 
-def find(text: str, source: str) -> list[Block]:
-    """The document's blocks in order. ``UsageError`` names ``source`` and the line of an error."""
+def find(text: str, source: str, known: Collection[str] = ()) -> list[Block]:
+    """The blocks in order. ``UsageError`` names ``source`` and line. ``known``: more headings."""
     blocks: dict[str, Block] = {}
-    found = [(line, _MARKER.fullmatch(line.text)) for line in _lines(text)]
-    markers = iter([(line, marker[1]) for line, marker in found if marker])
+    found = [(line, _heading(line.text, known)) for line in _lines(text)]
+    markers = iter([(line, heading) for line, heading in found if heading])
     for first, heading in markers:
         if heading in blocks:
             what = f"occurs a third time: the first one is in line {blocks[heading].line}"
@@ -72,6 +72,12 @@ def find(text: str, source: str) -> list[Block]:
             newline="\r\n" if first.text.endswith("\r\n") else "\n",
         )
     return list(blocks.values())
+
+
+def _heading(line: str, known: Collection[str]) -> str:
+    marker = _MARKER.fullmatch(line) or _COMMENT.fullmatch(line)
+    heading = marker[1].strip() if marker else ""
+    return heading if heading in known or _MARKER.fullmatch(line) else ""
 
 
 def fill(text: str, blocks: list[Block], contents: Mapping[str, str]) -> str:

@@ -65,7 +65,7 @@ def filled(
 
     ``UsageError``: no block, markers in the wrong order, or an unknown ``envbench:`` marker.
     """
-    found = blocks.find(text, source)
+    found = blocks.find(text, source, contents)
     misspelt = _misspelt(text, source, contents)
     if not found:
         raise UsageError(
@@ -118,7 +118,7 @@ def _misspelt(text: str, source: str, contents: Iterable[str]) -> list[str]:
     return [
         f"{source}:{line}: the comment {comment!r} is not a marker; write <!-- {known[near]} -->"
         for line, comment in blocks.comments(text)
-        if (near := _nearest(comment.casefold(), known))
+        if (near := _nearest(comment.casefold(), known)) and known[near] != comment
     ]
 
 
@@ -154,7 +154,7 @@ def extended(text: str, source: str, contents: Mapping[str, BlockContent]) -> st
 
     Only a new page has summaries: the owner of a page may have removed them.
     """
-    present = {block.heading for block in blocks.find(text, source)}
+    present = {block.heading for block in blocks.find(text, source, contents)}
     missing = [each for each in contents.values() if each.heading not in present]
     return _with_blocks(text, [each for each in missing if each.figures])
 

@@ -1,8 +1,7 @@
 """Atari games by ALE.
 
 ``docs/measurement.md`` has the reference settings. Without noise a game starts after exactly one
-no-op, because AtariPreprocessing and EnvPool draw from 1 to ``noop_max``. (EnvPool's ``fire_reset``
-presses fire instead.)
+no-op, because AtariPreprocessing and EnvPool draw from 1 to ``noop_max``.
 """
 
 from __future__ import annotations

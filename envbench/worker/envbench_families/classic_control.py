@@ -14,7 +14,7 @@ class ClassicControl(Family):
     envpool_module = "envpool.classic_control"
 
     def set_start(self, env: Any, observation: Any) -> None:
-        """CartPole's observation is its state."""
+        """The observation of CartPole, and of MountainCar, is its state."""
         env.unwrapped.state = np.array(observation, dtype=np.float64)
 
     def work(self, env: Any) -> Dict[str, Any]:

@@ -1,7 +1,4 @@
-"""The DeepMind Control Suite, in dm_control itself and in EnvPool.
-
-``CheetahRun-v1`` is dm_control's domain ``cheetah`` and task ``run``. EnvPool has the same names.
-"""
+"""The DeepMind Control Suite, in dm_control itself and in EnvPool."""
 
 from __future__ import annotations
 

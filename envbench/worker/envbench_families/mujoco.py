@@ -1,8 +1,7 @@
 """Gymnasium's MuJoCo tasks, in Gymnasium and in EnvPool.
 
-``Ant-v3`` is no longer in Gymnasium. ``Ant-v4`` with ``use_contact_forces=True`` replaces it: it
-has the same 111 observations, and computes the contact forces that v3 leaves at zero. Without
-noise a robot starts in its model's initial state.
+``Ant-v4`` with ``use_contact_forces=True`` replaces ``Ant-v3``, which Gymnasium no longer has
+(``docs/verify.md``). Without noise a robot starts in its model's initial state.
 """
 
 from __future__ import annotations

@@ -44,8 +44,7 @@ class Counts(NamedTuple):
 class Trace(NamedTuple):
     """What environments returned in lock-step: arrays of shape (calls, numenv, …).
 
-    ``start``: the observations before the first step, (1, numenv, …), if the family's reference
-    starts from them.
+    ``start``: the observations before the first step, (1, numenv, …), if a reference needs them.
     """
 
     observations: Any
@@ -153,12 +152,11 @@ class Adapter(ABC):
         return None
 
     def follow(self, calls: int) -> Optional[Trace]:
-        """Verify: step through the first ``calls`` batches of actions, from the fixed start.
+        """Verify: step through the first ``calls`` batches of actions, from the family's start.
 
-        The fixed start is the family's, without noise, the same for all environments. Environment i
-        gets column i of the k-th batch as its k-th action, in whatever order results arrive. For
-        physics, an observation is qpos and qvel in one row, and a reward is zero. None: the library
-        cannot be driven in lock-step.
+        Environment i gets column i of the k-th batch as its k-th action, in whatever order results
+        arrive. For physics, an observation is qpos and qvel in one row, and a reward is zero. None:
+        the library cannot be driven in lock-step.
         """
         return None
 

@@ -18,8 +18,7 @@ PATIENCE_S = 20.0  # the longest single ``run``, estimated from the speed so far
 def audit(adapter: Adapter, calls: int, emit: Callable[[Dict[str, Any]], None]) -> Dict[str, Any]:
     """Make at least ``calls`` vector steps, counted by the adapter and by the environments.
 
-    Returns ``{"calls", "steps", "resets", "frames"}``. ``frames`` (float) is the environments' own
-    count, or None if nothing counts them a second way.
+    Returns ``{"calls", "steps", "resets", "frames"}``; ``frames`` is None if nothing else counts.
     """
     steps = resets = made = 0
     frames: Optional[float] = 0.0

@@ -1,8 +1,6 @@
 """The ceiling of atari: the emulator alone, with random actions of the game's minimal set.
 
-ALE skips frames itself (its setting ``frame_skip``): one call of ``act`` emulates all frames of a
-step and draws the last screen. That saves three calls from Python per step, and is what a loop
-without pooled screens would do.
+One call of ``act`` emulates all frames of a step (ALE's ``frame_skip``), and draws the last screen.
 """
 
 from __future__ import annotations

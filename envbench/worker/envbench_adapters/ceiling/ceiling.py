@@ -2,7 +2,7 @@
 
 Nothing is returned, and no process waits for another. atari: ALE's ``act`` of four frames; mujoco
 and dm_control: ``mj_step`` of a control step; box2d: ``World.Step``; classic_control: the equations
-of motion of ``STATES`` carts. A call steps each world of a process, or resets it after its episode.
+of motion of 1,024 carts. A call steps each world of a process, or resets it after its episode.
 """
 
 from __future__ import annotations
@@ -17,13 +17,12 @@ from envbench_adapters.processes import numa_nodes
 from envbench_adapters.processes.free_running import FreeRunning, Member, split
 from envbench_adapters.processes.numa_nodes import Node
 
-STATES = 1024  # of classic_control, stepped together by one process
 # The class that a process steps, and how many environments it has.
 CORES: Dict[str, Tuple[str, int]] = {
     "atari": ("envbench_adapters.ceiling.ale:AleCore", 1),
     "mujoco": ("envbench_adapters.ceiling.mujoco:MujocoCore", 1),
     "dm_control": ("envbench_adapters.ceiling.mujoco:CheetahCore", 1),
-    "classic_control": ("envbench_adapters.ceiling.control:CartPoleCore", STATES),
+    "classic_control": ("envbench_adapters.ceiling.control:CartPoleCore", 1024),
     "box2d": ("envbench_adapters.ceiling.control:LanderCore", 1),
 }
 

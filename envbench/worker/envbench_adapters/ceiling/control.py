@@ -17,10 +17,7 @@ STEP_S, VELOCITY_ITERATIONS, POSITION_ITERATIONS = 1.0 / 50, 6 * 30, 2 * 30  # a
 
 
 class CartPoleCore(Core):
-    """Gymnasium's own ``CartPoleVectorEnv``: many carts at once in NumPy.
-
-    A pole that fell is reset in its next step, which is not a transition.
-    """
+    """Many carts at once. A pole that fell is reset in its next step, which is no transition."""
 
     max_steps = 500
 
@@ -47,8 +44,7 @@ class CartPoleCore(Core):
 class LanderCore(Core):
     """Box2D's ``World.Step`` alone, in the world of the lunar lander, which falls without engines.
 
-    When it has touched the ground, or after ``MAX_STEPS``, Gymnasium's environment makes a new
-    world: a reset. Box2D has no clock, so its steps cannot be counted in a second way.
+    After it lands, or ``MAX_STEPS``, it gets a new world: a reset. Box2D has no clock to count by.
     """
 
     def tasks(self) -> List[str]:

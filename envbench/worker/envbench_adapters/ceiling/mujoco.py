@@ -1,9 +1,8 @@
 """The ceilings of mujoco and dm_control: ``mj_step`` alone, of the ant or the cheetah.
 
-Controls are random. A step is a control step in one call of ``mj_step``: 0.05 s of the ant, 0.01 s
-of the cheetah. An episode has 1,000 steps; then ``mj_resetData`` takes a call. If a state is not
-finite, ``mj_step`` itself resets it and the simulated time, with a warning. The count by simulated
-time (``recount``) then differs.
+A step is a control step in one call of ``mj_step``: 0.05 s of the ant, 0.01 s of the cheetah. An
+episode has 1,000 steps; then ``mj_resetData`` takes a call. If a state is not finite, ``mj_step``
+itself resets it and the simulated time. The count by simulated time (``recount``) then differs.
 """
 
 from __future__ import annotations
