@@ -228,7 +228,7 @@ def save(cells: CellRequest, options: Options, output: Path, pairs: int | None) 
     The kernel is a fixed piece of work. The file is written when all cells are measured. To resume
     a stopped measurement, run the same command again.
     """
-    stored.refuse_existing(output)
+    stored.refuse_existing(output, options.results)
     experiment = stored.BaselineExperiment(
         cells=cells, pairs=pairs or DEFAULT_PAIRS, stop_at_failure=True
     )

@@ -79,6 +79,10 @@ def test_a_stopped_baseline_and_comparison_resume_and_the_interval_is_welchs(
     assert len(place.files()) == 1  # where it was measured
     once_more = ended(start_short(place, *save))
     assert (once_more.code, "never overwritten" in once_more.err) == (2, True)
+    (plan,) = place.files()
+    plan.write_bytes(b"".join(plan.read_bytes().splitlines(keepends=True)[:-1]))
+    killed_after_the_copy = ended(start_short(place, *save))  # before it was concluded
+    assert killed_after_the_copy.code == 0, killed_after_the_copy.err
 
     advice = ["check", "--against", "stored.jsonl", "--pairs", 5, "--tolerance", 0.5, "--json"]
     assert "The same command resumes" in interrupted_at(start_short(place, *advice), "[2/5]")

@@ -171,7 +171,7 @@ def test_changed_worker_code_begins_a_new_plan(
     worker = package / "envbench" / "worker" / "envbench_worker" / "measure.py"
     worker.write_text(worker.read_text() + "\n# another release\n")
     done = again.run("run", *loop(faulty_python), *TWO, "--machine", "laptop")
-    begins_anew(again, done, "envbench's worker code")
+    begins_anew(again, done, "envbench's code for")
 
 
 @slow

@@ -15,6 +15,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from filecmp import cmp
 from pathlib import Path
 from typing import ClassVar
 
@@ -52,6 +53,7 @@ from envbench.model import (
     TrialRecord,
     digest,
 )
+from envbench.results import store
 from envbench.results.reading import run_of
 from envbench.stats.summary import rate
 
@@ -102,9 +104,10 @@ class BaselineExperiment(Experiment[dict[str, Failure]]):
         return {cell_of(block).key: block.failure for block in done if block.failure}
 
 
-def refuse_existing(path: Path) -> None:
-    """``UsageError`` before any work, if the file to save exists or cannot be made."""
-    if path.exists():
+def refuse_existing(path: Path, results: Path) -> None:
+    """``UsageError`` before any work, if the file to save cannot be made, or exists. A copy of a
+    plan in ``results`` may exist: that ``save`` was killed before the plan was concluded."""
+    if path.exists() and not any(cmp(path, each, shallow=False) for each in store.files(results)):
         raise UsageError(f"{path} exists already: a baseline is never overwritten.")
     place = next(each for each in path.absolute().parents if each.exists())
     if not (place.is_dir() and os.access(place, os.W_OK)):
@@ -120,7 +123,8 @@ def save(outcome: Campaign[dict[str, Failure]], path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_name(f"{path.name}.partial")
         shutil.copyfile(outcome.journal.path, partial)
-        os.link(partial, path)  # fails if another process has made it since
+        if not (path.exists() and cmp(partial, path, shallow=False)):
+            os.link(partial, path)  # fails if another process has made it since
         partial.unlink()
     except FileExistsError as error:
         raise UsageError(
