@@ -122,7 +122,7 @@ def test_a_cart_whose_pole_fell_is_reset_in_its_next_step(core: Any) -> None:
 
 
 class Lander:
-    """Stands in for Gymnasium's LunarLander: its world counts its steps. It lands after ten."""
+    """A replacement for Gymnasium's LunarLander. It counts its steps, and lands after ten."""
 
     def __init__(self) -> None:
         self.lander = SimpleNamespace(awake=True)
