@@ -8,9 +8,8 @@ from typing import Any
 import click
 
 from envbench import backends, families
-from envbench.cli.import_export import load_files
 from envbench.cli.options import AS_JSON, RESULTS, Text, family_option, machine_option
-from envbench.cli.output import fields, print_json, table, tell
+from envbench.cli.output import fields, print_json, table, tell, warn
 from envbench.errors import UnknownName, UsageError
 from envbench.report.comparison import (
     NOTES,
@@ -25,6 +24,7 @@ from envbench.report.comparison import (
 from envbench.report.comparison import compare as paired
 from envbench.report.data_export import cell_json
 from envbench.results import store
+from envbench.results.loading import load_files
 from envbench.results.shown import Measured
 from envbench.stats.intervals import Interval
 from envbench.text import counted
@@ -78,7 +78,7 @@ def _sides(first: str, second: str, results: Path) -> tuple[list[Measured], list
     paths = [Path(first), Path(second)]
     if all(path.exists() for path in paths):
         return _of_path(paths[0]), _of_path(paths[1]), by_cell
-    measured = load_files(store.files(results)).selection.measured
+    measured = load_files(store.files(results), warn).selection.measured
     names = {found.cell.machine for found in measured}
     if {first, second} <= names:
         return _filtered(measured, None, first), _filtered(measured, None, second), by_machine
@@ -97,7 +97,7 @@ def _sides(first: str, second: str, results: Path) -> tuple[list[Measured], list
 
 def _of_path(path: Path) -> list[Measured]:
     paths = [path] if path.is_file() else store.files(path) or sorted(path.glob("*.jsonl"))
-    return load_files(paths).selection.measured
+    return load_files(paths, warn).selection.measured
 
 
 def _filtered(side: list[Measured], family: str | None, machine: str | None) -> list[Measured]:

@@ -1,28 +1,22 @@
 """``envbench import``: add figures that others published to the results. ``envbench export``: write
-the measurements as a flat table, for pandas, R or a spreadsheet. ``load_folder`` reads results for
-every command that shows them."""
+the measurements as a flat table, for pandas, R or a spreadsheet."""
 
 from __future__ import annotations
 
-import gc
 import re
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
 from envbench.cli.options import RESULTS, FilePath, option
-from envbench.cli.output import results_option, tell, warn
+from envbench.cli.output import tell, warn
 from envbench.errors import EnvbenchError, UsageError
-from envbench.model import Record
 from envbench.report.data_export import neutralised, of_cell, of_runs
 from envbench.report.document_files import read_text, write_bytes, write_text
 from envbench.results import published_csv, store
-from envbench.results.reading import joined
-from envbench.results.selection import Selection, select
-from envbench.results.shown import Location
+from envbench.results.loading import load_folder
 from envbench.text import counted
 
 if TYPE_CHECKING:
@@ -80,7 +74,7 @@ def export(results: Path, output: Path, wanted: str | None, runs: bool) -> None:
     from pandas import DataFrame
 
     kind = _kind(output, wanted)
-    found = load_folder(results)
+    found = load_folder(results, warn)
     frame = DataFrame(
         of_runs(found.records, found.locations, found.selection)
         if runs
@@ -128,43 +122,3 @@ def _encoded(frame: DataFrame, kind: str) -> bytes:
         text = frame.to_json(orient="records", lines=kind == "jsonl", force_ascii=False)
         text += "" if kind == "jsonl" else "\n"
     return text.encode("utf-8", "surrogateescape")
-
-
-# ---------------------------------------------------------------- read results
-
-
-class Loaded(NamedTuple):
-    """Records, the measurements selected from them, and where each record is stored, by id."""
-
-    records: list[Record]
-    selection: Selection
-    locations: dict[str, Location]
-
-
-def load_files(paths: Sequence[Path], results: Path | None = None) -> Loaded:
-    """The contents of these files. Their recorded names are relative to the folder ``results``."""
-    records: list[Record] = []
-    locations: dict[str, Location] = {}
-    for path in paths:
-        reading = store.read(path)
-        archive = joined(reading.records)
-        records += archive.records
-        name = (path if results is None else path.relative_to(results)).as_posix()
-        for known, line in archive.lines.items():
-            locations.setdefault(known, Location(known, name, line))
-        warn([*reading.warnings, *(f"{path}: {warning}" for warning in archive.warnings)])
-        gc.freeze()  # records live until exit: the garbage collector can skip them
-    selection = select(records, locations)
-    warn(selection.warnings)
-    return Loaded(records, selection, locations)
-
-
-def load_folder(results: Path) -> Loaded:
-    """The contents of a folder of results. Raises ``UsageError`` where it has nothing to show."""
-    found = load_files(store.files(results), results)
-    if not (found.selection.measured or found.selection.published):
-        begun = "no finished measurements" if found.records else "no results"
-        first = "envbench run --env atari --backend envpool-async --numenv 8"
-        hint = f"Make some: {first}{results_option(results)}"
-        raise UsageError(f"there are {begun} in {results}.", hint=hint)
-    return found

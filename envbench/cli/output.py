@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import click
@@ -76,8 +74,3 @@ def percent(share: float) -> str:
 def cell_name(cell: Cell) -> str:
     """``atari Pong-v5 envpool-sync × 8``."""
     return f"{cell.env} {cell.task} {cell.backend} × {cell.numenv}"
-
-
-def results_option(results: Path) -> str:
-    """The option that a suggested command needs for this folder of results."""
-    return "" if str(results) == "results" else f" --results {shlex.quote(str(results))}"

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 
-from envbench.cli.import_export import load_folder
 from envbench.cli.options import RESULTS, FilePath, option
 from envbench.cli.output import print_json, tell, warn
 from envbench.errors import EnvbenchError, UsageError
@@ -18,6 +17,7 @@ from envbench.report.markdown.contents import BlockContent, block_contents
 from envbench.report.markdown.document import Filled, extended, filled, fresh
 from envbench.report.plots.draw import Kind
 from envbench.report.tables.footnotes import elsewhere
+from envbench.results.loading import load_folder
 from envbench.results.shown import Measured
 from envbench.text import counted
 
@@ -64,7 +64,7 @@ def report(
         raise UsageError("--json and --output - would both write to stdout: choose one.")
     if html and (into or as_json or png):
         raise UsageError("--format html can be combined only with --output and --check.")
-    loaded, known = load_folder(results), catalogue()
+    loaded, known = load_folder(results, warn), catalogue()
     warn(known.warnings)
     if html:
         from envbench.report.html.page import html_page

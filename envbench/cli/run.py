@@ -23,7 +23,7 @@ from envbench.cli.options import (
     option,
     refuse_together,
 )
-from envbench.cli.output import print_json, rate_text, results_option, table, tell, tell_failure
+from envbench.cli.output import print_json, rate_text, table, tell, tell_failure
 from envbench.cli.run_experiment import conduct
 from envbench.engine.campaign import Campaign
 from envbench.engine.experiment import Options
@@ -32,7 +32,10 @@ from envbench.errors import CELL_FAILED
 from envbench.experiments.run import DEFAULT_DURATION_S, Measure, RunExperiment, runs
 from envbench.report.data_export import SCHEMA, cell_json
 from envbench.report.tables.footnotes import FLAGS
+from envbench.results import store
+from envbench.results.loading import load_files
 from envbench.results.selection import ran
+from envbench.results.shown import judged
 from envbench.stats.summary import Summary
 from envbench.text import counted
 
@@ -99,7 +102,9 @@ def run(cells: CellRequest, options: Options, measure: Measure, as_json: bool) -
 
 def _show(outcome: Campaign[list[Summary]], *, as_json: bool) -> int:
     """Show the cells measured so far. Returns the exit code."""
-    summaries = outcome.findings
+    files = store.files(outcome.journal.path.parent.parent, outcome.plan.cells[0].machine)
+    badge = load_files(files, lambda _: None).selection.badge
+    summaries = [judged(each, badge(each.cell)) for each in outcome.findings]
     if as_json:
         other = outcome.other_hardware
         cells = [cell_json(summary, other_hardware=other) for summary in summaries]
@@ -110,7 +115,7 @@ def _show(outcome: Campaign[list[Summary]], *, as_json: bool) -> int:
             tell(f"{word}: {FLAGS[word]}")
         _tell_stand_ins(outcome)
         _tell_failures(summaries)
-        _tell_next_command(outcome)
+        _tell_next_command(outcome, summaries)
     return CELL_FAILED if any(each.failure for each in summaries) else 0
 
 
@@ -156,14 +161,14 @@ def _tell_failures(summaries: Sequence[Summary]) -> None:
         tell_failure(f"\n{key}{others}: {failure.reason}{where}{after}\n", failure)
 
 
-def _tell_next_command(outcome: Campaign[list[Summary]]) -> None:
+def _tell_next_command(outcome: Campaign[list[Summary]], summaries: Sequence[Summary]) -> None:
     """Say where the results are recorded, and which command shows them in tables."""
-    summaries, recorded = outcome.findings, f"Recorded in {outcome.journal.path}"
+    recorded = f"Recorded in {outcome.journal.path}"
     if outcome.left or not any(summary.fps for summary in summaries):
         tell(f"{recorded}.")
         return
     called = "envbench" if shutil.which("envbench") else f"{sys.executable} -m envbench"
-    report = f"{called} report{results_option(outcome.journal.path.parent.parent)}"
+    report = f"{called} report{store.option(outcome.journal.path.parent.parent)}"
     some = any(summary.interval for summary in summaries)
     only = "" if some else ", unless they have a figure with an interval"
     tell(f"{recorded}; `{report}` puts it in the tables{only}.")

@@ -14,7 +14,7 @@ import msgspec
 from envbench.backends import shown
 from envbench.model import Cell, Record, Run
 from envbench.results.selection import Selection
-from envbench.results.shown import Location, Measured, lines_by_file, row_of
+from envbench.results.shown import REFUSES, Location, Measured, lines_by_file
 from envbench.stats.summary import Summary, rate
 
 if TYPE_CHECKING:
@@ -51,9 +51,8 @@ def of_runs(
     records: Sequence[Record], locations: Mapping[str, Location], selection: Selection
 ) -> list[dict[str, Any]]:
     """A row per recorded run; failed runs and those of refused rows have no figure."""
-    badges = {row: found.verdict.badge for row, found in selection.verified.items()}
     return [
-        _run_row(run, badges.get(row_of(run.cell), ""), locations.get(run.run_id))
+        _run_row(run, selection.badge(run.cell), locations.get(run.run_id))
         for run in records
         if isinstance(run, Run)
     ]
@@ -96,7 +95,7 @@ def of_cell(found: Measured) -> dict[str, Any]:
 
 
 def _run_row(run: Run, badge: str, at: Location | None) -> dict[str, Any]:
-    figure = None if run.failure or badge == "✗" else rate(run)
+    figure = None if run.failure or badge == REFUSES else rate(run)
     return {
         **_cell_columns(run.cell),
         "fps": figure.fps if figure else None,

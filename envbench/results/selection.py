@@ -22,6 +22,7 @@ import msgspec
 
 from envbench import backends
 from envbench.model import (
+    Cell,
     Fingerprint,
     MachineFact,
     Plan,
@@ -32,7 +33,7 @@ from envbench.model import (
     RuntimeFact,
     Verification,
 )
-from envbench.results.shown import Location, Measured, Row, Verified, newest, row_of
+from envbench.results.shown import Location, Measured, Row, Verified, judged, newest, row_of
 from envbench.stats.summary import QUICK_S, summarise
 from envbench.text import counted, one_line
 
@@ -49,6 +50,11 @@ class Selection:
     verified: dict[Row, Verified] = field(default_factory=dict)
     published: list[Published] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+
+    def badge(self, cell: Cell) -> str:
+        """Of the cell's row, from ``envbench verify``; "" where never verified."""
+        found = self.verified.get(row_of(cell))
+        return found.verdict.badge if found else ""
 
 
 def select(records: Iterable[Record], locations: Mapping[str, Location] | None = None) -> Selection:
@@ -79,13 +85,16 @@ def select(records: Iterable[Record], locations: Mapping[str, Location] | None =
         )
     verifications = [each for each in records if isinstance(each, Verification)]
     verified = newest(verifications, best, runtimes, locations)
-    badges = {row: each.verdict.badge for row, each in verified.items()}
-    return Selection(
-        measured=[each.judged(badges.get(row_of(each.cell), "")) for each in best],
+    selection = Selection(
         verified=verified,
         published=[published[key] for key in sorted(published)],
         warnings=warnings,
     )
+    for each in best:
+        badge = selection.badge(each.cell)
+        shown = replace(each, badge=badge, summary=judged(each.summary, badge))
+        selection.measured.append(shown)
+    return selection
 
 
 def _complete(records: list[Record], warnings: list[str]) -> Iterator[tuple[Plan, list[Run]]]:

@@ -15,7 +15,12 @@ from envbench.model import Cell, Failure, Fingerprint, Plan, RuntimeFact, Verifi
 from envbench.stats.intervals import ratio_interval
 from envbench.stats.summary import Summary
 
-REFUSED = Failure(reason="invalid-figure", message="`envbench verify` refused this row's figures")
+REFUSES = "✗"
+REFUSED = Failure(
+    reason="invalid-figure",
+    message="`envbench verify` refused this row's figures",
+    hint="`envbench report` says why. After a change, run `envbench verify` again.",
+)
 Row = tuple[str, str, str, str]  # machine, family, task, label
 
 # Packages of envbench's controller and its tests: their versions do not affect a measurement.
@@ -86,17 +91,7 @@ class Measured:
     @property
     def refused(self) -> bool:
         """Whether ``envbench verify`` refused its row."""
-        return self.badge == "✗"
-
-    def judged(self, badge: str) -> Measured:
-        """The same with its row's badge. A refused row has no figure."""
-        judged = replace(self, badge=badge)
-        if not judged.refused or self.summary.failure is not None:
-            return judged
-        summary = Summary(
-            cell=self.cell, runs=self.summary.runs, flags=self.summary.flags, failure=REFUSED
-        )
-        return replace(judged, summary=summary)
+        return self.badge == REFUSES
 
     @property
     def rank(self) -> tuple[int, str, str]:
@@ -106,6 +101,13 @@ class Measured:
         else:
             completeness = 1 if self.quick else 2 + (self.summary.interval is not None)
         return completeness, self.when, self.plan_id
+
+
+def judged(summary: Summary, badge: str) -> Summary:
+    """The summary, without its figure if ``envbench verify`` refused its row."""
+    if badge != REFUSES or summary.failure is not None:
+        return summary
+    return Summary(cell=summary.cell, runs=summary.runs, flags=summary.flags, failure=REFUSED)
 
 
 def within_noise(found: Measured, other: Measured) -> bool | None:

@@ -12,6 +12,7 @@ import contextlib
 import errno
 import os
 import re
+import shlex
 import tempfile
 import time
 import weakref
@@ -80,6 +81,11 @@ def files(results: Path, machine: str | None = None) -> list[Path]:
         ) from error
     # Without the suffix ``…Z`` comes before ``…Z-2`` of the same second (``Journal.create``).
     return sorted(paths, key=lambda path: (path.parent.name, path.stem))
+
+
+def option(results: Path) -> str:
+    """The option that a suggested command needs for this folder of results."""
+    return "" if str(results) == "results" else f" --results {shlex.quote(str(results))}"
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ from made_records import (
     make_cell,
     make_failure,
     make_plan,
+    make_refusal,
     make_run,
     measured_plan,
     new_results_file,
@@ -260,3 +261,15 @@ def test_sides_that_cannot_be_compared_are_wrong_usage(
     done = place.run("compare", *words)
     assert done.code == 2
     assert says in done.err
+
+
+def test_a_refusal_in_another_file_of_the_folder_counts(place: Place) -> None:
+    paths = [new_results_file(place.results, "laptop", f"2025-11-2{k}T10:00:00Z") for k in range(3)]
+    write(paths[0], plan("a", SLOW))
+    write(paths[1], plan("b", FAST))
+    both = [str(path) for path in paths[:2]]
+    (pair,) = json.loads(place.run("compare", *both, "--json").out)["cells"]
+    assert pair["verdict"] == "faster"
+    write(paths[2], [make_refusal(make_cell("for-loop", 8))])
+    (pair,) = json.loads(place.run("compare", *both, "--json").out)["cells"]
+    assert (pair["a"]["fps"], pair["b"]["fps"], pair["ratio"]) == (None, None, None)

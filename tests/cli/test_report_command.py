@@ -25,13 +25,13 @@ from made_records import (
     write,
 )
 
-from envbench.cli.import_export import load_folder
 from envbench.machine.profile_file import read_profile
 from envbench.model import digest
 from envbench.report.markdown.blocks import find
 from envbench.report.markdown.contents import block_contents
 from envbench.report.markdown.document import filled, fresh
 from envbench.results import store
+from envbench.results.loading import load_folder
 
 REPOSITORY = Path(__file__).parents[2]
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -101,7 +101,7 @@ def test_the_results_page_has_the_original_documents_tables_to_the_byte(folder):
     # The four original profiles only: others come and go in machines/.
     names = ("laptop", "tpu-vm", "as4124", "dgx-a100")
     shelf = {name: read_profile(REPOSITORY / "machines" / f"{name}.toml") for name in names}
-    found = block_contents(load_folder(folder / "results").selection, shelf)
+    found = block_contents(load_folder(folder / "results", list).selection, shelf)
     golden("results_page.md", filled(fresh(found), "README.md", found).text)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from made_records import make_refusal, new_results_file, write
 from virtual_executor import VirtualExecutor, invoke, plans
 
 from envbench import backends
@@ -296,3 +298,21 @@ def test_a_block_read_from_a_file_counts_as_done(tmp_path: Path) -> None:
     blocks = read_back(tmp_path, WHOLE, [record(WHOLE, *each) for each in ORDER[:3]])
     assert left(WHOLE, blocks) == ORDER[3:]
     assert not any(each.interrupted for each in blocks)
+
+
+def test_run_shows_no_figure_of_a_row_that_verify_refused(quiet: Path) -> None:
+    words = asked({})
+    (before,) = json.loads(invoke(VirtualExecutor(), *words, "--json").stdout)["cells"]
+    (measured,) = plans()
+    (own,) = measured.cells
+    assert before["fps"] > 0
+    write(
+        new_results_file(quiet / "results", own.machine, "2026-01-02T03:04:05Z"),
+        [make_refusal(own)],
+    )
+    done = invoke(VirtualExecutor(), *words, "--json")
+    (after,) = json.loads(done.stdout)["cells"]
+    assert (done.exit_code, after["fps"], after["interval"]) == (1, None, None)
+    shown = invoke(VirtualExecutor(), *words)
+    assert "refused this row's figures" in shown.stderr
+    assert "failed: invalid-figure" in shown.stdout

@@ -1,0 +1,61 @@
+"""Results files as records, and the measurements that are selected from them."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from envbench.errors import UsageError
+from envbench.model import Record, RuntimeFact, Verification
+from envbench.results import store
+from envbench.results.reading import joined
+from envbench.results.selection import Selection, select
+from envbench.results.shown import Location
+
+Warn = Callable[[Iterable[str]], None]
+
+
+class Loaded(NamedTuple):
+    """Records, the measurements selected from them, and where each record is stored, by id."""
+
+    records: list[Record]
+    selection: Selection
+    locations: dict[str, Location]
+
+
+def load_files(paths: Sequence[Path], warn: Warn, results: Path | None = None) -> Loaded:
+    """The contents of these files, and what the other files of their folders verified.
+
+    Their recorded names are relative to the folder ``results``.
+    """
+    records: list[Record] = []
+    locations: dict[str, Location] = {}
+    for path in paths:
+        reading = store.read(path)
+        archive = joined(reading.records)
+        records += archive.records
+        name = (path if results is None else path.relative_to(results)).as_posix()
+        for known, line in archive.lines.items():
+            locations.setdefault(known, Location(known, name, line))
+        warn([*reading.warnings, *(f"{path}: {warning}" for warning in archive.warnings)])
+        gc.freeze()  # records live until exit: the garbage collector can skip them
+    beside = {other for path in paths for other in path.parent.glob("*.jsonl")} - {*paths}
+    for path in sorted(beside):
+        found = joined(store.read(path).records).records
+        records += [each for each in found if isinstance(each, Verification | RuntimeFact)]
+    selection = select(records, locations)
+    warn(selection.warnings)
+    return Loaded(records, selection, locations)
+
+
+def load_folder(results: Path, warn: Warn) -> Loaded:
+    """The contents of a folder of results. Raises ``UsageError`` where it has nothing to show."""
+    found = load_files(store.files(results), warn, results)
+    if not (found.selection.measured or found.selection.published):
+        begun = "no finished measurements" if found.records else "no results"
+        first = "envbench run --env atari --backend envpool-async --numenv 8"
+        hint = f"Make some: {first}{store.option(results)}"
+        raise UsageError(f"there are {begun} in {results}.", hint=hint)
+    return found
