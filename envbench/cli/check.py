@@ -25,20 +25,20 @@ from envbench.cli.options import (
     option,
     refuse_together,
 )
-from envbench.cli.output import tell
+from envbench.cli.output import tell, tell_failure
 from envbench.cli.run_experiment import conduct
 from envbench.engine.campaign import Campaign
 from envbench.engine.experiment import Options
 from envbench.engine.pairs import DEFAULT_PAIRS
 from envbench.engine.request import CellRequest
 from envbench.engine.session import site_of
-from envbench.errors import EnvbenchError, UsageError
+from envbench.errors import CELL_FAILED, UsageError
 from envbench.experiments.check import baseline as stored
 from envbench.experiments.check.sources import WORKING_TREE, Source, refuse_impossible, untracked
 from envbench.experiments.check.stages import CheckExperiment, Size
 from envbench.machine import fingerprint
 from envbench.model import Failure, Rule
-from envbench.text import printable
+from envbench.text import counted, printable
 
 
 def _arm_options(arm: str, title: str) -> Option:
@@ -225,20 +225,22 @@ def baseline() -> None:
 def save(cells: CellRequest, options: Options, output: Path, pairs: int | None) -> None:
     """Measure cells alternately with a reference kernel, and save the raw records in a file.
 
-    The kernel is a fixed piece of work. The file is written when all cells are measured. To resume
-    a stopped measurement, run the same command again.
+    The kernel is a fixed piece of work. The file is written when all cells are measured, without
+    those that failed. To resume a stopped measurement, run the same command again.
     """
     stored.refuse_existing(output, options.results)
-    experiment = stored.BaselineExperiment(
-        cells=cells, pairs=pairs or DEFAULT_PAIRS, stop_at_failure=True
-    )
+    experiment = stored.BaselineExperiment(cells=cells, pairs=pairs or DEFAULT_PAIRS)
 
     def saved(outcome: Campaign[dict[str, Failure]]) -> int:
-        for cell, failure in outcome.findings.items():
-            outcome.concluded()
-            raise EnvbenchError(f"{cell}: {failure.message}", hint=failure.hint)
+        failed = outcome.findings
+        for cell, failure in failed.items():
+            tell_failure(f"{cell}: {failure.reason}: ", failure)
+        if len(failed) == len(outcome.plan.cells):
+            tell(f"Every cell failed, so {output} is not written.")
+            return CELL_FAILED
         stored.save(outcome, output)
-        tell(f"Saved in {output}. Compare with it: envbench check --against {output}")
-        return 0
+        without = f" without {counted(len(failed), 'failed cell')}" if failed else ""
+        tell(f"Saved in {output}{without}. Compare with it: envbench check --against {output}")
+        return CELL_FAILED if failed else 0
 
     conduct(experiment, options, saved)

@@ -205,8 +205,7 @@ class PairsDesign(Strict, frozen=True, kw_only=True, tag="pairs"):
     """Two trials per block that alternate in short slices.
 
     ``pairs`` per cell and stage, each of ``quads`` times four slices (two per trial) of ``slice_s``
-    seconds. ``rule``: None if no verdict is needed. ``stop_at_failure``: a failing cell ends the
-    plan.
+    seconds. ``rule``: None if no verdict is needed.
     """
 
     pairs: Int
@@ -214,7 +213,6 @@ class PairsDesign(Strict, frozen=True, kw_only=True, tag="pairs"):
     slice_s: float
     protocol: Protocol
     rule: Rule | None = None
-    stop_at_failure: bool = False
 
 
 class VerifyDesign(Strict, frozen=True, kw_only=True, tag="verify"):

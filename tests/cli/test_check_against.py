@@ -100,31 +100,54 @@ def test_a_stopped_baseline_and_comparison_resume_and_the_interval_is_welchs(
     assert place.processes() == []
 
 
-def test_a_cell_that_fails_is_broken_and_the_others_are_measured(
-    here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    failing: list[int] = []  # the numenv of the cells that fail
+class Fails(LocalExecutor):
+    """Every block succeeds at once, except those of cells with the numbers in ``failing``."""
 
-    def run(executor: LocalExecutor, block: Block, *given: Any) -> Executed:
+    failing: tuple[int, ...] = ()
+
+    def run(self, block: Block, *_: Any) -> Executed:
         kernel, cell = block.trials
-        failure = make_failure() if cell.cell.numenv in failing else None
-        step = 1 + block.round / 1000
-        own = make_trial(cell=cell.cell, step=step, failure=failure)
+        failure = make_failure() if cell.cell.numenv in self.failing else None
+        own = make_trial(cell=cell.cell, step=1 + block.round / 1000, failure=failure)
         return Executed(trials=[make_trial("kernel", cell=kernel.cell), own])
 
-    monkeypatch.setattr(LocalExecutor, "run", run)
-    stored = here / "stored.jsonl"
-    cells = [*LOOP[:-1], "1,2"]
-    words = ["baseline", "save", "--output", str(stored), *cells, "--pairs", "5"]
-    assert CliRunner().invoke(envbench, words).exit_code == 0
-    failing.append(2)
-    done = against(stored, "--pairs", 5, "--tolerance", "0.5", "--json")
+
+def save_two_cells(stored: Path, executor: Fails) -> Result:
+    cells = [*LOOP[:-1], "1,2", "--pairs", "5"]
+    words = ["baseline", "save", "--output", str(stored), *cells]
+    return CliRunner().invoke(envbench, words, obj=executor)
+
+
+def test_a_cell_that_fails_is_broken_and_the_others_are_measured(here: Path) -> None:
+    stored, executor = here / "stored.jsonl", Fails()
+    assert save_two_cells(stored, executor).exit_code == 0
+    executor.failing = (2,)
+    done = against(stored, "--pairs", 5, "--tolerance", "0.5", "--json", executor=executor)
     assert done.exit_code == 1, done.output
     document = json.loads(done.stdout)
     assert document["verdict"] == "BROKEN"
     one, two = document["cells"]
     assert one["verdict"] == "PASS"
     assert (two["verdict"], list(two["failures"])) == ("BROKEN", ["candidate"])
+
+
+def test_a_baseline_is_saved_without_the_cells_that_fail(here: Path) -> None:
+    stored, executor = here / "stored.jsonl", Fails()
+    executor.failing = (2,)
+    done = save_two_cells(stored, executor)
+    assert done.exit_code == 1, done.output
+    assert "without 1 failed cell" in done.stderr
+    plans, _ = resume.read(stored)
+    assert [each.cell.numenv for each in baselines.stored(plans)] == [1]
+
+
+def test_a_baseline_without_a_good_cell_is_not_saved(here: Path) -> None:
+    stored, executor = here / "stored.jsonl", Fails()
+    executor.failing = (1, 2)
+    done = save_two_cells(stored, executor)
+    assert done.exit_code == 1, done.output
+    assert "Every cell failed" in done.stderr
+    assert not stored.exists()
 
 
 @slow
@@ -187,8 +210,9 @@ def is_what_welch_says(
     assert (found["verdict"], document["verdict"]) == (verdict, verdict)
 
 
-def against(path: Path, *words: object) -> Result:
-    return CliRunner().invoke(envbench, ["check", "--against", str(path), *map(str, words)])
+def against(path: Path, *words: object, executor: LocalExecutor | None = None) -> Result:
+    asked = ["check", "--against", str(path), *map(str, words)]
+    return CliRunner().invoke(envbench, asked, obj=executor)
 
 
 def written(path: Path, records: list[Stored]) -> Path:

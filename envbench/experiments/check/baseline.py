@@ -64,13 +64,11 @@ DRIFT = 0.10  # between two times, on a shared machine: docs/measurement.md
 
 @dataclass(frozen=True, kw_only=True)
 class BaselineExperiment(Experiment[dict[str, Failure]]):
-    """A pair per cell and round: the kernel, and the cell. ``stop_at_failure``: the first failed
-    cell ends the plan."""
+    """A pair per cell and round: the kernel, and the cell."""
 
     targets: Sequence[Target] = ()  # if empty, what ``cells`` asks for
     cells: CellRequest = CellRequest()
     pairs: int = pairs.DEFAULT_PAIRS
-    stop_at_failure: bool = False
 
     name: ClassVar[str] = "baseline"
     unit: ClassVar[str] = "process pair"
@@ -83,15 +81,13 @@ class BaselineExperiment(Experiment[dict[str, Failure]]):
         return cells_to_check(self.cells, site)
 
     def design(self, targets: Sequence[Target]) -> PairsDesign:
-        return pairs.design(self.pairs, stop_at_failure=self.stop_at_failure)
+        return pairs.design(self.pairs)
 
     def arms(self, targets: Sequence[Target], site: Site, say: Say) -> list[Arm]:
         kernel = kernel_target(site.profile.name)
         return [kernel_arm(KERNEL, kernel), *super().arms(targets, site, say)]
 
     def remaining(self, plan: Plan, done: Done) -> list[tuple[int, Cell]]:
-        if plan.design_as(PairsDesign).stop_at_failure and any(block.failure for block in done):
-            return []
         return pairs.rounds(plan, plan.cells, done)
 
     def block(self, plan: Plan, todo: tuple[int, Cell]) -> Block:
@@ -220,13 +216,14 @@ def _is_wanted(cell: Cell, wanted: CellRequest) -> bool:
 def stored(plans: Iterable[Recorded]) -> list[Stored]:
     """Each cell by its newest baseline plan, or by its newest ``run`` plan if it has none.
 
-    Cells with fewer than five processes are left out: they do not show their own spread.
+    Failed cells are left out, and those of fewer than five processes, which do not show their
+    spread.
     """
     newest: dict[str, Stored] = {}
     for each in sorted(plans, key=lambda each: (_is_baseline(each.plan), each.plan.started_utc)):
         for cell in each.plan.cells:
-            own = [block for block in pairs_of(each.done, cell) if not block.failure]
-            rates = _rates(each.plan, own)
+            own = pairs_of(each.done, cell)
+            rates = [] if any(block.failure for block in own) else _rates(each.plan, own)
             if len(rates) >= FEWEST_PAIRS:
                 newest[cell.key] = Stored(
                     cell=cell_of(own[-1]),
