@@ -41,5 +41,7 @@ ATARI = EnvFamily(
     any_task=[*_WORK],
     fixed_start="noiseless",
     standards={"env": Standard(steps=200, tolerance=2.0, unit="grey levels", stack=4)},
+    rows=("for-loop", "subprocess", "sample-factory", "envpool-sync", "envpool-async"),
+    usual=True,
     engine="ALE",
 )

@@ -55,7 +55,8 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ``envbench.decisions`` compares. None: any value, but it is shown. ``any_task`` are the names
     that apply to tasks other than the default. The names in ``reported`` may differ although a step
     computes the same. ``backends`` are built-in backends that run a plugin's family. ``rows`` are
-    the backends of its table in a profile that has no table for it.
+    the backends of its table in a new profile, or in one that has no table for it. ``usual``: a new
+    profile has its table, and ``check`` measures it by default.
     """
 
     name: str
@@ -74,6 +75,7 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     reported: tuple[str, ...] = REPORTED
     standards: dict[Kind, Standard] = {}
     rows: tuple[str, ...] = DEFAULT_ROWS
+    usual: bool = False
     ceiling_states: int = 1  # environments per core of its ceiling
     engine: str = "the engine"  # what its ceiling measures, in Markdown
     backends: list[str] = []

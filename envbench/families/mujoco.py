@@ -12,6 +12,7 @@ come after them. ``docs/verify.md`` explains the tolerances. Engines in single p
 
 from __future__ import annotations
 
+from envbench.families.atari import ATARI
 from envbench.families.family import REPORTED, EnvFamily, Standard
 
 _PHYSICS = {
@@ -60,5 +61,7 @@ MUJOCO = EnvFamily(
         "env": Standard(steps=3, tolerance=1e-4, reward_tolerance=1e-4, first=ANT_STATE),
         "physics": Standard(reference="mujoco-rollout", steps=3, tolerance=1e-4),
     },
+    rows=(*ATARI.rows, "envpool-numa"),
+    usual=True,
     engine="mj\\_step",
 )

@@ -13,6 +13,7 @@ from typing import Literal
 
 import msgspec
 
+from envbench import families
 from envbench.errors import UnknownName, UsageError
 from envbench.machine.host import clean_name
 from envbench.machine.profile_file import (
@@ -29,8 +30,6 @@ from envbench.model import Fingerprint
 from envbench.text import spelt_out
 
 LOCAL = Path("machines")
-ATARI_ROWS = ["for-loop", "subprocess", "sample-factory", "envpool-sync", "envpool-async"]
-MUJOCO_ROWS = [*ATARI_ROWS, "envpool-numa"]
 ACCELERATOR_ROWS = ["brax", "isaac-gym"]
 PHYSICS_ROWS = ["mujoco-rollout", "mjx", "mujoco-warp", "genesis"]
 _NOISE = re.compile(r"\((?:R|TM|C)\)|@.*$|\b(?:CPU|Processor|\d+-Core)\b|[<>|]", re.IGNORECASE)
@@ -156,8 +155,7 @@ def profile_for_host(found: Fingerprint) -> Profile:
             usable=None if whole else found.usable_cpus,
             gpu=gpus[0] if gpus else None,
         ),
-        atari=Table(numenv=ladder, rows=ATARI_ROWS),
-        mujoco=Table(numenv=ladder, rows=MUJOCO_ROWS),
+        **{each.name: Table(numenv=ladder, rows=list(each.rows)) for each in families.usual()},
         accelerators=Table(numenv=sizes, rows=ACCELERATOR_ROWS),
         physics=Table(numenv=sizes, rows=PHYSICS_ROWS),
     )
