@@ -30,6 +30,7 @@ from envbench import backends, runtimes
 ROOT = Path(__file__).parents[2]
 BENCHMARKS = ROOT / "tests" / "benchmarks"
 MEASURED = ROOT / "results" / "studies" / "overhead" / "measured.txt"
+SLICE_S = 0.25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,11 +47,13 @@ class Benchmark:
     def known_by(self) -> tuple[str, str, str]:
         return self.backend, self.env, self.mode
 
-    def measure(self, pairs: int) -> dict[str, Any]:
+    def measure(self, pairs: int, slice_s: float) -> dict[str, Any]:
         found = runtimes.find(backends.get(self.backend), {}, self.env)
         if not found.ready:
             found = runtimes.make(backends.get(self.backend), click.echo, self.env)
         asked = [found.python, BENCHMARKS / self.script, *self.words, "--pairs", str(pairs)]
+        if slice_s != SLICE_S:
+            asked += ["--slice", str(slice_s)]
         done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True)
         if done.returncode:
             raise SystemExit(f"{self.backend} failed:\n{done.stderr[-2000:]}")
@@ -95,13 +98,20 @@ def table() -> str:
             each["env"],
             each["numenv"],
             each["pairs"],
+            f"{each.get('slice_s', SLICE_S):g} s",
             f"{each['ratio']:.3f}",
             "{:.3f}–{:.3f}".format(*each["interval"]),
+            _percent(each["added_cpu"]) if "added_cpu" in each else "",
         ]
         for each in sorted(measured(), key=lambda each: order[key(each)])
     ]
-    heads = ["backend", "env", "numenv", "pairs", "ours / bare", "95 % interval"]
-    return tabulate(rows, heads, tablefmt="github", disable_numparse=True)
+    heads = ["backend", "env", "numenv", "pairs", "slice", "ours / bare", "95 % interval"]
+    return tabulate(rows, [*heads, "added CPU"], tablefmt="github", disable_numparse=True)
+
+
+def _percent(added: list[float]) -> str:
+    mean, low, high = (100 * each for each in added)
+    return f"{mean:+.2f} % ({low:+.2f} to {high:+.2f})"
 
 
 @click.command(help=(__doc__ or "").splitlines()[0])
@@ -113,7 +123,10 @@ def table() -> str:
 @click.option(
     "--pairs", default=60, show_default=True, help="Pairs of slices per backend and family."
 )
-def main(only: tuple[str, ...], envs: tuple[str, ...], again: bool, pairs: int) -> None:
+@click.option("--slice", "slice_s", default=SLICE_S, show_default=True, help="Seconds per slice.")
+def main(
+    only: tuple[str, ...], envs: tuple[str, ...], again: bool, pairs: int, slice_s: float
+) -> None:
     known = set() if again else {key(each) for each in measured()}
     wanted = [each for each in every() if not only or each.backend in only]
     wanted = [each for each in wanted if not envs or each.env in envs]
@@ -121,7 +134,7 @@ def main(only: tuple[str, ...], envs: tuple[str, ...], again: bool, pairs: int) 
     MEASURED.parent.mkdir(parents=True, exist_ok=True)
     for number, each in enumerate(todo, start=1):
         click.echo(f"[{number}/{len(todo)}] {' '.join(each.known_by)} … ", nl=False)
-        made = each.measure(pairs)
+        made = each.measure(pairs, slice_s)
         with MEASURED.open("a") as file:
             file.write(json.dumps(made) + "\n")
         click.echo("{:.4f} [{:.4f}, {:.4f}]".format(made["ratio"], *made["interval"]))
