@@ -6,9 +6,9 @@ from __future__ import annotations
 import click
 import msgspec
 
+from envbench.cli.conduct import conduct
 from envbench.cli.options import AS_JSON, WAIT, Text, completing, option
 from envbench.cli.output import fields, percent, print_json, table, tell, warn
-from envbench.cli.run_experiment import conduct
 from envbench.engine.campaign import Campaign
 from envbench.engine.experiment import Options
 from envbench.errors import EnvbenchError, UsageError

@@ -27,9 +27,9 @@ from envbench.engine.availability import (
     unknown_task,
 )
 from envbench.engine.campaign import Campaign, Executor, Listener, new_id
-from envbench.engine.executor import LocalExecutor
 from envbench.engine.experiment import Experiment, Findings, Options, Site, one_per_arm
 from envbench.engine.git import git_state
+from envbench.engine.local_executor import LocalExecutor
 from envbench.engine.request import Target
 from envbench.errors import EnvbenchError, Interrupted, Unavailable, UsageError
 from envbench.machine import catalogue, choose, fingerprint, lock, valid_name, write_profile

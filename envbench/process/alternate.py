@@ -8,7 +8,7 @@ spin.
 
 A programme without turns runs all workers at once, each on its own: nothing is timed there.
 
-Each worker is executed by ``envbench.process.execute`` in a thread of its own, which sleeps while
+Each worker is executed by ``envbench.process.one_job`` in a thread of its own, which sleeps while
 another worker is active. A worker that dies, hangs or makes slices that were not ordered is a
 failed reply, and the others finish their slices. Nothing is left behind when ``alternate`` returns
 or when ``Interrupted`` passes through it.
@@ -28,8 +28,8 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from envbench.model import Failure, Job, Programme
-from envbench.process.execute import DEFAULT_LIMITS, WORKER, execute
 from envbench.process.killing.leftovers import job_folder
+from envbench.process.one_job import DEFAULT_LIMITS, WORKER, execute
 from envbench.process.reply import Event, OnEvent, PhaseBegan, Reply, Started, WindowEnded
 from envbench.process.slice_order import NotOrdered, SliceOrder
 from envbench.process.starting import POLL_S, Start, start, stopped_ns

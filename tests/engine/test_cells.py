@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from envbench import backends
 from envbench.backends import Backend, Setting
-from envbench.engine.executor import make_job
+from envbench.engine.local_executor import make_job
 from envbench.engine.pairs import seed_of_round
 from envbench.engine.request import CellRequest, choose, make_cell
 from envbench.errors import UnknownName, UsageError

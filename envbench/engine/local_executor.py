@@ -29,7 +29,7 @@ from envbench.model import (
     digest,
 )
 from envbench.process.alternate import Launch, alternate
-from envbench.process.execute import execute
+from envbench.process.one_job import execute
 from envbench.process.reply import OnEvent, Reply
 
 START = "start.npz"  # a file for a job: the environments start from its first observations
