@@ -41,8 +41,10 @@ class MachineResults:
     def labels(self) -> list[str]:
         """The profile's rows, then the other measured ones; variants follow their backend."""
         found = {name: {backends.row_label(name, {})} for name in self.planned.rows}
-        for each in sorted(self.measured, key=_backend_place):
-            found.setdefault(each.cell.backend, set()).add(each.label)
+        others = sorted({each.cell.backend for each in self.measured} - found.keys())
+        found |= {name: set() for name in sorted(others, key=backend_order)}
+        for each in self.measured:
+            found[each.cell.backend].add(each.label)
         # A backend's own label is sorted before those of its variants, which begin with it.
         return [label for labels in found.values() for label in sorted(labels)]
 
@@ -215,10 +217,6 @@ def family_title(family: Family, task: str) -> str:
     """The family's title, followed by the task unless it is the family's default."""
     title = families.of_record(family).title
     return title if task == families.default_task(family) else f"{title} {comment(task) or '?'}"
-
-
-def _backend_place(found: Measured) -> tuple[int, str]:
-    return backend_order(found.cell.backend), found.cell.backend
 
 
 def backend_order(name: str) -> int:
