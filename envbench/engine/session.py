@@ -226,10 +226,7 @@ class _Session(Generic[Findings]):
 
 
 def make_plan(
-    experiment: Experiment[object],
-    targets: Sequence[Target],
-    site: Site,
-    arms: Arms,
+    experiment: Experiment[object], targets: Sequence[Target], site: Site, arms: Arms
 ) -> Plan:
     """What was asked for, and everything about the machine and the code it depends on."""
     now = datetime.now(UTC)

@@ -80,7 +80,7 @@ def alternate(
             while wait(threads, POLL_S).not_done:
                 pass  # a signal is handled in between
         except BaseException:
-            order.give_up()
+            order.worker_ended(*range(count))  # so no more slices are ordered
             for worker in workers:
                 worker.start.warm_up()
             while running := wait(threads, POLL_S).not_done:

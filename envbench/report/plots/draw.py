@@ -126,6 +126,7 @@ def _figure(picture: Picture) -> Iterator[Figure]:
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
     fixed: Any = {"svg.hashsalt": "envbench", "svg.fonttype": "path", "font.size": 9}
     with matplotlib.rc_context(fixed), warnings.catch_warnings():
@@ -148,18 +149,12 @@ def _figure(picture: Picture) -> Iterator[Figure]:
         )  # fmt: skip
         for index, chart in enumerate(picture.charts):
             _draw_chart(figure.add_subplot(grid[divmod(index, across)]), chart, looks)
-        _legend(figure, looks, names, columns)
+        handles = [Line2D([], [], **look) for look in [*looks.values(), CEILING]]
+        figure.legend(
+            handles[: len(names)], names, loc="lower center", ncols=columns, frameon=False,
+            fontsize=8, borderaxespad=0.2, labelspacing=0.35,
+        )  # fmt: skip
         yield figure
-
-
-def _legend(figure: Figure, looks: Mapping[Any, Look], names: list[str], columns: int) -> None:
-    from matplotlib.lines import Line2D
-
-    handles = [Line2D([], [], **look) for look in [*looks.values(), CEILING]]
-    figure.legend(
-        handles[: len(names)], names, loc="lower center", ncols=columns, frameon=False,
-        fontsize=8, borderaxespad=0.2, labelspacing=0.35,
-    )  # fmt: skip
 
 
 def styles(picture: Picture) -> dict[tuple[str, bool], Look]:

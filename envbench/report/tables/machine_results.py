@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from envbench import backends, families
-from envbench.machine import Profile, Table, profile_for_host
+from envbench.machine import Profile, Profiles, Table, profile_for_host
 from envbench.model import Family, Published, Section
 from envbench.results.selection import Selection
 from envbench.results.shown import Measured, Verified
@@ -110,9 +110,7 @@ _Key = tuple[Family, str, Section]  # family, task, section
 _Group = Mapping[_Key, list[Measured]]
 
 
-def machine_results(
-    selection: Selection, profiles: Mapping[str, Profile]
-) -> dict[str, MachineResults]:
+def machine_results(selection: Selection, profiles: Profiles) -> dict[str, MachineResults]:
     """Every table that can be filled, by heading.
 
     Machines with results come first, then the others, each by the size of the ladder. A machine's
