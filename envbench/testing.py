@@ -34,11 +34,11 @@ from typing import ClassVar
 from envbench import backends, families, runtimes
 from envbench.backends import Backend
 from envbench.decisions import traces
-from envbench.engine.executor import make_job
+from envbench.engine.local_executor import make_job
 from envbench.engine.pairs import seed_of_round
 from envbench.engine.request import make_cell
 from envbench.model import Cell, Family, Protocol, Trial, Verify
-from envbench.process.execute import WORKER, execute
+from envbench.process.one_job import WORKER, execute
 from envbench.process.reply import Reply
 
 SHORT = Protocol(window_s=0.05, warmup_min_s=0.2, warmup_max_s=0.2, measured_s=0.3)

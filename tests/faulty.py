@@ -18,7 +18,7 @@ import msgspec
 
 from envbench.errors import Interrupted
 from envbench.model import Job, Protocol
-from envbench.process.execute import execute
+from envbench.process.one_job import execute
 from envbench.process.reply import OnEvent, Reply
 from envbench.process.supervisor import Limits
 

@@ -1,8 +1,8 @@
 """An executor with a virtual clock: the pipeline from command line to disk without a process.
 
-It replaces the executor of this machine (``envbench.engine.executor``); the command line gets it
-as click's ``obj``. Its trials compute their figures from a virtual clock, so that rounds, resuming,
-failures and figures are exact.
+It replaces the executor of this machine (``envbench.engine.local_executor``). The command line gets
+it as click's ``obj``. Its trials compute their figures from a virtual clock, so that rounds,
+resuming, failures and figures are exact.
 """
 
 from __future__ import annotations

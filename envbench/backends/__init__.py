@@ -11,17 +11,8 @@ import msgspec
 
 from envbench import families
 from envbench.backends.builtin import BUILT_IN, PRESETS
-from envbench.backends.specification import (
-    ACTIONS,
-    Backend,
-    Needs,
-    Setting,
-    env_instances,
-    settings_of,
-    shown,
-    trouble,
-    with_role,
-)
+from envbench.backends.specification import *
+from envbench.backends.specification import Backend, settings_of, shown, trouble
 from envbench.entry_points import Registry
 from envbench.errors import UnknownName, UsageError
 from envbench.model import Cell, Settings

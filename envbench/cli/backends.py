@@ -90,19 +90,15 @@ def setup(context: click.Context, names: tuple[str, ...], everything: bool, as_j
     wanted = dict.fromkeys(name for text in names for name in text.split(","))
     chosen = [get(name) for name in wanted or registry()]
     warn(plugin_warnings())
-    rows = [_set_up(backend) for backend in chosen]
+    rows = []
+    for backend in chosen:  # the first family that could not be set up, else the first family
+        each = [_set_up_family(backend, family) for family in one_per_runtime(backend)]
+        rows.append(next((row for row in each if row["status"] != "ready"), each[0]))
     if as_json:
         print_json({"backends": rows})
     bad = {"failed"} if everything else {"failed", "needs-setup", "unavailable"}
     if any(row["status"] in bad for row in rows):
         context.exit(UNAVAILABLE)
-
-
-def _set_up(backend: Backend) -> dict[str, str]:
-    """Set up the backend for all its families. Returns its row of the document: the first family
-    that could not be set up, else the first family."""
-    rows = [_set_up_family(backend, family) for family in one_per_runtime(backend)]
-    return next((row for row in rows if row["status"] != "ready"), rows[0])
 
 
 def _set_up_family(backend: Backend, family: str) -> dict[str, str]:

@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 
 from envbench.cli.check_output import show, show_plan
+from envbench.cli.conduct import conduct
 from envbench.cli.options import (
     AS_JSON,
     FilePath,
@@ -26,7 +27,6 @@ from envbench.cli.options import (
     refuse_together,
 )
 from envbench.cli.output import tell, tell_failure
-from envbench.cli.run_experiment import conduct
 from envbench.engine.campaign import Campaign
 from envbench.engine.experiment import Options
 from envbench.engine.pairs import DEFAULT_PAIRS

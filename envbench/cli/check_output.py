@@ -29,6 +29,9 @@ from envbench.model import Arm, Cell, PairsDesign, Plan, Rule, digest
 from envbench.text import counted, printable
 from envbench.text import markdown as escaped
 
+Verdicts = Sequence[CellVerdict]
+Differences = Mapping[str, Sequence[str]]  # of packages, by backend
+
 SCHEMA = 1
 HEADS = ("task", "backend", "numenv")
 IDENTITY = ("machine", "env", "task", "backend", "numenv", "env_instances", "settings")
@@ -75,7 +78,7 @@ def show_plan(
 
 def show(
     outcome: Campaign[Any],
-    verdicts: Sequence[CellVerdict],
+    verdicts: Verdicts,
     *,
     against: Path | None = None,
     as_json: bool,
@@ -121,10 +124,7 @@ def _append(summary: Path, text: str) -> None:
 
 
 def document(
-    plan: Plan,
-    verdicts: Sequence[CellVerdict],
-    differences: Mapping[str, Sequence[str]],
-    against: Path | None = None,
+    plan: Plan, verdicts: Verdicts, differences: Differences, against: Path | None = None
 ) -> dict[str, Any]:
     """The ``--json`` document (docs/json.md)."""
     stored = {"advisory": True, "against": str(against)} if against else {}
@@ -148,10 +148,7 @@ def document(
 
 
 def markdown(
-    plan: Plan,
-    verdicts: Sequence[CellVerdict],
-    differences: Mapping[str, Sequence[str]],
-    against: Path | None = None,
+    plan: Plan, verdicts: Verdicts, differences: Differences, against: Path | None = None
 ) -> str:
     """The summary for the page of a pull request."""
     found, design = overall(verdicts), plan.design_as(PairsDesign)
@@ -179,9 +176,7 @@ def _arm_json(plan: Plan, arm: Arm) -> dict[str, str]:
     return {"source": arm.source, "worker": digest(sorted(own.values())), "place": arm.place}
 
 
-def _table(
-    verdicts: Sequence[CellVerdict], escape: Callable[[str], str] = str, tablefmt: str = "simple"
-) -> str:
+def _table(verdicts: Verdicts, escape: Callable[[str], str] = str, tablefmt: str = "simple") -> str:
     heads = ["verdict", "steps, candidate / baseline", "95 %", "all steps", "notes"]
     rows = [[escape(str(text)) for text in _row(each)] for each in verdicts]
     return table(rows, [*HEADS, *heads], tablefmt=tablefmt)

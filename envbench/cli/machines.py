@@ -6,27 +6,15 @@ from __future__ import annotations
 import click
 import msgspec
 
+from envbench import machine
+from envbench.cli.conduct import conduct
 from envbench.cli.options import AS_JSON, WAIT, Text, completing, option
 from envbench.cli.output import fields, percent, print_json, table, tell, warn
-from envbench.cli.run_experiment import conduct
 from envbench.engine.campaign import Campaign
 from envbench.engine.experiment import Options
 from envbench.errors import EnvbenchError, UsageError
 from envbench.experiments.noise import NoiseExperiment, OwnNoise
-from envbench.machine import (
-    LOCAL,
-    TABLES,
-    Entry,
-    Profile,
-    Table,
-    catalogue,
-    choose,
-    fingerprint,
-    profile,
-    profile_for_host,
-    valid_name,
-    write_profile,
-)
+from envbench.machine import Entry, Profile, Table
 from envbench.machine.disturbance import Sign, signs
 from envbench.model import Failure, Fingerprint, digest
 from envbench.runtimes.interpreters import cache_folder
@@ -43,7 +31,7 @@ def machines(context: click.Context, as_json: bool) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    found, known = fingerprint(), catalogue()
+    found, known = machine.fingerprint(), machine.catalogue()
     fitting = known.matching(found)
     name = fitting.name if fitting else None
     entries = known.entries.values()
@@ -78,8 +66,8 @@ def _entry_row(entry: Entry, this_machine: str | None) -> list[str]:
 @click.pass_context
 def detect(context: click.Context, as_json: bool) -> None:
     """Print this machine's fingerprint and the profile that fits it."""
-    found = fingerprint()
-    fitting, used = catalogue().matching(found), choose(None, found)
+    found = machine.fingerprint()
+    fitting, used = machine.catalogue().matching(found), machine.choose(None, found)
     if as_json or (context.parent and context.parent.params["as_json"]):
         name = fitting.name if fitting else None
         facts = {"hash": digest(found), "fingerprint": found, "profile": name}
@@ -105,7 +93,7 @@ def detect(context: click.Context, as_json: bool) -> None:
 @option(
     "--like PROFILE",
     "Copy the numbers of environments and the backends of this profile.",
-    shell_complete=completing(lambda: catalogue().entries),
+    shell_complete=completing(lambda: machine.catalogue().entries),
 )
 @option("--title TEXT", "Heading of its tables.  [default: from the hardware]")
 @option("--force", "Replace an existing profile of this name.")
@@ -114,12 +102,12 @@ def init(name: str, like: str | None, title: str | None, force: bool) -> None:
 
     Its numbers of environments suit this machine's cores, unless --like names a profile.
     """
-    valid_name(name)
-    found = fingerprint()
+    machine.valid_name(name)
+    found = machine.fingerprint()
     made = _new_profile(name, like, title, found)
     _refuse_taken(made)
-    click.echo(str(write_profile(made, LOCAL, force=force)))
-    known = catalogue()
+    click.echo(str(machine.write_profile(made, machine.LOCAL, force=force)))
+    known = machine.catalogue()
     chosen = known.matching(found)
     if chosen and chosen.name != name:
         where = known.entries[chosen.name].path
@@ -128,11 +116,11 @@ def init(name: str, like: str | None, title: str | None, force: bool) -> None:
 
 
 def _new_profile(name: str, like: str | None, title: str | None, found: Fingerprint) -> Profile:
-    host = profile_for_host(found)
+    host = machine.profile_for_host(found)
     tables: dict[str, Table | None] = {}
     if like is not None:
-        other = profile(like)
-        tables = {heading: other.tables.get(heading) for heading in TABLES}
+        other = machine.profile(like)
+        tables = {heading: other.tables.get(heading) for heading in machine.TABLES}
     wanted = host.title if title is None else title
     try:
         return msgspec.structs.replace(host, name=name, title=wanted, **tables)
@@ -142,7 +130,7 @@ def _new_profile(name: str, like: str | None, title: str | None, found: Fingerpr
 
 def _refuse_taken(made: Profile) -> None:
     """Refuse a name that would hide a profile that ships, and a title that another one has."""
-    known = catalogue()
+    known = machine.catalogue()
     entry = known.entries.get(made.name)
     if entry is not None and entry.source != "local":
         raise UsageError(

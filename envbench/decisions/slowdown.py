@@ -31,8 +31,9 @@ from envbench.model import Rule
 from envbench.stats.intervals import TWO_SIDED, t_quantile, welch
 
 Verdict = Literal["PASS", "REGRESSION", "IMPROVEMENT", "INCONCLUSIVE", "BROKEN"]
+Figures = Sequence[float]
 # Of one pair: times per step of baseline and candidate, slice by slice, and which are invalid.
-Slices = tuple[Sequence[float], Sequence[float], Sequence[bool]]
+Slices = tuple[Figures, Figures, Sequence[bool]]
 POWER = 0.975  # per stage; both stages find a slowdown in 95 % of cases
 FEWEST_PAIRS = 5
 STEPS, ALL_STEPS = "steps", "all steps"  # two of the quantities
@@ -59,7 +60,10 @@ class Stage:
     verdict: Verdict
 
 
-def stage(effects: Sequence[float], rule: Rule) -> Stage:
+Stages = Mapping[str, Stage]  # by quantity
+
+
+def stage(effects: Figures, rule: Rule) -> Stage:
     """The verdict on the effects of at least two pairs (logarithms of ratios)."""
     return _stage(len(effects), *trimmed(effects), rule)
 
@@ -79,7 +83,7 @@ def _stage(count: int, mean: float, error: float, degrees: float, rule: Rule) ->
     )
 
 
-def trimmed(effects: Sequence[float]) -> tuple[float, float, int]:
+def trimmed(effects: Figures) -> tuple[float, float, int]:
     """The trimmed mean, its standard error and degrees of freedom (Yuen, Biometrika 61, 1974).
 
     Fewer than ten values give the plain mean, s/√n and n - 1.
@@ -93,7 +97,7 @@ def trimmed(effects: Sequence[float]) -> tuple[float, float, int]:
     return fmean(kept), error, degrees
 
 
-def against(now: Sequence[float], then: Sequence[float], rule: Rule) -> Stage:
+def against(now: Figures, then: Figures, rule: Rule) -> Stage:
     """The verdict on logarithms of new and stored rates, each relative to the reference kernel.
 
     Welch's two-sample t-interval. It includes the noise within each session, but not a drift that
@@ -159,7 +163,7 @@ def step_stages(pairs: Sequence[Slices], rule: Rule) -> dict[str, Stage]:
     return stages_of(usual, every, rule)
 
 
-def stages_of(usual: Sequence[float], every: Sequence[float], rule: Rule) -> dict[str, Stage]:
+def stages_of(usual: Figures, every: Figures, rule: Rule) -> dict[str, Stage]:
     """``step_stages`` from the pairs' two effects. A slowdown of either is an alarm.
 
     A PASS rules out the rule's tolerance for the usual pace, and ``LOOSELY`` times as much for all
@@ -184,9 +188,7 @@ def _unless_contradicted(steps: Stage, all_steps: Stage, rule: Rule) -> Stage:
 # ---------------------------------------------------------------- a cell
 
 
-def of_cell(
-    first: Mapping[str, Stage], second: Mapping[str, Stage] | None
-) -> tuple[Verdict, list[str]]:
+def of_cell(first: Stages, second: Stages | None) -> tuple[Verdict, list[str]]:
     """The verdict on a cell, and the quantities that got slower.
 
     ``second`` is None where there was no stage two. STEPS and ALL_STEPS can confirm each other.
@@ -203,12 +205,12 @@ def of_cell(
     return ("INCONCLUSIVE" if unconfirmed else _without_alarm(second)), []
 
 
-def alarms(found: Mapping[str, Stage]) -> set[str]:
+def alarms(found: Stages) -> set[str]:
     """The quantities with an alarm in a stage."""
     return {name for name, stage in found.items() if stage.verdict == "REGRESSION"}
 
 
-def _without_alarm(found: Mapping[str, Stage]) -> Verdict:
+def _without_alarm(found: Stages) -> Verdict:
     unclear = found[ALL_STEPS].verdict == "INCONCLUSIVE"
     return "INCONCLUSIVE" if unclear else found[STEPS].verdict
 
@@ -216,9 +218,7 @@ def _without_alarm(found: Mapping[str, Stage]) -> Verdict:
 # ---------------------------------------------------------------- one pair
 
 
-def effect(
-    baseline: Sequence[float], candidate: Sequence[float], invalid: Sequence[bool] = ()
-) -> float | None:
+def effect(baseline: Figures, candidate: Figures, invalid: Sequence[bool] = ()) -> float | None:
     """A pair's effect over all slices: log(total baseline time / total candidate time).
 
     ``baseline`` and ``candidate`` hold the time per unit of work (a step, a reset) of each slice;
@@ -230,7 +230,7 @@ def effect(
 
 
 def usual_effect(
-    baseline: Sequence[float], candidate: Sequence[float], invalid: Sequence[bool] = ()
+    baseline: Figures, candidate: Figures, invalid: Sequence[bool] = ()
 ) -> float | None:
     """A pair's effect at the usual pace: the interquartile mean of log(baseline's k-th slice /
     candidate's k-th slice). The arguments are those of ``effect``.
@@ -243,9 +243,7 @@ def usual_effect(
     return fmean(map(math.log, ratios[cut : len(ratios) - cut])) if ratios else None
 
 
-def counting(
-    first: Sequence[float], second: Sequence[float], invalid: Sequence[bool]
-) -> list[tuple[float, float]]:
+def counting(first: Figures, second: Figures, invalid: Sequence[bool]) -> list[tuple[float, float]]:
     """Both figures of each valid slice; of every slice if fewer than half are valid."""
     every = list(zip(first, second, strict=True))
     valid = [pair for pair, bad in zip(every, invalid, strict=False) if not bad]

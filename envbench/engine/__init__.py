@@ -2,6 +2,6 @@
 
 ``request`` turns a person's options into cells. ``experiment`` is the interface of an experiment,
 ``session`` carries one out, ``availability`` finds what can run here, ``resume`` finds an
-unfinished plan, ``campaign`` is the loop, and ``executor`` executes a block. ``pairs`` builds the
-blocks of two alternating trials. ``git`` runs git.
+unfinished plan, ``campaign`` is the loop, and ``local_executor`` executes a block on this machine.
+``pairs`` builds the blocks of two alternating trials. ``git`` runs git.
 """

@@ -22,7 +22,7 @@ from envbench.backends.builtin import KERNEL
 from envbench.engine.request import Target
 from envbench.errors import EnvbenchError, Unavailable, UnknownName
 from envbench.model import Cell, Failure, RuntimeFact, arm_key, digest
-from envbench.process.execute import WORKER
+from envbench.process.one_job import WORKER
 from envbench.process.reply import Reply
 from envbench.text import printable
 

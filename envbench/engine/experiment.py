@@ -20,11 +20,11 @@ from envbench.engine.pairs import pair_seconds
 from envbench.engine.request import Chosen, Target
 from envbench.machine import Profile
 from envbench.model import Block, BlockRecord, Design, Fingerprint, Plan, arm_key
+from envbench.results.reading import Facts as Facts
 
 # What happens if a backend cannot run here: the request is refused, its cells are recorded as
 # failures, or they are left out.
 Missing = Literal["refuse", "record", "leave out"]
-Facts = dict[str, dict[str, Any]]  # what adapters reported about their trials, by hash
 Done = Sequence[BlockRecord]  # a plan's blocks so far, without interrupted ones
 Findings = TypeVar("Findings")
 Findings_co = TypeVar("Findings_co", covariant=True)

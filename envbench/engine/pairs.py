@@ -23,6 +23,7 @@ from envbench.model import (
     TrialRecord,
 )
 
+Rounds = list[tuple[int, Cell]]  # what is measured, in order: the round, and the cell
 DEFAULT_PAIRS = 13
 QUADS = 50  # groups of four slices per pair
 SLICE_S = 0.01  # short: a longer disturbance of the machine affects both trials equally
@@ -55,13 +56,11 @@ def seed_of_round(seed: int, round_: int) -> int:
     return (seed * 1000 + round_) * 0x2545F491 % 2**31  # odd, so all are different
 
 
-def schedule(
-    cells: Sequence[Cell], repeats: Mapping[str, int], seed: int | str
-) -> list[tuple[int, Cell]]:
+def schedule(cells: Sequence[Cell], repeats: Mapping[str, int], seed: int | str) -> Rounds:
     """Every (round, cell) of a plan: each round has every cell once, in a seeded random order. A
     cell takes part in the first ``repeats[cell.backend]`` rounds."""
     chance = random.Random(seed)
-    plan: list[tuple[int, Cell]] = []
+    plan: Rounds = []
     for number in range(max((repeats[cell.backend] for cell in cells), default=0)):
         entered = [cell for cell in cells if number < repeats[cell.backend]]
         chance.shuffle(entered)
@@ -69,9 +68,7 @@ def schedule(
     return plan
 
 
-def not_made(
-    order: Sequence[tuple[int, Cell]], done: Sequence[BlockRecord], stage: int = 1
-) -> list[tuple[int, Cell]]:
+def not_made(order: Rounds, done: Sequence[BlockRecord], stage: int = 1) -> Rounds:
     """The (round, cell) pairs that a stage has not made yet, without cells that have failed."""
     made = {(each.round, cell_of(each).key) for each in done if each.stage == stage}
     failed = {cell_of(each).key for each in done if each.failure}
@@ -150,7 +147,7 @@ def placement(plan: Plan, behaviour: Behaviour, number: int) -> tuple[list[int],
 
 def rounds(
     plan: Plan, cells: Sequence[Cell], done: Sequence[BlockRecord], stage: int = 1
-) -> list[tuple[int, Cell]]:
+) -> Rounds:
     """The remaining pairs of a stage, in rounds, each in a seeded random order."""
     repeats = dict.fromkeys((each.backend for each in cells), plan.design_as(PairsDesign).pairs)
     return not_made(schedule(cells, repeats, f"{plan.seed} {stage}"), done, stage)

@@ -152,7 +152,7 @@ class _Choice:
         if setting is None:
             return numenvs
         by_hand = self.request.nodes or self.request.settings.get(setting.name, "")
-        _check_cores(by_hand)
+        _check_cores(str(setting.parse(by_hand)))  # its pattern allows no core of five digits
         nodes = by_hand.count("/") + 1 if by_hand else numa_nodes()
         enough = [numenv for numenv in numenvs if numenv >= nodes]
         if not enough and self.request.backends == [backend.name]:

@@ -23,7 +23,6 @@ from envbench.engine.availability import Arm
 from envbench.engine.experiment import Experiment
 from envbench.model import (
     BlockRecord,
-    Design,
     EndedRecord,
     FactsRecord,
     MachineFact,
@@ -174,11 +173,16 @@ def find(
 
 def differences(old: Plan, new: Plan) -> list[str]:
     """What keeps ``old`` from being resumed as ``new``; empty if nothing does."""
+    before = asdict(old.design)
     request = {
         "the cells (environments, backends, numenv or settings)": old.cells != new.cells,
         "the arms": [each.source for each in old.arms] != [each.source for each in new.arms],
         "--seed": old.seed != new.seed,
-        **{_WORDS.get(name, "the design"): True for name in _differing(old.design, new.design)},
+        **{
+            _WORDS.get(name, "the design"): True
+            for name, value in asdict(new.design).items()
+            if before.get(name) != value
+        },
     }
     places = {each.name: each.place for each in old.arms}
     changed = {
@@ -214,12 +218,6 @@ _WORDS = {  # for a design's fields; any other is "the design"
     "quads": "the slices",
     "slice_s": "the slices",
 }
-
-
-def _differing(old: Design, new: Design) -> list[str]:
-    """Their fields with different values."""
-    before = asdict(old)
-    return [name for name, value in asdict(new).items() if before.get(name) != value]
 
 
 def paused_too_long(old: Recorded, longest_s: float | None) -> list[str]:

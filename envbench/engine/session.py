@@ -17,19 +17,12 @@ from typing import Generic
 from msgspec.structs import replace
 
 from envbench import __version__, families, runtimes
-from envbench.engine import resume
-from envbench.engine.availability import (
-    Arm,
-    Arms,
-    lacks_own_package,
-    package_differences,
-    probe,
-    unknown_task,
-)
+from envbench.engine import availability, resume
+from envbench.engine.availability import Arm, Arms
 from envbench.engine.campaign import Campaign, Executor, Listener, new_id
-from envbench.engine.executor import LocalExecutor
 from envbench.engine.experiment import Experiment, Findings, Options, Site, one_per_arm
 from envbench.engine.git import git_state
+from envbench.engine.local_executor import LocalExecutor
 from envbench.engine.request import Target
 from envbench.errors import EnvbenchError, Interrupted, Unavailable, UsageError
 from envbench.machine import catalogue, choose, fingerprint, lock, valid_name, write_profile
@@ -98,7 +91,7 @@ class _Session(Generic[Findings]):
         """The unfinished campaign of the same experiment, or a new one in a file of its own."""
         self.arms = self._probe(self.experiment.arms(targets, self.site, self.listener.say))
         plan = make_plan(self.experiment, self._able_targets(targets), self.site, self.arms)
-        for backend, differ in package_differences(self.arms).items():
+        for backend, differ in availability.package_differences(self.arms).items():
             if differ:
                 names = " → ".join(each.name for each in plan.arms)
                 self.listener.say(f"{backend}: {names}: {', '.join(differ)}")
@@ -133,7 +126,7 @@ class _Session(Generic[Findings]):
             if arm.to_probe:
                 place = (arm.python, str(arm.worker), arm_key("", arm.cell), arm.cell.task)
                 if place not in answers:
-                    answers[place] = probe(self.executor.probe, arm)
+                    answers[place] = availability.probe(self.executor.probe, arm)
                 arms[arm.key] = replace(answers[place], name=arm.name, source=arm.source)
         return arms
 
@@ -175,8 +168,8 @@ class _Session(Generic[Findings]):
         """No arm runs the cell: raise, if that is an error. ``others``: cells of its family run."""
         cell = arm.cell
         if arm.known_tasks is not None and (self.experiment.named or not others):
-            raise unknown_task(cell, arm.known_tasks)
-        if not others and lacks_own_package(cell, failure):
+            raise availability.unknown_task(cell, arm.known_tasks)
+        if not others and availability.lacks_own_package(cell, failure):
             raise UsageError(f"--task {cell.task}: {failure.message}", hint=failure.hint)
         if self.experiment.missing == "refuse":
             raise Unavailable(
@@ -233,10 +226,7 @@ class _Session(Generic[Findings]):
 
 
 def make_plan(
-    experiment: Experiment[object],
-    targets: Sequence[Target],
-    site: Site,
-    arms: Arms,
+    experiment: Experiment[object], targets: Sequence[Target], site: Site, arms: Arms
 ) -> Plan:
     """What was asked for, and everything about the machine and the code it depends on."""
     now = datetime.now(UTC)

@@ -53,7 +53,9 @@ class VerifyExperiment(Experiment[list[Verification]]):
                     frame_skip=self.cells.frame_skip,
                 )
                 targets += choose(request, site.profile, cpus).targets
-        return Chosen(targets=sorted(targets, key=_order), notes=chosen.notes)
+        targets.sort(key=lambda each: bool(each.cell.variant))
+        targets.sort(key=lambda each: each.cell.backend != _reference_name(each.cell))
+        return Chosen(targets=targets, notes=chosen.notes)
 
     def design(self, targets: Sequence[Target]) -> VerifyDesign:
         steps = {each.cell.key: families.get(each.cell.env).lock_steps for each in targets}
@@ -100,11 +102,6 @@ def _reference_name(cell: Cell) -> str:
     family = families.get(cell.env)
     compared = not family.uncompared(cell.kind, cell.task)
     return family.standards[cell.kind].reference if compared else ""
-
-
-def _order(target: Target) -> tuple[bool, bool]:
-    cell = target.cell
-    return cell.backend != _reference_name(cell), bool(cell.variant)
 
 
 def _references(cell: Cell, targets: Sequence[Target]) -> list[Cell]:

@@ -5,7 +5,8 @@ clock rate, no free memory.
 
 psutil counts CPUs and memory. It knows neither the CPU's name, nor GPUs, nor NUMA nodes, nor the
 quotas and throttling of control groups, so these are read here (on Linux; elsewhere there are
-none). The worker has a reader of NUMA nodes of its own: it imports nothing of the controller.
+none). The worker reads cores, NUMA nodes and control groups itself: it imports nothing of the
+controller.
 """
 
 from __future__ import annotations
@@ -112,10 +113,10 @@ def usable_cpus() -> int:
     return max(1, min(allowed, math.ceil(quota_cpus() or allowed)))
 
 
-def quota_cpus(membership: Path = MEMBERSHIP, mount: Path = MOUNT) -> float | None:
+def quota_cpus() -> float | None:
     """The CPUs that control groups allow: the lowest quota of the group and its parents."""
-    groups = control_groups("cpu", membership, mount)
-    return min((q for group in groups if (q := _quota(group)) is not None), default=None)
+    quotas = map(_quota, control_groups("cpu"))
+    return min((quota for quota in quotas if quota is not None), default=None)
 
 
 def throttled_periods() -> int | None:
@@ -130,22 +131,20 @@ def numa_nodes() -> int:
     return max(1, len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))))
 
 
-def control_groups(
-    controller: str, membership: Path = MEMBERSHIP, mount: Path = MOUNT
-) -> list[Path]:
+def control_groups(controller: str) -> list[Path]:
     """The folders of this process's control groups (v1 or v2), parents first.
 
     Only v1 has a tree per controller. A container often sees its group's path as the host does
     (``/docker/…``) or from below (``/..``), so not every folder exists.
     """
     found: list[Path] = []
-    for line in text_of(membership).splitlines():
+    for line in text_of(MEMBERSHIP).splitlines():
         _, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if controllers == "":
-            roots = [mount, mount / "unified"]
+            roots = [MOUNT, MOUNT / "unified"]
         elif controller in controllers.split(","):
-            roots = [mount / controller, mount / controllers]
+            roots = [MOUNT / controller, MOUNT / controllers]
         else:
             continue
         parts = [part for part in path.split("/") if part not in ("", ".", "..")]

@@ -23,6 +23,7 @@ import os
 import re
 import tempfile
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -156,6 +157,9 @@ class Profile(_Tables, frozen=True, kw_only=True, forbid_unknown_fields=True):  
             return Table(numenv=sizes, rows=[]) if family in self.tables else None
         first = next((self.tables[name] for name in families.names() if name in self.tables), None)
         return first and Table(numenv=first.numenv, rows=list(families.of_record(family).rows))
+
+
+Profiles = Mapping[str, Profile]  # by name
 
 
 def _is_like(pattern: str, name: str) -> bool:

@@ -8,7 +8,7 @@ spin.
 
 A programme without turns runs all workers at once, each on its own: nothing is timed there.
 
-Each worker is executed by ``envbench.process.execute`` in a thread of its own, which sleeps while
+Each worker is executed by ``envbench.process.one_job`` in a thread of its own, which sleeps while
 another worker is active. A worker that dies, hangs or makes slices that were not ordered is a
 failed reply, and the others finish their slices. Nothing is left behind when ``alternate`` returns
 or when ``Interrupted`` passes through it.
@@ -28,12 +28,11 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from envbench.model import Failure, Job, Programme
-from envbench.process.execute import DEFAULT_LIMITS, WORKER, execute
 from envbench.process.killing.leftovers import job_folder
+from envbench.process.one_job import DEFAULT_LIMITS, WORKER, execute
 from envbench.process.reply import Event, OnEvent, PhaseBegan, Reply, Started, WindowEnded
 from envbench.process.slice_order import NotOrdered, SliceOrder
 from envbench.process.starting import POLL_S, Start, start, stopped_ns
-from envbench.process.supervisor import Limits
 
 STARTING = ("start", "import", "build", "first_step")
 LATEST = 5  # warm-up windows whose median decides how many calls fill a slice
@@ -81,7 +80,7 @@ def alternate(
             while wait(threads, POLL_S).not_done:
                 pass  # a signal is handled in between
         except BaseException:
-            order.give_up()
+            order.worker_ended(*range(count))  # so no more slices are ordered
             for worker in workers:
                 worker.start.warm_up()
             while running := wait(threads, POLL_S).not_done:
@@ -134,7 +133,9 @@ class _Worker:
     # ------------------------------------------------------------ called by its own thread
 
     def run(self) -> Reply:
-        limits = _limits(self.order.count)
+        # Each may be silent for as long as all workers take to start.
+        longer = {f"{phase}_s": self.order.count * DEFAULT_LIMITS.of(phase) for phase in STARTING}
+        limits = replace(DEFAULT_LIMITS, **longer)
         try:
             return execute(**asdict(self.launch), limits=limits, on_event=self._on_event)
         finally:
@@ -170,9 +171,3 @@ class _Worker:
         order = self.order.await_turn(self.side)
         self.start.tree.resume()
         os.write(self.orders, order)
-
-
-def _limits(count: int) -> Limits:
-    """Limits while workers start alternately: each may be silent ``count`` times as long."""
-    longer = {f"{phase}_s": count * DEFAULT_LIMITS.of(phase) for phase in STARTING}
-    return replace(DEFAULT_LIMITS, **longer)

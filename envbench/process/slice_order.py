@@ -53,16 +53,10 @@ class SliceOrder:
             self.ns_per_call[side] = ns_per_call
             self._settle()
 
-    def worker_ended(self, side: int) -> None:
-        """This worker has ended, successfully or not. Its slices are skipped."""
+    def worker_ended(self, *sides: int) -> None:
+        """These workers have ended, successfully or not. Their slices are skipped."""
         with self.changed:
-            self.ended.add(side)
-            self._settle()
-
-    def give_up(self) -> None:
-        """Order no more slices, as if every worker had ended."""
-        with self.changed:
-            self.ended.update(range(self.count))
+            self.ended.update(sides)
             self._settle()
 
     def wait_until_ready(self, side: int) -> None:

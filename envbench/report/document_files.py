@@ -55,17 +55,14 @@ def _replace(target: Path, data: bytes) -> None:
     if target.exists():
         mode = target.stat().st_mode & 0o7777
         os.close(os.open(target, os.O_WRONLY))  # refuse to replace a read-only document
-    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".part-") as near:
+        whole = Path(near, target.name)
+        with whole.open("wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, mode)
-        os.replace(name, target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+        whole.chmod(mode)
+        whole.replace(target)
 
 
 # ---------------------------------------------------------------- pictures

@@ -58,6 +58,7 @@ DESIGNS = {  # of the experiments that this envbench knows
     "noise": PairsDesign,
 }
 
+Facts = dict[str, dict[str, Any]]  # what adapters reported about their trials, by hash
 _DECODER = msgspec.json.Decoder(Stored)
 
 
@@ -234,9 +235,7 @@ def joined(stored: Iterable[tuple[int, Stored]]) -> Archive:
     return archive
 
 
-def _of_block(
-    plan: Plan, block: BlockRecord, facts: dict[str, dict[str, Any]]
-) -> dict[str, Run | Verification]:
+def _of_block(plan: Plan, block: BlockRecord, facts: Facts) -> dict[str, Run | Verification]:
     """The runs or the verification of a block, by the id of their trial."""
     if isinstance(plan.design, RunDesign):
         return {trial.trial_id: run_of(plan, block, trial, facts) for trial in block.trials}
@@ -245,9 +244,7 @@ def _of_block(
     return {}
 
 
-def run_of(
-    plan: Plan, block: BlockRecord, trial: TrialRecord, facts: dict[str, dict[str, Any]]
-) -> Run:
+def run_of(plan: Plan, block: BlockRecord, trial: TrialRecord, facts: Facts) -> Run:
     """One trial of a ``run`` plan."""
     beside = {"before": trial.before, "environment": trial.environment}
     return Run(
@@ -262,9 +259,7 @@ def run_of(
     )
 
 
-def verification_of(
-    plan: Plan, block: BlockRecord, facts: dict[str, dict[str, Any]]
-) -> Verification:
+def verification_of(plan: Plan, block: BlockRecord, facts: Facts) -> Verification:
     """The verification of a ``verify`` block's last trial. The others are its reference."""
     trial = block.trials[-1]
     work = facts.get(trial.facts, {}).get("work")

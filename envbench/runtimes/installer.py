@@ -115,7 +115,9 @@ def install(
     gets each step and each line that the installer prints.
     """
     inside = python_in(folder)
-    places = {"bin": str(inside.parent), "roms": _roms()}
+    ale = find_spec("ale_py")  # of the current interpreter
+    roms = Path(ale.origin).parent / "roms" if ale and ale.origin else ""
+    places = {"bin": inside.parent, "roms": roms}
     pip = ["pip", "install", "--python", str(inside), *packages.options]
     on_line(f"{backend.name}: making a runtime with {', '.join(packages.requirements)}")
     try:
@@ -172,12 +174,6 @@ def _uv() -> str:
     except FileNotFoundError as error:
         hint = "Install it again: pip install --force-reinstall uv"
         raise Unavailable(f"the installer is missing: {error}", hint=hint) from error
-
-
-def _roms() -> str:
-    """The Atari ROMs of the ale-py that is installed with envbench."""
-    found = find_spec("ale_py")
-    return str(Path(found.origin).parent / "roms") if found and found.origin else ""
 
 
 def _environment() -> dict[str, str]:

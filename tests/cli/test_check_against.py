@@ -24,7 +24,7 @@ from scipy.stats import ttest_ind
 from envbench.cli import envbench
 from envbench.engine import resume
 from envbench.engine.campaign import Executed
-from envbench.engine.executor import LocalExecutor
+from envbench.engine.local_executor import LocalExecutor
 from envbench.engine.pairs import side
 from envbench.errors import StorageError
 from envbench.experiments.check import baseline as baselines

@@ -31,7 +31,7 @@ from virtual_executor import (
 from envbench import backends
 from envbench.engine import resume
 from envbench.errors import Interrupted
-from envbench.experiments.run import RunExperiment
+from envbench.experiments.rounds import RunExperiment
 from envbench.machine import lock
 from envbench.model import EndedRecord
 

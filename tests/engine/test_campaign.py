@@ -29,11 +29,11 @@ from virtual_executor import (
 )
 
 from envbench import backends, families
-from envbench.engine import executor
+from envbench.engine import local_executor
 from envbench.engine.availability import Arm
 from envbench.engine.campaign import new_id
-from envbench.engine.executor import CHANGED, LocalExecutor
 from envbench.engine.git import git_state
+from envbench.engine.local_executor import CHANGED, LocalExecutor
 from envbench.engine.request import make_cell
 from envbench.errors import Interrupted, StorageError
 from envbench.model import (
@@ -439,7 +439,7 @@ def two_trials(replies: list[Reply], turns: list[int], **given: Any) -> list[Tri
     block = Block(trials=[trial, trial], programme=Programme(turns=turns), reference=0)
     arm = Arm(cell=cell, backend=loop, python=sys.executable)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(executor, "alternate", lambda *_: (replies, turns))
+        patched.setattr(local_executor, "alternate", lambda *_: (replies, turns))
         return LocalExecutor().run(block, {arm_key("", cell): arm}, lambda _: None).trials
 
 

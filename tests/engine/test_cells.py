@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from envbench import backends
 from envbench.backends import Backend, Setting
-from envbench.engine.executor import make_job
+from envbench.engine.local_executor import make_job
 from envbench.engine.pairs import seed_of_round
 from envbench.engine.request import CellRequest, choose, make_cell
 from envbench.errors import UnknownName, UsageError
@@ -96,7 +96,13 @@ def test_a_cell_with_fewer_environments_than_nodes_is_left_out(
 
 
 @pytest.mark.parametrize(
-    ("nodes", "says"), [("0/7", "core 7 cannot be used"), ("0-1/1", "core 1 is named twice")]
+    ("nodes", "says"),
+    [
+        ("0/7", "core 7 cannot be used"),
+        ("0-1/1", "core 1 is named twice"),
+        ("1-0", "1-0 ends before it begins"),
+        ("0-99999999999", "the setting 'nodes' takes"),  # no list of so many cores is made
+    ],
 )
 def test_nodes_with_unusable_cores_are_refused_before_anything_runs(
     monkeypatch: pytest.MonkeyPatch, nodes: str, says: str

@@ -286,7 +286,7 @@ def test_an_outcome_that_could_not_be_printed_is_shown_by_the_next_call(
 ) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(
-            "envbench.cli.run_experiment.sys",
+            "envbench.cli.conduct.sys",
             SimpleNamespace(
                 stdout=SimpleNamespace(name=os.devnull), stderr=sys.stderr, exit=sys.exit
             ),

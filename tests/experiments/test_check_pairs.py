@@ -19,7 +19,7 @@ from made_pairs import CELLS, PACKAGES, Workers, carry_out, pairs_plan
 from made_records import add_record, make_cell, make_failure, new_results_file
 
 from envbench.backends import get
-from envbench.cli.run_experiment import Display
+from envbench.cli.conduct import Display
 from envbench.engine import pairs, resume
 from envbench.engine.availability import Arm
 from envbench.engine.campaign import Experiment

@@ -13,12 +13,12 @@ from interpreters import lent_packages, make_interpreter
 from place import Place, ended, wait_until
 
 from envbench import backends
-from envbench.cli.run_experiment import Display
+from envbench.cli.conduct import Display
 from envbench.decisions.equal_work import judge
 from envbench.engine.availability import Arm
 from envbench.engine.campaign import Campaign
-from envbench.engine.executor import LocalExecutor
 from envbench.engine.experiment import Options, Site
+from envbench.engine.local_executor import LocalExecutor
 from envbench.engine.request import CellRequest
 from envbench.experiments.verify import VerifyExperiment
 from envbench.machine import Profile, Table

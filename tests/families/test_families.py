@@ -158,9 +158,9 @@ def test_envpools_carts_move_as_gymnasiums_carts_do() -> None:
 def agreement(family: str, name: str, lock_steps: int) -> Any:
     """As ``envbench verify`` compares: the other backend first, the reference from its start."""
     from envbench import runtimes
-    from envbench.engine.executor import make_job
+    from envbench.engine.local_executor import make_job
     from envbench.model import Trial, Verify
-    from envbench.process.execute import execute
+    from envbench.process.one_job import execute
 
     replies = []
     for backend in (get(name), get("for-loop")):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envbench.machine import fingerprint
+from envbench.machine import fingerprint, host
 from envbench.machine.host import (
     _lines,
     clean_name,
@@ -70,32 +70,44 @@ def test_the_name_of_the_cpu_is_read_from_cpuinfo(text: str, name: str) -> None:
     assert cpuinfo_name(text) == name
 
 
+@pytest.fixture
+def groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control groups of this process are read from ``self`` and ``cg``."""
+    monkeypatch.setattr(host, "MEMBERSHIP", tmp_path / "self")
+    monkeypatch.setattr(host, "MOUNT", tmp_path / "cg")
+
+
+@pytest.mark.usefixtures("groups")
 def test_a_v2_quota_of_a_parent_group_limits_its_children(tmp_path: Path) -> None:
     put(tmp_path / "self", "0::/a/b\n")
     put(tmp_path / "cg/a/cpu.max", "150000 100000\n")
     put(tmp_path / "cg/a/b/cpu.max", "max 100000\n")
-    assert quota_cpus(tmp_path / "self", tmp_path / "cg") == 1.5
+    assert quota_cpus() == 1.5
 
 
+@pytest.mark.usefixtures("groups")
 def test_a_v2_container_sees_its_quota_at_the_root(tmp_path: Path) -> None:
     put(tmp_path / "self", "0::/../../other\n")
     put(tmp_path / "cg/cpu.max", "200000 100000\n")
-    assert quota_cpus(tmp_path / "self", tmp_path / "cg") == 2.0
+    assert quota_cpus() == 2.0
 
 
+@pytest.mark.usefixtures("groups")
 def test_a_v1_quota_is_found_under_either_mount_name(tmp_path: Path) -> None:
     put(tmp_path / "self", "5:memory:/x\n4:cpu,cpuacct:/docker/1\n1:name=systemd:/\n")
     put(tmp_path / "cg/cpu,cpuacct/cpu.cfs_quota_us", "50000\n")
     put(tmp_path / "cg/cpu,cpuacct/cpu.cfs_period_us", "100000\n")
-    assert quota_cpus(tmp_path / "self", tmp_path / "cg") == 0.5
+    assert quota_cpus() == 0.5
 
 
+@pytest.mark.usefixtures("groups")
 @pytest.mark.parametrize("quota", ["max 100000", "-1 100000", "0 0", "x", ""])
 def test_no_quota_is_none(tmp_path: Path, quota: str) -> None:
     put(tmp_path / "self", "0::/\ngarbage\n")
     put(tmp_path / "cg/cpu.max", quota)
-    assert quota_cpus(tmp_path / "self", tmp_path / "cg") is None
-    assert quota_cpus(tmp_path / "none", tmp_path / "cg") is None
+    assert quota_cpus() is None
+    (tmp_path / "self").unlink()
+    assert quota_cpus() is None
 
 
 @pytest.mark.parametrize(

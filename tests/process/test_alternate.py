@@ -23,7 +23,7 @@ from envbench.backends import get
 from envbench.cli import raise_on_signals
 from envbench.engine.availability import Arm, own_runtime
 from envbench.engine.campaign import Campaign, Executed
-from envbench.engine.executor import LocalExecutor
+from envbench.engine.local_executor import LocalExecutor
 from envbench.engine.request import Target, make_cell
 from envbench.errors import Interrupted
 from envbench.model import (
@@ -38,7 +38,7 @@ from envbench.model import (
     arm_key,
 )
 from envbench.process import alternate
-from envbench.process.execute import WORKER
+from envbench.process.one_job import WORKER
 from envbench.process.reply import Event, PhaseBegan, Started, WindowEnded
 from envbench.process.supervisor import Limits
 from envbench.results import store

@@ -49,7 +49,7 @@ def names(adapter: str, mode: str = "measure") -> set[str]:
 
 GYM = families.get("gym").worker
 GYMNASIUM = {"for-loop", "subprocess", "sample-factory"}
-NUMA = {"envpool-numa", "ceiling", "mujoco-rollout"}
+NUMA = {"envpool-numa", "ceiling"}
 ENVPOOL = {"envpool-sync", "envpool-async", "envpool-numa"}
 
 

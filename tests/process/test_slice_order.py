@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from faulty import job
 from made_pairs import cycles, pairs_plan
 
 from envbench.engine import pairs
 from envbench.model import Programme
 from envbench.process import alternate
-from envbench.process.reply import WindowEnded
+from envbench.process.reply import Reply, WindowEnded
 from envbench.process.slice_order import NotOrdered, SliceOrder
 from envbench.process.supervisor import Limits
 
@@ -168,17 +169,27 @@ def test_a_slice_after_the_last_one_is_refused() -> None:
         made.slice_made(0, ended(calls=10))
 
 
-def test_after_giving_up_no_slice_is_ordered() -> None:
+def test_after_all_have_ended_no_slice_is_ordered() -> None:
     made = SliceOrder(alternating(), 2)
-    made.give_up()
+    made.worker_ended(0, 1)
     assert made.await_turn(0) == b"\n"
     assert made.await_turn(1) == b"\n"
 
 
-def test_the_limits_of_the_start_grow_with_the_number_of_workers() -> None:
-    limits = alternate._limits(5)
-    assert limits.import_s == 5 * Limits().import_s
-    assert limits.measure_s == Limits().measure_s
+def test_the_limits_of_the_start_grow_with_the_number_of_workers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given: list[Limits] = []
+
+    def executed(*, limits: Limits, **_: Any) -> Reply:
+        given.append(limits)
+        return Reply(ok=True)
+
+    monkeypatch.setattr(alternate, "execute", executed)
+    launch = alternate.Launch(job=job(), python="", environment={})
+    alternate.alternate([launch] * 5, Programme())
+    assert [limits.import_s for limits in given] == [5 * Limits().import_s] * 5
+    assert [limits.measure_s for limits in given] == [Limits().measure_s] * 5
 
 
 def test_the_slice_order_follows_the_programme_of_a_pair() -> None:

@@ -27,7 +27,7 @@ from tabulate import tabulate
 from envbench.decisions import slowdown
 from envbench.engine import pairs
 from envbench.engine import request as cells
-from envbench.engine.executor import LocalExecutor
+from envbench.engine.local_executor import LocalExecutor
 from envbench.engine.request import CellRequest, Target
 from envbench.experiments.check import sources
 from envbench.machine import choose, fingerprint, lock, usable_cores

@@ -21,12 +21,12 @@ from interpreters import not_here
 from once import once
 
 from envbench import backends, families
-from envbench.engine.executor import make_job
+from envbench.engine.local_executor import make_job
 from envbench.engine.request import make_cell
 from envbench.errors import UsageError
 from envbench.model import Family, Job, Trial, Verify
 from envbench.process.code_hash import WORKER_PATH
-from envbench.process.execute import execute
+from envbench.process.one_job import execute
 from envbench.process.reply import Reply
 from envbench.testing import BackendContract
 

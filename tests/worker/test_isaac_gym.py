@@ -16,7 +16,7 @@ from place import Place
 from envbench import backends, testing
 from envbench.decisions import equal_work
 from envbench.model import Trial, Verify
-from envbench.process.execute import execute
+from envbench.process.one_job import execute
 from envbench.process.reply import Reply
 from envbench.testing import BackendContract
 

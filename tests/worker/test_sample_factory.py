@@ -16,7 +16,7 @@ from once import once
 from envbench import families, testing
 from envbench.backends import get
 from envbench.errors import UsageError
-from envbench.process.execute import WORKER
+from envbench.process.one_job import WORKER
 from envbench.process.reply import Reply
 from envbench.testing import BackendContract
 

@@ -16,7 +16,7 @@ from place import NORMAL, ROOT, SHORT, Place
 
 from envbench.model import Job, Protocol, Times, Windows
 from envbench.process.code_hash import WORKER_PATH
-from envbench.process.execute import execute
+from envbench.process.one_job import execute
 from envbench.process.supervisor import Limits
 
 slow = pytest.mark.slow

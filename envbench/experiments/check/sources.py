@@ -32,7 +32,7 @@ from envbench.engine.git import git
 from envbench.engine.request import Target
 from envbench.errors import UsageError
 from envbench.model import digest
-from envbench.process.execute import WORKER
+from envbench.process.one_job import WORKER
 from envbench.runtimes.installer import name_of
 from envbench.runtimes.interpreters import cache_folder
 

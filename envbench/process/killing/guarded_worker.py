@@ -32,15 +32,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from envbench.process.killing.guardian import (
-    LINUX,
-    PR_SET_CHILD_SUBREAPER,
-    Process,
-    all_processes,
-    below,
-    prctl,
-    read_process,
-)
+from envbench.process.killing import guardian
 from envbench.process.killing.leftovers import MARK, end, environment, this_process
 
 GUARDIAN = Path(__file__).with_name("guardian.py")
@@ -79,7 +71,7 @@ class GuardedWorker:
         arguments = (GUARDIAN, control, report, events, grace_s, folder, python, worker)
         try:
             with _lock:  # so no other worker's tree claims the guardian
-                prctl(PR_SET_CHILD_SUBREAPER, 1)
+                guardian.prctl(guardian.PR_SET_CHILD_SUBREAPER, 1)
                 self._guardian = subprocess.Popen(
                     [sys.executable, "-I", "-S", *map(str, arguments)],
                     env={**variables, MARK: mark},
@@ -91,7 +83,7 @@ class GuardedWorker:
                 )
                 self._open.append(self)
                 with contextlib.suppress(OSError):
-                    self._guardian_start = read_process(self._guardian.pid).start
+                    self._guardian_start = guardian.read_process(self._guardian.pid).start
         except OSError:
             self._release()
             raise
@@ -127,13 +119,13 @@ class GuardedWorker:
         with _lock:
             if self in self._open:  # its guardian has started
                 self._open.remove(self)
-            prctl(PR_SET_CHILD_SUBREAPER, int(bool(self._open)))
+            guardian.prctl(guardian.PR_SET_CHILD_SUBREAPER, int(bool(self._open)))
 
     # ------------------------------------------------------------ what a dead guardian left
 
     def _end_tree(self) -> None:
         """Kill the processes that are left, stopped ones too."""
-        if LINUX:
+        if guardian.LINUX:
             end(self._tree)
         elif self.worker:
             with contextlib.suppress(OSError):
@@ -145,9 +137,9 @@ class GuardedWorker:
             with contextlib.suppress(OSError):  # its parent, a member too, has not ended yet
                 os.waitpid(pid, os.WNOHANG)
         with _lock:
-            table = all_processes()
+            table = guardian.all_processes()
             guardians = {each._guardian.pid for each in self._open}
-        own = below(os.getpid(), table, guardians)
+        own = guardian.below(os.getpid(), table, guardians)
         members = {
             pid
             for pid, process in table.items()
@@ -169,7 +161,7 @@ class GuardedWorker:
         self._members = {pid: table[pid].start for pid in members}
         return sorted(members)
 
-    def _has_no_origin(self, pid: int, process: Process) -> bool:
+    def _has_no_origin(self, pid: int, process: guardian.Process) -> bool:
         """Is it a child that can only be a worker's, by rule 4 above?"""
         if (
             process.parent != os.getpid()

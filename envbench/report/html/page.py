@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from envbench import __version__
-from envbench.machine import Profile
+from envbench.machine import Profiles
 from envbench.model import Record, Run, RuntimeFact
 from envbench.report.html.cells import opened
 from envbench.report.markdown.contents import (
@@ -53,9 +53,7 @@ _Cells = Sequence[tuple[Measured, MachineResults]]
 _Part = dict[str, Any]  # a table, a plot, or both
 
 
-def html_page(
-    selection: Selection, profiles: Mapping[str, Profile], records: Sequence[Record]
-) -> str:
+def html_page(selection: Selection, profiles: Profiles, records: Sequence[Record]) -> str:
     """The whole page as text."""
     cells = _cells(machine_results(selection, profiles).values())
     chapters = _chapters(block_contents(selection, profiles).values(), cells)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from envbench import families
-from envbench.machine import Profile
+from envbench.machine import Profiles
 from envbench.model import digest
 from envbench.report.markdown.table_text import note_once, parse, render
 from envbench.report.plots.picture import FOLDER, Chart, Picture, chart
@@ -66,9 +66,7 @@ class BlockContent:
         return "\n\n".join(map(render, note_once(self.tables(parse(present)))))
 
 
-def block_contents(
-    selection: Selection, profiles: Mapping[str, Profile]
-) -> dict[str, BlockContent]:
+def block_contents(selection: Selection, profiles: Profiles) -> dict[str, BlockContent]:
     """All contents by heading, in the order of chapters."""
     every = list(machine_results(selection, profiles).values())
     summaries = [

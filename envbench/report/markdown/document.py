@@ -123,8 +123,7 @@ def _misspelt(text: str, source: str, contents: Iterable[str]) -> list[str]:
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:
-    near = get_close_matches(name, known, n=1, cutoff=0.8)
-    return near[0] if near else ""
+    return next(iter(get_close_matches(name, known, n=1, cutoff=0.8)), "")
 
 
 def _unknown(place: str, heading: str, near: str, known: Iterable[str]) -> str:

@@ -22,7 +22,9 @@ _FOOTNOTE = re.compile(r"\s{0,3}<sup>([a-z]{1,3})</sup> (.*\S)\s*")
 def parse(text: str) -> Existing:
     """The content of a block, from its raw text."""
     lines = [line.rstrip("\r") for line in text.split("\n")]
-    start = _table_start(lines)
+    # A table begins at a line with a bar above a line of dashes.
+    bars = (i for i, pair in enumerate(pairwise(lines)) if "|" in pair[0] and "|" in pair[1])
+    start = next((i for i in bars if _DELIMITER.fullmatch(lines[i + 1])), None)
     if start is None:
         return Existing(before=_trimmed(lines))
     end = start + 2
@@ -48,13 +50,6 @@ def split_row(line: str) -> list[str]:
     r"""The raw cells of a row. As in GitHub's Markdown, ``\|`` is a bar within a cell."""
     cells = re.findall(r"((?:\\.|[^|])*)(?:\||$)", line.strip().removeprefix("|"))
     return [cell.strip() for cell in cells[:-1]]  # the last one is always empty
-
-
-def _table_start(lines: list[str]) -> int | None:
-    for i, (header, below) in enumerate(pairwise(lines)):
-        if "|" in header and "|" in below and _DELIMITER.fullmatch(below):
-            return i
-    return None
 
 
 def _trimmed(lines: list[str]) -> str:

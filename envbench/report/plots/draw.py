@@ -126,6 +126,7 @@ def _figure(picture: Picture) -> Iterator[Figure]:
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
     fixed: Any = {"svg.hashsalt": "envbench", "svg.fonttype": "path", "font.size": 9}
     with matplotlib.rc_context(fixed), warnings.catch_warnings():
@@ -136,7 +137,8 @@ def _figure(picture: Picture) -> Iterator[Figure]:
             names.append("ceiling (engine alone)")
         across = min(COLUMNS, len(picture.charts))
         down = -(-len(picture.charts) // across)
-        columns = _legend_columns(names, WIDTH * across)
+        longest = max(map(len, names), default=0)
+        columns = min(len(names) or 1, max(1, int(WIDTH * across / (0.5 + 0.065 * longest))))
         below = LINE * -(-len(names) // columns) + 0.1
         width, height = WIDTH * across, HEIGHT * down + below
         figure = Figure(figsize=(width, height))
@@ -147,24 +149,12 @@ def _figure(picture: Picture) -> Iterator[Figure]:
         )  # fmt: skip
         for index, chart in enumerate(picture.charts):
             _draw_chart(figure.add_subplot(grid[divmod(index, across)]), chart, looks)
-        _legend(figure, looks, names, columns)
+        handles = [Line2D([], [], **look) for look in [*looks.values(), CEILING]]
+        figure.legend(
+            handles[: len(names)], names, loc="lower center", ncols=columns, frameon=False,
+            fontsize=8, borderaxespad=0.2, labelspacing=0.35,
+        )  # fmt: skip
         yield figure
-
-
-def _legend(figure: Figure, looks: Mapping[Any, Look], names: list[str], columns: int) -> None:
-    from matplotlib.lines import Line2D
-
-    handles = [Line2D([], [], **look) for look in [*looks.values(), CEILING]]
-    figure.legend(
-        handles[: len(names)], names, loc="lower center", ncols=columns, frameon=False,
-        fontsize=8, borderaxespad=0.2, labelspacing=0.35,
-    )  # fmt: skip
-
-
-def _legend_columns(names: list[str], width: float) -> int:
-    """How many names fit side by side; ``width`` is in inches."""
-    longest = max(map(len, names), default=0)
-    return min(len(names) or 1, max(1, int(width / (0.5 + 0.065 * longest))))
 
 
 def styles(picture: Picture) -> dict[tuple[str, bool], Look]:

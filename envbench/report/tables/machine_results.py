@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from envbench import backends, families
-from envbench.machine import Profile, Table, profile_for_host
+from envbench.machine import Profile, Profiles, Table, profile_for_host
 from envbench.model import Family, Published, Section
 from envbench.results.selection import Selection
 from envbench.results.shown import Measured, Verified
@@ -41,8 +41,10 @@ class MachineResults:
     def labels(self) -> list[str]:
         """The profile's rows, then the other measured ones; variants follow their backend."""
         found = {name: {backends.row_label(name, {})} for name in self.planned.rows}
-        for each in sorted(self.measured, key=_backend_place):
-            found.setdefault(each.cell.backend, set()).add(each.label)
+        others = sorted({each.cell.backend for each in self.measured} - found.keys())
+        found |= {name: set() for name in sorted(others, key=backend_order)}
+        for each in self.measured:
+            found[each.cell.backend].add(each.label)
         # A backend's own label is sorted before those of its variants, which begin with it.
         return [label for labels in found.values() for label in sorted(labels)]
 
@@ -108,9 +110,7 @@ _Key = tuple[Family, str, Section]  # family, task, section
 _Group = Mapping[_Key, list[Measured]]
 
 
-def machine_results(
-    selection: Selection, profiles: Mapping[str, Profile]
-) -> dict[str, MachineResults]:
+def machine_results(selection: Selection, profiles: Profiles) -> dict[str, MachineResults]:
     """Every table that can be filled, by heading.
 
     Machines with results come first, then the others, each by the size of the ladder. A machine's
@@ -215,10 +215,6 @@ def family_title(family: Family, task: str) -> str:
     """The family's title, followed by the task unless it is the family's default."""
     title = families.of_record(family).title
     return title if task == families.default_task(family) else f"{title} {comment(task) or '?'}"
-
-
-def _backend_place(found: Measured) -> tuple[int, str]:
-    return backend_order(found.cell.backend), found.cell.backend
 
 
 def backend_order(name: str) -> int:

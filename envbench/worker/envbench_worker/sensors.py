@@ -1,7 +1,12 @@
-"""The system's own counters: steal, throttling, pressure, suspend, CPU time, memory.
+"""The cores that may be used, and the system's own counters: steal, throttling, pressure, suspend,
+CPU time, memory.
 
 A reader returns ``None`` (or leaves its key out) if this system has no such counter. Linux has them
 all; other systems have only the monotonic clock.
+
+This is the worker's only reader of cores, control groups and processes. The controller has its own
+(``envbench.machine.host``, psutil): the two sides share no code, and a backend's interpreter need
+not have psutil.
 """
 
 from __future__ import annotations
@@ -20,6 +25,13 @@ def _read(path: Any) -> str:
             return file.read().decode("utf-8", "replace")
     except OSError:
         return ""
+
+
+def usable_cores() -> List[int]:
+    """The logical CPUs that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
 
 
 def machine_cpu() -> Optional[Dict[str, float]]:

@@ -6,7 +6,6 @@ EnvPool resets on the step after an episode's end, as Gymnasium does. Such a res
 
 from __future__ import annotations
 
-import os
 from typing import Any, Dict, List, Optional
 
 import envbench_families
@@ -14,6 +13,7 @@ import envpool
 import numpy as np
 from envbench_worker import actions, autoreset
 from envbench_worker.contract import Adapter, Counts, Job
+from envbench_worker.sensors import usable_cores
 from envpool.registration import registry
 from gymnasium.vector.utils import create_empty_array
 
@@ -89,6 +89,8 @@ class EnvPool(Adapter):
             for key, value in self.pool.spec.config._asdict().items()
             if key != "base_path"  # the package's path, not a fact of the measurement
         }
+        # EnvPool's own choice (``async_envpool.h``): as many as cores, at most the batch.
+        default_threads = min(self.job.numenv, len(usable_cores()))
         return self.common_facts(
             self.seen(),
             self.autoreset.mode,
@@ -96,16 +98,10 @@ class EnvPool(Adapter):
             "host",
             autoreset_source=self.autoreset.source,
             batch=self.job.numenv,
-            threads=self.job.settings["threads"] or _default_threads(self.job.numenv),
+            threads=self.job.settings["threads"] or default_threads,
             library_task=self.job.task,
             library_arguments=config,
         )
 
     def close(self) -> None:
         self.pool.close()
-
-
-def _default_threads(batch: int) -> int:
-    """EnvPool's own choice (``async_envpool.h``): as many as cores, at most the batch."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return min(batch, cores or 1)

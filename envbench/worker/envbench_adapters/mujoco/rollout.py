@@ -17,11 +17,11 @@ import mujoco
 import numpy as np
 from envbench_worker import actions
 from envbench_worker.contract import Counts, Trace
+from envbench_worker.sensors import usable_cores
 from mujoco import rollout
 
 from envbench_adapters.mujoco import ant as ant_model
 from envbench_adapters.mujoco.ant import SUBSTEPS, Ants
-from envbench_adapters.processes.numa_nodes import usable_cores
 
 TIME = 0  # index in a full state; qpos and qvel follow
 

@@ -78,7 +78,14 @@ class FreeRunning(Adapter):
         shared = multiprocessing.get_context("spawn").RawArray("b", len(shares) * ROW.itemsize)
         self.table = np.frombuffer(shared, dtype=ROW)
         try:
-            self._start(shares, shared)
+            first, seed = 0, self.job.seed
+            for row, (node, part) in enumerate(shares):
+                job = part._replace(seed=seed)
+                process = _Process(node, job, self.job, first, self.member, shared, row)
+                self.processes.append(process)
+                self.selector.register(process.connection, selectors.EVENT_READ, process)
+                # Each environment has a seed of its own.
+                first, seed = first + job.numenv, seed + job.env_instances
             self.described = [process.answer() for process in self.processes]
         except BaseException:
             self.close(patience_s=0.0)
@@ -89,15 +96,6 @@ class FreeRunning(Adapter):
         self.freely = self.job.mode != "verify"
         self.began = time.perf_counter()
         self.table["allowed"] = WITHOUT_END if self.freely else 0
-
-    def _start(self, shares: List[Tuple[Node, Job]], shared: Any) -> None:
-        first, seed = 0, self.job.seed
-        for row, (node, part) in enumerate(shares):
-            job = part._replace(seed=seed)
-            process = _Process(node, job, self.job, first, self.member, shared, row)
-            self.processes.append(process)
-            self.selector.register(process.connection, selectors.EVENT_READ, process)
-            first, seed = first + job.numenv, seed + job.env_instances  # a seed per environment
 
     def run(self, calls: int) -> Counts:
         results = calls * self.job.numenv

@@ -1,7 +1,8 @@
 """NUMA nodes: the cores of each, and how to bind a process to a node's cores and memory. Linux.
 
 Standard library only, because a process binds itself before it imports anything that starts threads
-or allocates memory. Threads inherit the binding, and allocated memory does not move.
+or allocates memory. Threads inherit the binding, and allocated memory does not move. This is the
+worker's only reader of lists of cores.
 
 Sources: ``/sys/devices/system/node`` (Documentation/ABI/stable/sysfs-devices-node),
 set_mempolicy(2).
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any, List, NamedTuple, Optional
 
 from envbench_worker.contract import named
+from envbench_worker.sensors import usable_cores as usable_cores
 
 SYSTEM = Path("/sys/devices/system/node")
 SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237, "riscv64": 237}  # the system call's number
@@ -57,12 +59,6 @@ def of_system(folder: Path = SYSTEM) -> List[Node]:
         if cores:
             nodes.append(Node(sorted(cores), int(place.name[len("node") :])))
     return sorted(nodes, key=lambda node: node.cores) or [Node(sorted(usable), None)]
-
-
-def usable_cores() -> List[int]:
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
 
 
 def call_bound(node: Node, function: str, *arguments: Any) -> None:

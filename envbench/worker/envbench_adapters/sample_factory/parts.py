@@ -32,9 +32,7 @@ AUDIT = "audit"
 ENVIRONMENT, MADE, FRAMES = range(3)  # indices in ``audit``
 
 
-def make_env(
-    job: Job, name: str, cfg: Any, env_config: Any, render_mode: Optional[str] = None
-) -> Any:
+def make_env(job: Job, name: str, cfg: Any, env_config: Any, render_mode: Any = None) -> Any:
     """Make one environment. ``register_env`` takes it with a job bound to it."""
     env = Task(envbench_families.of(job).make(), job.seed)
     if job.mode != "verify":

@@ -109,8 +109,8 @@ class SampleFactory(Adapter):
         return self.died
 
     def follow(self, calls: int) -> Optional[Trace]:
-        job = self.job
-        if envbench_families.of(job).noiseless() is None:
+        job, family = self.job, envbench_families.of(self.job)
+        if family.noiseless() is None:
             return None
         space = self.env_info.obs_space["obs"]
         trace = Trace(
@@ -121,9 +121,13 @@ class SampleFactory(Adapter):
         missing = calls * job.numenv
         while missing:
             missing -= _write(trace, self._receive(), calls)
+        if not family.agrees_throughout:
+            return trace
         # At an end the next episode's first observation replaces the last one. Games have to agree
         # throughout, so they are compared up to the first end.
-        return _before_an_end(trace) if envbench_families.of(job).agrees_throughout else trace
+        ended = trace.ended.any(axis=1)
+        steps = int(ended.argmax()) if ended.any() else len(ended)
+        return Trace(*(each[:steps] for each in trace[:3]))
 
     def recount(self) -> Optional[float]:
         return float(self.frames[: self.credited].sum())
@@ -154,18 +158,10 @@ class SampleFactory(Adapter):
 
 
 TOLD = [
-    "num_workers",
-    "num_envs_per_worker",
-    "worker_num_splits",
-    "rollout",
-    "batch_size",
-    "async_rl",
-    "batched_sampling",
-    "policy_workers_per_policy",
-    "set_workers_cpu_affinity",
-    "default_niceness",
+    "num_workers", "num_envs_per_worker", "worker_num_splits", "rollout", "batch_size", "async_rl",
+    "batched_sampling", "policy_workers_per_policy", "set_workers_cpu_affinity", "default_niceness",
     "decorrelate_experience_max_seconds",
-]
+]  # fmt: skip
 
 
 def configuration(job: Job) -> Any:
@@ -202,9 +198,3 @@ def _write(trace: Trace, trajectory: Any, calls: int) -> int:
     trace.rewards[rows, column] = trajectory["rewards"][0, :count].numpy()
     trace.ended[rows, column] = trajectory["dones"][0, :count].numpy()
     return count
-
-
-def _before_an_end(trace: Trace) -> Trace:
-    ended = trace.ended.any(axis=1)
-    steps = int(ended.argmax()) if ended.any() else len(ended)
-    return Trace(*(each[:steps] for each in trace[:3]))

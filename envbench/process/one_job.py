@@ -82,9 +82,12 @@ def _judge(job: Job, ending: Ending, folder: Path, before: MemoryKills) -> Reply
         if failure.reason == "exception" and before.rose_in_cgroup():  # because a child was killed
             failure = replace(failure, reason="out-of-memory", hint=failure.hint or _FEWER)
         return replace(reply, failure=_located(failure, ending))
-    if ending.status != 0:
-        return replace(reply, facts={**reply.facts, "ended_after_reply": _how(ending)})
-    return reply
+    if ending.status == 0:
+        return reply
+    how = _signal_name(ending.status) or f"exit code {ending.status}"
+    if ending.stalled_s is not None:
+        how = f"stalled for {ending.stalled_s:.3g} s"
+    return replace(reply, facts={**reply.facts, "ended_after_reply": how})
 
 
 def _located(failure: Failure, ending: Ending) -> Failure:
@@ -159,19 +162,11 @@ def _died_by_itself(ending: Ending, folder: Path) -> Failure:
     )
 
 
-def _how(ending: Ending) -> str:
-    if ending.stalled_s is not None:
-        return f"stalled for {ending.stalled_s:.3g} s"
-    return _signal_name(ending.status) or f"exit code {ending.status}"
-
-
 def _signal_name(status: int | None) -> str | None:
     if status is None or status >= 0:
         return None
-    try:
-        return signal.Signals(-status).name
-    except ValueError:  # a real-time signal
-        return f"signal {-status}"
+    names = {each.value: each.name for each in signal.Signals}
+    return names.get(-status, f"signal {-status}")  # a real-time signal has no name
 
 
 # ---------------------------------------------------------------- kills for memory

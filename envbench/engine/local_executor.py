@@ -29,9 +29,10 @@ from envbench.model import (
     digest,
 )
 from envbench.process.alternate import Launch, alternate
-from envbench.process.execute import execute
+from envbench.process.one_job import execute
 from envbench.process.reply import OnEvent, Reply
 
+Launches = Mapping[int, Launch]  # of the trials that can start, by their place in the block
 START = "start.npz"  # a file for a job: the environments start from its first observations
 TRACE = "trace"
 CHANGED = Failure(
@@ -95,7 +96,7 @@ def _launch(trial: Trial, arm: Arm) -> Launch:
 
 
 def _replies(
-    block: Block, launches: Mapping[int, Launch], on_event: OnEvent
+    block: Block, launches: Launches, on_event: OnEvent
 ) -> tuple[dict[int, Reply], list[int]]:
     """The replies of the trials that can start, by index; and the trial of each slice of steps."""
     alone = len(block.trials) == 1 and not block.programme.turns
@@ -112,9 +113,7 @@ def _replies(
     return dict(zip(sides, replies, strict=True)), [sides[turn] for turn in turns]
 
 
-def _one_by_one(
-    block: Block, launches: Mapping[int, Launch], on_event: OnEvent
-) -> dict[int, Reply]:
+def _one_by_one(block: Block, launches: Launches, on_event: OnEvent) -> dict[int, Reply]:
     """Run the trials one after another. The reference runs last: it gets the other's trace, and
     starts from the same observations."""
     replies: dict[int, Reply] = {}

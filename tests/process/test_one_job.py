@@ -20,8 +20,8 @@ from interpreters import not_here
 
 from envbench.errors import StorageError
 from envbench.model import Failure
-from envbench.process.execute import MemoryKills, _cgroup_files
 from envbench.process.killing.leftovers import MARK
+from envbench.process.one_job import MemoryKills, _cgroup_files
 from envbench.process.reply import REPLY_BYTES, Event, PhaseBegan, Reply, Started, WindowEnded
 from envbench.results.store import MAX_LINE_BYTES
 
