@@ -16,7 +16,8 @@ _SPECIAL = re.compile(r"[&<>|\\`*_\[\]~#$]|@(?=\w)|:(?=//)|(?<=www)\.")
 
 def printable(text: str, keep: str = "\n\t") -> str:
     """The text without control characters: each is replaced, except those in ``keep``."""
-    return "".join(c if c.isprintable() or c in keep else "\ufffd" for c in text)
+    kept = (c if c.isprintable() or c in keep else "\ufffd" for c in text)
+    return text if text.isprintable() else "".join(kept)
 
 
 def one_line(text: str, limit: int = 300) -> str:

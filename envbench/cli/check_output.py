@@ -35,7 +35,7 @@ Differences = Mapping[str, Sequence[str]]  # of packages, by backend
 SCHEMA = 1
 HEADS = ("task", "backend", "numenv")
 IDENTITY = ("machine", "env", "task", "backend", "numenv", "env_instances", "settings")
-UNSEEN = 0.5  # a cost with a larger smallest detectable slowdown could double unnoticed
+UNSEEN, USELESS = 0.5, 0.9  # if no less is detectable, a cost could double or grow tenfold unseen
 MEANS: dict[str, str] = {
     "PASS": "the usual pace did not slow down by the tolerance or more",
     "REGRESSION": "steps are slower by more than the margin, or a cost grew by more than it may",
@@ -204,14 +204,16 @@ def _notes(found: CellVerdict, last: dict[str, Stage]) -> str:
     differ = every and steps.verdict == "INCONCLUSIVE" and steps.high < every.interval[0]
     if differ:
         notes.append("the usual pace is slower, all steps together are not")
-    for name in ("all steps",) if differ else ("steps", "all steps"):
-        if name in last and last[name].verdict == "INCONCLUSIVE":
-            notes.append(f"{name}: smallest detectable slowdown {percent(last[name].detectable)}")
     for name, stage in last.items():
-        if name not in ("steps", "all steps") and stage.detectable > UNSEEN:
-            notes.append(
-                f"{name}: growth under ×{1 / max(1e-3, 1 - stage.detectable):.1f} could be missed"
-            )
+        if stage.verdict == "INCONCLUSIVE" and not (differ and name == "steps"):
+            finds = f"smallest detectable slowdown {percent(stage.detectable)}"
+        elif name not in ("steps", "all steps", *found.slower) and stage.detectable > UNSEEN:
+            growth = 1 / max(1 - USELESS, 1 - stage.detectable)
+            finds = f"only growth to {growth:.1f} times or more would be found"
+        else:
+            continue
+        noisy = f"too noisy to judge with {stage.pairs} pairs"
+        notes.append(f"{name}: {noisy if stage.detectable > USELESS else finds}")
     if len(found.stages) == 2 and found.verdict != "REGRESSION":
         notes.append("an alarm that did not repeat")
     notes += [f"invalid slices ({reason}): {count}" for reason, count in found.invalid.items()]

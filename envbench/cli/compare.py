@@ -47,9 +47,9 @@ def compare(
     different sessions, the noise includes a drift of 10 %. To find out whether a change made
     something slower, use `envbench check` instead.
     """
-    if family is not None:
-        families.get(family)
     ours, theirs, by = _sides(first, second, results)
+    if family and family not in {found.cell.env for found in [*ours, *theirs]}:
+        families.get(family)  # refuses an unknown name
     machines = sorted({found.cell.machine for found in [*ours, *theirs]})
     ours, theirs = _filtered(ours, family, machine), _filtered(theirs, family, machine)
     only = (f" of {family}" if family else "") + (f" on {machine}" if machine else "")

@@ -87,11 +87,9 @@ def export(results: Path, output: Path, wanted: str | None, runs: bool) -> None:
         )
     if str(output) != "-":
         write_bytes(output, _encoded(frame, kind))
-        tell(f"wrote {output} ({len(frame)} rows)")
+        tell(f"wrote {output} ({counted(len(frame), 'row')})")
     elif kind == "parquet":
-        raise UsageError(
-            "parquet cannot be written to stdout.", hint="Name a file: --output cells.parquet"
-        )
+        raise UsageError("parquet cannot be written to stdout.", hint="Name a file: --output FILE")
     else:
         click.echo(_encoded(frame, kind), nl=False)
 

@@ -3,6 +3,7 @@ and which groups of options become one typed value."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable
 from functools import wraps
@@ -82,7 +83,10 @@ def results_folder(values: tuple[Path, ...]) -> Path:
     """The option's value, else the one given before the subcommand, else ``results``."""
     group = click.get_current_context().parent
     before: Path | None = group.params.get("results") if group else None
-    return only_one(values) or before or Path("results")
+    results = only_one(values) or before or Path("results")
+    if os.path.lexists(results) and not os.path.isdir(results):
+        raise click.BadParameter(f"{results} is not a folder.")
+    return results
 
 
 def settings_by_key(texts: tuple[str, ...]) -> dict[str, str]:

@@ -95,10 +95,7 @@ def _print_cells(measured: Sequence[Measured], profiles: Mapping[str, Profile]) 
 def _documents(
     found: Mapping[str, BlockContent], into: Sequence[Path], new: Path | None, own: Path | None
 ) -> dict[Path, Filled]:
-    """The new contents of each file: filled ones, a ``new`` one, and the results' ``own`` page.
-
-    All are made before one is written.
-    """
+    """All new contents, before one is written: filled ones, a ``new`` one, the results' ``own``."""
     texts = {path: read_text(path) for path in into}
     if new:
         texts[new] = fresh(found)
@@ -118,10 +115,8 @@ def _check(files: Mapping[Path, Filled], kinds: Sequence[Kind], command: str) ->
     if count := sum(len(new.misspelt) for new in files.values()):
         markers = counted(count, "misspelt marker")
         raise EnvbenchError(f"{markers}: the warnings above name the lines.")
-    if old:
-        raise EnvbenchError(
-            f"out of date: {', '.join(map(str, old))}.", hint=f"To update: {command}"
-        )
+    if names := ", ".join(map(str, old)):
+        raise EnvbenchError(f"out of date: {names}.", hint=f"To update: {command}")
     for path in files:
         tell(f"{path} is up to date.")
 

@@ -101,8 +101,8 @@ class _Choice:
     def _families(self) -> Sequence[Family]:
         """The requested family, or those that the profile has tables for."""
         request = self.request
-        if request.task is not None and not request.task.strip():
-            raise UsageError("--task is empty: leave it out for each family's default task.")
+        if request.task is not None and not request.task.partition(":")[0].strip():
+            raise UsageError(f"--task {request.task!r} is not a task such as my_package:MyEnv-v0.")
         if request.family is None:
             if request.task is not None:
                 raise UsageError(

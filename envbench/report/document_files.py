@@ -25,19 +25,14 @@ def read_text(path: Path) -> str:
 
 
 def write_text(path: Path, text: str) -> bool:
-    """Replace the file atomically, keeping its mode; False where it already has this text.
-
-    A link is kept: the document that it names is replaced.
-    """
+    """Replace the file that a path or link names, keeping its mode. False: it has this text."""
     return write_bytes(path, text.encode("utf-8", "surrogateescape"))
 
 
 def write_bytes(path: Path, data: bytes) -> bool:
     """``write_text`` for bytes."""
     try:
-        target = Path(os.path.realpath(path))
-        if (target.exists() and not target.is_file()) or str(target).startswith("/proc/"):
-            raise UsageError(f"{path} is not a file.", hint="For stdout: --output -")
+        target = _target(path)
         if target.is_file() and target.read_bytes() == data:
             return False
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -48,6 +43,14 @@ def write_bytes(path: Path, data: bytes) -> bool:
             hint="Make it writable, or write elsewhere with --output FILE.",
         ) from error
     return True
+
+
+def _target(path: Path) -> Path:
+    """Where a path leads that is to be written. Refused: a folder, a device, a loop of links."""
+    target = Path(os.path.realpath(path))
+    if (os.path.lexists(target) and not target.is_file()) or str(target).startswith("/proc/"):
+        raise UsageError(f"{path} is not a file.", hint="For stdout: --output -")
+    return target
 
 
 def _replace(target: Path, data: bytes) -> None:
@@ -75,8 +78,8 @@ def stale(document: Path, pictures: Iterable[Picture], kinds: Sequence[Kind]) ->
 
     An existing PNG counts even where ``kinds`` does not have it.
     """
-    # The plots are beside the document that a link names.
-    beside = document.resolve().parent if document.is_symlink() else document.parent
+    target = _target(document)  # before any plot is written beside the document that a link names
+    beside = target.parent if document.is_symlink() else document.parent
     found: list[Stale] = []
     for picture in pictures:
         for kind in get_args(Kind):
@@ -88,11 +91,9 @@ def stale(document: Path, pictures: Iterable[Picture], kinds: Sequence[Kind]) ->
     return found
 
 
-def draw_stale(
-    document: Path, pictures: Iterable[Picture], kinds: Sequence[Kind]
-) -> Iterator[Path]:
+def draw_stale(page: Path, pictures: Iterable[Picture], kinds: Sequence[Kind]) -> Iterator[Path]:
     """Draw the stale files; yield each one that is written."""
-    found = stale(document, pictures, kinds)
+    found = stale(page, pictures, kinds)
     drawings = drawn([(picture, kind) for _, picture, kind in found])
     for (path, picture, _), drawing in zip(found, drawings, strict=True):
         write_bytes(path, stamped(drawing.data, picture.digest))

@@ -11,6 +11,7 @@ plan is missing, with a warning.
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -60,6 +61,10 @@ DESIGNS = {  # of the experiments that this envbench knows
 
 Facts = dict[str, dict[str, Any]]  # what adapters reported about their trials, by hash
 _DECODER = msgspec.json.Decoder(Stored)
+_BLANK = re.compile(rb"\s*\n")
+_NO_RECORD = re.compile(  # not an object, one without a name, or one that is too short
+    rb'(?:[^\S\n]*(?:[^\s{][^\n]*|\{(?:[^\n]{0,14}|[^\S\n]*[^\s"][^\n]*))\n)+'
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,23 +81,24 @@ class _Head(msgspec.Struct):
 
 def read(path: Path) -> Reading:
     """The good records of one file. Raises ``StorageError`` only where it cannot be opened."""
-    reading, bad = Reading(), 0
+    reading, bad, skipped = Reading(), 0, 0
     try:
         with path.open("rb") as file:
             if refusal := _refusal(os.fstat(file.fileno())):
                 return Reading(warnings=[f"{path}: not read: it is {refusal}"])
             for number, line in lines(file):
                 outcome = _decode(line)
+                bad += isinstance(outcome, str)
                 if not isinstance(outcome, str):
-                    reading.records.append((number, outcome))
-                    continue
-                bad += 1
-                if bad <= MAX_WARNINGS:
+                    reading.records.append((number + skipped, outcome))
+                elif bad <= MAX_WARNINGS:
                     reading.warnings.append(f"{path}:{number}: line skipped: {outcome}")
+                else:
+                    skipped += _skip(file, _NO_RECORD)
     except OSError as error:
         raise StorageError(f"cannot read {path}: {error.strerror or error}.") from error
     if bad > MAX_WARNINGS:
-        reading.warnings.append(f"{path}: {bad - MAX_WARNINGS} more lines skipped")
+        reading.warnings.append(f"{path}: {bad + skipped - MAX_WARNINGS} more lines skipped")
     return reading
 
 
@@ -103,10 +109,7 @@ def _refusal(info: os.stat_result) -> str:
 
 
 def lines(file: BufferedReader) -> Iterator[tuple[int, bytes]]:
-    """Each line that is not blank, with its number.
-
-    A line over the limit is cut to one byte more than the limit.
-    """
+    """Each line that is not blank, with its number. One over the limit is cut to a byte more."""
     number = 0
     while line := file.readline(MAX_LINE_BYTES + 1):
         number += 1
@@ -115,23 +118,19 @@ def lines(file: BufferedReader) -> Iterator[tuple[int, bytes]]:
             while rest and not rest.endswith(b"\n"):
                 rest = file.readline(2**20)
         elif not line.strip():
-            number += _skip_blank(file)
+            number += _skip(file, _BLANK)
             continue
         yield number, line
 
 
-def _skip_blank(file: BufferedReader) -> int:
-    """Skip the following blank lines, one buffer at a time; return their number.
+def _skip(file: BufferedReader, those: re.Pattern[bytes]) -> int:
+    """Skip the lines ahead that match, one buffer at a time; return their number.
 
-    Line by line, millions of blank lines would take seconds.
+    Line by line, millions of lines would take seconds.
     """
     skipped = 0
-    while ahead := file.peek():
-        blank = len(ahead) - len(ahead.lstrip())
-        end = ahead.rfind(b"\n", 0, blank) + 1
-        if not end:
-            break
-        skipped += file.read(end).count(b"\n")
+    while found := those.match(file.peek()):
+        skipped += file.read(found.end()).count(b"\n")
     return skipped
 
 

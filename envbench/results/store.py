@@ -72,7 +72,8 @@ def check_name(machine: str) -> None:
 def files(results: Path, machine: str | None = None) -> list[Path]:
     """Every results file, or those of one machine, by machine and then by start."""
     try:
-        paths = [path for path in results.glob("*/*.jsonl") if path.is_file()]
+        folders = results.iterdir() if results.is_dir() else []  # glob hides what is not readable
+        paths = [path for each in folders for path in each.glob("*.jsonl") if path.is_file()]
         paths = [path for path in paths if machine in (None, path.parent.name)]
     except OSError as error:
         raise StorageError(

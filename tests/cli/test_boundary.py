@@ -157,6 +157,57 @@ def test_a_report_to_a_path_that_is_too_long_is_an_error_of_one_line(
     assert "Give a shorter path." in done.err
 
 
+def not_a_file(kind: str) -> str:
+    """The name of a new path that is neither a folder nor a file."""
+    if kind == "device":
+        return os.devnull
+    if kind == "fifo":
+        os.mkfifo("page")
+    else:
+        Path("page").symlink_to("page" if kind == "loop of links" else "nowhere")
+    return "page"
+
+
+@linux
+@pytest.mark.parametrize("words", ["report", "export", "plans", "import x.csv", "run"])
+@pytest.mark.parametrize("kind", ["fifo", "loop of links", "broken link", "device"])
+def test_results_that_are_no_folder_are_wrong_usage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, kind: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("x.csv").touch()
+    name = not_a_file(kind)
+    result = called(*words.split(), "--results", name)
+    assert result.exit_code == 2
+    assert f"'--results': {name} is not a folder." in result.stderr
+
+
+@linux
+@pytest.mark.parametrize("kind", ["fifo", "loop of links", "device"])
+def test_output_to_what_is_no_file_is_refused_before_a_plot_is_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    from made_records import measured_plan, write
+
+    monkeypatch.chdir(tmp_path)
+    path = new_results_file(Path("results"), "laptop", "2025")
+    write(path, measured_plan({("for-loop", 1): 300}))
+    name = not_a_file(kind)
+    for words in (["report"], ["report", "--format", "html"], ["export"]):
+        result = called(*words, "--output", name)
+        assert result.exit_code == 2
+        assert f"{name} is not a file." in result.stderr
+    assert {path.name for path in tmp_path.iterdir()} <= {"results", "page"}
+
+
+@linux
+def test_a_results_folder_that_cannot_be_read_is_not_an_empty_one(place: Place) -> None:
+    (place.folder / "secret").mkdir(mode=0)
+    wrap = ("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.geteuid() == 0 else ()
+    done = place.shell("{envbench} compare secret secret", wrap=(*wrap, "bash", "-c"))
+    assert "cannot read results from secret: Permission denied" in plain(done, 1)
+
+
 def test_a_path_of_the_measuring_lock_that_is_too_long_is_wrong_usage(place: Place) -> None:
     environment = place.environment(ENVBENCH_LOCK_FILE=str(place.folder / LONG))
     done = place.run("run", *CELL, env=environment)

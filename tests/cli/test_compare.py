@@ -114,6 +114,19 @@ def test_a_side_without_results_is_an_error_and_prints_no_table(
     assert says in done.err
 
 
+def test_a_recorded_family_can_be_selected_without_its_plugin(place: Place) -> None:
+    path = new_results_file(place.results, "laptop", "2025-11-20T10:00:00Z")
+    own = {"cell": {"env": "revfam"}}
+    for name, speeds, backend in (("a", SLOW, "for-loop"), ("b", FAST, "envpool-sync")):
+        write(path, [*plan(name, speeds, backend), *plan(f"{name}2", speeds, backend, **own)])
+    done = place.run("compare", "for-loop", "envpool-sync", "--env", "revfam", "--json")
+    assert done.code == 0, done.err
+    assert [cell["a"]["env"] for cell in done.document["cells"]] == ["revfam"]
+    refused = place.run("compare", "for-loop", "envpool-sync", "--env", "revfan")
+    assert (refused.code, refused.out) == (2, "")
+    assert "unknown env family 'revfan'" in refused.err
+
+
 def test_a_difference_within_the_noise_is_neither_faster_nor_slower() -> None:
     found = compare(select(plan("a", SLOW)).measured, select(plan("b", NOISY)).measured, by_cell)
     assert found.pairs[0].verdict == "~"

@@ -55,7 +55,7 @@ def test_no_exported_text_is_a_formula_in_a_spreadsheet(place: Place, task: str)
     cell = {"env": "gym", "task": task, "frame_skip": 1}
     put(place, measured_plan({("for-loop", 1): 100}, cell=cell))
     done = place.run("export", "--output", "cells.csv")
-    assert "wrote cells.csv (1 rows)" in done.err
+    assert "wrote cells.csv (1 row)" in done.err
     frame = pd.read_csv(place.folder / "cells.csv")
     assert frame.loc[0, "task"] == "'" + task
 

@@ -150,6 +150,8 @@ def test_without_a_family_a_backend_runs_in_each_family_that_it_supports() -> No
         ({"family": "atari", "backends": ["brax"]}, "it runs mujoco"),
         ({"family": "atari", "backends": ["for-loop", "brax"]}, "it runs mujoco"),
         ({"family": "gym"}, "needs --task"),
+        ({"family": "gym", "task": ":"}, "--task ':' is not a task"),
+        ({"family": "gym", "task": ":MyEnv-v0"}, "not a task such as my_package:MyEnv-v0"),
         ({"task": "Pong-v5"}, "--task needs --env"),
         ({"family": "atri"}, "'atari'"),
         ({"family": "atari", "backends": ["all", "forloop"]}, "'for-loop'"),

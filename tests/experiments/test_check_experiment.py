@@ -90,6 +90,35 @@ def test_stalls_that_could_hide_a_cost_of_its_tolerance_are_inconclusive() -> No
     assert "all steps: smallest detectable slowdown" in markdown(CHECK, [found], {})
 
 
+@pytest.mark.parametrize(
+    ("most", "says"),
+    [
+        (1.1, ""),
+        (2.5, "start-up: only growth to 3.2 times or more would be found"),
+        (20, "start-up: too noisy to judge with 8 pairs"),
+        (1e9, "start-up: too noisy to judge with 8 pairs"),
+    ],
+)
+def test_a_note_says_what_growth_of_a_noisy_cost_could_be_found(most: float, says: str) -> None:
+    own = [
+        with_candidate(pair, start=factor)
+        for pair, factor in zip(pairs(), 4 * [1, most], strict=True)
+    ]
+    found = verdict(CHECK, own, CELL)
+    assert found.verdict == "PASS"
+    notes = markdown(CHECK, [found], {})
+    assert says in notes if says else "start-up" not in notes
+
+
+def test_steps_too_noisy_for_any_verdict_are_reported_as_such() -> None:
+    own = [
+        with_candidate(pair, step=step) for pair, step in zip(pairs(), 4 * [0.1, 10], strict=True)
+    ]
+    notes = markdown(CHECK, [verdict(CHECK, own, CELL)], {})
+    assert "steps: too noisy to judge with 8 pairs" in notes
+    assert "%" not in notes.partition("for-loop")[2].partition("\n")[0]
+
+
 def test_an_invalid_slice_counts_for_neither_arm_and_is_shown() -> None:
     slow = msgspec.structs.replace(MEASURED, ns=[250 * MS] * 3 + [2500 * MS])
     invalid = msgspec.structs.replace(slow, invalid={"3": "steal"})

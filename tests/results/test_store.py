@@ -519,6 +519,21 @@ def test_a_file_of_bad_lines_gives_a_bounded_number_of_warnings(file):
     assert warnings[-1].endswith("4980 more lines skipped")
 
 
+@pytest.mark.parametrize(
+    "bad", [b"x", b" {", b"[1, 2]", b"this is not JSON", b"{ nor is this", b'{"nor": "this"}']
+)
+def test_three_megabytes_of_bad_lines_are_read_fast_and_counted(file, bad):
+    count = 1_500_000 // (len(bad) + 1)
+    bad_lines = (bad + b"\n") * count
+    file.write_bytes(bad_lines + line_of(block_id="a") + b"\n" + bad_lines + line_of(block_id="b"))
+    start = time.process_time()
+    reading = store.read(file)
+    assert time.process_time() - start < 1
+    found = [(number, record.block_id) for number, record in reading.records]
+    assert found == [(count + 1, "a"), (2 * count + 3, "b")]
+    assert reading.warnings[-1] == f"{file}: {2 * count - MAX_WARNINGS} more lines skipped"
+
+
 def test_a_file_of_over_2_gib_is_refused_unread(file):
     with file.open("wb") as sparse:
         sparse.truncate(MAX_FILE_BYTES + 1)

@@ -8,11 +8,14 @@ guardians, uv, git. A process belongs to it if one of these is true:
 
 1. It has inherited the tree's mark in its environment: the owner, which is this process, and a
    random number.
-2. It is in the session of the worker, or of another process of the tree.
-3. Its parent belongs to the tree.
-4. It is a running child without a trace of its origin. It started after the guardian, it has left
-   this process's session, and its environment is neither ours nor another tree's. The processes
-   that this process starts itself stay in its session or have its environment.
+2. It has inherited the tree's random number as its limit of file locks. Linux does not use this
+   limit (getrlimit(2)), so hardly any program changes it.
+3. It is in the session of the worker, or of another process of the tree.
+4. Its parent belongs to the tree.
+
+A process survives its guardian's death if none is true: it has left its session and its parent, was
+started without the mark, and has changed that limit (or the guardian could not set it, because the
+system allows fewer locks). Nothing then distinguishes it from the daemons of git or uv.
 
 If this process is killed, too, the next envbench process ends the rest (``leftovers``). A process's
 environment is the one that it was started with, as /proc shows it. All this is for Linux. On other
@@ -24,6 +27,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import resource
 import secrets
 import signal
 import subprocess
@@ -57,7 +61,7 @@ class GuardedWorker:
         self._grace_s = grace_s
         mark = f"{this_process()}-{secrets.token_hex(16)}"
         self._mark = f"{MARK}={mark}".encode()
-        self._guardian_start = 0
+        self._number = secrets.randbits(62)
         self._members: dict[int, int] = {}  # the start times of the process tree, by process
         control, self._control = os.pipe()
         self.report, report = os.pipe()
@@ -67,8 +71,7 @@ class GuardedWorker:
             fcntl.fcntl(self.output, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         for fd in (self.report, self.events, self.output):
             os.set_blocking(fd, False)
-        python, worker, folder = command
-        arguments = (GUARDIAN, control, report, events, grace_s, folder, python, worker)
+        arguments = (GUARDIAN, control, report, events, grace_s, self._number, *command)
         try:
             with _lock:  # so no other worker's tree claims the guardian
                 guardian.prctl(guardian.PR_SET_CHILD_SUBREAPER, 1)
@@ -82,8 +85,6 @@ class GuardedWorker:
                     start_new_session=True,  # Ctrl-C in the terminal is for the controller alone
                 )
                 self._open.append(self)
-                with contextlib.suppress(OSError):
-                    self._guardian_start = guardian.read_process(self._guardian.pid).start
         except OSError:
             self._release()
             raise
@@ -145,7 +146,7 @@ class GuardedWorker:
             for pid, process in table.items()
             if self._members.get(pid) == process.start
             or (pid != os.getpid() and self._mark in environment(pid))
-            or (pid in own and self._has_no_origin(pid, process))
+            or _limit(pid) == self._number
         }
         grew = True
         while grew:
@@ -161,26 +162,12 @@ class GuardedWorker:
         self._members = {pid: table[pid].start for pid in members}
         return sorted(members)
 
-    def _has_no_origin(self, pid: int, process: guardian.Process) -> bool:
-        """Is it a child that can only be a worker's, by rule 4 above?"""
-        if (
-            process.parent != os.getpid()
-            or process.state in "ZX"  # it shows no environment, and this process may wait for it
-            or process.start < self._guardian_start
-            or process.session == os.getsid(0)
-        ):
-            return False
-        names = {entry.partition(b"=")[0] for entry in environment(pid)}
-        return MARK.encode() not in names and not names >= _own_names()
 
-
-def _own_names() -> set[bytes]:
-    """Variables of every process that this process starts with its own environment.
-
-    Between fork and exec a process shows the environment that this process was started with.
-    """
-    at_start = {entry.partition(b"=")[0] for entry in environment(os.getpid())}
-    return at_start & {os.fsencode(name) for name in os.environ}
+def _limit(pid: int) -> int:
+    """The number that the process has as its limit of file locks; -1 if it has no number."""
+    with contextlib.suppress(OSError):  # it has ended, or is another user's
+        return resource.prlimit(pid, guardian.RLIMIT_LOCKS)[0]
+    return -1
 
 
 @contextlib.contextmanager

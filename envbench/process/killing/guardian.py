@@ -3,7 +3,7 @@
 A script that uses only the standard library, so that it starts in tens of milliseconds. The
 controller uses its process table, too.
 
-    python -I -S guardian.py CONTROL REPORT EVENTS GRACE_S JOB_DIR PYTHON WORKER_MAIN
+    python -I -S guardian.py CONTROL REPORT EVENTS GRACE_S NUMBER PYTHON WORKER_MAIN JOB_DIR
 
 CONTROL, REPORT and EVENTS are inherited pipe ends. On REPORT it writes JSON lines:
 
@@ -17,8 +17,9 @@ died: then the guardian also removes the job's folder.
 
 On Linux the guardian is a child subreaper. Every process that the worker starts, in any session
 and after any number of forks, keeps the guardian as an ancestor, and so is found. If the guardian
-itself is killed, the kernel kills the worker (PDEATHSIG), and the controller or the next envbench
-process ends the rest. On other systems it uses ``ps``, and ends the worker's process group, too.
+itself is killed, the kernel kills the worker (PDEATHSIG). The controller ends the rest, which has
+inherited NUMBER, or the next envbench process does. On other systems the guardian uses ``ps``, and
+ends the worker's process group, too.
 
 It sleeps in ``select`` while the worker runs, so it takes no time from a measurement.
 """
@@ -38,6 +39,7 @@ from typing import NamedTuple
 PATIENCE_S = 5.0  # after the first SIGKILL; a process that is left then is stuck in the kernel
 LINUX = sys.platform == "linux"
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+RLIMIT_LOCKS = 10
 
 
 # ---------------------------------------------------------------- the process table
@@ -193,6 +195,15 @@ class Guardian:
             os.write(self._report, json.dumps(line).encode() + b"\n")
 
 
+def _pass_on(number: int) -> None:
+    """All processes below inherit the number, as a limit that Linux does not use (getrlimit(2))."""
+    if LINUX:
+        import resource
+
+        with contextlib.suppress(OSError, ValueError):  # the system allows less
+            resource.setrlimit(RLIMIT_LOCKS, (number, resource.getrlimit(RLIMIT_LOCKS)[1]))
+
+
 def _send(pids: list[int], *signals: int) -> None:
     for pid in pids:
         with contextlib.suppress(OSError):  # it has ended, or is another user's
@@ -225,7 +236,8 @@ def _wake_on_signals() -> int:
 def main(arguments: list[str]) -> None:
     """Guard one worker from start to end."""
     control, report, events = (int(number) for number in arguments[:3])
-    grace_s, folder, python, worker = float(arguments[3]), *arguments[4:7]
+    grace_s, number, python, worker, folder = float(arguments[3]), *arguments[4:8]
+    _pass_on(int(number))
     os.set_inheritable(control, False)
     os.set_inheritable(report, False)
     guardian = Guardian(control, report, grace_s)

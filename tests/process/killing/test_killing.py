@@ -341,7 +341,7 @@ def test_killing_the_guardian_is_a_failure_and_ends_the_worker(
     assert marked(controller.mark) == []  # also none of its children, in any session
 
 
-DAEMONS = ["plain", "scrubbed", "stopped", "forks"]
+DAEMONS = ["plain", "scrubbed", "unmarked", "stopped", "forks"]
 
 
 class Daemon:
@@ -444,7 +444,7 @@ def test_another_worker_and_its_daemon_are_unharmed_when_a_guardian_was_killed(
 def test_the_daemons_of_two_workers_end_when_both_guardians_were_killed(
     leave_daemon: Callable[[str], Daemon], bystanders: None
 ) -> None:
-    daemons = [leave_daemon(kind) for kind in ("plain", "scrubbed")]
+    daemons = [leave_daemon(kind) for kind in ("plain", "unmarked")]
     for daemon in daemons:
         daemon.kill_guardian()
     assert not any(daemon.reply().ok or daemon.living() for daemon in daemons)
