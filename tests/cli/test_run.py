@@ -95,11 +95,13 @@ def test_a_quick_look_is_one_short_run_and_says_so(place: Place, faulty_python: 
 
 @slow
 def test_the_first_run_makes_a_profile_and_report_shows_its_table(
-    place: Place, faulty_python: Path, documents_machines: Path
+    place: Place, faulty_python: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    place.package = documents_machines.parent
+    place.package = tmp_path_factory.mktemp("checkout")
     shutil.copytree(ROOT / "envbench", place.package / "envbench")
     shutil.copy(ROOT / "pyproject.toml", place.package)
+    (place.package / "machines").mkdir()  # ships no profile that fits this machine
+    shutil.copy(ROOT / "machines" / "laptop.toml", place.package / "machines")
     assert place.run("run", *loop(faulty_python), *SHORT).code == 0
     assert len(list(place.folder.glob("machines/*.toml"))) == 1
     report = place.run("report")
