@@ -134,7 +134,7 @@ class _Worker:
     # ------------------------------------------------------------ called by its own thread
 
     def run(self) -> Reply:
-        limits = _limits(self.order.count)
+        limits = starting_limits(self.order.count)
         try:
             return execute(**asdict(self.launch), limits=limits, on_event=self._on_event)
         finally:
@@ -172,7 +172,7 @@ class _Worker:
         os.write(self.orders, order)
 
 
-def _limits(count: int) -> Limits:
+def starting_limits(count: int) -> Limits:
     """Limits while workers start alternately: each may be silent ``count`` times as long."""
     longer = {f"{phase}_s": count * DEFAULT_LIMITS.of(phase) for phase in STARTING}
     return replace(DEFAULT_LIMITS, **longer)

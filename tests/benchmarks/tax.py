@@ -52,7 +52,7 @@ class Ours:
     def stretch(self, calls: int) -> float:
         """Seconds for a window of so many calls, books included."""
         start = time.perf_counter()
-        self.meter._window("measure", self.meter.measured, calls)
+        self.meter.run_window("measure", self.meter.measured, calls)
         return time.perf_counter() - start
 
     def _emit(self, event: dict[str, Any]) -> None:
@@ -123,10 +123,10 @@ def ratio(ours: Any, bare: Any, pairs: int, slice_s: float) -> dict[str, Any]:
         else:
             a, b = ours.stretch(calls), bare.stretch(calls)
         logs.append(math.log(b / a))
-    return _summary(logs)
+    return summary(logs)
 
 
-def _summary(logs: list[float]) -> dict[str, Any]:
+def summary(logs: list[float]) -> dict[str, Any]:
     from scipy.stats import t
 
     mean = statistics.fmean(logs)

@@ -20,7 +20,7 @@ from interpreters import not_here
 
 from envbench.errors import StorageError
 from envbench.model import Failure
-from envbench.process.execute import MemoryKills, _cgroup_files
+from envbench.process.execute import MemoryKills, cgroup_files
 from envbench.process.killing.leftovers import MARK
 from envbench.process.reply import REPLY_BYTES, Event, PhaseBegan, Reply, Started, WindowEnded
 from envbench.results.store import MAX_LINE_BYTES
@@ -96,7 +96,7 @@ def test_a_kill_that_is_not_about_memory_is_reported_as_a_signal(number: int, na
 @pytest.fixture
 def small_cgroup() -> Iterator[Path]:
     """A control group with little memory, inside our own."""
-    base = next((path.parent for path in _cgroup_files() if path.exists()), None)
+    base = next((path.parent for path in cgroup_files() if path.exists()), None)
     if base is None:
         not_here("a memory control group")
     group = base / f"envbench-test-{uuid.uuid4().hex[:8]}"

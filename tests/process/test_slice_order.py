@@ -114,10 +114,10 @@ def test_no_slice_begins_before_all_workers_are_ready_or_have_ended() -> None:
     made = SliceOrder(alternating(), 3)
     made.worker_ready(0, 1e6)
     made.worker_ready(1, 1e6)
-    assert not made._may_go(0)
+    assert not made.may_go(0)
     made.worker_ended(2)
-    assert made._may_go(0)
-    assert not made._may_go(1)
+    assert made.may_go(0)
+    assert not made.may_go(1)
 
 
 def test_long_resets_reduce_the_number_of_reset_slices() -> None:
@@ -176,7 +176,7 @@ def test_after_giving_up_no_slice_is_ordered() -> None:
 
 
 def test_the_limits_of_the_start_grow_with_the_number_of_workers() -> None:
-    limits = alternate._limits(5)
+    limits = alternate.starting_limits(5)
     assert limits.import_s == 5 * Limits().import_s
     assert limits.measure_s == Limits().measure_s
 

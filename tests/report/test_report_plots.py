@@ -85,7 +85,7 @@ def test_rows_of_one_backend_differ_by_more_than_colour() -> None:
     ]  # fmt: skip
     drawn = picture([record for plan in variants for record in plan], "atari laptop")
     assert len({curve.place for curve in drawn.charts[0].curves}) == 1
-    with plots._figure(drawn) as figure:
+    with plots.as_figure(drawn) as figure:
         assert len({line.get_marker() for line in figure.axes[0].lines}) == 3
         assert len({line.get_color() for line in figure.axes[0].lines}) == 1
     looks = plots.styles(drawn).values()
@@ -181,7 +181,7 @@ def test_no_picture_loses_its_legend_however_long_its_names() -> None:
         )
     ]  # fmt: skip
     drawn = picture(records, "atari laptop")
-    with plots._figure(drawn) as figure:
+    with plots.as_figure(drawn) as figure:
         figure.canvas.draw()
         (axes,) = figure.axes
         (legend,) = figure.legends
@@ -211,7 +211,7 @@ def test_two_sources_are_two_curves() -> None:
 
 def test_charts_share_one_legend_and_a_row_looks_the_same_in_each() -> None:
     drawn = picture([*HERE, *THERE, *CEILING], "atari")
-    with plots._figure(drawn) as figure:
+    with plots.as_figure(drawn) as figure:
         (legend,) = figure.legends
         names = [text.get_text() for text in legend.get_texts()]
         assert names == [

@@ -29,15 +29,15 @@ from envbench_adapters import brax_env
 from envbench_worker.contract import Job
 frames = json.loads(sys.argv[2])
 for pipeline in ("generalized", "spring", "positional", "mjx"):
-    settings = {"pipeline": pipeline, "mode": "scan"}
+    settings = {"pipeline": pipeline, "mode": "step", "actions": "constant"}
     any_task = Job("measure", "mujoco", "", 1, 1, 5, settings, 0)
     for task in brax_env.Brax(any_task).tasks():
-        brax_env.Brax(any_task._replace(task=task, frame_skip=frames[task]))._make()
+        brax_env.Brax(any_task._replace(task=task, frame_skip=frames[task])).build()
         print("made", pipeline, task)
 adapter = brax_env.Brax(any_task._replace(task="Ant-v3"))
 brax_env.envs.create = functools.partial(brax_env.envs.create, auto_reset=False)
 try:
-    adapter._make()
+    adapter.build()
 except ValueError as error:
     print("refused:", error)
 """
