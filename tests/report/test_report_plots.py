@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
@@ -245,11 +246,19 @@ def test_any_figures_can_be_drawn_with_their_points_inside_the_picture(points: l
     assert all(0 < s.x < drawn.size[0] and 0 < s.y < drawn.size[1] for s in drawn.spots)
 
 
-def test_a_picture_with_many_charts_can_be_drawn_as_png() -> None:
+@pytest.mark.parametrize(("charts", "limited"), [(2, False), (10, True)])
+def test_the_png_of_many_charts_has_fewer_pixels_per_inch(
+    monkeypatch: pytest.MonkeyPatch, charts: int, limited: bool
+) -> None:
+    """An image has at most 65,535 pixels on each side."""
+    monkeypatch.setattr(plots, "LARGEST", 2000)
     chart = Chart(title="P", curves=[Curve(label="x", place=0, points=[Point(1, 1.0)])])
-    drawn = draw(Picture(name="p", title="P", charts=[chart] * 60), "png")
-    assert drawn.data.startswith(b"\x89PNG")
-    assert plots.LARGEST < 2**16  # the most that an image may have
+    drawn = draw(Picture(name="p", title="P", charts=[chart] * charts), "png")
+    size = struct.unpack(">2I", drawn.data[16:24])  # of the header chunk
+    dpi = int(2000 * 72 / max(drawn.size)) if limited else plots.DPI
+    assert (dpi < plots.DPI) == limited
+    assert size == pytest.approx([points / 72 * dpi for points in drawn.size], abs=1)
+    assert max(size) <= 2000
 
 
 def test_several_processes_draw_the_same_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
