@@ -425,8 +425,11 @@ def test_a_foreign_block_with_a_wrong_shape_stops_no_command(
     }  # fmt: skip
     with path.open("ab") as file:
         file.write(msgspec.json.encode(whole) + b"\n")
-    assert invoke(VirtualExecutor(), *VERIFY).exit_code == 0
-    assert invoke(machine, "plans").exit_code == 0
+    later = VirtualExecutor()
+    assert invoke(later, *VERIFY).exit_code == 0
+    assert len(later.blocks) == 2  # the foreign block is none of the three
+    (row,) = json.loads(invoke(machine, "plans", "--json").stdout)["plans"]
+    assert (row["plan"], row["state"], row["left"]) == (plan.plan_id, "finished", 0)
 
 
 @pytest.mark.parametrize("experiment", ["run", "verify", "check", "baseline", "noise"])

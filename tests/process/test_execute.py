@@ -265,7 +265,9 @@ def test_facts_nested_as_deeply_as_allowed_are_kept() -> None:
     facts = f'{{"x": {"[" * 31}{"]" * 31}}}'
     columns = '"start_ns": [0], "ns": [1], "calls": [1], "steps": [1], "resets": [0]'
     raw = f'{{"ok": true, "facts": {facts}, "measured": {{{columns}}}}}'
-    assert run("raw_reply", raw=raw, bytes=0).ok
+    reply = run("raw_reply", raw=raw, bytes=0)
+    assert reply.ok, reply.failure
+    assert reply.facts == json.loads(facts)
 
 
 @pytest.mark.parametrize("name", ["work", "before"])
@@ -338,7 +340,9 @@ def test_more_resets_than_the_calls_return_are_refused() -> None:
 
 
 def test_a_window_with_only_resets_is_valid_beside_windows_with_steps() -> None:
-    assert run("claims", columns=json.dumps({"steps": [10, 0], "resets": [0, 10]})).ok
+    reply = run("claims", columns=json.dumps({"steps": [10, 0], "resets": [0, 10]}))
+    assert reply.ok, reply.failure
+    assert (reply.measured.steps, reply.measured.resets) == ([10, 0], [0, 10])
 
 
 def test_an_exception_of_an_environment_is_reported_with_its_step_and_output() -> None:
