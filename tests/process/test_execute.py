@@ -134,10 +134,17 @@ def test_a_worker_or_child_killed_for_memory_is_reported_as_out_of_memory(
 
 
 @linux
-def test_the_kernels_counts_of_memory_kills_can_be_read() -> None:
+@pytest.mark.usefixtures("kernels_counts")
+def test_a_kill_for_memory_shows_in_the_kernels_counts() -> None:
     kills = MemoryKills.now()
-    assert kills.cgroup is not None or kills.system is not None
-    assert not kills.rose_in_cgroup()
+    assert kills.system is not None
+    assert f"\noom_kill {kills.system}\n" in Path("/proc/vmstat").read_text()
+    assert not kills.rose_anywhere()
+    one_ago = msgspec.structs.replace(kills, system=kills.system - 1)
+    assert (one_ago.rose_anywhere(), one_ago.rose_in_cgroup()) == (True, False)
+    if kills.cgroup is not None:
+        one_ago = msgspec.structs.replace(kills, cgroup=kills.cgroup - 1)
+        assert (one_ago.rose_anywhere(), one_ago.rose_in_cgroup()) == (True, True)
 
 
 @pytest.mark.parametrize("phases", [0, 1, 3])
@@ -236,14 +243,17 @@ def test_a_reply_that_is_too_large_is_refused() -> None:
     assert REPLY_BYTES + (1 << 20) < MAX_LINE_BYTES  # so every accepted reply can be recorded
 
 
-@pytest.mark.parametrize("where", ["facts", "steps"])
-def test_a_number_that_is_too_long_is_refused(where: str) -> None:
-    number = "1" + "0" * 5000
-    facts, steps = (number, "1") if where == "facts" else ("1", number)
+@pytest.mark.parametrize(
+    ("facts", "steps", "where"),
+    [("1" + "0" * 5000, "1", "$.facts[...][0]"), ("1", "1" + "0" * 5000, "$.measured.steps[0]")],
+    ids=["facts", "steps"],
+)
+def test_a_number_that_is_too_long_is_refused(facts: str, steps: str, where: str) -> None:
     columns = f'"start_ns": [0], "ns": [1], "calls": [1], "steps": [{steps}], "resets": [0]'
     raw = f'{{"ok": true, "facts": {{"x": [{facts}]}}, "measured": {{{columns}}}}}'
     failure = failure_of(run("raw_reply", raw=raw, bytes=0))
-    assert failure.reason in ("invalid-figure", "exit")
+    assert failure.reason == "exit"
+    assert f"cannot be read: Integer value out of range - at `{where}`" in failure.message
 
 
 NESTED = [33, 499, 500, 999, 5000, 100_000]

@@ -73,7 +73,6 @@ def test_output_of_an_environment_never_reaches_the_reply(faulty_python: Path) -
     assert b"printed" not in msgspec.json.encode(reply)
     measured = [each.steps for each in windows if each.phase == "measure"]
     assert reply.measured.steps == measured
-    assert max(reply.measured.calls) < 10**6
     assert "gymnasium" in reply.packages
     assert reply.python == ".".join(map(str, sys.version_info[:3]))
 
