@@ -64,7 +64,7 @@ class BackendContract:
     overrides: ClassVar[Mapping[str, str]] = {}
     sees_resets: ClassVar[bool] = False
 
-    _measured: ClassVar[dict[type, tuple[Reply, list[int]]]] = {}
+    measurements: ClassVar[dict[type, tuple[Reply, list[int]]]] = {}  # of each contract class
 
     # -------------------------------------------------------- what a subclass may change
 
@@ -136,7 +136,7 @@ class BackendContract:
 
     def test_leaves_no_process_behind(self) -> None:
         self.measured()
-        assert not self._measured[type(self)][1]
+        assert not self.measurements[type(self)][1]
 
     def test_closes_without_an_error_after_its_reply(self) -> None:
         ended = self.measured().facts.get("ended_after_reply")
@@ -155,12 +155,12 @@ class BackendContract:
 
         Its fact ``unknown_task`` is what the same worker replied to a probe of an unknown task.
         """
-        if type(self) not in self._measured:
+        if type(self) not in self.measurements:
             mark = uuid.uuid4().hex
             trial = Trial(cell=self.cell, mode="measure", seed=SEED, protocol=SHORT)
             reply = _executed(trial, self.backend, self.overrides, {_MARK: mark}, REFUSING)
-            self._measured[type(self)] = reply, _marked(mark)
-        reply, _ = self._measured[type(self)]
+            self.measurements[type(self)] = reply, _marked(mark)
+        reply, _ = self.measurements[type(self)]
         assert reply.ok, reply.failure
         return reply
 

@@ -19,7 +19,7 @@ from filelock import FileLock
 from hypothesis import settings
 from interpreters import lent_packages, make_interpreter
 from paced import interpreter, shorten
-from place import ROOT, Place
+from place import Place
 
 from envbench import backends
 from envbench.backends import Backend
@@ -101,11 +101,11 @@ def contracts_measured_once() -> Iterator[None]:
     def made(module: str, name: str) -> tuple[Reply, list[int]]:
         contract = getattr(sys.modules[module], name)
         in_this_process(contract())
-        return contract._measured[contract]
+        return contract.measurements[contract]
 
     def measured(self: BackendContract) -> Reply:
         own = type(self)
-        own._measured[own] = made(own.__module__, own.__name__)
+        own.measurements[own] = made(own.__module__, own.__name__)
         return in_this_process(self)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -135,16 +135,6 @@ def place(tmp_path: Path) -> Iterator[Place]:
 def register(monkeypatch: pytest.MonkeyPatch) -> Callable[[Mapping[str, Backend]], None]:
     """Replaces all backends that envbench knows by these."""
     return lambda known: monkeypatch.setattr(backends.BACKENDS, "loaded", (dict(known), []))
-
-
-@pytest.fixture
-def documents_machines(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with four profiles, none of which matches the machine that runs the tests."""
-    folder = tmp_path_factory.mktemp("shipped") / "machines"
-    folder.mkdir()
-    for name in ("as4124", "dgx-a100", "laptop", "tpu-vm"):
-        shutil.copy(ROOT / "machines" / f"{name}.toml", folder)
-    return folder
 
 
 @pytest.fixture(scope="session")

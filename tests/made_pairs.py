@@ -145,14 +145,14 @@ class Workers:
         index = (block.stage - 1) * 16 + block.round
         noise = 1 + 3 * (index % 2) + index / 1e4
         return make_pair(
-            *(self._trial(trial, noise, index) for trial in block.trials),
+            *(self.trial(trial, noise, index) for trial in block.trials),
             plan_id=plan.plan_id,
             stage=block.stage,
             round=block.round,
             turns=block.programme.turns,
         )
 
-    def _trial(self, trial: Any, noise: float, index: int) -> TrialRecord:
+    def trial(self, trial: Any, noise: float, index: int) -> TrialRecord:
         candidate = trial.arm == "candidate"
         wobble = (1 + (index % 3) / 2000) * self.slower if candidate else 1.0
         return TrialRecord(

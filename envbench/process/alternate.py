@@ -33,6 +33,7 @@ from envbench.process.one_job import DEFAULT_LIMITS, WORKER, execute
 from envbench.process.reply import Event, OnEvent, PhaseBegan, Reply, Started, WindowEnded
 from envbench.process.slice_order import NotOrdered, SliceOrder
 from envbench.process.starting import POLL_S, Start, start, stopped_ns
+from envbench.process.supervisor import Limits
 
 STARTING = ("start", "import", "build", "first_step")
 LATEST = 5  # warm-up windows whose median decides how many calls fill a slice
@@ -133,9 +134,7 @@ class _Worker:
     # ------------------------------------------------------------ called by its own thread
 
     def run(self) -> Reply:
-        # Each may be silent for as long as all workers take to start.
-        longer = {f"{phase}_s": self.order.count * DEFAULT_LIMITS.of(phase) for phase in STARTING}
-        limits = replace(DEFAULT_LIMITS, **longer)
+        limits = starting_limits(self.order.count)
         try:
             return execute(**asdict(self.launch), limits=limits, on_event=self._on_event)
         finally:
@@ -171,3 +170,9 @@ class _Worker:
         order = self.order.await_turn(self.side)
         self.start.tree.resume()
         os.write(self.orders, order)
+
+
+def starting_limits(count: int) -> Limits:
+    """Limits while workers start alternately: each may be silent ``count`` times as long."""
+    longer = {f"{phase}_s": count * DEFAULT_LIMITS.of(phase) for phase in STARTING}
+    return replace(DEFAULT_LIMITS, **longer)

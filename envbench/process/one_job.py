@@ -184,7 +184,7 @@ class MemoryKills(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def now(cls) -> MemoryKills:
         """Read the counters (v2: memory.events, v1: memory.oom_control; /proc/vmstat)."""
-        counts = (counter(path, "oom_kill") for path in _cgroup_files())
+        counts = (counter(path, "oom_kill") for path in cgroup_files())
         return cls(
             cgroup=next((count for count in counts if count is not None), None),
             system=counter(Path("/proc/vmstat"), "oom_kill"),
@@ -203,7 +203,7 @@ def _rose(before: int | None, after: int | None) -> bool:
     return before is not None and after is not None and after > before
 
 
-def _cgroup_files() -> list[Path]:
+def cgroup_files() -> list[Path]:
     """Where the counter may be (v2, v1): the files of this process's own group come first."""
     groups = reversed(control_groups("memory"))
     return [group / name for group in groups for name in ("memory.events", "memory.oom_control")]

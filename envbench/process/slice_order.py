@@ -106,7 +106,7 @@ class SliceOrder:
     def await_turn(self, side: int) -> bytes:
         """Wait for this worker's next slice; returns the order, or an empty line after the last."""
         with self.changed:
-            self.changed.wait_for(lambda: self._may_go(side))
+            self.changed.wait_for(lambda: self.may_go(side))
             if self._over:
                 return b"\n"
             kind, _ = self.slices[self.next]
@@ -118,7 +118,7 @@ class SliceOrder:
             lead = f"lead {lead_in}\n" if lead_in else ""
             return f"{lead}step {self.calls(side)}\n".encode()
 
-    def _may_go(self, side: int) -> bool:
+    def may_go(self, side: int) -> bool:
         return self._over or (self.all_ready and self.slices[self.next][1] == side)
 
     @property

@@ -36,7 +36,7 @@ class OursWith(Ours):
     def __init__(self, adapter: Any, donated: tuple[int, ...]) -> None:
         super().__init__(adapter)
         adapter.donated = donated
-        self.programs = {adapter.first_calls: adapter._program(adapter.first_calls)}
+        self.programs = {adapter.first_calls: adapter.program(adapter.first_calls)}
 
     def stretch(self, calls: int) -> Seconds:
         self.adapter.programs = self.programs

@@ -99,7 +99,7 @@ def window_us() -> float:
     best = float("inf")
     for _ in range(REPETITIONS):
         start = time.perf_counter_ns()
-        meter._window("measure", meter.measured, 1)
+        meter.run_window("measure", meter.measured, 1)
         best = min(best, time.perf_counter_ns() - start)
     return best / 1000
 

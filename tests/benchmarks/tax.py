@@ -54,7 +54,7 @@ class Ours:
     def stretch(self, calls: int) -> float:
         """Seconds for a window of so many calls, books included."""
         start = time.perf_counter()
-        self.meter._window("measure", self.meter.measured, calls)
+        self.meter.run_window("measure", self.meter.measured, calls)
         return time.perf_counter() - start
 
     def _emit(self, event: dict[str, Any]) -> None:
@@ -126,7 +126,7 @@ def ratio(ours: Any, bare: Any, pairs: int, slice_s: float) -> dict[str, Any]:
             a, b = _timed(ours, calls), _timed(bare, calls)
         logs.append(math.log(b[0] / a[0]))
         added.append((a[1] - b[1]) / b[0])
-    return {"slice_s": slice_s, **_summary(logs), "added_cpu": _mean_and_interval(added)}
+    return {"slice_s": slice_s, **summary(logs), "added_cpu": _mean_and_interval(added)}
 
 
 def _timed(loop: Any, calls: int) -> tuple[float, float]:
@@ -135,7 +135,7 @@ def _timed(loop: Any, calls: int) -> tuple[float, float]:
     return loop.stretch(calls), time.thread_time() - before
 
 
-def _summary(logs: list[float]) -> dict[str, Any]:
+def summary(logs: list[float]) -> dict[str, Any]:
     mean, low, high = map(math.exp, _mean_and_interval(logs))
     return {"ratio": mean, "interval": [low, high], "pair_sd": statistics.stdev(logs)}
 

@@ -92,7 +92,7 @@ def compare(family: str, numenv: int, pairs: int, slice_s: float) -> dict[str, A
     two.adapter.close()
     per_cpu = (two.results / two.cpu_s) / (one.results / one.cpu_s)
     what = {"env": family, "backend": "envpool-numa", "numenv": numenv, "pairs": pairs}
-    return {**what, "per_cpu": per_cpu, **tax._summary(logs)}
+    return {**what, "per_cpu": per_cpu, **tax.summary(logs)}
 
 
 def main() -> None:

@@ -112,7 +112,7 @@ def compare(
     bare = BARE[name](adapter)
 
     def ours(calls: int) -> None:
-        meter._window("measure", meter.measured, calls)
+        meter.run_window("measure", meter.measured, calls)
 
     calls = 1
     while (

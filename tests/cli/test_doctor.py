@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from made_pairs import CELLS, make_pair, make_trial, pairs_plan
@@ -58,13 +59,32 @@ def test_a_noisy_setting_of_the_system_has_advice(
     assert all(bool(sign.advice) == (sign.state == "noisy") for sign in found)
 
 
-def test_the_load_is_measured_while_envbench_sleeps() -> None:
-    found = {sign.name: sign for sign in disturbance.load(0.2)}
-    assert set(found) == {"other load", "steal", "throttling", "pressure"}
-    assert all(
-        "%" in sign.found or "periods" in sign.found or sign.state == "unknown"
-        for sign in found.values()
+@pytest.mark.parametrize(
+    ("shares", "busy", "steal"),
+    [
+        ({"idle": 85.0, "iowait": 10.0, "steal": 4.5}, ("0.5", "good"), ("4.5", "noisy")),
+        ({"idle": 60.0, "iowait": 10.0, "steal": 0.0}, ("30.0", "noisy"), ("0.0", "good")),
+        ({"idle": 60.0}, ("40.0", "noisy"), None),  # not on every system
+    ],
+)
+def test_the_load_is_measured_while_envbench_sleeps(
+    monkeypatch: pytest.MonkeyPatch,
+    shares: dict[str, float],
+    busy: tuple[str, str],
+    steal: tuple[str, str] | None,
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(
+        "psutil.cpu_times_percent",
+        lambda seconds: slept.append(seconds) or SimpleNamespace(**shares),
     )
+    found = {sign.name: (sign.found, sign.state) for sign in disturbance.load()}
+    assert slept == [disturbance.LOOK_S]
+    assert list(found) == ["other load", "steal", "throttling", "pressure"]
+    of = f"% of {disturbance.LOOK_S:.0f} s"
+    assert found["other load"] == (f"{busy[0]} {of}", busy[1])
+    known = (f"{steal[0]} {of}", steal[1]) if steal else ("not reported", "unknown")
+    assert found["steal"] == known
 
 
 def test_doctor_help_says_where_the_records_are(place: Place) -> None:

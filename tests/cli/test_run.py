@@ -14,7 +14,10 @@ from place import NORMAL, ROOT, SHORT, Place, loop
 
 from envbench.backends import registry
 from envbench.engine.pairs import seed_of_round
+from envbench.machine import fingerprint, profile_for_host
+from envbench.machine.profile_file import read_profile
 from envbench.model import Run
+from envbench.stats.summary import rate
 
 slow = pytest.mark.slow
 
@@ -95,16 +98,25 @@ def test_a_quick_look_is_one_short_run_and_says_so(place: Place, faulty_python: 
 
 @slow
 def test_the_first_run_makes_a_profile_and_report_shows_its_table(
-    place: Place, faulty_python: Path, documents_machines: Path
+    place: Place, faulty_python: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    place.package = documents_machines.parent
+    place.package = tmp_path_factory.mktemp("checkout")
     shutil.copytree(ROOT / "envbench", place.package / "envbench")
     shutil.copy(ROOT / "pyproject.toml", place.package)
+    (place.package / "machines").mkdir()  # ships no profile that fits this machine
+    shutil.copy(ROOT / "machines" / "laptop.toml", place.package / "machines")
     assert place.run("run", *loop(faulty_python), *SHORT).code == 0
-    assert len(list(place.folder.glob("machines/*.toml"))) == 1
+    (made,) = place.folder.glob("machines/*.toml")
+    host = profile_for_host(fingerprint())
+    assert (made.stem, read_profile(made)) == (host.name, host)
     report = place.run("report")
     assert report.code == 0, report.err
-    assert "For-loop" in (place.results / "README.md").read_text()
+    (run,) = place.runs()
+    fps = rate(run).fps
+    assert fps is not None
+    page = (place.results / "README.md").read_text().splitlines()
+    rows = [line for line in page if line.startswith("| For-loop ")]
+    assert any(f"**{fps:.2f}**" in row for row in rows), rows
 
 
 @slow

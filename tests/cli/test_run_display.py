@@ -13,9 +13,12 @@ import threading
 import time
 from pathlib import Path
 
+import click
 import psutil
 import pytest
 from place import ROOT, SHORT, Done, Place, ended, loop, wait_until
+
+from envbench.cli.run import run
 
 slow = pytest.mark.slow
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
@@ -169,8 +172,13 @@ def test_help_answers_within_a_fifth_of_a_second() -> None:
 def test_run_has_help_for_every_option() -> None:
     _, done = timed("run", "--help")
     assert done.code == 0
-    for option in ("--env", "--numenv", "--num-envs", "--total-step", "--preset", "--quick"):
-        assert option in done.out
+    shown = " ".join(done.out.split())
+    options = [each for each in run.params if isinstance(each, click.Option)]
+    assert len(options) > 20
+    for option in options:
+        assert option.help, option.name
+        assert all(name in shown for name in option.opts), option.opts
+        assert " ".join(option.help.split())[:40] in shown, option.name
 
 
 @linux

@@ -247,6 +247,7 @@ def test_a_foreign_plan_of_absurd_size_is_skipped_with_a_warning(workers: Virtua
     absurd = msgspec.structs.replace(plan, design=many)
     path.write_bytes(msgspec.json.encode(absurd) + b"\n")
     assert call(workers, "--repeats", "1").exit_code == 0
+    assert len(workers.blocks) == 2 * 4  # each call measures all four cells
     (warning,) = store.read(path).warnings
     assert "more than 1,000,000" in warning
 

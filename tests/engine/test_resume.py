@@ -425,8 +425,11 @@ def test_a_foreign_block_with_a_wrong_shape_stops_no_command(
     }  # fmt: skip
     with path.open("ab") as file:
         file.write(msgspec.json.encode(whole) + b"\n")
-    assert invoke(VirtualExecutor(), *VERIFY).exit_code == 0
-    assert invoke(machine, "plans").exit_code == 0
+    later = VirtualExecutor()
+    assert invoke(later, *VERIFY).exit_code == 0
+    assert len(later.blocks) == 2  # the foreign block is none of the three
+    (row,) = json.loads(invoke(machine, "plans", "--json").stdout)["plans"]
+    assert (row["plan"], row["state"], row["left"]) == (plan.plan_id, "finished", 0)
 
 
 @pytest.mark.parametrize("experiment", ["run", "verify", "check", "baseline", "noise"])
@@ -439,10 +442,10 @@ def test_a_plan_with_the_design_of_another_experiment_is_skipped(
         plan = next(r for _, r in store.read(path).records if getattr(r, "plan_id", ""))
         wrong = msgspec.structs.replace(plan, experiment=experiment)
         path.write_bytes(msgspec.json.encode(wrong) + b"\n")
-    for words in (RUN, VERIFY, ("plans",)):
-        done = invoke(VirtualExecutor(), *words)
-        assert done.exit_code == 0
-        assert "Traceback" not in done.stderr
+    for words, count in ((RUN, 6), (VERIFY, 3), (("plans",), 0)):
+        again = VirtualExecutor()
+        assert invoke(again, *words).exit_code == 0
+        assert len(again.blocks) == count  # everything is measured
 
 
 # ---------------------------------------------------------------- edited adapters
@@ -568,9 +571,12 @@ def test_a_finished_plan_that_lost_a_line_is_not_resumed(machine: VirtualExecuto
     assert len(plans()) == 2
 
 
-@pytest.mark.parametrize("columns", [{"ns": [0] * 8}, {"ns": [5]}, {"steps": [0] * 8}])
-def test_impossible_figures_in_a_file_stop_no_command(
-    machine: VirtualExecutor, columns: dict[str, Any]
+@pytest.mark.parametrize(
+    ("columns", "pairs"),
+    [({"ns": [0] * 8}, 5), ({"ns": [5]}, 5), ({"steps": [0] * 8}, 0)],  # a check compares calls
+)
+def test_impossible_figures_in_a_file_stop_no_command_and_give_no_verdict(
+    machine: VirtualExecutor, columns: dict[str, Any], pairs: int
 ) -> None:
     words = ("check", *WORDS, "--backend", "fake-fast", "--numenv", "2", "--pairs", "5")
     invoke(machine, *words)
@@ -582,6 +588,7 @@ def test_impossible_figures_in_a_file_stop_no_command(
             trial["measured"].update(columns)
     compact = (",", ":")
     path.write_text("".join(json.dumps(each, separators=compact) + "\n" for each in odd))
-    for again in (words, (*words, "--seed", "1"), ("plans",)):
+    for again, count in ((words, pairs), ((*words, "--seed", "1"), 5), (("plans",), 0)):
+        known = len(machine.blocks)
         result = invoke(machine, *again)
-        assert result.exit_code in (0, 4), result.stderr
+        assert (result.exit_code, len(machine.blocks) - known) == (0, count), result.stderr

@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from envbench.backends import get
@@ -25,13 +26,11 @@ slow = pytest.mark.slow
 
 
 def test_requirements_replace_those_of_the_same_name() -> None:
-    made = sources._without(get("for-loop"), "atari", "step", ["ale_py==0.11"])
+    made = sources.without(get("for-loop"), "atari", "step", ["ale_py==0.11"])
     assert not [each for each in made.requirements if each.startswith("ale-py==")]
     assert [each for each in made.requirements if each.startswith("gymnasium==")]
     theirs = get("sample-factory")
-    rest = sources._without(
-        theirs, "atari", "step", ["/wheels/sample_factory-3.0-py3-none-any.whl"]
-    )
+    rest = sources.without(theirs, "atari", "step", ["/wheels/sample_factory-3.0-py3-none-any.whl"])
     assert len(rest.requirements) == len(theirs.requirements_of("atari", "step")) - 1
 
 
@@ -105,7 +104,8 @@ def test_a_project_below_the_top_is_that_project(
     monkeypatch.chdir("two")
     tree = checked_out("main", "--baseline-ref")
     assert 'name = "two"' in (tree / "pyproject.toml").read_text()
-    assert sources._name(str(tree)) == "two"
+    theirs = msgspec.structs.replace(get("for-loop"), requirements=["one==1", "two==1"])
+    assert sources.without(theirs, "gym", "step", [str(tree)]).requirements == ["one==1"]
     monkeypatch.chdir("../empty")
     with pytest.raises(UsageError, match="nothing to install"):
         checked_out("main", "--baseline-ref")
@@ -154,10 +154,10 @@ def test_a_wheel_or_a_folder_is_identified_by_its_content(
     assert not (first / "pkg" / "__pycache__").exists()
     (project / "pkg" / "__init__.py").write_text("a = 2")
     assert (kept_copy(project) / "pkg" / "__init__.py").read_text() == "a = 2"
-    assert sources._copied("envpool==1.2.4") == "envpool==1.2.4"
-    for path in (str(wheel), str(project)):  # a whole path is no bad requirement
-        sources.refuse_impossible("candidate", Source(requirements=[path]))
-        assert sources._copied(path) == str(kept_copy(Path(path)))
+    wanted = Source(requirements=["envpool==1.2.4", str(wheel), str(project)])
+    sources.refuse_impossible("candidate", wanted)  # a whole path is no bad requirement
+    copies = [str(kept_copy(path)) for path in (wheel, project)]
+    assert sources.prepare("candidate", wanted).added == ["envpool==1.2.4", *copies]
 
 
 @slow

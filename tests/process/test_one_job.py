@@ -21,7 +21,7 @@ from interpreters import not_here
 from envbench.errors import StorageError
 from envbench.model import Failure
 from envbench.process.killing.leftovers import MARK
-from envbench.process.one_job import MemoryKills, _cgroup_files
+from envbench.process.one_job import MemoryKills, cgroup_files
 from envbench.process.reply import REPLY_BYTES, Event, PhaseBegan, Reply, Started, WindowEnded
 from envbench.results.store import MAX_LINE_BYTES
 
@@ -96,7 +96,7 @@ def test_a_kill_that_is_not_about_memory_is_reported_as_a_signal(number: int, na
 @pytest.fixture
 def small_cgroup() -> Iterator[Path]:
     """A control group with little memory, inside our own."""
-    base = next((path.parent for path in _cgroup_files() if path.exists()), None)
+    base = next((path.parent for path in cgroup_files() if path.exists()), None)
     if base is None:
         not_here("a memory control group")
     group = base / f"envbench-test-{uuid.uuid4().hex[:8]}"
@@ -134,10 +134,17 @@ def test_a_worker_or_child_killed_for_memory_is_reported_as_out_of_memory(
 
 
 @linux
-def test_the_kernels_counts_of_memory_kills_can_be_read() -> None:
+@pytest.mark.usefixtures("kernels_counts")
+def test_a_kill_for_memory_shows_in_the_kernels_counts() -> None:
     kills = MemoryKills.now()
-    assert kills.cgroup is not None or kills.system is not None
-    assert not kills.rose_in_cgroup()
+    assert kills.system is not None
+    assert f"\noom_kill {kills.system}\n" in Path("/proc/vmstat").read_text()
+    assert not kills.rose_anywhere()
+    one_ago = msgspec.structs.replace(kills, system=kills.system - 1)
+    assert (one_ago.rose_anywhere(), one_ago.rose_in_cgroup()) == (True, False)
+    if kills.cgroup is not None:
+        one_ago = msgspec.structs.replace(kills, cgroup=kills.cgroup - 1)
+        assert (one_ago.rose_anywhere(), one_ago.rose_in_cgroup()) == (True, True)
 
 
 @pytest.mark.parametrize("phases", [0, 1, 3])
@@ -236,14 +243,17 @@ def test_a_reply_that_is_too_large_is_refused() -> None:
     assert REPLY_BYTES + (1 << 20) < MAX_LINE_BYTES  # so every accepted reply can be recorded
 
 
-@pytest.mark.parametrize("where", ["facts", "steps"])
-def test_a_number_that_is_too_long_is_refused(where: str) -> None:
-    number = "1" + "0" * 5000
-    facts, steps = (number, "1") if where == "facts" else ("1", number)
+@pytest.mark.parametrize(
+    ("facts", "steps", "where"),
+    [("1" + "0" * 5000, "1", "$.facts[...][0]"), ("1", "1" + "0" * 5000, "$.measured.steps[0]")],
+    ids=["facts", "steps"],
+)
+def test_a_number_that_is_too_long_is_refused(facts: str, steps: str, where: str) -> None:
     columns = f'"start_ns": [0], "ns": [1], "calls": [1], "steps": [{steps}], "resets": [0]'
     raw = f'{{"ok": true, "facts": {{"x": [{facts}]}}, "measured": {{{columns}}}}}'
     failure = failure_of(run("raw_reply", raw=raw, bytes=0))
-    assert failure.reason in ("invalid-figure", "exit")
+    assert failure.reason == "exit"
+    assert f"cannot be read: Integer value out of range - at `{where}`" in failure.message
 
 
 NESTED = [33, 499, 500, 999, 5000, 100_000]
@@ -265,7 +275,9 @@ def test_facts_nested_as_deeply_as_allowed_are_kept() -> None:
     facts = f'{{"x": {"[" * 31}{"]" * 31}}}'
     columns = '"start_ns": [0], "ns": [1], "calls": [1], "steps": [1], "resets": [0]'
     raw = f'{{"ok": true, "facts": {facts}, "measured": {{{columns}}}}}'
-    assert run("raw_reply", raw=raw, bytes=0).ok
+    reply = run("raw_reply", raw=raw, bytes=0)
+    assert reply.ok, reply.failure
+    assert reply.facts == json.loads(facts)
 
 
 @pytest.mark.parametrize("name", ["work", "before"])
@@ -338,7 +350,9 @@ def test_more_resets_than_the_calls_return_are_refused() -> None:
 
 
 def test_a_window_with_only_resets_is_valid_beside_windows_with_steps() -> None:
-    assert run("claims", columns=json.dumps({"steps": [10, 0], "resets": [0, 10]})).ok
+    reply = run("claims", columns=json.dumps({"steps": [10, 0], "resets": [0, 10]}))
+    assert reply.ok, reply.failure
+    assert (reply.measured.steps, reply.measured.resets) == ([10, 0], [0, 10])
 
 
 def test_an_exception_of_an_environment_is_reported_with_its_step_and_output() -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from faulty import job
 from made_pairs import cycles, pairs_plan
 
 from envbench.engine import pairs
 from envbench.model import Programme
 from envbench.process import alternate
-from envbench.process.reply import Reply, WindowEnded
+from envbench.process.reply import WindowEnded
 from envbench.process.slice_order import NotOrdered, SliceOrder
 from envbench.process.supervisor import Limits
 
@@ -115,10 +114,10 @@ def test_no_slice_begins_before_all_workers_are_ready_or_have_ended() -> None:
     made = SliceOrder(alternating(), 3)
     made.worker_ready(0, 1e6)
     made.worker_ready(1, 1e6)
-    assert not made._may_go(0)
+    assert not made.may_go(0)
     made.worker_ended(2)
-    assert made._may_go(0)
-    assert not made._may_go(1)
+    assert made.may_go(0)
+    assert not made.may_go(1)
 
 
 def test_long_resets_reduce_the_number_of_reset_slices() -> None:
@@ -176,20 +175,10 @@ def test_after_all_have_ended_no_slice_is_ordered() -> None:
     assert made.await_turn(1) == b"\n"
 
 
-def test_the_limits_of_the_start_grow_with_the_number_of_workers(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    given: list[Limits] = []
-
-    def executed(*, limits: Limits, **_: Any) -> Reply:
-        given.append(limits)
-        return Reply(ok=True)
-
-    monkeypatch.setattr(alternate, "execute", executed)
-    launch = alternate.Launch(job=job(), python="", environment={})
-    alternate.alternate([launch] * 5, Programme())
-    assert [limits.import_s for limits in given] == [5 * Limits().import_s] * 5
-    assert [limits.measure_s for limits in given] == [Limits().measure_s] * 5
+def test_the_limits_of_the_start_grow_with_the_number_of_workers() -> None:
+    limits = alternate.starting_limits(5)
+    assert limits.import_s == 5 * Limits().import_s
+    assert limits.measure_s == Limits().measure_s
 
 
 def test_the_slice_order_follows_the_programme_of_a_pair() -> None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import psutil
@@ -18,7 +19,7 @@ from place import wait_until
 
 from envbench.model import Times
 from envbench.process.killing.guardian import PR_SET_CHILD_SUBREAPER, prctl
-from envbench.process.starting import Start, Tree, start, stopped_ns
+from envbench.process.starting import SLICE_S, Start, Tree, start, stopped_ns
 
 
 def states(processes: list[psutil.Process]) -> set[str]:
@@ -112,6 +113,7 @@ def test_stopping_and_resuming_an_ended_tree_is_no_error() -> None:
     worker = Tree(process.pid)
     worker.stop()
     worker.resume()
+    assert len(worker.stops) == 1
 
 
 @pytest.fixture
@@ -139,7 +141,6 @@ def test_workers_start_alternately_and_wait_for_each_other(
 
     with ThreadPoolExecutor(count) as pool:
         threads = [pool.submit(reaches_its_warm_up, index) for index in range(count)]
-        began = time.perf_counter_ns()
         start(starts)
         try:
             wait_until(lambda: states(spinning) == STOPPED, "all wait")
@@ -153,16 +154,21 @@ def test_workers_start_alternately_and_wait_for_each_other(
         for thread in threads:
             thread.result(timeout=10)
         wait_until(lambda: not STOPPED & states(spinning), "all run again")
-    times = make_times(import_ns=400_000_000)
-
-    def stopped(each: Start, since: int) -> int:
-        return stopped_ns(each.tree.stops, {"import_ns": since}, times)["import_ns"]
-
-    share = 1 - 1 / count  # of the first worker's start, during which all alternate
-    found = [stopped(each, began) for each in starts]
-    assert all((share - 0.25) * 0.4e9 < each < (share + 0.25) * 0.4e9 for each in found)
-    after = stopped(starts[-1], began + (count - 1) * 400_000_000)
-    assert after < 0.4e9  # in the last part it ran alone
+    running = sorted(
+        (since, until, index)
+        for index, each in enumerate(starts)
+        for (_, since), (until, _) in pairwise(each.tree.stops)
+    )
+    assert all(
+        until <= since for (_, until, _), (since, _, _) in pairwise(running)
+    )  # one at a time
+    turns = [index for _, _, index in running]
+    alternating = min(len(turns) - turns[::-1].index(index) for index in range(count))
+    assert alternating > 3 * count
+    assert turns[:alternating] == [turn % count for turn in range(alternating)]
+    since, until, last = running[-1]
+    assert last == count - 1  # it is not stopped any more when the others are ready
+    assert until - since > 10 * SLICE_S * 1e9
     assert ran[1] > ran[0]
 
 

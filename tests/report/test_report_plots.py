@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
@@ -85,7 +86,7 @@ def test_rows_of_one_backend_differ_by_more_than_colour() -> None:
     ]  # fmt: skip
     drawn = picture([record for plan in variants for record in plan], "atari laptop")
     assert len({curve.place for curve in drawn.charts[0].curves}) == 1
-    with plots._figure(drawn) as figure:
+    with plots.as_figure(drawn) as figure:
         assert len({line.get_marker() for line in figure.axes[0].lines}) == 3
         assert len({line.get_color() for line in figure.axes[0].lines}) == 1
     looks = plots.styles(drawn).values()
@@ -181,7 +182,7 @@ def test_no_picture_loses_its_legend_however_long_its_names() -> None:
         )
     ]  # fmt: skip
     drawn = picture(records, "atari laptop")
-    with plots._figure(drawn) as figure:
+    with plots.as_figure(drawn) as figure:
         figure.canvas.draw()
         (axes,) = figure.axes
         (legend,) = figure.legends
@@ -211,7 +212,7 @@ def test_two_sources_are_two_curves() -> None:
 
 def test_charts_share_one_legend_and_a_row_looks_the_same_in_each() -> None:
     drawn = picture([*HERE, *THERE, *CEILING], "atari")
-    with plots._figure(drawn) as figure:
+    with plots.as_figure(drawn) as figure:
         (legend,) = figure.legends
         names = [text.get_text() for text in legend.get_texts()]
         assert names == [
@@ -245,11 +246,19 @@ def test_any_figures_can_be_drawn_with_their_points_inside_the_picture(points: l
     assert all(0 < s.x < drawn.size[0] and 0 < s.y < drawn.size[1] for s in drawn.spots)
 
 
-def test_a_picture_with_many_charts_can_be_drawn_as_png() -> None:
+@pytest.mark.parametrize(("charts", "limited"), [(2, False), (10, True)])
+def test_the_png_of_many_charts_has_fewer_pixels_per_inch(
+    monkeypatch: pytest.MonkeyPatch, charts: int, limited: bool
+) -> None:
+    """An image has at most 65,535 pixels on each side."""
+    monkeypatch.setattr(plots, "LARGEST", 2000)
     chart = Chart(title="P", curves=[Curve(label="x", place=0, points=[Point(1, 1.0)])])
-    drawn = draw(Picture(name="p", title="P", charts=[chart] * 60), "png")
-    assert drawn.data.startswith(b"\x89PNG")
-    assert plots.LARGEST < 2**16  # the most that an image may have
+    drawn = draw(Picture(name="p", title="P", charts=[chart] * charts), "png")
+    size = struct.unpack(">2I", drawn.data[16:24])  # of the header chunk
+    dpi = int(2000 * 72 / max(drawn.size)) if limited else plots.DPI
+    assert (dpi < plots.DPI) == limited
+    assert size == pytest.approx([points / 72 * dpi for points in drawn.size], abs=1)
+    assert max(size) <= 2000
 
 
 def test_several_processes_draw_the_same_as_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -429,12 +429,20 @@ def test_setup_continues_after_a_backend_that_it_cannot_set_up_and_exits_3() -> 
 
 @pytest.mark.slow
 def test_setup_of_all_skips_backends_that_cannot_run_here() -> None:
-    assert CliRunner().invoke(setup_command, ["--all"]).exit_code == 0
+    done = CliRunner().invoke(setup_command, ["--all", "--json"], catch_exceptions=False)
+    assert done.exit_code == 0, done.stderr
+    rows = {row["name"]: row for row in json.loads(done.stdout)["backends"]}
+    assert list(rows) == list(backends.registry())
+    for name, row in rows.items():
+        assert row["status"] == runtimes.status(backends.get(name), {}).state
+        assert Path(row["python"]).is_file() == (row["status"] == "ready")
+        assert f"{name}: {row['status']}" in done.stderr
 
 
 def test_setup_of_nothing_is_wrong_usage() -> None:
     for arguments in [[], ["--all", "for-loop"]]:
-        assert isinstance(CliRunner().invoke(setup_command, arguments).exception, UsageError)
+        with pytest.raises(UsageError, match="setup takes one or more backends, or --all"):
+            CliRunner().invoke(setup_command, arguments, catch_exceptions=False)
 
 
 def test_an_interpreter_that_is_killed_gets_another_try(tmp_path: Path) -> None:

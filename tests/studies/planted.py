@@ -59,6 +59,7 @@ def make_arm(folder: Path, *, step: float = 0.0, reset: float = 0.0, start: floa
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     (lib,) = folder.glob("lib/python*/site-packages")
     lent = {sysconfig.get_path(name) for name in ("purelib", "platlib")}
+    lent |= {path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")}
     (lib / "lent.pth").write_text("".join(f"{path}\n" for path in (package.parent, *sorted(lent))))
     package.parent.mkdir(exist_ok=True)
     package.write_text(source)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import runpy
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -256,41 +258,63 @@ def test_only_a_regression_in_the_planted_quantity_counts_as_found() -> None:
     assert cells[3:] == ["1 INCONCLUSIVE", "0.700", "memory, steps"]
 
 
+class VirtualTime:
+    """Nanoseconds that pass only by calls: 1,000 when a clock is read, more in a step or reset."""
+
+    def __init__(self) -> None:
+        self.now = 0
+
+    def read(self) -> int:
+        self.now += 1000
+        return self.now
+
+    def takes(self, ns: int) -> Callable[[object], None]:
+        def passes(_: object) -> None:
+            self.now += ns
+
+        return passes
+
+
+@pytest.mark.parametrize(("step", "reset", "start"), [(0.0, 0.0, 0.0), (0.5, 1.0, 2.0)])
+def test_a_planted_slowdown_is_as_large_as_requested(
+    step: float, reset: float, start: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from planted import PACKAGE
+
+    clock = VirtualTime()
+    monkeypatch.setattr(time, "perf_counter_ns", clock.read)
+    monkeypatch.setattr(time, "process_time", lambda: clock.read() / 1e9)
+    members = {"step": clock.takes(1_000_000), "reset": clock.takes(20_000_000)}
+    envs = type("SyncVectorEnv", (), members)
+    gymnasium = SimpleNamespace(register=lambda **_: None)
+    monkeypatch.setitem(sys.modules, "gymnasium", gymnasium)
+    monkeypatch.setitem(sys.modules, "gymnasium.vector", SimpleNamespace(SyncVectorEnv=envs))
+
+    def took(call: Callable[[], object]) -> int:
+        began = clock.now
+        call()
+        return clock.now - began
+
+    source = PACKAGE.format(step=step, reset=reset, start=start)
+    reads = 4 * 1000
+    assert took(lambda: exec(source, {})) == pytest.approx(start * 1e9, abs=reads)
+    assert took(envs().step) == pytest.approx((1 + step) * 1e6, abs=reads)
+    assert took(envs().reset) == pytest.approx((1 + reset) * 20e6, abs=reads)
+
+
 @pytest.mark.slow
-def test_a_planted_slowdown_is_as_large_as_requested(tmp_path: Path) -> None:
+def test_an_arm_is_an_interpreter_with_its_own_pace(tmp_path: Path) -> None:
     from planted import make_arm
 
-    code = (
-        "import time, numpy as np; began = time.perf_counter(); import gymnasium, paced_ant\n"
-        "took = time.perf_counter() - began\n"
-        "from gymnasium.vector import SyncVectorEnv\n"
-        "envs = SyncVectorEnv([lambda: gymnasium.make('PacedAnt-v0')])\n"
-        "def least(call, times):\n"
-        "    spent = []\n"
-        "    for _ in range(times):\n"
-        "        began = time.perf_counter(); call(); spent.append(time.perf_counter() - began)\n"
-        "    return min(spent)\n"
-        "action = np.zeros((1, 8), np.float32)\n"
-        "print(took, least(envs.reset, 300), least(lambda: envs.step(action), 3000))\n"
-    )
-
-    def paces(name: str) -> list[float]:
-        python = tmp_path / name / "bin" / "python"
-        asked = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True)
-        assert asked.returncode == 0, asked.stderr
-        return [float(word) for word in asked.stdout.split()]
-
-    make_arm(tmp_path / "usual")
     make_arm(tmp_path / "longer", step=0.5, reset=1.0, start=1.0)
-    made = [
-        (paces("usual"), paces("longer")) for _ in range(4)
-    ]  # alternating, so that other load affects both
-    (start, reset, step), (longer_start, longer_reset, longer_step) = (
-        [min(times) for times in zip(*side, strict=True)] for side in zip(*made, strict=True)
+    code = "import time, paced_ant; print(time.process_time(), paced_ant.__file__)"
+    asked = subprocess.run(
+        [tmp_path / "longer" / "bin" / "python", "-I", "-c", code], capture_output=True, text=True
     )
-    assert longer_start > 1.0 > start
-    assert longer_reset / reset == pytest.approx(2, rel=0.3)
-    assert longer_step / step == pytest.approx(1.5, rel=0.2)
+    assert asked.returncode == 0, asked.stderr
+    seconds, file = asked.stdout.split()
+    assert float(seconds) > 1.0
+    assert file == str(tmp_path / "longer" / "paced" / "paced_ant.py")
     module = tmp_path / "longer" / "paced" / "paced_ant.py"
     written = module.stat().st_mtime_ns
     make_arm(tmp_path / "longer", step=0.5, reset=1.0, start=1.0)

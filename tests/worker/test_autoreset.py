@@ -235,7 +235,7 @@ def test_the_search_for_a_fixed_start_ends_and_says_what_was_tried(
             seeds.append(seed)
             return None, {"episode_frame_number": [7 + seed % 2]}
 
-    monkeypatch.setattr(ale_vector.AleVector, "_make", lambda *_: NeverAlike())
+    monkeypatch.setattr(ale_vector, "AtariVectorEnv", lambda *_, **__: NeverAlike())
     ours = ale_vector.AleVector(ale_job("verify", fire_reset=fires))
     message = (
         rf"none of the seeds 0 to 99 starts Pong-v5 at frame {wanted}, .*started at frames \[7, 8\]"

@@ -29,15 +29,15 @@ from envbench_adapters import brax_env
 from envbench_worker.contract import Job
 frames = json.loads(sys.argv[2])
 for pipeline in ("generalized", "spring", "positional", "mjx"):
-    settings = {"pipeline": pipeline, "mode": "scan"}
+    settings = {"pipeline": pipeline, "mode": "step", "actions": "constant"}
     any_task = Job("measure", "mujoco", "", 1, 1, 5, settings, 0)
     for task in brax_env.Brax(any_task).tasks():
-        brax_env.Brax(any_task._replace(task=task, frame_skip=frames[task]))._make()
+        brax_env.Brax(any_task._replace(task=task, frame_skip=frames[task])).build()
         print("made", pipeline, task)
 adapter = brax_env.Brax(any_task._replace(task="Ant-v3"))
 brax_env.envs.create = functools.partial(brax_env.envs.create, auto_reset=False)
 try:
-    adapter._make()
+    adapter.build()
 except ValueError as error:
     print("refused:", error)
 """
@@ -113,8 +113,12 @@ def makes() -> str:
 
 
 def test_a_step_of_every_known_task_is_as_long_as_the_familys() -> None:
-    made = [line for line in makes().splitlines() if line.startswith("made ")]
-    assert len(made) == 10 + 9 + 8 + 8  # its swimmer and pendulum are not in all four
+    lines = [line.split() for line in makes().splitlines() if line.startswith("made ")]
+    made = {name: {task for _, pipeline, task in lines if pipeline == name} for _, name, _ in lines}
+    assert len(made["generalized"]) == 10
+    swimmer, pendulum = {"Swimmer-v3"}, {"InvertedPendulum-v3"}
+    assert made["mjx"] == made["generalized"] - swimmer
+    assert made["spring"] == made["positional"] == made["mjx"] - pendulum
 
 
 def test_environments_that_would_be_stepped_beyond_their_end_are_refused() -> None:

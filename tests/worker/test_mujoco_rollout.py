@@ -19,6 +19,7 @@ from once import once
 
 from envbench import backends, testing
 from envbench.decisions.equal_work import differences
+from envbench.machine import usable_cpus
 from envbench.process.code_hash import WORKER_PATH
 from envbench.process.reply import Reply
 from envbench.testing import BackendContract
@@ -117,8 +118,8 @@ def test_worlds_differ_by_their_actions() -> None:
     assert np.abs(rows[:, 0] - rows[:, 1]).max(axis=1).min() > 1e-3
 
 
-def test_threads_are_no_more_than_worlds() -> None:
-    assert verified(1).facts["threads"] <= WORLDS
+def test_threads_are_no_more_than_worlds_and_usable_cpus() -> None:
+    assert verified(1).facts["threads"] == min(WORLDS, usable_cpus())
 
 
 def test_a_world_that_diverges_ends_the_run() -> None:

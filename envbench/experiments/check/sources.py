@@ -102,7 +102,7 @@ def make(prepared: Prepared, target: Target, say: Say) -> Arm:
     python = prepared.python
     if not python:
         added = prepared.added
-        base = _without(backend, cell.env, cell.workload, added) if added else backend
+        base = without(backend, cell.env, cell.workload, added) if added else backend
         python = runtimes.make(base, say, cell.env, cell.workload, over=added).python
     return Arm(
         name=prepared.name,
@@ -114,7 +114,7 @@ def make(prepared: Prepared, target: Target, say: Say) -> Arm:
     )
 
 
-def _without(backend: Backend, family: str, workload: str, added: list[str]) -> Backend:
+def without(backend: Backend, family: str, workload: str, added: list[str]) -> Backend:
     """The backend without the requirements that ``added`` replaces."""
     replaced = {_name(each) for each in added}
     needed = backend.requirements_of(family, workload) or _pinned()

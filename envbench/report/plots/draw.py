@@ -86,7 +86,7 @@ def drawn(wanted: Sequence[tuple[Picture, Kind]]) -> Iterator[Drawing]:
 def draw(picture: Picture, kind: Kind) -> Drawing:
     """The picture as a file's content, without the stamp of its file."""
     file = io.BytesIO()
-    with _figure(picture) as figure:
+    with as_figure(picture) as figure:
         width, height = (float(inches) for inches in figure.get_size_inches())
         dpi = min(DPI, int(LARGEST / max(width, height)))
         spots = _spots(figure, picture)
@@ -121,7 +121,7 @@ def _description(point: Point) -> str:
 
 
 @contextmanager
-def _figure(picture: Picture) -> Iterator[Figure]:
+def as_figure(picture: Picture) -> Iterator[Figure]:
     """The picture as a figure with its canvas, with settings that make the bytes reproducible."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -86,7 +86,7 @@ class JaxBatch(Adapter):
 
     def _compile(self, length: int) -> None:
         start = time.perf_counter()
-        self.programs[length] = self._program(length)
+        self.programs[length] = self.program(length)
         self.compile_s[str(length)] = time.perf_counter() - start
 
     def advance(self, calls: int) -> Any:
@@ -114,7 +114,7 @@ class JaxBatch(Adapter):
         self.state = state
         return tally
 
-    def _program(self, length: int) -> Any:
+    def program(self, length: int) -> Any:
         nothing, zero = self.nothing, np.int32(0)
         if not self.scan:
             return jax.jit(self._once).lower(self.state, nothing, self.bank[0]).compile()

@@ -75,24 +75,24 @@ class Meter:
                 return True
             if elapsed >= self.protocol["warmup_max_s"] * 1e9:
                 return steady  # judged from at least four windows
-            self._window("warmup", self.warmup, calls)
+            self.run_window("warmup", self.warmup, calls)
 
     def measure(self) -> None:
         """Run windows of a fixed number of calls until the time or the calls are used up."""
         calls = self._fitting()
         self.sensors.begin()
         # A pool runs ahead while the load is read: that work belongs to the warm-up.
-        self._window("warmup", self.warmup, calls)
+        self.run_window("warmup", self.warmup, calls)
         self._origin = self._last
         budget: Optional[int] = self.protocol["calls"]
         if budget is not None:
             while budget > 0:
-                self._window("measure", self.measured, min(calls, budget))
+                self.run_window("measure", self.measured, min(calls, budget))
                 budget -= calls
             return
         end = self._origin + int(self.protocol["measured_s"] * 1e9)
         while self._last < end:
-            self._window("measure", self.measured, calls)
+            self.run_window("measure", self.measured, calls)
 
     def take_turns(self, orders: Iterable[Tuple[str, int]]) -> None:
         """Run one slice per order. Between two orders other processes use the machine.
@@ -108,9 +108,9 @@ class Meter:
             self.sensors.window()
             self._last = clock()
             if what == "step":
-                self._window("measure", self.measured, calls)
+                self.run_window("measure", self.measured, calls)
             elif what == "lead":
-                self._window("warmup", self.warmup, calls)
+                self.run_window("warmup", self.warmup, calls)
             elif what == "reset":
                 self._reset_window(calls)
             else:
@@ -134,7 +134,7 @@ class Meter:
         """Double the calls per window until one is long enough to extrapolate from. Return them."""
         calls = 1
         while True:
-            self._window("warmup", self.warmup, calls)
+            self.run_window("warmup", self.warmup, calls)
             if self.warmup.ns[-1] * 4 >= self.protocol["window_s"] * 1e9:
                 return len(self.warmup.ns)
             if calls >= MOST_CALLS:
@@ -156,7 +156,7 @@ class Meter:
         )
         return max(1, int(self.protocol["window_s"] * 1e9 / per_call + 0.5))
 
-    def _window(self, phase: str, windows: Windows, calls: int) -> None:
+    def run_window(self, phase: str, windows: Windows, calls: int) -> None:
         start = self._last
         counts = self.adapter.run(calls)
         self._last = clock()
