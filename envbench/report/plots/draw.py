@@ -151,9 +151,15 @@ def as_figure(picture: Picture) -> Iterator[Figure]:
             _draw_chart(figure.add_subplot(grid[divmod(index, across)]), chart, looks)
         handles = [Line2D([], [], **look) for look in [*looks.values(), CEILING]]
         figure.legend(
-            handles[: len(names)], names, loc="lower center", ncols=columns, frameon=False,
-            fontsize=8, borderaxespad=0.2, labelspacing=0.35,
-        )  # fmt: skip
+            handles[: len(names)],
+            names,
+            loc="lower center",
+            ncols=columns,
+            frameon=False,
+            fontsize=8,
+            borderaxespad=0.2,
+            labelspacing=0.35,
+        )
         yield figure
 
 

@@ -158,10 +158,18 @@ class SampleFactory(Adapter):
 
 
 TOLD = [
-    "num_workers", "num_envs_per_worker", "worker_num_splits", "rollout", "batch_size", "async_rl",
-    "batched_sampling", "policy_workers_per_policy", "set_workers_cpu_affinity", "default_niceness",
+    "num_workers",
+    "num_envs_per_worker",
+    "worker_num_splits",
+    "rollout",
+    "batch_size",
+    "async_rl",
+    "batched_sampling",
+    "policy_workers_per_policy",
+    "set_workers_cpu_affinity",
+    "default_niceness",
     "decorrelate_experience_max_seconds",
-]  # fmt: skip
+]
 
 
 def configuration(job: Job) -> Any:
