@@ -315,4 +315,4 @@ class Published(Strict, frozen=True, kw_only=True, tag="published"):
 Shared = MachineFact | RuntimeFact | FactsRecord
 Stored = Plan | BlockRecord | ProgressRecord | EndedRecord | Shared | Published
 # What a report reads: runs and verifications instead of blocks (``envbench.results.reading``).
-Record = Run | Plan | MachineFact | RuntimeFact | Verification | Published
+Record = Run | Plan | EndedRecord | MachineFact | RuntimeFact | Verification | Published

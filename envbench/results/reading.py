@@ -27,6 +27,7 @@ from envbench.errors import StorageError
 from envbench.model import (
     SCHEMA,
     BlockRecord,
+    EndedRecord,
     FactsRecord,
     MachineFact,
     PairsDesign,
@@ -224,7 +225,9 @@ def joined(stored: Iterable[tuple[int, Stored]]) -> Archive:
                 archive.lines.update(dict.fromkeys(found, line))
             case BlockRecord():
                 orphans[record.plan_id] += 1
-            case Plan(design=RunDesign()) | MachineFact() | RuntimeFact() | Published():
+            case EndedRecord() | MachineFact() | RuntimeFact() | Published():
+                archive.records.append(record)
+            case Plan(design=RunDesign()):
                 archive.records.append(record)
     archive.warnings.extend(
         f"{counted(count, 'block')} of the plan {one_line(plan_id)} left out: the plan's own line "

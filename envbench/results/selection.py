@@ -23,6 +23,7 @@ import msgspec
 from envbench import backends
 from envbench.model import (
     Cell,
+    EndedRecord,
     Fingerprint,
     MachineFact,
     Plan,
@@ -116,7 +117,10 @@ def _complete(records: list[Record], warnings: list[str]) -> Iterator[tuple[Plan
             yield plans[plan_id], runs
         else:
             unfinished[plan_id] += 1
+    abandoned = {e.plan_id for e in records if isinstance(e, EndedRecord) and e.how == "abandoned"}
     for plan_id, count in unfinished.items():
+        if plan_id in abandoned:
+            continue
         plan = plans[plan_id]
         warnings.append(
             f"{counted(count, 'cell')} of {one_line(plan.cells[0].machine)} (plan "

@@ -76,6 +76,8 @@ def files(results: Path, machine: str | None = None) -> list[Path]:
         paths = [path for each in folders for path in each.glob("*.jsonl") if path.is_file()]
         paths = [path for path in paths if machine in (None, path.parent.name)]
     except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise  # that is not the folder's fault
         raise StorageError(
             f"cannot read results from {results}: {error.strerror or error}.",
             hint="Name another folder with --results DIR.",

@@ -265,6 +265,6 @@ def test_results_that_cannot_be_written_are_refused_before_an_arm_is_made(here: 
     (here / "results").write_text("in the way")
     words = ["check", "--env", "atari", "--backend", "for-loop", "--numenv", "1"]
     done = CliRunner().invoke(envbench, [*words, "--baseline", "there-is-no-such-package==1"])
-    assert done.exit_code == 1
-    assert "cannot write results to results" in done.stderr
+    assert done.exit_code == 2
+    assert "results is not a folder" in done.stderr
     assert "no-such-package" not in done.stderr  # it was not looked for

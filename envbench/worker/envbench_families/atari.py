@@ -39,7 +39,6 @@ def reference(job: Job) -> Dict[str, Any]:
 
 class Atari(Family):
     envpool_module = "envpool.atari"
-    ceiling = ("envbench_adapters.ceiling.ale:AleCore", 1)
     agrees_throughout = True
 
     def __init__(self, job: Job) -> None:

@@ -19,14 +19,12 @@ class Family:
 
     ``agrees_throughout``: two libraries agree until an episode ends, not just for some steps.
     ``whole_step``: frames of a step that the end of an episode may cut short; 0: none is cut.
-    ``ceiling``: the class that a process of the ceiling steps, and how many environments it has.
     """
 
     entry_points = ""
     agrees_throughout = False
     envpool_module = ""
     whole_step = 0.0
-    ceiling = ("", 1)
 
     def __init__(self, job: Job) -> None:
         self.job = job

@@ -10,7 +10,6 @@ from envbench_families.base import Family
 class Box2d(Family):
     entry_points = "envs.box2d"
     envpool_module = "envpool.box2d"
-    ceiling = ("envbench_adapters.ceiling.control:LanderCore", 1)
 
     def register(self) -> None:
         import Box2D  # noqa: F401 - Gymnasium's tasks need it

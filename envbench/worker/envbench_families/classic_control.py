@@ -12,7 +12,6 @@ from envbench_families.base import Family
 class ClassicControl(Family):
     entry_points = "envs.classic_control"
     envpool_module = "envpool.classic_control"
-    ceiling = ("envbench_adapters.ceiling.control:CartPoleCore", 1024)
 
     def set_start(self, env: Any, observation: Any) -> None:
         """The observation of CartPole, and of MountainCar, is its state."""

@@ -13,7 +13,6 @@ from envbench_families.mujoco import _INTEGRATORS, name_of
 
 class DmControl(Family):
     envpool_module = "envpool.mujoco.dmc"
-    ceiling = ("envbench_adapters.ceiling.mujoco:CheetahCore", 1)
 
     def tasks(self) -> List[str]:
         return sorted(_suite())

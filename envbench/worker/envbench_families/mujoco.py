@@ -28,7 +28,6 @@ _OWN = {"contact_forces": "_use_contact_forces", "terminates": "_terminate_when_
 class Mujoco(Family):
     entry_points = "envs.mujoco"
     envpool_module = "envpool.mujoco.gym"
-    ceiling = ("envbench_adapters.ceiling.mujoco:MujocoCore", 1)
 
     def register(self) -> None:
         import imageio  # noqa: F401 - Gymnasium's tasks import it for rendering

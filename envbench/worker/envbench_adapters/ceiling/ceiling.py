@@ -11,12 +11,20 @@ from abc import abstractmethod
 from itertools import cycle
 from typing import Any, Dict, List, Tuple
 
-import envbench_families
 from envbench_worker.contract import Job, named
 
 from envbench_adapters.processes import numa_nodes
 from envbench_adapters.processes.free_running import FreeRunning, Member, split
 from envbench_adapters.processes.numa_nodes import Node
+
+# The class that a process steps, and how many environments it has.
+CORES: Dict[str, Tuple[str, int]] = {
+    "atari": ("envbench_adapters.ceiling.ale:AleCore", 1),
+    "mujoco": ("envbench_adapters.ceiling.mujoco:MujocoCore", 1),
+    "dm_control": ("envbench_adapters.ceiling.mujoco:CheetahCore", 1),
+    "classic_control": ("envbench_adapters.ceiling.control:CartPoleCore", 1024),
+    "box2d": ("envbench_adapters.ceiling.control:LanderCore", 1),
+}
 
 
 class Core(Member):
@@ -40,7 +48,7 @@ class Core(Member):
 class Ceiling(FreeRunning):
     def __init__(self, job: Job) -> None:
         super().__init__(job)
-        self.member, self.states = envbench_families.of(job).ceiling
+        self.member, self.states = CORES[job.family]
 
     def probe(self) -> None:
         named(self.member)(self.job, self.job, 0).probe()
