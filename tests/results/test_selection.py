@@ -13,7 +13,7 @@ from made_records import (
 )
 
 from envbench.backends import same_work
-from envbench.model import Windows, digest
+from envbench.model import EndedRecord, Windows, digest
 from envbench.results.selection import select
 
 CELL = {("for-loop", 1): 100}  # 100 steps in 0.25 s: 1,600 FPS
@@ -54,6 +54,12 @@ def test_an_unfinished_measurement_is_not_shown_and_becomes_a_warning():
     assert [each.summary.fps for each in found.measured] == [1600.0]
     assert "1 cell of laptop (plan later" in found.warnings[0]
     assert select(unfinished).measured == []
+
+
+def test_an_abandoned_measurement_is_not_a_warning():
+    unfinished = [r for r in later(200) if getattr(r, "round", 0) < 4]
+    ended = EndedRecord(plan_id="later", how="abandoned", ended_utc="2025-11-22")
+    assert select([*measured_plan(CELL), *unfinished, ended]).warnings == []
 
 
 def test_an_interrupted_run_does_not_finish_a_measurement():
