@@ -21,7 +21,7 @@ from envbench.engine.campaign import Campaign
 from envbench.engine.experiment import Experiment, Findings, Options
 from envbench.engine.session import carry_out
 from envbench.errors import UNAVAILABLE, EnvbenchError
-from envbench.model import Block, BlockRecord, Failure, PairsDesign, Plan, RunDesign
+from envbench.model import Block, BlockRecord, Cell, Failure, PairsDesign, Plan, RunDesign
 from envbench.process.reply import Event, PhaseBegan, WindowEnded
 from envbench.results.reading import run_of
 from envbench.stats.summary import rate
@@ -37,12 +37,13 @@ def conduct(
     show: Callable[[Campaign[Findings]], int],
     *,
     partly: bool = False,
+    refuses: Callable[[Cell], bool] = lambda _: False,
 ) -> NoReturn:
     """Carry out the experiment, show its outcome, and exit.
 
     ``show`` returns the exit code. With ``partly`` it also shows the blocks that were made before
-    the experiment was stopped. A caller may pass an executor of blocks as click's ``obj`` (the
-    tests have one with a virtual clock).
+    the experiment was stopped. No figure is shown of a cell that ``refuses`` names. A caller may
+    pass an executor of blocks as click's ``obj`` (the tests have one with a virtual clock).
     """
     warn(plugin_warnings())
 
@@ -58,7 +59,7 @@ def conduct(
         return UNAVAILABLE if outcome.unavailable and experiment.named else code
 
     executor: Any = click.get_current_context().find_object(object)
-    sys.exit(carry_out(experiment, options, Display(), show_all, executor))
+    sys.exit(carry_out(experiment, options, Display(refuses), show_all, executor))
 
 
 def _stopped(experiment: Experiment[Findings], outcome: Campaign[Findings]) -> str:
@@ -75,10 +76,11 @@ def _stopped(experiment: Experiment[Findings], outcome: Campaign[Findings]) -> s
 class Display:
     """Messages, a line per block and, on a terminal, a bar of round, cell, FPS and times."""
 
-    def __init__(self) -> None:
+    def __init__(self, refuses: Callable[[Cell], bool] = lambda _: False) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn
 
+        self.refuses = refuses
         self.seconds: list[float] = []  # of each block without a failure
         self.total = self.done = 0
         self._alarmed: set[str] = set()
@@ -142,9 +144,11 @@ class Display:
             self._update(state=self._state(event))
 
     def _state(self, window: WindowEnded) -> str:
-        if len(self.block.trials) > 1 or not window.ns or self.block.trials[0].mode == "verify":
+        trial = self.block.trials[0]
+        known = window.ns and len(self.block.trials) == 1 and trial.mode != "verify"
+        if not known or self.refuses(trial.cell):
             return "warming up" if window.phase == "warmup" else "stepping"
-        fps = window.steps / window.ns * 1e9 * self.block.trials[0].cell.frame_skip
+        fps = window.steps / window.ns * 1e9 * trial.cell.frame_skip
         return f"{'warm-up ' if window.phase == 'warmup' else ''}{rate_text(fps)} FPS"
 
     def block_ended(self, record: BlockRecord, left: int) -> None:
@@ -154,7 +158,7 @@ class Display:
             self.seconds.append(time.monotonic() - self.block_start)
         in_rounds = isinstance(self.plan.design, RunDesign)
         to_go = "" if in_rounds else f"; {clock(self.remaining(left))} to go"
-        result = f"{self._place(record)}: {_result(self.plan, record)}"
+        result = f"{self._place(record)}: {self._result(record)}"
         self.say(f"[{self.done}/{self.total}] {result}{to_go}")
 
     def say(self, text: str) -> None:
@@ -180,13 +184,17 @@ class Display:
         times = f"{clock(now - self.start)} elapsed, {clock(left)} to go"
         self.bar.update(self.task, completed=done, total=total, times=times, refresh=True, **fields)
 
-
-def _result(plan: Plan, record: BlockRecord) -> str:
-    """How fast a block was, or why it failed."""
-    if failure := record.failure:
-        lines = failure.message.splitlines() or [failure.reason]
-        return f"{failure.reason}: {lines[0][:200]}"
-    if not isinstance(plan.design, RunDesign):
-        return "done"
-    figure = rate(run_of(plan, record, record.trials[0], {}))
-    return f"no figure: {figure.invalid}" if figure.fps is None else f"{rate_text(figure.fps)} FPS"
+    def _result(self, record: BlockRecord) -> str:
+        """How fast a block was, or why it failed."""
+        cell = record.trials[-1].cell
+        if failure := record.failure:
+            lines = failure.message.splitlines() or [failure.reason]
+            return f"{failure.reason}: {lines[0][:200]}"
+        if not isinstance(self.plan.design, RunDesign):
+            return "done"
+        if self.refuses(cell):
+            return "done, but `envbench verify` refused the figures of its row"
+        figure = rate(run_of(self.plan, record, record.trials[0], {}))
+        return (
+            f"no figure: {figure.invalid}" if figure.fps is None else f"{rate_text(figure.fps)} FPS"
+        )

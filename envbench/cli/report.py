@@ -17,7 +17,7 @@ from envbench.report.markdown.contents import BlockContent, block_contents
 from envbench.report.markdown.document import Filled, extended, filled, fresh
 from envbench.report.plots.draw import Kind
 from envbench.report.tables.footnotes import elsewhere
-from envbench.results.loading import load_folder
+from envbench.results.folder import load_folder
 from envbench.results.shown import Measured
 from envbench.text import counted
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import shutil
 import sys
 from collections import defaultdict
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from pathlib import Path
 
 import click
 
@@ -33,8 +34,8 @@ from envbench.experiments.rounds import DEFAULT_DURATION_S, Measure, RunExperime
 from envbench.report.data_export import SCHEMA, cell_json
 from envbench.report.tables.footnotes import FLAGS
 from envbench.results import store
-from envbench.results.loading import load_files
-from envbench.results.selection import ran
+from envbench.results.folder import load_files
+from envbench.results.selection import Selection, ran
 from envbench.results.shown import judged
 from envbench.stats.summary import Summary
 from envbench.text import counted
@@ -94,16 +95,29 @@ def run(cells: CellRequest, options: Options, measure: Measure, as_json: bool) -
     refuse_together("--duration", "--total-step")
     refuse_together("--quick", "--duration", "--repeats")
     experiment = RunExperiment(cells=cells, measure=measure)
-    conduct(experiment, options, partial(_show, as_json=as_json), partly=True)
+    selected = cache(partial(_selection, options.results))  # while measuring, no cell is verified
+    conduct(
+        experiment,
+        options,
+        partial(_show, as_json=as_json, selected=selected),
+        partly=True,
+        refuses=lambda cell: selected(cell.machine).refuses(cell),
+    )
 
 
 # ---------------------------------------------------------------- output
 
 
-def _show(outcome: Campaign[list[Summary]], *, as_json: bool) -> int:
+def _selection(results: Path, machine: str) -> Selection:
+    """The measurements and verifications of one machine."""
+    return load_files(store.files(results, machine), lambda _: None).selection
+
+
+def _show(
+    outcome: Campaign[list[Summary]], *, as_json: bool, selected: Callable[[str], Selection]
+) -> int:
     """Show the cells measured so far. Returns the exit code."""
-    files = store.files(outcome.journal.path.parent.parent, outcome.plan.cells[0].machine)
-    badge = load_files(files, lambda _: None).selection.badge
+    badge = selected(outcome.plan.cells[0].machine).badge
     summaries = [judged(each, badge(each.cell)) for each in outcome.findings]
     if as_json:
         other = outcome.other_hardware

@@ -14,7 +14,7 @@ import msgspec
 from envbench.backends import shown
 from envbench.model import Cell, Record, Run
 from envbench.results.selection import Selection
-from envbench.results.shown import REFUSES, Location, Measured, lines_by_file
+from envbench.results.shown import Location, Measured, lines_by_file
 from envbench.stats.summary import Summary, rate
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def of_cell(found: Measured) -> dict[str, Any]:
 
 
 def _run_row(run: Run, badge: str, at: Location | None) -> dict[str, Any]:
-    figure = None if run.failure or badge == REFUSES else rate(run)
+    figure = None if run.failure else rate(run)
     return {
         **_cell_columns(run.cell),
         "fps": figure.fps if figure else None,

@@ -34,7 +34,16 @@ from envbench.model import (
     RuntimeFact,
     Verification,
 )
-from envbench.results.shown import Location, Measured, Row, Verified, judged, newest, row_of
+from envbench.results.shown import (
+    REFUSES,
+    Location,
+    Measured,
+    Row,
+    Verified,
+    judged,
+    newest,
+    row_of,
+)
 from envbench.stats.summary import QUICK_S, summarise
 from envbench.text import counted, one_line
 
@@ -56,6 +65,10 @@ class Selection:
         """Of the cell's row, from ``envbench verify``; "" where never verified."""
         found = self.verified.get(row_of(cell))
         return found.verdict.badge if found else ""
+
+    def refuses(self, cell: Cell) -> bool:
+        """Did ``envbench verify`` refuse the figures of the cell's row?"""
+        return self.badge(cell) == REFUSES
 
 
 def select(records: Iterable[Record], locations: Mapping[str, Location] | None = None) -> Selection:

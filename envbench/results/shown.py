@@ -8,10 +8,22 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
+import msgspec
+
 from envbench import backends
 from envbench.decisions import fastest
 from envbench.decisions.equal_work import Verdict, judge
-from envbench.model import Cell, Failure, Fingerprint, Plan, RuntimeFact, Verification, arm_key
+from envbench.model import (
+    Cell,
+    Failure,
+    Fingerprint,
+    Plan,
+    Run,
+    RuntimeFact,
+    Verification,
+    Windows,
+    arm_key,
+)
 from envbench.stats.intervals import ratio_interval
 from envbench.stats.summary import Summary
 
@@ -108,6 +120,13 @@ def judged(summary: Summary, badge: str) -> Summary:
     if badge != REFUSES or summary.failure is not None:
         return summary
     return Summary(cell=summary.cell, runs=summary.runs, flags=summary.flags, failure=REFUSED)
+
+
+def without_figures(run: Run) -> Run:
+    """A run of a refused row, as a failure that measured nothing."""
+    return msgspec.structs.replace(
+        run, failure=run.failure or REFUSED, warmup=Windows(), measured=Windows()
+    )
 
 
 def within_noise(found: Measured, other: Measured) -> bool | None:

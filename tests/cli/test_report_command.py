@@ -31,7 +31,7 @@ from envbench.report.markdown.blocks import find
 from envbench.report.markdown.contents import block_contents
 from envbench.report.markdown.document import filled, fresh
 from envbench.results import store
-from envbench.results.loading import load_folder
+from envbench.results.folder import load_folder
 
 REPOSITORY = Path(__file__).parents[2]
 GOLDEN = Path(__file__).parents[1] / "golden"

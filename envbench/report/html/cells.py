@@ -47,11 +47,7 @@ def opened(
         "plan": one_line(plan.plan_id),
         "python": one_line(f"{fact.implementation} {fact.python}") if fact else "unknown",
         "packages": _lines(fact.packages if fact else {}),
-        "runs": [
-            _run(runs[name], places.get(name, ""), refused=found.refused)
-            for name in summary.runs
-            if name in runs
-        ],
+        "runs": [_run(runs[name], places.get(name, "")) for name in summary.runs if name in runs],
     }
 
 
@@ -59,19 +55,16 @@ def _lines(texts: Mapping[str, object]) -> dict[str, str]:
     return {one_line(name): one_line(str(value)) for name, value in texts.items()}
 
 
-def _run(run: Run, place: str, *, refused: bool) -> dict[str, Any]:
-    """``where`` is its record. A refused run has no figures."""
+def _run(run: Run, place: str) -> dict[str, Any]:
+    """``where`` is its record."""
     columns = "start_ns ns steps invalid"
-    figures = {
-        "fps": None if run.failure else rate(run).fps,
-        **fields(run, "steady times load peak_memory_bytes"),
-        "warmup": fields(run.warmup, columns),
-        "measured": fields(run.measured, columns),
-    }
     return {
         "id": one_line(run.run_id),
         "where": one_line(place),
         "failure": f"{run.failure.reason}: {one_line(run.failure.message)}" if run.failure else "",
         **fields(run, "round seed started_utc"),
-        **({} if refused else figures),
+        "fps": None if run.failure else rate(run).fps,
+        **fields(run, "steady times load peak_memory_bytes"),
+        "warmup": fields(run.warmup, columns),
+        "measured": fields(run.measured, columns),
     }

@@ -8,17 +8,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 from envbench.errors import UsageError
-from envbench.model import Record, RuntimeFact, Verification
+from envbench.model import Record, Run, RuntimeFact, Verification
 from envbench.results import store
 from envbench.results.reading import joined
 from envbench.results.selection import Selection, select
-from envbench.results.shown import Location
+from envbench.results.shown import Location, without_figures
 
 Warn = Callable[[Iterable[str]], None]
 
 
 class Loaded(NamedTuple):
-    """Records, the measurements selected from them, and where each record is stored, by id."""
+    """Records, the measurements selected from them, and where each record is stored, by id.
+
+    Nothing in it has a figure that ``envbench verify`` refused.
+    """
 
     records: list[Record]
     selection: Selection
@@ -47,7 +50,11 @@ def load_files(paths: Sequence[Path], warn: Warn, results: Path | None = None) -
         records += [each for each in found if isinstance(each, Verification | RuntimeFact)]
     selection = select(records, locations)
     warn(selection.warnings)
-    return Loaded(records, selection, locations)
+    shown = [
+        without_figures(each) if isinstance(each, Run) and selection.refuses(each.cell) else each
+        for each in records
+    ]
+    return Loaded(shown, selection, locations)
 
 
 def load_folder(results: Path, warn: Warn) -> Loaded:
