@@ -100,8 +100,8 @@ class _Session(Generic[Findings]):
         if found is None:
             journal, shared, done = *self._begin(plan), []
         else:
-            (journal, old), plan = found, found[1].plan
-            shared, done = old.shared, old.done
+            journal, old = found
+            plan, shared, done = old.plan, old.shared, old.done
         return Campaign(
             journal,
             plan,
