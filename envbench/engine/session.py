@@ -96,11 +96,12 @@ class _Session(Generic[Findings]):
                 names = " → ".join(each.name for each in plan.arms)
                 self.listener.say(f"{backend}: {names}: {', '.join(differ)}")
         self._keep_profile()
-        old = None if self.site.options.fresh else self._unfinished(plan)
-        if old is None:
+        found = None if self.site.options.fresh else self._unfinished(plan)
+        if found is None:
             journal, shared, done = *self._begin(plan), []
         else:
-            journal, plan, shared, done = Journal.open(old.path), old.plan, old.shared, old.done
+            journal, old = found
+            plan, shared, done = old.plan, old.shared, old.done
         return Campaign(
             journal,
             plan,
@@ -197,29 +198,36 @@ class _Session(Generic[Findings]):
         journal.begin([*shared.values(), plan])
         return journal, [*shared.values()]
 
-    def _unfinished(self, plan: Plan) -> resume.Recorded | None:
-        """The plan to resume. Says which one, or why an unfinished one cannot be resumed."""
+    def _unfinished(self, plan: Plan) -> tuple[Journal, resume.Recorded] | None:
+        """The plan to resume, read when its file is locked: until then another call may add to it.
+        Says which one, or why an unfinished one cannot be resumed."""
+        found = self._find(plan)
+        while found and not found[1]:
+            journal = Journal.open(found[0].path)
+            found = self._find(plan)
+            if found and not found[1] and found[0].path == journal.path:
+                old = found[0]
+                whole = not self.experiment.left(old.plan, old.done)
+                more = ": everything is measured, but the outcome was not shown." if whole else ""
+                warnings = [f"Warning: {each}" for each in old.warnings]
+                self.listener.say("\n".join([*warnings, f"Resuming {old.path}{more}"]))
+                return journal, old
+            journal.close()
+        if found:
+            self.listener.say(
+                f"{found[0].path} is unfinished, but cannot resume; changed: "
+                f"{'; '.join(found[1])}. Beginning a new plan."
+            )
+        return None
+
+    def _find(self, plan: Plan) -> tuple[resume.Recorded, list[str]] | None:
+        """The unfinished plan and what has changed since (``resume.find``)."""
         own_tasks = any(families.get(cell.env).own_tasks for cell in plan.cells)
         watched = self.arms.values() if self.experiment.watches_code or own_tasks else []
         results, machine = self.site.options.results, self.site.profile.name
         plans = resume.recorded(results, machine, self.experiment.name)
-        found = resume.find(
-            plans, plan, self.experiment, [each for each in watched if each.to_probe]
-        )
-        if found is None:
-            return None
-        old, changed = found
-        if changed:
-            self.listener.say(
-                f"{old.path} is unfinished, but cannot resume; changed: "
-                f"{'; '.join(changed)}. Beginning a new plan."
-            )
-            return None
-        whole = not self.experiment.left(old.plan, old.done)
-        complete = ": everything is measured, but the outcome was not shown." if whole else ""
-        warnings = [f"Warning: {each}" for each in old.warnings]
-        self.listener.say("\n".join([*warnings, f"Resuming {old.path}{complete}"]))
-        return old
+        arms = [each for each in watched if each.to_probe]
+        return resume.find(plans, plan, self.experiment, arms)
 
 
 # ---------------------------------------------------------------- a new plan

@@ -68,9 +68,10 @@ def parse_overrides(texts: Iterable[str]) -> dict[str, str]:
     """The ``BACKEND=PATH`` texts of ``--python`` as backend name -> interpreter, both checked."""
     overrides = {}
     for text in texts:
-        name, _, path = text.partition("=")
-        if not path:
-            raise UsageError(f"--python takes BACKEND=PATH, not {text!r}.")
+        name, equals, path = text.partition("=")
+        if not path.strip():
+            hint = equals and "The path is empty. If a variable gives it, the variable is not set."
+            raise UsageError(f"--python takes BACKEND=PATH, not {text!r}.", hint=hint)
         backend = backends.get(name)  # an unknown name is the first error
         overrides[backend.name] = interpreter(path, "--python")
     return overrides

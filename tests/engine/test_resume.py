@@ -125,6 +125,27 @@ def test_a_verification_stopped_anywhere_resumes_and_verifies_nothing_twice(
     assert len(files()) == 1
 
 
+@pytest.mark.parametrize(("other", "count"), [(VirtualExecutor(), 2), (stop_at(2), 1)])
+def test_what_another_call_measures_before_the_file_is_locked_is_not_measured_again(
+    machine: VirtualExecutor, monkeypatch: pytest.MonkeyPatch, other: VirtualExecutor, count: int
+) -> None:
+    invoke(stop_at(3), *RUN)
+    lock_file = store.Journal.open
+    waits = iter([True])
+
+    def wait_for_the_other_call(path: Path) -> store.Journal:
+        if next(waits, False):
+            with monkeypatch.context() as patch:
+                patch.setenv("ENVBENCH_LOCK_FILE", "other")
+                assert invoke(other, *RUN).exit_code == (0 if count == 2 else 130)
+        return lock_file(path)
+
+    monkeypatch.setattr(store.Journal, "open", wait_for_the_other_call)
+    assert invoke(machine, *RUN).exit_code == 0
+    assert len(plans()) == count  # a plan that the other call has shown is over
+    assert len(set(measured())) == len(measured()) == 6 * count
+
+
 def kill_before_the_outcome() -> None:
     """Files as if the last call had been killed after its last block."""
     for path in files():

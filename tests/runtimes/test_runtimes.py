@@ -89,6 +89,11 @@ def test_a_path_that_is_not_an_interpreter_is_wrong_usage(tmp_path: Path) -> Non
     for text in ["for-loop", "for-loop=", "for-loop=/no/such/python", f"for-loop={__file__}"]:
         with pytest.raises(UsageError, match="--python"):
             parse_overrides([text])
+    for text in ["for-loop=", "for-loop= "]:
+        with pytest.raises(UsageError) as empty:
+            parse_overrides([text])
+        assert "path is empty" in empty.value.hint
+        assert "variable is not set" in empty.value.hint
     with pytest.raises(UnknownName, match="Did you mean 'for-loop'"):
         parse_overrides([f"forloop={sys.executable}"])
     with pytest.raises(UnknownName, match="no-backend"):

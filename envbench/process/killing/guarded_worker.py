@@ -6,10 +6,9 @@ its parent gets the nearest child subreaper above as its parent: this process, w
 open. So the tree is found below this process, beside others that must not be ended: other
 guardians, uv, git. A process belongs to it if one of these is true:
 
-1. It has inherited the tree's mark in its environment: the owner, which is this process, and a
-   random number.
-2. It has inherited the tree's random number as its limit of file locks. Linux does not use this
-   limit (getrlimit(2)), so hardly any program changes it.
+1. It has inherited the tree's number, which also names this process, in its environment.
+2. It has inherited that number as its limit of file locks. Linux does not use this limit
+   (getrlimit(2)), so hardly any program changes it.
 3. It is in the session of the worker, or of another process of the tree.
 4. Its parent belongs to the tree.
 
@@ -17,18 +16,17 @@ A process survives its guardian's death if none is true: it has left its session
 started without the mark, and has changed that limit (or the guardian could not set it, because the
 system allows fewer locks). Nothing then distinguishes it from the daemons of git or uv.
 
-If this process is killed, too, the next envbench process ends the rest (``leftovers``). A process's
-environment is the one that it was started with, as /proc shows it. All this is for Linux. On other
-systems only the worker's process group is killed.
+If this process is killed, too, the next envbench process ends the rest (``leftovers``), by 1, 2 and
+4. A process's environment is the one that it was started with, as /proc shows it. All this is for
+Linux. On other systems only the worker's process group is killed.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
 import os
-import resource
-import secrets
 import signal
 import subprocess
 import sys
@@ -37,11 +35,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from envbench.process.killing import guardian
-from envbench.process.killing.leftovers import MARK, end, environment, this_process
+from envbench.process.killing.leftovers import MARK, end, numbers, this_process
 
 GUARDIAN = Path(__file__).with_name("guardian.py")
 PIPE_BYTES = 1024 * 1024
 STOP_PATIENCE_S = 10.0  # after the grace period; the guardian gives up earlier
+_trees = itertools.count()
 _lock = threading.Lock()  # held while guardians are started, and while process trees are searched
 
 
@@ -59,9 +58,7 @@ class GuardedWorker:
         self, command: tuple[str, Path, Path], variables: Mapping[str, str], grace_s: float
     ) -> None:
         self._grace_s = grace_s
-        mark = f"{this_process()}-{secrets.token_hex(16)}"
-        self._mark = f"{MARK}={mark}".encode()
-        self._number = secrets.randbits(62)
+        self._number = this_process().number(next(_trees))
         self._members: dict[int, int] = {}  # the start times of the process tree, by process
         control, self._control = os.pipe()
         self.report, report = os.pipe()
@@ -77,7 +74,7 @@ class GuardedWorker:
                 guardian.prctl(guardian.PR_SET_CHILD_SUBREAPER, 1)
                 self._guardian = subprocess.Popen(
                     [sys.executable, "-I", "-S", *map(str, arguments)],
-                    env={**variables, MARK: mark},
+                    env={**variables, MARK: f"{self._number:016x}"},
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=output,
@@ -141,33 +138,19 @@ class GuardedWorker:
             table = guardian.all_processes()
             guardians = {each._guardian.pid for each in self._open}
         own = guardian.below(os.getpid(), table, guardians)
-        members = {
-            pid
-            for pid, process in table.items()
-            if self._members.get(pid) == process.start
-            or (pid != os.getpid() and self._mark in environment(pid))
-            or _limit(pid) == self._number
-        }
-        grew = True
-        while grew:
-            sessions = {table[pid].session for pid in members} | {self.worker}
-            sessions -= {0, os.getsid(0)}
+        same = {pid for pid, process in table.items() if self._members.get(pid) == process.start}
+        members = same | {p for p in table if p != os.getpid() and self._number in numbers(p)}
+        new = own
+        while new:
+            sessions = {self.worker, *(table[p].session for p in members)} - {0, os.getsid(0)}
             new = {
                 pid
                 for pid in own - members
                 if table[pid].parent in members or table[pid].session in sessions
             }
             members |= new
-            grew = bool(new)
         self._members = {pid: table[pid].start for pid in members}
         return sorted(members)
-
-
-def _limit(pid: int) -> int:
-    """The number that the process has as its limit of file locks; -1 if it has no number."""
-    with contextlib.suppress(OSError):  # it has ended, or is another user's
-        return resource.prlimit(pid, guardian.RLIMIT_LOCKS)[0]
-    return -1
 
 
 @contextlib.contextmanager

@@ -1,21 +1,23 @@
 """What a killed envbench left: the owner of a temporary folder or a process, alive or dead.
 
 The process that makes a folder removes it, and its guardians end the workers. If it is killed, its
-guardians do both; but they can be killed or stopped, too. So a folder's name, and the environment
-of every process of a worker (``MARK``), say who owns it:
+guardians do both; but they can be killed or stopped, too. So a folder's name says who owns it, and
+every process of a worker inherits a number that does (``Owner.number``), in two places:
 
-    envbench-<owner>-<random>        ENVBENCH_TRIAL=<owner>-<random>
+    envbench-<owner>-<random>        ENVBENCH_TRIAL=<number>        the limit of file locks
 
 ``sweep`` ends the processes and removes the folders of this user whose owner is dead. It misses a
-process that was started without the mark. On systems without /proc it finds nothing.
+process that has lost its parent and both numbers. On systems without /proc it ends nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import os
 import re
+import resource
 import shutil
 import signal
 import tempfile
@@ -24,14 +26,13 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import psutil
-
 from envbench.errors import StorageError
-from envbench.process.killing.guardian import PATIENCE_S, read_process
+from envbench.process.killing import guardian
 
-MARK = "ENVBENCH_TRIAL"
 POLL_S = 0.01
 GUARDIAN_S = 3.0  # a guardian may need this long to end its worker
+MARK = "ENVBENCH_TRIAL"
+_MARKS = re.compile(rf"(?:\A|\0){MARK}=([0-9a-f]{{16}})(?=\0|\Z)".encode())
 _OWNER = r"([0-9a-f]{8})-([0-9a-f]{8})-([0-7][0-9a-f]{7})-([0-9a-f]{16})"
 
 
@@ -56,29 +57,43 @@ class Owner(NamedTuple):
         match = re.fullmatch(before + _OWNER + after, text)
         return cls(*(int(number, 16) for number in match.groups())) if match else None
 
+    def number(self, tree: int) -> int:
+        """Names it and a tree of its processes: a check, process, start modulo 1024, tree."""
+        return self._checked((self.pid << 10 | self.start % 1024) << 8 | tree % 256)
+
+    def _checked(self, low: int) -> int:
+        text = f"{self.user}-{self.start and self.namespace}-{low}"
+        check = hashlib.blake2b(text.encode(), digest_size=3).digest()
+        return int.from_bytes(check) >> 1 << 40 | low  # 63 bits, as a limit may have
+
+    def of_number(self, number: int) -> Owner | None:
+        """The owner with this number; None if it is not one of this owner's user and namespace."""
+        known = 0 not in self[1:] and number == self._checked(number & 0xFFFFFFFFFF)
+        owner = self._replace(pid=number >> 18 & 0x3FFFFF, start=number >> 8 & 1023)
+        return owner if known else None
+
     @property
     def is_dead(self) -> bool:
         """Has this process certainly ended? A zombie counts as ended.
 
         It is never certain for processes of other users and other namespaces (containers).
         """
-        here = (self.user, self.namespace) == (os.getuid(), _namespace())
-        if not here or 0 in (self.namespace, self.start):
+        if not self.namespace or self[:2] != (os.getuid(), _namespace()):
             return False
         try:
-            process = read_process(self.pid)
+            process = guardian.read_process(self.pid)
         except (FileNotFoundError, ProcessLookupError):
             return True
         except OSError:  # for example because no file descriptor is free
             return False
-        return process.start != self.start or process.state in "ZX"
+        return process.state in "ZX" or bool(self.start and (process.start - self.start) % 1024)
 
 
 def this_process() -> Owner:
     """This process, as an owner."""
     start = 0
     with contextlib.suppress(OSError):
-        start = read_process(os.getpid()).start
+        start = guardian.read_process(os.getpid()).start
     return Owner(user=os.getuid(), namespace=_namespace(), pid=os.getpid(), start=start)
 
 
@@ -121,15 +136,19 @@ def no_room(place: Path, trouble: OSError) -> StorageError:
 def sweep(place: Path) -> None:
     """End the processes and remove the folders in ``place`` of this user's dead owners.
 
-    A guardian whose controller has just died gets ``GUARDIAN_S`` to end its worker. Processes end
-    first, because they may still write to the folders. Errors are not reported.
+    A folder that names no start is removed after a day, too. Processes end first, because they may
+    still write to the folders. A guardian whose controller has just died gets ``GUARDIAN_S`` to end
+    its worker. Errors are not reported.
     """
     with contextlib.suppress(OSError):
-        end(_processes_of_dead_owners, GUARDIAN_S)
+        if guardian.LINUX:
+            end(functools.partial(_processes_of_dead_owners, {}), GUARDIAN_S)
         for folder in place.iterdir():
             owner = Owner.parse(folder.name, "envbench-", r"-\w+")
             with contextlib.suppress(OSError):  # another process sweeps, too
-                if owner and owner.is_dead and folder.lstat().st_uid == os.getuid():
+                status = folder.lstat()
+                old = owner and not owner.start and time.time() - status.st_mtime > 86400
+                if owner and (old or owner.is_dead) and status.st_uid == os.getuid():
                     _remove(folder)
 
 
@@ -158,33 +177,36 @@ def _unlock(folder: Path) -> None:
 # ---------------------------------------------------------------- processes
 
 
-def _processes_of_dead_owners() -> list[int]:
-    """The process ids. Includes stopped processes, but none with the mark of this process."""
-    owners = {pid: owner for pid in psutil.pids() if (owner := _owner(pid))}
-    dead = {each for each in owners.values() if each.is_dead} - {owners.get(os.getpid())}
-    return [pid for pid, owner in owners.items() if owner in dead]
+def _processes_of_dead_owners(known: dict[int, int]) -> list[int]:
+    """Those with a dead owner, stopped ones too, and all below them, also if they have left since:
+    ``known`` holds the start times of those found before. Not those with a living owner, or with
+    one that this process or a process above it has."""
+    here, every = this_process(), guardian.all_processes()
+    table = {pid: process for pid, process in every.items() if process.state not in "ZX"}
+    owners = {pid: {here.of_number(each) for each in numbers(pid)} - {None} for pid in table}
+    living = {p for p, found in owners.items() if any(e and not e.is_dead for e in found)}
+    trees = {p: {p} | guardian.below(p, table, living) for p in {*table} - living if owners[p]}
+    spared = {each for pid, tree in trees.items() if here.pid in tree for each in owners[pid]}
+    ours = {pid for pid, process in table.items() if known.get(pid) == process.start}
+    ours = ours.union(*(tree for pid, tree in trees.items() if not owners[pid] & spared))
+    known.update((pid, table[pid].start) for pid in ours)
+    return sorted(ours)
 
 
-def _owner(pid: int) -> Owner | None:
-    """The owner that the process's mark names; None if it has no valid mark."""
-    marks = [each for each in environment(pid) if each.startswith(f"{MARK}=".encode())]
-    return Owner.parse(os.fsdecode(b"".join(marks)), f"{MARK}=", "-[0-9a-f]{32}")
-
-
-def environment(pid: int) -> set[bytes]:
-    """The variables that a process was started with; none if it has ended or hides them.
-
-    (psutil's ``environ`` stops at an empty entry.)
-    """
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
-        return set(file.read().split(b"\0"))
-    return set()
+def numbers(pid: int) -> set[int]:
+    """The numbers that a process has inherited: its limit of file locks, and the mark in the
+    environment that it was started with. None if it has ended or hides them."""
+    found = set()
+    with contextlib.suppress(OSError):
+        found.add(resource.prlimit(pid, guardian.RLIMIT_LOCKS)[0])
+        found.update(int(e, 16) for e in _MARKS.findall(Path(f"/proc/{pid}/environ").read_bytes()))
+    return found
 
 
 def end(find: Callable[[], Iterable[int]], grace_s: float = 0.0) -> None:
     """After the grace period, kill what ``find`` finds until it finds nothing."""
     deadline = time.monotonic() + grace_s
-    while (left := find()) and time.monotonic() < deadline + PATIENCE_S:
+    while (left := find()) and time.monotonic() < deadline + guardian.PATIENCE_S:
         if time.monotonic() >= deadline:
             for pid in left:
                 with contextlib.suppress(OSError):  # it has ended, or is another user's

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import json
 import os
 import signal
@@ -48,6 +49,15 @@ def pids(tmp_path: Path) -> Path:
     folder = tmp_path / "pids"
     folder.mkdir()
     return folder
+
+
+@pytest.fixture
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """One test at a time, in all processes of xdist: a sweep finds what another test has left."""
+    base = tmp_path_factory.getbasetemp()
+    with (base.parent / "sweeps.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.mark.parametrize("then", ["replies", "crashes", "hangs"])
@@ -103,7 +113,7 @@ class Controller:
 
 
 @pytest.fixture
-def controller(tmp_path: Path, pids: Path) -> Iterator[Controller]:
+def controller(alone: None, tmp_path: Path, pids: Path) -> Iterator[Controller]:
     made = Controller(tmp_path, pids)
     yield made
     made.process.kill()
@@ -127,7 +137,7 @@ def test_a_controller_killed_by_sigkill_takes_every_process_and_folder_with_it(
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def impatient(alone: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a sweep give guardians no time to end their workers."""
     monkeypatch.setattr(leftovers, "GUARDIAN_S", 0.0)
 
@@ -178,7 +188,7 @@ def test_a_sweep_leaves_the_processes_and_the_folder_of_a_living_run_alone(
 
 
 @pytest.fixture
-def dead() -> Owner:
+def dead(alone: None) -> Owner:
     """A process of this user and namespace that has ended."""
     process = subprocess.Popen(["sleep", "600"])
     owner = this_process()._replace(pid=process.pid, start=read_process(process.pid).start)
@@ -202,7 +212,8 @@ def start_marked() -> Iterator[Callable[[str], subprocess.Popen[bytes]]]:
         process.wait()
 
 
-RANDOM = "-" + 32 * "0"
+def mark_of(owner: Owner) -> str:
+    return f"{owner.number(tree=7):016x}"
 
 
 @pytest.mark.usefixtures("impatient")
@@ -213,26 +224,105 @@ def test_a_sweep_ends_only_processes_whose_owner_is_certainly_dead(
     others = [
         start_marked(mark)
         for mark in [
-            f"{us}{RANDOM}",
-            f"{dead._replace(user=dead.user + 1)}{RANDOM}",
-            f"{dead._replace(namespace=dead.namespace + 1)}{RANDOM}",
-            f"{dead._replace(start=0)}{RANDOM}",  # unknown
-            f"{dead}{RANDOM}0",
-            f"{dead}",
-            f" {dead}{RANDOM}",
-            f"{dead}{RANDOM}\n",
-            f"{dead}{RANDOM}".upper(),
-            32 * "0",
+            mark_of(us),
+            mark_of(dead._replace(user=dead.user + 1)),
+            mark_of(dead._replace(namespace=dead.namespace + 1)),
+            mark_of(dead._replace(namespace=0)),  # unknown
+            mark_of(dead._replace(start=0)),
+            f"{mark_of(dead)}0",
+            f" {mark_of(dead)}",
+            f"{mark_of(dead)}\n",
+            mark_of(dead).upper(),
+            f"{dead.number(tree=7) ^ 1:016x}",
+            f"{dead.number(tree=7) % 2**40:016x}",
+            16 * "0",
+            16 * "f",
             "",
         ]
     ]
     left = [
-        start_marked(f"{dead}{RANDOM}"),
-        start_marked(f"{us._replace(start=us.start - 1)}{RANDOM}"),  # its number was reused
+        start_marked(mark_of(dead)),
+        start_marked(mark_of(us._replace(start=us.start - 1))),  # its number was reused
     ]
     sweep(tmp_path)
     assert [process.wait(timeout=5) for process in left] == [-signal.SIGKILL, -signal.SIGKILL]
     assert [process.poll() for process in others] == [None] * len(others)
+
+
+NUMBERED = """
+import resource, subprocess, sys, time
+_, most = resource.getrlimit(10)
+resource.setrlimit(10, (int(sys.argv[1]), most))
+below = f"import resource, time; resource.setrlimit(10, ({sys.argv[2]}, {most}))"
+child = subprocess.Popen(
+    [sys.executable, "-c", below + "; print(flush=True); time.sleep(600)"], stdout=subprocess.PIPE
+)
+child.stdout.readline()
+print(child.pid, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def start_numbered() -> Iterator[Callable[..., list[int]]]:
+    """Starts a process with this number and no environment, and below it one with another."""
+    started: list[tuple[subprocess.Popen[str], int]] = []
+
+    def start(number: int, below: int = 0) -> list[int]:
+        command = [sys.executable, "-c", NUMBERED, str(number), str(below)]
+        process = subprocess.Popen(command, env={}, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        started.append((process, int(process.stdout.readline())))
+        return [process.pid, started[-1][1]]
+
+    yield start
+    for process, child in started:
+        if _runs(child):
+            os.kill(child, signal.SIGKILL)
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_sweep_ends_a_process_without_an_environment_by_its_number_and_all_below_it(
+    dead: Owner, tmp_path: Path, start_numbered: Callable[..., list[int]]
+) -> None:
+    us = this_process()
+    others = [
+        start_numbered(number)
+        for number in [
+            us.number(1),
+            dead._replace(user=dead.user + 1).number(1),
+            dead._replace(namespace=dead.namespace + 1).number(1),
+            dead._replace(start=0).number(1),
+            dead.number(1) ^ 1,
+            dead.number(1) % 2**40,
+            0,
+            65536,
+        ]
+    ]
+    left = [
+        start_numbered(dead.number(1)),
+        start_numbered(us._replace(start=us.start - 1).number(1)),
+    ]
+    above, alive = start_numbered(dead.number(1), below=us.number(1))
+    sweep(tmp_path)
+    assert (_runs(above), _runs(alive)) == (False, True)
+    assert [_runs(pid) for pids in left for pid in pids] == [False] * 4
+    assert [_runs(pid) for pids in others for pid in pids] == [True] * 16
+
+
+def test_what_was_below_a_marked_process_ends_although_that_has_ended_meanwhile(
+    dead: Owner,
+    tmp_path: Path,
+    start_numbered: Callable[..., list[int]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(leftovers, "GUARDIAN_S", 1.0)
+    first, below = start_numbered(dead.number(1))
+    threading.Timer(0.5, os.kill, (first, signal.SIGKILL)).start()
+    sweep(tmp_path)
+    assert (_runs(first), _runs(below)) == (False, False)
 
 
 SWEEP = """
@@ -245,17 +335,26 @@ print("swept")
 """
 
 
-def test_a_command_with_the_mark_of_a_dead_owner_does_not_end_itself(
+BELOW_MARKED = """
+import resource, subprocess, sys
+without = resource.getrlimit(10)
+resource.setrlimit(10, (int(sys.argv[1]), without[1]))
+lift = lambda: resource.setrlimit(10, without)
+sys.exit(subprocess.call(sys.argv[2:], preexec_fn=lift))
+"""
+
+
+def test_a_command_with_or_below_the_mark_of_a_dead_owner_does_not_end_itself(
     dead: Owner, tmp_path: Path, start_marked: Callable[[str], subprocess.Popen[bytes]]
 ) -> None:
-    beside = start_marked(f"{dead}{RANDOM}")
+    beside = start_marked(mark_of(dead))
     command = [sys.executable, "-c", SWEEP, str(tmp_path)]
-    environment = {
-        **os.environ,
-        leftovers.MARK: f"{dead}{RANDOM}",
-        "PYTHONPATH": str(Path(__file__).parents[3]),
-    }
-    assert subprocess.check_output(command, env=environment, text=True) == "swept\n"
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    marked = {**environment, leftovers.MARK: mark_of(dead)}
+    assert subprocess.check_output(command, env=marked, text=True) == "swept\n"
+    assert beside.poll() is None
+    above = [sys.executable, "-c", BELOW_MARKED, str(dead.number(tree=7)), *command]
+    assert subprocess.check_output(above, env=environment, text=True) == "swept\n"
     assert beside.poll() is None
 
 
@@ -273,6 +372,18 @@ def test_only_the_folders_of_dead_processes_are_removed_at_the_next_start(
     controller: Controller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left = controller.kill_with_guardian()
+    unknown = [
+        controller.temporary / f"envbench-{owner}-unknown"
+        for owner in [
+            _owner_of(left)._replace(start=0),  # no process has its id
+            this_process()._replace(start=0, namespace=0),
+            this_process()._replace(start=0),
+        ]
+    ]
+    for folder in unknown:
+        folder.mkdir()
+    for folder in unknown[1:]:
+        os.utime(folder, (time.time() - 25 * 3600,) * 2)
     monkeypatch.setattr(tempfile, "tempdir", str(controller.temporary))
     kept = _folders_that_are_not_of_dead_processes(controller.temporary, _owner_of(left))
     with job_folder() as own:  # as a run does at its start
@@ -296,6 +407,8 @@ def _folders_that_are_not_of_dead_processes(place: Path, dead: Owner) -> list[Pa
     (linked / "file").touch()
     others = [
         f"envbench-{this_process()}-alive",
+        f"envbench-{this_process()._replace(start=0)}-unknown_start",
+        f"envbench-{dead._replace(start=0, namespace=0)}-unknown_owner",
         f"envbench-{dead._replace(namespace=dead.namespace + 1)}-other_namespace",
         f"envbench-{dead._replace(user=dead.user + 1)}-other_user",
         "envbench-notes",
@@ -421,6 +534,28 @@ def test_a_daemon_ends_even_if_the_guardian_was_killed(
     assert failure is not None
     assert "guardian died" in failure.message
     assert not daemon.living()
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("kind", DAEMONS)
+def test_a_daemon_ends_at_the_next_start_if_guardian_and_controller_were_killed(
+    tmp_path: Path, kind: str
+) -> None:
+    pids = tmp_path / "pids"
+    settings = {"pids": str(pids), "until": str(tmp_path / "until"), "kind": kind}
+    with subprocess.Popen(
+        [sys.executable, faulty.__file__, "leaves_daemon", json.dumps(settings)],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), "TMPDIR": str(tmp_path)},
+    ) as process:
+        until(lambda: len(list(pids.glob("*"))) == (2 if kind == "forks" else 1))
+        guardian = _guardian_of(process.pid)
+        os.kill(guardian, signal.SIGSTOP)
+        process.kill()
+    os.kill(guardian, signal.SIGKILL)
+    daemons = [int(path.name) for path in pids.iterdir()]
+    assert all(map(_runs, daemons))
+    sweep(tmp_path)
+    assert not any(map(_runs, daemons))
 
 
 @pytest.mark.parametrize("kind", DAEMONS)
