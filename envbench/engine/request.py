@@ -84,6 +84,11 @@ class _Choice:
             for backend in self._backends(family)
             for numenv in self._enough(backend, self._ladder(family, backend))
         ]
+        if not targets and not any(map(self._backends, self._families)):
+            raise UsageError(
+                f"no backend runs {', '.join(self._families)}.",
+                hint="The package that adds a family names the backends: docs/backends.md.",
+            )
         if not targets:
             raise UsageError(
                 f"the profile {self.profile.name!r} has no table for {', '.join(self._families)}.",
@@ -275,4 +280,5 @@ def make_cell(
 
 def kernel_target(machine: str = "") -> Target:
     """The reference kernel as a cell, to be measured beside others."""
-    return Target(cell=make_cell(machine, "gym", "reference", KERNEL, 1, {}), backend=KERNEL)
+    cell = make_cell(machine, KERNEL.families[0], "reference", KERNEL, 1, {})
+    return Target(cell=cell, backend=KERNEL)
