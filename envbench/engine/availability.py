@@ -1,8 +1,7 @@
 """Find out what can run here: which interpreter, is the library there, does the task exist?
 
-A worker process in each arm's own runtime is asked, once per backend, family and workload. An arm
-that cannot run has a ``failure``, so that the others continue. The experiment decides whether that
-is an error.
+A worker process in each arm's own runtime answers, once per backend, family and workload. An arm
+that cannot run gets a ``failure``. The experiment decides whether that is an error.
 """
 
 from __future__ import annotations

@@ -185,7 +185,7 @@ class _Choice:
         return Target(cell=cell, backend=backend)
 
     def _settings(self, backend: Backend) -> dict[str, str]:
-        """The given settings. One given by its role gets the name that the backend has for it."""
+        """The given settings. One given by its role gets the backend's name for that role."""
         request = self.request
         given = dict(request.settings)
         for role, option, value in [
@@ -202,8 +202,7 @@ class _Choice:
         return given
 
     def _own(self, given: dict[str, str], backend: Backend, family: Family) -> dict[str, str]:
-        """Those of the settings for several backends that this one has. Refuses a setting that
-        none of them has."""
+        """The given settings that this backend has. Refuses one that no chosen backend has."""
         mine = settings_of(backend, family)
         for name in given:
             if name not in self._known_settings:
