@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import msgspec
@@ -33,14 +34,16 @@ T = TypeVar("T", bound=Named)
 class Registry(Generic[T]):
     """Every value of one kind, in the order of a report: built-ins, then plugins of the ``group``.
 
-    ``problem`` says what is wrong with a plugin's value, or "".
+    No two values are equal in a ``unique`` field. ``problem`` says what is wrong with a plugin's
+    value, or "".
     """
 
     kind: type[T]
     group: str
     noun: str
     built_in: Callable[[], Iterable[T]]
-    problem: Callable[[T], str] = lambda value: ""
+    unique: tuple[str, ...]
+    problem: Callable[[T], str]
 
     @cached_property
     def loaded(self) -> tuple[dict[str, T], list[str]]:
@@ -52,8 +55,7 @@ class Registry(Generic[T]):
         for point in sorted(entry_points(group=self.group), key=lambda point: point.name):
             try:
                 value = _value(point, self.kind)
-                taken = f"the name {value.name!r} is taken; choose another one"
-                wrong = taken if value.name in known else self.problem(value)
+                wrong = self.problem(value) or self._taken(value, known.values())
             except Interrupted:  # a signal, not an error of the plugin
                 raise
             except (msgspec.ValidationError, UsageError) as error:
@@ -65,6 +67,12 @@ class Registry(Generic[T]):
             else:
                 known[value.name] = value
         return known, warnings
+
+    def _taken(self, value: T, known: Iterable[T]) -> str:
+        for other, field in product(known, self.unique):
+            if (text := getattr(value, field)) == getattr(other, field):
+                return f"the {field} {text!r} is taken; choose another one"
+        return ""
 
     def by_name(self) -> dict[str, T]:
         return dict(self.loaded[0])

@@ -50,7 +50,7 @@ def names_cut(text: str) -> str:
     return re.sub(r"[^\s/]{101,}", lambda name: cut(name[0]), text)
 
 
-def counted(count: int, noun: str) -> str:
+def counted(count: float, noun: str) -> str:
     """``1 pair``, ``2 pairs``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 

@@ -16,11 +16,10 @@ from envbench.backends.specification import Backend, settings_of, shown, trouble
 from envbench.entry_points import Registry
 from envbench.errors import UnknownName, UsageError
 from envbench.model import Cell, Settings
+from envbench.text import listed
 
 
 def _with_plugin_families(backend: Backend) -> Backend:
-    if backend.kind == "ceiling":  # its adapter has a core for each family that it knows
-        return backend
     more = [each.name for each in families.registry().values() if backend.name in each.backends]
     return msgspec.structs.replace(backend, families=[*backend.families, *more])
 
@@ -29,6 +28,7 @@ BACKENDS = Registry(
     kind=Backend,
     group="envbench.backends",
     noun="backend",
+    unique=("name", "label"),
     built_in=lambda: map(_with_plugin_families, BUILT_IN),
     problem=trouble,
 )
@@ -55,8 +55,8 @@ def check_family(backend: Backend, family: str) -> None:
         why = f"no ceiling is known for {family}; " if backend.kind == "ceiling" else ""
         raise UsageError(
             f"the backend {backend.name!r} cannot run {family}: "
-            f"{why}it runs {' and '.join(backend.families)}.",
-            hint=f"Backends that run {family}: {', '.join(others)}",
+            f"{why}it runs {listed(backend.families)}.",
+            hint=f"Backends that run {family}: {', '.join(others) or 'none'}",
         )
 
 

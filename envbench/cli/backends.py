@@ -9,8 +9,9 @@ import click
 
 from envbench.backends import Backend, get, plugin_warnings, registry, shown
 from envbench.cli.options import AS_JSON, PYTHONS, Text, completing, option
-from envbench.cli.output import fields, print_json, table, tell, warn
+from envbench.cli.output import print_json, table, tell, warn
 from envbench.errors import UNAVAILABLE, Unavailable, UsageError
+from envbench.model import fields
 from envbench.runtimes.interpreters import Status, make, one_per_runtime, status
 
 _COMPLETE = completing(registry)
@@ -33,7 +34,7 @@ def backends(
     warn(plugin_warnings())
     if as_json:
         rows = [
-            fields(each, "name", "families")
+            fields(each, "name families")
             | {"status": state.state, "reason": state.reason, "fix": state.fix}
             for each, state in found
         ]

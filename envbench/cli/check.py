@@ -81,7 +81,7 @@ RULE = grouped(
     ),
     option(
         "--false-alarm SHARE",
-        "Probability of a false alarm per stage (one-sided). For costs ten times it, at most 0.05.",
+        "Probability of a false alarm per stage (one-sided); of costs, ten times that, up to 0.05.",
         Number(1e-6, 0.1),
         default=0.001,
     ),

@@ -8,16 +8,7 @@ from typing import Any
 
 import click
 
-from envbench.cli.output import (
-    cell_name,
-    clock,
-    fields,
-    percent,
-    print_json,
-    table,
-    tell,
-    tell_failure,
-)
+from envbench.cli.output import cell_name, clock, percent, print_json, table, tell, tell_failure
 from envbench.decisions.slowdown import Stage
 from envbench.engine.availability import package_differences
 from envbench.engine.campaign import Campaign
@@ -25,7 +16,7 @@ from envbench.engine.request import Target
 from envbench.errors import CELL_FAILED, INCONCLUSIVE
 from envbench.experiments.check.sources import Source
 from envbench.experiments.check.stages import CellVerdict, Sizes, overall
-from envbench.model import Arm, Cell, PairsDesign, Plan, Rule, digest
+from envbench.model import Arm, Cell, PairsDesign, Plan, Rule, digest, fields
 from envbench.text import counted, printable
 from envbench.text import markdown as escaped
 
@@ -34,7 +25,7 @@ Differences = Mapping[str, Sequence[str]]  # of packages, by backend
 
 SCHEMA = 1
 HEADS = ("task", "backend", "numenv")
-IDENTITY = ("machine", "env", "task", "backend", "numenv", "env_instances", "settings")
+IDENTITY = "machine env task backend numenv env_instances settings"
 UNSEEN, USELESS = 0.5, 0.9  # if no less is detectable, a cost could double or grow tenfold unseen
 MEANS: dict[str, str] = {
     "PASS": "the usual pace did not slow down by the tolerance or more",
@@ -57,8 +48,8 @@ def show_plan(
     found = [(each.cell, planned.detectable[each.cell.key]) for each in targets]
     sources = {name: str(source) for name, source in sides.items()}
     if as_json:
-        cells = [{**fields(cell, *IDENTITY), "detectable": share} for cell, share in found]
-        sizes = fields(planned, "pairs", "seconds")
+        cells = [{**fields(cell, IDENTITY), "detectable": share} for cell, share in found]
+        sizes = fields(planned, "pairs seconds")
         print_json({"schema": SCHEMA, **sources, **sizes, "cells": cells})
         return
     rows = [[*_row_heads(cell), percent(share)] for cell, share in found]
@@ -138,8 +129,8 @@ def document(
         "differences": differences,
         "cells": [
             {
-                **fields(each.cell, *IDENTITY),
-                **fields(each, "verdict", "slower", "stages", "failures"),
+                **fields(each.cell, IDENTITY),
+                **fields(each, "verdict slower stages failures"),
                 "spoilt": each.invalid,
             }
             for each in verdicts

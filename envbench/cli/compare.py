@@ -9,8 +9,9 @@ import click
 
 from envbench import backends, families
 from envbench.cli.options import AS_JSON, RESULTS, Text, family_option, machine_option
-from envbench.cli.output import fields, print_json, table, tell, warn
+from envbench.cli.output import print_json, table, tell, warn
 from envbench.errors import UnknownName, UsageError
+from envbench.model import fields
 from envbench.report.comparison import (
     NOTES,
     By,
@@ -154,7 +155,7 @@ def _json(found: Comparison) -> dict[str, Any]:
             {
                 "a": cell_json(pair.first.summary),
                 "b": cell_json(pair.second.summary),
-                **fields(pair, "ratio", "interval", "verdict"),
+                **fields(pair, "ratio interval verdict"),
                 "not_comparable": pair.unlike,
                 "notes": pair.notes,
             }

@@ -9,14 +9,14 @@ import msgspec
 from envbench import machine
 from envbench.cli.conduct import conduct
 from envbench.cli.options import AS_JSON, WAIT, Text, completing, option
-from envbench.cli.output import fields, percent, print_json, table, tell, warn
+from envbench.cli.output import percent, print_json, table, tell, warn
 from envbench.engine.campaign import Campaign
 from envbench.engine.experiment import Options
 from envbench.errors import EnvbenchError, UsageError
 from envbench.experiments.noise import NoiseExperiment, OwnNoise
 from envbench.machine import Entry, Profile, Table
 from envbench.machine.disturbance import Sign, signs
-from envbench.model import Failure, Fingerprint, digest
+from envbench.model import Failure, Fingerprint, digest, fields
 from envbench.runtimes.interpreters import cache_folder
 
 
@@ -37,7 +37,7 @@ def machines(context: click.Context, as_json: bool) -> None:
     entries = known.entries.values()
     if as_json:
         rows = [
-            fields(each.profile, "name", "title", "hardware", "match", "tables")
+            fields(each.profile, "name title hardware match tables")
             | {"fits": each.profile.fits(found), "source": each.source, "path": str(each.path)}
             for each in entries
         ]
@@ -179,8 +179,8 @@ def doctor(wait: bool, as_json: bool) -> None:
             raise EnvbenchError(message, hint=failure.hint)
         if as_json:
             measured = {
-                **fields(noise.stage, "spread", "pairs"),
-                **fields(noise, "spread_interval", "detectable", "detectable_interval"),
+                **fields(noise.stage, "spread pairs"),
+                **fields(noise, "spread_interval detectable detectable_interval"),
             }
             print_json({"schema": 1, "signs": found, **measured})
         else:

@@ -39,11 +39,6 @@ def print_json(document: object, *, indent: int = 2) -> None:
     click.echo(msgspec.json.format(msgspec.json.encode(document), indent=indent).decode())
 
 
-def fields(value: object, *names: str) -> dict[str, Any]:
-    """Some fields of a value, for a JSON document."""
-    return {name: getattr(value, name) for name in names}
-
-
 def table(rows: Iterable[Sequence[object]], heads: Sequence[str], **style: Any) -> str:
     """A table for a terminal. ``style`` goes to ``tabulate``. A row is one line, unless ``style``
     has ``maxcolwidths``, so that grep works on it."""

@@ -43,8 +43,8 @@ def plans(
     envbench plans abandon PLAN         never resume it; keep what was measured
     envbench plans delete PLAN          remove its file
 
-    To resume an unfinished plan, run its command again. A new plan begins instead if a newer plan
-    is finished, if a package, the code or the machine has changed, or if the pause was too long.
+    To resume an unfinished plan, run its command again. The command begins a new plan instead if it
+    has finished a later one, if a package, the code or the machine changed, or after a long pause.
     """
     if subcommand := context.invoked_subcommand:
         given = {"--machine": machine, "--unfinished": unfinished, "--json": as_json}

@@ -15,14 +15,14 @@ import click
 from envbench.backends import row_label
 from envbench.cli.conduct import conduct
 from envbench.cli.options import AS_JSON, measured_cells, measuring_options, option
-from envbench.cli.output import fields, print_json, table, tell
+from envbench.cli.output import print_json, table, tell
 from envbench.decisions.equal_work import judge
 from envbench.engine.campaign import Campaign
 from envbench.engine.experiment import Options
 from envbench.engine.request import CellRequest
 from envbench.errors import CELL_FAILED
 from envbench.experiments.verify import VerifyExperiment
-from envbench.model import Verification
+from envbench.model import Verification, fields
 from envbench.text import printable
 
 NUMENV = option(
@@ -64,9 +64,9 @@ def _show(outcome: Campaign[list[Verification]], *, as_json: bool) -> int:
         tell(f"Recorded in {outcome.journal.path}; `envbench report` shows it beside the figures.")
     if as_json:
         rows = [
-            fields(each.cell, "machine", "env", "task", "backend", "settings")
+            fields(each.cell, "machine env task backend settings")
             | {"verdict": judge(each)}
-            | fields(each, "audit", "agreement", "responds", "work", "failure")
+            | fields(each, "audit agreement responds work failure")
             for each in found
         ]
         print_json({"schema": 1, "verifications": rows}, indent=-1)

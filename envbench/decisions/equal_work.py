@@ -131,7 +131,7 @@ def _follows(found: Verification) -> bool:
 
 
 def _uncompared(found: Verification) -> str:
-    """Why nothing can be compared with it although its engine is the reference's; or ""."""
+    """Why a backend with the reference's engine cannot be compared with the reference; or ""."""
     cell = found.cell
     if cell.kind == "ceiling" or backends.of_record(cell.backend).own_engine:
         return ""
@@ -173,7 +173,10 @@ def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
         return None, f"compared for {total} steps only (required: {required})"
     apart = max(found.distances[: max(steps, 1)], default=0.0)
     exactly = "exactly" if apart == 0 else f"within {apart:.2g}{unit}"
-    return True, f"equal {exactly} for {steps} of {total} steps (required: {standard.steps})"
+    # A new episode begins with the end's own step or the next one, by the autoreset mode.
+    at_end = steps < total and found.first_end is not None and steps - found.first_end in (0, 1)
+    until = ", until an episode ended" if at_end else ""
+    return True, f"equal {exactly} for {steps} of {total} steps{until} (required: {standard.steps})"
 
 
 def _difference(standard: Standard, found: Agreement, step: int, unit: str) -> str:

@@ -73,15 +73,18 @@ def compare(standard: Standard, theirs: Trace, own: Trace) -> Agreement:
     if standard.stack and apart.ndim == 5 and apart.shape[2] == standard.stack:
         apart[: standard.stack - 1, :, :-1] = 0.0
     rewards = np.abs(theirs.rewards[:steps] - own.rewards[:steps])
-    other_ends = np.flatnonzero((theirs.ended[:steps] != own.ended[:steps]).any(axis=1))
+    ended, own_ended = theirs.ended[:steps], own.ended[:steps]
+    other_ends = np.flatnonzero((ended != own_ended).any(axis=1))
+    ends = np.flatnonzero((ended & own_ended).any(axis=1))
     return Agreement(
         reference=standard.reference,
         distances=[_finite(x) for x in apart.reshape(steps, -1).max(axis=1)],
         reward_distances=[_finite(x) for x in rewards.max(axis=1)],
         same_ends=not len(other_ends),
         first_other_end=int(other_ends[0]) if len(other_ends) else None,
-        ends=int(own.ended[:steps].sum()),
-        reference_ends=int(theirs.ended[:steps].sum()),
+        first_end=int(ends[0]) if len(ends) else None,
+        ends=int(own_ended.sum()),
+        reference_ends=int(ended.sum()),
         # If all compared steps have to agree, movement adds nothing.
         late_movement=_late_movement(a, b) if standard.steps < LEAST_STEPS else None,
     )

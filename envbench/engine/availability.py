@@ -1,8 +1,7 @@
 """Find out what can run here: which interpreter, is the library there, does the task exist?
 
-A worker process in each arm's own runtime is asked, once per backend, family and workload. An arm
-that cannot run has a ``failure``, so that the others continue. The experiment decides whether that
-is an error.
+A worker process in each arm's own runtime answers, once per backend, family and workload. An arm
+that cannot run gets a ``failure``. The experiment decides whether that is an error.
 """
 
 from __future__ import annotations
@@ -63,10 +62,10 @@ Arms = Mapping[str, Arm]  # by key
 
 
 def probe(run_probe: Callable[[Arm], Arm], arm: Arm) -> Arm:
-    """The arm with its runtime known, or why it cannot run. ``run_probe`` is an executor's.
+    """The arm with its runtime, or with the reason why it cannot run. ``run_probe`` probes once.
 
-    A probe that was killed says nothing about the backend, so it is repeated. A kill from outside
-    can look like a lack of memory. ``EnvbenchError`` if every probe is killed.
+    A killed probe is repeated, because it shows nothing about the backend. A kill from outside can
+    look like a lack of memory. ``EnvbenchError`` if every probe is killed.
     """
     for _ in range(TRIES):
         answer = run_probe(arm)

@@ -99,8 +99,7 @@ class Campaign(Generic[Findings]):
     stopped: Interrupted | None = None
 
     def carry_out(self) -> None:
-        """Execute the remaining blocks. ``Interrupted`` passes through after the current block is
-        recorded as interrupted."""
+        """Execute the remaining blocks. An interrupted block is recorded before ``Interrupted``."""
         self.listener.began(self.experiment, self.plan, len(self.done), self.left)
         try:
             while (block := self.experiment.next(self.plan, self.done)) is not None:

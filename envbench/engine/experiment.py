@@ -78,7 +78,7 @@ class Experiment(ABC, Generic[Findings_co]):
 
     @property
     def block_seconds(self) -> float:
-        """About how long a block takes, before one has been made: by default, as a pair does."""
+        """Estimated seconds of a block, before the first has ended. By default: those of a pair."""
         return pair_seconds()
 
     # ------------------------------------------------------------ what was asked for

@@ -51,8 +51,7 @@ def pair_seconds() -> float:
 
 
 def seed_of_round(seed: int, round_: int) -> int:
-    """Different in every round, the same for all cells of a round. Environment i of a cell gets it
-    plus i, so the seeds of rounds lie far apart."""
+    """The seed of all cells of a round. Environment i gets it plus i, so they lie far apart."""
     return (seed * 1000 + round_) * 0x2545F491 % 2**31  # odd, so all are different
 
 

@@ -84,6 +84,11 @@ class _Choice:
             for backend in self._backends(family)
             for numenv in self._enough(backend, self._ladder(family, backend))
         ]
+        if not targets and not any(map(self._backends, self._families)):
+            raise UsageError(
+                f"no backend runs {', '.join(self._families)}.",
+                hint="The package that adds a family names the backends: docs/backends.md.",
+            )
         if not targets:
             raise UsageError(
                 f"the profile {self.profile.name!r} has no table for {', '.join(self._families)}.",
@@ -180,7 +185,7 @@ class _Choice:
         return Target(cell=cell, backend=backend)
 
     def _settings(self, backend: Backend) -> dict[str, str]:
-        """The given settings. One given by its role gets the name that the backend has for it."""
+        """The given settings. One given by its role gets the backend's name for that role."""
         request = self.request
         given = dict(request.settings)
         for role, option, value in [
@@ -197,8 +202,7 @@ class _Choice:
         return given
 
     def _own(self, given: dict[str, str], backend: Backend, family: Family) -> dict[str, str]:
-        """Those of the settings for several backends that this one has. Refuses a setting that
-        none of them has."""
+        """The given settings that this backend has. Refuses one that no chosen backend has."""
         mine = settings_of(backend, family)
         for name in given:
             if name not in self._known_settings:
@@ -275,4 +279,5 @@ def make_cell(
 
 def kernel_target(machine: str = "") -> Target:
     """The reference kernel as a cell, to be measured beside others."""
-    return Target(cell=make_cell(machine, "gym", "reference", KERNEL, 1, {}), backend=KERNEL)
+    cell = make_cell(machine, KERNEL.families[0], "reference", KERNEL, 1, {})
+    return Target(cell=cell, backend=KERNEL)

@@ -1,9 +1,8 @@
 """Find the plan that an earlier call of the same command began, and decide whether to resume it.
 
-The newest plan that asked for the same is resumed if it is incomplete, or if its outcome was never
-shown, and nothing that matters has changed since: the machine, the code that its workers load, the
-packages of its runtimes, and, if a plan measures code that is being worked on, the files that its
-interpreters may import.
+The newest plan of the same request is resumed if it is incomplete or its outcome was never shown.
+Since then, the machine, the code of the workers and the packages must not have changed. For a plan
+that measures code under development, neither must the files that its interpreters may import.
 """
 
 from __future__ import annotations
@@ -138,13 +137,13 @@ def find(
     experiment: Experiment[object],
     watched: Sequence[Arm] = (),
 ) -> tuple[Recorded, list[str]] | None:
-    """The plan that the same command has left unfinished, and what has changed since: it can be
-    resumed if nothing has. None if there is no such plan.
+    """The unfinished plan of the same command, and what has changed since. If nothing has, it can
+    be resumed. None if there is no such plan.
 
-    A complete plan is unfinished, too, until its outcome was shown. A plan with no blocks, or only
-    failures, is skipped if an older one can be resumed. If no plan asked for the same, the newest
-    unfinished one of that experiment is returned with what differs. A person may edit the code of
-    the ``watched`` arms.
+    A complete plan counts as unfinished until its outcome was shown. A plan without a successful
+    block is skipped if an older one can be resumed. If no plan is of the same request, the result
+    is the newest unfinished one of that experiment and the differences. A person may edit the code
+    of the ``watched`` arms.
     """
     refused: tuple[Recorded, list[str]] | None = None
     other: tuple[Recorded, list[str]] | None = None  # of another request

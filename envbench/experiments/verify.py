@@ -38,7 +38,7 @@ class VerifyExperiment(Experiment[list[Verification]]):
         return not self.cells.takes_all
 
     def choose(self, site: Site) -> Chosen:
-        """The cells that were asked for and their references. Those and default settings first."""
+        """The requested cells and their references: references first, then default settings."""
         cpus = site.fingerprint.usable_cpus
         chosen = choose(self.cells, site.profile, cpus)
         targets = list(chosen.targets)

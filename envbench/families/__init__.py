@@ -10,13 +10,18 @@ from envbench.families.atari import ATARI
 from envbench.families.box2d import BOX2D
 from envbench.families.classic_control import CLASSIC_CONTROL
 from envbench.families.dm_control import DM_CONTROL
-from envbench.families.family import SMALLEST_SKIP, EnvFamily, Standard
+from envbench.families.family import SMALLEST_SKIP, EnvFamily, Standard, title_trouble, trouble
 from envbench.families.gym import GYM
 from envbench.families.mujoco import MUJOCO
 
 BUILT_IN = (ATARI, MUJOCO, DM_CONTROL, CLASSIC_CONTROL, BOX2D, GYM)
 FAMILIES = Registry(
-    kind=EnvFamily, group="envbench.families", noun="env family", built_in=lambda: BUILT_IN
+    kind=EnvFamily,
+    group="envbench.families",
+    noun="env family",
+    built_in=lambda: BUILT_IN,
+    unique=("name", "title"),
+    problem=trouble,
 )
 registry, get = FAMILIES.by_name, FAMILIES.get
 

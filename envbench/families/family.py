@@ -6,16 +6,22 @@ Everything that depends on a family is a field here, or a method of the class in
 from __future__ import annotations
 
 import re
+from keyword import iskeyword
 from typing import Any, Literal
 
 import msgspec
 
 from envbench.errors import UnknownName, UsageError
 from envbench.model import LARGEST_SKIP, Kind
+from envbench.text import counted, listed
 
 SMALLEST_SKIP = 0.001
 
 DEFAULT_ROWS = ("for-loop", "subprocess", "envpool-sync", "envpool-async", "envpool-numa")
+# The built-in backends that step any family by its class in the worker.
+FOR_ANY_FAMILY = (*DEFAULT_ROWS, "sample-factory")
+# A family is a table of a profile, which has other names, too.
+_TAKEN = "accelerators|physics|name|title|hardware|check|match|fits|table|tables"
 REPORTED = ("engine", "precision", "observation_dtype", "autoreset", "returned_to")
 
 
@@ -43,7 +49,8 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """An env family. ``default_task`` empty: a person has to choose a task.
 
     Frames per step: ``frames``; or ``frames_of`` the task (its name without the version); or, with
-    ``any_frames``, ``--frame-skip`` (1 by default).
+    ``any_frames``, ``--frame-skip`` (1 by default). ``frames_rule``: how a person computes those of
+    a task that ``frames_of`` lacks.
 
     ``own_tasks``: tasks come from a user's own packages. Their files may change during a
     measurement, they may read the current folder, and they need not respond to actions.
@@ -54,9 +61,9 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ``work`` is what one step of the reference does, by kind: the names and values that
     ``envbench.decisions`` compares. None: any value, but it is shown. ``any_task`` are the names
     that apply to tasks other than the default. The names in ``reported`` may differ although a step
-    computes the same. ``backends`` are built-in backends that run a plugin's family. ``rows`` are
-    the backends of its table in a new profile, or in one that has no table for it. ``usual``: a new
-    profile has its table, and ``check`` measures it by default.
+    computes the same. ``backends``, for a plugin: those of ``FOR_ANY_FAMILY`` that run it. ``rows``
+    are the backends of its table in a new profile, or in one that has no table for it. ``usual``: a
+    new profile has its table, and ``check`` measures it by default.
     """
 
     name: str
@@ -66,6 +73,7 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     frames: float | None = None
     frames_of: dict[str, float] = {}
     any_frames: bool = False
+    frames_rule: str = ""
     own_tasks: bool = False
     fixed_start: Literal["noiseless", "seed", "observation", ""] = ""
     start_tasks: list[str] = []
@@ -110,14 +118,18 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                 raise self._unknown_frames(task)
             return _whole(1 if given is None else given)
         if given not in (None, fixed):
-            raise UsageError(f"a step of {task} is {fixed:g} frames, not {given:g}: leave it out.")
+            raise UsageError(
+                f"a step of {task} is {counted(_whole(fixed), 'frame')}, not {given:g}.",
+                hint="Leave out --frame-skip.",
+            )
         return _whole(fixed)
 
     def _unknown_frames(self, task: str) -> UnknownName:
         version = self.default_task.removeprefix(without_version(self.default_task))
         known = [f"{name}{version}" for name in self.frames_of]
         error = UnknownName(f"{self.name} task", task, known)
-        error.hint += "; or --frame-skip FRAMES for another: its control step / 0.01 s"
+        rule = f" ({self.frames_rule})" if self.frames_rule else ""
+        error.hint += f". For another task, give its frames per step{rule} by --frame-skip."
         return error
 
 
@@ -128,3 +140,31 @@ def without_version(task: str) -> str:
 
 def _whole(number: float) -> int | float:
     return int(number) if number == int(number) else number
+
+
+def trouble(family: EnvFamily) -> str:
+    """The field of a plugin's family that is wrong, and why; "" if none is."""
+    name = family.name
+    if iskeyword(name) or not re.fullmatch(rf"(?!({_TAKEN})$)[a-z][a-z0-9_]{{0,39}}", name):
+        return f"`name` {name!r} cannot name a table of a profile"
+    if not re.fullmatch(r"[\w.]+:[\w.]+", family.worker):
+        return f"`worker` {family.worker!r} is not 'module:Class'"
+    if not f"{family.default_task}{family.engine}{family.frames_rule}".isprintable():
+        return "`default_task`, `engine` or `frames_rule` holds control characters"
+    skips = [*family.frames_of.values(), *([] if family.frames is None else [family.frames])]
+    if bad := [each for each in skips if not SMALLEST_SKIP <= each <= LARGEST_SKIP]:
+        return f"`frames` of {bad[0]:g}: a step has {SMALLEST_SKIP} to {LARGEST_SKIP:g} frames"
+    if not skips and not family.any_frames:
+        return "`frames` is missing: frames per step (or give `frames_of` or `any_frames`)"
+    if unknown := [each for each in family.backends if each not in FOR_ANY_FAMILY]:
+        return f"`backends`: {unknown[0]!r} is not one of {listed(FOR_ANY_FAMILY)}"
+    return title_trouble(family.title)
+
+
+def title_trouble(title: str) -> str:
+    """Why a text cannot be a part of a table's marker, or ""."""
+    if not title.isprintable() or title != title.strip() or not 0 < len(title) <= 80:
+        return "`title` must be one printable line of 1 to 80 characters, without space at its ends"
+    if any(mark in title for mark in ("<", ">", "|", "--")):
+        return "`title` is part of a table's marker: it cannot contain < > | or --"
+    return ""

@@ -53,6 +53,7 @@ MUJOCO = EnvFamily(
         "Swimmer": 4,
         "Walker2d": 0.8,
     },
+    frames_rule="its control step / 0.01 s",
     work={"env": _WORK, "physics": _PHYSICS},
     reported=(*REPORTED, "contact_forces"),
     any_task=["engine", "precision", "observation_dtype", "autoreset", "returned_to"],

@@ -124,9 +124,8 @@ class Profile(_Tables, frozen=True, kw_only=True, forbid_unknown_fields=True):  
     match: Match = Match()
 
     def __post_init__(self) -> None:
-        _check_text("title", self.title)
-        if any(mark in self.title for mark in ("<", ">", "|", "--")):
-            raise ValueError("`title` is part of a table's marker: it cannot contain < > | or --")
+        if problem := families.title_trouble(self.title):
+            raise ValueError(problem)
         _check_text("hardware", self.hardware)
         if len(set(self.check)) < len(self.check):
             raise ValueError("`check` names a cell twice")

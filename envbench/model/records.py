@@ -118,7 +118,8 @@ class Agreement(Strict, frozen=True, kw_only=True):
     distances: list[float]
     reward_distances: list[float]
     same_ends: bool  # episodes ended in the same steps
-    first_other_end: Int | None = None  # the first step (from 0) with a difference
+    first_other_end: Int | None = None  # the first step (from 0) where only one side ended
+    first_end: Int | None = None  # the first step (from 0) where both ended
     ends: Int | None = None  # episodes that ended in the steps compared
     reference_ends: Int | None = None
     # movement of its least active environment in the second half, divided by the reference's

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from itertools import chain
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -27,6 +27,11 @@ class Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     msgspec does not inherit ``kw_only``, so each subclass says it.
     """
+
+
+def fields(value: object, names: str) -> dict[str, Any]:
+    """Some fields of a value, as JSON's values."""
+    return {name: msgspec.to_builtins(getattr(value, name)) for name in names.split()}
 
 
 def digest(value: object) -> str:

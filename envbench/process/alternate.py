@@ -1,17 +1,13 @@
 """Workers of one block: they step alternately, so that all of them see the same noise.
 
 ``alternate`` starts the workers of a block together (``starting``), lets each warm up alone, and
-then orders their slices one by one, as the programme says (``slice_order``). Every worker but the
-active one is stopped (SIGSTOP) with every process it has: during start-up, and between slices of
-steps. So none takes time from another, neither by threads that run ahead nor by processes that
-spin.
+then orders their slices one by one (``slice_order``). While one worker runs, the others and all
+their processes are stopped (SIGSTOP), so they cannot take time from it. A programme without turns
+runs all workers at once; then nothing is timed.
 
-A programme without turns runs all workers at once, each on its own: nothing is timed there.
-
-Each worker is executed by ``envbench.process.one_job`` in a thread of its own, which sleeps while
-another worker is active. A worker that dies, hangs or makes slices that were not ordered is a
-failed reply, and the others finish their slices. Nothing is left behind when ``alternate`` returns
-or when ``Interrupted`` passes through it.
+Each worker is executed by ``envbench.process.one_job`` in its own thread. A worker that dies, hangs
+or makes slices that were not ordered gives a failed reply, and the others finish their slices. No
+process is left when ``alternate`` returns or when ``Interrupted`` passes through it.
 """
 
 from __future__ import annotations

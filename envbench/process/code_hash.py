@@ -5,9 +5,8 @@ sources that a worker of one adapter and one mode loads from the packages in ``w
 another backend's adapter does not change it. The sources are parsed, not imported, so the tree may
 be of another version and need other libraries.
 
-A module is covered if another one imports it, at the top or inside a function, or if a string names
-it: ``"envbench_adapters.ceiling.ale:AleCore"``, or a script that imports it. A name that is joined
-from several strings is not found. Write a module's name in full.
+A module is covered if a covered module imports it anywhere, or if a string there names it in full,
+such as ``"envbench_adapters.ceiling.ale:AleCore"`` or a script that imports it.
 
 In ``__main__.py``, a module that only one mode needs is imported in the method with the mode's
 name. Other modes skip that method.
@@ -33,11 +32,10 @@ _NAMED = re.compile(rf"\b(?:{'|'.join(PACKAGES)})(?:\.\w+)+")
 
 
 def code_hash(adapter: str, mode: str, root: Path = WORKER_PATH, family: str = "") -> str:
-    """12 hex digits: what a worker of this adapter and family (``module:Class``) and mode runs.
+    """The hash (12 hex digits) for an adapter, a family (``module:Class``) and one of ``MODES``.
 
-    ``ValueError`` if ``mode`` is none of ``MODES``. ``root`` is the folder that holds
-    ``PACKAGES``. Of a plugin, only the files that every adapter may use are covered: its own code
-    is a package of the runtime and has a version there.
+    ``root`` is the folder that holds ``PACKAGES``. A plugin's own code is not covered, because it
+    is a package of the runtime and has a version there. ``ValueError``: an unknown mode.
     """
     code = hashlib.sha256()
     for path in code_files(adapter, mode, root, family):

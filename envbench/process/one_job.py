@@ -1,9 +1,8 @@
 """Run one job in one fresh process, and return one ``Reply``.
 
 A worker that crashes, hangs, runs out of memory, replies nonsense or deletes its job folder gives
-``Reply(ok=False, failure=Failure(...))``, not an exception. When ``execute`` returns, or when an
-exception passes through it (``Interrupted``, from a signal handler), nothing that the worker
-started is left running and the job's folder is gone.
+``Reply(ok=False, failure=Failure(...))``. When ``execute`` returns or raises (``Interrupted``), all
+processes of the worker have ended and the job's folder is deleted.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ def execute(
 
 
 def _judge(job: Job, ending: Ending, folder: Path, before: MemoryKills) -> Reply:
-    """The reply of a worker that has ended. A whole, sound one counts even after a bad end."""
+    """The reply of a worker that has ended. A valid reply counts even if the worker then failed."""
     try:
         reply = read_reply(folder, job)
     except Unusable as unusable:
@@ -173,10 +172,8 @@ def _signal_name(status: int | None) -> str | None:
 
 
 class MemoryKills(msgspec.Struct, frozen=True, kw_only=True):
-    """The counters of such kills at one moment; None if there is no such counter.
-
-    ``cgroup`` is of this process's own control group, with its workers; ``system`` of the machine.
-    """
+    """Processes killed for lack of memory so far, in this control group and on the whole system;
+    None if nothing counts them."""
 
     cgroup: int | None
     system: int | None

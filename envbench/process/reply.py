@@ -2,9 +2,8 @@
 
 Events are JSON lines on a pipe; the field ``"event"`` names the type of a line.
 
-The worker's code is not trusted. Instead of its reply there may be nothing, a folder, a named pipe
-or a link to a device. So only a plain file of limited size is read. It is decoded strictly, its
-free-form facts are limited, and impossible figures are refused. ``Unusable`` says why.
+The worker's code is not trusted. So only a plain file of limited size is read, not a folder, pipe
+or link. It is decoded strictly, and facts that are too large and impossible figures are refused.
 """
 
 from __future__ import annotations
@@ -138,7 +137,7 @@ def _decode(raw: bytes) -> Reply:
 
 
 def _impossible(reply: Reply, job: Job) -> Iterator[str]:
-    """What cannot be recorded, or cannot be true."""
+    """Why the reply cannot be recorded or cannot be true."""
     if why := out_of_bounds(reply.facts):
         yield f"the facts in the reply cannot be recorded: {why}"
     for name in ("work", "before"):
@@ -151,7 +150,7 @@ def _impossible(reply: Reply, job: Job) -> Iterator[str]:
 
 
 def _impossible_figures(reply: Reply, numenv: int) -> Iterator[str]:
-    """What cannot be true of a measurement, and what gives no rate."""
+    """Why the figures cannot be true or give no rate."""
     windows, costs = reply.measured, reply.resets
     columns = zip(windows.ns, windows.calls, windows.steps, windows.resets, strict=True)
     for index, (ns, calls, steps, resets) in enumerate(columns):

@@ -93,10 +93,8 @@ class SliceOrder:
         return max(1, round(self.slice_ns / self.pace(side)))
 
     def _fitting(self, slices: Sequence[object], ns: float, fewest: int) -> int:
-        """How many slices of ``ns`` fit into the time that all were meant to take; at most all.
-
-        Each worker keeps equally many, in whole groups of two per worker.
-        """
+        """How many of the planned slices fit into the planned time if each takes ``ns``: whole
+        groups of two per worker."""
         count = int(len(slices) * self.slice_ns / max(self.slice_ns, ns))
         group = 2 * self.count
         return max(count // group * group, fewest * self.count)
@@ -126,7 +124,7 @@ class SliceOrder:
         return self.next >= len(self.slices)
 
     def slice_made(self, side: int, window: WindowEnded) -> None:
-        """The slice that was ordered is made. ``NotOrdered`` for any other."""
+        """The worker has made the ordered slice. ``NotOrdered``: it made another one."""
         with self.changed:
             kind, wanted = ("", 0) if self._over else self.slices[self.next]
             if wanted != side or not kind or (kind == "step" and window.calls != self.calls(side)):
@@ -145,7 +143,7 @@ class SliceOrder:
             self.next += 1
 
     def _size_reset_slices(self, window: WindowEnded) -> None:
-        """The first reset's time decides how many fill a slice, and how many slices fit."""
+        """Set the resets per slice and the number of slices by the time of the first reset."""
         if not window.resets:  # the library has no reset for all environments
             self.reset_slices = self.reset_slices[:1]
             return

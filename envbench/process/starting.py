@@ -1,16 +1,13 @@
 """How the workers of a block start and are stopped, so that their start-up times can be compared.
 
-A start-up takes about 0.2 s, once per process. If processes start one after another on a busy
-machine, any of them may take 50 % longer. So they alternate from their first instruction to their
-warm-up, ``SLICE_S`` at a time, and the time that each was stopped in each phase is recorded. (A
-start that waits for a network continues to wait while it is stopped. The difference between two
-such starts can look up to twice as large as it is.)
+On a busy machine, one of several starts can take 50 % longer than the others. So the workers
+alternate from their first instruction to their warm-up, ``SLICE_S`` at a time, and the time that
+each was stopped in each phase is recorded. (A start that waits for a network also waits while it is
+stopped. The difference between two such starts can look up to twice as large as it is.) If one
+thread does the start and each worker has its own core, all start at once, which takes less time.
 
-If one thread does the start and each worker can have its own core, all start at once instead. That
-takes less time.
-
-A worker is stopped with all its processes (SIGSTOP), later also between its slices. Finding the
-processes must be fast: psutil reads every process of the machine, and proc(5) lists children.
+A worker is stopped with all its processes (SIGSTOP), later also between its slices. proc(5) lists
+the children of a process. psutil is slower, because it reads every process of the machine.
 """
 
 from __future__ import annotations
@@ -137,7 +134,7 @@ class Start:
                     self.tree.stop()
 
     def warm_up(self) -> None:
-        """Let it warm up. This also frees it when everything is given up."""
+        """Let it warm up or, if the block is given up, continue to its end."""
         with self.changed:
             self._may_warm_up = True
             if not self._arrived:
@@ -162,7 +159,7 @@ def start(starts: Sequence[Start]) -> None:
 def stopped_ns(
     stops: Sequence[tuple[int, int]], began_ns: Mapping[str, int], times: Times
 ) -> dict[str, int]:
-    """Nanoseconds of each of the times, by name, during which the worker was stopped.
+    """For how many nanoseconds the worker was stopped during each named time.
 
     ``began_ns``: when each began, by the clock of the stops.
     """

@@ -1,15 +1,14 @@
 """Supervise one worker: start it under its guardian, watch it, report how it ended.
 
-``supervise`` returns only when neither the worker nor any process that it started is left. A
-worker's failure is an ``Ending``, not an exception. An exception of ``on_event``, or of a signal
-handler in the main thread, passes through after everything has been ended.
+``supervise`` returns after the worker and all processes that it started have ended. A worker's
+failure is an ``Ending``. An exception of ``on_event`` or of a signal handler passes through then.
 
 Progress is a later phase, or a window with steps. Output does not count as progress: a worker can
 hang while printing. ``Limits`` says how long a phase may pass without progress.
 
-Supervision takes almost no time from a measurement: one blocking ``poll``, woken by window events,
-and by output at most every ``OUTPUT_PAUSE_S`` seconds. A pipe of 1 MiB holds the output in between;
-if it fills up, output is read at once, so the worker never waits.
+Supervision takes almost no time from a measurement. It is one blocking ``poll``, which returns for
+a window event, and for output at most every ``OUTPUT_PAUSE_S`` seconds. A pipe of 1 MiB holds the
+output until then. A full pipe is read at once, so the worker never waits.
 """
 
 from __future__ import annotations

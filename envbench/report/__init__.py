@@ -1,1 +1,1 @@
-"""Chosen results to documents: tables, Markdown, plots, one HTML page. All pure but ``disk``."""
+"""Chosen results as documents: tables, Markdown, plots, HTML. Pure, except ``document_files``."""

@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from envbench.backends import shown
-from envbench.model import Cell, Record, Run
+from envbench.model import Cell, Record, Run, fields
 from envbench.results.selection import Selection
 from envbench.results.shown import Location, Measured, lines_by_file
 from envbench.stats.summary import Summary, rate
@@ -37,11 +35,6 @@ def measured_json(found: Measured, *, other_hardware: bool) -> dict[str, Any]:
     """A cell of a report, with the records of its runs."""
     records = [{"run": at.record, "file": at.file, "line": at.line} for at in found.locations]
     return {**cell_json(found.summary, other_hardware=other_hardware), "records": records}
-
-
-def fields(value: Any, names: str) -> dict[str, Any]:
-    """Some fields of a value, as JSON's values."""
-    return {name: msgspec.to_builtins(getattr(value, name)) for name in names.split()}
 
 
 # ---------------------------------------------------------------- rows of a flat table

@@ -25,7 +25,7 @@ def read_text(path: Path) -> str:
 
 
 def write_text(path: Path, text: str) -> bool:
-    """Replace the file that a path or link names, keeping its mode. False: it has this text."""
+    """Replace the file that a path or link names, keeping its mode. False if it had the text."""
     return write_bytes(path, text.encode("utf-8", "surrogateescape"))
 
 
@@ -46,7 +46,7 @@ def write_bytes(path: Path, data: bytes) -> bool:
 
 
 def _target(path: Path) -> Path:
-    """Where a path leads that is to be written. Refused: a folder, a device, a loop of links."""
+    """The file that a path or a link names. Refuses a folder, a device and a loop of links."""
     target = Path(os.path.realpath(path))
     if (os.path.lexists(target) and not target.is_file()) or str(target).startswith("/proc/"):
         raise UsageError(f"{path} is not a file.", hint="For stdout: --output -")

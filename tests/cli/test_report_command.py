@@ -72,7 +72,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def outside_blocks(text: str) -> list[str]:
-    """What is not between two equal markers, line by line; the markers themselves are."""
+    """The lines outside of all blocks. A block is the text between two equal markers."""
     kept, opened = [], ""
     for line in text.split("\n"):
         marker = line if line.startswith("<!-- ") else ""

@@ -133,7 +133,10 @@ def test_an_unknown_task_of_a_package_lists_the_tasks_it_has(
 
 @pytest.mark.parametrize(
     ("backend", "family", "runs"),
-    [("brax", "atari", "it runs mujoco"), ("envpool-sync", "gym", "it runs atari and mujoco")],
+    [
+        ("brax", "atari", "it runs mujoco."),
+        ("envpool-sync", "gym", "it runs atari, mujoco, dm_control, classic_control and box2d."),
+    ],
 )
 def test_a_backend_that_cannot_run_the_family_is_a_usage_error_that_says_which_it_runs(
     place: Place, backend: str, family: str, runs: str

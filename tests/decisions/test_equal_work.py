@@ -192,6 +192,36 @@ def test_equal_work_gets_a_tick() -> None:
     assert verdict.lock_step == "equal exactly for 200 of 200 steps (required: 200)"
 
 
+@pytest.mark.parametrize(
+    ("first_end", "says"),
+    [
+        (16, "16 of 200 steps, until an episode ended (required: 8)"),  # same-step autoreset
+        (15, "16 of 200 steps, until an episode ended (required: 8)"),  # next-step autoreset
+        (9, "16 of 200 steps (required: 8)"),  # the state diverged long after it
+        (None, "16 of 200 steps (required: 8)"),
+    ],
+)
+def test_the_verdict_says_that_an_episode_ended_where_the_comparison_stopped(
+    first_end: int | None, says: str
+) -> None:
+    agreement = Agreement(
+        reference="for-loop",
+        distances=[0.0] * 16 + [0.3] * 184,
+        reward_distances=[0.0] * 200,
+        same_ends=True,
+        first_end=first_end,
+    )
+    assert compared(standard("classic_control"), agreement) == (True, f"equal exactly for {says}")
+
+
+def test_the_first_end_of_both_sides_is_recorded() -> None:
+    theirs, own = trace(), trace()
+    theirs.ended[3, 0] = own.ended[5, 1] = True  # each on one side only
+    assert traces.compare(standard("classic_control"), theirs, own).first_end is None
+    theirs.ended[5, 1] = True
+    assert traces.compare(standard("classic_control"), theirs, own).first_end == 5
+
+
 def test_a_lock_step_that_ended_early_decides_nothing() -> None:
     agreement = Agreement(
         reference="for-loop", distances=[0.0] * 2, reward_distances=[0.0] * 2, same_ends=True

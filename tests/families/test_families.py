@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,14 @@ def test_an_unknown_family_of_a_record_has_its_name_as_title() -> None:
     assert families.of_record("chess").title == "chess"
     with pytest.raises(Exception, match="atari"):
         families.get("atarri")
+
+
+def test_the_readme_says_how_many_lines_the_files_of_a_small_family_have() -> None:
+    root = Path(__file__).parents[2]
+    data = (root / "envbench/families/box2d.py").read_text().count("\n")
+    worker = (root / "envbench/worker/envbench_families/box2d.py").read_text().count("\n")
+    readme = (root / "README.md").read_text(encoding="utf-8")
+    assert f"(Box2D's have {data} and {worker} lines)" in readme
 
 
 def of_plugin(**given: Any) -> EnvFamily:

@@ -241,7 +241,7 @@ def test_the_best_is_recommended_with_its_ties() -> None:
     ]
     assert "<sup>a</sup> Measured only once." in text
     assert (
-        "These rows tie with the highest FPS (within noise): EnvPool (sync) at 8 (3206.40)." in text
+        "This row ties with the highest FPS (within noise): EnvPool (sync) at 8 (3206.40)." in text
     )
     assert "The highest of 4 figures is biased upward" in text
     assert "no gain" not in text
@@ -258,7 +258,7 @@ def test_another_session_is_a_tie_within_the_machines_drift() -> None:
     once = spread({("envpool-sync", 8): FAST})
     later = spread({("envpool-async", 8): tuple(each * 107 // 100 for each in FAST)}, plan_id="2")
     text = block([*once, *later], "recommendation")
-    assert "These rows tie with the highest FPS (within noise): EnvPool (sync) at 8 (" in text
+    assert "This row ties with the highest FPS (within noise): EnvPool (sync) at 8 (" in text
     faster = spread({("envpool-async", 8): tuple(each * 120 // 100 for each in FAST)}, plan_id="2")
     assert "No other row is within noise" in block([*once, *faster], "recommendation")
     note = "A machine's rows come from several sessions"
@@ -326,7 +326,7 @@ def test_words_are_joined_as_an_english_list() -> None:
 def test_every_recommended_row_has_its_ties() -> None:
     records = spread({("subprocess", 8): FAST, ("for-loop", 1): SLOW, ("envpool-sync", 1): SLOW})
     text = block(records, "recommendation")
-    assert "These rows tie with the highest FPS in one process (within noise):" in text
+    assert "This row ties with the highest FPS in one process (within noise):" in text
     assert "as many frames per CPU second" not in text
 
 

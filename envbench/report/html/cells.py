@@ -11,8 +11,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from envbench.model import Run, RuntimeFact
-from envbench.report.data_export import fields
+from envbench.model import Run, RuntimeFact, fields
 from envbench.results.shown import Measured
 from envbench.stats.summary import rate
 from envbench.text import one_line

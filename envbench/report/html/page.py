@@ -125,7 +125,7 @@ def _part(table: Table, name: str, *, opens: bool) -> _Part:
 
 
 def _targets(parts: Iterable[_Part]) -> set[int]:
-    """The ``id`` of the first entry that opens each measurement: links lead to it."""
+    """The ``id`` of the first entry that opens each measurement, which links lead to."""
     found: dict[int, int] = {}
     for part in parts:
         rows = part["table"].rows if part.get("opens") else []

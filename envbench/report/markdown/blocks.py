@@ -2,8 +2,7 @@
 
 A marker is alone on its line and not in a code block. It opens and closes a block with the same
 text: ``FAMILY - MACHINE``, or ``envbench:`` and the name of what the block shows. Other comments
-are ignored. markdown-it finds code and headings; the text itself is cut by offsets, so every byte
-outside the blocks stays as it is.
+are ignored. markdown-it finds code and headings. Every byte outside the blocks stays as it is.
 """
 
 from __future__ import annotations

@@ -39,11 +39,10 @@ SUMMARIES: dict[str, tuple[str, Callable[[Sequence[MachineResults]], list[Table]
 class BlockContent:
     """What a block can show: a picture, or tables.
 
-    ``chapter`` is its heading on a results page, and ``figures`` counts its measured or published
-    figures. ``tables`` merges them into a document's table. Without ``has_results`` it only fills
-    an empty block. ``on_new_page``: a new page has the block. ``results`` are those of one machine;
-    if None, the tables are a summary that replaces all present text. A ``picture`` is linked, in a
-    folder ``plots`` beside the document.
+    ``chapter`` is its heading on a results page. ``figures`` counts measured and published ones.
+    ``tables`` merges them into a document's table. Without ``has_results`` it only fills an empty
+    block. ``on_new_page``: a new page has the block. ``results`` None: the tables are a summary of
+    several machines and replace all text. A ``picture`` is linked from the folder ``plots``.
     """
 
     heading: str
@@ -92,7 +91,7 @@ def _summary(name: str, chapter: str, tables: list[Table]) -> BlockContent:
 
 
 def _table(results: MachineResults) -> BlockContent:
-    """A new page has it where there are results, or where the profile has the table."""
+    """A main table. A new page has it if there are results or the profile has such a table."""
     planned = results.profile is not None and results.env in results.profile.tables
     by_default = planned and results.task == families.default_task(results.env)
     return BlockContent(

@@ -149,7 +149,7 @@ def fresh(contents: Mapping[str, BlockContent]) -> str:
 
 
 def extended(text: str, source: str, contents: Mapping[str, BlockContent]) -> str:
-    """The page with an empty block for each content with figures that has no block yet.
+    """The page with an empty block added for each content that has figures but no block.
 
     Only a new page has summaries: the owner of a page may have removed them.
     """

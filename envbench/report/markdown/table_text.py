@@ -1,7 +1,7 @@
 """A table as Markdown, the text between a pair of markers: parsed, and rendered.
 
-A Markdown parser would unescape an author's cells, so the rows are split here. What a report
-rewrites (its note, and footnotes that no kept entry refers to) is dropped.
+The rows are split here, because a Markdown parser would unescape an author's cells. A report's own
+note, and footnotes that no kept entry refers to, are dropped.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """A ``Picture`` drawn by matplotlib, as SVG or PNG bytes: the same bytes for the same picture.
 
-Colours are Okabe and Ito's (jfly.uni-koeln.de/color), which colour-blind readers can distinguish:
-one per backend, with a marker and a line style for each of its rows. The background is white, so
-print and dark pages show the same. One legend is below all charts. Everything has a fixed place and
-fixed limits, so positions are known without drawing.
+Colour-blind readers can distinguish the colours, which are Okabe and Ito's
+(jfly.uni-koeln.de/color). Each backend has one, with a marker and a line style per row. All places
+and limits are fixed, so positions are known without drawing.
 """
 
 from __future__ import annotations
@@ -53,8 +52,7 @@ Look = dict[str, Any]
 
 
 class Spot(NamedTuple):
-    """A point of a curve: its distance from the left and the upper edge in points, its text, and
-    its place; a published point has none."""
+    """A point of a curve: its position from the upper left in points, and its place if measured."""
 
     x: float
     y: float

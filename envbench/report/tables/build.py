@@ -78,7 +78,7 @@ def kept(text: str, existing: Existing, column: str, notes: Sequence[str] = ()) 
 
 
 def _replaces(entry: Entry, text: str) -> bool:
-    """Whether a known entry replaces the document's text: a figure does, other notes may not.
+    """Whether a known entry replaces the document's text. A figure always does.
 
     No figure of a refused row stays in a document, whenever it was measured.
     """

@@ -17,8 +17,7 @@ from envbench.text import comment
 
 @dataclass(frozen=True, kw_only=True)
 class MachineResults:
-    """One table's content. ``title`` is the machine's, ``verified`` is by label. ``published``
-    figures have a table of their own."""
+    """One table's content. ``title`` is the machine's. ``published`` have their own table."""
 
     machine: str
     title: str

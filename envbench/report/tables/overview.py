@@ -71,8 +71,9 @@ def _highest(group: Sequence[MachineResults]) -> Table:
         bold = "**" if found.fps == best_equal[machine] else ""
         known[label, machine] = _entry(found, f"{bold}{found.fps:.2f}{bold} at {found.numenv}")
     note = (
-        f"{OPENING} (steps × frame_skip). Each entry is the row's highest FPS, and the number of "
-        "environments that reached it. A maximum is biased upward; expect less when re-measured."
+        f"{OPENING}: steps per second × frame_skip. Each entry is the row's highest FPS, and the "
+        "number of environments that reached it. A maximum is biased upward; expect less when "
+        "re-measured."
     )
     sessions = {(machine, found.plan_id) for (_, machine), found in best.items()}
     if len(sessions) > len({machine for machine, _ in sessions}):
@@ -137,9 +138,8 @@ def _table(
 def recommendation(every: Iterable[MachineResults]) -> list[Table]:
     """Which row to use, and why: a table for each group with at least two that compete.
 
-    A row that cannot be distinguished from the best (the interval of their ratio contains 1, or
-    there is no interval) is a tie. A maximum is biased upward, so the table shows which cells were
-    measured only once, and their flags.
+    A row ties if the interval of its ratio to the best contains 1, or if there is no interval. A
+    maximum is biased upward, so footnotes say what was measured only once.
     """
     return [made for results in _shown(every) if (made := _recommendation(results)) is not None]
 
@@ -163,8 +163,9 @@ def _recommendation(results: MachineResults) -> Table | None:
     if efficient := [each for each in able if each.summary.frames_per_cpu_s is not None]:
         rows.append(("most frames per CPU second", max(efficient, key=_per_cpu_s)))
         if near := _ties(rows[-1][1], efficient, _per_cpu_s):
-            about = "These rows make about as many frames per CPU second (without interval)"
-            notes.append(f"{about}: {near}.")
+            rows_make = "This row makes" if len(near) == 1 else "These rows make"
+            about = "about as many frames per CPU second (without interval)"
+            notes.append(f"{rows_make} {about}: {listed(near)}.")
     notes.append(
         f"The highest of {len(able)} figures is biased upward: measure the one you choose again."
     )
@@ -208,17 +209,18 @@ def _scaling(best: Measured, able: Sequence[Measured]) -> list[str]:
 
 
 def _tied_rows(best: Measured, able: Sequence[Measured], what: str) -> str:
-    names = _ties(best, able, _fps)
-    if not names:
+    tied = _ties(best, able, _fps)
+    if not tied:
         return f"No other row is within noise of {what}."
-    return f"These rows tie with {what} (within noise): {names}."
+    rows = "This row ties" if len(tied) == 1 else "These rows tie"
+    return f"{rows} with {what} (within noise): {listed(tied)}."
 
 
-def _ties(best: Measured, able: Sequence[Measured], figure: _Figure) -> str:
+def _ties(best: Measured, able: Sequence[Measured], figure: _Figure) -> list[str]:
     """The other rows that are as good, from the highest, each at its best numenv."""
     rows = {each.label: each for each in sorted(able, key=figure) if each.label != best.label}
     tied = [each for each in rows.values() if _is_tied(each, best, figure)]
-    return listed([_with_flags(each, figure) for each in sorted(tied, key=figure, reverse=True)])
+    return [_with_flags(each, figure) for each in sorted(tied, key=figure, reverse=True)]
 
 
 def _with_flags(found: Measured, figure: _Figure) -> str:

@@ -43,7 +43,7 @@ CHUNK_NS = 4_000_000  # much longer than publishing (microseconds), much shorter
 PAUSE_S = 0.001
 LONGEST_PAUSE_S = 0.05
 PATIENCE_S = 10.0  # for a process to end by itself
-TOLD = 70  # the exit code of a process that reported its error
+REPORTED = 70  # the exit code of a process that reported its error
 SERVE = "envbench_adapters.processes.free_running:serve"
 
 
@@ -130,7 +130,7 @@ class FreeRunning(Adapter):
 
     def dead_child(self) -> Optional[int]:
         codes = (process.child.exitcode for process in self.processes)
-        return next((code for code in codes if code and code != TOLD), None)
+        return next((code for code in codes if code and code != REPORTED), None)
 
     def follow(self, calls: int) -> Optional[Trace]:
         for process in self.processes:
@@ -236,7 +236,7 @@ def serve(
         text = "failed: {}: {}".format(type(error).__name__, error)
         with suppress(OSError):  # the worker may have ended
             connection.send(("error", (text, traceback.format_exc())))
-        raise SystemExit(TOLD) from None
+        raise SystemExit(REPORTED) from None
 
 
 def _work(member: Member, connection: Any, row: Any, parent: int) -> None:

@@ -144,7 +144,7 @@ class SampleFactory(Adapter):
             action_source=self.action_source() + " by the policy worker",
             library_task=identifier,
             library_arguments=arguments,
-            sampler={name: self.cfg[name] for name in TOLD},
+            sampler={name: self.cfg[name] for name in RECORDED.split()},
             torch_threads=torch.get_num_threads(),
         )
 
@@ -157,19 +157,12 @@ class SampleFactory(Adapter):
                 child.join()
 
 
-TOLD = [
-    "num_workers",
-    "num_envs_per_worker",
-    "worker_num_splits",
-    "rollout",
-    "batch_size",
-    "async_rl",
-    "batched_sampling",
-    "policy_workers_per_policy",
-    "set_workers_cpu_affinity",
-    "default_niceness",
-    "decorrelate_experience_max_seconds",
-]
+# What the facts record of the sampler's configuration.
+RECORDED = """
+    num_workers num_envs_per_worker worker_num_splits rollout batch_size async_rl batched_sampling
+    policy_workers_per_policy set_workers_cpu_affinity default_niceness
+    decorrelate_experience_max_seconds
+"""
 
 
 def configuration(job: Job) -> Any:
