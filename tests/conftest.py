@@ -124,6 +124,17 @@ def kernels_counts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture
+def unprivileged_user() -> Iterator[None]:
+    """Drop the privileges of root for a while: permissions do not stop root."""
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    yield
+    if root:
+        os.seteuid(0)
+
+
+@pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
     """An empty folder to call envbench from."""
     made = Place(tmp_path)

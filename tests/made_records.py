@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -158,6 +158,19 @@ def measured_plan(
         for number in range(repeats)
     ]
     return [make_fact(), make_fact(OTHER), plan, *runs]
+
+
+def plan_of_rounds(
+    name: str, speeds: Sequence[int], backend: str = "for-loop", **given: Any
+) -> list[Plan | Run | MachineFact]:
+    """A whole plan of one cell of eight environments; each round has its own speed."""
+    records = measured_plan({(backend, 8): 1}, len(speeds), plan_id=name, **given)
+    return [
+        msgspec.structs.replace(each, measured=make_windows([speeds[each.round]] * 4))
+        if isinstance(each, Run)
+        else each
+        for each in records
+    ]
 
 
 # ---------------------------------------------------------------- as they are stored

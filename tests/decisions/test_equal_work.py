@@ -304,3 +304,20 @@ def test_work_that_differs_from_the_reference_is_unequal() -> None:
     verdict = judge(make_verification(agreement=differing))
     assert (verdict.badge, verdict.refused, verdict.unequal) == ("≠", False, True)
     assert verdict.lock_step == "differs from step 2 on, by 3 grey levels"
+
+
+def test_a_difference_in_the_reward_alone_is_named_as_one() -> None:
+    agreement = make_verification().agreement
+    assert agreement is not None
+    rewards = [0.0, 0.0, 1.5, *agreement.reward_distances[3:]]
+    verdict = judge(
+        make_verification(agreement=msgspec.structs.replace(agreement, reward_distances=rewards))
+    )
+    assert verdict.lock_step == "differs from step 3 on, by 1.5 in the reward"
+
+
+def test_a_number_is_not_equal_to_yes_or_no() -> None:
+    wanted = families.get("atari").work["env"]
+    name = next(name for name, value in wanted.items() if isinstance(value, bool))
+    found = differences("atari", "env", {**wanted, name: int(wanted[name])})
+    assert found == {name: (wanted[name], int(wanted[name]))}

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from statistics import stdev
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from scipy.stats import trim_mean, ttest_1samp, ttest_ind
 
 from envbench.decisions.slowdown import (
+    ALL_STEPS,
     Stage,
     cost_stage,
     detectable,
@@ -22,6 +24,7 @@ from envbench.decisions.slowdown import (
     pairs_for,
     spread_interval,
     stage,
+    stages_of,
     step_stages,
     trimmed,
     usual_effect,
@@ -239,3 +242,10 @@ def test_a_cost_alarms_at_one_per_cent_per_stage() -> None:
 
 def test_t_quantiles_equal_those_of_a_printed_table() -> None:
     assert t_quantile(0.999, 7) == pytest.approx(4.785, abs=5e-4)  # from a printed table
+
+
+def test_a_wide_tolerance_is_loosened_to_half_at_most() -> None:
+    """Four times 0.3 is more than everything."""
+    rule = msgspec.structs.replace(RULE, tolerance=0.3, margin=0.6)
+    slower = [math.log(0.45) + noise for noise in (-0.001, 0.001)] * 4
+    assert stages_of(slower, slower, rule)[ALL_STEPS].verdict == "INCONCLUSIVE"

@@ -1,12 +1,16 @@
-"""The order in which ``run`` measures its cells."""
+"""The order in which ``run`` measures its cells, and the seeds, slices and cores of pairs."""
 
 from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+from made_pairs import CELLS, pairs_plan
 from made_records import make_cell
+from msgspec import structs
 
-from envbench.engine.pairs import schedule
+from envbench.engine.pairs import design, pair, placement, schedule, slicing
+from envbench.model import Behaviour
 
 
 def test_each_round_has_every_cell_once_in_a_different_order():
@@ -35,3 +39,33 @@ def test_a_backend_takes_part_in_one_round_per_repeat():
     plan = schedule(cells, {"for-loop": 5, "brax": 2}, seed=0)
     assert Counter(cell.backend for _, cell in plan) == {"for-loop": 5, "brax": 2}
     assert schedule([], {}, seed=0) == []
+
+
+def test_every_pair_of_both_stages_has_its_own_seed() -> None:
+    plan, trials = pairs_plan(pairs=4), (("baseline", CELLS[0]), ("candidate", CELLS[0]))
+    blocks = [pair(plan, trials, number=n, stage=stage) for stage in (1, 2) for n in range(4)]
+    assert len({block.trials[0].seed for block in blocks}) == 8
+
+
+@pytest.mark.parametrize(("quads", "fewer"), [(50, 5), (9, 1)])
+def test_large_batches_have_a_tenth_of_the_slices_but_at_least_one_group(
+    quads: int, fewer: int
+) -> None:
+    fixed = structs.replace(design(5), quads=quads, slice_s=0.01)
+    assert slicing(fixed, Behaviour()) == (quads, 0.01)
+    assert slicing(fixed, Behaviour(large_batches=True)) == (fewer, 0.1)
+
+
+def test_backends_of_one_thread_use_one_core_after_the_other() -> None:
+    plan, one = pairs_plan(cores=[4, 6]), Behaviour(steps_in="one-thread")
+    found = [placement(plan, one, number) for number in range(3)]
+    assert found == [([4], False), ([6], False), ([4], False)]
+
+
+def test_two_pools_start_at_once_only_where_there_is_room() -> None:
+    pool = Behaviour(steps_in="pool")
+    assert placement(pairs_plan(), pool, 0) == ([], True)
+    assert placement(pairs_plan(cores=[0]), pool, 0) == ([], False)
+    assert placement(pairs_plan(quota=1.5), pool, 0) == ([], False)
+    large = Behaviour(steps_in="pool", large_batches=True)
+    assert placement(pairs_plan(), large, 0) == ([], False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ from envbench.decisions import traces
 from envbench.decisions.equal_work import compared
 from envbench.decisions.traces import Trace
 from envbench.engine.request import make_cell
+from envbench.errors import UsageError
 from envbench.families import BUILT_IN, EnvFamily, Standard
+from envbench.families.family import LARGEST_SKIP, SMALLEST_SKIP
 from envbench.process.code_hash import code_files
 from envbench.testing import BackendContract
 
@@ -41,6 +44,28 @@ def test_a_step_of_the_new_families_is_one_frame(name: str) -> None:
     assert family.frames_per_step(family.default_task) == 1
     cell = make_cell("here", name, family.default_task, get("for-loop"), 2, {})
     assert (cell.frame_skip, cell.variant) == (1, {})
+
+
+@pytest.mark.parametrize("given", [1, 2.0, 4.001, 8])
+def test_a_frame_skip_that_is_not_the_tasks_own_is_refused(given: float) -> None:
+    atari = families.get("atari")
+    with pytest.raises(UsageError, match=f"a step of Pong-v5 is 4 frames, not {given:g}"):
+        atari.frames_per_step("Pong-v5", given)
+    assert atari.frames_per_step("Pong-v5", 4.0) == atari.frames_per_step("Pong-v5") == 4
+
+
+@pytest.mark.parametrize(
+    "given", [SMALLEST_SKIP / 2, LARGEST_SKIP * 2, 0, -1, math.inf, -math.inf, math.nan]
+)
+def test_a_frame_skip_outside_the_limits_is_refused_for_any_task(given: float) -> None:
+    for name, task in (("gym", "mine:My-v0"), ("atari", "Pong-v5")):
+        with pytest.raises(UsageError, match="--frame-skip takes a number from"):
+            families.get(name).frames_per_step(task, given)
+
+
+@pytest.mark.parametrize("given", [SMALLEST_SKIP, 2.5, LARGEST_SKIP])
+def test_a_frame_skip_within_the_limits_counts_for_a_users_own_task(given: float) -> None:
+    assert families.get("gym").frames_per_step("mine:My-v0", given) == given
 
 
 def test_an_unknown_family_of_a_record_has_its_name_as_title() -> None:

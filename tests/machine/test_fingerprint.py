@@ -86,6 +86,17 @@ def test_a_v2_quota_of_a_parent_group_limits_its_children(tmp_path: Path) -> Non
 
 
 @pytest.mark.usefixtures("groups")
+@pytest.mark.parametrize("quotas", [(200, 150, 400), (400, 200, 150), (150, 400, 200)])
+def test_the_lowest_quota_of_a_group_and_its_parents_counts(
+    tmp_path: Path, quotas: tuple[int, int, int]
+) -> None:
+    put(tmp_path / "self", "0::/a/b\n")
+    for folder, per_cent in zip(("cg", "cg/a", "cg/a/b"), quotas, strict=True):
+        put(tmp_path / folder / "cpu.max", f"{per_cent}000 100000\n")
+    assert quota_cpus() == 1.5
+
+
+@pytest.mark.usefixtures("groups")
 def test_a_v2_container_sees_its_quota_at_the_root(tmp_path: Path) -> None:
     put(tmp_path / "self", "0::/../../other\n")
     put(tmp_path / "cg/cpu.max", "200000 100000\n")

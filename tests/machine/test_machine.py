@@ -268,6 +268,15 @@ def test_two_profiles_with_one_title_are_a_warning() -> None:
     assert "has the title 'Laptop' too" in warning
 
 
+def test_only_another_profile_counts_as_one_with_the_same_title() -> None:
+    local("mine")
+    assert catalogue().with_title("T", besides="mine") is None
+    assert catalogue().with_title("T", besides="new") == profile("mine")
+    assert catalogue().with_title("No such title", besides="new") is None
+    local("twin")
+    assert catalogue().with_title("T", besides="mine") == profile("twin")
+
+
 def test_a_local_profile_hides_a_shipped_one_of_the_same_name() -> None:
     local("laptop", GOOD)
     assert profile("laptop").title == "T"

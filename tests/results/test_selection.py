@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from made_records import (
     OTHER,
     make_cell,
@@ -11,9 +14,10 @@ from made_records import (
     make_windows,
     measured_plan,
 )
+from msgspec import structs
 
 from envbench.backends import same_work
-from envbench.model import EndedRecord, Windows, digest
+from envbench.model import EndedRecord, Load, MachineFact, Run, Windows, digest
 from envbench.results.selection import select
 
 CELL = {("for-loop", 1): 100}  # 100 steps in 0.25 s: 1,600 FPS
@@ -140,3 +144,54 @@ def test_a_run_whose_plan_has_no_such_cell_is_left_out_with_a_warning() -> None:
 def long_windows(steps: int) -> Windows:
     """Windows of four seconds in total."""
     return make_windows([steps] * 16)
+
+
+def test_a_plan_without_rounds_and_rounds_outside_the_plan_finish_no_measurement() -> None:
+    assert select([make_plan([make_cell()], repeats=0), make_run()]).measured == []
+    negative = [make_run(round=number) for number in (-1, 0)]
+    assert select([make_plan([make_cell()], repeats=2), *negative]).measured == []
+
+
+def test_the_time_of_a_measurement_is_that_of_its_last_run() -> None:
+    records = [
+        structs.replace(each, started_utc=f"2025-11-2{each.round}T10:00:00Z")
+        if isinstance(each, Run)
+        else each
+        for each in measured_plan(CELL)
+    ]
+    (found,) = select(records).measured
+    assert found.when == "2025-11-24T10:00:00Z"
+
+
+def test_a_plan_of_one_cell_is_flagged_and_quick_measurements_are_not_counted() -> None:
+    runs = [make_run(round=number, measured=long_windows(10)) for number in range(5)]
+    records = [make_plan([make_cell()]), *runs]
+    (found,) = select([*records, *later(200, quick=True, repeats=1)]).measured
+    assert found.summary.flags == ["one-go"]
+    assert found.times == 1
+
+
+def test_other_load_is_compared_with_all_cpus_of_the_recorded_machine() -> None:
+    busy = {"load": Load(cpu_s=1.0, other_cpu_s=0.5)}  # a laptop of 12 CPUs was open for 1 s
+    (found,) = select(measured_plan(CELL, run=busy)).measured
+    assert "other-load" not in found.summary.flags
+    unknown = [each for each in measured_plan(CELL, run=busy) if not isinstance(each, MachineFact)]
+    (found,) = select(unknown).measured
+    assert "other-load" in found.summary.flags
+
+
+@pytest.mark.parametrize(
+    ("facts", "text"),
+    [
+        ({}, ""),
+        ({"library_task": "Pong-v5"}, ""),
+        ({"library_task": "ALE/Pong-v5"}, ""),
+        ({"library_task": "Pong-v4"}, "Pong-v4"),
+        ({"library_task": "Pong-v4", "library_arguments": {"x": 1}}, "Pong-v4 (x=1)"),
+    ],
+)
+def test_a_task_that_ran_in_place_of_another_is_named_with_its_arguments(
+    facts: dict[str, Any], text: str
+) -> None:
+    (found,) = select(measured_plan(CELL, run={"facts": facts})).measured
+    assert found.ran == text

@@ -241,18 +241,8 @@ def test_a_read_only_results_folder_is_refused_before_anything_is_measured(tmp_p
     assert "--results DIR" in out
 
 
-@pytest.fixture
-def unprivileged_user():
-    """Drop the privileges of root for a while: root may write anywhere."""
-    root = os.geteuid() == 0
-    if root:
-        os.seteuid(65534)
-    yield
-    if root:
-        os.seteuid(0)
-
-
-def test_a_folder_without_write_permission_is_refused(unprivileged_user):
+@pytest.mark.usefixtures("unprivileged_user")
+def test_a_folder_without_write_permission_is_refused():
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o500)
         with pytest.raises(StorageError, match="cannot write results"):

@@ -155,6 +155,20 @@ def test_without_a_gpu_the_newest_local_cpu_wheel_of_torch_is_installed(
     assert (local.requirements, local.options) == (["torch==2.10.0+cpu", "torchvision"], [])
 
 
+@pytest.mark.parametrize("versions", [("2.9.1", "2.10.0"), ("2.10.0", "2.9.1")])
+def test_the_newest_wheel_of_torch_is_chosen_whatever_the_order_of_its_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, versions: tuple[str, str]
+) -> None:
+    folders = [tmp_path / "first", tmp_path / "second"]
+    for folder, version in zip(folders, versions, strict=True):
+        folder.mkdir()
+        (folder / f"torch-{version}+cpu-cp311-cp311-linux_x86_64.whl").write_bytes(b"")
+    monkeypatch.setattr(installer, "has_gpu", lambda: False)
+    monkeypatch.setenv("UV_FIND_LINKS", ",".join(map(str, folders)))
+    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
+    assert installer.packages_for(isolated("torch"), "3.11").requirements == ["torch==2.10.0+cpu"]
+
+
 # ---------------------------------------------------------------- status
 
 

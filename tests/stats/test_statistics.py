@@ -151,6 +151,18 @@ def test_a_reset_in_the_warm_up_does_not_count_as_measured():
     assert summarise(five(measured=quiet, warmup=make_windows([5]))).flags == ["no-reset"]
 
 
+def test_frames_per_cpu_second_are_all_frames_over_the_cpu_time_of_all_runs():
+    runs = [make_run(load=Load(cpu_s=seconds)) for seconds in (1.0, 3.0)]
+    assert summarise(runs).frames_per_cpu_s == pytest.approx(2 * 1600 / 4.0)
+
+
+@pytest.mark.parametrize("unknown", [None, 0.0])
+def test_frames_per_cpu_second_are_unknown_where_one_run_has_no_cpu_time(unknown):
+    found = summarise([*five(), make_run(load=Load(cpu_s=unknown))])
+    assert found.frames_per_cpu_s is None
+    assert found.fps is not None
+
+
 def test_one_process_without_a_reset_raises_the_flag():
     quiet = make_windows([100] * 4, resets=[0] * 4)
     assert summarise([*five()[:4], *five(measured=quiet)[:1]]).flags == ["no-reset"]

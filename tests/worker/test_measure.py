@@ -209,6 +209,17 @@ def test_an_order_to_reset_is_not_a_window_of_steps(
     assert made.measured.calls == [4]
 
 
+def test_a_library_that_cannot_reset_has_no_record_of_resets(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adapter = Clocked(worker, monkeypatch, lambda n: 1_000_000)
+    monkeypatch.setattr(adapter, "reset", lambda: None, raising=False)
+    made = meter(worker, adapter)
+    made.take_turns([("reset", 3), ("step", 4)])
+    assert (made.resets.calls, made.resets.ns) == ([], [])
+    assert made.measured.calls == [4]
+
+
 @pytest.mark.parametrize("word", ["hop", "leads", ""])
 def test_an_unknown_order_is_refused_and_resets_nothing(
     worker: Any, monkeypatch: pytest.MonkeyPatch, word: str
@@ -409,6 +420,17 @@ def test_a_vector_env_can_split_the_batches_of_any_space(worker: Any, space: Any
 def test_constant_actions_are_the_first_batch_of_the_bank(worker: Any) -> None:
     (only,) = worker.actions.bank(BOX, 4, 5, "constant")
     assert np.array_equal(only, worker.actions.bank(BOX, 4, 5, "bank")[0])
+
+
+def test_a_bank_of_very_large_batches_still_has_sixteen(worker: Any) -> None:
+    assert len(worker.actions.bank(BOX, 2**18, 0, "bank")) == 16
+
+
+def test_actions_of_double_precision_are_those_of_single_precision(worker: Any) -> None:
+    double = spaces.Box(BOX.low.astype(np.float64), BOX.high.astype(np.float64), dtype=np.float64)
+    single, wide = (np.stack(worker.actions.bank(each, 4, 5, "bank")) for each in (BOX, double))
+    assert wide.dtype == np.float64
+    assert np.array_equal(wide, single)
 
 
 def test_a_bank_for_many_environments_stays_small(worker: Any) -> None:

@@ -431,6 +431,22 @@ def test_a_folder_is_removed_if_another_process_now_has_its_owners_number(tmp_pa
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.usefixtures("impatient", "unprivileged_user")
+def test_a_job_folder_is_removed_even_if_its_worker_locked_the_folders_inside(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with tempfile.TemporaryDirectory() as place:  # of the unprivileged user
+        monkeypatch.setattr(tempfile, "tempdir", place)
+        with job_folder() as folder:
+            inner = folder / "outer" / "inner"
+            inner.mkdir(parents=True)
+            (inner / "file").touch()
+            for each in (inner, inner.parent):
+                each.chmod(0)
+            assert not os.access(inner, os.R_OK, effective_ids=True)  # root could still read it
+        assert list(Path(place).iterdir()) == []
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_controller_ends_everything_before_it_exits(
     controller: Controller, number: int, code: int

@@ -1,0 +1,56 @@
+"""Traces of two backends compared: whole episodes, and steps that are counted twice."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from envbench.decisions import traces
+from envbench.decisions.traces import Trace
+from envbench.families import Standard
+from envbench.model import Audit
+
+EPISODES = Standard(reference="for-loop", episodes=2)
+
+
+def played(lengths: list[int], reward: float = 1.0) -> Trace:
+    """One environment with episodes of these lengths, and the same reward in every step."""
+    steps = sum(lengths)
+    ended = np.zeros((steps, 1), bool)
+    ended[np.cumsum(lengths) - 1] = True
+    return Trace(
+        observations=np.zeros((steps, 1, 2)), rewards=np.full((steps, 1), reward), ended=ended
+    )
+
+
+@pytest.mark.parametrize(
+    ("audit", "skip", "says"),
+    [
+        (Audit(calls=10, steps=20, resets=0, frames=80.0), 4, True),
+        (Audit(calls=10, steps=20, resets=0, frames=81.0), 4, False),
+        (Audit(calls=10, steps=20, resets=0, frames=0.4), 0.01, False),  # 0.2 frames are claimed
+        (Audit(calls=10, steps=9, resets=1, frames=36.0), 4, True),
+        (Audit(calls=10, steps=9, resets=0, frames=36.0), 4, False),  # a call returned nothing
+        (Audit(calls=0, steps=0, resets=0, frames=0.0), 4, False),
+        (Audit(calls=10, steps=20, resets=0, frames=None), 4, None),
+    ],
+)
+def test_a_count_is_right_only_if_the_environments_made_as_many_frames(
+    audit: Audit, skip: float, says: bool | None
+) -> None:
+    assert traces.counted(audit, skip) is says
+
+
+def test_an_episode_has_its_own_length_wherever_it_began() -> None:
+    """Equal episodes in another order are one distribution. Their starts are not."""
+    many, fewer = played([5, 50] * 20), played([50] * 20 + [5] * 20)
+    found = traces.compare(EPISODES, many, fewer)
+    assert (found.ends, found.reference_ends) == (40, 40)
+    assert found.p_values == {"length": 1.0, "return": 1.0}
+
+
+def test_without_a_whole_episode_on_both_sides_nothing_counts_as_alike() -> None:
+    endless = played([50])
+    endless.ended[:] = False
+    found = traces.compare(EPISODES, played([5] * 10), endless)
+    assert (found.ends, set(found.p_values.values())) == (0, {0.0})

@@ -1,0 +1,90 @@
+"""The plans of a results folder: which one an id means, and what deleting one removes."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import msgspec
+import pytest
+from made_records import add_record, make_block, make_cell, make_plan, new_results_file
+
+from envbench.errors import StorageError, UsageError
+from envbench.experiments import recorded_plans
+from envbench.results.store import BY_PRODUCTS
+
+
+def product(content: str) -> str:
+    return f"{hashlib.sha256(content.encode()).hexdigest()}.npz"
+
+
+def put(results: Path, plan_id: str, *contents: str) -> Path:
+    """A file of one plan with one block, whose trial has these by-products."""
+    path = new_results_file(results, "laptop", "2025-11-20T10:00:00Z")
+    block = make_block(f"{plan_id}-b", plan_id=plan_id)
+    names = {f"trace{n}": name for n, name in enumerate(map(product, contents))}
+    trial = msgspec.structs.replace(block.trials[0], by_products=names)
+    add_record(path, make_plan([make_cell()], plan_id=plan_id))
+    add_record(path, msgspec.structs.replace(block, trials=[trial]))
+    folder = path.parent / BY_PRODUCTS
+    folder.mkdir(exist_ok=True)
+    for name in names.values():
+        (folder / name).touch()
+    return path
+
+
+def test_deleting_a_plan_removes_its_file_and_only_the_by_products_of_no_other_plan(
+    tmp_path: Path,
+) -> None:
+    gone, kept = put(tmp_path, "gone", "own", "both"), put(tmp_path, "kept", "both", "theirs")
+    folder = gone.parent / BY_PRODUCTS
+    removed = recorded_plans.delete(recorded_plans.named(tmp_path, "gone"))
+    assert removed == [gone, folder / product("own")]
+    assert not gone.exists()
+    assert kept.exists()
+    assert {path.name for path in folder.iterdir()} == {product("both"), product("theirs")}
+    assert [each.plan for each in recorded_plans.listing(tmp_path)[0]] == ["kept"]
+
+
+def test_a_by_product_that_is_missing_already_does_not_stop_a_deletion(tmp_path: Path) -> None:
+    path = put(tmp_path, "gone", "own")
+    (path.parent / BY_PRODUCTS / product("own")).unlink()
+    recorded_plans.delete(recorded_plans.named(tmp_path, "gone"))
+    assert not path.exists()
+
+
+def test_a_file_of_two_plans_is_refused_and_stays(tmp_path: Path) -> None:
+    path = put(tmp_path, "first", "own")
+    add_record(path, make_plan([make_cell()], plan_id="second"))
+    with pytest.raises(UsageError, match="holds more than one plan"):
+        recorded_plans.delete(recorded_plans.named(tmp_path, "first"))
+    assert path.exists()
+    assert (path.parent / BY_PRODUCTS / product("own")).exists()
+
+
+def test_what_cannot_be_removed_is_an_error_that_names_it(tmp_path: Path) -> None:
+    path = put(tmp_path, "gone", "own")
+    stuck = path.parent / BY_PRODUCTS / product("own")
+    stuck.unlink()
+    stuck.mkdir()
+    with pytest.raises(StorageError, match=f"cannot delete .*{stuck.name}"):
+        recorded_plans.delete(recorded_plans.named(tmp_path, "gone"))
+
+
+def test_the_beginning_of_an_id_is_enough_where_it_fits_one_plan(tmp_path: Path) -> None:
+    for name in ("alpha", "alphabet", "beta"):
+        put(tmp_path, name)
+    assert recorded_plans.named(tmp_path, "b").plan.plan_id == "beta"
+    assert recorded_plans.named(tmp_path, "alpha").plan.plan_id == "alpha"  # the whole id
+    with pytest.raises(UsageError, match="matches 2 plans"):
+        recorded_plans.named(tmp_path, "alp")
+
+
+def test_an_abandoned_plan_keeps_its_blocks(tmp_path: Path) -> None:
+    put(tmp_path, "left")
+    for _ in range(2):  # a second time changes nothing
+        recorded_plans.abandon(recorded_plans.named(tmp_path, "left"))
+    found = recorded_plans.named(tmp_path, "left")
+    assert (found.abandoned, found.concluded, len(found.done)) == (True, False, 1)
+    (row,) = recorded_plans.listing(tmp_path)[0]
+    assert (row.state, row.done) == ("abandoned", 1)

@@ -1,0 +1,224 @@
+"""Two sets of measurements compared: pairs, ratios, what is within the noise, and what does not
+compare. ``tests/cli/test_compare.py`` tests the command."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from made_records import (
+    OTHER,
+    make_cell,
+    make_failure,
+    make_plan,
+    make_run,
+    measured_plan,
+    plan_of_rounds,
+)
+
+from envbench.model import Audit, Plan, Run, Verification, digest
+from envbench.report.comparison import by_backend, by_cell, by_machine, compare, rows_of
+from envbench.results.selection import select
+from envbench.results.shown import Measured
+
+SLOW = (100, 101, 99, 100, 102)
+FAST = (200, 202, 198, 201, 199)
+NOISY = (60, 150, 100, 80, 140)
+
+
+def shown(name: str, speeds: Sequence[int], *backend: str, **fields: Any) -> list[Measured]:
+    """What a report shows of a plan of one cell, measured at these speeds."""
+    return select(plan_of_rounds(name, speeds, *backend, **fields)).measured
+
+
+def test_a_clear_difference_has_its_ratio_and_interval() -> None:
+    found = compare(
+        shown("a", SLOW),
+        shown("b", FAST),
+        by_cell,
+    )
+    (pair,) = found.pairs
+    assert pair.ratio == pytest.approx(1000 / 502)
+    assert pair.interval is not None
+    assert pair.interval[0] < pair.ratio < pair.interval[1]
+    assert pair.verdict == "faster"
+    assert pair.notes == ["session"]
+    assert found.geometric_mean == pytest.approx(pair.ratio)
+    back = compare(
+        shown("b", FAST),
+        shown("a", SLOW),
+        by_cell,
+    )
+    assert back.pairs[0].verdict == "slower"
+
+
+@pytest.mark.parametrize(
+    ("audit", "verdict", "told"),
+    [
+        ({"steps": 40, "frames": 80.0}, "", "refused the figures of one"),
+        (
+            {"steps": 20, "frames": 80.0},
+            "?",
+            "did not find that they do the same work (not verified",
+        ),
+    ],
+    ids=["refused", "unequal"],
+)
+def test_the_mean_excludes_refused_and_unequal_figures(
+    audit: dict[str, Any], verdict: str, told: str
+) -> None:
+    finding = Verification(
+        verification_id="v", cell=make_cell("envpool-sync", 8), started_utc="2025-11-21T00:00:00Z",
+        fingerprint="f", runtime="runtime", worker="worker", seed=0,
+        audit=Audit(calls=10, resets=0, **audit), responds=True,
+    )  # fmt: skip
+    records = [*plan_of_rounds("a", SLOW), *plan_of_rounds("b", FAST, "envpool-sync"), finding]
+    measured = select(records).measured
+    found = compare(rows_of(measured, "for-loop"), rows_of(measured, "envpool-sync"), by_backend)
+    (pair,) = found.pairs
+    assert (pair.verdict, found.geometric_mean) == (verdict, None)
+    assert told in " ".join(pair.unlike)
+
+
+def test_a_difference_within_the_noise_is_neither_faster_nor_slower() -> None:
+    found = compare(
+        shown("a", SLOW),
+        shown("b", NOISY),
+        by_cell,
+    )
+    assert found.pairs[0].verdict == "~"
+
+
+def test_a_difference_within_the_drift_is_a_tie_only_between_sessions() -> None:
+    """8 % apart, and hardly any noise: measured alternately, this would be a difference."""
+    ours = shown("a", [100 * speed for speed in SLOW])
+    theirs = shown("b", [108 * speed for speed in SLOW])
+    found = compare(ours, theirs, by_cell)
+    (pair,) = found.pairs
+    assert pair.interval is not None
+    assert 1 < pair.interval[0] < pair.interval[1] < 1.2
+    assert (pair.verdict, pair.notes) == ("~", ["session"])
+    at_once = compare(ours, [replace(theirs[0], plan=ours[0].plan)], by_cell)
+    assert at_once.pairs[0].verdict == "faster"
+
+
+def test_the_interval_of_the_mean_narrows_with_every_ratio_and_needs_all_of_them() -> None:
+    def both(count: int) -> list[Any]:
+        return [
+            record
+            for k in range(count)
+            for record in plan_of_rounds(f"{k}", NOISY, cell={"task": f"T{k}"})
+        ]
+
+    widths = []
+    for count in (1, 4):
+        found = compare(select(both(count)).measured, select(both(count)).measured, by_cell)
+        assert found.geometric_mean == pytest.approx(1.0)
+        assert found.mean_interval is not None
+        low, high = found.mean_interval
+        assert low < 1 < high
+        widths.append(high / low)
+    assert widths[1] ** 1.5 < widths[0]
+    few = measured_plan({("for-loop", 8): 300}, plan_id="few", repeats=3, cell={"task": "few"})
+    mixed = select([*both(2), *few]).measured
+    assert compare(mixed, mixed, by_cell).mean_interval is None
+
+
+def test_without_an_interval_the_verdict_is_unknown() -> None:
+    few = measured_plan({("for-loop", 8): 300}, plan_id="b", repeats=3)
+    found = compare(shown("a", SLOW), select(few).measured, by_cell)
+    assert (found.pairs[0].interval, found.pairs[0].verdict) == (None, "?")
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"cell": {"settings": {"actions": "bank", "threads": 2}}}, "threads is unset and 2"),
+        ({"cell": {"frame_skip": 1}}, "4 and 1"),
+        ({"cell": {"kind": "physics"}}, "raw physics"),
+        ({"run": {"facts": {"library_task": "Pong-v4"}}}, "Pong-v5 and Pong-v4"),
+    ],
+)
+def test_different_work_is_named_and_has_no_verdict(given: dict[str, Any], says: str) -> None:
+    first, second = (
+        shown("a", SLOW),
+        shown("b", FAST, **given),
+    )
+    by = by_backend if "kind" in given.get("cell", {}) else by_cell
+    found = compare(first, second, by)
+    (pair,) = found.pairs
+    assert any(says in told for told in pair.unlike)
+    assert pair.verdict == "?"
+    assert found.geometric_mean is None
+
+
+def test_a_stand_in_that_does_equal_work_is_compared_with_a_note() -> None:
+    found = [
+        replace(each, badge="✓", ran=ran)
+        for each, ran in zip(
+            select(
+                [*plan_of_rounds("a", SLOW), *plan_of_rounds("b", FAST, "envpool-sync")]
+            ).measured,
+            ("", "Pong-v4"),
+            strict=True,
+        )
+    ]
+    (pair,) = compare(found[1:], found[:1], by_backend).pairs
+    assert (pair.unlike, pair.notes) == ([], ["stand-in", "session"])
+    assert pair.verdict in ("faster", "slower")
+
+
+def test_extra_environments_in_flight_are_noted() -> None:
+    records = [*plan_of_rounds("a", SLOW), *plan_of_rounds("b", FAST, "envpool-async")]
+    measured = select(records).measured
+    found = compare(rows_of(measured, "for-loop"), rows_of(measured, "envpool-async"), by_backend)
+    assert "in-flight" in found.pairs[0].notes
+    same = compare(measured, measured, by_cell)
+    assert not any("in-flight" in pair.notes for pair in same.pairs)
+
+
+def test_machines_are_paired_by_row_and_numenv_with_a_note_on_hardware() -> None:
+    there = plan_of_rounds("b", FAST, cell={"machine": "other"}, fingerprint=digest(OTHER))
+    found = compare(shown("a", SLOW), select(there).measured, by_machine)
+    assert found.pairs[0].notes == ["hardware", "session"]
+    assert found.pairs[0].verdict == "faster"
+    assert compare(shown("a", SLOW), select(there).measured, by_cell).pairs == []
+
+
+def test_a_failed_cell_is_a_pair_without_a_ratio() -> None:
+    cell = make_cell("for-loop", 8)
+    failed: list[Plan | Run] = [
+        make_plan([cell], plan_id="b"), make_run(cell, plan_id="b", failure=make_failure())
+    ]  # fmt: skip
+    found = compare(shown("a", SLOW), select(failed).measured, by_cell)
+    assert (found.pairs[0].ratio, found.pairs[0].verdict) == (None, "")
+    assert found.geometric_mean is None
+
+
+def test_a_cell_of_one_side_only_is_listed_and_has_no_pair() -> None:
+    ours = select([*plan_of_rounds("a", SLOW), *plan_of_rounds("b", SLOW, "subprocess")]).measured
+    theirs = select([*plan_of_rounds("c", FAST), *plan_of_rounds("d", FAST, "envpool-sync")])
+    found = compare(ours, theirs.measured, by_cell)
+    assert [pair.first.label for pair in found.pairs] == ["For-loop"]
+    assert [each.label for each in found.only_first] == ["Subprocess"]
+    assert [each.label for each in found.only_second] == ["EnvPool (sync)"]
+
+
+def test_the_pairs_are_in_the_order_of_the_tables_whatever_the_order_of_the_records() -> None:
+    plans = [plan_of_rounds(name, SLOW, cell={"task": name}) for name in ("C", "A", "B")]
+    measured = select([record for each in plans for record in each]).measured
+    for given in (measured, measured[::-1]):
+        pairs = compare(given, measured, by_cell).pairs
+        assert [pair.first.cell.task for pair in pairs] == ["A", "B", "C"]
+
+
+def test_rows_are_found_by_the_name_of_a_backend_without_its_variants() -> None:
+    variant = {"settings": {"overcommit": 2}, "variant": {"overcommit": 2}}
+    own = plan_of_rounds("a", SLOW, "envpool-async")
+    other = plan_of_rounds("b", FAST, "envpool-async", cell=variant)
+    measured = select([*own, *other]).measured
+    assert [each.plan_id for each in rows_of(measured, "envpool-async")] == ["a"]
+    (found,) = rows_of(measured, "EnvPool (async), overcommit=2")
+    assert found.plan_id == "b"

@@ -1,0 +1,107 @@
+"""Which verification of a row a report shows, and whether it still describes the measured code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from made_records import make_cell, make_verification, measured_plan
+
+from envbench.model import RuntimeFact, Verification
+from envbench.results.selection import select
+from envbench.results.shown import Location, Verified, newest
+
+MEASURED = RuntimeFact(
+    hash="measured", python="3.11", implementation="CPython", packages={"envpool": "1", "rich": "1"}
+)
+RUNTIMES = {
+    each.hash: each
+    for each in (
+        MEASURED,
+        RuntimeFact(
+            hash="other-tests", python="3.11", implementation="CPython",
+            packages={"envpool": "1", "rich": "2", "only-here": "1"},
+        ),
+        RuntimeFact(
+            hash="other-envpool", python="3.11", implementation="CPython", packages={"envpool": "2"}
+        ),
+        RuntimeFact(
+            hash="other-python", python="3.12", implementation="CPython", packages={"envpool": "1"}
+        ),
+    )
+}  # fmt: skip
+
+
+def finding(name: str, day: int, **given: Any) -> Verification:
+    values = {"verification_id": name, "runtime": "measured", "worker": "worker", **given}
+    return make_verification(started_utc=f"2025-11-{day}T10:00:00Z", **values)
+
+
+def shown_of(*verifications: Verification, speeds: tuple[int, ...] = (1,)) -> Verified:
+    """What is shown of the only row, which was measured with the packages of ``MEASURED``."""
+    measured = select(
+        measured_plan({("subprocess", n): 100 for n in speeds}, run={"runtime": "measured"})
+    ).measured
+    (found,) = newest(verifications, measured, RUNTIMES, {}).values()
+    return found
+
+
+def name_of(found: Verified) -> tuple[str, bool]:
+    return found.verification.verification_id, found.stale
+
+
+def test_the_newest_verification_of_the_measured_packages_is_shown() -> None:
+    early, late = finding("early", 20), finding("late", 21)
+    for given in ((early, late), (late, early)):
+        assert name_of(shown_of(*given)) == ("late", False)
+
+
+def test_a_later_verification_of_other_packages_does_not_replace_one_of_the_measured() -> None:
+    own, other = finding("own", 20), finding("other", 21, runtime="other-envpool")
+    for given in ((own, other), (other, own)):
+        assert name_of(shown_of(*given)) == ("own", False)
+
+
+def test_without_one_of_the_measured_packages_the_newest_is_shown_as_stale() -> None:
+    first, last = (
+        finding("first", 20, runtime="other-envpool"),
+        finding("last", 21, runtime="other-python"),
+    )
+    for given in ((first, last), (last, first)):
+        assert name_of(shown_of(*given)) == ("last", True)
+
+
+@pytest.mark.parametrize(
+    ("runtime", "stale"),
+    [
+        ("measured", False),
+        ("other-tests", False),  # the controller's packages, and what only one of them has
+        ("other-envpool", True),
+        ("other-python", True),
+        ("unknown", True),
+    ],
+)
+def test_only_another_python_or_version_of_a_measuring_package_makes_it_stale(
+    runtime: str, stale: bool
+) -> None:
+    assert shown_of(finding("v", 20, runtime=runtime)).stale is stale
+
+
+def test_a_verification_by_another_worker_is_shown_and_stale() -> None:
+    assert name_of(shown_of(finding("v", 20, worker="another"))) == ("v", True)
+    assert name_of(shown_of(finding("v", 20), finding("w", 21, worker="another"))) == ("w", True)
+
+
+def test_each_row_has_its_own_verification_with_the_place_of_its_record() -> None:
+    places = {"b": Location("b", "laptop/x.jsonl", 7)}
+    found = newest(
+        [finding("a", 20), finding("b", 19, cell=make_cell("for-loop"))], [], RUNTIMES, places
+    )
+    rows = {
+        row[3]: (each.verification.verification_id, each.location) for row, each in found.items()
+    }
+    assert rows == {"Subprocess": ("a", None), "For-loop": ("b", places["b"])}
+
+
+def test_every_number_of_environments_of_a_row_shares_its_verification() -> None:
+    assert name_of(shown_of(finding("v", 20), speeds=(1, 8))) == ("v", False)

@@ -1,0 +1,44 @@
+"""Verify's own loop: how many vector steps it makes at once, and what it counts."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from envbench.process.code_hash import WORKER_PATH
+
+
+@pytest.fixture
+def witness(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """The worker's module, imported into this process as the worker imports it."""
+    monkeypatch.syspath_prepend(WORKER_PATH)
+    import envbench_worker.witness
+
+    yield envbench_worker.witness
+    for name in [name for name in sys.modules if name.startswith("envbench_")]:
+        del sys.modules[name]
+
+
+def test_the_first_half_is_made_a_few_steps_at_a_time_in_different_numbers(witness: Any) -> None:
+    strides = {witness.next_stride(made, 1000, 1.0) for made in range(500)}
+    assert strides == set(witness.STRIDES)
+    assert witness.next_stride(0, 1000, 0.0) == witness.STRIDES[0]  # nothing was timed yet
+
+
+@pytest.mark.parametrize(
+    ("made", "calls", "seconds", "stride"),
+    [
+        (500, 1000, 50.0, 200),  # 10 per second: only 200 of the other 500 fit into 20 s
+        (500, 1000, 1.0, 500),  # all the rest fits
+        (500, 600, 0.5, 500),  # as many as half a second has, which is more than the rest
+        (500, 1000, 5000.0, 32),  # 0.1 per second: still every number of STRIDES once
+    ],
+)
+def test_the_rest_is_made_at_once_as_far_as_it_fits_into_twenty_seconds(
+    witness: Any, made: int, calls: int, seconds: float, stride: int
+) -> None:
+    assert (witness.PATIENCE_S, sum(witness.STRIDES)) == (20.0, 32)
+    assert witness.next_stride(made, calls, seconds) == stride
