@@ -5,18 +5,23 @@
 The study starts each command with real workers. After a random time it kills some of its processes
 at once with SIGKILL: the controller, guardians, workers, their children, a whole process group,
 several or all of them; often while others are stopped. Then it runs the same command again until
-the plan is complete. The next plan begins with another seed. After each kill it checks:
+its plan is concluded. The next plan begins with another seed. After each kill it checks:
 
 * no process that the command started remains, not even a stopped one;
 * every line that was on disk is still there, unchanged;
-* no block of a plan is recorded twice;
-* the same command finishes.
+* the command has one plan: every complete block is used by the plan that is concluded, and none
+  is measured twice;
+* a call that was not killed itself concludes its plan, with an exit code that it may have if
+  nothing is killed. One kill is never a result.
 
-It prints a table. The exit code is 1 if it found a fault.
+It prints a table and exits with 1 if it found a fault. Each session is a line of
+``results/studies/kills/sessions.jsonl``, and they fill the table of docs/results.md. Do not change
+envbench while it runs: a plan is not resumed with other code.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -25,12 +30,15 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import click
 import psutil
+from document import fill
 from tabulate import tabulate
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -38,9 +46,11 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from paced import SHORT, TASK, interpreter
 from place import ROOT, Place
 
-from envbench.model import BlockRecord, Plan
+from envbench.engine.git import git_state
+from envbench.model import BlockRecord, EndedRecord, Plan, Stored
 from envbench.results import store
 
+SESSIONS = ROOT / "results" / "studies" / "kills" / "sessions.jsonl"
 PATIENCE_S = 90.0
 GONE_S = 20.0
 BOTH = (*TASK[:4], "--backend", "for-loop,subprocess")
@@ -59,7 +69,7 @@ COMMANDS: dict[str, Callable[[str, int], list[str]]] = {
     ],
     "check": lambda python, seed: [
         "check", *TASK[:4], *_backend(seed), "--baseline-python", python, "--candidate-python",
-        python, "--pairs", "5", "--seed", str(seed),
+        python, "--pairs", "5", "--seed", str(seed), "--json",
     ],
     "baseline": lambda python, seed: [
         "baseline", "save", "--output", f"saved-{seed}.jsonl", "--env", "mujoco",
@@ -79,8 +89,8 @@ class Tally:
     kills: int = 0
     controllers: int = 0  # kills that hit the controller too
     stopped: int = 0  # kills while some process was stopped
-    plans: int = 0
-    blocks: int = 0
+    plans: int = 0  # concluded
+    blocks: int = 0  # complete
     faults: list[str] = field(default_factory=list)
 
 
@@ -95,6 +105,7 @@ class Soak:
         self.tally = Tally()
         self.seed = 0
         self.lines: dict[Path, list[bytes]] = {}
+        self.known: set[tuple[int, str]] = set()  # faults by seed: each is reported once
         self.longest_s = 4.0
 
     def once(self) -> None:
@@ -104,6 +115,10 @@ class Soak:
         ended = self._end(process)
         self._look(hit_controller=process.pid in victims, code=ended)
 
+    @property
+    def _stdout(self) -> Path:
+        return self.place.folder / "stdout.txt"  # of the last call
+
     def _start(self) -> subprocess.Popen[str]:
         words = COMMANDS[self.name](self.python, self.seed)
         return subprocess.Popen(
@@ -111,7 +126,7 @@ class Soak:
             cwd=self.place.folder,
             env=self.place.environment(PYTHONPATH=f"{ROOT}:{ROOT / 'tests'}"),
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
+            stdout=self._stdout.open("wb"),
             stderr=(self.place.folder / "stderr.txt").open("ab"),
             text=True,
             start_new_session=True,
@@ -163,55 +178,106 @@ class Soak:
         while (left := self.place.processes()) and time.monotonic() < deadline:
             time.sleep(0.05)
         if left:
-            self._fault(f"processes remain: {left[:3]}")
+            self._fault(f"{len(left)} processes remain")
+            click.echo(left, err=True)
             for pid, _ in left:
                 _kill(pid)
-        self._look_at_files()
-        if code in (2, 3) or (code is not None and code < 0 and not hit_controller):
-            self._fault(f"exit code {code}")
-        if not hit_controller and code is not None:  # it finished
+        self._look_at_lines()
+        records = [
+            record
+            for path in store.files(self.place.results)
+            for _, record in store.read(path).records
+        ]
+        self.tally.blocks = len(_complete(records))
+        for each in plan_faults(records, self.seed):
+            self._fault(each)
+        concluded = is_concluded(records, self.seed)
+        if code is not None and not (hit_controller and code < 0):
+            self._look_at_end(code, concluded=concluded)
+        if concluded:
             self.tally.plans += 1
             self.seed += 1
 
-    def _look_at_files(self) -> None:
-        for path in store.files(self.place.results):
-            lines = path.read_bytes().splitlines()
+    def _look_at_lines(self) -> None:
+        paths = store.files(self.place.results)
+        for path in {*self.lines, *paths}:
+            content = path.read_bytes() if path in paths else b""
+            lines = content.splitlines()
             known = self.lines.get(path, [])
             if lines[: len(known)] != known:
                 self._fault(f"{path.name}: lines were lost or changed")
-            whole = lines if path.read_bytes().endswith(b"\n") else lines[:-1]
-            self.lines[path] = whole
-            records = [record for _, record in store.read(path).records]
-            made = Counter(
-                (each.plan_id, each.stage, each.round, each.trials[-1].cell.key)
-                for each in records
-                if isinstance(each, BlockRecord) and not each.interrupted
-            )
-            if twice := [key for key, count in made.items() if count > 1]:
-                self._fault(f"{path.name}: measured twice: {twice[:2]}")
-        self.tally.blocks = sum(
-            isinstance(record, BlockRecord)
-            for path in store.files(self.place.results)
-            for _, record in store.read(path).records
-        )
+            self.lines[path] = lines if content.endswith(b"\n") else lines[:-1]
+
+    def _look_at_end(self, code: int, *, concluded: bool) -> None:
+        """The command ended by itself."""
+        if not may_end_with(self.name, code, self._stdout.read_text()):
+            self._fault(f"exit code {code}")
+        if not concluded:
+            self._fault("it ended, but its plan is not concluded")
 
     def finish(self) -> None:
         """Let the same command finish without a kill."""
         process = self._start()
         code = self._end(process)
         self._look(hit_controller=False, code=code)
-        plans = sum(
-            isinstance(record, Plan)
-            for path in store.files(self.place.results)
-            for _, record in store.read(path).records
-        )
-        if plans < self.tally.plans - 1:
-            self._fault(f"{self.tally.plans} plans ended, but only {plans} are on disk")
 
     def _fault(self, what: str) -> None:
+        if (self.seed, what) in self.known:
+            return
+        self.known.add((self.seed, what))
         text = f"{self.name}, kill {self.tally.kills}, seed {self.seed}: {what}"
         self.tally.faults.append(text)
         click.echo(text, err=True)
+
+
+# ---------------------------------------------------------------- what may be on disk
+
+
+def may_end_with(name: str, code: int, stdout: str) -> bool:
+    """May that command end with this exit code if nothing is killed?
+
+    The two sides of ``check`` are equal, so its verdict may be a false alarm (1), and it may be
+    inconclusive (4). A broken side also gives 1, but here only a kill can break one.
+    """
+    if name != "check" or code == 0:
+        return code == 0
+    try:
+        verdict = json.loads(stdout)["verdict"]
+    except (ValueError, LookupError):
+        return False
+    return (code, verdict) in ((1, "REGRESSION"), (4, "INCONCLUSIVE"))
+
+
+def plan_faults(records: Sequence[Stored], seed: int) -> list[str]:
+    """What is wrong with the plans of the command with that seed."""
+    plans = [each for each in records if isinstance(each, Plan) and each.seed == seed]
+    concluded = [each.plan_id for each in plans if each.plan_id in _concluded(records)]
+    faults = [
+        f"plan {later.plan_id} began although {earlier.plan_id} was not concluded"
+        for earlier, later in pairwise(plans)
+        if earlier.plan_id not in concluded
+    ]
+    blocks = _complete(records, {each.plan_id for each in plans})
+    made = Counter(each.identity for each in blocks)
+    faults += [f"measured {count} times: {key}" for key, count in made.items() if count > 1]
+    if concluded and (unused := [each for each in blocks if each.plan_id != concluded[-1]]):
+        faults.append(f"plan {concluded[-1]} was concluded without {len(unused)} complete blocks")
+    return faults
+
+
+def is_concluded(records: Sequence[Stored], seed: int) -> bool:
+    ids = {each.plan_id for each in records if isinstance(each, Plan) and each.seed == seed}
+    return not ids.isdisjoint(_concluded(records))
+
+
+def _concluded(records: Sequence[Stored]) -> set[str]:
+    ended = [each for each in records if isinstance(each, EndedRecord)]
+    return {each.plan_id for each in ended if each.how == "concluded"}
+
+
+def _complete(records: Sequence[Stored], plans: set[str] | None = None) -> list[BlockRecord]:
+    blocks = [each for each in records if isinstance(each, BlockRecord) and not each.interrupted]
+    return [each for each in blocks if plans is None or each.plan_id in plans]
 
 
 def _kill(pid: int) -> None:
@@ -235,31 +301,67 @@ def _is_stopped(pid: int) -> bool:
         return False
 
 
-@click.command()
-@click.option("--kills", default=300, show_default=True)
-@click.option("--seed", default=1, show_default=True)
-@click.option("--only", default=",".join(COMMANDS), show_default=True)
-def main(kills: int, seed: int, only: str) -> None:
-    """Kill until this many kills have hit, shared by the commands."""
-    chance = random.Random(seed)
+# ---------------------------------------------------------------- sessions
+
+
+def table(sessions: Sequence[dict[str, Any]]) -> str:
+    """A row per session and command, and one for all of them."""
+    rows = [
+        [each["utc"][:10], each["commit"], each["seed"], name, *_row(tally)]
+        for each in sessions
+        for name, tally in each["commands"].items()
+    ]
+    sums = [sum(row[k] for row in rows) for k in range(4, 10)]
+    heads = ["date", "commit", "seed", "command", "kills", "of the controller too",
+             "while some were stopped", "plans concluded", "complete blocks", "faults"]  # fmt: skip
+    return tabulate([*rows, ["all", "", "", "", *sums]], heads, tablefmt="github")
+
+
+def _row(tally: dict[str, Any]) -> list[int]:
+    numbers = [tally[name] for name in ("kills", "controllers", "stopped", "plans", "blocks")]
+    return [*numbers, len(tally["faults"])]
+
+
+def keep(session: dict[str, Any]) -> None:
+    """Add the session to the record, and fill the table of the docs."""
+    SESSIONS.parent.mkdir(parents=True, exist_ok=True)
+    with SESSIONS.open("a") as file:
+        file.write(json.dumps(session) + "\n")
+    sessions = [json.loads(line) for line in SESSIONS.read_text().splitlines()]
+    fill("kills", table(sessions), ROOT / "docs" / "results.md")
+
+
+@click.command(help=(__doc__ or "").splitlines()[0])
+@click.option("--kills", default=300, show_default=True, help="Kills of all commands together.")
+@click.option("--seed", default=1, show_default=True, help="Of what is killed, and when.")
+@click.option("--only", default=",".join(COMMANDS), show_default=True, help="These commands.")
+@click.option("--record/--no-record", default=True, help="Whether to add the session to the docs.")
+def main(kills: int, seed: int, only: str, record: bool) -> None:
+    chance, (commit, dirty) = random.Random(seed), git_state()
+    began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     with tempfile.TemporaryDirectory(prefix="kills-") as top:
         python = interpreter(Path(top) / "python")
         soaks = []
         for name in only.split(","):
             (Path(top) / name).mkdir()
             soaks.append(Soak(name, Path(top) / name, python, chance))
-        while sum(each.tally.kills for each in soaks) < kills:
+        done = 0
+        while done < kills:
             min(soaks, key=lambda each: each.tally.kills).once()
+            done = sum(each.tally.kills for each in soaks)
+            faults = sum(len(each.tally.faults) for each in soaks)
+            click.echo(f"{done} of {kills} kills, faults: {faults}", err=True)
         for each in soaks:
             each.finish()
-    rows = [
-        [each.name, each.tally.kills, each.tally.controllers, each.tally.stopped,
-         each.tally.plans, each.tally.blocks, len(each.tally.faults)]
-        for each in soaks
-    ]  # fmt: skip
-    heads = ["command", "kills", "of the controller too", "while some were stopped",
-             "plans completed", "blocks recorded", "faults"]  # fmt: skip
-    click.echo(tabulate(rows, heads))
+    session = {
+        "utc": began,
+        "commit": f"{(commit or 'unknown')[:7]}{' (changed)' if dirty else ''}",
+        "seed": seed,
+        "commands": {each.name: asdict(each.tally) for each in soaks},
+    }
+    click.echo(table([session]))
+    if record:
+        keep(session)
     sys.exit(any(each.tally.faults for each in soaks))
 
 
