@@ -75,7 +75,7 @@ def compare(standard: Standard, theirs: Trace, own: Trace) -> Agreement:
     rewards = np.abs(theirs.rewards[:steps] - own.rewards[:steps])
     ended, own_ended = theirs.ended[:steps], own.ended[:steps]
     other_ends = np.flatnonzero((ended != own_ended).any(axis=1))
-    ends = np.flatnonzero((ended & own_ended).any(axis=1))
+    ends = np.flatnonzero(np.logical_and(ended, own_ended).any(axis=1))
     return Agreement(
         reference=standard.reference,
         distances=[_finite(x) for x in apart.reshape(steps, -1).max(axis=1)],
