@@ -183,20 +183,8 @@ def test_a_name_that_is_too_long_is_an_error_with_the_reason(tmp_path: Path) -> 
     assert "cannot be created: File name too long" in str(refused(tmp_path / ("x" * 300)))
 
 
-@pytest.fixture
-def other_user() -> Iterator[None]:
-    """Run the test as another user, because root may write anywhere."""
-    root = os.geteuid() == 0
-    if root:
-        os.seteuid(65534)
-    yield
-    if root:
-        os.seteuid(0)
-
-
-def test_a_folder_without_write_permission_is_an_error_not_a_held_lock(
-    other_user: None,
-) -> None:
+@pytest.mark.usefixtures("unprivileged_user")  # root may write anywhere
+def test_a_folder_without_write_permission_is_an_error_not_a_held_lock() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o500)
         error = refused(Path(folder) / "envbench.lock")
