@@ -81,6 +81,7 @@ class Display:
         from rich.progress import BarColumn, Progress, TextColumn
 
         self.refuses = refuses
+        self.refused: set[str] = set()  # keys of cells
         self.seconds: list[float] = []  # of each block without a failure
         self.total = self.done = 0
         self._alarmed: set[str] = set()
@@ -99,6 +100,8 @@ class Display:
     def began(self, experiment: Experiment[Any], plan: Plan, done: int, left: int) -> None:
         self.plan, self.done, self.total = plan, done, done + left
         self.first_guess = experiment.block_seconds
+        # Now, because it may read results: while a worker is timed, the controller keeps quiet.
+        self.refused = {cell.key for cell in plan.cells if self.refuses(cell)}
         self.start = self.block_start = time.monotonic()
         hashes = sorted(plan.runtimes.items())
         sides = {(a.place, *(h for key, h in hashes if key.startswith(a.name))) for a in plan.arms}
@@ -146,7 +149,7 @@ class Display:
     def _state(self, window: WindowEnded) -> str:
         trial = self.block.trials[0]
         known = window.ns and len(self.block.trials) == 1 and trial.mode != "verify"
-        if not known or self.refuses(trial.cell):
+        if not known or trial.cell.key in self.refused:
             return "warming up" if window.phase == "warmup" else "stepping"
         fps = window.steps / window.ns * 1e9 * trial.cell.frame_skip
         return f"{'warm-up ' if window.phase == 'warmup' else ''}{rate_text(fps)} FPS"
@@ -186,13 +189,12 @@ class Display:
 
     def _result(self, record: BlockRecord) -> str:
         """How fast a block was, or why it failed."""
-        cell = record.trials[-1].cell
         if failure := record.failure:
             lines = failure.message.splitlines() or [failure.reason]
             return f"{failure.reason}: {lines[0][:200]}"
         if not isinstance(self.plan.design, RunDesign):
             return "done"
-        if self.refuses(cell):
+        if record.trials[-1].cell.key in self.refused:
             return "done, but `envbench verify` refused the figures of its row"
         figure = rate(run_of(self.plan, record, record.trials[0], {}))
         return (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -316,3 +317,5 @@ def test_run_shows_no_figure_of_a_row_that_verify_refused(quiet: Path) -> None:
     shown = invoke(VirtualExecutor(), *words)
     assert "refused this row's figures" in shown.stderr
     assert "failed: invalid-figure" in shown.stdout
+    assert "done, but `envbench verify` refused the figures of its row" in shown.stderr
+    assert not re.search(r"\d FPS", shown.stderr)  # in the progress lines, too
