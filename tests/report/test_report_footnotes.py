@@ -7,7 +7,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from made_records import LAPTOP, OTHER, make_cell, make_failure, make_verification, measured_plan
+from helpers.record_factories import (
+    LAPTOP,
+    OTHER,
+    make_cell,
+    make_failure,
+    make_verification,
+    measured_plan,
+)
 
 from envbench.decisions.equal_work import judge
 from envbench.machine import Match, Profile, Table

@@ -43,8 +43,9 @@ from tabulate import tabulate
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from paced import SHORT, TASK, interpreter
-from place import ROOT, Place
+from helpers.command_line import ROOT, Place
+from helpers.paced_env import TASK, interpreter
+from helpers.short_measurements import SHORT_PAIRS
 
 from envbench.engine.git import git_state
 from envbench.model import BlockRecord, EndedRecord, Plan, Stored
@@ -122,7 +123,7 @@ class Soak:
     def _start(self) -> subprocess.Popen[str]:
         words = COMMANDS[self.name](self.python, self.seed)
         return subprocess.Popen(
-            [sys.executable, "-c", SHORT, *words],
+            [sys.executable, "-c", SHORT_PAIRS, *words],
             cwd=self.place.folder,
             env=self.place.environment(PYTHONPATH=f"{ROOT}:{ROOT / 'tests'}"),
             stdin=subprocess.DEVNULL,

@@ -13,8 +13,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from made_records import make_block, make_cell, make_failure, make_plan, make_windows
-from place import ROOT
+from helpers.command_line import ROOT
+from helpers.record_factories import make_block, make_cell, make_failure, make_plan, make_windows
 
 from envbench.engine import pairs
 from envbench.model import Arm, BlockRecord, EndedRecord, Plan, Rule, TrialRecord

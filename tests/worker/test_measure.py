@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.vector.utils import batch_space, iterate
-from interpreters import not_here
+from helpers.skip_or_fail import not_here
 
 from envbench.model import Load, Protocol
 from envbench.process.code_hash import WORKER_PATH
