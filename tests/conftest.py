@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-import once
 import pytest
 from filelock import FileLock
+from helpers import session_cache
+from helpers.command_line import Place
+from helpers.paced_env import interpreter
+from helpers.short_measurements import shorten_pairs
+from helpers.virtual_environments import lent_packages, make_interpreter
 from hypothesis import settings
-from interpreters import lent_packages, make_interpreter
-from paced import interpreter, shorten
-from place import Place
 
 from envbench import backends
 from envbench.backends import Backend
@@ -45,7 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     for each in (folder, results):
         config.add_cleanup(partial(shutil.rmtree, each, ignore_errors=True))
-    os.environ[once.FOLDER] = str(results)
+    os.environ[session_cache.FOLDER] = str(results)
     if kept_programs().is_dir():
         shutil.copytree(kept_programs(), folder, dirs_exist_ok=True)
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
@@ -97,7 +98,7 @@ def contracts_measured_once() -> Iterator[None]:
     """One measuring worker per contract class, also if xdist sends its tests to two processes."""
     in_this_process = BackendContract.measured
 
-    @once.once
+    @session_cache.once
     def made(module: str, name: str) -> tuple[Reply, list[int]]:
         contract = getattr(sys.modules[module], name)
         in_this_process(contract())
@@ -172,5 +173,5 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder as the current one, with its own lock, and pairs that take three seconds."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ENVBENCH_LOCK_FILE", str(tmp_path / "lock"))
-    shorten(monkeypatch.setattr)
+    shorten_pairs(monkeypatch.setattr)
     return tmp_path

@@ -82,8 +82,14 @@ def test_an_env_family_knows_no_adapter() -> None:
         assert not [name for name in imports(path) if name.startswith("envbench_adapters")], path
 
 
+def test_nothing_loose_is_in_tests() -> None:
+    """A test lies in the folder of its room, and what several share in ``helpers``."""
+    loose = {path.name for path in ROOT.joinpath("tests").glob("[!.]*") if path.is_file()}
+    assert loose == {"conftest.py", "test_layout.py"}
+
+
 def test_every_folder_of_tests_is_named_after_a_room() -> None:
-    others = {"benchmarks", "data", "fixtures", "golden", "studies"}
+    others = {"benchmarks", "data", "fixtures", "golden", "helpers", "studies"}
     for folder in ROOT.joinpath("tests").rglob("*/"):
         place = folder.relative_to(ROOT / "tests")
         hidden = any(part.startswith((".", "_")) for part in place.parts)

@@ -13,8 +13,8 @@ from pathlib import Path
 import click
 import click.testing
 import pytest
-from made_records import new_results_file
-from place import Done, Place
+from helpers.command_line import Done, Place
+from helpers.record_factories import new_results_file
 
 from envbench.cli import COMMANDS, envbench, explained
 from envbench.errors import EnvbenchError
@@ -148,7 +148,7 @@ def test_a_path_that_is_too_long_is_an_error_of_one_line(
 def test_a_report_to_a_path_that_is_too_long_is_an_error_of_one_line(
     place: Place, output: str, more: tuple[str, ...]
 ) -> None:
-    from made_records import measured_plan, write
+    from helpers.record_factories import measured_plan, write
 
     path = new_results_file(place.results, "laptop", "2025")
     write(path, measured_plan({("for-loop", 1): 300}))
@@ -187,7 +187,7 @@ def test_results_that_are_no_folder_are_wrong_usage(
 def test_output_to_what_is_no_file_is_refused_before_a_plot_is_drawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    from made_records import measured_plan, write
+    from helpers.record_factories import measured_plan, write
 
     monkeypatch.chdir(tmp_path)
     path = new_results_file(Path("results"), "laptop", "2025")

@@ -17,9 +17,10 @@ from typing import Any
 import psutil
 import pytest
 from click.testing import CliRunner, Result
-from paced import TASK, interpreter, start_short
-from place import Place, wait_until
-from virtual_executor import VirtualExecutor, fake, invoke
+from helpers.command_line import Place, wait_until
+from helpers.paced_env import TASK, interpreter
+from helpers.short_measurements import start_short_pairs
+from helpers.virtual_executor import VirtualExecutor, fake, invoke
 
 from envbench.backends import Backend
 from envbench.cli import envbench
@@ -137,7 +138,7 @@ def test_an_interrupt_ends_both_workers(place: Place, baseline: str) -> None:
 
 
 def start(place: Place, *words: object) -> subprocess.Popen[str]:
-    return start_short(place, "check", *TASK, *words)
+    return start_short_pairs(place, "check", *TASK, *words)
 
 
 def until(process: subprocess.Popen[str], mark: str) -> str:

@@ -11,14 +11,20 @@ from statistics import fmean
 from types import SimpleNamespace
 from typing import Any
 
-import brief
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from made_pairs import make_pair, make_trial, measured_pair, pairs_plan, run_plan
-from made_records import LAPTOP, add_record, make_cell, make_fact, make_failure, make_windows
-from paced import start_short
-from place import Place, ended
+from helpers.command_line import Place, ended
+from helpers.pair_factories import make_pair, make_trial, measured_pair, pairs_plan, run_plan
+from helpers.record_factories import (
+    LAPTOP,
+    add_record,
+    make_cell,
+    make_fact,
+    make_failure,
+    make_windows,
+)
+from helpers.short_measurements import shorten_runs, start_short_pairs
 from scipy.stats import ttest_ind
 
 from envbench.cli import envbench
@@ -67,9 +73,9 @@ def test_a_stopped_baseline_and_comparison_resume_and_the_interval_is_welchs(
 ) -> None:
     stored = place.folder / "stored.jsonl"
     save = ["baseline", "save", "--output", "stored.jsonl", *LOOP, "--pairs", 5]
-    assert "The same command resumes" in interrupted_at(start_short(place, *save), "[2/5]")
+    assert "The same command resumes" in interrupted_at(start_short_pairs(place, *save), "[2/5]")
     assert not stored.exists()
-    again = ended(start_short(place, *save))
+    again = ended(start_short_pairs(place, *save))
     assert again.code == 0, again.err
     assert "Resuming" in again.err
     assert "[2/5]" not in again.err
@@ -77,16 +83,16 @@ def test_a_stopped_baseline_and_comparison_resume_and_the_interval_is_welchs(
     assert sum('"type":"block"' in line for line in stored.read_text().splitlines()) == 5
     assert not list(place.folder.glob("*.partial"))
     assert len(place.files()) == 1  # where it was measured
-    once_more = ended(start_short(place, *save))
+    once_more = ended(start_short_pairs(place, *save))
     assert (once_more.code, "never overwritten" in once_more.err) == (2, True)
     (plan,) = place.files()
     plan.write_bytes(b"".join(plan.read_bytes().splitlines(keepends=True)[:-1]))
-    killed_after_the_copy = ended(start_short(place, *save))  # before it was concluded
+    killed_after_the_copy = ended(start_short_pairs(place, *save))  # before it was concluded
     assert killed_after_the_copy.code == 0, killed_after_the_copy.err
 
     advice = ["check", "--against", "stored.jsonl", "--pairs", 5, "--tolerance", 0.5, "--json"]
-    assert "The same command resumes" in interrupted_at(start_short(place, *advice), "[2/5]")
-    advised = ended(start_short(place, *advice))
+    assert "The same command resumes" in interrupted_at(start_short_pairs(place, *advice), "[2/5]")
+    advised = ended(start_short_pairs(place, *advice))
     assert "Resuming" in advised.err
     assert "Advisory:" in advised.err
     assert "--baseline-ref" in advised.err
@@ -154,7 +160,7 @@ def test_a_baseline_without_a_good_cell_is_not_saved(here: Path) -> None:
 def test_plain_results_are_compared_by_rate_with_an_allowance_for_drift(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    brief.shorten(monkeypatch.setattr)
+    shorten_runs(monkeypatch.setattr)
     run = ["run", *LOOP, "--duration", "2", "--repeats", "5"]
     assert CliRunner().invoke(envbench, run).exit_code == 0
     (path,) = store.files(here / "results")

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner, Result
-from place import ROOT
+from helpers.command_line import ROOT
 
 from envbench.cli.machines import machines
 from envbench.errors import EnvbenchError

@@ -8,8 +8,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from made_records import make_cell, make_refusal, new_results_file, plan_of_rounds, write
-from place import Place
+from helpers.command_line import Place
+from helpers.record_factories import (
+    make_cell,
+    make_refusal,
+    new_results_file,
+    plan_of_rounds,
+    write,
+)
 
 SLOW = (100, 101, 99, 100, 102)
 FAST = (200, 202, 198, 201, 199)

@@ -8,9 +8,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from made_pairs import CELLS, make_pair, make_trial, pairs_plan
-from paced import start_short
-from place import Place, ended
+from helpers.command_line import Place, ended
+from helpers.pair_factories import CELLS, make_pair, make_trial, pairs_plan
+from helpers.short_measurements import start_short_pairs
 
 from envbench.engine.resume import Recorded, paused_too_long
 from envbench.experiments.noise import NoiseExperiment
@@ -109,7 +109,7 @@ def test_doctor_resumes_within_ten_minutes_and_says_what_a_check_can_find_here(
 ) -> None:
     cache = tmp_path / "cache"
     monkeypatch.setenv("ENVBENCH_CACHE", str(cache))
-    stopped = start_short(place, "doctor", "--json")
+    stopped = start_short_pairs(place, "doctor", "--json")
     assert stopped.stderr is not None
     for line in stopped.stderr:
         if "[2/6]" in line:
@@ -120,7 +120,7 @@ def test_doctor_resumes_within_ten_minutes_and_says_what_a_check_can_find_here(
     assert "The same command resumes from here within 10 minutes" in said
     before = blocks_of(cache)
     assert before[:2] == [0, 1]
-    resumed = ended(start_short(place, "doctor", "--json"))
+    resumed = ended(start_short_pairs(place, "doctor", "--json"))
     assert resumed.code == 0, resumed.err
     assert "Resuming" in resumed.err
     assert blocks_of(cache) == [*range(6)]

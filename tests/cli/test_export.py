@@ -7,7 +7,8 @@ import json
 
 import pandas as pd
 import pytest
-from made_records import (
+from helpers.command_line import Place
+from helpers.record_factories import (
     make_cell,
     make_fact,
     make_failure,
@@ -18,7 +19,6 @@ from made_records import (
     new_results_file,
     write,
 )
-from place import Place
 
 
 def put(place: Place, records: list) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from made_records import measured_plan
+from helpers.record_factories import measured_plan
 
 from envbench.cli import envbench
 from envbench.errors import UsageError

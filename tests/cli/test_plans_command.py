@@ -15,9 +15,9 @@ from typing import Any
 import click.testing
 import msgspec
 import pytest
-from made_records import add_record
-from place import ROOT
-from virtual_executor import (
+from helpers.command_line import ROOT
+from helpers.record_factories import add_record
+from helpers.virtual_executor import (
     BROKEN,
     SPEED,
     VirtualExecutor,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from made_records import (
+from helpers.record_factories import (
     OTHER,
     as_stored,
     make_cell,

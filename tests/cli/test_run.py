@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from place import NORMAL, ROOT, SHORT, Place, loop
+from helpers.command_line import NORMAL, ROOT, SHORT, Place, loop
 
 from envbench.backends import registry
 from envbench.engine.pairs import seed_of_round
@@ -25,7 +25,7 @@ slow = pytest.mark.slow
 @pytest.fixture
 def place(place: Place) -> Place:
     """Its runs warm up for 0.2 s: only two tests ask about the warm-up, and these restore it."""
-    place.brief = True
+    place.short = True
     return place
 
 
@@ -66,7 +66,7 @@ def test_the_json_is_one_document_of_the_documented_shape(
 
 @slow
 def test_a_recorded_run_holds_the_raw_facts(place: Place, faulty_python: Path) -> None:
-    place.brief = False
+    place.short = False
     assert place.run("run", *loop(faulty_python), *SHORT, "--seed", 7).code == 0
     (run,) = place.runs()
     assert (run.seed, run.round, run.failure, run.quick) == (seed_of_round(7, 0), 0, None, False)
@@ -86,7 +86,7 @@ def test_a_recorded_run_holds_the_raw_facts(place: Place, faulty_python: Path) -
 
 @slow
 def test_a_quick_look_is_one_short_run_and_says_so(place: Place, faulty_python: Path) -> None:
-    place.brief = False
+    place.short = False
     done = place.run("run", *loop(faulty_python), "--numenv", 1, "--quick", "--json")
     (cell,) = done.document["cells"]
     assert cell["flags"][0] == "quick"

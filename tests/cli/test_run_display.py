@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 import psutil
 import pytest
-from place import ROOT, SHORT, Done, Place, ended, loop, wait_until
+from helpers.command_line import ROOT, SHORT, Done, Place, ended, loop, wait_until
 
 from envbench.cli.run import run
 
@@ -27,7 +27,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 @pytest.fixture
 def place(place: Place) -> Place:
     """Its runs warm up for 0.2 s: what these tests ask does not depend on the rate."""
-    place.brief = True
+    place.short = True
     return place
 
 

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from interpreters import lent_packages, make_interpreter, not_here
-from place import NORMAL, SHORT, Done, Place, loop, wait_until
+from helpers.command_line import NORMAL, SHORT, Done, Place, loop, wait_until
+from helpers.skip_or_fail import not_here
+from helpers.virtual_environments import lent_packages, make_interpreter
 
 from envbench.model import Failure, Run
 
@@ -24,7 +25,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 @pytest.fixture
 def place(place: Place) -> Place:
     """Its runs warm up for 0.2 s: what these tests ask does not depend on the rate."""
-    place.brief = True
+    place.short = True
     return place
 
 
@@ -227,7 +228,7 @@ def half_a_core() -> Iterator[Path]:
 def test_a_cpu_quota_that_throttles_is_flagged(
     place: Place, faulty_python: Path, half_a_core: Path, whose: str
 ) -> None:
-    place.brief = False  # the kernel counts throttling per 0.1 s: windows must be longer than that
+    place.short = False  # the kernel counts throttling per 0.1 s: windows must be longer than that
     group = half_a_core
     if whose == "a group's above":
         group = half_a_core / "below"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from place import SHORT, Done, Place, ended_within, loop
+from helpers.command_line import SHORT, Done, Place, ended_within, loop
 
 from envbench.cli import envbench
 

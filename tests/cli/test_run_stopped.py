@@ -12,8 +12,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from interpreters import lent_packages, make_interpreter, not_here, site_packages
-from place import ROOT, SHORT, THREE, TWO, Done, Place, ended, loop, wait_until
+from helpers.command_line import ROOT, SHORT, THREE, TWO, Done, Place, ended, loop, wait_until
+from helpers.skip_or_fail import not_here
+from helpers.virtual_environments import lent_packages, make_interpreter, site_packages
 
 from envbench.model import Failure, Run, RunDesign
 
@@ -24,7 +25,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 @pytest.fixture
 def place(place: Place) -> Place:
     """Its runs warm up for 0.2 s: what these tests ask does not depend on the rate."""
-    place.brief = True
+    place.short = True
     return place
 
 
@@ -120,7 +121,7 @@ def test_a_signal_before_anything_is_measured_ends_it_with_its_code(
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory, faulty_python: Path) -> Place:
     """A plan of two rounds, of which the first was measured, under the laptop's name."""
-    place = Place(tmp_path_factory.mktemp("stopped"), brief=True)
+    place = Place(tmp_path_factory.mktemp("stopped"), short=True)
     process = place.start("run", *loop(faulty_python), *TWO, "--machine", "laptop")
     in_second_run(place, process)
     process.send_signal(signal.SIGINT)
@@ -132,7 +133,7 @@ def stopped(tmp_path_factory: pytest.TempPathFactory, faulty_python: Path) -> Pl
 def again(stopped: Place, tmp_path: Path) -> Place:
     """A copy of it."""
     shutil.copytree(stopped.folder, tmp_path / "again")
-    return Place(tmp_path / "again", brief=True)
+    return Place(tmp_path / "again", short=True)
 
 
 def begins_anew(place: Place, done: Done, why: str) -> None:

@@ -8,8 +8,19 @@ import sys
 from pathlib import Path
 
 import pytest
-from interpreters import not_here
-from place import BLOCK, NORMAL, SHORT, THREE, Done, Place, ended, ended_within, loop, wait_until
+from helpers.command_line import (
+    BLOCK,
+    NORMAL,
+    SHORT,
+    THREE,
+    Done,
+    Place,
+    ended,
+    ended_within,
+    loop,
+    wait_until,
+)
+from helpers.skip_or_fail import not_here
 
 from envbench.model import Run
 from envbench.results import store
@@ -22,7 +33,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 @pytest.fixture
 def place(place: Place) -> Place:
     """Its runs warm up for 0.2 s: what these tests ask does not depend on the rate."""
-    place.brief = True
+    place.short = True
     return place
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import msgspec
 import numpy as np
 import pytest
-from made_records import make_cell, make_verification
+from helpers.record_factories import make_cell, make_verification
 
 from envbench import families
 from envbench.decisions import traces

@@ -240,6 +240,22 @@ def test_a_cost_alarms_at_one_per_cent_per_stage() -> None:
     assert cost_stage(pairs, 0, 0.25, 0.0001).verdict == "PASS"
 
 
+@pytest.mark.parametrize(
+    ("false_alarm", "errors", "verdict"),
+    [
+        (0.01, 1.9, "REGRESSION"), (0.01, 1.8, "PASS"),  # ten times as much, but 5 % at most
+        (0.1, 1.5, "REGRESSION"), (0.1, 1.3, "PASS"),  # unless the rule allows more for steps
+    ],
+)  # fmt: skip
+def test_a_cost_alarms_at_five_per_cent_at_most_unless_the_rule_allows_more(
+    false_alarm: float, errors: float, verdict: str
+) -> None:
+    # Student's t with 8 degrees of freedom is 1.86 at 5 %, and 1.40 at 10 %.
+    unit = [(k - 4) / stdev(range(9)) * math.sqrt(9) for k in range(9)]
+    pairs = [(1.0, 1.25 * math.exp(0.01 * (errors + each))) for each in unit]
+    assert cost_stage(pairs, 0, 0.25, false_alarm).verdict == verdict
+
+
 def test_t_quantiles_equal_those_of_a_printed_table() -> None:
     assert t_quantile(0.999, 7) == pytest.approx(4.785, abs=5e-4)  # from a printed table
 

@@ -14,9 +14,9 @@ import click.testing
 import msgspec
 import numpy as np
 import pytest
-from made_records import new_results_file
-from place import ROOT
-from virtual_executor import (
+from helpers.command_line import ROOT
+from helpers.record_factories import new_results_file
+from helpers.virtual_executor import (
     BROKEN,
     SPEED,
     VirtualExecutor,

@@ -15,8 +15,8 @@ from typing import Any
 import click.testing
 import msgspec
 import pytest
-from place import ROOT
-from virtual_executor import (
+from helpers.command_line import ROOT
+from helpers.virtual_executor import (
     BROKEN,
     SPEED,
     VirtualExecutor,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from made_pairs import CELLS, pairs_plan
-from made_records import make_cell
+from helpers.pair_factories import CELLS, pairs_plan
+from helpers.record_factories import make_cell
 from msgspec import structs
 
 from envbench.engine.pairs import design, pair, placement, schedule, slicing

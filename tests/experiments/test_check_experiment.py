@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from made_pairs import MS, make_pair, make_trial, pairs_plan, targets
-from made_records import make_cell, make_failure, make_windows
+from helpers.pair_factories import MS, make_pair, make_trial, pairs_plan, targets
+from helpers.record_factories import make_cell, make_failure, make_windows
 
 from envbench.backends import registry
 from envbench.cli.check_output import EXIT_CODES, document, markdown

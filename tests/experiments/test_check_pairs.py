@@ -13,11 +13,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from helpers.pair_factories import CELLS, PACKAGES, Workers, carry_out, pairs_plan
+from helpers.record_factories import add_record, make_cell, make_failure, new_results_file
+from helpers.virtual_environments import make_interpreter
 from hypothesis import given
 from hypothesis import strategies as st
-from interpreters import make_interpreter
-from made_pairs import CELLS, PACKAGES, Workers, carry_out, pairs_plan
-from made_records import add_record, make_cell, make_failure, new_results_file
 
 from envbench.cli.conduct import Display
 from envbench.engine import pairs, resume

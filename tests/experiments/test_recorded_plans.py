@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from made_records import add_record, make_block, make_cell, make_plan, new_results_file
+from helpers.record_factories import add_record, make_block, make_cell, make_plan, new_results_file
 
 from envbench.errors import StorageError, UsageError
 from envbench.experiments import recorded_plans

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from helpers.virtual_executor import BROKEN
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from virtual_executor import BROKEN
 
 from envbench import backends
 from envbench.engine import pairs

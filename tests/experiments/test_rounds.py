@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from helpers.record_factories import make_refusal, new_results_file, write
+from helpers.virtual_executor import VirtualExecutor, invoke, plans
 from hypothesis import given
 from hypothesis import strategies as st
-from made_records import make_refusal, new_results_file, write
-from virtual_executor import VirtualExecutor, invoke, plans
 
 from envbench import backends
 from envbench.engine import resume

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from interpreters import lent_packages, make_interpreter
-from place import Place, ended, wait_until
+from helpers.command_line import Place, ended, wait_until
+from helpers.virtual_environments import lent_packages, make_interpreter
 
 from envbench import backends
 from envbench.cli.conduct import Display
@@ -181,7 +181,7 @@ def test_a_task_whose_start_cannot_be_set_is_verified_without_a_comparison(
 
 @slow
 def test_the_command_compares_records_and_shows_in_the_report(place: Place) -> None:
-    place.brief = True
+    place.short = True
     words = ["--env", "mujoco", "--backend", "subprocess", "--total-step", 60]
     done = place.run("verify", *words, "--json")
     assert done.code == 0, done.err

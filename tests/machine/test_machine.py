@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from helpers.command_line import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
-from place import ROOT
 
 from envbench.errors import StorageError, UnknownName, UsageError
 from envbench.machine import (

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import faulty
 import psutil
 import pytest
-from made_pairs import cycles, make_pair, pairs_plan
-from paced import interpreter, trouble
-from place import wait_until
+from helpers import run_faulty_worker
+from helpers.command_line import wait_until
+from helpers.paced_env import interpreter, trouble
+from helpers.pair_factories import cycles, make_pair, pairs_plan
 
 from envbench.backends import get
 from envbench.cli import raise_on_signals
@@ -55,9 +55,9 @@ TARGET = target_of(PACED)
 def mark(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A mark that every process of the test inherits. None may be left at its end."""
     value = uuid.uuid4().hex
-    monkeypatch.setenv(faulty.MARK, value)
+    monkeypatch.setenv(run_faulty_worker.MARK, value)
     yield value
-    assert faulty.marked(value) == []
+    assert run_faulty_worker.marked(value) == []
 
 
 def paced_block(names: Sequence[str], turns: list[int], **programme: Any) -> Block:
@@ -615,7 +615,7 @@ def test_an_interrupted_block_is_recorded_as_interrupted_and_leaves_no_process(
         campaign.carry_out()
     assert stopped.value.exit_code == 128 + number
     assert fault.struck
-    assert faulty.marked(mark) == []
+    assert run_faulty_worker.marked(mark) == []
     every = [record for _, record in store.read(journal.path).records]
     (record,) = [each for each in every if isinstance(each, BlockRecord)]
     assert record.interrupted

@@ -12,11 +12,11 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-import faulty
 import msgspec
 import pytest
-from faulty import Limits, run
-from interpreters import not_here
+from helpers import run_faulty_worker
+from helpers.run_faulty_worker import Limits, run
+from helpers.skip_or_fail import not_here
 
 from envbench.errors import StorageError
 from envbench.model import Failure
@@ -54,7 +54,7 @@ def test_a_healthy_worker_gives_its_reply_and_its_events() -> None:
 def test_a_worker_has_its_own_session_and_the_given_environment_with_a_mark() -> None:
     facts = run("sound").facts
     assert facts["session"] is True
-    given = {*os.environ, faulty.MARK, MARK}
+    given = {*os.environ, run_faulty_worker.MARK, MARK}
     assert set(facts["environment"]) - {"LC_CTYPE"} == given - {"LC_CTYPE"}
 
 
@@ -122,7 +122,7 @@ def test_a_worker_or_child_killed_for_memory_is_reported_as_out_of_memory(
 ) -> None:
     settings = json.dumps({"child": child})
     done = subprocess.run(
-        [sys.executable, faulty.__file__, "eats_memory", settings, str(small_cgroup)],
+        [sys.executable, run_faulty_worker.__file__, "eats_memory", settings, str(small_cgroup)],
         stdout=subprocess.PIPE,
         timeout=60,
         env={**os.environ, "PYTHONPATH": str(ROOT)},

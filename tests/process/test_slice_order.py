@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from made_pairs import cycles, pairs_plan
+from helpers.pair_factories import cycles, pairs_plan
 
 from envbench.engine import pairs
 from envbench.model import Programme

@@ -15,7 +15,7 @@ from typing import Any
 
 import psutil
 import pytest
-from place import wait_until
+from helpers.command_line import wait_until
 
 from envbench.model import Times
 from envbench.process.killing.guardian import PR_SET_CHILD_SUBREAPER, prctl

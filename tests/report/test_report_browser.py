@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from interpreters import not_here
-from made_records import make_windows, measured_plan, new_results_file, write
+from helpers.record_factories import make_windows, measured_plan, new_results_file, write
+from helpers.skip_or_fail import not_here
 
 from envbench.cli import envbench
 from envbench.model import Load, Times

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from made_records import (
+from helpers.record_factories import (
     OTHER,
     make_cell,
     make_failure,

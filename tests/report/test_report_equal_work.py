@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from made_records import make_cell, make_fact, make_plan, make_run, make_verification
+from helpers.record_factories import make_cell, make_fact, make_plan, make_run, make_verification
 
 from envbench.decisions.equal_work import judge
 from envbench.model import (

@@ -7,11 +7,18 @@ from typing import Any
 
 import msgspec
 import pytest
-from made_records import LAPTOP, OTHER, make_cell, make_failure, make_verification, measured_plan
+from helpers.record_factories import (
+    LAPTOP,
+    OTHER,
+    make_cell,
+    make_failure,
+    make_verification,
+    measured_plan,
+)
 
 from envbench.decisions.equal_work import judge
 from envbench.machine import Match, Profile, Table
-from envbench.model import Audit, Fingerprint, Run
+from envbench.model import Audit, Fingerprint, Plan, Run
 from envbench.report.tables import footnotes
 from envbench.report.tables.machine_results import MachineResults, machine_results
 from envbench.results.selection import select
@@ -91,6 +98,72 @@ def test_the_note_names_the_rows_verified_with_other_packages(
     said = note(*plan(20, ("for-loop", 1), ("subprocess", 1)), *findings)
     changed = f"The packages or envbench changed between measuring and verifying {rows}."
     assert changed in said
+
+
+def ceiling(**given: Any) -> list[Any]:
+    """ALE's engine alone on twelve cores: 3,200 FPS."""
+    return measured_plan({("ceiling", 12): 200}, plan_id="top", cell={"kind": "ceiling"}, **given)
+
+
+@pytest.mark.parametrize(("speed", "explained"), [(199, False), (200, False), (201, True)])
+def test_only_a_figure_above_the_ceiling_is_explained(speed: int, explained: bool) -> None:
+    rows = measured_plan({("for-loop", 1): 100, ("envpool-async", 8): speed})
+    said = note(*rows, *ceiling())
+    assert "Ceiling: ALE alone on 12 cores makes 3200.00 FPS (2025-11-20)." in said
+    why = "A share over 100 % comes from another engine, lower precision, drift or noise."
+    assert (why in said) is explained
+
+
+CARTPOLE = {"env": "classic_control", "task": "CartPole-v1", "frame_skip": 1}
+
+
+@pytest.mark.parametrize(
+    ("states", "cell", "says"),
+    [
+        (1, {}, "ALE alone on 1 core makes"),
+        (2048, CARTPOLE, "alone on 2 cores makes"),  # each core steps 1,024 states
+    ],
+)
+def test_the_ceiling_is_said_with_its_cores(states: int, cell: dict[str, Any], says: str) -> None:
+    rows = plan(20, ("for-loop", 1), cell=cell)
+    top = {("ceiling", states): 200}
+    found = measured_plan(top, plan_id="top", cell={**cell, "kind": "ceiling"})
+    assert says in note(*rows, *found)
+    assert "Ceiling" not in note(*rows)
+
+
+def test_a_ceiling_has_the_footnotes_of_an_entry_except_that_it_was_measured_alone() -> None:
+    """A ceiling is measured by a command of its own: that it had no other cells is usual."""
+    rows = plan(20, ("for-loop", 1))
+    top = [
+        msgspec.structs.replace(each, cells=each.cells[:1]) if isinstance(each, Plan) else each
+        for each in ceiling(run={"steady": False})
+    ]
+    found = results_of(*rows, *top).ceiling
+    assert found is not None
+    assert found.summary.flags == ["one-go", "unsteady"]
+    said = note(*rows, *top)
+    assert footnotes.FLAGS["unsteady"] in said
+    assert footnotes.FLAGS["one-go"] not in said
+
+
+@pytest.mark.parametrize(
+    ("backend", "processes", "single"),
+    [
+        ("envpool-numa", [1], True),
+        ("envpool-numa", [1, 2], False),
+        ("envpool-numa", None, False),  # an older record
+        ("envpool-sync", [1], False),  # it never has more
+    ],
+)
+def test_the_note_names_rows_with_one_pool_because_the_machine_has_one_node(
+    backend: str, processes: list[int] | None, single: bool
+) -> None:
+    facts = {"processes": processes} if processes is not None else {}
+    said = note(*plan(20, (backend, 8), run={"facts": facts}))
+    says = "EnvPool (numa+async) uses a single pool: the machine has one NUMA node."
+    assert (says in said) is single
+    assert ("single pool" in said) is single
 
 
 # ---------------------------------------------------------------- one entry

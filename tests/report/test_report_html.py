@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from made_records import (
+from helpers.record_factories import (
     make_cell,
     make_failure,
     make_plan,

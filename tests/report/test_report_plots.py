@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 from click.testing import CliRunner
-from made_records import OTHER, measured_plan, new_results_file, write
+from helpers.record_factories import OTHER, measured_plan, new_results_file, write
 
 from envbench.cli import envbench
 from envbench.machine import Match, Profile, Table

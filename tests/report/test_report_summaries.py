@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from made_records import (
+from helpers.record_factories import (
     OTHER,
     make_cell,
     make_fact,

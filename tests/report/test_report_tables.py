@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from helpers.record_factories import (
+    OTHER,
+    make_cell,
+    make_failure,
+    make_plan,
+    make_run,
+    measured_plan,
+)
 from hypothesis import given
 from hypothesis import strategies as st
-from made_records import OTHER, make_cell, make_failure, make_plan, make_run, measured_plan
 
 from envbench.machine import Match, Profile, Table
 from envbench.model import digest

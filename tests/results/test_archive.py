@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import msgspec
-from made_records import (
+from helpers.record_factories import (
     as_stored,
     make_cell,
     make_fact,

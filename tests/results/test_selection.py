@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from made_records import (
+from helpers.record_factories import (
     OTHER,
     make_cell,
     make_failure,

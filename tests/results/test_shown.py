@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from made_records import make_cell, make_verification, measured_plan
+from helpers.record_factories import make_cell, make_verification, measured_plan
 
 from envbench.model import RuntimeFact, Verification
 from envbench.results.selection import select

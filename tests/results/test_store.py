@@ -16,10 +16,17 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from helpers.record_factories import (
+    add_record,
+    make_block,
+    make_cell,
+    make_fact,
+    make_plan,
+    new_results_file,
+)
+from helpers.skip_or_fail import not_here
 from hypothesis import given
 from hypothesis import strategies as st
-from interpreters import not_here
-from made_records import add_record, make_block, make_cell, make_fact, make_plan, new_results_file
 
 from envbench.errors import StorageError, UsageError
 from envbench.model import FactsRecord
@@ -127,7 +134,7 @@ def test_a_line_that_lacks_only_its_newline_is_whole(file):
 _WRITER = """
 import sys
 from pathlib import Path
-from made_records import add_record, make_block, new_results_file
+from helpers.record_factories import add_record, make_block, new_results_file
 from envbench.results import store
 for number in range(int(sys.argv[3])):
     record = make_block(f"{sys.argv[2]}-{number}", facts={"before": {"x": "y" * 9000}})
@@ -178,7 +185,7 @@ def test_a_writer_that_is_killed_leaves_the_file_free_and_readable(file):
 _FILL_DISK = """
 import sys
 from pathlib import Path
-from made_records import add_record, make_block, new_results_file
+from helpers.record_factories import add_record, make_block, new_results_file
 from envbench.results import store
 from envbench.errors import StorageError
 path = new_results_file(Path(sys.argv[1]) / "results", "laptop", "2025")

@@ -7,9 +7,9 @@ import math
 import msgspec
 import pytest
 import scipy.stats
+from helpers.record_factories import make_cell, make_failure, make_run, make_windows
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from made_records import make_cell, make_failure, make_run, make_windows
 
 from envbench.model import Load
 from envbench.report.tables.footnotes import FLAGS as SENTENCES

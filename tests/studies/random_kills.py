@@ -29,26 +29,24 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import click
 import psutil
 from document import fill
+from kill_checks import WatchedResults, complete_blocks, is_concluded, may_end_with, plan_faults
 from tabulate import tabulate
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from paced import SHORT, TASK, interpreter
-from place import ROOT, Place
+from helpers.command_line import ROOT, Place
+from helpers.paced_env import TASK, interpreter
+from helpers.short_measurements import SHORT_PAIRS
 
 from envbench.engine.git import git_state
-from envbench.model import BlockRecord, EndedRecord, Plan, Stored
-from envbench.results import store
 
 SESSIONS = ROOT / "results" / "studies" / "kills" / "sessions.jsonl"
 PATIENCE_S = 90.0
@@ -100,11 +98,12 @@ class Soak:
     def __init__(self, name: str, folder: Path, python: str, chance: random.Random) -> None:
         self.name = name
         self.place = Place(folder)
+        self.stdout = folder / "stdout.txt"  # of the last call
+        self.results = WatchedResults(self.place.results)
         self.python = python
         self.chance = chance
         self.tally = Tally()
         self.seed = 0
-        self.lines: dict[Path, list[bytes]] = {}
         self.known: set[tuple[int, str]] = set()  # faults by seed: each is reported once
         self.longest_s = 4.0
 
@@ -115,18 +114,14 @@ class Soak:
         ended = self._end(process)
         self._look(hit_controller=process.pid in victims, code=ended)
 
-    @property
-    def _stdout(self) -> Path:
-        return self.place.folder / "stdout.txt"  # of the last call
-
     def _start(self) -> subprocess.Popen[str]:
         words = COMMANDS[self.name](self.python, self.seed)
         return subprocess.Popen(
-            [sys.executable, "-c", SHORT, *words],
+            [sys.executable, "-c", SHORT_PAIRS, *words],
             cwd=self.place.folder,
             env=self.place.environment(PYTHONPATH=f"{ROOT}:{ROOT / 'tests'}"),
             stdin=subprocess.DEVNULL,
-            stdout=self._stdout.open("wb"),
+            stdout=self.stdout.open("wb"),
             stderr=(self.place.folder / "stderr.txt").open("ab"),
             text=True,
             start_new_session=True,
@@ -182,14 +177,9 @@ class Soak:
             click.echo(left, err=True)
             for pid, _ in left:
                 _kill(pid)
-        self._look_at_lines()
-        records = [
-            record
-            for path in store.files(self.place.results)
-            for _, record in store.read(path).records
-        ]
-        self.tally.blocks = len(_complete(records))
-        for each in plan_faults(records, self.seed):
+        lost, records = self.results.read(), self.results.records
+        self.tally.blocks = len(complete_blocks(records))
+        for each in (*lost, *plan_faults(records, self.seed)):
             self._fault(each)
         concluded = is_concluded(records, self.seed)
         if code is not None and not (hit_controller and code < 0):
@@ -198,28 +188,16 @@ class Soak:
             self.tally.plans += 1
             self.seed += 1
 
-    def _look_at_lines(self) -> None:
-        paths = store.files(self.place.results)
-        for path in {*self.lines, *paths}:
-            content = path.read_bytes() if path in paths else b""
-            lines = content.splitlines()
-            known = self.lines.get(path, [])
-            if lines[: len(known)] != known:
-                self._fault(f"{path.name}: lines were lost or changed")
-            self.lines[path] = lines if content.endswith(b"\n") else lines[:-1]
-
     def _look_at_end(self, code: int, *, concluded: bool) -> None:
         """The command ended by itself."""
-        if not may_end_with(self.name, code, self._stdout.read_text()):
+        if not may_end_with(self.name, code, self.stdout.read_text()):
             self._fault(f"exit code {code}")
         if not concluded:
             self._fault("it ended, but its plan is not concluded")
 
     def finish(self) -> None:
         """Let the same command finish without a kill."""
-        process = self._start()
-        code = self._end(process)
-        self._look(hit_controller=False, code=code)
+        self._look(hit_controller=False, code=self._end(self._start()))
 
     def _fault(self, what: str) -> None:
         if (self.seed, what) in self.known:
@@ -230,54 +208,7 @@ class Soak:
         click.echo(text, err=True)
 
 
-# ---------------------------------------------------------------- what may be on disk
-
-
-def may_end_with(name: str, code: int, stdout: str) -> bool:
-    """May that command end with this exit code if nothing is killed?
-
-    The two sides of ``check`` are equal, so its verdict may be a false alarm (1), and it may be
-    inconclusive (4). A broken side also gives 1, but here only a kill can break one.
-    """
-    if name != "check" or code == 0:
-        return code == 0
-    try:
-        verdict = json.loads(stdout)["verdict"]
-    except (ValueError, LookupError):
-        return False
-    return (code, verdict) in ((1, "REGRESSION"), (4, "INCONCLUSIVE"))
-
-
-def plan_faults(records: Sequence[Stored], seed: int) -> list[str]:
-    """What is wrong with the plans of the command with that seed."""
-    plans = [each for each in records if isinstance(each, Plan) and each.seed == seed]
-    concluded = [each.plan_id for each in plans if each.plan_id in _concluded(records)]
-    faults = [
-        f"plan {later.plan_id} began although {earlier.plan_id} was not concluded"
-        for earlier, later in pairwise(plans)
-        if earlier.plan_id not in concluded
-    ]
-    blocks = _complete(records, {each.plan_id for each in plans})
-    made = Counter(each.identity for each in blocks)
-    faults += [f"measured {count} times: {key}" for key, count in made.items() if count > 1]
-    if concluded and (unused := [each for each in blocks if each.plan_id != concluded[-1]]):
-        faults.append(f"plan {concluded[-1]} was concluded without {len(unused)} complete blocks")
-    return faults
-
-
-def is_concluded(records: Sequence[Stored], seed: int) -> bool:
-    ids = {each.plan_id for each in records if isinstance(each, Plan) and each.seed == seed}
-    return not ids.isdisjoint(_concluded(records))
-
-
-def _concluded(records: Sequence[Stored]) -> set[str]:
-    ended = [each for each in records if isinstance(each, EndedRecord)]
-    return {each.plan_id for each in ended if each.how == "concluded"}
-
-
-def _complete(records: Sequence[Stored], plans: set[str] | None = None) -> list[BlockRecord]:
-    blocks = [each for each in records if isinstance(each, BlockRecord) and not each.interrupted]
-    return [each for each in blocks if plans is None or each.plan_id in plans]
+# ---------------------------------------------------------------- processes
 
 
 def _kill(pid: int) -> None:

@@ -6,29 +6,20 @@ import runpy
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from made_records import make_block, make_cell, make_failure, make_plan, make_windows
-from place import ROOT
+from helpers.command_line import ROOT
+from helpers.record_factories import make_cell, make_windows
 
 from envbench.engine import pairs
-from envbench.model import Arm, BlockRecord, EndedRecord, Plan, Rule, TrialRecord
+from envbench.model import Arm, BlockRecord, Plan, Rule, TrialRecord
 
 STUDIES = ROOT / "tests" / "studies"
 ARMS = [Arm(name=name, source="a") for name in ("baseline", "candidate")]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def scripts() -> Iterator[None]:
-    """The studies import each other as scripts do."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(STUDIES))
-        yield
 
 
 def side(*levels: float) -> list[list[float]]:
@@ -340,70 +331,6 @@ def test_checks_are_drawn_from_pairs_and_a_slower_candidate_is_found() -> None:
     assert covered > 30
     found, _ = verdicts(np.random.default_rng(1), pairs, 5, 0.05, 40)
     assert found["REGRESSION"] == 40
-
-
-def test_the_study_of_kills_finds_blocks_that_the_next_call_did_not_use() -> None:
-    from random_kills import is_concluded, plan_faults
-
-    cells = [make_cell(), make_cell("subprocess")]
-    plans = [make_plan(cells, plan_id=name, seed=1) for name in ("first", "second")]
-    mine = [make_block(each.backend, plan_id="first", cell=each) for each in cells]
-    ended = [EndedRecord(plan_id=p.plan_id, how="concluded", ended_utc="") for p in plans]
-    failure = make_failure(reason="interrupted")
-    stopped = make_block("stopped", plan_id="first", cell=cells[0], failure=failure)
-    whole = [plans[0], stopped, *mine, ended[0]]
-    assert plan_faults(whole, 1) == []
-    assert is_concluded(whole, 1)
-    assert not is_concluded(whole, 2)
-    again = make_block("again", plan_id="second", cell=cells[0])
-    (begun,) = plan_faults([plans[0], mine[0], plans[1]], 1)
-    assert begun == "plan second began although first was not concluded"
-    assert not is_concluded([plans[0], mine[0], plans[1]], 1)
-    faults = plan_faults([plans[0], mine[0], plans[1], again, ended[1]], 1)
-    assert faults[0] == begun
-    assert faults[1].startswith("measured 2 times")
-    assert faults[2] == "plan second was concluded without 1 complete blocks"
-    (twice,) = plan_faults([plans[0], mine[0], mine[0], ended[0]], 1)
-    assert twice.startswith("measured 2 times")
-
-
-@pytest.mark.parametrize(
-    ("name", "code", "verdict", "may"),
-    [
-        ("run", 0, "", True),
-        ("run", 1, "", False),
-        ("verify", 4, "", False),
-        ("baseline", 2, "", False),
-        ("check", 0, "PASS", True),
-        ("check", 1, "REGRESSION", True),
-        ("check", 1, "BROKEN", False),
-        ("check", 1, "", False),
-        ("check", 4, "INCONCLUSIVE", True),
-        ("check", 3, "", False),
-    ],
-)
-def test_the_study_of_kills_accepts_only_exit_codes_of_calls_without_a_kill(
-    name: str, code: int, verdict: str, may: bool
-) -> None:
-    from random_kills import may_end_with
-
-    assert may_end_with(name, code, f'{{"verdict": "{verdict}"}}' if verdict else "") is may
-
-
-def test_the_study_of_kills_has_a_row_per_session_and_command_and_a_sum() -> None:
-    from random_kills import Tally, table
-
-    tallies = {
-        "run": asdict(Tally(kills=9, controllers=4, stopped=2, plans=3, blocks=18)),
-        "check": asdict(Tally(kills=8, plans=1, blocks=5, faults=["a line was lost"])),
-    }
-    session = {"utc": "2026-11-20T10:00:00Z", "commit": "abc", "seed": 7, "commands": tallies}
-    rows = [row.replace(" ", "") for row in table([session]).splitlines()[2:]]
-    assert rows == [
-        "|2026-11-20|abc|7|run|9|4|2|3|18|0|",
-        "|2026-11-20|abc|7|check|8|0|0|1|5|1|",
-        "|all||||17|4|2|4|23|1|",
-    ]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import json
 import subprocess
 
 import pytest
-from once import once
+from helpers.session_cache import once
 
 from envbench import backends, families, testing
 from envbench.decisions.equal_work import differences

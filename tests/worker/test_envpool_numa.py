@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-from interpreters import not_here
-from once import once
+from helpers.session_cache import once
+from helpers.skip_or_fail import not_here
 
 from envbench import backends, families
 from envbench.engine.local_executor import make_job

@@ -15,7 +15,7 @@ import subprocess
 from typing import Any
 
 import pytest
-from once import once
+from helpers.session_cache import once
 
 from envbench import backends, testing
 from envbench.decisions.equal_work import differences

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 import pytest
-from interpreters import install, make_interpreter, python_3_8
-from place import Place
+from helpers.command_line import Place
+from helpers.virtual_environments import install, make_interpreter, python_3_8
 
 from envbench import backends, testing
 from envbench.decisions import equal_work

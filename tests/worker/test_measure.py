@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.vector.utils import batch_space, iterate
-from interpreters import not_here
+from helpers.skip_or_fail import not_here
 
 from envbench.model import Load, Protocol
 from envbench.process.code_hash import WORKER_PATH
@@ -104,12 +104,57 @@ def test_a_backend_that_settles_late_is_waited_for(
     assert 1.5e9 < sum(made.warmup.ns) < 4e9
 
 
-def test_a_number_of_calls_is_used_up_exactly(worker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_latest_five_windows_decide_how_long_the_next_is(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # 31 calls in five windows of the calibration, and five windows of 50 calls, are slow.
+    adapter = Clocked(worker, monkeypatch, lambda n: 5_000_000 if n < 281 else 1_000_000)
+    made = meter(worker, adapter)
+    made.warm_up()
+    assert made.warmup.calls[:13] == [1, 2, 4, 8, 16] + [50] * 5 + [50] * 3
+    assert set(made.warmup.calls[13:]) == {250}
+
+
+def test_the_shorter_windows_of_the_calibration_do_not_decide_how_long_the_others_are(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The first 63 calls, in six windows, are slower. The seventh is long enough: 64 calls.
+    adapter = Clocked(worker, monkeypatch, lambda n: 1_500_000 if n < 63 else 1_000_000)
+    made = meter(worker, adapter)
+    made.warm_up()
+    assert made.warmup.calls == [1, 2, 4, 8, 16, 32, 64] + [250] * 8
+
+
+@pytest.mark.parametrize(
+    ("calls", "windows"), [(1003, [250] * 4 + [3]), (1000, [250] * 4), (2, [2]), (0, [])]
+)
+def test_a_number_of_calls_is_used_up_exactly(
+    worker: Any, monkeypatch: pytest.MonkeyPatch, calls: int, windows: list[int]
+) -> None:
     adapter = Clocked(worker, monkeypatch, lambda n: 1_000_000)
-    made = meter(worker, adapter, calls=1003)
+    made = meter(worker, adapter, calls=calls)
     made.warm_up()
     made.measure()
-    assert made.measured.calls == [250, 250, 250, 250, 3]
+    assert made.measured.calls == windows
+
+
+@pytest.mark.parametrize(
+    ("steps", "steady"),
+    [
+        ([100, 100, 100, 100], True),
+        ([100, 100, 100], False),  # too few
+        ([0, 0, 0, 0], False),
+        ([0, 0, 0, 100], False),  # two standard errors are more than the difference
+        ([100, 0, 0, 0], False),
+        ([0, 100, 0, 100], True),
+    ],
+)
+def test_windows_are_not_steady_if_nothing_was_stepped_in_either_half(
+    worker: Any, steps: list[int], steady: bool
+) -> None:
+    windows = worker.measure.Windows()
+    windows.steps, windows.ns = steps, [250_000_000] * len(steps)
+    assert worker.measure.is_steady(windows) is steady
 
 
 def test_windows_are_back_to_back_and_each_is_reported_as_it_ends(

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 import uv
-from interpreters import lent_packages, site_packages
-from place import SHORT
+from helpers.command_line import SHORT
+from helpers.virtual_environments import lent_packages, site_packages
 
 from envbench.testing import BackendContract
 

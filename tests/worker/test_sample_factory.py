@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from once import once
+from helpers.session_cache import once
 
 from envbench import families, testing
 from envbench.backends import get

@@ -17,7 +17,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from once import once
+from helpers.session_cache import once
 
 from envbench import backends, families, testing
 from envbench.decisions.equal_work import differences

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from interpreters import install, make_interpreter, python_3_8, site_packages
-from place import NORMAL, ROOT, SHORT, Place
+from helpers.command_line import NORMAL, ROOT, SHORT, Place
+from helpers.virtual_environments import install, make_interpreter, python_3_8, site_packages
 
 from envbench.model import Job, Protocol
 from envbench.process.code_hash import WORKER_PATH

@@ -18,11 +18,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import faulty
 import msgspec
 import psutil
 import pytest
-from faulty import Limits, marked, run
+from helpers import run_faulty_worker
+from helpers.run_faulty_worker import Limits, marked, run
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -80,10 +80,10 @@ class Controller:
         self.temporary.mkdir()
         settings = json.dumps({"pids": str(pids), "then": "hangs"})
         self.process = subprocess.Popen(
-            [sys.executable, faulty.__file__, "leaves_children", settings],
+            [sys.executable, run_faulty_worker.__file__, "leaves_children", settings],
             env={
                 **os.environ,
-                faulty.MARK: self.mark,
+                run_faulty_worker.MARK: self.mark,
                 "TMPDIR": str(self.temporary),
                 "PYTHONPATH": str(Path(__file__).parents[3]),
             },
@@ -560,7 +560,7 @@ def test_a_daemon_ends_at_the_next_start_if_guardian_and_controller_were_killed(
     pids = tmp_path / "pids"
     settings = {"pids": str(pids), "until": str(tmp_path / "until"), "kind": kind}
     with subprocess.Popen(
-        [sys.executable, faulty.__file__, "leaves_daemon", json.dumps(settings)],
+        [sys.executable, run_faulty_worker.__file__, "leaves_daemon", json.dumps(settings)],
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), "TMPDIR": str(tmp_path)},
     ) as process:
         until(lambda: len(list(pids.glob("*"))) == (2 if kind == "forks" else 1))

@@ -1,4 +1,4 @@
-"""Interpreters in which tests run workers, made without an installer."""
+"""Virtual environments in which tests run workers, made without an installer."""
 
 from __future__ import annotations
 
@@ -9,16 +9,8 @@ import sys
 import sysconfig
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NoReturn
 
-import pytest
-
-
-def not_here(what: str) -> NoReturn:
-    """Skip the test, with the reason; in CI (``ENVBENCH_CI=1``) let it fail."""
-    if os.environ.get("ENVBENCH_CI") == "1":
-        pytest.fail(f"CI needs {what}")
-    pytest.skip(f"needs {what}")
+from helpers.skip_or_fail import not_here
 
 
 def make_interpreter(
@@ -56,7 +48,7 @@ def python_3_8() -> Path:
             continue
         if asked.stdout.endswith("True\n"):
             return Path(asked.stdout.rsplit(" ", 1)[0])
-    not_here("a Python 3.8 (on PATH, of pyenv or of uv)")
+    return not_here("a Python 3.8 (on PATH, of pyenv or of uv)")
 
 
 def install(python: Path, *packages: str) -> None:

@@ -17,13 +17,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import faulty
-
 from envbench.model import BlockRecord, Plan, Run
 from envbench.results import store
 from envbench.results.reading import joined
+from helpers import run_faulty_worker
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 BLOCK = '{"type":"block"'  # how a block's line begins
 NORMAL = ("--env", "gym", "--task", "faulty_envs:Normal-v0")
 
@@ -54,10 +53,10 @@ class Done(NamedTuple):
 class Place:
     """``run`` calls envbench and waits for its end, ``start`` does not."""
 
-    def __init__(self, folder: Path, package: Path = ROOT, *, brief: bool = False) -> None:
+    def __init__(self, folder: Path, package: Path = ROOT, *, short: bool = False) -> None:
         self.folder = folder
         self.package = package  # the folder that the package ``envbench`` lies in
-        self.brief = brief  # whether ``run`` warms up for 0.2 s
+        self.short = short  # whether ``run`` warms up for 0.2 s
         self.mark = uuid.uuid4().hex
         self.results = folder / "results"
         self.lock = folder / "measuring.lock"
@@ -65,18 +64,18 @@ class Place:
 
     def environment(self, **more: str) -> dict[str, str]:
         mine = {
-            "PYTHONPATH": os.pathsep.join([str(self.package), *self._brief_path()]),
+            "PYTHONPATH": os.pathsep.join(map(str, self._path())),
             "ENVBENCH_LOCK_FILE": str(self.lock),
-            faulty.MARK: self.mark,
+            run_faulty_worker.MARK: self.mark,
         }
         return {**os.environ, **mine, **more}
 
     def command(self, *words: object) -> list[str]:
-        module = "brief" if self.brief else "envbench"
+        module = "helpers.short_measurements" if self.short else "envbench"
         return [sys.executable, "-m", module, *map(str, words)]
 
-    def _brief_path(self) -> list[str]:
-        return [str(Path(__file__).parent)] if self.brief else []
+    def _path(self) -> list[Path]:
+        return [self.package, *([ROOT / "tests"] if self.short else [])]
 
     def start(self, *words: object, **options: Any) -> subprocess.Popen[str]:
         given = {
@@ -140,7 +139,7 @@ class Place:
 
     def processes(self) -> list[tuple[int, str]]:
         """The living processes that were started from this place."""
-        return faulty.marked(self.mark)
+        return run_faulty_worker.marked(self.mark)
 
 
 def sound(path: Path) -> list[tuple[int, Any]]:

@@ -1,7 +1,7 @@
 """Runs a real worker that fails in some way, and checks that it leaves no process behind.
 
 As a script it is a controller in its own process, which a test can kill or limit in memory:
-``python faulty.py WORKER SETTINGS_JSON [CGROUP]`` prints the reply as JSON.
+``python run_faulty_worker.py WORKER SETTINGS_JSON [CGROUP]`` prints the reply as JSON.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from envbench.process.one_job import execute
 from envbench.process.reply import OnEvent, Reply
 from envbench.process.supervisor import Limits
 
-WORKERS = Path(__file__).parent / "fixtures" / "faulty_workers"
+WORKERS = Path(__file__).parents[1] / "fixtures" / "faulty_workers"
 MARK = "ENVBENCH_TEST_MARK"
 PATIENT = Limits(warmup_s=20, measure_s=5, grace_s=0.3)
 

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
-from made_records import LAPTOP, make_cell, make_windows
-
 from envbench.backends.builtin import KERNEL as KERNEL_BACKEND
 from envbench.engine.campaign import Experiment
 from envbench.engine.request import Target, target_of
@@ -30,6 +28,7 @@ from envbench.model import (
     Windows,
     digest,
 )
+from helpers.record_factories import LAPTOP, make_cell, make_windows
 
 _IDS = count(1)
 MS = 1_000_000

@@ -1,16 +1,10 @@
-"""An environment with a given pace, in separate interpreters: the arms of checks in tests."""
+"""An environment with a given pace, in interpreters of its own: the arms of checks in tests."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
-from interpreters import lent_packages, make_interpreter
-from place import ROOT, Place
-
-from envbench.engine import pairs
+from helpers.virtual_environments import lent_packages, make_interpreter
 
 PACED = """
 import os
@@ -67,25 +61,3 @@ def interpreter(folder: Path, **changes: float) -> str:
 def trouble(python: str) -> Path:
     """If this file exists, the environments of that interpreter raise; they hang if it says so."""
     return Path(python).parents[2] / "packages" / "paced_envs" / "trouble"
-
-
-def shorten(set_attribute: Callable[[object, str, object], None] = setattr) -> None:
-    """Let pairs take three seconds."""
-    set_attribute(pairs, "QUADS", 2)
-    set_attribute(pairs, "SLICE_S", 0.05)
-    set_attribute(pairs, "WARM_UP", (0.2, 0.4))
-
-
-SHORT = "from paced import shorten; shorten(); from envbench.__main__ import main; main()"
-
-
-def start_short(place: Place, *words: object) -> subprocess.Popen[str]:
-    """Start the command with such pairs in its own process."""
-    return subprocess.Popen(
-        [sys.executable, "-c", SHORT, *map(str, words)],
-        cwd=place.folder,
-        env=place.environment(PYTHONPATH=f"{ROOT}:{ROOT / 'tests'}"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )

@@ -1,0 +1,1 @@
+"""What several test files share. Tests import it as ``helpers.NAME``: ``tests/`` is on the path."""
