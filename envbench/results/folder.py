@@ -33,6 +33,7 @@ def load_files(paths: Sequence[Path], warn: Warn, results: Path | None = None) -
 
     Their recorded names are relative to the folder ``results``.
     """
+    gc.set_threshold(100_000)  # reading makes many objects and no garbage to collect
     records: list[Record] = []
     locations: dict[str, Location] = {}
     for path in paths:
