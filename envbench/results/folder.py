@@ -10,9 +10,9 @@ from typing import NamedTuple
 from envbench.errors import UsageError
 from envbench.model import Record, Run, RuntimeFact, Verification
 from envbench.results import store
+from envbench.results.measured_cells import Location, without_figures
 from envbench.results.reading import joined
 from envbench.results.selection import Selection, select
-from envbench.results.shown import Location, without_figures
 
 Warn = Callable[[Iterable[str]], None]
 
