@@ -26,7 +26,7 @@ from envbench.report.comparison import compare as paired
 from envbench.report.data_export import cell_json
 from envbench.results import store
 from envbench.results.folder import load_files
-from envbench.results.shown import Measured
+from envbench.results.measured_cells import Measured
 from envbench.stats.intervals import Interval
 from envbench.text import counted
 

@@ -14,7 +14,7 @@ from envbench.cli.options import RESULTS, FilePath, option
 from envbench.cli.output import tell, warn
 from envbench.errors import EnvbenchError, UsageError
 from envbench.report.data_export import neutralised, of_cell, of_runs
-from envbench.report.document_files import read_text, write_bytes, write_text
+from envbench.report.output_files import read_text, write_bytes, write_text
 from envbench.results import published_csv, store
 from envbench.results.folder import load_folder
 from envbench.text import counted

@@ -11,14 +11,14 @@ from envbench.cli.options import RESULTS, FilePath, option
 from envbench.cli.output import print_json, tell, warn
 from envbench.errors import EnvbenchError, UsageError
 from envbench.machine import Profile, catalogue
+from envbench.report.contents import BlockContent, block_contents
 from envbench.report.data_export import SCHEMA, measured_json
-from envbench.report.document_files import draw_stale, read_text, stale, write_text
-from envbench.report.markdown.contents import BlockContent, block_contents
 from envbench.report.markdown.document import Filled, extended, filled, fresh
+from envbench.report.output_files import draw_stale, read_text, stale, write_text
 from envbench.report.plots.draw import Kind
 from envbench.report.tables.footnotes import elsewhere
 from envbench.results.folder import load_folder
-from envbench.results.shown import Measured
+from envbench.results.measured_cells import Measured
 from envbench.text import counted
 
 

@@ -35,8 +35,8 @@ from envbench.report.data_export import SCHEMA, cell_json
 from envbench.report.tables.footnotes import FLAGS
 from envbench.results import store
 from envbench.results.folder import load_files
+from envbench.results.measured_cells import judged
 from envbench.results.selection import Selection, ran
-from envbench.results.shown import judged
 from envbench.stats.summary import Summary
 from envbench.text import counted
 

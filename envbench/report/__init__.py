@@ -1,1 +1,1 @@
-"""Chosen results as documents: tables, Markdown, plots, HTML. Pure, except ``document_files``."""
+"""Chosen results as documents: tables, Markdown, plots, HTML. Pure, except ``output_files``."""

@@ -14,7 +14,7 @@ from statistics import geometric_mean
 from envbench import backends
 from envbench.backends import shown
 from envbench.decisions import fastest
-from envbench.results.shown import Measured, drift
+from envbench.results.measured_cells import Measured, drift
 from envbench.stats.intervals import Interval, ratio_interval
 
 By = Callable[[Measured], Hashable]

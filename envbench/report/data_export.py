@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from envbench.backends import shown
 from envbench.model import Cell, Record, Run, fields
+from envbench.results.measured_cells import Location, Measured, lines_by_file
 from envbench.results.selection import Selection
-from envbench.results.shown import Location, Measured, lines_by_file
 from envbench.stats.summary import Summary, rate
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from envbench.errors import UsageError
 from envbench.model import Record, Run, RuntimeFact, Verification
 from envbench.results import store
+from envbench.results.measured_cells import Location, without_figures
 from envbench.results.reading import joined
 from envbench.results.selection import Selection, select
-from envbench.results.shown import Location, without_figures
 
 Warn = Callable[[Iterable[str]], None]
 
@@ -33,6 +33,7 @@ def load_files(paths: Sequence[Path], warn: Warn, results: Path | None = None) -
 
     Their recorded names are relative to the folder ``results``.
     """
+    gc.set_threshold(100_000)  # reading makes many objects and no garbage to collect
     records: list[Record] = []
     locations: dict[str, Location] = {}
     for path in paths:

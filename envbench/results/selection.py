@@ -1,4 +1,4 @@
-"""Which measurement of each cell a report shows.
+"""Which measurement of each cell, and which verification of each row, a report shows.
 
 Each cell shows its newest *complete* measurement: the runs of one plan in which every round ended
 (or the cell failed). Runs of different plans are never pooled. In order of preference:
@@ -33,15 +33,15 @@ from envbench.model import (
     RunDesign,
     RuntimeFact,
     Verification,
+    arm_key,
 )
-from envbench.results.shown import (
+from envbench.results.measured_cells import (
     REFUSES,
     Location,
     Measured,
     Row,
     Verified,
     judged,
-    newest,
     row_of,
 )
 from envbench.stats.summary import QUICK_S, summarise
@@ -49,6 +49,12 @@ from envbench.text import counted, one_line
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 _Slot = tuple[str, str, str, str, str]  # machine, family, task, label, numenv
+# Packages of envbench's controller and its tests: their versions do not affect a measurement.
+NOT_MEASURING = frozenset(
+    "click filelock jinja2 markdown-it-py matplotlib msgspec packaging pandas pip platformdirs "  # noqa: SIM905
+    "psutil rich setuptools tabulate tomli-w uv hypothesis import-linter mypy playwright pyarrow "
+    "pytest pytest-timeout pytest-xdist ruff".split()
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +104,7 @@ def select(records: Iterable[Record], locations: Mapping[str, Location] | None =
             "(quick, short, or under five processes) does not replace one that has an interval"
         )
     verifications = [each for each in records if isinstance(each, Verification)]
-    verified = newest(verifications, best, runtimes, locations)
+    verified = newest_verifications(verifications, best, runtimes, locations)
     selection = Selection(
         verified=verified,
         published=[published[key] for key in sorted(published)],
@@ -190,3 +196,48 @@ def ran(run: Run) -> str:
     arguments = given if isinstance(given, dict) else {}
     listed = ", ".join(f"{key}={value}" for key, value in arguments.items())
     return f"{task} ({listed})" if listed else task
+
+
+# ---------------------------------------------------------------- the verification of a row
+
+
+def newest_verifications(
+    verifications: Iterable[Verification],
+    shown: Iterable[Measured],
+    runtimes: Mapping[str, RuntimeFact],
+    locations: Mapping[str, Location],
+) -> dict[Row, Verified]:
+    """For each row the newest verification of the measured packages, else the newest of all.
+
+    A later worker checks more, so its result replaces an earlier one, even where it could not
+    verify the row.
+    """
+    measured: dict[Row, list[Measured]] = defaultdict(list)
+    for each in shown:
+        measured[row_of(each.cell)].append(each)
+    found: dict[Row, Verified] = {}
+    for verification in sorted(verifications, key=lambda each: each.started_utc):
+        row = row_of(verification.cell)
+        stale = any(_other_packages(each, verification, runtimes) for each in measured[row])
+        if not stale or row not in found or found[row].stale:
+            location = locations.get(verification.verification_id)
+            found[row] = Verified(verification=verification, stale=stale, location=location)
+    for row, verified in found.items():
+        workers = {
+            each.plan.code.get(f"{arm_key('', each.cell)}/measure", "") for each in measured[row]
+        }
+        if workers - {verified.verification.worker}:
+            found[row] = replace(verified, stale=True)
+    return found
+
+
+def _other_packages(
+    found: Measured, verification: Verification, runtimes: Mapping[str, RuntimeFact]
+) -> bool:
+    """Whether another Python, or another version of a package that both have, measured it."""
+    here, there = runtimes.get(found.runtime), runtimes.get(verification.runtime)
+    if here is None or there is None:
+        return found.runtime != verification.runtime
+    both = (here.packages.keys() & there.packages.keys()) - NOT_MEASURING
+    other = any(here.packages[name] != there.packages[name] for name in both)
+    return here.python != there.python or other

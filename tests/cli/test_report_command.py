@@ -27,8 +27,8 @@ from helpers.record_factories import (
 
 from envbench.machine.profile_file import read_profile
 from envbench.model import digest
+from envbench.report.contents import block_contents
 from envbench.report.markdown.blocks import find
-from envbench.report.markdown.contents import block_contents
 from envbench.report.markdown.document import filled, fresh
 from envbench.results import store
 from envbench.results.folder import load_folder

@@ -20,8 +20,8 @@ from helpers.record_factories import (
 
 from envbench.model import Audit, Plan, Run, Verification, digest
 from envbench.report.comparison import by_backend, by_cell, by_machine, compare, rows_of
+from envbench.results.measured_cells import Measured
 from envbench.results.selection import select
-from envbench.results.shown import Measured
 
 SLOW = (100, 101, 99, 100, 102)
 FAST = (200, 202, 198, 201, 199)

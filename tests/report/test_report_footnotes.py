@@ -21,8 +21,8 @@ from envbench.machine import Match, Profile, Table
 from envbench.model import Audit, Fingerprint, Plan, Run
 from envbench.report.tables import footnotes
 from envbench.report.tables.machine_results import MachineResults, machine_results
+from envbench.results.measured_cells import Verified
 from envbench.results.selection import select
-from envbench.results.shown import Verified
 from envbench.text import markdown
 
 PROFILE = Profile(

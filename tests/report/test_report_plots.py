@@ -16,9 +16,9 @@ from helpers.record_factories import OTHER, measured_plan, new_results_file, wri
 from envbench.cli import envbench
 from envbench.machine import Match, Profile, Table
 from envbench.model import Published, digest
-from envbench.report.document_files import shows, stamped
-from envbench.report.markdown.contents import block_contents
+from envbench.report.contents import block_contents
 from envbench.report.markdown.document import filled, fresh
+from envbench.report.output_files import shows, stamped
 from envbench.report.plots import draw as plots
 from envbench.report.plots.draw import Kind, draw
 from envbench.report.plots.picture import Chart, Curve, Picture, Point

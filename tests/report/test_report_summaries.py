@@ -21,11 +21,11 @@ from helpers.record_factories import (
 from envbench.errors import UsageError
 from envbench.machine import Match, Profile, Table
 from envbench.model import Audit, Load, Run, Times, Verification, digest
-from envbench.report.markdown.contents import block_contents
-from envbench.report.markdown.document import extended, filled, fresh
+from envbench.report.contents import block_contents
+from envbench.report.markdown.document import block_text, extended, filled, fresh
 from envbench.report.markdown.table_text import split_row
+from envbench.results.measured_cells import Location
 from envbench.results.selection import select
-from envbench.results.shown import Location
 from envbench.text import code, listed
 
 LAPTOP = Profile(
@@ -37,7 +37,8 @@ LAPTOP = Profile(
 
 
 def block(records: list[Any], name: str) -> str:
-    return block_contents(select(records), {"laptop": LAPTOP})[f"envbench: {name}"].write("")
+    contents = block_contents(select(records), {"laptop": LAPTOP})
+    return block_text(contents[f"envbench: {name}"], "")
 
 
 def grid(text: str, heading: str) -> dict[str, list[str]]:
@@ -104,10 +105,8 @@ def test_a_refused_row_has_neither_costs_nor_a_share_of_the_ceiling() -> None:
     top = measured_plan({("ceiling", 12): 200}, plan_id="top", cell={"kind": "ceiling"})
     assert "EnvPool (async)" in grid(block(HERE, "costs"), "Costs - Atari - Laptop")
     assert "EnvPool (async)" not in block([*HERE, cheat], "costs")
-    page = block_contents(select([*HERE, *top, cheat]), {"laptop": LAPTOP})["Atari - Laptop"].write(
-        ""
-    )
-    table = grid(page, "Atari - Laptop")
+    contents = block_contents(select([*HERE, *top, cheat]), {"laptop": LAPTOP})
+    table = grid(block_text(contents["Atari - Laptop"], ""), "Atari - Laptop")
     assert table["For-loop"][-2:] == ["25 %", ""]
     assert table["EnvPool (async)"][-2:] == ["", "✗<sup>b</sup>"]
 
@@ -117,10 +116,8 @@ def test_figures_are_traced_to_the_lines_of_their_records() -> None:
     locations = {
         run.run_id: Location(run.run_id, "laptop/x.jsonl", n) for n, run in enumerate(runs, 4)
     }
-    found = block_contents(select(HERE, locations), {"laptop": LAPTOP})["envbench: commands"].write(
-        ""
-    )
-    table = grid(found, "Records - Atari - Laptop")
+    contents = block_contents(select(HERE, locations), {"laptop": LAPTOP})
+    table = grid(block_text(contents["envbench: commands"], ""), "Records - Atari - Laptop")
     assert table["Records - Atari - Laptop"][0] == "File"
     assert table["For-loop"][:2] == ["`laptop/x.jsonl`", "4, 5, 6, 7, 8"]
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from envbench.machine import Match, Profile, Table
 from envbench.model import digest
+from envbench.report.contents import block_contents
 from envbench.report.markdown.blocks import find
-from envbench.report.markdown.contents import block_contents
-from envbench.report.markdown.document import extended, filled, fresh
+from envbench.report.markdown.document import block_text, extended, filled, fresh
 from envbench.report.markdown.table_text import split_row
 from envbench.report.tables import footnotes
 from envbench.report.tables.build import FIRST_STEP, cost_texts
@@ -43,7 +43,7 @@ def tables(records, profile=PROFILE):
 
 
 def rendered(records, existing="", heading="Atari - Laptop", profile=PROFILE):
-    return tables(records, profile)[heading].write(existing)
+    return block_text(tables(records, profile)[heading], existing)
 
 
 def grid(text):
@@ -396,14 +396,14 @@ def test_accelerators_and_physics_have_their_own_tables_with_costs():
         "Mujoco (accelerators) - Laptop",
         "Mujoco (physics) - Laptop",
     ]
-    table = grid(found["Mujoco (accelerators) - Laptop"].write(""))
+    table = grid(block_text(found["Mujoco (accelerators) - Laptop"], ""))
     assert table["Mujoco (accelerators) - Laptop"] == [
         "64", "256", "Start-up", "Compile and first step", "Host memory",
     ]  # fmt: skip
     assert table["Brax"] == ["**200.00**", "**400.00**", "under 0.1 ms", "under 0.1 ms", "800 MiB"]
     assert table["Isaac Gym"][:2] == ["not run", ""]
     assert "For-loop" not in table
-    assert grid(found["Mujoco - Laptop"].write(""))["For-loop"] == ["", "**100.00**"]
+    assert grid(block_text(found["Mujoco - Laptop"], ""))["For-loop"] == ["", "**100.00**"]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from envbench.model import Run, RuntimeFact, fields
-from envbench.results.shown import Measured
+from envbench.results.measured_cells import Measured
 from envbench.stats.summary import rate
 from envbench.text import one_line
 

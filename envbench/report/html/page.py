@@ -21,22 +21,21 @@ import msgspec
 from envbench import __version__
 from envbench.machine import Profiles
 from envbench.model import Record, Run, RuntimeFact
-from envbench.report.html.cells import opened
-from envbench.report.markdown.contents import (
+from envbench.report.contents import (
     DETAILS,
     OVERVIEW,
     PUBLISHED,
     BlockContent,
     block_contents,
 )
-from envbench.report.markdown.table_text import letters, note_once
+from envbench.report.html.cells import opened
 from envbench.report.plots.draw import Drawing, Place, Spot, drawn
 from envbench.report.plots.picture import Picture
 from envbench.report.tables.footnotes import of_entry
 from envbench.report.tables.machine_results import MachineResults, in_order, machine_results
-from envbench.report.tables.table import Entry, Existing, Table, entries
+from envbench.report.tables.table import Entry, Existing, Table, entries, letters, note_once
+from envbench.results.measured_cells import Measured
 from envbench.results.selection import Selection
-from envbench.results.shown import Measured
 from envbench.text import markdown
 
 if TYPE_CHECKING:

@@ -14,11 +14,13 @@ from difflib import get_close_matches
 
 from envbench import families
 from envbench.errors import UsageError
+from envbench.report.contents import PLOT, PREFIX, BlockContent
 from envbench.report.markdown import blocks
-from envbench.report.markdown.contents import PLOT, PREFIX, BlockContent
 from envbench.report.markdown.table_text import parse, render
 from envbench.report.plots.picture import FOLDER, Picture
 from envbench.report.tables.build import without_records
+from envbench.report.tables.table import note_once
+from envbench.text import markdown
 
 _PAGE = """\
 # Results
@@ -105,11 +107,18 @@ def _new_text(content: BlockContent | None, present: str, *, own: bool) -> str |
     if content is not None and (
         content.has_results or (content.is_summary and own) or not present.strip()
     ):
-        return content.write(present)
+        return block_text(content, present)
     if own and _PICTURE.fullmatch(present.strip()):
         return ""
     existing = parse(present) if own else None
     return render(without_records(existing)) if existing and existing.measured else None
+
+
+def block_text(content: BlockContent, present: str) -> str:
+    """A block's new text, from its present text."""
+    if content.picture is not None:
+        return f"![{markdown(content.picture.description)}]({FOLDER}/{content.picture.name}.svg)"
+    return "\n\n".join(map(render, note_once(content.tables(parse(present)))))
 
 
 def _misspelt(text: str, source: str, contents: Iterable[str]) -> list[str]:

@@ -7,13 +7,10 @@ note, and footnotes that no kept entry refers to, are dropped.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import replace
-from itertools import count, pairwise, product
-from string import ascii_lowercase
+from itertools import pairwise
 
 from envbench.report.tables.footnotes import OPENING, OTHERS
-from envbench.report.tables.table import Entry, Existing, Table, marks
+from envbench.report.tables.table import Entry, Existing, Table, letters, marks
 
 _DELIMITER = re.compile(r"\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*")
 _FOOTNOTE = re.compile(r"\s{0,3}<sup>([a-z]{1,3})</sup> (.*\S)\s*")
@@ -84,15 +81,6 @@ def render(table: Table) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def note_once(tables: Sequence[Table]) -> list[Table]:
-    """The tables; a note that the last one has too is removed from the others."""
-    return [
-        replace(table, note="") if table is not tables[-1] and table.note == tables[-1].note
-        else table
-        for table in tables
-    ]  # fmt: skip
-
-
 def _text(entry: Entry, marked: dict[str, str]) -> str:
     superscript = ",".join(sorted((marked[note] for note in entry.notes), key=_order))
     superscript = f"<sup>{superscript}</sup>" if superscript else ""
@@ -100,14 +88,6 @@ def _text(entry: Entry, marked: dict[str, str]) -> str:
         return entry.text + superscript
     figure = f"{entry.fps:.2f}"
     return f"**{figure}**{superscript}" if entry.best else figure + superscript
-
-
-def letters(table: Table, taken: Collection[str] = ()) -> dict[str, str]:
-    """A letter for each footnote in reading order, without those that the document uses."""
-    every = ("".join(each) for n in count(1) for each in product(ascii_lowercase, repeat=n))
-    free = (mark for mark in every if mark not in taken)
-    notes = dict.fromkeys(note for _, row in table.rows for entry in row for note in entry.notes)
-    return dict(zip(notes, free, strict=False))
 
 
 def _order(mark: str) -> tuple[int, str]:

@@ -13,9 +13,7 @@ import signal
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from envbench.machine import usable_cpus
@@ -75,6 +73,9 @@ def drawn(wanted: Sequence[tuple[Picture, Kind]]) -> Iterator[Drawing]:
     if processes < 2:
         yield from (draw(*each) for each in wanted)
         return
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
     # The processes ignore an interrupt (Ctrl-C); this process handles it.
     ignore = (signal.SIGINT, signal.SIG_IGN)
     with ProcessPoolExecutor(processes, get_context("spawn"), signal.signal, ignore) as pool:

@@ -13,7 +13,7 @@ from envbench.decisions.fastest import best_of_columns
 from envbench.report.tables import footnotes
 from envbench.report.tables.machine_results import MachineResults, backend_order
 from envbench.report.tables.table import Entry, Existing, Row, Table, bare, grid
-from envbench.results.shown import Measured
+from envbench.results.measured_cells import Measured
 from envbench.stats.summary import Costs
 from envbench.text import markdown
 

@@ -11,7 +11,7 @@ from envbench.report.tables.build import cost_columns, largest
 from envbench.report.tables.footnotes import hardware
 from envbench.report.tables.machine_results import MachineResults, in_order
 from envbench.report.tables.table import Entry, Table, entries, grid
-from envbench.results.shown import lines_by_file
+from envbench.results.measured_cells import lines_by_file
 from envbench.text import code, markdown
 
 # ---------------------------------------------------------------- costs

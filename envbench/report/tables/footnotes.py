@@ -13,7 +13,7 @@ from envbench import backends, families
 from envbench.machine import Profile
 from envbench.model import Failure, Fingerprint, Published
 from envbench.report.tables.machine_results import MachineResults
-from envbench.results.shown import Measured, Verified
+from envbench.results.measured_cells import Measured, Verified
 from envbench.text import counted, listed, markdown
 
 # How the note begins: a later report recognises its own note by it.

@@ -10,8 +10,8 @@ from functools import cached_property
 from envbench import backends, families
 from envbench.machine import Profile, Profiles, Table, profile_for_host
 from envbench.model import Family, Published, Section
+from envbench.results.measured_cells import Measured, Verified
 from envbench.results.selection import Selection
-from envbench.results.shown import Measured, Verified
 from envbench.text import comment
 
 

@@ -14,7 +14,7 @@ from envbench.decisions import fastest
 from envbench.report.tables.footnotes import DRIFT, OPENING, of_entry
 from envbench.report.tables.machine_results import MachineResults, family_title
 from envbench.report.tables.table import Entry, Table, entries, grid
-from envbench.results.shown import Measured, drift, within_noise
+from envbench.results.measured_cells import Measured, drift, within_noise
 from envbench.text import counted, listed, markdown
 
 BASE = "for-loop"  # speed-ups are relative to it

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count, product
+from string import ascii_lowercase
 from typing import Any
 
 from envbench.report.tables.footnotes import NO_RECORD
-from envbench.results.shown import Measured
+from envbench.results.measured_cells import Measured
 from envbench.text import markdown
 
 _FIGURE = re.compile(r"(\*\*)?\d+\.\d\d(\*\*)?")
@@ -89,6 +91,14 @@ def grid(
     ]
 
 
+def letters(table: Table, taken: Collection[str] = ()) -> dict[str, str]:
+    """A letter for each footnote in reading order, without those that the document uses."""
+    every = ("".join(each) for n in count(1) for each in product(ascii_lowercase, repeat=n))
+    free = (mark for mark in every if mark not in taken)
+    notes = dict.fromkeys(note for _, row in table.rows for entry in row for note in entry.notes)
+    return dict(zip(notes, free, strict=False))
+
+
 def marks(text: str) -> list[str]:
     """The footnotes that an entry's text refers to."""
     return [mark for group in _MARKS.findall(text) for mark in group.split(",")]
@@ -97,3 +107,12 @@ def marks(text: str) -> list[str]:
 def bare(text: str) -> str:
     """An entry without references to footnotes and without bold."""
     return _MARKS.sub("", text).strip().strip("*")
+
+
+def note_once(tables: Sequence[Table]) -> list[Table]:
+    """The tables; a note that the last one has too is removed from the others."""
+    return [
+        replace(table, note="") if table is not tables[-1] and table.note == tables[-1].note
+        else table
+        for table in tables
+    ]  # fmt: skip

@@ -11,14 +11,13 @@ from typing import Any
 from envbench import families
 from envbench.machine import Profiles
 from envbench.model import digest
-from envbench.report.markdown.table_text import note_once, parse, render
-from envbench.report.plots.picture import FOLDER, Chart, Picture, chart
+from envbench.report.plots.picture import Chart, Picture, chart
 from envbench.report.tables import details, overview
 from envbench.report.tables.build import build, build_published
 from envbench.report.tables.machine_results import MachineResults, family_title, machine_results
 from envbench.report.tables.table import Existing, Table
 from envbench.results.selection import Selection
-from envbench.text import comment, markdown
+from envbench.text import comment
 
 PREFIX, PLOT = "envbench: ", "envbench: plot"  # of markers that are not a measured table's
 MOST_MACHINES = 12  # a new page has no plots of a family measured on more machines
@@ -57,12 +56,6 @@ class BlockContent:
     @property
     def is_summary(self) -> bool:
         return self.picture is None and self.results is None
-
-    def write(self, present: str) -> str:
-        """The block's new text, from its present text."""
-        if self.picture is not None:
-            return f"![{markdown(self.picture.description)}]({FOLDER}/{self.picture.name}.svg)"
-        return "\n\n".join(map(render, note_once(self.tables(parse(present)))))
 
 
 def block_contents(selection: Selection, profiles: Profiles) -> dict[str, BlockContent]:

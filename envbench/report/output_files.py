@@ -1,4 +1,4 @@
-"""Documents and their pictures on disk: read as a whole, replaced as a whole or not at all."""
+"""Documents and pictures as files: read as a whole, replaced as a whole or not at all."""
 
 from __future__ import annotations
 

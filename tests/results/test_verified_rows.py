@@ -8,8 +8,8 @@ import pytest
 from helpers.record_factories import make_cell, make_verification, measured_plan
 
 from envbench.model import RuntimeFact, Verification
-from envbench.results.selection import select
-from envbench.results.shown import Location, Verified, newest
+from envbench.results.measured_cells import Location, Verified
+from envbench.results.selection import newest_verifications, select
 
 MEASURED = RuntimeFact(
     hash="measured", python="3.11", implementation="CPython", packages={"envpool": "1", "rich": "1"}
@@ -42,7 +42,7 @@ def shown_of(*verifications: Verification, speeds: tuple[int, ...] = (1,)) -> Ve
     measured = select(
         measured_plan({("subprocess", n): 100 for n in speeds}, run={"runtime": "measured"})
     ).measured
-    (found,) = newest(verifications, measured, RUNTIMES, {}).values()
+    (found,) = newest_verifications(verifications, measured, RUNTIMES, {}).values()
     return found
 
 
@@ -94,7 +94,7 @@ def test_a_verification_by_another_worker_is_shown_and_stale() -> None:
 
 def test_each_row_has_its_own_verification_with_the_place_of_its_record() -> None:
     places = {"b": Location("b", "laptop/x.jsonl", 7)}
-    found = newest(
+    found = newest_verifications(
         [finding("a", 20), finding("b", 19, cell=make_cell("for-loop"))], [], RUNTIMES, places
     )
     rows = {
