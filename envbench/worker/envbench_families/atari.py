@@ -109,8 +109,6 @@ class Atari(Family):
         text = "AtariPreprocessing(noop_max=30, area 84x84 grey), stack of 4"
         return dict(super().described(), preprocessing=text)
 
-    # ------------------------------------------------------------ EnvPool
-
     def envpool_arguments(self) -> Dict[str, Any]:
         skip, settings = int(self.job.frame_skip), self.job.settings
         return {

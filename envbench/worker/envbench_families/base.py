@@ -29,8 +29,6 @@ class Family:
     def __init__(self, job: Job) -> None:
         self.job = job
 
-    # ------------------------------------------------------------ Gymnasium
-
     def register(self) -> None:
         """Import what the tasks need, so that a missing package fails before anything is built."""
 
@@ -89,8 +87,6 @@ class Family:
         work = self.work(env)
         env.close()
         return {"work": work}
-
-    # ------------------------------------------------------------ EnvPool
 
     def envpool_arguments(self) -> Dict[str, Any]:
         """More arguments of ``envpool.make``."""

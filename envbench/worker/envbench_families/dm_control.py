@@ -50,8 +50,6 @@ class DmControl(Family):
             "max_steps": int(suite._step_limit),
         }
 
-    # ------------------------------------------------------------ EnvPool
-
     def envpool_work(self, config: Dict[str, Any]) -> Dict[str, Any]:
         return {
             "engine": "MuJoCo, EnvPool's own build",

@@ -83,8 +83,6 @@ class Mujoco(Family):
         work = facts["work"]
         return dict(facts, physics_timestep_s=work["timestep_s"], substeps=work["substeps"])
 
-    # ------------------------------------------------------------ EnvPool
-
     def envpool_noiseless(self, config: Dict[str, Any]) -> Optional[Dict[str, Any]]:
         return {"reset_noise_scale": 0.0} if "reset_noise_scale" in config else None
 

@@ -6,8 +6,7 @@ steps at another speed. The same seed gives the same actions to every backend of
 
 from __future__ import annotations
 
-from itertools import cycle
-from typing import Any, Iterator, List, NamedTuple
+from typing import Any, List, NamedTuple
 
 import numpy as np
 
@@ -58,11 +57,6 @@ def of_job(space: Any, job: Job, batched_space: Any = None) -> List[Any]:
         if isinstance(batch, np.ndarray):
             batch[:] = batch[0]
     return batches
-
-
-def forever(batches: List[Any]) -> Iterator[Any]:
-    """Repeat the bank for ever, at the cost of one iterator step per call."""
-    return cycle(batches)
 
 
 def _batch(space: Any, numenv: int, rng: np.random.Generator) -> Any:

@@ -5,7 +5,7 @@ One call of ``act`` emulates all frames of a step (ALE's ``frame_skip``), and dr
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import cycle, islice
 from typing import Any, Dict, List
 
 import ale_py
@@ -13,7 +13,6 @@ import envbench_families
 import gymnasium
 from ale_py import roms
 from envbench_families.atari import MAX_FRAMES
-from envbench_worker import actions
 from envbench_worker.contract import Counts
 
 from envbench_adapters.ceiling.ceiling import Core
@@ -30,7 +29,7 @@ class AleCore(Core):
         self.ale = self._emulator()
         minimal = self.ale.getMinimalActionSet()
         self.bank = self.columns(gymnasium.spaces.Discrete(len(minimal)))
-        self.actions = actions.forever([minimal[int(batch[0])] for batch in self.bank])
+        self.actions = cycle([minimal[int(batch[0])] for batch in self.bank])
         self.before = 0  # frames of episodes that ended in the latest run
         self.began = 0
 

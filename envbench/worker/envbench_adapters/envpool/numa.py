@@ -6,10 +6,10 @@ pool has as many threads as its node has cores, at most its batch (EnvPool's rul
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import Any, Dict, List, Tuple
 
 import numpy as np
-from envbench_worker import actions
 from envbench_worker.contract import Job
 
 from envbench_adapters.envpool.asynchronous import EnvPoolAsync
@@ -24,7 +24,7 @@ class EnvPoolNode(Member, EnvPoolAsync):
     def build(self) -> None:
         super().build()
         self.bank = self.columns(self.pool.action_space)
-        self.batches = actions.forever(self.bank)
+        self.batches = cycle(self.bank)
 
 
 class EnvPoolNuma(FreeRunning):

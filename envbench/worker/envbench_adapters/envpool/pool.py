@@ -6,6 +6,7 @@ EnvPool resets on the step after an episode's end, as Gymnasium does. Such a res
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import Any, Dict, List, Optional
 
 import envbench_families
@@ -44,7 +45,7 @@ class EnvPool(Adapter):
             self.pool = Watched(self.pool, "elapsed_step", np.zeros(job.env_instances, np.int64))
         space = self.pool.action_space
         self.bank = actions.of_job(space, job)
-        self.batches = actions.forever(self.bank)
+        self.batches = cycle(self.bank)
         self.held: Any = []
 
     def _arguments(self) -> Dict[str, Any]:
