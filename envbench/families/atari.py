@@ -8,8 +8,6 @@ observation, at most ``noop_max`` no-ops at a reset, ``fire_reset``, ``sticky`` 
 Libraries may differ by a level or two when they resize; a ball in another place differs by tens.
 """
 
-from __future__ import annotations
-
 from envbench.families.family import EnvFamily, Standard
 
 _WORK = {

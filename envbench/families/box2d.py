@@ -3,8 +3,6 @@
 Terrain and engine noise cannot be set from outside: whole episodes are compared as distributions.
 """
 
-from __future__ import annotations
-
 from envbench.families.family import EnvFamily, Standard
 
 _WORK = {

@@ -4,8 +4,6 @@ A step is one frame. An observation of CartPole is its whole state, in single pr
 reference can start from it. With random actions an episode has at least eight steps.
 """
 
-from __future__ import annotations
-
 from envbench.families.family import EnvFamily, Standard
 
 _WORK = {

@@ -4,8 +4,6 @@ The reference is dm_control itself. An observation of the cheetah is its state w
 horizontal position, which affects nothing. So the reference can start from it.
 """
 
-from __future__ import annotations
-
 from envbench.families.family import EnvFamily, Standard
 
 _WORK = {

@@ -10,8 +10,6 @@ come after them. ``docs/verify.md`` explains the tolerances. Engines in single p
 1e-5 until the first contact. There they build the friction pyramid along other axes and diverge.
 """
 
-from __future__ import annotations
-
 from envbench.families.atari import ATARI
 from envbench.families.family import REPORTED, EnvFamily, Standard
 

@@ -143,6 +143,7 @@ def profile_for_host(found: Fingerprint) -> Profile:
     cpu = _model(name)
     ladder = default_ladder(found.usable_cpus)
     cards = "".join(f", {gpus.count(gpu)} x {gpu}" for gpu in dict.fromkeys(gpus))
+    usual = [each for each in families.registry().values() if each.usual]
     sizes = GPU_SIZES if gpus else CPU_SIZES
     slug = re.sub(r"[^a-z0-9]+", "-", cpu.lower()).strip("-")[:40].strip("-") or "machine"
     return Profile(
@@ -155,7 +156,7 @@ def profile_for_host(found: Fingerprint) -> Profile:
             usable=None if whole else found.usable_cpus,
             gpu=gpus[0] if gpus else None,
         ),
-        **{each.name: Table(numenv=ladder, rows=list(each.rows)) for each in families.usual()},
+        **{each.name: Table(numenv=ladder, rows=list(each.rows)) for each in usual},
         accelerators=Table(numenv=sizes, rows=ACCELERATOR_ROWS),
         physics=Table(numenv=sizes, rows=PHYSICS_ROWS),
     )
