@@ -163,7 +163,11 @@ def check(
     if against is not None:
         then = stored.read(against, cells, fingerprint(), tell)
         anew = stored.anew(then, rule, size)
-        conduct(anew, options, lambda done: shown(done, stored.verdicts(done, then, rule)))
+        conduct(
+            anew,
+            options,
+            lambda done: shown(done, [stored.verdict(done, each, rule) for each in then]),
+        )
     _check_sides(experiment.sides)
     if only_plan:
         targets = experiment.choose(site_of(options)).targets

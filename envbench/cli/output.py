@@ -20,7 +20,6 @@ def tell(text: str) -> None:
 
 
 def warn(warnings: Iterable[str]) -> None:
-    """Write each warning as a message."""
     for warning in warnings:
         tell(f"Warning: {warning}")
 

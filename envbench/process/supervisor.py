@@ -115,7 +115,6 @@ class _Watch:
         self._output_from = 0.0  # when output is read again; 0: at any time
 
     def run(self) -> Ending:
-        """Watch to the end."""
         readers = {
             self._guarded.report: self._read_report,
             self._guarded.events: self._read_events,

@@ -187,14 +187,8 @@ def anew(cells: Sequence[Stored], rule: Rule, size: Size) -> BaselineExperiment:
     return BaselineExperiment(targets=chosen.targets, pairs=pairs)
 
 
-def verdicts(
-    outcome: Campaign[dict[str, Failure]], then: Sequence[Stored], rule: Rule
-) -> list[CellVerdict]:
-    """A verdict per stored cell."""
-    return [_verdict(outcome, each, rule) for each in then]
-
-
-def _verdict(outcome: Campaign[dict[str, Failure]], then: Stored, rule: Rule) -> CellVerdict:
+def verdict(outcome: Campaign[dict[str, Failure]], then: Stored, rule: Rule) -> CellVerdict:
+    """The verdict on a stored cell that was measured anew."""
     if failure := outcome.findings.get(then.cell.key):
         return CellVerdict(cell=then.cell, verdict="BROKEN", failures={CANDIDATE: failure})
     stage = compared(pairs_of(outcome.done, then.cell), then, rule)

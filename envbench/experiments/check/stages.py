@@ -197,9 +197,6 @@ def not_too_many(chosen: Chosen) -> Chosen:
     return chosen
 
 
-# ---------------------------------------------------------------- verdicts
-
-
 def verdict(plan: Plan, done: Sequence[BlockRecord], cell: Cell) -> CellVerdict:
     """The verdict on a cell. A stage counts when all its pairs are made."""
     own = pairs_of(done, cell)

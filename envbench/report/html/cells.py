@@ -18,10 +18,7 @@ from envbench.text import one_line
 
 
 def opened(
-    found: Measured,
-    notes: list[str],
-    runs: Mapping[str, Run],
-    runtimes: Mapping[str, RuntimeFact],
+    found: Measured, notes: list[str], runs: Mapping[str, Run], runtimes: Mapping[str, RuntimeFact]
 ) -> dict[str, Any]:
     """One cell, for the page's script to show.
 
