@@ -62,9 +62,6 @@ def listed(words: Sequence[str]) -> str:
     return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-# ---------------------------------------------------------------- Markdown
-
-
 def markdown(text: str, limit: int = 300) -> str:
     """Text that Markdown shows literally, in a table's cell or a paragraph."""
     return _SPECIAL.sub(_harmless, one_line(text, limit))

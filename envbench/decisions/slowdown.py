@@ -153,9 +153,6 @@ def spread_interval(spread: float, pairs: int) -> tuple[float, float]:
     return low, high
 
 
-# ---------------------------------------------------------------- steps
-
-
 def step_stages(pairs: Sequence[Slices], rule: Rule) -> dict[str, Stage]:
     """A stage's results for the usual pace (``STEPS``) and for ``ALL_STEPS``."""
     usual = [each for pair in pairs if (each := usual_effect(*pair)) is not None]
@@ -185,9 +182,6 @@ def _unless_contradicted(steps: Stage, all_steps: Stage, rule: Rule) -> Stage:
     return steps
 
 
-# ---------------------------------------------------------------- a cell
-
-
 def of_cell(first: Stages, second: Stages | None) -> tuple[Verdict, list[str]]:
     """The verdict on a cell, and the quantities that got slower.
 
@@ -213,9 +207,6 @@ def alarms(found: Stages) -> set[str]:
 def _without_alarm(found: Stages) -> Verdict:
     unclear = found[ALL_STEPS].verdict == "INCONCLUSIVE"
     return "INCONCLUSIVE" if unclear else found[STEPS].verdict
-
-
-# ---------------------------------------------------------------- one pair
 
 
 def effect(baseline: Figures, candidate: Figures, invalid: Sequence[bool] = ()) -> float | None:
@@ -248,9 +239,6 @@ def counting(first: Figures, second: Figures, invalid: Sequence[bool]) -> list[t
     every = list(zip(first, second, strict=True))
     valid = [pair for pair, bad in zip(every, invalid, strict=False) if not bad]
     return valid if invalid and 2 * len(valid) >= len(every) else every
-
-
-# ---------------------------------------------------------------- costs
 
 
 def cost_stage(

@@ -243,9 +243,6 @@ def _check_cores(nodes: str) -> None:
         seen |= cores
 
 
-# ---------------------------------------------------------------- cells
-
-
 def make_cell(
     machine: str,
     family: Family,

@@ -50,9 +50,6 @@ _Name = Annotated[str, Meta(pattern=f"^{_BACKEND}$")]
 _CheckedCell = Annotated[str, Meta(pattern=rf"^[a-z][a-z0-9_]*/{_BACKEND}/[1-9][0-9]{{0,5}}$")]
 
 
-# ---------------------------------------------------------------- values
-
-
 def _check_text(key: str, text: str) -> None:
     if not text.isprintable() or text != text.strip():
         raise ValueError(f"`{key}` must be one printable line, without space at its ends")
@@ -166,9 +163,6 @@ def _is_like(pattern: str, name: str) -> bool:
     return re.fullmatch(".*".join(parts), name.casefold()) is not None
 
 
-# ---------------------------------------------------------------- names
-
-
 def is_valid_name(name: str) -> bool:
     return bool(_NAME.fullmatch(name)) and not _RESERVED.match(name)
 
@@ -185,9 +179,6 @@ def valid_name(name: str) -> str:
         hint=f"{suggestion}A name is 1 to 64 of a-z 0-9 . _ -, begins with a letter or digit, "
         "does not end with a dot, and is not a name that Windows reserves (con, nul, com1, …).",
     )
-
-
-# ---------------------------------------------------------------- reading
 
 
 def read_profile(path: Path) -> Profile:
@@ -243,9 +234,6 @@ def _refused(source: str, key: str, what: str) -> UsageError:
         hint="A profile has title, hardware, check (cells such as atari/for-loop/4), [match] "
         f"(cpu, cores, usable, gpu), and tables with numenv and rows: {_HEADINGS}.",
     )
-
-
-# ---------------------------------------------------------------- writing
 
 
 _HEADER = """\

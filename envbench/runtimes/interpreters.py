@@ -61,9 +61,6 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     fix: str = ""
 
 
-# ---------------------------------------------------------------- interpreters that a user names
-
-
 def parse_overrides(texts: Iterable[str]) -> dict[str, str]:
     """The ``BACKEND=PATH`` texts of ``--python`` as backend name -> interpreter, both checked."""
     overrides = {}
@@ -104,9 +101,6 @@ def ask(python: str, code: str, *words: str) -> str:
         if answer.returncode >= 0:
             break
     return answer.stdout
-
-
-# ---------------------------------------------------------------- finding
 
 
 def find(
@@ -166,9 +160,6 @@ def _folder(backend: Backend, over: Sequence[str]) -> Path:
     return cache_folder() / f"{backend.name}-{digest(facts)}"
 
 
-# ---------------------------------------------------------------- status
-
-
 def status(
     backend: Backend, overrides: Mapping[str, str], family: str = "", workload: str = "step"
 ) -> Status:
@@ -202,9 +193,6 @@ def _has(python: str, library: str) -> bool:
         "print(s is not None and s.origin is not None)"
     )
     return ask(python, code, library).strip() == "True"
-
-
-# ---------------------------------------------------------------- making
 
 
 def make(
@@ -250,9 +238,6 @@ def _make_locked(backend: Backend, over: Sequence[str], on_line: Callable[[str],
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-
-
-# ---------------------------------------------------------------- the worker's environment
 
 
 def environment(backend: Backend) -> dict[str, str]:

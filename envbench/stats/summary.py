@@ -26,9 +26,6 @@ QUICK_S = 3.0  # the measured time of a quick run; a shorter run counts as quick
 OTHER_LOAD_SHARE = 0.10  # of the machine's CPU time, used by others while windows were open
 
 
-# ---------------------------------------------------------------- one run
-
-
 @dataclass(frozen=True, kw_only=True)
 class Rate:
     """A run's totals over the windows that count; no figure where ``invalid`` gives a reason."""
@@ -81,9 +78,6 @@ def _impossible(windows: Windows, numenv: int) -> str:
     if sum(windows.steps) > sum(windows.calls) * numenv:
         return "it reports more steps than its calls can return"
     return ""
-
-
-# ---------------------------------------------------------------- one cell
 
 
 @dataclass(frozen=True, kw_only=True)

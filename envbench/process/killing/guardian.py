@@ -42,9 +42,6 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 RLIMIT_LOCKS = 10
 
 
-# ---------------------------------------------------------------- the process table
-
-
 class Process(NamedTuple):
     """A process at one moment. ``start`` is in ticks since the system started.
 
@@ -106,9 +103,6 @@ def prctl(option: int, value: int) -> None:
         import ctypes
 
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
-
-
-# ---------------------------------------------------------------- the guardian
 
 
 class Guardian:
@@ -234,7 +228,6 @@ def _wake_on_signals() -> int:
 
 
 def main(arguments: list[str]) -> None:
-    """Guard one worker from start to end."""
     control, report, events = (int(number) for number in arguments[:3])
     grace_s, number, python, worker, folder = float(arguments[3]), *arguments[4:8]
     _pass_on(int(number))

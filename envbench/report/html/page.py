@@ -97,9 +97,6 @@ def _notes(found: Measured, results: MachineResults) -> list[str]:
     return [inline(note).striptags() for note in notes]
 
 
-# ---------------------------------------------------------------- chapters
-
-
 def _chapters(contents: Iterable[BlockContent], cells: _Cells) -> dict[str, list[_Part]]:
     """The parts by chapter. Figures of a summary link to their cells, other figures open them."""
     contents, numbers = list(contents), count(1)
@@ -159,9 +156,6 @@ def _cell_row(found: Measured) -> list[Entry]:
     return [*entries(names), Entry(fps=summary.fps, measured=found), *entries(rest)]
 
 
-# ---------------------------------------------------------------- plots
-
-
 def _plots(
     contents: Iterable[BlockContent], cells: _Cells
 ) -> Iterator[tuple[MachineResults | None, _Part]]:
@@ -205,9 +199,6 @@ def _point(spot: Spot, width: int) -> _Part:
         "left": min(max(x, half), width - half),
         "top": above,
     }
-
-
-# ---------------------------------------------------------------- the template
 
 
 def _template() -> Any:

@@ -115,9 +115,6 @@ def _description(point: Point) -> str:
     return f"{point.numenv:,}: {point.fps:,.2f} FPS{span}"
 
 
-# ---------------------------------------------------------------- the figure and its legend
-
-
 @contextmanager
 def as_figure(picture: Picture) -> Iterator[Figure]:
     """The picture as a figure with its canvas, with settings that make the bytes reproducible."""
@@ -194,9 +191,6 @@ def shown(text: str) -> str:
     if len(whole) > LONGEST:  # keep both ends: a machine's name is at the end
         whole = f"{whole[: LONGEST // 2 - 1]}…{whole[-LONGEST // 2 :]}"
     return whole.replace("$", r"\$")
-
-
-# ---------------------------------------------------------------- one chart
 
 
 def _draw_chart(axes: Axes, chart: Chart, looks: Mapping[tuple[str, bool], Look]) -> None:
