@@ -24,7 +24,7 @@ LARGEST_INT = 2**31 - 1  # the measured libraries use 32 bits
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A setting of a backend. It applies to all families and tasks, unless it names some.
+    """Describes a setting of a backend. It applies to all families and tasks, unless it names some.
 
     If ``type`` is empty, the type is that of ``default``.
 

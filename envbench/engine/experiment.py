@@ -45,7 +45,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """Where an experiment is carried out."""
+    """Says on which machine, and with which options, an experiment is carried out."""
 
     profile: Profile
     fingerprint: Fingerprint
@@ -58,7 +58,7 @@ class Site:
 
 
 class Experiment(ABC, Generic[Findings_co]):
-    """What was asked for, and how it is carried out."""
+    """Decides which block comes next, and what the records mean."""
 
     name: ClassVar[str]
     unit: ClassVar[str] = "block"  # what a person calls a block; its plural ends in s

@@ -104,7 +104,7 @@ def pair(
     quads, slice_s = slicing(fixed, behaviour)
     order = turns(quads, seed)
     if exchanged:
-        trials, order = (trials[1], trials[0]), [1 - side for side in order]
+        trials, order = (trials[1], trials[0]), [1 - turn for turn in order]
     equal = trials[0][1] == trials[1][1]
     cpus, at_once = placement(plan, behaviour, number)
     return Block(
@@ -163,6 +163,6 @@ def disturbed(*trials: TrialRecord) -> list[bool]:
     return [str(k) in invalid for k in range(len(trials[0].measured.ns))]
 
 
-def side(block: BlockRecord, arm: str) -> TrialRecord:
-    """The trial of that arm."""
+def trial_of(block: BlockRecord, arm: str) -> TrialRecord:
+    """Return the block's trial of that arm."""
     return next(each for each in block.trials if each.arm == arm)

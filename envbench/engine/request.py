@@ -23,7 +23,7 @@ from envbench.model import Cell, Family, section
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """A cell with its backend."""
+    """Holds a cell and its backend, so that no one has to look it up again."""
 
     cell: Cell
     backend: Backend
@@ -51,7 +51,7 @@ class CellRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Chosen(msgspec.Struct, frozen=True, kw_only=True):
-    """The targets in the order of the tables, and notes for the user."""
+    """Holds the targets in the order of the tables, and notes for the user."""
 
     targets: list[Target]
     notes: list[str] = []
@@ -69,7 +69,7 @@ def target_of(cell: Cell) -> Target:
 
 @dataclass
 class _Choice:
-    """One request while it is being resolved."""
+    """Resolves one request."""
 
     request: CellRequest
     profile: Profile

@@ -27,7 +27,7 @@ START_S = 5.0  # the expected time of the start, build and warm-up of a trial
 
 
 class Measure(msgspec.Struct, frozen=True, kw_only=True):
-    """How long and how often. ``duration_s`` and ``total_steps`` are of a cell, over all trials."""
+    """Says how long and how often to measure a cell. All trials share the seconds or the steps."""
 
     duration_s: float = DEFAULT_DURATION_S
     total_steps: int | None = None
@@ -50,7 +50,7 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class RunExperiment(Experiment[list[Summary]]):
-    """Every cell alone, in rounds."""
+    """Measures every cell alone, in rounds."""
 
     cells: CellRequest = CellRequest()
     measure: Measure = Measure()

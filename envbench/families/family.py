@@ -46,7 +46,7 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An env family. ``default_task`` empty: a person has to choose a task.
+    """Describes an env family. ``default_task`` empty: a person has to choose a task.
 
     Frames per step: ``frames``; or ``frames_of`` the task (its name without the version); or, with
     ``any_frames``, ``--frame-skip`` (1 by default). ``frames_rule``: how a person computes those of

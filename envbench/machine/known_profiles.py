@@ -36,7 +36,7 @@ _NOISE = re.compile(r"\((?:R|TM|C)\)|@.*$|\b(?:CPU|Processor|\d+-Core)\b|[<>|]",
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A profile and its file."""
+    """Holds a profile and the path of its file."""
 
     profile: Profile
     path: Path

@@ -27,7 +27,7 @@ from envbench.engine import pairs, resume
 from envbench.engine.availability import Arm, Say, kernel_arm
 from envbench.engine.campaign import Campaign
 from envbench.engine.experiment import Done, Experiment, Facts, Site
-from envbench.engine.pairs import cell_of, disturbed, side
+from envbench.engine.pairs import cell_of, disturbed, trial_of
 from envbench.engine.request import CellRequest, Chosen, Target, kernel_target, target_of
 from envbench.engine.resume import Recorded
 from envbench.errors import StorageError, UsageError
@@ -64,7 +64,7 @@ DRIFT = 0.10  # between two times, on a shared machine: docs/measurement.md
 
 @dataclass(frozen=True, kw_only=True)
 class BaselineExperiment(Experiment[dict[str, Failure]]):
-    """A pair per cell and round: the kernel, and the cell."""
+    """Steps each cell alternately with the reference kernel, in one pair per round."""
 
     targets: Sequence[Target] = ()  # if empty, what ``cells`` asks for
     cells: CellRequest = CellRequest()
@@ -138,7 +138,7 @@ def save(outcome: Campaign[dict[str, Failure]], path: Path) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Stored:
-    """One stored cell. ``rates`` has the logarithm of its steps per second, one per process;
+    """Holds a stored cell. ``rates`` has the logarithm of its steps per second, one per process;
     relative to the kernel's if ``beside_kernel``."""
 
     cell: Cell
@@ -160,8 +160,8 @@ def read(
     if not cells:
         raise UsageError(
             f"{path} has no such cell with five processes or more.",
-            hint="Make one: envbench baseline save --output FILE. Or compare both sides in one "
-            f"run, which is more precise: {IN_ONE_RUN}.",
+            hint="Make one: envbench baseline save --output FILE. Or measure baseline and "
+            f"candidate in one run, which is more precise: {IN_ONE_RUN}.",
         )
     if other := {each.fingerprint for each in cells} - {digest(here)}:
         facts = [fact for plan in plans for fact in plan.shared if isinstance(fact, MachineFact)]
@@ -169,7 +169,7 @@ def read(
         raise UsageError(
             f"{path} was measured on another machine or system ({cpu}): rates of two machines "
             "say nothing about a change.",
-            hint=f"Compare both sides here, in one run: {IN_ONE_RUN}.",
+            hint=f"Measure baseline and candidate here, in one run: {IN_ONE_RUN}.",
         )
     if not all(each.beside_kernel for each in cells):
         say(
@@ -260,7 +260,7 @@ def granting_drift(rule: Rule) -> Rule:
 
 def relative(block: BlockRecord) -> float:
     """Logarithm of the cell's rate over the kernel's, of slices that are valid in both."""
-    kernel, cell = side(block, KERNEL), block.trials[-1]
+    kernel, cell = trial_of(block, KERNEL), block.trials[-1]
     return _rate(cell, kernel) - _rate(kernel, cell)
 
 

@@ -1,4 +1,4 @@
-"""One side of a comparison: an interpreter with its packages, and the worker's code.
+"""Makes an arm of a check: an interpreter with its packages, and the worker's code.
 
 A ``Source`` is what a person asked for. An interpreter is used as it is. Requirements, or the tree
 of a git ref, are installed with the same Python over those of the backend, or else over the
@@ -58,7 +58,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
-    """What all backends of a side share: an interpreter, or requirements that are ``added`` to
+    """What all backends of an arm share: an interpreter, or requirements that are ``added`` to
     the backend's (copies and a checkout, by path), and the worker's code."""
 
     name: str

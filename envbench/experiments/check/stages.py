@@ -20,7 +20,7 @@ from envbench.decisions.slowdown import FEWEST_PAIRS, Slices, Stage, Verdict
 from envbench.engine import pairs
 from envbench.engine.availability import Arm, Say
 from envbench.engine.experiment import Done, Experiment, Facts, Site, one_per_arm
-from envbench.engine.pairs import DEFAULT_PAIRS, cell_of, disturbed, pair_seconds, side
+from envbench.engine.pairs import DEFAULT_PAIRS, cell_of, disturbed, pair_seconds, trial_of
 from envbench.engine.request import CellRequest, Chosen, Target, choose
 from envbench.errors import UsageError
 from envbench.experiments.check import sources
@@ -101,7 +101,7 @@ def precise_pairs(spread: float, rule: Rule) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class CellVerdict:
-    """The verdict on one cell.
+    """Says whether one cell got slower, and why.
 
     ``stages`` has the findings per stage and quantity: the steps' usual pace, the time of all
     steps, and the costs (start-up, first step, reset, memory).
@@ -130,9 +130,9 @@ class CheckExperiment(Experiment[list[CellVerdict]]):
     watches_code: ClassVar[bool] = True
 
     @property
-    def sides(self) -> dict[str, Source]:
-        """The arms by name. If only a baseline's git ref is named, the candidate is the working
-        tree, installed as the baseline is."""
+    def arm_sources(self) -> dict[str, Source]:
+        """The source of each arm. If only a baseline's git ref is named, the candidate is the
+        working tree, installed as the baseline is."""
         candidate = self.candidate
         if self.baseline.ref and candidate == Source():
             candidate = Source(ref=WORKING_TREE)
@@ -145,7 +145,7 @@ class CheckExperiment(Experiment[list[CellVerdict]]):
         return pairs.design(self.size.of(targets, self.rule).pairs, rule=self.rule)
 
     def arms(self, targets: Sequence[Target], site: Site, say: Say) -> list[Arm]:
-        both = [sources.prepare(name, source) for name, source in self.sides.items()]
+        both = [sources.prepare(name, source) for name, source in self.arm_sources.items()]
         return [sources.make(each, target, say) for target in one_per_arm(targets) for each in both]
 
     def remaining(self, plan: Plan, done: Done) -> list[tuple[int, int, Cell]]:
@@ -242,7 +242,7 @@ def findings(plan: Plan, blocks: Sequence[BlockRecord]) -> dict[str, Stage]:
     quantities = slowdown.step_stages([slices_of(block) for block in blocks], rule)
     for name, floor in FLOORS.items():
         costs = [
-            (_cost(side(block, BASELINE), name), _cost(side(block, CANDIDATE), name))
+            (_cost(trial_of(block, BASELINE), name), _cost(trial_of(block, CANDIDATE), name))
             for block in blocks
         ]
         known = [(a, b) for a, b in costs if a and b]
@@ -255,7 +255,7 @@ def findings(plan: Plan, blocks: Sequence[BlockRecord]) -> dict[str, Stage]:
 
 def slices_of(block: BlockRecord) -> Slices:
     """Times per step of both arms, and which slices the machine disturbed in either."""
-    a, b = side(block, BASELINE), side(block, CANDIDATE)
+    a, b = trial_of(block, BASELINE), trial_of(block, CANDIDATE)
     return _times_per_step(a.measured), _times_per_step(b.measured), disturbed(a, b)
 
 

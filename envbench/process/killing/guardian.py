@@ -106,7 +106,7 @@ def prctl(option: int, value: int) -> None:
 
 
 class Guardian:
-    """One worker and its descendants."""
+    """Starts one worker, watches it, and ends it with all its descendants."""
 
     def __init__(self, control: int, report: int, grace_s: float) -> None:
         self._control = control

@@ -15,7 +15,7 @@ _MICRO = 6  # decimals of a frame; simulated time is a sum of floats
 
 
 class Family:
-    """The env family of one job. ``entry_points``: the package of Gymnasium's own tasks.
+    """Makes the environments of one job. ``entry_points``: the package of Gymnasium's own tasks.
 
     ``agrees_throughout``: two libraries agree until an episode ends, not just for some steps.
     ``whole_step``: frames of a step that the end of an episode may cut short; 0: none is cut.

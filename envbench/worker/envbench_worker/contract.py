@@ -35,7 +35,7 @@ def named(name: str) -> Any:
 
 
 class Counts(NamedTuple):
-    """The results of one ``run``."""
+    """Counts the results of one ``run``."""
 
     steps: int  # transitions received: an action applied, an observation returned
     resets: int  # reset-only results received: not transitions

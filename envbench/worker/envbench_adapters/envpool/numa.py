@@ -19,7 +19,7 @@ from envbench_adapters.processes.numa_nodes import Node
 
 
 class EnvPoolNode(Member, EnvPoolAsync):
-    """The pool of one node."""
+    """Steps the pool of one node, bound to its cores."""
 
     def build(self) -> None:
         super().build()
