@@ -43,7 +43,7 @@ from envbench.process.reply import Reply
 
 SHORT = Protocol(window_s=0.05, warmup_min_s=0.2, warmup_max_s=0.2, measured_s=0.3)
 SEED = seed_of_round(0, 1)  # as large as a plan's; verify uses seed 0
-REFUSING = WORKER.with_name("refusing.py")  # a worker that also refuses an unknown task
+PROBING = WORKER.with_name("probe_unknown_task.py")  # first probes an unknown task
 Texts = Mapping[str, str]
 FACTS = ("observation_shape", "observation_dtype", "action_source", "autoreset", "env_instances")
 _MARK = "ENVBENCH_CONTRACT"  # in the environment of every process that a run starts
@@ -158,7 +158,7 @@ class BackendContract:
         if type(self) not in self.measurements:
             mark = uuid.uuid4().hex
             trial = Trial(cell=self.cell, mode="measure", seed=SEED, protocol=SHORT)
-            reply = _executed(trial, self.backend, self.overrides, {_MARK: mark}, REFUSING)
+            reply = _executed(trial, self.backend, self.overrides, {_MARK: mark}, PROBING)
             self.measurements[type(self)] = reply, _marked(mark)
         reply, _ = self.measurements[type(self)]
         assert reply.ok, reply.failure

@@ -1,6 +1,6 @@
 """Pure: do two backends do the same, from the same start and with the same actions?
 
-A trace is an ``.npz`` of arrays (``envbench_worker.witness.save``): observations (steps,
+A trace is an ``.npz`` of arrays (``envbench_worker.audit.save``): observations (steps,
 environments, …), rewards and ended (steps, environments). The ``Standard`` of the family
 (``envbench.families``) defines what counts as equal.
 """

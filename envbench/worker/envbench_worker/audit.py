@@ -1,4 +1,4 @@
-"""Verify: count the same work twice, and save what environments did in lock-step."""
+"""Mode verify: count the same steps twice (the audit), and save what happened in lock-step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ AT_ONCE_S = 0.5  # twice the length of a window
 PATIENCE_S = 20.0  # the longest single ``run``, estimated from the speed so far
 
 
-def audit(adapter: Adapter, calls: int, emit: Callable[[Dict[str, Any]], None]) -> Dict[str, Any]:
+def count_twice(
+    adapter: Adapter, calls: int, emit: Callable[[Dict[str, Any]], None]
+) -> Dict[str, Any]:
     """Make at least ``calls`` vector steps, counted by the adapter and by the environments.
 
     Returns ``{"calls", "steps", "resets", "frames"}``; ``frames`` is None if nothing else counts.
