@@ -36,7 +36,7 @@ from envbench.backends import Backend
 from envbench.decisions import traces
 from envbench.engine.local_executor import make_job
 from envbench.engine.pairs import seed_of_round
-from envbench.engine.request import make_cell
+from envbench.engine.request import Target, make_cell
 from envbench.model import Cell, Family, Protocol, Trial, Verify
 from envbench.process.one_job import WORKER, execute
 from envbench.process.reply import Reply
@@ -204,7 +204,8 @@ def interpreter(backend: Backend, overrides: Texts | None = None, family: str = 
 def _executed(
     trial: Trial, backend: Backend, overrides: Texts, more: Texts, worker: Path = WORKER
 ) -> Reply:
-    job = make_job(trial, backend.adapter, f"contract-{uuid.uuid4().hex[:8]}")
+    target = Target(cell=trial.cell, backend=backend, family=families.get(trial.cell.env))
+    job = make_job(trial, target, f"contract-{uuid.uuid4().hex[:8]}")
     python = interpreter(backend, overrides, trial.cell.env)
     environment = {**os.environ, **runtimes.environment(backend), **more}
     return execute(job, python=python, environment=environment, worker=worker)

@@ -33,20 +33,27 @@ DISTRIBUTIONS = {"ale_py": "ale-py", "cv2": "opencv-python-headless"}  # by the 
 class Arm(msgspec.Struct, frozen=True, kw_only=True):
     """Where trials run: a backend, the interpreter with its packages, and the worker's code.
 
-    ``cell`` is one of the cells that run there. ``name`` is "" for the backend's own runtime;
+    ``target`` is one of those that run there. ``name`` is "" for the backend's own runtime;
     ``source`` is what a person named for the arm. ``runtime`` is None until a worker has reported.
     ``failure``: why the arm cannot run here, or does not know the task (then ``known_tasks``).
     """
 
     name: str = ""
     source: str = ""
-    cell: Cell
-    backend: Backend
+    target: Target
     python: str = ""
     worker: Path = WORKER
     runtime: RuntimeFact | None = None
     failure: Failure | None = None
     known_tasks: list[str] | None = None
+
+    @property
+    def cell(self) -> Cell:
+        return self.target.cell
+
+    @property
+    def backend(self) -> Backend:
+        return self.target.backend
 
     @property
     def to_probe(self) -> bool:
@@ -92,14 +99,14 @@ def own_runtime(target: Target, overrides: Mapping[str, str], *, setup: bool, sa
         except Unavailable as error:
             message, hint = str(error), error.hint
     if status.state != "unavailable" and runtime.ready:
-        return Arm(cell=cell, backend=backend, python=runtime.python)
+        return Arm(target=target, python=runtime.python)
     failure = Failure(reason="setup", message=message, phase="start", hint=hint)
-    return Arm(cell=cell, backend=backend, failure=failure)
+    return Arm(target=target, failure=failure)
 
 
 def kernel_arm(name: str, kernel: Target) -> Arm:
     """The arm of the reference kernel: it runs in envbench's own interpreter."""
-    return Arm(name=name, cell=kernel.cell, backend=kernel.backend, python=sys.executable)
+    return Arm(name=name, target=kernel, python=sys.executable)
 
 
 def package_differences(arms: Arms) -> dict[str, list[str]]:
@@ -136,28 +143,29 @@ def answer_of(arm: Arm, reply: Reply) -> Arm:
     return replace(arm, failure=failure, known_tasks=reply.known_tasks)
 
 
-def lacks_own_package(cell: Cell, failure: Failure) -> bool:
+def lacks_own_package(arm: Arm, failure: Failure) -> bool:
     """Is what is missing the package of the user's own task?"""
-    package = cell.task.partition(":")[0].partition(".")[0]
-    own = families.get(cell.env).own_tasks
+    package = arm.cell.task.partition(":")[0].partition(".")[0]
+    own = arm.target.family.own_tasks
     return own and failure.reason == "import" and package in failure.message
 
 
-def unknown_task(cell: Cell, known: list[str]) -> UnknownName:
-    """The error for a task that the cell's backend does not know."""
+def unknown_task(arm: Arm, known: list[str]) -> UnknownName:
+    """The error for a task that the arm's backend does not know."""
+    cell = arm.cell
     error = UnknownName(f"{cell.env} task of {cell.backend}", cell.task, known)
     every = families.registry().values()
     owner = next((each.name for each in every if each.default_task == cell.task), None)
     if owner is not None:
         error.hint = f"It is a {owner} task: --env {owner}"
-    elif families.get(cell.env).own_tasks and ":" not in cell.task:
+    elif arm.target.family.own_tasks and ":" not in cell.task:
         error.hint += ". A task of your own package is written my_package:MyEnv-v0"
     return error
 
 
 def _install_hint(arm: Arm, failure: Failure) -> str:
     """What to do about a failed import: of the library, or of the user's own package."""
-    if lacks_own_package(arm.cell, failure):
+    if lacks_own_package(arm, failure):
         return (
             f"Install the package of {arm.cell.task} into {arm.python} (the current folder is not "
             f"searched), or name the interpreter that has it: --python {arm.backend.name}=PATH"

@@ -12,11 +12,12 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from envbench import families, runtimes
+from envbench import runtimes
 from envbench.decisions import traces
 from envbench.decisions.traces import Trace
 from envbench.engine.availability import Arm, Arms, answer_of, runtime_fact
 from envbench.engine.campaign import Executed, new_id
+from envbench.engine.request import Target
 from envbench.model import (
     Block,
     FactsRecord,
@@ -65,12 +66,12 @@ class LocalExecutor:
         return _Recording(block, chosen, replies, Executed(turns=turns)).made()
 
 
-def make_job(trial: Trial, adapter: str, run_id: str) -> Job:
+def make_job(trial: Trial, target: Target, run_id: str) -> Job:
     """The order for a trial's worker."""
-    family = families.get(trial.cell.env)
+    family = target.family
     return Job(
         run_id=run_id,
-        adapter=adapter,
+        adapter=target.backend.adapter,
         family=family.name,
         family_code=family.worker,
         own_task=family.own_tasks,
@@ -88,7 +89,7 @@ def _shared(value: Struct, kind: type[Struct]) -> dict[str, Any]:
 
 def _launch(trial: Trial, arm: Arm) -> Launch:
     return Launch(
-        job=make_job(trial, arm.backend.adapter, trial.cell.key),
+        job=make_job(trial, arm.target, trial.cell.key),
         python=arm.python,
         environment={**os.environ, **runtimes.environment(arm.backend)},
         worker=arm.worker,
@@ -176,7 +177,7 @@ class _Recording:
         reference = None if self.block.reference == side else self.block.reference
         if reference is not None and reference not in self.traces:
             return replace(record, failure=self._no_reference(reference))
-        family = families.get(trial.cell.env)
+        family = self.arms[side].target.family
         agreement = None
         try:
             self.traces[side] = trace = traces.read_trace(reply.trace)

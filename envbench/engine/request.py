@@ -1,6 +1,7 @@
 """Turn a request into cells: families, backends, ladder and settings.
 
-Only this module looks up backends for the engine. A ``Target`` then carries its backend as a value.
+Only this module looks up backends and families for the engine. From here on, a ``Target`` carries
+them as values.
 Errors are ``UsageError`` (exit 2), raised before anything is measured.
 """
 
@@ -18,15 +19,17 @@ from envbench.backends import Backend, resolve_settings
 from envbench.backends.builtin import KERNEL
 from envbench.backends.specification import check_shares, settings_of, with_role
 from envbench.errors import UnknownName, UsageError
+from envbench.families.family import EnvFamily
 from envbench.machine import Profile, numa_nodes, usable_cores
 from envbench.model import Cell, Family, section
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """Holds a cell and its backend, so that no one has to look it up again."""
+    """Holds a cell, its backend and its env family: no code below has to look them up."""
 
     cell: Cell
     backend: Backend
+    family: EnvFamily
 
 
 class CellRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,8 +66,8 @@ def choose(request: CellRequest, profile: Profile, cpus: int = 1) -> Chosen:
 
 
 def target_of(cell: Cell) -> Target:
-    """A cell that was read from a file, with its backend."""
-    return Target(cell=cell, backend=backends.get(cell.backend))
+    """A cell that was read from a file, with its backend and env family."""
+    return Target(cell=cell, backend=backends.get(cell.backend), family=families.get(cell.env))
 
 
 @dataclass
@@ -182,7 +185,7 @@ class _Choice:
         cell = make_cell(
             self.profile.name, family, task, backend, numenv, given, request.frame_skip
         )
-        return Target(cell=cell, backend=backend)
+        return Target(cell=cell, backend=backend, family=families.get(family))
 
     def _settings(self, backend: Backend) -> dict[str, str]:
         """The given settings. One given by its role gets the backend's name for that role."""
@@ -276,5 +279,6 @@ def make_cell(
 
 def kernel_target(machine: str = "") -> Target:
     """The reference kernel as a cell, to be measured beside others."""
-    cell = make_cell(machine, KERNEL.families[0], "reference", KERNEL, 1, {})
-    return Target(cell=cell, backend=KERNEL)
+    family = families.get(KERNEL.families[0])
+    cell = make_cell(machine, family.name, "reference", KERNEL, 1, {})
+    return Target(cell=cell, backend=KERNEL, family=family)

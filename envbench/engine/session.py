@@ -16,7 +16,7 @@ from typing import Generic
 
 from msgspec.structs import replace
 
-from envbench import __version__, families, runtimes
+from envbench import __version__, runtimes
 from envbench.engine import availability, resume
 from envbench.engine.availability import Arm, Arms
 from envbench.engine.campaign import Campaign, Executor, Listener, new_id
@@ -169,8 +169,8 @@ class _Session(Generic[Findings]):
         """No arm runs the cell: raise, if that is an error. ``others``: cells of its family run."""
         cell = arm.cell
         if arm.known_tasks is not None and (self.experiment.named or not others):
-            raise availability.unknown_task(cell, arm.known_tasks)
-        if not others and availability.lacks_own_package(cell, failure):
+            raise availability.unknown_task(arm, arm.known_tasks)
+        if not others and availability.lacks_own_package(arm, failure):
             raise UsageError(f"--task {cell.task}: {failure.message}", hint=failure.hint)
         if self.experiment.missing == "refuse":
             raise Unavailable(
@@ -222,7 +222,7 @@ class _Session(Generic[Findings]):
 
     def _find(self, plan: Plan) -> tuple[resume.Recorded, list[str]] | None:
         """The unfinished plan and what has changed since (``resume.find``)."""
-        own_tasks = any(families.get(cell.env).own_tasks for cell in plan.cells)
+        own_tasks = any(arm.target.family.own_tasks for arm in self.arms.values())
         watched = self.arms.values() if self.experiment.watches_code or own_tasks else []
         results, machine = self.site.options.results, self.site.profile.name
         plans = resume.recorded(results, machine, self.experiment.name)
@@ -280,6 +280,6 @@ def _place(name: str, ready: Sequence[Arm]) -> str:
 
 def _code_hash(arm: Arm, mode: str) -> str:
     """The hash of the code that the arm's workers load in that mode, and of their variables."""
-    family = families.get(arm.cell.env).worker
-    code = code_hash(arm.backend.adapter, mode, arm.worker.parents[1], family)
+    family_code = arm.target.family.worker
+    code = code_hash(arm.backend.adapter, mode, arm.worker.parents[1], family_code)
     return digest([code, runtimes.environment(arm.backend)])

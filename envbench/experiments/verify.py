@@ -12,7 +12,6 @@ from typing import ClassVar
 
 import msgspec
 
-from envbench import families
 from envbench.backends.specification import with_role
 from envbench.engine.experiment import Done, Experiment, Facts, Site
 from envbench.engine.request import CellRequest, Chosen, Target, choose
@@ -42,9 +41,9 @@ class VerifyExperiment(Experiment[list[Verification]]):
         cpus = site.fingerprint.usable_cpus
         chosen = choose(self.cells, site.profile, cpus)
         targets = list(chosen.targets)
-        for cell in [each.cell for each in targets]:
-            name = _reference_name(cell)
-            if name and not _references(cell, targets):
+        for target in chosen.targets:
+            cell, name = target.cell, _reference_name(target)
+            if name and not _references(target, targets):
                 request = CellRequest(
                     family=cell.env,
                     task=cell.task,
@@ -54,11 +53,11 @@ class VerifyExperiment(Experiment[list[Verification]]):
                 )
                 targets += choose(request, site.profile, cpus).targets
         targets.sort(key=lambda each: bool(each.cell.variant))
-        targets.sort(key=lambda each: each.cell.backend != _reference_name(each.cell))
+        targets.sort(key=lambda each: each.cell.backend != _reference_name(each))
         return Chosen(targets=targets, notes=chosen.notes)
 
     def design(self, targets: Sequence[Target]) -> VerifyDesign:
-        steps = {each.cell.key: families.get(each.cell.env).lock_steps for each in targets}
+        steps = {each.cell.key: each.family.lock_steps for each in targets}
         return VerifyDesign(
             verify=Verify(audit_calls=self.audit_calls),
             lock_steps=steps,
@@ -67,8 +66,13 @@ class VerifyExperiment(Experiment[list[Verification]]):
                 each.cell.key: references[0]
                 for each in targets
                 if not each.backend.own_engine  # its states are its own
-                and (references := _references(each.cell, targets))
+                and (references := _references(each, targets))
                 and each.cell not in references
+            },
+            starts={
+                each.cell.key: "reference last"
+                for each in targets
+                if each.family.fixed_start == "observation"
             },
         )
 
@@ -87,8 +91,7 @@ class VerifyExperiment(Experiment[list[Verification]]):
         reference = design.references.get(todo.key)
         if reference is None:
             return Block(trials=[own])
-        from_observation = families.get(todo.env).fixed_start == "observation"
-        programme = Programme(start="reference last" if from_observation else "at once")
+        programme = Programme(start=design.starts.get(todo.key, "at once"))
         followed = msgspec.structs.replace(amount, audit_calls=1)  # its own block has its audit
         trials = [Trial(cell=reference, mode="verify", seed=plan.seed, verify=followed), own]
         return Block(trials=trials, programme=programme, reference=0)
@@ -97,23 +100,24 @@ class VerifyExperiment(Experiment[list[Verification]]):
         return [verification_of(plan, block, facts) for block in done]
 
 
-def _reference_name(cell: Cell) -> str:
+def _reference_name(target: Target) -> str:
     """The backend that the cell is compared with; "" if there is none."""
-    family = families.get(cell.env)
+    cell, family = target.cell, target.family
     compared = not family.uncompared(cell.kind, cell.task)
     return family.standards[cell.kind].reference if compared else ""
 
 
-def _references(cell: Cell, targets: Sequence[Target]) -> list[Cell]:
+def _references(target: Target, targets: Sequence[Target]) -> list[Cell]:
     """The cells of the same task that the cell can be compared with."""
-    wanted = (cell.env, cell.task, cell.kind, _reference_name(cell))
+    cell = target.cell
+    wanted = (cell.env, cell.task, cell.kind, _reference_name(target))
     plain = (each.cell for each in targets if not each.cell.variant)
     return [it for it in plain if (it.env, it.task, it.kind, it.backend) == wanted]
 
 
 def _together(steps: int, target: Target) -> int:
     """Lock-steps with one action for all: half, or none if starts differ or actions do not."""
-    if not families.get(target.cell.env).starts_alike:
+    if not target.family.starts_alike:
         return 0
     setting = with_role(target.backend, "actions")
     constant = setting is not None and target.cell.settings.get(setting.name) == "constant"

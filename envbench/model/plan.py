@@ -126,6 +126,9 @@ class Trial(Strict, frozen=True, kw_only=True):
     cpus: list[Int] = []  # empty: no limit
 
 
+Start = Literal["in turns", "at once", "reference last"]
+
+
 class Programme(Strict, frozen=True, kw_only=True):
     """Which slices the trials of a block make, and in which order.
 
@@ -142,7 +145,7 @@ class Programme(Strict, frozen=True, kw_only=True):
     equal_calls: bool = False
     reset_turns: list[Int] = []
     lead_in_s: float = 0.0
-    start: Literal["in turns", "at once", "reference last"] = "in turns"
+    start: Start = "in turns"
 
 
 class Block(Strict, frozen=True, kw_only=True):
@@ -219,12 +222,14 @@ class VerifyDesign(Strict, frozen=True, kw_only=True, tag="verify"):
     """A backend and its reference get the same actions. The mappings are by cell key.
 
     ``references``: the cell to compare with. ``lock_steps`` and ``together``: as in ``Verify``.
+    ``starts``: how a block of the cell starts, if its trials do not start at once.
     """
 
     verify: Verify
     references: dict[str, Cell] = {}
     lock_steps: dict[str, Int] = {}
     together: dict[str, Int] = {}
+    starts: dict[str, Start] = {}
 
 
 Design = RunDesign | PairsDesign | VerifyDesign

@@ -115,6 +115,18 @@ def test_an_environment_process_killed_by_a_signal_is_reported_as_such(
 
 
 @slow
+def test_a_process_killed_while_its_environment_is_made_is_tried_again(
+    place: Place, faulty_python: Path
+) -> None:
+    task = ["--env", "gym", "--task", "faulty_envs:KilledWhenMade-v0", "--backend", "subprocess"]
+    done = place.run("run", *task, "--python", f"subprocess={faulty_python}", *SHORT)
+    assert done.code == 1, done.err
+    failure = failure_of(place.runs()[-1])
+    assert (failure.reason, failure.signal, failure.phase) == ("signal", "SIGKILL", "build")
+    assert done.err.count("a process of the environments died of SIGKILL. Trying again.") == 2
+
+
+@slow
 @pytest.mark.parametrize(
     ("task", "message"),
     [("RaisesTheUnprintable", "Unprintable"), ("ExitsQuietly", "SystemExit: 0")],

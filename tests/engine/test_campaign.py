@@ -34,7 +34,7 @@ from envbench.engine.availability import Arm
 from envbench.engine.campaign import new_id
 from envbench.engine.git import git_state
 from envbench.engine.local_executor import CHANGED, LocalExecutor
-from envbench.engine.request import make_cell
+from envbench.engine.request import make_cell, target_of
 from envbench.errors import Interrupted, StorageError
 from envbench.model import (
     Block,
@@ -438,7 +438,7 @@ def two_trials(replies: list[Reply], turns: list[int], **given: Any) -> list[Tri
     cell = make_cell("laptop", "gym", "CartPole-v1", loop, 2, {})
     trial = Trial(cell=cell, **given)
     block = Block(trials=[trial, trial], programme=Programme(turns=turns), reference=0)
-    arm = Arm(cell=cell, backend=loop, python=sys.executable)
+    arm = Arm(target=target_of(cell), python=sys.executable)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(local_executor, "alternate", lambda *_: (replies, turns))
         return LocalExecutor().run(block, {arm_key("", cell): arm}, lambda _: None).trials
@@ -475,7 +475,7 @@ def test_a_trial_fails_if_the_packages_changed_after_the_plan_began() -> None:
     old = RuntimeFact(hash="old", python="3", implementation="CPython", packages={"fake": "1.0"})
     protocol = Protocol(window_s=0.01, warmup_min_s=0.0, warmup_max_s=0.02, measured_s=0.02)
     block = Block(trials=[Trial(cell=cell, protocol=protocol)])
-    found = LocalExecutor().probe(Arm(cell=cell, backend=loop, python=sys.executable))
+    found = LocalExecutor().probe(Arm(target=target_of(cell), python=sys.executable))
     assert isinstance(found, Arm)
     assert found.runtime is not None
     for runtime, failure in ((found.runtime, None), (old, CHANGED)):

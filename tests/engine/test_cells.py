@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envbench import backends
+from envbench import backends, families
 from envbench.backends import Backend, Setting
 from envbench.engine.local_executor import make_job
 from envbench.engine.pairs import seed_of_round
-from envbench.engine.request import CellRequest, choose, make_cell
+from envbench.engine.request import CellRequest, choose, make_cell, target_of
 from envbench.errors import UnknownName, UsageError
 from envbench.machine import Profile, Table
 from envbench.model import Cell, Protocol, Trial, Verify
@@ -332,10 +332,11 @@ def cell(backend: str = "for-loop", numenv: int = 2, **given: str) -> Cell:
     return make_cell("laptop", "atari", "Pong-v5", backends.get(backend), numenv, given)
 
 
-def test_a_target_contains_its_backend() -> None:
+def test_a_target_contains_its_backend_and_its_family() -> None:
     request = CellRequest(family="atari", backends=["for-loop", "envpool-sync"], numenv=[1])
     for target in choose(request, PROFILE).targets:
         assert target.backend is backends.get(target.cell.backend)
+        assert target.family is families.get("atari")
         assert target.cell.workload == "step"
 
 
@@ -343,8 +344,9 @@ def test_a_job_has_the_values_of_its_trial() -> None:
     wanted = cell("envpool-async", 8, overcommit="2.5")
     protocol = Protocol(measured_s=3.0, calls=7)
     trial = Trial(cell=wanted, seed=5, protocol=protocol, cpus=[1])
-    job = make_job(trial, "module:Adapter", "run-1")
-    assert (job.run_id, job.mode, job.adapter) == ("run-1", "measure", "module:Adapter")
+    target = target_of(wanted)
+    job = make_job(trial, target, "run-1")
+    assert (job.run_id, job.mode, job.adapter) == ("run-1", "measure", target.backend.adapter)
     assert (job.family, job.task) == ("atari", "Pong-v5")
     assert (job.numenv, job.env_instances, job.frame_skip, job.seed) == (8, 20, 4, 5)
     assert (job.settings, job.protocol, job.cpus) == (wanted.settings, protocol, [1])
@@ -354,9 +356,9 @@ def test_a_job_has_the_values_of_its_trial() -> None:
 
 def test_only_a_verifying_job_gives_all_environments_the_same_actions() -> None:
     amount = Verify(lock_steps=10, audit_calls=20, together=5)
-    verifying = make_job(Trial(cell=cell(), mode="verify", verify=amount), "a:B", "r")
+    verifying = make_job(Trial(cell=cell(), mode="verify", verify=amount), target_of(cell()), "r")
     assert (verifying.verify, verifying.together) == (amount, 5)
-    assert make_job(Trial(cell=cell(), verify=amount), "a:B", "r").together == 0
+    assert make_job(Trial(cell=cell(), verify=amount), target_of(cell()), "r").together == 0
 
 
 def test_a_cells_key_shows_only_settings_that_differ_from_the_default() -> None:

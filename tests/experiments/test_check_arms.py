@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from envbench.backends import get
-from envbench.engine.request import Target, make_cell
+from envbench.engine.request import make_cell, target_of
 from envbench.errors import UsageError
 from envbench.experiments.check import sources
 from envbench.experiments.check.sources import (
@@ -170,7 +170,7 @@ def test_an_arm_installs_its_requirements_over_the_versions_here(repository: Pat
     Path("mine.py").write_text("pace = 2\n")
     said: list[str] = []
     loop = get("for-loop")
-    target = Target(cell=make_cell("m", "gym", "CartPole-v1", loop, 2, {}), backend=loop)
+    target = target_of(make_cell("m", "gym", "CartPole-v1", loop, 2, {}))
     kept = [
         sources.prepare(name, Source(ref=ref))
         for name, ref in (("baseline", "main"), ("candidate", WORKING_TREE))

@@ -19,11 +19,11 @@ from interpreters import make_interpreter
 from made_pairs import CELLS, PACKAGES, Workers, carry_out, pairs_plan
 from made_records import add_record, make_cell, make_failure, new_results_file
 
-from envbench.backends import get
 from envbench.cli.conduct import Display
 from envbench.engine import pairs, resume
 from envbench.engine.availability import Arm
 from envbench.engine.campaign import Experiment
+from envbench.engine.request import target_of
 from envbench.engine.resume import Recorded, differences, edited_since, find
 from envbench.experiments.check.stages import CheckExperiment
 from envbench.experiments.noise import NoiseExperiment
@@ -332,7 +332,7 @@ def test_an_edited_source_file_prevents_a_resume(tmp_path: Path) -> None:
     made = carry_out(CHECK, pairs_plan(), Workers(), most=3)
     done = [msgspec.structs.replace(each, started_utc=began) for each in made]
     arms = [
-        Arm(name=name, cell=CELLS[0], backend=get("for-loop"), python=str(python))
+        Arm(name=name, target=target_of(CELLS[0]), python=str(python))
         for name, python in zip(("baseline", "candidate"), pythons, strict=True)
     ]
     for harmless in ("results.jsonl", "__pycache__/x.py", ".venv/y.py"):

@@ -132,10 +132,7 @@ def verify(python: Path, folder: Path, family: Family, names: list[str]) -> list
         command=["envbench", "verify"],
         envbench_version="0",
     )
-    arms = {
-        arm_key("", each.cell): Arm(cell=each.cell, backend=each.backend, python=str(python))
-        for each in targets
-    }
+    arms = {arm_key("", each.cell): Arm(target=each, python=str(python)) for each in targets}
     campaign = Campaign(
         Journal.create(folder, "here", plan.started_utc),
         plan,

@@ -15,7 +15,7 @@ from envbench.backends import get, registry
 from envbench.decisions import traces
 from envbench.decisions.equal_work import compared
 from envbench.decisions.traces import Trace
-from envbench.engine.request import make_cell
+from envbench.engine.request import make_cell, target_of
 from envbench.errors import UsageError
 from envbench.families import BUILT_IN, EnvFamily, Standard
 from envbench.families.family import LARGEST_SKIP, SMALLEST_SKIP
@@ -200,7 +200,8 @@ def agreement(family: str, name: str, lock_steps: int) -> Any:
     for backend in (get(name), get("for-loop")):
         cell = make_cell("here", family, families.default_task(family), backend, 2, {})
         amount = Verify(lock_steps=lock_steps, audit_calls=10)
-        job = make_job(Trial(cell=cell, mode="verify", verify=amount), backend.adapter, "here")
+        trial = Trial(cell=cell, mode="verify", verify=amount)
+        job = make_job(trial, target_of(cell), "here")
         files = {"start.npz": replies[0].trace} if replies else {}
         python = testing.interpreter(backend, family=family)
         reply = execute(job, python=python, environment=runtimes.environment(backend), files=files)

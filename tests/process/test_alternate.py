@@ -24,7 +24,7 @@ from envbench.cli import raise_on_signals
 from envbench.engine.availability import Arm, own_runtime
 from envbench.engine.campaign import Campaign, Executed
 from envbench.engine.local_executor import LocalExecutor
-from envbench.engine.request import Target, make_cell
+from envbench.engine.request import make_cell, target_of
 from envbench.errors import Interrupted
 from envbench.model import (
     Block,
@@ -47,8 +47,8 @@ from envbench.results.store import Journal
 slow = pytest.mark.slow
 SHORT = Protocol(window_s=0.02, warmup_min_s=0.1, warmup_max_s=0.2)
 PONG = ("for-loop", "subprocess", "envpool-sync", "envpool-async", "ale-vector")
-LOOP = get("for-loop")
-PACED = make_cell("here", "gym", "paced_envs:Paced-v0", LOOP, 2, {})
+PACED = make_cell("here", "gym", "paced_envs:Paced-v0", get("for-loop"), 2, {})
+TARGET = target_of(PACED)
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def paced_block(names: Sequence[str], turns: list[int], **programme: Any) -> Blo
 
 def paced_arms(pythons: dict[str, str], worker: Path = WORKER) -> dict[str, Arm]:
     return {
-        arm_key(name, PACED): Arm(name=name, cell=PACED, backend=LOOP, python=python, worker=worker)
+        arm_key(name, PACED): Arm(name=name, target=TARGET, python=python, worker=worker)
         for name, python in pythons.items()
     }
 
@@ -152,10 +152,7 @@ def _is_still(pid: int) -> bool:
 
 @slow
 def test_five_different_backends_alternate_in_one_block(mark: str) -> None:
-    targets = [
-        Target(cell=make_cell("here", "atari", "Pong-v5", get(name), 2, {}), backend=get(name))
-        for name in PONG
-    ]
+    targets = [target_of(make_cell("here", "atari", "Pong-v5", get(name), 2, {})) for name in PONG]
     arms = {
         arm_key("", each.cell): own_runtime(each, {}, setup=False, say=lambda _: None)
         for each in targets
@@ -491,7 +488,7 @@ def test_killing_a_child_of_one_worker_does_not_affect_the_others(
     trial = Trial(cell=cell, arm="victim", seed=1, protocol=SHORT)
     block = Block(trials=[*block.trials, trial], programme=block.programme)
     arms = paced_arms({"a": baseline, "b": baseline})
-    arms[arm_key("victim", cell)] = Arm(name="victim", cell=cell, backend=many, python=victim)
+    arms[arm_key("victim", cell)] = Arm(name="victim", target=target_of(cell), python=victim)
 
     def kill_child(pid: int) -> None:
         psutil.Process(pid).children()[0].kill()
@@ -530,7 +527,7 @@ def test_the_others_make_their_slices_if_one_arm_cannot_run(
 ) -> None:
     missing = Failure(reason="setup", message="it is not here", phase="start")
     arms = paced_arms({"a": baseline, "b": baseline})
-    arms[arm_key("none", PACED)] = Arm(name="none", cell=PACED, backend=LOOP, failure=missing)
+    arms[arm_key("none", PACED)] = Arm(name="none", target=TARGET, failure=missing)
     names = ["a", "b"]
     names.insert(place, "none")
     turns = cycles(10, 3)
@@ -543,8 +540,7 @@ def test_the_others_make_their_slices_if_one_arm_cannot_run(
 def test_a_block_is_recorded_even_if_no_arm_can_run() -> None:
     missing = Failure(reason="setup", message="it is not here", phase="start")
     arms: dict[str, Arm] = {
-        arm_key(name, PACED): Arm(name=name, cell=PACED, backend=LOOP, failure=missing)
-        for name in "ab"
+        arm_key(name, PACED): Arm(name=name, target=TARGET, failure=missing) for name in "ab"
     }
     made = executed(paced_block(("a", "b"), [0, 1, 1, 0]), arms)
     assert [each.failure for each in made.trials] == [missing, missing]

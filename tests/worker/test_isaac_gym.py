@@ -15,6 +15,7 @@ from place import Place
 
 from envbench import backends, testing
 from envbench.decisions import equal_work
+from envbench.engine.request import target_of
 from envbench.model import Trial, Verify
 from envbench.process.one_job import execute
 from envbench.process.reply import Reply
@@ -59,7 +60,7 @@ def ran(python: Path, mode: Literal["measure", "verify"], **stand_in: str) -> Re
     """The reply of a worker that is run by hand, for what the contract does not ask."""
     amount = Verify(audit_calls=300)
     trial = Trial(cell=TestIsaacGym().cell, mode=mode, protocol=testing.SHORT, verify=amount)
-    job = testing.make_job(trial, BACKEND.adapter, "isaac")
+    job = testing.make_job(trial, target_of(trial.cell), "isaac")
     return execute(job, python=str(python), environment={**os.environ, **stand_in})
 
 

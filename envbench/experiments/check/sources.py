@@ -107,8 +107,7 @@ def make(prepared: Prepared, target: Target, say: Say) -> Arm:
     return Arm(
         name=prepared.name,
         source=prepared.source,
-        cell=cell,
-        backend=backend,
+        target=target,
         python=python,
         worker=prepared.worker,
     )

@@ -38,6 +38,7 @@ class Worker:
         self.phase = "start"
         self.began: Dict[str, int] = {}
         self.times: Dict[str, int] = {}
+        self.adapter: Any = None
         self.meter: Any = None
 
     def emit(self, event: Dict[str, Any]) -> None:
@@ -55,20 +56,21 @@ class Worker:
         self.times[phase + "_ns"] = time.perf_counter_ns() - start
         return done
 
-    def adapter(self) -> Adapter:
+    def make_adapter(self) -> None:
         seen = Job(**{name: self.job[name] for name in Job._fields})
         made = named(self.job["adapter"])(seen)
         if not isinstance(made, Adapter):
             raise TypeError("{} is not a subclass of Adapter".format(self.job["adapter"]))
         made.probe()  # imports what the task needs besides the library
-        return made
+        self.adapter = made
 
     def carry_out(self) -> Dict[str, Any]:
         """Run all phases of the job's mode. Return the reply without its header."""
         before, load_before = sensors.before(), sensors.load_average()
-        adapter = self.timed("import", self.adapter)
+        self.timed("import", self.make_adapter)
         if self.job["mode"] == "probe":
             return {}
+        adapter = self.adapter
         self.timed("build", adapter.build)
         if self.job["mode"] == "verify":
             return dict(self.verify(adapter), close=adapter.close)
@@ -129,7 +131,7 @@ class Worker:
     def failure(self, error: BaseException) -> Dict[str, Any]:
         """Convert an exception to an ``envbench.model.Failure``."""
         meter, trace = self.meter, traceback.format_exc()
-        dead = meter.adapter.dead_child() if meter else None
+        dead = self.adapter.dead_child() if self.adapter else None
         if dead:
             found = died(dead)
         else:

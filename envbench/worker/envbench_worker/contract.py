@@ -111,7 +111,7 @@ class Adapter(ABC):
         return 0
 
     def dead_child(self) -> Optional[int]:
-        """After an exception: the exit code (or -signal) of a child process that ended early."""
+        """After an exception, in any phase: the exit code (or -signal) of a child that died."""
         return None
 
     @abstractmethod

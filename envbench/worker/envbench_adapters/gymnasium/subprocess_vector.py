@@ -13,19 +13,22 @@ from envbench_adapters.gymnasium.for_loop import GymnasiumVector, make
 class Subprocess(GymnasiumVector):
     def make_vector(self) -> Any:
         settings = self.job.settings
-        return AsyncVectorEnv(
+        self.envs = AsyncVectorEnv.__new__(AsyncVectorEnv)  # ``dead_child`` asks it if this fails
+        AsyncVectorEnv.__init__(
+            self.envs,
             [partial(make, self.job)] * self.job.numenv,
             shared_memory=settings["shared_memory"],
             context=settings["context"] or None,
         )
+        return self.envs
 
     def dead_child(self) -> Optional[int]:
         """Find a process that a native library crashed: the pipe reports only its end of file."""
         processes = getattr(getattr(self, "envs", None), "processes", [])
         for process in processes:
             process.join(timeout=0.2)  # it may not be reaped yet
-        ended = [process.exitcode for process in processes if process.exitcode]
-        return ended[0] if ended else None
+        ended = (process.exitcode for process in processes if process.exitcode)
+        return min(ended, default=None)  # a signal comes first: the others end because of it
 
     def facts(self) -> Dict[str, Any]:
         return dict(super().facts(), processes=self.job.numenv)

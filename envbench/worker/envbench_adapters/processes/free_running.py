@@ -43,7 +43,6 @@ CHUNK_NS = 4_000_000  # much longer than publishing (microseconds), much shorter
 PAUSE_S = 0.001
 LONGEST_PAUSE_S = 0.05
 PATIENCE_S = 10.0  # for a process to end by itself
-REPORTED = 70  # the exit code of a process that reported its error
 SERVE = "envbench_adapters.processes.free_running:serve"
 
 
@@ -129,8 +128,8 @@ class FreeRunning(Adapter):
         return max(0, beyond - (int(self.table["resets"].sum()) - self.credited_resets))
 
     def dead_child(self) -> Optional[int]:
-        codes = (process.child.exitcode for process in self.processes)
-        return next((code for code in codes if code and code != REPORTED), None)
+        codes = (process.ended_early for process in self.processes)
+        return next(filter(None, codes), None)
 
     def follow(self, calls: int) -> Optional[Trace]:
         for process in self.processes:
@@ -178,6 +177,7 @@ class _Process:
         spawn = multiprocessing.get_context("spawn")
         self.child = spawn.Process(target=numa_nodes.call_bound, args=arguments, daemon=True)
         self.child.start()
+        self.ended_early: Optional[int] = None  # its exit code, if it ended without a word
         theirs.close()
 
     def answer(self) -> Any:
@@ -185,7 +185,7 @@ class _Process:
         try:
             said, value = self.connection.recv()
         except (EOFError, ConnectionError):
-            code = self.ended(PATIENCE_S)
+            code = self.ended_early = self.ended(PATIENCE_S)
             how = "of signal {}".format(-code) if code < 0 else "with exit code {}".format(code)
             raise self._died("ended " + how) from None
         if said == "error":
@@ -236,7 +236,7 @@ def serve(
         text = "failed: {}: {}".format(type(error).__name__, error)
         with suppress(OSError):  # the worker may have ended
             connection.send(("error", (text, traceback.format_exc())))
-        raise SystemExit(REPORTED) from None
+        raise SystemExit(1) from None
 
 
 def _work(member: Member, connection: Any, row: Any, parent: int) -> None:
