@@ -72,7 +72,7 @@ class BackendContract:
         """Override to check more of the measurement, such as the device."""
 
     def verification(self) -> Reply:
-        """The reply of a verifying worker. The contract checks its second count and its trace."""
+        """Verify in a worker. The contract checks the second count and the trace of its reply."""
         own = partial(verified, self.backend, self.family, self.task, numenv=self.numenv)
         return own(settings=self.settings, overrides=self.overrides, lock_steps=60)
 
@@ -151,7 +151,7 @@ class BackendContract:
         )
 
     def measured(self) -> Reply:
-        """The successful reply of a short measurement, made once per class.
+        """Return the successful reply of a short measurement, made once per class.
 
         Its fact ``unknown_task`` is what the same worker replied to a probe of an unknown task.
         """
@@ -179,7 +179,7 @@ def verified(
     overrides: Texts | None = None,
     environment: Texts | None = None,
 ) -> Reply:
-    """The reply of a worker in mode verify; asserts that it did not fail.
+    """Return the reply of a worker in mode verify; assert that it did not fail.
 
     It has the audit of ``calls`` vector steps and the trace of ``lock_steps``, an ``.npz``. In the
     first ``together`` of them (by default half, if starts are alike) all get the same actions.
@@ -195,7 +195,7 @@ def verified(
 
 
 def interpreter(backend: Backend, overrides: Texts | None = None, family: str = "") -> str:
-    """The interpreter for that family. Builds the runtime if it does not exist yet."""
+    """Return the interpreter for that family. Build the runtime if it does not exist yet."""
     if overrides and backend.name in overrides:
         return runtimes.interpreter(overrides[backend.name], "--python")
     return runtimes.make(backend, lambda line: None, family).python

@@ -146,7 +146,7 @@ def moves_on(found: Agreement) -> bool:
 
 
 def agreed(standard: Standard, found: Agreement) -> int:
-    """How many steps from the start agree within the standard's tolerances, including ends."""
+    """Count the first steps that agree within the standard's tolerances, including ends."""
     pairs = zip(found.distances, found.reward_distances, strict=True)
     for step, (distance, reward) in enumerate(pairs):
         other_end = found.first_other_end == step

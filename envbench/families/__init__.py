@@ -31,7 +31,7 @@ def names() -> list[str]:
 
 
 def of_record(name: str) -> EnvFamily:
-    """The family of a record. If its plugin is not installed, it has only a name."""
+    """Return the family of a record. If its plugin is not installed, it has only a name."""
     return registry().get(name) or EnvFamily(name=name, title=name, worker="")
 
 

@@ -94,7 +94,7 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return self.fixed_start == "noiseless"
 
     def uncompared(self, kind: Kind, task: str) -> str:
-        """Why two backends cannot be compared on the task; "" if they can."""
+        """Say why two backends cannot be compared on the task; "" if they can."""
         standard = self.standards.get(kind)
         if standard is None:
             return f"no comparison is defined for {self.name}"
@@ -143,7 +143,7 @@ def _whole(number: float) -> int | float:
 
 
 def trouble(family: EnvFamily) -> str:
-    """The field of a plugin's family that is wrong, and why; "" if none is."""
+    """Say which field of a plugin's family is wrong, and why; "" if none is."""
     name = family.name
     if iskeyword(name) or not re.fullmatch(rf"(?!({_TAKEN})$)[a-z][a-z0-9_]{{0,39}}", name):
         return f"`name` {name!r} cannot name a table of a profile"
@@ -162,7 +162,7 @@ def trouble(family: EnvFamily) -> str:
 
 
 def title_trouble(title: str) -> str:
-    """Why a text cannot be a part of a table's marker, or ""."""
+    """Say why a text cannot be a part of a table's marker; "" if it can."""
     if not title.isprintable() or title != title.strip() or not 0 < len(title) <= 80:
         return "`title` must be one printable line of 1 to 80 characters, without space at its ends"
     if any(mark in title for mark in ("<", ">", "|", "--")):

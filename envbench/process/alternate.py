@@ -53,7 +53,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
 def alternate(
     launches: Sequence[Launch], programme: Programme, on_event: OnEvent = lambda _: None
 ) -> tuple[list[Reply], list[int]]:
-    """Each worker's reply, and the worker of each slice of steps, in the order made.
+    """Run the workers. Return each one's reply, and the worker of each slice of steps, in order.
 
     The worker of the first slice starts first. A slice lasts about ``programme.slice_s``. If a
     single vector step takes longer, there are fewer slices, at least ``FEWEST_SLICES`` per worker.

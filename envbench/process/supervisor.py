@@ -62,7 +62,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     grace_s: float = 2.0
 
     def of(self, phase: str) -> float:
-        """The limit of one of ``PHASES``."""
+        """Return the limit of one of ``PHASES``."""
         return float(getattr(self, f"{phase}_s"))
 
 
@@ -214,7 +214,7 @@ class _Lines:
         self.ended = False
 
     def read(self) -> list[Event | Failed | Ended]:
-        """The values that are complete by now. ``ended`` says whether more may come."""
+        """Read the values that are complete by now. ``ended`` says whether more may come."""
         try:
             data = os.read(self._pipe, LINE_BYTES)
         except BlockingIOError:

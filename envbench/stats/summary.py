@@ -46,7 +46,7 @@ class Rate:
 
 
 def rate(run: Run) -> Rate:
-    """The rate of one run that did not fail."""
+    """Return the rate of one run that did not fail."""
     windows = run.measured
     if trouble := _impossible(windows, run.cell.numenv):
         return Rate(invalid=trouble)
@@ -96,7 +96,7 @@ class Costs:
 
 
 def costs(runs: Sequence[Run]) -> Costs:
-    """The costs of one cell's finished runs; None for what no run recorded."""
+    """Return the costs of one cell's finished runs; None for what no run recorded."""
     times = [run.times for run in runs if run.times is not None]
     first = [each.first_step_ns / 1e9 for each in times]
     return Costs(
@@ -131,7 +131,7 @@ class Summary:
 
 
 def summarise(runs: Sequence[Run], *, cpus: int = 1, alone: bool = False) -> Summary:
-    """The summary of one cell's runs in one plan (at least one run).
+    """Summarise one cell's runs in one plan (at least one run).
 
     One failed or impossible run makes the cell a failure: the others may have succeeded by luck.
     Interrupted runs do not count, unless there are no others. ``cpus`` is the number of logical

@@ -96,7 +96,7 @@ class BaselineExperiment(Experiment[dict[str, Failure]]):
         return pairs.pair(plan, ((KERNEL, kernel), ("", cell)), number=number)
 
     def conclude(self, plan: Plan, done: Done, facts: Facts) -> dict[str, Failure]:
-        """The failures of cells, by key."""
+        """Return the failures of cells, by key."""
         return {cell_of(block).key: block.failure for block in done if block.failure}
 
 
@@ -150,7 +150,7 @@ class Stored:
 def read(
     path: Path, wanted: CellRequest, here: Fingerprint, say: Callable[[str], None]
 ) -> list[Stored]:
-    """The wanted cells of a file of this same machine; ``UsageError`` if there are none."""
+    """Return the wanted cells of a file of this same machine; ``UsageError`` if there are none."""
     if not path.is_file():
         raise UsageError(f"--against: there is no file {path}.")
     plans, warnings = resume.read(path)
@@ -181,14 +181,14 @@ def read(
 
 
 def anew(cells: Sequence[Stored], rule: Rule, size: Size) -> BaselineExperiment:
-    """The experiment that measures them anew, beside the kernel."""
+    """Return the experiment that measures them anew, beside the kernel."""
     chosen = not_too_many(Chosen(targets=[target_of(each.cell) for each in cells]))
     pairs = size.of(chosen.targets, rule).pairs
     return BaselineExperiment(targets=chosen.targets, pairs=pairs)
 
 
 def verdict(outcome: Campaign[dict[str, Failure]], then: Stored, rule: Rule) -> CellVerdict:
-    """The verdict on a stored cell that was measured anew."""
+    """Judge a stored cell that was measured anew."""
     if failure := outcome.findings.get(then.cell.key):
         return CellVerdict(cell=then.cell, verdict="BROKEN", failures={CANDIDATE: failure})
     stage = compared(pairs_of(outcome.done, then.cell), then, rule)
@@ -208,7 +208,7 @@ def _is_wanted(cell: Cell, wanted: CellRequest) -> bool:
 
 
 def stored(plans: Iterable[Recorded]) -> list[Stored]:
-    """Each cell by its newest baseline plan, or by its newest ``run`` plan if it has none.
+    """Return each cell by its newest baseline plan, or by its newest ``run`` plan if it has none.
 
     Failed cells are left out, and those of fewer than five processes, which do not show their
     spread.
@@ -251,7 +251,7 @@ def compared(now: Sequence[BlockRecord], then: Stored, rule: Rule) -> Stage:
 
 
 def granting_drift(rule: Rule) -> Rule:
-    """The rule for rates of two times: a slowdown up to ``DRIFT`` does not count."""
+    """Return the rule for rates of two times: a slowdown up to ``DRIFT`` does not count."""
     left = 1 - DRIFT
     return msgspec.structs.replace(
         rule, margin=1 - (1 - rule.margin) * left, tolerance=1 - (1 - rule.tolerance) * left

@@ -68,7 +68,7 @@ class Size(msgspec.Struct, frozen=True, kw_only=True):
     precise: bool = False
 
     def of(self, targets: Sequence[Target], rule: Rule) -> Sizes:
-        """The sizes for these cells. ``UsageError`` if the rule or the budget does not allow it."""
+        """Decide the sizes for these cells. ``UsageError`` if the rule or the budget forbids it."""
         spreads = {each.cell.key: SPREADS[each.backend.behaviour.steps_in] for each in targets}
         pairs, round_s = self.pairs or DEFAULT_PAIRS, len(targets) * pair_seconds()
         if self.precise:
@@ -165,12 +165,12 @@ class CheckExperiment(Experiment[list[CellVerdict]]):
         return pairs.pair(plan, arms, number=number, stage=stage, exchanged=stage == SECOND)
 
     def conclude(self, plan: Plan, done: Done, facts: Facts) -> list[CellVerdict]:
-        """A verdict per cell, in the plan's order."""
+        """Return a verdict per cell, in the plan's order."""
         return [verdict(plan, done, cell) for cell in plan.cells]
 
 
 def cells_to_check(request: CellRequest, site: Site) -> Chosen:
-    """The named cells, or those of the profile; at most ``MOST_CELLS``."""
+    """Return the named cells, or those of the profile; at most ``MOST_CELLS``."""
     profile, cpus = site.profile, site.fingerprint.usable_cpus
     if request.family or request.backends or request.numenv or request.task:
         return not_too_many(choose(request, profile, cpus))
@@ -188,7 +188,7 @@ def cells_to_check(request: CellRequest, site: Site) -> Chosen:
 
 
 def not_too_many(chosen: Chosen) -> Chosen:
-    """The same cells; ``UsageError`` if there are too many."""
+    """Return the same cells; ``UsageError`` if there are too many."""
     if len(chosen.targets) > MOST_CELLS:
         raise UsageError(
             f"a check compares at most {MOST_CELLS} cells, and these are {len(chosen.targets)}.",
@@ -198,7 +198,7 @@ def not_too_many(chosen: Chosen) -> Chosen:
 
 
 def verdict(plan: Plan, done: Sequence[BlockRecord], cell: Cell) -> CellVerdict:
-    """The verdict on a cell. A stage counts when all its pairs are made."""
+    """Judge a cell. A stage counts when all its pairs are made."""
     own = pairs_of(done, cell)
     trials = [trial for block in own for trial in block.trials]
     failures = {trial.arm: trial.failure for trial in trials if trial.failure}
@@ -226,7 +226,7 @@ def _whole_stage(plan: Plan, own: Sequence[BlockRecord], stage: int) -> dict[str
 
 
 def overall(verdicts: Sequence[CellVerdict]) -> Verdict:
-    """The worst verdict of all cells."""
+    """Return the worst verdict of all cells."""
     return min((each.verdict for each in verdicts), key=WORSE.index)
 
 
@@ -235,7 +235,7 @@ def pairs_of(done: Sequence[BlockRecord], cell: Cell) -> list[BlockRecord]:
 
 
 def findings(plan: Plan, blocks: Sequence[BlockRecord]) -> dict[str, Stage]:
-    """The findings of a stage's pairs per quantity: steps, and those costs that are known."""
+    """Judge a stage's pairs per quantity: steps, and those costs that are known."""
     if len(blocks) < 2 or any(block.failure for block in blocks):
         return {}
     rule = plan.design_as(PairsDesign).rule or Rule()

@@ -56,7 +56,7 @@ class Process(NamedTuple):
 
 
 def read_process(pid: int) -> Process:
-    """One process, from proc(5). Raises ``OSError`` if it has ended or cannot be read."""
+    """Read one process from proc(5). Raise ``OSError`` if it has ended or cannot be read."""
     with open(f"/proc/{pid}/stat", "rb") as file:
         # the command's name may contain spaces and brackets: count from its last bracket
         fields = file.read().rpartition(b")")[2].split()
@@ -64,7 +64,7 @@ def read_process(pid: int) -> Process:
 
 
 def all_processes() -> dict[int, Process]:
-    """Every process, by its number. A system without /proc shows only their parents."""
+    """Return every process, by its number. A system without /proc shows only their parents."""
     if not LINUX:
         return _from_ps()
     table = {}
@@ -84,7 +84,7 @@ def _from_ps() -> dict[int, Process]:
 
 
 def below(top: int, table: dict[int, Process], without: Collection[int] = ()) -> set[int]:
-    """All descendants of ``top``, zombies too, but not ``without`` and their descendants."""
+    """Return all descendants of ``top``, zombies too, but not ``without`` and their descendants."""
     children: dict[int, list[int]] = {}
     for pid, process in table.items():
         children.setdefault(process.parent, []).append(pid)

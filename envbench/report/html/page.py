@@ -54,7 +54,7 @@ _Part = dict[str, Any]  # a table, a plot, or both
 
 
 def html_page(selection: Selection, profiles: Profiles, records: Sequence[Record]) -> str:
-    """The whole page as text."""
+    """Return the whole page as text."""
     cells = _cells(machine_results(selection, profiles).values())
     chapters = _chapters(block_contents(selection, profiles).values(), cells)
     runs = {each.run_id: each for each in records if isinstance(each, Run)}
@@ -220,7 +220,7 @@ def _text(entry: Entry) -> str:
 
 
 def number(text: str) -> float | None:
-    """The value by which a column is sorted: the number at the text's start; ms become seconds."""
+    """Find the value that sorts a column: the number at the text's start; ms become seconds."""
     if found := _NUMBER.match(text):
         value = float(found[1].replace(",", ""))
         return value / 1000 if text[found.end() :].startswith(" ms") else value
@@ -228,7 +228,7 @@ def number(text: str) -> float | None:
 
 
 def inline(markdown: str) -> Markup:
-    """One line of Markdown as markup; HTML in it stays text."""
+    """Return one line of Markdown as markup; HTML in it stays text."""
     from markupsafe import Markup
 
     return Markup(_parser().renderInline(markdown))

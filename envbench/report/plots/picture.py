@@ -64,7 +64,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def chart(results: MachineResults, *, published: bool = False) -> Chart:
-    """The chart of one machine, perhaps with its published figures."""
+    """Make the chart of one machine, perhaps with its published figures."""
     measured = [
         _curve(label, row[0].cell.backend, map(_point, row)) for label, row in results.rows.items()
     ]

@@ -67,7 +67,7 @@ class Genesis(Ants):
         return Counts(calls * self.job.numenv, 0)
 
     def seconds(self) -> Any:
-        """A copy of each world's simulated seconds, as Genesis counts them."""
+        """Return a copy of each world's simulated seconds, as Genesis counts them."""
         return self.scene.get_time().cpu().numpy().copy()
 
     def observed(self) -> Any:

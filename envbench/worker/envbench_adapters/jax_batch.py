@@ -47,7 +47,7 @@ class JaxBatch(Adapter):
 
     @abstractmethod
     def initial(self) -> Any:
-        """The initial state of the environments, on the device."""
+        """Return the initial state of the environments, on the device."""
 
     @abstractmethod
     def step(self, state: Any, batch: Any) -> Any:

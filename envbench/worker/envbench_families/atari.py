@@ -19,7 +19,7 @@ MAX_FRAMES = 108_000
 
 
 def reference(job: Job) -> Dict[str, Any]:
-    """The reference settings of a step, for a library that takes them but does not report them."""
+    """List the reference settings of a step, for a library that takes but does not report them."""
     return {
         "frame_skip": int(job.frame_skip),
         "max_pool": 2,

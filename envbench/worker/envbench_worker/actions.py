@@ -50,7 +50,7 @@ def bank(space: Any, numenv: int, seed: int, source: str, batched_space: Any = N
 
 
 def of_job(space: Any, job: Job, batched_space: Any = None) -> List[Any]:
-    """The bank of a job. In its first ``job.together`` batches all environments get one action."""
+    """Draw the bank of a job. In its first ``job.together`` batches all environments act alike."""
     source = job.settings.get("actions", "bank")
     batches = bank(space, job.numenv, job.seed, source, batched_space)
     for batch in batches[: job.together]:

@@ -37,7 +37,7 @@ def count_twice(
 
 
 def next_stride(made: int, calls: int, seconds: float) -> int:
-    """The vector steps of the next ``run``, after ``made`` of ``calls`` took ``seconds``.
+    """Return the vector steps of the next ``run``, after ``made`` of ``calls`` took ``seconds``.
 
     A few at a time until half of them are made. Then all the rest at once, but at least as many as
     a window has, and at most what fits into ``PATIENCE_S``.
@@ -51,7 +51,7 @@ def next_stride(made: int, calls: int, seconds: float) -> int:
 
 
 def given_start(folder: str) -> Any:
-    """The first observations of a trace that the reference must start from, if there is one."""
+    """Read the first observations of a trace that the reference must start from, if it is there."""
     path = os.path.join(folder, "start.npz")
     if not os.path.isfile(path):
         return None

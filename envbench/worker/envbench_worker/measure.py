@@ -53,7 +53,7 @@ class Meter:
         self._origin = self._warmup_origin = self._last = self._ramp = 0
 
     def first_step(self) -> int:
-        """The first vector step, compile included; returns its nanoseconds."""
+        """Make the first vector step, compile included; return its nanoseconds."""
         start = clock()
         self.adapter.compile()
         self.total_steps += self.adapter.run(self.adapter.first_calls).steps
@@ -183,7 +183,7 @@ class Meter:
 
 
 def invalidity(signals: Dict[str, float], ns: int) -> str:
-    """Why an outside signal makes this window invalid, or an empty string.
+    """Say why an outside signal makes this window invalid, or return an empty string.
 
     These are the only reasons to discard a window. A slow window is not invalid.
     """

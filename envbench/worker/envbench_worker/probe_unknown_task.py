@@ -14,7 +14,7 @@ from envbench_worker import __main__ as worker
 
 class ProbingWorker(worker.Worker):
     def reply(self) -> Dict[str, Any]:
-        """The reply to the job, with another fact: what a probe of an unknown task replied."""
+        """Reply to the job, with another fact: what a probe of an unknown task replied."""
         job, self.job = self.job, dict(self.job, mode="probe", task="NoSuchTaskAnywhere-v0")
         refused, self.job = dict(super().reply(), task=self.job["task"]), job
         reply = super().reply()

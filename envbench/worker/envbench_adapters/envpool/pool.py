@@ -29,7 +29,7 @@ class EnvPool(Adapter):
         self.family = envbench_families.of(job)
 
     def tasks(self) -> List[str]:
-        """The tasks of the family that EnvPool has."""
+        """Return the tasks of the family that EnvPool has."""
         module = self.family.envpool_module
         return sorted(name for name, spec in registry.specs.items() if spec[0] == module)
 
@@ -81,7 +81,7 @@ class EnvPool(Adapter):
         return self.family.envpool_work(spec.config._asdict())
 
     def seen(self) -> Any:
-        """One observation of zeros, with the shape and type that a learner receives."""
+        """Return one observation of zeros, with the shape and type that a learner receives."""
         return self.family.flat(create_empty_array(self.pool.observation_space))[0]
 
     def facts(self) -> Dict[str, Any]:

@@ -29,7 +29,7 @@ class GymnasiumVector(Adapter):
 
     @abstractmethod
     def make_vector(self) -> Any:
-        """The vector environment to step."""
+        """Make the vector environment to step."""
 
     def probe(self) -> None:
         """Refuses older vector environments: they reset within the step and do not state it."""
