@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -108,10 +109,15 @@ def _advice(against: Path) -> str:
 def _append(summary: Path, text: str) -> None:
     """A summary that cannot be written does not change the verdict."""
     try:
-        with summary.open("a", encoding="utf-8") as file:
+        with open(summary, "a", encoding="utf-8", opener=_without_waiting) as file:
             file.write(text)
     except OSError as error:
         tell(f"Warning: {summary} cannot be written: {error.strerror}.")
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a file. A pipe that nobody reads is an error."""
+    return os.open(path, flags | os.O_NONBLOCK, 0o666)
 
 
 def document(

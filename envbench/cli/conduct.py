@@ -21,7 +21,7 @@ from envbench.engine.campaign import Campaign
 from envbench.engine.experiment import Experiment, Findings, Options
 from envbench.engine.session import carry_out
 from envbench.errors import UNAVAILABLE, EnvbenchError
-from envbench.model import Block, BlockRecord, Cell, Failure, PairsDesign, Plan, RunDesign
+from envbench.model import Block, BlockRecord, Cell, Failure, Plan
 from envbench.process.reply import Event, PhaseBegan, WindowEnded
 from envbench.results.reading import run_of
 from envbench.stats.summary import rate
@@ -98,8 +98,8 @@ class Display:
         )
 
     def began(self, experiment: Experiment[Any], plan: Plan, done: int, left: int) -> None:
-        self.plan, self.done, self.total = plan, done, done + left
-        self.first_guess = experiment.block_seconds
+        self.experiment, self.plan = experiment, plan
+        self.done, self.total = done, done + left
         # Now, because it may read results: while a worker is timed, the controller keeps quiet.
         self.refused = {cell.key for cell in plan.cells if self.refuses(cell)}
         self.start = self.block_start = time.monotonic()
@@ -126,12 +126,7 @@ class Display:
 
     def _place(self, block: Block | BlockRecord) -> str:
         """Its place in the plan, and its cell."""
-        design, place = self.plan.design, "verifying"
-        if isinstance(design, RunDesign):
-            place = f"round {block.round + 1}/{max(design.repeats.values())}"
-        elif isinstance(design, PairsDesign):
-            stage = f"stage {block.stage}, " if self.plan.arms else ""
-            place = f"{stage}pair {block.round + 1}/{design.pairs}"
+        place = self.experiment.place(self.plan, block)
         return f"{place}  {cell_name(block.trials[-1].cell)}"
 
     def trying_again(self, block: Block, failure: Failure) -> None:
@@ -159,8 +154,8 @@ class Display:
         self.total = self.done + left
         if record.failure is None:
             self.seconds.append(time.monotonic() - self.block_start)
-        in_rounds = isinstance(self.plan.design, RunDesign)
-        to_go = "" if in_rounds else f"; {clock(self.remaining(left))} to go"
+        figures = self.experiment.shows_figures
+        to_go = "" if figures else f"; {clock(self.remaining(left))} to go"
         result = f"{self._place(record)}: {self._result(record)}"
         self.say(f"[{self.done}/{self.total}] {result}{to_go}")
 
@@ -177,7 +172,7 @@ class Display:
         """Estimate the seconds that so many blocks will take, from those that have ended."""
         if self.seconds:
             return blocks * sum(self.seconds) / len(self.seconds)
-        return blocks * self.first_guess
+        return blocks * self.experiment.block_seconds
 
     def _update(self, **fields: Any) -> None:
         self._shown = now = time.monotonic()
@@ -192,7 +187,7 @@ class Display:
         if failure := record.failure:
             lines = failure.message.splitlines() or [failure.reason]
             return f"{failure.reason}: {lines[0][:200]}"
-        if not isinstance(self.plan.design, RunDesign):
+        if not self.experiment.shows_figures:
             return "done"
         if record.trials[-1].cell.key in self.refused:
             return "done, but `envbench verify` refused the figures of its row"

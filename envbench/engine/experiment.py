@@ -64,6 +64,7 @@ class Experiment(ABC, Generic[Findings_co]):
     unit: ClassVar[str] = "block"  # what a person calls a block; its plural ends in s
     modes: ClassVar[tuple[str, ...]] = ("measure",)  # of its trials
     keeps_profile: ClassVar[bool] = False  # is a generated profile written to a file?
+    shows_figures: ClassVar[bool] = False  # does the figure of a block mean something on its own?
     watches_code: ClassVar[bool] = False  # may a person edit what the arms import?
     longest_pause_s: ClassVar[float | None] = None  # after a longer pause it is not resumed
 
@@ -100,6 +101,10 @@ class Experiment(ABC, Generic[Findings_co]):
         ]
 
     # ------------------------------------------------------------ pure
+
+    def place(self, plan: Plan, block: Block | BlockRecord) -> str:
+        """Where the block is in the plan, for the progress display."""
+        return self.name
 
     @abstractmethod
     def remaining(self, plan: Plan, done: Done) -> Sequence[Any]:

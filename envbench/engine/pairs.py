@@ -88,6 +88,11 @@ def turns(quads: int, seed: int) -> list[int]:
     return order
 
 
+def place(plan: Plan, block: Block | BlockRecord) -> str:
+    """Which of its cell's pairs a block is, for the progress display."""
+    return f"pair {block.round + 1}/{plan.design_as(PairsDesign).pairs}"
+
+
 def pair(
     plan: Plan,
     trials: tuple[tuple[str, Cell], tuple[str, Cell]],

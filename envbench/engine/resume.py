@@ -25,7 +25,6 @@ from envbench.model import (
     EndedRecord,
     FactsRecord,
     MachineFact,
-    PairsDesign,
     Plan,
     RuntimeFact,
     Shared,
@@ -88,7 +87,7 @@ def _recorded(path: Path, plan: Plan, records: Sequence[Stored], warnings: list[
 
 def _counts(block: BlockRecord, plan: Plan) -> bool:
     """Is it a block of this plan, of the right shape and not interrupted?"""
-    right_shape = len(block.trials) == 2 or not isinstance(plan.design, PairsDesign)
+    right_shape = plan.design.trials in (None, len(block.trials))
     return block.plan_id == plan.plan_id and right_shape and not block.interrupted
 
 

@@ -17,7 +17,7 @@ from envbench.engine.availability import Arm, Say, kernel_arm
 from envbench.engine.experiment import Done, Experiment, Facts, Site
 from envbench.engine.pairs import DEFAULT_PAIRS, trial_of
 from envbench.engine.request import Chosen, Target, kernel_target
-from envbench.model import Block, Cell, PairsDesign, Plan, Rule
+from envbench.model import Block, BlockRecord, Cell, PairsDesign, Plan, Rule
 
 PAIRS = 6
 WARM_UP = (0.2, 0.5)
@@ -51,6 +51,9 @@ class NoiseExperiment(Experiment[OwnNoise | None]):
 
     def arms(self, targets: Sequence[Target], site: Site, say: Say) -> list[Arm]:
         return [kernel_arm(name, targets[0]) for name in (A, B)]
+
+    def place(self, plan: Plan, block: Block | BlockRecord) -> str:
+        return pairs.place(plan, block)
 
     def remaining(self, plan: Plan, done: Done) -> list[tuple[int, Cell]]:
         return pairs.rounds(plan, plan.cells, done)

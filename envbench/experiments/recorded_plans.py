@@ -119,11 +119,12 @@ def named(results: Path, plan_id: str) -> Recorded:
 
 def abandon(recorded: Recorded) -> None:
     """Mark it, so that it is not resumed. Its blocks stay where they are."""
-    if recorded.concluded:
-        raise UsageError(f"{recorded.plan.plan_id} is finished: there is nothing to abandon.")
-    if not recorded.abandoned:
-        with Journal.open(recorded.path) as journal:
-            journal.end(recorded.plan.plan_id, "abandoned")
+    with Journal.open(recorded.path) as journal:  # it may wait, and the plan end meanwhile
+        now = named(recorded.path.parents[1], recorded.plan.plan_id)
+        if now.concluded:
+            raise UsageError(f"{now.plan.plan_id} is finished: there is nothing to abandon.")
+        if not now.abandoned:
+            journal.end(now.plan.plan_id, "abandoned")
 
 
 def next_resumed(given_up: Recorded) -> str | None:

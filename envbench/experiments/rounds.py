@@ -58,6 +58,7 @@ class RunExperiment(Experiment[list[Summary]]):
     name: ClassVar[str] = "run"
     unit: ClassVar[str] = "run"
     keeps_profile: ClassVar[bool] = True
+    shows_figures: ClassVar[bool] = True
 
     @property
     def named(self) -> bool:
@@ -92,6 +93,9 @@ class RunExperiment(Experiment[list[Summary]]):
             protocol={name: self.measure.protocol_of(backend) for name, backend in used.items()},
             quick=self.measure.quick,
         )
+
+    def place(self, plan: Plan, block: Block | BlockRecord) -> str:
+        return f"round {block.round + 1}/{max(plan.design_as(RunDesign).repeats.values())}"
 
     def remaining(self, plan: Plan, done: Done) -> list[tuple[int, Cell]]:
         """Return the rounds that are not measured yet, without cells that have failed."""

@@ -15,7 +15,17 @@ import msgspec
 from envbench.backends.specification import with_role
 from envbench.engine.experiment import Done, Experiment, Facts, Site
 from envbench.engine.request import CellRequest, Chosen, Target, choose
-from envbench.model import Block, Cell, Plan, Programme, Trial, Verification, Verify, VerifyDesign
+from envbench.model import (
+    Block,
+    BlockRecord,
+    Cell,
+    Plan,
+    Programme,
+    Trial,
+    Verification,
+    Verify,
+    VerifyDesign,
+)
 from envbench.results.reading import verification_of
 
 
@@ -75,6 +85,9 @@ class VerifyExperiment(Experiment[list[Verification]]):
                 if each.family.fixed_start == "observation"
             },
         )
+
+    def place(self, plan: Plan, block: Block | BlockRecord) -> str:
+        return "verifying"
 
     def remaining(self, plan: Plan, done: Done) -> list[Cell]:
         made = {block.trials[-1].cell.key for block in done}

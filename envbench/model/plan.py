@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeVar
+from typing import ClassVar, Literal, TypeVar
 
 from envbench.model.values import (
     SCHEMA,
@@ -186,7 +186,13 @@ class Arm(Strict, frozen=True, kw_only=True):
     place: str = ""
 
 
-class RunDesign(Strict, frozen=True, kw_only=True, tag="run"):
+class _Design(Strict, frozen=True, kw_only=True):
+    """The numbers of an experiment that are fixed before anything is measured."""
+
+    trials: ClassVar[int | None] = None  # of each block; None: any number
+
+
+class RunDesign(_Design, frozen=True, kw_only=True, tag="run"):
     """Each cell is measured alone, in rounds. Both mappings are by backend."""
 
     repeats: dict[str, Int]  # rounds per backend
@@ -204,12 +210,14 @@ class Rule(Strict, frozen=True, kw_only=True):
     false_alarm: float = 0.001
 
 
-class PairsDesign(Strict, frozen=True, kw_only=True, tag="pairs"):
+class PairsDesign(_Design, frozen=True, kw_only=True, tag="pairs"):
     """Two trials per block that alternate in short slices.
 
     ``pairs`` per cell and stage, each of ``quads`` times four slices (two per trial) of ``slice_s``
     seconds. ``rule``: None if no verdict is needed.
     """
+
+    trials: ClassVar[int | None] = 2
 
     pairs: Int
     quads: Int
@@ -218,7 +226,7 @@ class PairsDesign(Strict, frozen=True, kw_only=True, tag="pairs"):
     rule: Rule | None = None
 
 
-class VerifyDesign(Strict, frozen=True, kw_only=True, tag="verify"):
+class VerifyDesign(_Design, frozen=True, kw_only=True, tag="verify"):
     """A backend and its reference get the same actions. The mappings are by cell key.
 
     ``references``: the cell to compare with. ``lock_steps`` and ``together``: as in ``Verify``.
@@ -233,7 +241,7 @@ class VerifyDesign(Strict, frozen=True, kw_only=True, tag="verify"):
 
 
 Design = RunDesign | PairsDesign | VerifyDesign
-AnyDesign = TypeVar("AnyDesign", RunDesign, PairsDesign, VerifyDesign)
+OneDesign = TypeVar("OneDesign", bound=_Design)
 
 
 class Plan(Strict, frozen=True, kw_only=True, tag="plan"):
@@ -266,7 +274,7 @@ class Plan(Strict, frozen=True, kw_only=True, tag="plan"):
     git_commit: str | None = None
     git_dirty: bool | None = None
 
-    def design_as(self, kind: type[AnyDesign]) -> AnyDesign:
+    def design_as(self, kind: type[OneDesign]) -> OneDesign:
         """The design, of that kind; ``TypeError`` for the plan of another experiment."""
         if not isinstance(self.design, kind):
             raise TypeError(f"the plan {self.plan_id} is of {self.experiment}")

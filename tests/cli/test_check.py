@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 import re
 import signal
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -17,7 +19,9 @@ import pytest
 from click.testing import CliRunner, Result
 from paced import TASK, interpreter, start_short
 from place import Place, wait_until
+from virtual_executor import VirtualExecutor, fake, invoke
 
+from envbench.backends import Backend
 from envbench.cli import envbench
 from envbench.decisions.slowdown import effect, usual_effect
 from envbench.engine.pairs import trial_of
@@ -259,6 +263,17 @@ def test_bad_input_is_refused_before_anything_runs(here: Path, words: list[str],
     assert not records(here, Plan)
     planned = CliRunner().invoke(envbench, ["check", "--plan", *named, *words])
     assert planned.exit_code == 2  # nor is it planned
+
+
+def test_a_summary_that_is_a_pipe_without_a_reader_is_a_warning(
+    here: Path, register: Callable[[dict[str, Backend]], None]
+) -> None:
+    register({"fake-fast": fake("fake-fast")})
+    os.mkfifo(here / "pipe")
+    task = ("--env", "gym", "--task", "My-v0", "--machine", "laptop", "--numenv", "2")
+    done = invoke(VirtualExecutor(), "check", *task, "--pairs", "5", "--summary", "pipe")
+    assert done.exit_code == 0, done.stderr
+    assert "Warning: pipe cannot be written: No such device or address." in done.stderr
 
 
 def test_results_that_cannot_be_written_are_refused_before_an_arm_is_made(here: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -11,7 +13,7 @@ from made_records import add_record, make_block, make_cell, make_plan, new_resul
 
 from envbench.errors import StorageError, UsageError
 from envbench.experiments import recorded_plans
-from envbench.results.store import BY_PRODUCTS
+from envbench.results.store import BY_PRODUCTS, Journal
 
 
 def product(content: str) -> str:
@@ -88,3 +90,17 @@ def test_an_abandoned_plan_keeps_its_blocks(tmp_path: Path) -> None:
     assert (found.abandoned, found.concluded, len(found.done)) == (True, False, 1)
     (row,) = recorded_plans.listing(tmp_path)[0]
     assert (row.state, row.done) == ("abandoned", 1)
+
+
+def test_a_plan_that_ends_while_its_file_is_locked_is_not_abandoned(tmp_path: Path) -> None:
+    put(tmp_path, "late")
+    found = recorded_plans.named(tmp_path, "late")
+    with ThreadPoolExecutor() as pool, Journal.open(found.path) as journal:
+        abandoning = pool.submit(recorded_plans.abandon, found)
+        time.sleep(0.2)
+        assert not abandoning.done()
+        journal.end("late", "concluded")
+        journal.close()
+        with pytest.raises(UsageError, match="late is finished"):
+            abandoning.result(timeout=30)
+    assert not recorded_plans.named(tmp_path, "late").abandoned

@@ -87,6 +87,9 @@ class BaselineExperiment(Experiment[dict[str, Failure]]):
         kernel = kernel_target(site.profile.name)
         return [kernel_arm(KERNEL, kernel), *super().arms(targets, site, say)]
 
+    def place(self, plan: Plan, block: Block | BlockRecord) -> str:
+        return pairs.place(plan, block)
+
     def remaining(self, plan: Plan, done: Done) -> list[tuple[int, Cell]]:
         return pairs.rounds(plan, plan.cells, done)
 

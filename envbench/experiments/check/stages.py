@@ -148,6 +148,9 @@ class CheckExperiment(Experiment[list[CellVerdict]]):
         both = [sources.prepare(name, source) for name, source in self.arm_sources.items()]
         return [sources.make(each, target, say) for target in one_per_arm(targets) for each in both]
 
+    def place(self, plan: Plan, block: Block | BlockRecord) -> str:
+        return f"stage {block.stage}, {pairs.place(plan, block)}"
+
     def remaining(self, plan: Plan, done: Done) -> list[tuple[int, int, Cell]]:
         """(stage, number, cell) of each pair. Stage two begins when stage one is complete."""
         if first := pairs.rounds(plan, plan.cells, done, FIRST):
