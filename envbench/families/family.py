@@ -22,6 +22,8 @@ DEFAULT_ROWS = ("for-loop", "subprocess", "envpool-sync", "envpool-async", "envp
 FOR_ANY_FAMILY = (*DEFAULT_ROWS, "sample-factory")
 # A family is a table of a profile, which has other names, too.
 _TAKEN = "accelerators|physics|name|title|hardware|check|match|fits|table|tables"
+# How Gymnasium's environments reset, and where their results are: a part of each reference's work.
+AS_GYMNASIUM = {"autoreset": "next-step", "returned_to": "host"}
 REPORTED = ("engine", "precision", "observation_dtype", "autoreset", "returned_to")
 
 

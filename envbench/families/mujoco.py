@@ -11,7 +11,7 @@ come after them. ``docs/verify.md`` explains the tolerances. Engines in single p
 """
 
 from envbench.families.atari import ATARI
-from envbench.families.family import REPORTED, EnvFamily, Standard
+from envbench.families.family import AS_GYMNASIUM, REPORTED, EnvFamily, Standard
 
 _PHYSICS = {
     "engine": None,
@@ -27,8 +27,7 @@ _WORK = {
     "contact_forces": False,
     "terminates": True,
     "max_steps": 1000,
-    "autoreset": "next-step",
-    "returned_to": "host",
+    **AS_GYMNASIUM,
     "observation_shape": [111],
     "observation_dtype": "float64",
 }

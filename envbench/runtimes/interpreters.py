@@ -204,8 +204,7 @@ def make(
 ) -> Runtime:
     """Return the runtime of that backend, family and workload. Make it first if it is missing.
 
-    ``on_line`` gets each step and each line that the installer prints. ``over`` is installed after
-    the backend's requirements, and keeps those with which it is compatible.
+    ``on_line`` and ``over`` are those of ``install``.
     """
     backend = _narrowed(backend, family, workload)
     try:
