@@ -78,7 +78,7 @@ class Registry(Generic[T]):
         return dict(self.loaded[0])
 
     def get(self, name: str) -> T:
-        """The value of that name; ``UnknownName`` suggests the nearest name."""
+        """Return the value of that name; ``UnknownName`` suggests the nearest name."""
         known = self.loaded[0]
         if name not in known:
             raise UnknownName(self.noun, name, list(known))

@@ -43,7 +43,7 @@ from envbench.process.reply import Reply
 
 SHORT = Protocol(window_s=0.05, warmup_min_s=0.2, warmup_max_s=0.2, measured_s=0.3)
 SEED = seed_of_round(0, 1)  # as large as a plan's; verify uses seed 0
-REFUSING = WORKER.with_name("refusing.py")  # a worker that also refuses an unknown task
+PROBING = WORKER.with_name("probe_unknown_task.py")  # first probes an unknown task
 Texts = Mapping[str, str]
 FACTS = ("observation_shape", "observation_dtype", "action_source", "autoreset", "env_instances")
 _MARK = "ENVBENCH_CONTRACT"  # in the environment of every process that a run starts
@@ -72,7 +72,7 @@ class BackendContract:
         """Override to check more of the measurement, such as the device."""
 
     def verification(self) -> Reply:
-        """The reply of a verifying worker. The contract checks its second count and its trace."""
+        """Verify in a worker. The contract checks the second count and the trace of its reply."""
         own = partial(verified, self.backend, self.family, self.task, numenv=self.numenv)
         return own(settings=self.settings, overrides=self.overrides, lock_steps=60)
 
@@ -151,14 +151,14 @@ class BackendContract:
         )
 
     def measured(self) -> Reply:
-        """The successful reply of a short measurement, made once per class.
+        """Return the successful reply of a short measurement, made once per class.
 
         Its fact ``unknown_task`` is what the same worker replied to a probe of an unknown task.
         """
         if type(self) not in self.measurements:
             mark = uuid.uuid4().hex
             trial = Trial(cell=self.cell, mode="measure", seed=SEED, protocol=SHORT)
-            reply = _executed(trial, self.backend, self.overrides, {_MARK: mark}, REFUSING)
+            reply = _executed(trial, self.backend, self.overrides, {_MARK: mark}, PROBING)
             self.measurements[type(self)] = reply, _marked(mark)
         reply, _ = self.measurements[type(self)]
         assert reply.ok, reply.failure
@@ -179,7 +179,7 @@ def verified(
     overrides: Texts | None = None,
     environment: Texts | None = None,
 ) -> Reply:
-    """The reply of a worker in mode verify; asserts that it did not fail.
+    """Return the reply of a worker in mode verify; assert that it did not fail.
 
     It has the audit of ``calls`` vector steps and the trace of ``lock_steps``, an ``.npz``. In the
     first ``together`` of them (by default half, if starts are alike) all get the same actions.
@@ -195,7 +195,7 @@ def verified(
 
 
 def interpreter(backend: Backend, overrides: Texts | None = None, family: str = "") -> str:
-    """The interpreter for that family. Builds the runtime if it does not exist yet."""
+    """Return the interpreter for that family. Build the runtime if it does not exist yet."""
     if overrides and backend.name in overrides:
         return runtimes.interpreter(overrides[backend.name], "--python")
     return runtimes.make(backend, lambda line: None, family).python

@@ -15,13 +15,13 @@ _SPECIAL = re.compile(r"[&<>|\\`*_\[\]~#$]|@(?=\w)|:(?=//)|(?<=www)\.")
 
 
 def printable(text: str, keep: str = "\n\t") -> str:
-    """The text without control characters: each is replaced, except those in ``keep``."""
+    """Return the text without control characters: each is replaced, except those in ``keep``."""
     kept = (c if c.isprintable() or c in keep else "\ufffd" for c in text)
     return text if text.isprintable() else "".join(kept)
 
 
 def one_line(text: str, limit: int = 300) -> str:
-    """The same on a single line, with single spaces. Text over the limit is cut and ends in …"""
+    """Put it on a single line, with single spaces. Text over the limit is cut and ends in …"""
     shown = printable(" ".join(text[: 4 * limit].split()), keep="")
     return shown if len(shown) <= limit else shown[: limit - 1].rstrip() + "…"
 
@@ -41,12 +41,12 @@ def _escape(c: str) -> str:
 
 
 def cut(text: str) -> str:
-    """The text; one over 100 characters loses its middle."""
+    """Return the text; one over 100 characters loses its middle."""
     return text if len(text) <= 100 else f"{text[:60]}...{text[-30:]}"
 
 
 def names_cut(text: str) -> str:
-    """The text with each long name cut. A path stays whole where its parts are short."""
+    """Return the text with each long name cut. A path stays whole where its parts are short."""
     return re.sub(r"[^\s/]{101,}", lambda name: cut(name[0]), text)
 
 
@@ -62,9 +62,6 @@ def listed(words: Sequence[str]) -> str:
     return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-# ---------------------------------------------------------------- Markdown
-
-
 def markdown(text: str, limit: int = 300) -> str:
     """Text that Markdown shows literally, in a table's cell or a paragraph."""
     return _SPECIAL.sub(_harmless, one_line(text, limit))
@@ -78,7 +75,7 @@ def _harmless(found: re.Match[str]) -> str:
 
 
 def code(text: str, limit: int = 4000) -> str:
-    """A code span in a table's cell, for text that readers copy."""
+    """Return a code span in a table's cell, for text that readers copy."""
     shown = one_line(text, limit).replace("|", "\\|")
     longest = max((len(run) for run in re.findall("`+", shown)), default=0)
     fence = "`" * (longest + 1)

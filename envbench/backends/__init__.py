@@ -36,12 +36,12 @@ registry, get = BACKENDS.by_name, BACKENDS.get
 
 
 def plugin_warnings() -> list[str]:
-    """One sentence per plugin that was left out: its package, the problem and the fix."""
+    """Return one sentence per plugin that was left out: its package, the problem and the fix."""
     return [*families.FAMILIES.loaded[1], *BACKENDS.loaded[1]]
 
 
 def of_record(name: str) -> Backend:
-    """The backend of a record. If its plugin is not installed, it has only a name."""
+    """Return the backend of a record. If its plugin is not installed, it has only a name."""
     return registry().get(name) or Backend(
         name=name, label=name, families=[], adapter="", library=""
     )
@@ -63,7 +63,7 @@ def check_family(backend: Backend, family: str) -> None:
 def resolve_settings(
     backend: Backend, family: str, given: Mapping[str, str], task: str | None = None
 ) -> tuple[Settings, Settings]:
-    """All settings of a cell with defaults filled in, and those that differ from a default."""
+    """Return all settings of a cell with defaults filled in, and those that are not the default."""
     known = settings_of(backend, family, task)
     for name in given:
         if name not in known:
@@ -85,7 +85,7 @@ def _unknown_setting(backend: Backend, family: str, name: str) -> UsageError:
 
 
 def preset_settings(name: str, backend: Backend, family: str) -> dict[str, str]:
-    """The part of a preset that applies to this backend and family, as ``--set`` would give it."""
+    """Return the part of a preset that applies to this backend and family, as for ``--set``."""
     if name not in PRESETS:
         raise UnknownName("preset", name, list(PRESETS))
     known = settings_of(backend, family)
@@ -99,6 +99,6 @@ def same_work(cell: Cell) -> bool:
 
 
 def row_label(name: str, variant: Settings) -> str:
-    """A table row's label: ``EnvPool (async), overcommit=2``. For an unknown backend: its name."""
+    """Return a row's label: ``EnvPool (async), overcommit=2``. For an unknown backend: its name."""
     label = of_record(name).label
     return ", ".join([label, *(f"{k}={shown(v)}" for k, v in sorted(variant.items()))])

@@ -24,7 +24,7 @@ LARGEST_INT = 2**31 - 1  # the measured libraries use 32 bits
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A setting of a backend. It applies to all families and tasks, unless it names some.
+    """Describes a setting of a backend. It applies to all families and tasks, unless it names some.
 
     If ``type`` is empty, the type is that of ``default``.
 
@@ -110,7 +110,7 @@ def _typed(kind: str, text: str) -> Value | None:
 
 
 def shown(value: Value) -> str:
-    """A value as a person types it."""
+    """Return a value as a person types it."""
     if isinstance(value, bool):
         return str(value).lower()
     return str(value).removesuffix(".0")
@@ -170,7 +170,7 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     environment: dict[str, str] = {}
 
     def requirements_of(self, family: str, workload: str = "step") -> list[str]:
-        """The requirements of its runtime for a family and workload; empty: no own runtime."""
+        """Return what its runtime for a family and workload requires; empty: no own runtime."""
         more = [each for need in self.needs if need.apply(family, workload) for each in need.add]
         return [*self.requirements, *more]
 
@@ -186,17 +186,17 @@ ACTIONS = Setting(
 
 
 def settings_of(backend: Backend, family: str, task: str | None = None) -> dict[str, Setting]:
-    """The settings that the backend takes for this family (and task), by name."""
+    """Return the settings that the backend takes for this family (and task), by name."""
     return {each.name: each for each in backend.settings if each.applies(family, task)}
 
 
 def with_role(backend: Backend, role: str) -> Setting | None:
-    """The backend's setting of that role, if it has one."""
+    """Return the backend's setting of that role, if it has one."""
     return next((each for each in backend.settings if each.role == role), None)
 
 
 def env_instances(backend: Backend, numenv: int, settings: Settings) -> int:
-    """How many copies of the task exist: more than numenv if the backend keeps extra ones busy."""
+    """Return how many copies of the task exist: more than numenv if extra ones are kept busy."""
     in_flight = with_role(backend, "in-flight")
     if in_flight is None:
         return numenv
@@ -222,7 +222,7 @@ def check_shares(backend: Backend, numenv: int, settings: Settings) -> None:
 
 
 def trouble(backend: Backend) -> str:
-    """The problem with a plugin's data, or "". Names become folders, table cells and options."""
+    """Say what is wrong with a plugin's data, or "". Names become folders, cells and options."""
     names = [backend.name, *(setting.name for setting in backend.settings)]
     if bad := [name for name in names if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,39}", name)]:
         return f"{bad[0]!r} is not a name (lower-case letters, digits, - and _; at most 40)"

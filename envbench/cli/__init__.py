@@ -87,9 +87,6 @@ def envbench() -> None:
     """
 
 
-# ---------------------------------------------------------------- before and during a command
-
-
 def check_surroundings() -> None:
     """Raise where no command can work: no working directory, or too few open files allowed."""
     try:
@@ -131,9 +128,6 @@ def raise_on_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-# ---------------------------------------------------------------- errors
-
-
 class _Shown(click.ClickException):
     """An error as click shows it: a message, a hint and an exit code."""
 
@@ -168,7 +162,7 @@ def errors_shown() -> Iterator[None]:
 
 
 def explained(error: EnvbenchError | OSError | UnicodeEncodeError) -> EnvbenchError:
-    """The error as one line that says what is wrong, and a hint that says what to do."""
+    """Return the error as one line that says what is wrong, and a hint that says what to do."""
     if isinstance(error, UnicodeEncodeError):
         text = error.object[max(0, error.start - 40) : error.end + 40]
         return UsageError(

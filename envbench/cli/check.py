@@ -1,5 +1,5 @@
 """``envbench check``: find out whether a change made environments slower. ``envbench baseline``:
-store one side for a check on another day.
+store the records of a baseline for a check on another day.
 
 Exit codes: 0 where every cell passes or is faster, 1 for a regression or a broken arm, 2 for wrong
 usage, 3 where an arm cannot be made here, 4 for an inconclusive check.
@@ -105,8 +105,8 @@ SIZE = grouped(
 
 
 @click.command()
-@_arm_options("baseline", "The old side")
-@_arm_options("candidate", "The new side")
+@_arm_options("baseline", "Baseline")
+@_arm_options("candidate", "Candidate")
 @checked_cells()
 @RULE
 @SIZE
@@ -147,7 +147,7 @@ def check(
     envbench check --baseline-python old/bin/python --candidate-python new/bin/python
     envbench check --baseline-ref main
 
-    By default, each side is the backend's own interpreter. With --baseline-ref alone, the candidate
+    By default, both use the backend's own interpreter. With --baseline-ref alone, the candidate
     is the working tree (tracked files only). By default, compare the cells listed under `check` in
     the profile. If you give any of --env, --backend, --numenv and --task, the defaults of the
     others are those of `envbench run`. To resume a stopped check, run the same command again.
@@ -163,11 +163,15 @@ def check(
     if against is not None:
         then = stored.read(against, cells, fingerprint(), tell)
         anew = stored.anew(then, rule, size)
-        conduct(anew, options, lambda done: shown(done, stored.verdicts(done, then, rule)))
-    _check_sides(experiment.sides)
+        conduct(
+            anew,
+            options,
+            lambda done: shown(done, [stored.verdict(done, each, rule) for each in then]),
+        )
+    _check_sources(experiment.arm_sources)
     if only_plan:
         targets = experiment.choose(site_of(options)).targets
-        show_plan(targets, size.of(targets, rule), experiment.sides, as_json=as_json)
+        show_plan(targets, size.of(targets, rule), experiment.arm_sources, as_json=as_json)
         return
     conduct(experiment, options, lambda outcome: shown(outcome, outcome.findings))
 
@@ -198,11 +202,11 @@ def _check_summary(path: Path | None) -> None:
         )
 
 
-def _check_sides(sides: dict[str, Source]) -> None:
+def _check_sources(sources: dict[str, Source]) -> None:
     """Refuse an arm that cannot be made; mention choices that may surprise."""
-    for name, source in sides.items():
+    for name, source in sources.items():
         refuse_impossible(name, source)
-    if any(source.ref == WORKING_TREE for source in sides.values()) and (left_out := untracked()):
+    if any(source.ref == WORKING_TREE for source in sources.values()) and (left_out := untracked()):
         shown = ", ".join(map(printable, left_out[:3])) + (", …" if len(left_out) > 3 else "")
         tell(f"Note: untracked files are not included: {shown}. Add them with git add.")
 
@@ -211,7 +215,8 @@ def _check_sides(sides: dict[str, Source]) -> None:
 def baseline() -> None:
     """Save a baseline for `envbench check --against FILE`.
 
-    Use it if you cannot measure both sides in one run. Verdicts against it are only advice.
+    Use it if you cannot measure baseline and candidate in one run. Verdicts against it are only
+    advice.
     """
 
 

@@ -106,9 +106,6 @@ def _filtered(side: list[Measured], family: str | None, machine: str | None) -> 
     return [found for found in side if machine in (None, found.cell.machine)]
 
 
-# ---------------------------------------------------------------- output
-
-
 def _print_table(found: Comparison) -> None:
     click.echo(table(map(_row, found.pairs), ["cell", "A", "B", "B / A", "95 % interval", ""]))
     if found.geometric_mean is not None:

@@ -72,7 +72,7 @@ def _not_empty(value: Any, param: click.Parameter, ctx: Any) -> Any:
 
 
 def only_one(values: tuple[Any, ...]) -> Any:
-    """The only value; refuses several. Click alone would silently use the last one."""
+    """Return the only value; refuse several. Click alone would silently use the last one."""
     if len(values) > 1:
         given = " and ".join(repr(str(value)) for value in values)
         raise click.BadParameter(f"given more than once: {given}. It takes one value.")
@@ -80,7 +80,7 @@ def only_one(values: tuple[Any, ...]) -> Any:
 
 
 def results_folder(values: tuple[Path, ...]) -> Path:
-    """The option's value, else the one given before the subcommand, else ``results``."""
+    """Return the option's value, else the one given before the subcommand, else ``results``."""
     group = click.get_current_context().parent
     before: Path | None = group.params.get("results") if group else None
     results = only_one(values) or before or Path("results")
@@ -103,7 +103,7 @@ def settings_by_key(texts: tuple[str, ...]) -> dict[str, str]:
 
 
 def names(texts: tuple[str, ...]) -> list[str] | None:
-    """The names in texts such as ``NAME,NAME``, each once. The caller checks that they exist."""
+    """Return the names in texts such as ``NAME,NAME``, each once. The caller checks them."""
     found = _parts(texts)
     if not all(found):
         raise click.BadParameter(f"{','.join(texts)[:60]!r} contains an empty name.")
@@ -111,7 +111,7 @@ def names(texts: tuple[str, ...]) -> list[str] | None:
 
 
 def numenvs(texts: tuple[str, ...]) -> list[int] | None:
-    """The numbers in texts such as ``8`` or ``1,2,4,8``: whole, from 1, and all different."""
+    """Read the numbers in texts such as ``8`` or ``1,2,4,8``: whole, from 1, and all different."""
     numbers: list[int] = []
     for part in _parts(texts):
         number = int(part) if re.fullmatch("[0-9]{1,7}", part) else 0
@@ -149,7 +149,7 @@ def completing(names: Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
 def option(
     usage: str, text: str, kind: Any = None, *, also: str = "", many: Any = None, **more: Any
 ) -> Option:
-    """An option, by its usage: ``--flag``, or ``--name VALUE`` where ``kind`` makes the value.
+    """Make an option by its usage: ``--flag``, or ``--name VALUE`` with a value of this ``kind``.
 
     ``also``: another name on the command line, or its name in Python. ``many``: it may be repeated,
     and this makes one value of a tuple of values. The help shows a ``default``.
@@ -220,7 +220,7 @@ def refuse_together(first: str, *others: str, because: str = "") -> None:
 
 
 def grouped(name: str, kind: type[msgspec.Struct], *options: Option, prefix: str = "") -> Option:
-    """The options as one argument ``name`` of the command: a value of ``kind``.
+    """Pass the options to the command as one argument ``name``: a value of ``kind``.
 
     Each option is named as a field of it, after ``prefix``. A field keeps its default where the
     option was left out.
@@ -245,7 +245,7 @@ _CHECKED = "those listed under `check` in the profile"
 
 
 def cell_options(*options: Option) -> Option:
-    """The options that say which cells, as ``cells: CellRequest``."""
+    """Add the options that say which cells, as ``cells: CellRequest``."""
     return grouped(
         "cells",
         CellRequest,
@@ -281,7 +281,7 @@ def checked_cells() -> Option:
 
 
 def measuring_options(*, runtimes: bool) -> Option:
-    """The options of every measuring command, as ``options: Options``.
+    """Add the options of every measuring command, as ``options: Options``.
 
     ``runtimes``: the command runs each backend in its usual runtime, which options can change.
     """

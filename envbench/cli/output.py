@@ -20,7 +20,6 @@ def tell(text: str) -> None:
 
 
 def warn(warnings: Iterable[str]) -> None:
-    """Write each warning as a message."""
     for warning in warnings:
         tell(f"Warning: {warning}")
 
@@ -40,8 +39,8 @@ def print_json(document: object, *, indent: int = 2) -> None:
 
 
 def table(rows: Iterable[Sequence[object]], heads: Sequence[str], **style: Any) -> str:
-    """A table for a terminal. ``style`` goes to ``tabulate``. A row is one line, unless ``style``
-    has ``maxcolwidths``, so that grep works on it."""
+    """Make a table for a terminal. ``style`` goes to ``tabulate``. A row is one line, unless
+    ``style`` has ``maxcolwidths``, so that grep works on it."""
     from tabulate import tabulate  # slow to import
 
     keep = "\n" if style.get("maxcolwidths") else ""
@@ -57,7 +56,7 @@ def clock(seconds: float) -> str:
 
 
 def rate_text(rate: float) -> str:
-    """A rate without decimals; a slow one with two."""
+    """Format a rate without decimals; a slow one with two."""
     return f"{rate:,.0f}" if rate >= 100 else f"{rate:,.2f}"
 
 

@@ -105,9 +105,6 @@ def run(cells: CellRequest, options: Options, measure: Measure, as_json: bool) -
     )
 
 
-# ---------------------------------------------------------------- output
-
-
 def _selection(results: Path, machine: str) -> Selection:
     """The measurements and verifications of one machine."""
     return load_files(store.files(results, machine), lambda _: None).selection

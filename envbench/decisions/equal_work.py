@@ -41,7 +41,7 @@ class Verdict:
 
 
 def judge(found: Verification) -> Verdict:
-    """The verdict on one backend's work."""
+    """Judge one backend's work."""
     if found.failure is not None:
         return Verdict(audit=f"failed: {found.failure.message}", badge="–")
     cell, follows = found.cell, _follows(found)
@@ -70,7 +70,7 @@ def judge(found: Verification) -> Verdict:
 
 
 def differences(family: str, kind: Kind, work: Mapping[str, Any], *, task: str = "") -> Differences:
-    """What differs from the family's reference.
+    """Return what differs from the family's reference.
 
     A value that the backend does not report is ``"unknown"``. ``task`` empty: the family's default.
     """

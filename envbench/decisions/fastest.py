@@ -28,7 +28,7 @@ def near(figure: float, best: float, drift: float) -> bool:
 
 
 def best_of_columns(figures: Iterable[tuple[int, float]]) -> dict[int, str]:
-    """The highest figure of each column (numenv) as printed: equal ones are all best."""
+    """Return the highest figure of each column (numenv) as printed: equal ones are all best."""
     best: dict[int, float] = defaultdict(float)
     for numenv, fps in figures:
         best[numenv] = max(fps, best[numenv])

@@ -64,7 +64,7 @@ Stages = Mapping[str, Stage]  # by quantity
 
 
 def stage(effects: Figures, rule: Rule) -> Stage:
-    """The verdict on the effects of at least two pairs (logarithms of ratios)."""
+    """Return the verdict on the effects of at least two pairs (logarithms of ratios)."""
     return _stage(len(effects), *trimmed(effects), rule)
 
 
@@ -84,7 +84,7 @@ def _stage(count: int, mean: float, error: float, degrees: float, rule: Rule) ->
 
 
 def trimmed(effects: Figures) -> tuple[float, float, int]:
-    """The trimmed mean, its standard error and degrees of freedom (Yuen, Biometrika 61, 1974).
+    """Return the trimmed mean, standard error and degrees of freedom (Yuen, Biometrika 61, 1974).
 
     Fewer than ten values give the plain mean, s/√n and n - 1.
     """
@@ -98,7 +98,7 @@ def trimmed(effects: Figures) -> tuple[float, float, int]:
 
 
 def against(now: Figures, then: Figures, rule: Rule) -> Stage:
-    """The verdict on logarithms of new and stored rates, each relative to the reference kernel.
+    """Judge the logarithms of new and stored rates, each relative to the reference kernel.
 
     Welch's two-sample t-interval. It includes the noise within each session, but not a drift that
     the kernel does not follow. So it is advice, not proof.
@@ -116,7 +116,7 @@ def _verdict(low: float, high: float, rule: Rule) -> Verdict:
 
 
 def detectable(spread: float, pairs: int, rule: Rule) -> float:
-    """The smallest slowdown, as a share, that a stage finds in 97.5 % of cases.
+    """Return the smallest slowdown, as a share, that a stage finds in 97.5 % of cases.
 
     From the noncentral t distribution (e.g. Montgomery, Applied Statistics, section 9-2.3).
     """
@@ -129,7 +129,7 @@ def _detectable(error: float, degrees: float, rule: Rule) -> float:
 
 
 def pairs_for(slowdown: float, spread: float, rule: Rule, most: int = 200) -> int:
-    """The fewest pairs per stage that find this slowdown; at most ``most``."""
+    """Return the fewest pairs per stage that find this slowdown; at most ``most``."""
     sizes = range(FEWEST_PAIRS, most)
     return next((n for n in sizes if detectable(spread, n, rule) <= slowdown), most)
 
@@ -143,8 +143,8 @@ def _noncentrality(false_alarm: float, degrees: float) -> float:
 
 
 def spread_interval(spread: float, pairs: int) -> tuple[float, float]:
-    """The 95 % interval of a standard deviation, estimated as ``spread`` from ``pairs`` normal
-    effects (e.g. Montgomery, section 8-3)."""
+    """Return the 95 % interval of a standard deviation, estimated as ``spread`` from ``pairs``
+    normal effects (e.g. Montgomery, section 8-3)."""
     from scipy.special import chdtri
 
     degrees = pairs - 1
@@ -153,11 +153,8 @@ def spread_interval(spread: float, pairs: int) -> tuple[float, float]:
     return low, high
 
 
-# ---------------------------------------------------------------- steps
-
-
 def step_stages(pairs: Sequence[Slices], rule: Rule) -> dict[str, Stage]:
-    """A stage's results for the usual pace (``STEPS``) and for ``ALL_STEPS``."""
+    """Return a stage's results for the usual pace (``STEPS``) and for ``ALL_STEPS``."""
     usual = [each for pair in pairs if (each := usual_effect(*pair)) is not None]
     every = [each for pair in pairs if (each := effect(*pair)) is not None]
     return stages_of(usual, every, rule)
@@ -185,11 +182,8 @@ def _unless_contradicted(steps: Stage, all_steps: Stage, rule: Rule) -> Stage:
     return steps
 
 
-# ---------------------------------------------------------------- a cell
-
-
 def of_cell(first: Stages, second: Stages | None) -> tuple[Verdict, list[str]]:
-    """The verdict on a cell, and the quantities that got slower.
+    """Return the verdict on a cell, and the quantities that got slower.
 
     ``second`` is None where there was no stage two. STEPS and ALL_STEPS can confirm each other.
     """
@@ -206,7 +200,7 @@ def of_cell(first: Stages, second: Stages | None) -> tuple[Verdict, list[str]]:
 
 
 def alarms(found: Stages) -> set[str]:
-    """The quantities with an alarm in a stage."""
+    """Return the quantities with an alarm in a stage."""
     return {name for name, stage in found.items() if stage.verdict == "REGRESSION"}
 
 
@@ -215,11 +209,8 @@ def _without_alarm(found: Stages) -> Verdict:
     return "INCONCLUSIVE" if unclear else found[STEPS].verdict
 
 
-# ---------------------------------------------------------------- one pair
-
-
 def effect(baseline: Figures, candidate: Figures, invalid: Sequence[bool] = ()) -> float | None:
-    """A pair's effect over all slices: log(total baseline time / total candidate time).
+    """Return a pair's effect over all slices: log(total baseline time / total candidate time).
 
     ``baseline`` and ``candidate`` hold the time per unit of work (a step, a reset) of each slice;
     ``invalid`` says whether either k-th slice is invalid. Invalid slices do not count, unless fewer
@@ -232,8 +223,8 @@ def effect(baseline: Figures, candidate: Figures, invalid: Sequence[bool] = ()) 
 def usual_effect(
     baseline: Figures, candidate: Figures, invalid: Sequence[bool] = ()
 ) -> float | None:
-    """A pair's effect at the usual pace: the interquartile mean of log(baseline's k-th slice /
-    candidate's k-th slice). The arguments are those of ``effect``.
+    """Return a pair's effect at the usual pace: the interquartile mean of log(baseline's k-th slice
+    / candidate's k-th slice). The arguments are those of ``effect``.
 
     In ABBA the k-th slices of both arms are neighbours in time. The lowest and the highest quarter
     of the ratios (rounded down) are cut off.
@@ -250,13 +241,10 @@ def counting(first: Figures, second: Figures, invalid: Sequence[bool]) -> list[t
     return valid if invalid and 2 * len(valid) >= len(every) else every
 
 
-# ---------------------------------------------------------------- costs
-
-
 def cost_stage(
     pairs: Sequence[tuple[float, float]], floor: float, tolerance: float, false_alarm: float
 ) -> Stage:
-    """The verdict on a cost that is better when smaller: start-up, compile, reset, memory.
+    """Return the verdict on a cost that is better when smaller: start-up, compile, reset, memory.
 
     ``pairs`` are (baseline, candidate). REGRESSION where the candidate certainly costs more by over
     ``tolerance`` (0.25: a quarter more), and on average by at least ``floor``: a very small cost

@@ -1,6 +1,6 @@
 """Pure: do two backends do the same, from the same start and with the same actions?
 
-A trace is an ``.npz`` of arrays (``envbench_worker.witness.save``): observations (steps,
+A trace is an ``.npz`` of arrays (``envbench_worker.audit.save``): observations (steps,
 environments, …), rewards and ended (steps, environments). The ``Standard`` of the family
 (``envbench.families``) defines what counts as equal.
 """
@@ -146,7 +146,7 @@ def moves_on(found: Agreement) -> bool:
 
 
 def agreed(standard: Standard, found: Agreement) -> int:
-    """How many steps from the start agree within the standard's tolerances, including ends."""
+    """Count the first steps that agree within the standard's tolerances, including ends."""
     pairs = zip(found.distances, found.reward_distances, strict=True)
     for step, (distance, reward) in enumerate(pairs):
         other_end = found.first_other_end == step

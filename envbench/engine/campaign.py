@@ -55,7 +55,7 @@ class Executor(Protocol):
     """
 
     def probe(self, arm: Arm) -> Arm:
-        """The arm with its runtime, or with the reason why its cell cannot run here."""
+        """Return the arm with its runtime, or with the reason why its cell cannot run here."""
 
     def run(self, block: Block, arms: Arms, on_event: OnEvent) -> Executed: ...
 
@@ -73,7 +73,7 @@ class Listener(Protocol):
 
 
 def new_id(now: datetime) -> str:
-    """A unique id that sorts by time."""
+    """Return a unique id that sorts by time."""
     return f"{now.strftime(STAMP)}-{secrets.token_hex(3)}"
 
 

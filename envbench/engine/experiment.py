@@ -45,7 +45,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """Where an experiment is carried out."""
+    """Says on which machine, and with which options, an experiment is carried out."""
 
     profile: Profile
     fingerprint: Fingerprint
@@ -58,7 +58,7 @@ class Site:
 
 
 class Experiment(ABC, Generic[Findings_co]):
-    """What was asked for, and how it is carried out."""
+    """Decides which block comes next, and what the records mean."""
 
     name: ClassVar[str]
     unit: ClassVar[str] = "block"  # what a person calls a block; its plural ends in s
@@ -86,14 +86,14 @@ class Experiment(ABC, Generic[Findings_co]):
 
     @abstractmethod
     def choose(self, site: Site) -> Chosen:
-        """The cells. ``UsageError`` before any work."""
+        """Choose the cells. Raise ``UsageError`` before any work."""
 
     @abstractmethod
     def design(self, targets: Sequence[Target]) -> Design:
-        """The numbers that are fixed before anything is measured."""
+        """Decide the numbers that are fixed before anything is measured."""
 
     def arms(self, targets: Sequence[Target], site: Site, say: Say) -> list[Arm]:
-        """Every arm: by default, each backend in its own runtime."""
+        """Return every arm: by default, each backend in its own runtime."""
         options = site.options
         return [
             own_runtime(each, options.pythons, setup=options.setup, say=say)
@@ -108,28 +108,28 @@ class Experiment(ABC, Generic[Findings_co]):
 
     @abstractmethod
     def remaining(self, plan: Plan, done: Done) -> Sequence[Any]:
-        """What identifies each block still to come, in order, where known."""
+        """Say what identifies each block still to come, in order, where known."""
 
     @abstractmethod
     def block(self, plan: Plan, todo: Any) -> Block:
-        """The block for one entry of ``remaining``."""
+        """Return the block for one entry of ``remaining``."""
 
     @abstractmethod
     def conclude(self, plan: Plan, done: Done, facts: Facts) -> Findings_co:
-        """What the records say, whether the plan is complete or not."""
+        """Return what the records say, whether the plan is complete or not."""
 
     def next(self, plan: Plan, done: Done) -> Block | None:
-        """The next block; None if the plan is complete."""
+        """Return the next block; None if the plan is complete."""
         todo = self.remaining(plan, done)
         return self.block(plan, todo[0]) if todo else None
 
     def left(self, plan: Plan, done: Done) -> int:
-        """How many blocks are still to come, where known."""
+        """Return how many blocks are still to come, where known."""
         return len(self.remaining(plan, done))
 
 
 def one_per_arm(targets: Sequence[Target]) -> list[Target]:
-    """The first target of each backend, family and workload."""
+    """Return the first target of each backend, family and workload."""
     first: dict[str, Target] = {}
     for each in targets:
         first.setdefault(arm_key("", each.cell), each)

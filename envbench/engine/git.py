@@ -23,7 +23,7 @@ _REF = "A ref is a branch, a tag or a commit of the git working tree of the curr
 
 
 def git(*words: str, purpose: str = "git") -> str:
-    """What ``git words`` prints, without the spaces around it.
+    """Run git. Return what ``git words`` prints, without the spaces around it.
 
     Raises ``UsageError``, which begins with ``purpose`` and ends with git's last line, if git
     refuses, and ``Unavailable`` if it does not run.

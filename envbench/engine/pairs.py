@@ -38,26 +38,26 @@ CHANGE_S = 0.002  # from a slice of one trial to a slice of the other
 def design(
     pairs: int, warm_up: tuple[float, float] | None = None, **other_fields: Any
 ) -> PairsDesign:
-    """The design of a plan of pairs, with the usual slices and, by default, ``WARM_UP``."""
+    """Return the design of a plan of pairs, with the usual slices and, by default, ``WARM_UP``."""
     least, most = warm_up or WARM_UP
     protocol = Protocol(window_s=WINDOW_S, warmup_min_s=least, warmup_max_s=most)
     return PairsDesign(pairs=pairs, quads=QUADS, slice_s=SLICE_S, protocol=protocol, **other_fields)
 
 
 def pair_seconds() -> float:
-    """About how long a pair takes, with resets."""
+    """Estimate the seconds that a pair takes, with resets."""
     slices = 4 * QUADS + RESET_SLICES
     return 2 * (START_S + TYPICAL_WARM_UP_S) + slices * (SLICE_S + CHANGE_S)
 
 
 def seed_of_round(seed: int, round_: int) -> int:
-    """The seed of all cells of a round. Environment i gets it plus i, so they lie far apart."""
+    """Return the seed of all cells of a round. Environment i adds i, so the seeds lie far apart."""
     return (seed * 1000 + round_) * 0x2545F491 % 2**31  # odd, so all are different
 
 
 def schedule(cells: Sequence[Cell], repeats: Mapping[str, int], seed: int | str) -> Rounds:
-    """Every (round, cell) of a plan: each round has every cell once, in a seeded random order. A
-    cell takes part in the first ``repeats[cell.backend]`` rounds."""
+    """Return every (round, cell) of a plan: each round has every cell once, in a seeded random
+    order. A cell takes part in the first ``repeats[cell.backend]`` rounds."""
     chance = random.Random(seed)
     plan: Rounds = []
     for number in range(max((repeats[cell.backend] for cell in cells), default=0)):
@@ -68,7 +68,7 @@ def schedule(cells: Sequence[Cell], repeats: Mapping[str, int], seed: int | str)
 
 
 def not_made(order: Rounds, done: Sequence[BlockRecord], stage: int = 1) -> Rounds:
-    """The (round, cell) pairs that a stage has not made yet, without cells that have failed."""
+    """Return the (round, cell) pairs that a stage has not made yet, without cells that failed."""
     made = {(each.round, cell_of(each).key) for each in done if each.stage == stage}
     failed = {cell_of(each).key for each in done if each.failure}
     return [
@@ -79,7 +79,7 @@ def not_made(order: Rounds, done: Sequence[BlockRecord], stage: int = 1) -> Roun
 
 
 def turns(quads: int, seed: int) -> list[int]:
-    """The trial of each slice, 0 or 1, in groups of ABBA or BAAB by chance."""
+    """Return the trial of each slice, 0 or 1, in groups of ABBA or BAAB by chance."""
     chance = random.Random(seed)
     order = []
     for _ in range(quads):
@@ -101,15 +101,15 @@ def pair(
     stage: int = 1,
     exchanged: bool = False,
 ) -> Block:
-    """The block of two trials, each an arm and a cell. The second cell's backend decides slices and
-    cores. ``exchanged``: the second trial becomes the first one, which sets the pace."""
+    """Return the block of two trials, each an arm and a cell. The second cell's backend decides
+    slices and cores. ``exchanged``: the second trial comes first, and sets the pace."""
     fixed = plan.design_as(PairsDesign)
     seed = seed_of_round(plan.seed, number + (stage - 1) * fixed.pairs)
     behaviour = plan.behaviour.get(trials[1][1].backend, Behaviour())
     quads, slice_s = slicing(fixed, behaviour)
     order = turns(quads, seed)
     if exchanged:
-        trials, order = (trials[1], trials[0]), [1 - side for side in order]
+        trials, order = (trials[1], trials[0]), [1 - turn for turn in order]
     equal = trials[0][1] == trials[1][1]
     cpus, at_once = placement(plan, behaviour, number)
     return Block(
@@ -137,7 +137,7 @@ def slicing(fixed: PairsDesign, behaviour: Behaviour) -> tuple[int, float]:
 
 
 def placement(plan: Plan, behaviour: Behaviour, number: int) -> tuple[list[int], bool]:
-    """The cores of a pair's processes (empty: all), and whether both may start at once.
+    """Return the cores of a pair's processes (empty: all), and whether both may start at once.
 
     Backends of one thread share one core; the next pair uses another. Two processes start at once,
     each on its own core, if one thread does the start-up and several threads step.
@@ -152,22 +152,22 @@ def placement(plan: Plan, behaviour: Behaviour, number: int) -> tuple[list[int],
 def rounds(
     plan: Plan, cells: Sequence[Cell], done: Sequence[BlockRecord], stage: int = 1
 ) -> Rounds:
-    """The remaining pairs of a stage, in rounds, each in a seeded random order."""
+    """Return the remaining pairs of a stage, in rounds, each in a seeded random order."""
     repeats = dict.fromkeys((each.backend for each in cells), plan.design_as(PairsDesign).pairs)
     return not_made(schedule(cells, repeats, f"{plan.seed} {stage}"), done, stage)
 
 
 def cell_of(block: BlockRecord) -> Cell:
-    """The cell of a pair's last trial; the first one may be of the reference kernel."""
+    """Return the cell of a pair's last trial; the first one may be of the reference kernel."""
     return block.trials[-1].cell
 
 
 def disturbed(*trials: TrialRecord) -> list[bool]:
-    """Which slices the machine disturbed in any of these trials."""
+    """Return which slices the machine disturbed in any of these trials."""
     invalid = {name for each in trials for name in each.measured.invalid}
     return [str(k) in invalid for k in range(len(trials[0].measured.ns))]
 
 
-def side(block: BlockRecord, arm: str) -> TrialRecord:
-    """The trial of that arm."""
+def trial_of(block: BlockRecord, arm: str) -> TrialRecord:
+    """Return the block's trial of that arm."""
     return next(each for each in block.trials if each.arm == arm)

@@ -25,7 +25,7 @@ from envbench.model import Cell, Family, section
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """A cell with its backend and env family."""
+    """Holds a cell, its backend and its env family: no code below has to look them up."""
 
     cell: Cell
     backend: Backend
@@ -54,25 +54,25 @@ class CellRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Chosen(msgspec.Struct, frozen=True, kw_only=True):
-    """The targets in the order of the tables, and notes for the user."""
+    """Holds the targets in the order of the tables, and notes for the user."""
 
     targets: list[Target]
     notes: list[str] = []
 
 
 def choose(request: CellRequest, profile: Profile, cpus: int = 1) -> Chosen:
-    """Every requested cell. ``cpus``: usable cores; a ceiling has one environment per core."""
+    """Resolve every requested cell. ``cpus``: usable cores, as many as a ceiling has processes."""
     return _Choice(request, profile, cpus).made()
 
 
 def target_of(cell: Cell) -> Target:
-    """A cell that was read from a file, with its backend and env family."""
+    """Return a cell that was read from a file, with its backend and env family."""
     return Target(cell=cell, backend=backends.get(cell.backend), family=families.get(cell.env))
 
 
 @dataclass
 class _Choice:
-    """One request while it is being resolved."""
+    """Resolves one request."""
 
     request: CellRequest
     profile: Profile
@@ -246,9 +246,6 @@ def _check_cores(nodes: str) -> None:
         seen |= cores
 
 
-# ---------------------------------------------------------------- cells
-
-
 def make_cell(
     machine: str,
     family: Family,
@@ -258,7 +255,7 @@ def make_cell(
     given: Mapping[str, str],
     frame_skip: float | None = None,
 ) -> Cell:
-    """The cell with every setting resolved; ``UsageError`` for an unknown setting."""
+    """Make the cell with every setting resolved; ``UsageError`` for an unknown setting."""
     settings, variant = resolve_settings(backend, family, given, task)
     own_family = families.get(family)
     frames = own_family.frames_per_step(task, frame_skip)
@@ -281,7 +278,7 @@ def make_cell(
 
 
 def kernel_target(machine: str = "") -> Target:
-    """The reference kernel as a cell, to be measured beside others."""
+    """Return the reference kernel as a cell, to be measured beside others."""
     family = families.get(KERNEL.families[0])
     cell = make_cell(machine, family.name, "reference", KERNEL, 1, {})
     return Target(cell=cell, backend=KERNEL, family=family)

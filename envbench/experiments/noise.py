@@ -15,7 +15,7 @@ from envbench.decisions.slowdown import Stage
 from envbench.engine import pairs
 from envbench.engine.availability import Arm, Say, kernel_arm
 from envbench.engine.experiment import Done, Experiment, Facts, Site
-from envbench.engine.pairs import DEFAULT_PAIRS, side
+from envbench.engine.pairs import DEFAULT_PAIRS, trial_of
 from envbench.engine.request import Chosen, Target, kernel_target
 from envbench.model import Block, BlockRecord, Cell, PairsDesign, Plan, Rule
 
@@ -26,8 +26,8 @@ A, B = "a", "b"
 
 @dataclass(frozen=True, kw_only=True)
 class OwnNoise:
-    """The spread between equal pairs, with its wide 95 % interval: the pairs are few. Also the
-    slowdowns that a default check would detect with that spread, and with the interval's ends."""
+    """Holds the spread between equal pairs, with its 95 % interval: a wide one, of few pairs. Holds
+    the slowdowns that a default check would detect with it, and with the interval's ends."""
 
     stage: Stage
     spread_interval: tuple[float, float]
@@ -37,7 +37,7 @@ class OwnNoise:
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseExperiment(Experiment[OwnNoise | None]):
-    """Six pairs of equal workers."""
+    """Steps six pairs of equal workers, which differ by the machine's noise alone."""
 
     name: ClassVar[str] = "noise"
     unit: ClassVar[str] = "process pair"
@@ -64,8 +64,8 @@ class NoiseExperiment(Experiment[OwnNoise | None]):
 
     def conclude(self, plan: Plan, done: Done, facts: Facts) -> OwnNoise | None:
         """None with fewer than two pairs that have an effect."""
-        sides = [(side(each, A), side(each, B)) for each in done if each.failure is None]
-        usual = [slowdown.usual_effect(a.measured.ns, b.measured.ns) for a, b in sides]
+        trials = [(trial_of(each, A), trial_of(each, B)) for each in done if each.failure is None]
+        usual = [slowdown.usual_effect(a.measured.ns, b.measured.ns) for a, b in trials]
         effects = [effect for effect in usual if effect is not None]
         if len(effects) < 2:
             return None

@@ -27,7 +27,7 @@ START_S = 5.0  # the expected time of the start, build and warm-up of a trial
 
 
 class Measure(msgspec.Struct, frozen=True, kw_only=True):
-    """How long and how often. ``duration_s`` and ``total_steps`` are of a cell, over all trials."""
+    """Says how long and how often to measure a cell. All trials share the seconds or the steps."""
 
     duration_s: float = DEFAULT_DURATION_S
     total_steps: int | None = None
@@ -40,7 +40,7 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
         return min(repeats, self.total_steps) if self.total_steps else repeats
 
     def protocol_of(self, backend: Backend) -> Protocol:
-        """The protocol of each trial; ``calls`` is still the cell's whole budget."""
+        """Return the protocol of each trial; ``calls`` is still the cell's whole budget."""
         if self.quick:
             return msgspec.structs.replace(QUICK, calls=self.total_steps)
         seconds = self.duration_s / self.repeats_of(backend)
@@ -50,7 +50,7 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class RunExperiment(Experiment[list[Summary]]):
-    """Every cell alone, in rounds."""
+    """Measures every cell alone, in rounds."""
 
     cells: CellRequest = CellRequest()
     measure: Measure = Measure()
@@ -98,7 +98,7 @@ class RunExperiment(Experiment[list[Summary]]):
         return f"round {block.round + 1}/{max(plan.design_as(RunDesign).repeats.values())}"
 
     def remaining(self, plan: Plan, done: Done) -> list[tuple[int, Cell]]:
-        """The rounds that are not measured yet, without cells that have failed."""
+        """Return the rounds that are not measured yet, without cells that have failed."""
         order = schedule(plan.cells, plan.design_as(RunDesign).repeats, plan.seed)
         return not_made(order, done)
 
@@ -114,7 +114,7 @@ class RunExperiment(Experiment[list[Summary]]):
         return Block(round=round_, trials=[trial])
 
     def conclude(self, plan: Plan, done: Done, facts: Facts) -> list[Summary]:
-        """A summary of each cell that has a run, in the plan's order."""
+        """Return a summary of each cell that has a run, in the plan's order."""
         alone = len(plan.cells) == 1
         by_cell: dict[str, list[Run]] = {cell.key: [] for cell in plan.cells}
         for run in runs(done, plan, facts):
@@ -124,10 +124,10 @@ class RunExperiment(Experiment[list[Summary]]):
 
 
 def runs(done: Sequence[BlockRecord], plan: Plan, facts: Facts) -> list[Run]:
-    """The runs of these blocks."""
+    """Return the runs of these blocks."""
     return [run_of(plan, block, trial, facts) for block in done for trial in block.trials]
 
 
 def calls_of_round(total: int, repeats: int, round_: int) -> int:
-    """This round's share of a cell's vector steps; all shares add up to the total."""
+    """Return this round's share of a cell's vector steps; all shares add up to the total."""
     return total // repeats + (round_ < total % repeats)

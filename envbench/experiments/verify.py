@@ -1,7 +1,7 @@
 """``verify``: do the backends do the same work? One block per backend, with its reference.
 
 Both start alike and get the same actions. Then the backend's steps are counted twice
-(``envbench_worker.witness``). ``envbench.decisions`` compares their traces and settings.
+(``envbench_worker.audit``). ``envbench.decisions`` compares their traces and settings.
 """
 
 from __future__ import annotations

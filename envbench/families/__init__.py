@@ -30,12 +30,8 @@ def names() -> list[str]:
     return list(registry())
 
 
-def usual() -> list[EnvFamily]:
-    return [each for each in registry().values() if each.usual]
-
-
 def of_record(name: str) -> EnvFamily:
-    """The family of a record. If its plugin is not installed, it has only a name."""
+    """Return the family of a record. If its plugin is not installed, it has only a name."""
     return registry().get(name) or EnvFamily(name=name, title=name, worker="")
 
 

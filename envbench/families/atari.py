@@ -8,9 +8,7 @@ observation, at most ``noop_max`` no-ops at a reset, ``fire_reset``, ``sticky`` 
 Libraries may differ by a level or two when they resize; a ball in another place differs by tens.
 """
 
-from __future__ import annotations
-
-from envbench.families.family import EnvFamily, Standard
+from envbench.families.family import AS_GYMNASIUM, EnvFamily, Standard
 
 _WORK = {
     "frame_skip": 4,
@@ -26,8 +24,7 @@ _WORK = {
     "reward_clip": False,
     "action_set": "minimal",
     "max_frames": 108_000,
-    "autoreset": "next-step",
-    "returned_to": "host",
+    **AS_GYMNASIUM,
     "observation_shape": [4, 84, 84],
     "observation_dtype": "uint8",
 }

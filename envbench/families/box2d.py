@@ -3,15 +3,12 @@
 Terrain and engine noise cannot be set from outside: whole episodes are compared as distributions.
 """
 
-from __future__ import annotations
-
-from envbench.families.family import EnvFamily, Standard
+from envbench.families.family import AS_GYMNASIUM, EnvFamily, Standard
 
 _WORK = {
     "timestep_s": 0.02,
     "max_steps": 1000,
-    "autoreset": "next-step",
-    "returned_to": "host",
+    **AS_GYMNASIUM,
     "observation_shape": [8],
     "observation_dtype": "float32",
 }

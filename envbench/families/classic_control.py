@@ -4,16 +4,13 @@ A step is one frame. An observation of CartPole is its whole state, in single pr
 reference can start from it. With random actions an episode has at least eight steps.
 """
 
-from __future__ import annotations
-
-from envbench.families.family import EnvFamily, Standard
+from envbench.families.family import AS_GYMNASIUM, EnvFamily, Standard
 
 _WORK = {
     "timestep_s": 0.02,
     "integrator": "Euler",
     "max_steps": 500,
-    "autoreset": "next-step",
-    "returned_to": "host",
+    **AS_GYMNASIUM,
     "observation_shape": [4],
     "observation_dtype": "float32",
 }

@@ -4,9 +4,7 @@ The reference is dm_control itself. An observation of the cheetah is its state w
 horizontal position, which affects nothing. So the reference can start from it.
 """
 
-from __future__ import annotations
-
-from envbench.families.family import EnvFamily, Standard
+from envbench.families.family import AS_GYMNASIUM, EnvFamily, Standard
 
 _WORK = {
     "engine": None,
@@ -15,8 +13,7 @@ _WORK = {
     "integrator": "Euler",
     "precision": "float64",
     "max_steps": 1000,
-    "autoreset": "next-step",
-    "returned_to": "host",
+    **AS_GYMNASIUM,
     "observation_shape": [17],
     "observation_dtype": "float64",
 }

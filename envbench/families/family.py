@@ -22,6 +22,8 @@ DEFAULT_ROWS = ("for-loop", "subprocess", "envpool-sync", "envpool-async", "envp
 FOR_ANY_FAMILY = (*DEFAULT_ROWS, "sample-factory")
 # A family is a table of a profile, which has other names, too.
 _TAKEN = "accelerators|physics|name|title|hardware|check|match|fits|table|tables"
+# How Gymnasium's environments reset, and where their results are: a part of each reference's work.
+AS_GYMNASIUM = {"autoreset": "next-step", "returned_to": "host"}
 REPORTED = ("engine", "precision", "observation_dtype", "autoreset", "returned_to")
 
 
@@ -46,7 +48,7 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An env family. ``default_task`` empty: a person has to choose a task.
+    """Describes an env family. ``default_task`` empty: a person has to choose a task.
 
     Frames per step: ``frames``; or ``frames_of`` the task (its name without the version); or, with
     ``any_frames``, ``--frame-skip`` (1 by default). ``frames_rule``: how a person computes those of
@@ -94,7 +96,7 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return self.fixed_start == "noiseless"
 
     def uncompared(self, kind: Kind, task: str) -> str:
-        """Why two backends cannot be compared on the task; "" if they can."""
+        """Say why two backends cannot be compared on the task; "" if they can."""
         standard = self.standards.get(kind)
         if standard is None:
             return f"no comparison is defined for {self.name}"
@@ -143,7 +145,7 @@ def _whole(number: float) -> int | float:
 
 
 def trouble(family: EnvFamily) -> str:
-    """The field of a plugin's family that is wrong, and why; "" if none is."""
+    """Say which field of a plugin's family is wrong, and why; "" if none is."""
     name = family.name
     if iskeyword(name) or not re.fullmatch(rf"(?!({_TAKEN})$)[a-z][a-z0-9_]{{0,39}}", name):
         return f"`name` {name!r} cannot name a table of a profile"
@@ -162,7 +164,7 @@ def trouble(family: EnvFamily) -> str:
 
 
 def title_trouble(title: str) -> str:
-    """Why a text cannot be a part of a table's marker, or ""."""
+    """Say why a text cannot be a part of a table's marker; "" if it can."""
     if not title.isprintable() or title != title.strip() or not 0 < len(title) <= 80:
         return "`title` must be one printable line of 1 to 80 characters, without space at its ends"
     if any(mark in title for mark in ("<", ">", "|", "--")):

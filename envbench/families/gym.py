@@ -1,7 +1,5 @@
 """Any Gymnasium task of the user's own packages. ``--frame-skip`` says what a step is."""
 
-from __future__ import annotations
-
 from envbench.families.family import EnvFamily, Standard
 
 GYM = EnvFamily(

@@ -10,10 +10,8 @@ come after them. ``docs/verify.md`` explains the tolerances. Engines in single p
 1e-5 until the first contact. There they build the friction pyramid along other axes and diverge.
 """
 
-from __future__ import annotations
-
 from envbench.families.atari import ATARI
-from envbench.families.family import REPORTED, EnvFamily, Standard
+from envbench.families.family import AS_GYMNASIUM, REPORTED, EnvFamily, Standard
 
 _PHYSICS = {
     "engine": None,
@@ -29,8 +27,7 @@ _WORK = {
     "contact_forces": False,
     "terminates": True,
     "max_steps": 1000,
-    "autoreset": "next-step",
-    "returned_to": "host",
+    **AS_GYMNASIUM,
     "observation_shape": [111],
     "observation_dtype": "float64",
 }

@@ -29,12 +29,12 @@ class Sign:
 
 
 def signs() -> list[Sign]:
-    """Every source of noise that can be seen without stepping. Takes three seconds."""
+    """Look for every source of noise that can be seen without stepping, in three seconds."""
     return [governor(), turbo(), smt(), quota(), *load()]
 
 
 def governor(system: Path = SYS) -> Sign:
-    """The frequency governor. One that follows the load makes the first slices slow."""
+    """Read the frequency governor. One that follows the load makes the first slices slow."""
     found = sorted({text_of(path) for path in system.glob("cpu[0-9]*/cpufreq/scaling_governor")})
     if not found:
         return _unknown("governor", "not reported (on a virtual machine, the host sets it)")
@@ -66,7 +66,7 @@ def smt(system: Path = SYS, cpuinfo: Path = Path("/proc/cpuinfo")) -> Sign:
 
 
 def quota() -> Sign:
-    """A container's CPU quota, which stops every process for the rest of each period."""
+    """Read a container's CPU quota, which stops every process for the rest of each period."""
     cpus = quota_cpus()
     if cpus is None:
         return _known("CPU quota", "none")
@@ -75,7 +75,7 @@ def quota() -> Sign:
 
 
 def load(seconds: float = LOOK_S) -> list[Sign]:
-    """What else runs: the shares of busy, stolen and waiting time while this process sleeps."""
+    """Measure what else runs: the busy, stolen and waiting time while this process sleeps."""
     import psutil
 
     waited, throttled = _pressure_s(), throttled_periods()

@@ -44,7 +44,7 @@ def fingerprint() -> Fingerprint:
 
 
 def nominal_gib(total_bytes: int) -> int:
-    """The installed memory. The kernel reserves a few per cent, a little more in each release.
+    """Return the installed memory. The kernel reserves a few per cent, more in each release.
 
     Rounded to between a sixteenth and an eighth of the size (251.5 -> 256, 15.6 -> 16), so that
     a new kernel does not change the fingerprint.
@@ -62,7 +62,7 @@ def _cpu() -> str:
 
 
 def cpuinfo_name(cpuinfo: str) -> str:
-    """The CPU's name in the text of ``/proc/cpuinfo``; on ARM the numbers of maker and part."""
+    """Find the CPU's name in ``/proc/cpuinfo``'s text; on ARM, the numbers of maker and part."""
     pairs: dict[str, str] = {}
     for line in cpuinfo.splitlines():
         key, _, value = line.partition(":")
@@ -75,7 +75,7 @@ def cpuinfo_name(cpuinfo: str) -> str:
 
 
 def gpus() -> list[str]:
-    """The names of the NVIDIA GPUs, in the order of ``nvidia-smi``; empty without it."""
+    """Return the names of the NVIDIA GPUs, in the order of ``nvidia-smi``; empty without it."""
     lines = _lines(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"])
     return [clean_name(line) for line in lines if line.strip()][:64]
 
@@ -95,7 +95,7 @@ def _lines(command: list[str], timeout_s: float = 10.0) -> list[str]:
 
 
 def clean_name(text: str) -> str:
-    """The text as one short printable line: firmware and strangers may put anything into it."""
+    """Make the text one short printable line: firmware and strangers may put anything into it."""
     return one_line(text, 120) or "unknown"
 
 
@@ -103,18 +103,18 @@ def clean_name(text: str) -> str:
 
 
 def usable_cores() -> list[int]:
-    """The logical CPUs in this process's affinity mask; empty where the system has no masks."""
+    """List the logical CPUs in this process's affinity mask; empty where there are no masks."""
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
 
 def usable_cpus() -> int:
-    """How many CPUs the mask and the quota allow. A part of a CPU counts as one, as in Go."""
+    """Count the CPUs that the mask and the quota allow. A part of a CPU counts as one, as in Go."""
     allowed = len(usable_cores()) or os.cpu_count() or 1
     return max(1, min(allowed, math.ceil(quota_cpus() or allowed)))
 
 
 def quota_cpus() -> float | None:
-    """The CPUs that control groups allow: the lowest quota of the group and its parents."""
+    """Return the CPUs that control groups allow: the lowest quota of the group and its parents."""
     quotas = map(_quota, control_groups("cpu"))
     return min((quota for quota in quotas if quota is not None), default=None)
 
@@ -127,12 +127,12 @@ def throttled_periods() -> int | None:
 
 
 def numa_nodes() -> int:
-    """How many NUMA nodes the system has; 1 where it does not say."""
+    """Return how many NUMA nodes the system has; 1 where it does not say."""
     return max(1, len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))))
 
 
 def control_groups(controller: str) -> list[Path]:
-    """The folders of this process's control groups (v1 or v2), parents first.
+    """Return the folders of this process's control groups (v1 or v2), parents first.
 
     Only v1 has a tree per controller. A container often sees its group's path as the host does
     (``/docker/…``) or from below (``/..``), so not every folder exists.
@@ -154,7 +154,7 @@ def control_groups(controller: str) -> list[Path]:
 
 
 def text_of(path: Path) -> str:
-    """The stripped text of a system file; empty where it cannot be read."""
+    """Return the stripped text of a system file; empty where it cannot be read."""
     try:
         return path.read_text("utf-8", "replace").strip()
     except OSError:
@@ -162,7 +162,7 @@ def text_of(path: Path) -> str:
 
 
 def counter(path: Path, name: str) -> int | None:
-    """The number after a name in a system file; None where there is none."""
+    """Return the number after a name in a system file; None where there is none."""
     match = re.search(rf"^{name} (\d+)$", text_of(path), re.MULTILINE)
     return int(match[1]) if match else None
 

@@ -36,7 +36,7 @@ _NOISE = re.compile(r"\((?:R|TM|C)\)|@.*$|\b(?:CPU|Processor|\d+-Core)\b|[<>|]",
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A profile and its file."""
+    """Holds a profile and the path of its file."""
 
     profile: Profile
     path: Path
@@ -57,7 +57,7 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
         return {name: entry.profile for name, entry in self.entries.items()}
 
     def matching(self, found: Fingerprint) -> Profile | None:
-        """The profile whose ``[match]`` fits. Of several: the most specific, then a local one."""
+        """Find the profile that fits by its ``[match]``: the most specific, then a local one."""
 
         def rank(entry: Entry) -> tuple[int, bool, bool, str]:
             match = entry.profile.match
@@ -87,7 +87,7 @@ def catalogue() -> Catalogue:
 
 
 def profile(name: str) -> Profile:
-    """The profile of this name; ``UsageError`` if its file is broken or there is none."""
+    """Return the profile of this name; ``UsageError`` if its file is broken or there is none."""
     files = _files()
     if valid_name(name) not in files:
         raise UnknownName("machine", name, sorted(filter(is_valid_name, files)))
@@ -121,7 +121,7 @@ def _doubled_titles(entries: dict[str, Entry]) -> list[str]:
 
 
 def choose(name: str | None, found: Fingerprint) -> Profile:
-    """The named profile; without a name the one that fits, else the host's own.
+    """Return the named profile; without a name the one that fits, else the host's own.
 
     The host's own profile can be named too, although it has no file: results are stored under
     its name.
@@ -136,13 +136,14 @@ def choose(name: str | None, found: Fingerprint) -> Profile:
 
 
 def profile_for_host(found: Fingerprint) -> Profile:
-    """A profile named after the hardware (``amd-epyc-2-core``), the same for equal hardware."""
+    """Name a profile after the hardware (``amd-epyc-2-core``): the same for equal hardware."""
     whole = found.usable_cpus == found.logical_cpus
     share = f"{found.logical_cpus}" if whole else f"{found.usable_cpus} of {found.logical_cpus}"
     name, gpus = clean_name(found.cpu), [clean_name(gpu) for gpu in found.gpus]
     cpu = _model(name)
     ladder = default_ladder(found.usable_cpus)
     cards = "".join(f", {gpus.count(gpu)} x {gpu}" for gpu in dict.fromkeys(gpus))
+    usual = [each for each in families.registry().values() if each.usual]
     sizes = GPU_SIZES if gpus else CPU_SIZES
     slug = re.sub(r"[^a-z0-9]+", "-", cpu.lower()).strip("-")[:40].strip("-") or "machine"
     return Profile(
@@ -155,14 +156,14 @@ def profile_for_host(found: Fingerprint) -> Profile:
             usable=None if whole else found.usable_cpus,
             gpu=gpus[0] if gpus else None,
         ),
-        **{each.name: Table(numenv=ladder, rows=list(each.rows)) for each in families.usual()},
+        **{each.name: Table(numenv=ladder, rows=list(each.rows)) for each in usual},
         accelerators=Table(numenv=sizes, rows=ACCELERATOR_ROWS),
         physics=Table(numenv=sizes, rows=PHYSICS_ROWS),
     )
 
 
 def default_ladder(cores: int) -> list[int]:
-    """The numenv ladder for a number of logical CPUs.
+    """Choose the numenv ladder for a number of logical CPUs.
 
     Powers of two, then equal steps (a sixth to a twelfth of the CPUs) up to all CPUs; below 128
     CPUs also the value of one and a half steps. Under 12 CPUs the ladder is that of 12, because

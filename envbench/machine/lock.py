@@ -35,7 +35,7 @@ _NO_FOLLOW = os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 def default_path() -> Path:
-    """One place for all users of this machine, whatever each one's TMPDIR is."""
+    """Return one place for all users of this machine, whatever each one's TMPDIR is."""
     named = os.environ.get("ENVBENCH_LOCK_FILE")
     if named:
         return Path(named)
@@ -107,7 +107,7 @@ def _unusable(place: Path, error: OSError) -> StorageError:
 
 
 def holder(place: Path) -> str:
-    """The process in the note beside the lock; empty where there is no note."""
+    """Return the process in the note beside the lock; empty where there is no note."""
     try:
         fd = os.open(_note(place), os.O_RDONLY | _NO_FOLLOW)
         with open(fd, encoding="utf-8", errors="replace") as file:

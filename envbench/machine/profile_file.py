@@ -50,9 +50,6 @@ _Name = Annotated[str, Meta(pattern=f"^{_BACKEND}$")]
 _CheckedCell = Annotated[str, Meta(pattern=rf"^[a-z][a-z0-9_]*/{_BACKEND}/[1-9][0-9]{{0,5}}$")]
 
 
-# ---------------------------------------------------------------- values
-
-
 def _check_text(key: str, text: str) -> None:
     if not text.isprintable() or text != text.strip():
         raise ValueError(f"`{key}` must be one printable line, without space at its ends")
@@ -143,7 +140,7 @@ class Profile(_Tables, frozen=True, kw_only=True, forbid_unknown_fields=True):  
         return {heading: table for heading, table in found.items() if table is not None}
 
     def table(self, family: Family, section: Section = "") -> Table | None:
-        """The table of a family, or of its accelerators or physics.
+        """Return the table of a family, or of its accelerators or physics.
 
         Where the file lacks one, a family has the ladder of the first table. Accelerators and
         physics of a family with a table have ladders of their own.
@@ -166,15 +163,12 @@ def _is_like(pattern: str, name: str) -> bool:
     return re.fullmatch(".*".join(parts), name.casefold()) is not None
 
 
-# ---------------------------------------------------------------- names
-
-
 def is_valid_name(name: str) -> bool:
     return bool(_NAME.fullmatch(name)) and not _RESERVED.match(name)
 
 
 def valid_name(name: str) -> str:
-    """The name, if it can name a profile's file on every system; else a ``UsageError``."""
+    """Return a name that can name a profile's file on every system; else raise ``UsageError``."""
     if is_valid_name(name):
         return name
     shown = repr(name) if len(name) <= 60 else f"{name[:40]!r}… ({len(name)} characters)"
@@ -187,11 +181,8 @@ def valid_name(name: str) -> str:
     )
 
 
-# ---------------------------------------------------------------- reading
-
-
 def read_profile(path: Path) -> Profile:
-    """The profile in a file. ``UsageError`` names the file and the key that is wrong."""
+    """Read the profile in a file. ``UsageError`` names the file and the key that is wrong."""
     name = valid_name(path.stem)
     try:
         if not path.is_file():  # reading a pipe or a device could block
@@ -204,7 +195,7 @@ def read_profile(path: Path) -> Profile:
 
 
 def parse_profile(name: str, raw: bytes, source: str) -> Profile:
-    """The profile in a TOML document; errors begin with ``source``."""
+    """Parse the profile in a TOML document; errors begin with ``source``."""
     if len(raw) > MAX_BYTES:
         raise UsageError(f"{source}: larger than a profile may be ({MAX_BYTES} bytes)")
     if any(len(line) > MAX_LINE_BYTES for line in raw.split(b"\n")):
@@ -245,9 +236,6 @@ def _refused(source: str, key: str, what: str) -> UsageError:
     )
 
 
-# ---------------------------------------------------------------- writing
-
-
 _HEADER = """\
 # What envbench measures on this machine, and the heading of its tables. To choose the cells that
 # `envbench check` compares, remove the # of the next line, and list up to 12 cells.
@@ -264,7 +252,7 @@ _ABOUT_TABLES = """
 
 
 def profile_toml(profile: Profile) -> str:
-    """The profile as a commented TOML document, which parses to the same profile."""
+    """Return the profile as a commented TOML document, which parses to the same profile."""
     from tomli_w import dumps
 
     top: dict[str, object] = {"title": profile.title, "hardware": profile.hardware}

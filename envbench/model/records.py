@@ -262,7 +262,7 @@ class Fingerprint(Strict, frozen=True, kw_only=True):
 
 
 class MachineFact(Strict, frozen=True, kw_only=True, tag="machine"):
-    """The facts of a machine. Referred to by ``hash``."""
+    """Holds the facts of a machine. Other lines refer to it by ``hash``."""
 
     schema: Int = SCHEMA
     hash: str
@@ -270,7 +270,7 @@ class MachineFact(Strict, frozen=True, kw_only=True, tag="machine"):
 
 
 class RuntimeFact(Strict, frozen=True, kw_only=True, tag="runtime"):
-    """The interpreter of a worker, and its packages. Referred to by ``hash``."""
+    """Holds a worker's interpreter and packages. Other lines refer to it by ``hash``."""
 
     schema: Int = SCHEMA
     hash: str

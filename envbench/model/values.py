@@ -35,13 +35,13 @@ def fields(value: object, names: str) -> dict[str, Any]:
 
 
 def digest(value: object) -> str:
-    """A short stable hash of any value msgspec can encode (12 hex digits of SHA-256)."""
+    """Hash any value that msgspec can encode: stable and short (12 hex digits of SHA-256)."""
     encoded = msgspec.json.encode(value, order="deterministic")
     return hashlib.sha256(encoded).hexdigest()[:12]
 
 
 def out_of_bounds(value: object) -> str:
-    """Why a free-form value (``facts``, ``work``) cannot be recorded, or an empty string.
+    """Say why a free-form value (``facts``, ``work``) cannot be recorded, or return "".
 
     Its containers may be nested ``MOST_LEVELS`` deep, itself included, and its whole numbers must
     fit into 64 bits. The check goes level by level: a recursion could exceed Python's limit.

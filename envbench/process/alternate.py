@@ -42,7 +42,7 @@ _NOT_ORDERED = Failure(
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
-    """One worker: its job, its interpreter, the variables it sees, and the worker's code."""
+    """Says how to start a worker: its job, interpreter, variables and code."""
 
     job: Job
     python: str
@@ -53,7 +53,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
 def alternate(
     launches: Sequence[Launch], programme: Programme, on_event: OnEvent = lambda _: None
 ) -> tuple[list[Reply], list[int]]:
-    """Each worker's reply, and the worker of each slice of steps, in the order made.
+    """Run the workers. Return each one's reply, and the worker of each slice of steps, in order.
 
     The worker of the first slice starts first. A slice lasts about ``programme.slice_s``. If a
     single vector step takes longer, there are fewer slices, at least ``FEWEST_SLICES`` per worker.
@@ -64,8 +64,8 @@ def alternate(
     threads: dict[Future[Reply], _Worker] = {}
     with job_folder() as folder, ThreadPoolExecutor(count) as pool:
         workers = [
-            _Worker(launches[side], side, order, folder, on_event)
-            for side in dict.fromkeys([*programme.turns, *range(count)])
+            _Worker(launches[index], index, order, folder, on_event)
+            for index in dict.fromkeys([*programme.turns, *range(count)])
         ]
         try:
             for worker in workers:
@@ -73,7 +73,7 @@ def alternate(
             start([worker.start for worker in workers])
             for worker in workers:
                 worker.start.warm_up()
-                order.wait_until_ready(worker.side)
+                order.wait_until_ready(worker.index)
             while wait(threads, POLL_S).not_done:
                 pass  # a signal is handled in between
         except BaseException:
@@ -87,21 +87,21 @@ def alternate(
         finally:
             for worker in workers:
                 os.close(worker.orders)
-    replies = {worker.side: worker.reply(thread) for thread, worker in threads.items()}
-    return [replies[side] for side in range(count)], order.made
+    replies = {worker.index: worker.reply(thread) for thread, worker in threads.items()}
+    return [replies[index] for index in range(count)], order.made
 
 
 class _Worker:
-    """One worker of the block, and the thread that drives it."""
+    """Drives one worker of the block, in a thread of its own."""
 
     def __init__(
-        self, launch: Launch, side: int, order: SliceOrder, folder: Path, listener: OnEvent
+        self, launch: Launch, index: int, order: SliceOrder, folder: Path, listener: OnEvent
     ) -> None:
         self.order = order
-        self.side = side
+        self.index = index
         self.listener = listener
         self.start = Start(order.changed, at_once=order.programme.start == "at once")
-        pipe = folder / f"turns-{side}"
+        pipe = folder / f"turns-{index}"
         os.mkfifo(pipe)
         self.takes_orders = bool(order.steps)  # without turns, each works on its own
         job = replace(launch.job, turns=str(pipe)) if self.takes_orders else launch.job
@@ -135,13 +135,13 @@ class _Worker:
             return execute(**asdict(self.launch), limits=limits, on_event=self._on_event)
         finally:
             self.start.ended()
-            self.order.worker_ended(self.side)
+            self.order.worker_ended(self.index)
 
     def _on_event(self, event: Event) -> None:
         if self.takes_orders and isinstance(event, WindowEnded) and event.phase == "measure":
             self.start.tree.stop()  # before anything else: its threads may run ahead
             self.listener(event)
-            self.order.slice_made(self.side, event)
+            self.order.slice_made(self.index, event)
             self._next_slice()
             return
         self.listener(event)
@@ -156,14 +156,14 @@ class _Worker:
             if not self._warm:
                 raise NotOrdered
             self.start.tree.stop()
-            self.order.worker_ready(self.side, median(self._warm[-LATEST:]))
+            self.order.worker_ready(self.index, median(self._warm[-LATEST:]))
             self._next_slice()
         elif isinstance(event, WindowEnded) and event.ns and event.calls:
             self._warm.append(event.ns / event.calls)
 
     def _next_slice(self) -> None:
         """Stay stopped until the next slice is this worker's; then order it."""
-        order = self.order.await_turn(self.side)
+        order = self.order.await_turn(self.index)
         self.start.tree.resume()
         os.write(self.orders, order)
 

@@ -32,7 +32,7 @@ _NAMED = re.compile(rf"\b(?:{'|'.join(PACKAGES)})(?:\.\w+)+")
 
 
 def code_hash(adapter: str, mode: str, root: Path = WORKER_PATH, family: str = "") -> str:
-    """The hash (12 hex digits) for an adapter, a family (``module:Class``) and one of ``MODES``.
+    """Hash the code of an adapter, a family (``module:Class``) and one of ``MODES``: 12 hex digits.
 
     ``root`` is the folder that holds ``PACKAGES``. A plugin's own code is not covered, because it
     is a package of the runtime and has a version there. ``ValueError``: an unknown mode.
@@ -45,7 +45,7 @@ def code_hash(adapter: str, mode: str, root: Path = WORKER_PATH, family: str = "
 
 
 def code_files(adapter: str, mode: str, root: Path = WORKER_PATH, family: str = "") -> list[Path]:
-    """The source files that ``code_hash`` covers, sorted."""
+    """Return the source files that ``code_hash`` covers, sorted."""
     if mode not in MODES:
         raise ValueError(f"{mode!r} is not a mode of the worker: {', '.join(sorted(MODES))}")
     module = adapter.partition(":")[0]

@@ -168,9 +168,6 @@ def _signal_name(status: int | None) -> str | None:
     return names.get(-status, f"signal {-status}")  # a real-time signal has no name
 
 
-# ---------------------------------------------------------------- kills for memory
-
-
 class MemoryKills(msgspec.Struct, frozen=True, kw_only=True):
     """Processes killed for lack of memory so far, in this control group and on the whole system;
     None if nothing counts them."""

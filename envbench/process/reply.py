@@ -91,7 +91,7 @@ class Unusable(Exception):
 
 
 def read_reply(folder: Path, job: Job) -> Reply | None:
-    """The reply to ``job`` in its folder; None if there is none. Raises ``Unusable``."""
+    """Read the reply to ``job`` in its folder; None if there is none. Raises ``Unusable``."""
     raw = _read(folder / REPLY, REPLY_BYTES)
     if raw is None:
         return None

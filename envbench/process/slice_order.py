@@ -25,11 +25,11 @@ class NotOrdered(Exception):
 
 
 class SliceOrder:
-    """A programme's slices, as they are made. ``side`` is a worker's place in the block."""
+    """Orders a programme's slices. ``index`` is a worker's place in its block."""
 
     def __init__(self, programme: Programme, count: int) -> None:
-        self.steps = [("step", side) for side in programme.turns]
-        self.reset_slices = [("reset", side) for side in programme.reset_turns]
+        self.steps = [("step", index) for index in programme.turns]
+        self.reset_slices = [("reset", index) for index in programme.reset_turns]
         self.programme = programme
         self.slice_ns = programme.slice_s * 1e9
         self.count = count
@@ -47,22 +47,22 @@ class SliceOrder:
 
     # ------------------------------------------------------------ getting ready
 
-    def worker_ready(self, side: int, ns_per_call: float) -> None:
+    def worker_ready(self, index: int, ns_per_call: float) -> None:
         """This worker is warm. When all are, the number of slices is settled."""
         with self.changed:
-            self.ns_per_call[side] = ns_per_call
+            self.ns_per_call[index] = ns_per_call
             self._settle()
 
-    def worker_ended(self, *sides: int) -> None:
+    def worker_ended(self, *indexes: int) -> None:
         """These workers have ended, successfully or not. Their slices are skipped."""
         with self.changed:
-            self.ended.update(sides)
+            self.ended.update(indexes)
             self._settle()
 
-    def wait_until_ready(self, side: int) -> None:
+    def wait_until_ready(self, index: int) -> None:
         """Wait for this worker to be warm, or to end."""
         with self.changed:
-            while side not in self.ns_per_call and side not in self.ended:
+            while index not in self.ns_per_call and index not in self.ended:
                 self.changed.wait(POLL_S)
 
     @property
@@ -77,20 +77,20 @@ class SliceOrder:
         if self.all_ready and not self.settled:
             self.settled = True
             if self.ns_per_call:
-                slices = [max(self.slice_ns, self.pace(side)) for side in self.ns_per_call]
+                slices = [max(self.slice_ns, self.pace(index)) for index in self.ns_per_call]
                 self.steps = self.steps[: self._fitting(self.steps, fmean(slices), FEWEST_SLICES)]
         self._skip()
         self.changed.notify_all()
 
-    def pace(self, side: int) -> float:
+    def pace(self, index: int) -> float:
         """Nanoseconds per vector step; of the first worker, if all make equally many steps."""
         if self.programme.equal_calls:
-            side = min(self.ns_per_call)
-        return self.ns_per_call[side]
+            index = min(self.ns_per_call)
+        return self.ns_per_call[index]
 
-    def calls(self, side: int) -> int:
+    def calls(self, index: int) -> int:
         """Vector steps of this worker's slices."""
-        return max(1, round(self.slice_ns / self.pace(side)))
+        return max(1, round(self.slice_ns / self.pace(index)))
 
     def _fitting(self, slices: Sequence[object], ns: float, fewest: int) -> int:
         """How many of the planned slices fit into the planned time if each takes ``ns``: whole
@@ -101,36 +101,36 @@ class SliceOrder:
 
     # ------------------------------------------------------------ slice by slice
 
-    def await_turn(self, side: int) -> bytes:
+    def await_turn(self, index: int) -> bytes:
         """Wait for this worker's next slice; returns the order, or an empty line after the last."""
         with self.changed:
-            self.changed.wait_for(lambda: self.may_go(side))
+            self.changed.wait_for(lambda: self.may_go(index))
             if self._over:
                 return b"\n"
             kind, _ = self.slices[self.next]
             if kind == "reset":
                 return f"reset {max(1, self.resets)}\n".encode()
             lead_in = 0
-            if self.made[-1:] != [side]:
-                lead_in = math.ceil(self.programme.lead_in_s * 1e9 / self.ns_per_call[side])
+            if self.made[-1:] != [index]:
+                lead_in = math.ceil(self.programme.lead_in_s * 1e9 / self.ns_per_call[index])
             lead = f"lead {lead_in}\n" if lead_in else ""
-            return f"{lead}step {self.calls(side)}\n".encode()
+            return f"{lead}step {self.calls(index)}\n".encode()
 
-    def may_go(self, side: int) -> bool:
-        return self._over or (self.all_ready and self.slices[self.next][1] == side)
+    def may_go(self, index: int) -> bool:
+        return self._over or (self.all_ready and self.slices[self.next][1] == index)
 
     @property
     def _over(self) -> bool:
         return self.next >= len(self.slices)
 
-    def slice_made(self, side: int, window: WindowEnded) -> None:
+    def slice_made(self, index: int, window: WindowEnded) -> None:
         """The worker has made the ordered slice. ``NotOrdered``: it made another one."""
         with self.changed:
-            kind, wanted = ("", 0) if self._over else self.slices[self.next]
-            if wanted != side or not kind or (kind == "step" and window.calls != self.calls(side)):
+            kind, due = ("", 0) if self._over else self.slices[self.next]
+            if due != index or not kind or (kind == "step" and window.calls != self.calls(index)):
                 raise NotOrdered
             if kind == "step":
-                self.made.append(side)
+                self.made.append(index)
             elif not self.resets:
                 self._size_reset_slices(window)
             self.next += 1

@@ -29,7 +29,7 @@ clock = time.perf_counter_ns  # a system's clock, not a process's: the workers u
 
 
 class Tree:
-    """A process and all its descendants, as of the latest ``stop``.
+    """Stops and resumes a process and all its descendants, as of the latest ``stop``.
 
     Daemons of the process are adopted by ``guardian``: they are its other children. ``stops``
     has the beginning and the end of each time that the tree was stopped.
@@ -81,7 +81,7 @@ def _children(pid: int) -> list[int]:
 
 
 class Start:
-    """One worker's start, up to its warm-up.
+    """Controls one worker's start, up to its warm-up.
 
     ``changed`` guards all starts and the slice order of a block. ``at_once``: it does not
     alternate, and waits for the others only before its warm-up.

@@ -62,7 +62,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     grace_s: float = 2.0
 
     def of(self, phase: str) -> float:
-        """The limit of one of ``PHASES``."""
+        """Return the limit of one of ``PHASES``."""
         return float(getattr(self, f"{phase}_s"))
 
 
@@ -115,7 +115,6 @@ class _Watch:
         self._output_from = 0.0  # when output is read again; 0: at any time
 
     def run(self) -> Ending:
-        """Watch to the end."""
         readers = {
             self._guarded.report: self._read_report,
             self._guarded.events: self._read_events,
@@ -215,7 +214,7 @@ class _Lines:
         self.ended = False
 
     def read(self) -> list[Event | Failed | Ended]:
-        """The values that are complete by now. ``ended`` says whether more may come."""
+        """Read the values that are complete by now. ``ended`` says whether more may come."""
         try:
             data = os.read(self._pipe, LINE_BYTES)
         except BlockingIOError:

@@ -85,24 +85,24 @@ class Comparison:
 
 
 def by_machine(found: Measured) -> tuple[str | int, ...]:
-    """The key that pairs cells of two machines: everything but the machine."""
+    """Return the key that pairs cells of two machines: everything but the machine."""
     cell = found.cell
     return cell.env, cell.task, cell.section, found.label, cell.numenv
 
 
 def by_backend(found: Measured) -> Hashable:
-    """The key that pairs cells of two backends: everything but the row."""
+    """Return the key that pairs cells of two backends: everything but the row."""
     cell = found.cell
     return cell.machine, cell.env, cell.task, cell.numenv
 
 
 def by_cell(found: Measured) -> tuple[str | int, ...]:
-    """The key that pairs cells of two files: everything."""
+    """Return the key that pairs cells of two files: everything."""
     return found.cell.machine, *by_machine(found)
 
 
 def compare(first: Iterable[Measured], second: Iterable[Measured], by: By) -> Comparison:
-    """The cells of both sides, paired by a key."""
+    """Return the cells of both sides, paired by a key."""
     ours, theirs = {by(each): each for each in first}, {by(each): each for each in second}
     pairs = [_pair(found, theirs[key], by) for key, found in ours.items() if key in theirs]
     return Comparison(
@@ -167,6 +167,6 @@ def _notes(first: Measured, second: Measured) -> list[str]:
 
 
 def rows_of(measured: Sequence[Measured], name: str) -> list[Measured]:
-    """The measurements of a backend's own row, or of the row with this label."""
+    """Return the measurements of a backend's own row, or of the row with this label."""
     label = backends.of_record(name).label
     return [found for found in measured if found.label == label]

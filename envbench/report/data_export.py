@@ -23,7 +23,7 @@ _FORMULA = tuple("=+-@\t\r\uff1d\uff0b\uff0d\uff20")  # a spreadsheet's, also in
 
 
 def cell_json(summary: Summary, *, other_hardware: bool = False) -> dict[str, Any]:
-    """One cell as plain values. ``other_hardware``: not measured on its profile's hardware."""
+    """Return a cell as plain values. ``other_hardware``: not measured on its profile's hardware."""
     return {
         **fields(summary.cell, "machine env task backend numenv env_instances frame_skip settings"),
         **fields(summary, "fps steps_per_second interval runs failure"),
@@ -32,7 +32,7 @@ def cell_json(summary: Summary, *, other_hardware: bool = False) -> dict[str, An
 
 
 def measured_json(found: Measured, *, other_hardware: bool) -> dict[str, Any]:
-    """A cell of a report, with the records of its runs."""
+    """Return a cell of a report, with the records of its runs."""
     records = [{"run": at.record, "file": at.file, "line": at.line} for at in found.locations]
     return {**cell_json(found.summary, other_hardware=other_hardware), "records": records}
 
@@ -43,7 +43,7 @@ def measured_json(found: Measured, *, other_hardware: bool) -> dict[str, Any]:
 def of_runs(
     records: Sequence[Record], locations: Mapping[str, Location], selection: Selection
 ) -> list[dict[str, Any]]:
-    """A row per recorded run; failed runs and those of refused rows have no figure."""
+    """Return a row per recorded run; failed runs and those of refused rows have no figure."""
     return [
         _run_row(run, selection.badge(run.cell), locations.get(run.run_id))
         for run in records
@@ -52,7 +52,7 @@ def of_runs(
 
 
 def neutralised(frame: DataFrame) -> DataFrame:
-    """The frame with an apostrophe before each text that a spreadsheet would run as a formula."""
+    """Put an apostrophe before each text that a spreadsheet would run as a formula."""
     return frame.map(lambda value: f"'{value}" if _is_formula(value) else value)
 
 
@@ -61,7 +61,7 @@ def _is_formula(value: object) -> bool:
 
 
 def of_cell(found: Measured) -> dict[str, Any]:
-    """A measurement that a report shows: FPS, interval, costs, flags."""
+    """Return a measurement that a report shows: FPS, interval, costs, flags."""
     summary, costs = found.summary, found.summary.costs
     low, high = summary.interval or (None, None)
     files = lines_by_file(found.locations).items()

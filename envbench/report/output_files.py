@@ -15,7 +15,7 @@ from envbench.report.plots.picture import FOLDER, Picture
 
 
 def read_text(path: Path) -> str:
-    """A document's text; ``write_text`` restores bytes that are not UTF-8."""
+    """Read a document's text; ``write_text`` restores bytes that are not UTF-8."""
     try:
         if not path.is_file():
             raise UsageError(f"{path} is not a file.", hint="Name an existing file.")
@@ -74,7 +74,7 @@ Stale = tuple[Path, Picture, Kind]
 
 
 def stale(document: Path, pictures: Iterable[Picture], kinds: Sequence[Kind]) -> list[Stale]:
-    """The files beside a document that are missing, damaged, or show another picture.
+    """Return the files beside a document that are missing, damaged, or show another picture.
 
     An existing PNG counts even where ``kinds`` does not have it.
     """
@@ -101,7 +101,7 @@ def draw_stale(page: Path, pictures: Iterable[Picture], kinds: Sequence[Kind]) -
 
 
 def stamped(drawing: bytes, digest: str) -> bytes:
-    """A drawing with a last line: the ``digest`` of its picture, and a checksum of its bytes."""
+    """Add a last line to a drawing: the ``digest`` of its picture, and a checksum of its bytes."""
     checksum = hashlib.sha256(drawing).hexdigest()[:16]
     return drawing + f"<!-- envbench picture {digest} {checksum} -->\n".encode()
 

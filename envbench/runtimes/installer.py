@@ -29,9 +29,6 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")  # some installers use colour in 
 _TAIL_LINES = 12
 
 
-# ---------------------------------------------------------------- what to install
-
-
 class Packages(NamedTuple):
     """Requirements, and options for ``uv pip install``."""
 
@@ -40,7 +37,7 @@ class Packages(NamedTuple):
 
 
 def packages_for(backend: Backend, python: str) -> Packages:
-    """What the backend needs on this machine, for a Python such as ``3.11``."""
+    """Return what the backend needs on this machine, for a Python such as ``3.11``."""
     needed = [*backend.requirements, *(backend.gpu_requirements if has_gpu() else [])]
     if has_gpu() or "torch" not in map(name_of, needed):
         return Packages(needed)
@@ -51,7 +48,7 @@ def packages_for(backend: Backend, python: str) -> Packages:
 
 
 def name_of(requirement: str) -> str:
-    """The normalised name in a requirement or in a wheel's path; empty where it is neither."""
+    """Return the normalised name in a requirement or a wheel's path; empty where it is neither."""
     try:
         if requirement.endswith(".whl"):
             return parse_wheel_filename(Path(requirement).name)[0]
@@ -93,11 +90,8 @@ def _cpu_torch(python: str, links: Iterable[str]) -> str | None:
     return f"torch=={max(versions)}" if versions else None
 
 
-# ---------------------------------------------------------------- installing
-
-
 def python_in(folder: Path) -> Path:
-    """The interpreter of a virtual environment."""
+    """Return the interpreter of a virtual environment."""
     return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 

@@ -61,11 +61,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     fix: str = ""
 
 
-# ---------------------------------------------------------------- interpreters that a user names
-
-
 def parse_overrides(texts: Iterable[str]) -> dict[str, str]:
-    """The ``BACKEND=PATH`` texts of ``--python`` as backend name -> interpreter, both checked."""
+    """Parse ``BACKEND=PATH`` texts of ``--python``: backend name -> interpreter, both checked."""
     overrides = {}
     for text in texts:
         name, equals, path = text.partition("=")
@@ -78,7 +75,7 @@ def parse_overrides(texts: Iterable[str]) -> dict[str, str]:
 
 
 def interpreter(path: str, option: str) -> str:
-    """The absolute path of the Python that ``option`` names; ``UsageError`` if it is not one."""
+    """Return the absolute path of the Python that ``option`` names. ``UsageError``: it is none."""
     program, hint = shutil.which(os.path.expanduser(path)), "Give the path of its python."
     if program is None:
         inside = Path(path).expanduser() / "bin" / "python"
@@ -91,7 +88,7 @@ def interpreter(path: str, option: str) -> str:
 
 
 def ask(python: str, code: str, *words: str) -> str:
-    """What a line of code prints in an interpreter; empty if it does not run.
+    """Run a line of code in an interpreter. Return what it prints; empty if it does not run.
 
     An interpreter that is killed from outside gets another try.
     """
@@ -106,9 +103,6 @@ def ask(python: str, code: str, *words: str) -> str:
     return answer.stdout
 
 
-# ---------------------------------------------------------------- finding
-
-
 def find(
     backend: Backend,
     overrides: Mapping[str, str],
@@ -116,7 +110,7 @@ def find(
     workload: str = "step",
     over: Sequence[str] = (),
 ) -> Runtime:
-    """The interpreter for that backend, family and workload. ``overrides`` are absolute paths.
+    """Find the interpreter for that backend, family and workload. ``overrides`` are absolute paths.
 
     With ``over``: an environment of its own, in which these are installed over its requirements.
     """
@@ -132,7 +126,7 @@ def find(
 
 
 def one_per_runtime(backend: Backend) -> list[str]:
-    """The backend's families; of those that share a runtime, only the first."""
+    """Return the backend's families; of those that share a runtime, only the first."""
     first: dict[tuple[str, ...], str] = {}
     for family in backend.families:
         first.setdefault(tuple(backend.requirements_of(family)), family)
@@ -140,7 +134,7 @@ def one_per_runtime(backend: Backend) -> list[str]:
 
 
 def cache_folder() -> Path:
-    """The folder of isolated runtimes."""
+    """Return the folder of isolated runtimes."""
     if moved := os.environ.get("ENVBENCH_CACHE"):
         return Path(moved).expanduser().absolute() / "runtimes"
     from platformdirs import user_cache_path
@@ -164,9 +158,6 @@ def _folder(backend: Backend, over: Sequence[str]) -> Path:
     if over:
         facts += [list(over), backend.python or sys.executable]
     return cache_folder() / f"{backend.name}-{digest(facts)}"
-
-
-# ---------------------------------------------------------------- status
 
 
 def status(
@@ -204,9 +195,6 @@ def _has(python: str, library: str) -> bool:
     return ask(python, code, library).strip() == "True"
 
 
-# ---------------------------------------------------------------- making
-
-
 def make(
     backend: Backend,
     on_line: Callable[[str], None],
@@ -214,10 +202,9 @@ def make(
     workload: str = "step",
     over: Sequence[str] = (),
 ) -> Runtime:
-    """The runtime of that backend, family and workload; made first if it is not there.
+    """Return the runtime of that backend, family and workload. Make it first if it is missing.
 
-    ``on_line`` gets each step and each line that the installer prints. ``over`` is installed after
-    the backend's requirements, and keeps those with which it is compatible.
+    ``on_line`` and ``over`` are those of ``install``.
     """
     backend = _narrowed(backend, family, workload)
     try:
@@ -252,11 +239,8 @@ def _make_locked(backend: Backend, over: Sequence[str], on_line: Callable[[str],
             raise
 
 
-# ---------------------------------------------------------------- the worker's environment
-
-
 def environment(backend: Backend) -> dict[str, str]:
-    """The variables to set for a worker of this backend, and no others: they are recorded.
+    """Return the variables to set for a worker of this backend, and no others: they are recorded.
 
     Thread pools are limited to one thread where the backend itself runs in parallel. Otherwise
     numenv workers would start numenv x cores threads.

@@ -19,7 +19,7 @@ Interval = tuple[float, float]
 
 
 def interval(rates: Sequence[float]) -> Interval | None:
-    """A 95 % t-interval of the geometric mean of positive rates; None for fewer than five.
+    """Return a 95 % t-interval of the geometric mean of positive rates; None for fewer than five.
 
     With x = log(rate): exp(mean(x) -+ t(0.975, n-1) * s / sqrt(n)), where s is the sample standard
     deviation (e.g. Montgomery, Applied Statistics, section 8-2). Equal rates give that rate twice.
@@ -54,7 +54,7 @@ def ratio_interval(*pairs: tuple[Sequence[float], Sequence[float]]) -> Interval 
 
 
 def welch(samples: Sequence[Sequence[float]]) -> tuple[float, float]:
-    """The standard error of a sum or difference of independent means, and its degrees of freedom.
+    """Return the standard error of independent means' sum or difference, and degrees of freedom.
 
     The spreads may differ: Welch and Satterthwaite's degrees (Montgomery, section 10-2.2). Every
     sample has at least two values.

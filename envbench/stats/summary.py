@@ -26,9 +26,6 @@ QUICK_S = 3.0  # the measured time of a quick run; a shorter run counts as quick
 OTHER_LOAD_SHARE = 0.10  # of the machine's CPU time, used by others while windows were open
 
 
-# ---------------------------------------------------------------- one run
-
-
 @dataclass(frozen=True, kw_only=True)
 class Rate:
     """A run's totals over the windows that count; no figure where ``invalid`` gives a reason."""
@@ -49,7 +46,7 @@ class Rate:
 
 
 def rate(run: Run) -> Rate:
-    """The rate of one run that did not fail."""
+    """Return the rate of one run that did not fail."""
     windows = run.measured
     if trouble := _impossible(windows, run.cell.numenv):
         return Rate(invalid=trouble)
@@ -83,9 +80,6 @@ def _impossible(windows: Windows, numenv: int) -> str:
     return ""
 
 
-# ---------------------------------------------------------------- one cell
-
-
 @dataclass(frozen=True, kw_only=True)
 class Costs:
     """The costs of a run besides its steps: the median of seconds, the maximum of bytes.
@@ -102,7 +96,7 @@ class Costs:
 
 
 def costs(runs: Sequence[Run]) -> Costs:
-    """The costs of one cell's finished runs; None for what no run recorded."""
+    """Return the costs of one cell's finished runs; None for what no run recorded."""
     times = [run.times for run in runs if run.times is not None]
     first = [each.first_step_ns / 1e9 for each in times]
     return Costs(
@@ -137,7 +131,7 @@ class Summary:
 
 
 def summarise(runs: Sequence[Run], *, cpus: int = 1, alone: bool = False) -> Summary:
-    """The summary of one cell's runs in one plan (at least one run).
+    """Summarise one cell's runs in one plan (at least one run).
 
     One failed or impossible run makes the cell a failure: the others may have succeeded by luck.
     Interrupted runs do not count, unless there are no others. ``cpus`` is the number of logical

@@ -25,7 +25,7 @@ from helpers.virtual_executor import VirtualExecutor, fake, invoke
 from envbench.backends import Backend
 from envbench.cli import envbench
 from envbench.decisions.slowdown import effect, usual_effect
-from envbench.engine.pairs import side
+from envbench.engine.pairs import trial_of
 from envbench.experiments.check.stages import slices_of
 from envbench.model import BlockRecord, Plan
 from envbench.results import store
@@ -61,7 +61,7 @@ def test_equal_arms_are_never_a_regression(here: Path, baseline: str) -> None:
         mean = fmean(of(*slices_of(pair)) or 0.0 for pair in found)
         assert cell["stages"][0][name]["ratio"] == pytest.approx(math.exp(mean))
     for pair in found:
-        ours, theirs = side(pair, "baseline"), side(pair, "candidate")
+        ours, theirs = trial_of(pair, "baseline"), trial_of(pair, "candidate")
         assert ours.cpus == theirs.cpus
         assert len(ours.cpus) == 1  # one thread: both on one core
         assert ours.seed == theirs.seed

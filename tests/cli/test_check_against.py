@@ -31,7 +31,7 @@ from envbench.cli import envbench
 from envbench.engine import resume
 from envbench.engine.campaign import Executed
 from envbench.engine.local_executor import LocalExecutor
-from envbench.engine.pairs import side
+from envbench.engine.pairs import trial_of
 from envbench.errors import StorageError
 from envbench.experiments.check import baseline as baselines
 from envbench.experiments.check.baseline import DRIFT, compared, granting_drift, save
@@ -192,7 +192,7 @@ def pace(windows: Windows, *others: Windows) -> float:
 
 
 def beside_kernel(block: BlockRecord) -> float:
-    cell, kernel = block.trials[-1].measured, side(block, "kernel").measured
+    cell, kernel = block.trials[-1].measured, trial_of(block, "kernel").measured
     return pace(cell, kernel) - pace(kernel, cell)
 
 

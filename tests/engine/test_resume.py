@@ -557,7 +557,7 @@ def test_editing_a_shared_file_restarts_a_run_and_editing_a_file_of_verify_does_
     run = ("run", "--env", "mujoco", "--machine", "laptop", "--backend", "for-loop",
            "--numenv", "2", "--repeats", "3")  # fmt: skip
     assert tree.call(*run, stop=2).returncode == 130
-    tree.edit("envbench_worker/witness.py")  # only a verification loads it
+    tree.edit("envbench_worker/audit.py")  # only a verification loads it
     resumed = tree.call(*run, stop=1)
     assert (resumed.returncode, "Resuming" in resumed.stderr) == (130, True)
     tree.edit("envbench_worker/measure.py")

@@ -94,7 +94,7 @@ def test_a_cell_with_an_alarm_is_measured_again_with_the_arms_exchanged() -> Non
     firsts = [(block.stage, block.trials[0].arm) for block in workers.blocks]
     assert firsts == [(1, "baseline")] * 16 + [(2, "candidate")] * 16
     for record in done:
-        ours, theirs = (pairs.side(record, arm) for arm in ("baseline", "candidate"))
+        ours, theirs = (pairs.trial_of(record, arm) for arm in ("baseline", "candidate"))
         assert theirs.measured.ns > ours.measured.ns
 
 

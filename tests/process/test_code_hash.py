@@ -70,7 +70,7 @@ ENVPOOL = {"envpool-sync", "envpool-async", "envpool-numa"}
         ("envbench_worker/contract.py", EVERY),
         ("envbench_worker/__main__.py", EVERY),
         ("envbench_worker/measure.py", EVERY),
-        ("envbench_worker/witness.py", set()),
+        ("envbench_worker/audit.py", set()),
     ],
 )
 def test_an_edit_changes_the_hash_of_the_backends_that_load_the_file(
@@ -82,7 +82,7 @@ def test_an_edit_changes_the_hash_of_the_backends_that_load_the_file(
 @pytest.mark.parametrize(
     ("name", "modes"),
     [
-        ("envbench_worker/witness.py", {"verify"}),
+        ("envbench_worker/audit.py", {"verify"}),
         ("envbench_worker/measure.py", {"measure"}),
         ("envbench_worker/sensors.py", MODES),
         ("envbench_adapters/gymnasium/for_loop.py", MODES),

@@ -29,7 +29,7 @@ from planted import TASK, make_arm
 from tabulate import tabulate
 
 from envbench.decisions.slowdown import ALL_STEPS, STEPS
-from envbench.engine.pairs import side
+from envbench.engine.pairs import trial_of
 from envbench.experiments.check import stages as experiment
 from envbench.model import BlockRecord, Plan
 from envbench.results import store
@@ -124,7 +124,7 @@ def make_arms(study: Study, results: Path) -> tuple[str, ...]:
 def usual_start_s(results: Path) -> float:
     """The median start-up of the baseline in all equal checks of that cell, in seconds."""
     times = [
-        side(pair, experiment.BASELINE).times
+        trial_of(pair, experiment.BASELINE).times
         for made in all_made(results)
         if made.study == "same"
         for pair in read(results / made.file)[1]

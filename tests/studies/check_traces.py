@@ -33,7 +33,7 @@ from other_rules import RULES, Rule, Side
 from tabulate import tabulate
 
 from envbench.decisions import slowdown
-from envbench.engine.pairs import DEFAULT_PAIRS, cell_of, side
+from envbench.engine.pairs import DEFAULT_PAIRS, cell_of, trial_of
 from envbench.experiments.check.stages import BASELINE, CANDIDATE
 from envbench.model import PairsDesign, Windows
 from envbench.model import Rule as OwnRule
@@ -97,8 +97,8 @@ def recorded(results: Path) -> dict[str, list[Trace]]:
             if len(own) == plan.design_as(PairsDesign).pairs and not any(
                 pair.failure for pair in own
             ):
-                old = [times(side(pair, BASELINE).measured) for pair in own]
-                new = [times(side(pair, CANDIDATE).measured) for pair in own]
+                old = [times(trial_of(pair, BASELINE).measured) for pair in own]
+                new = [times(trial_of(pair, CANDIDATE).measured) for pair in own]
                 traces.setdefault(cell.key, []).append(Trace(old=old, new=new))
     return {key: each for key, each in traces.items() if len(each) > 1}
 

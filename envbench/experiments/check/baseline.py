@@ -27,7 +27,7 @@ from envbench.engine import pairs, resume
 from envbench.engine.availability import Arm, Say, kernel_arm
 from envbench.engine.campaign import Campaign
 from envbench.engine.experiment import Done, Experiment, Facts, Site
-from envbench.engine.pairs import cell_of, disturbed, side
+from envbench.engine.pairs import cell_of, disturbed, trial_of
 from envbench.engine.request import CellRequest, Chosen, Target, kernel_target, target_of
 from envbench.engine.resume import Recorded
 from envbench.errors import StorageError, UsageError
@@ -64,7 +64,7 @@ DRIFT = 0.10  # between two times, on a shared machine: docs/measurement.md
 
 @dataclass(frozen=True, kw_only=True)
 class BaselineExperiment(Experiment[dict[str, Failure]]):
-    """A pair per cell and round: the kernel, and the cell."""
+    """Steps each cell alternately with the reference kernel, in one pair per round."""
 
     targets: Sequence[Target] = ()  # if empty, what ``cells`` asks for
     cells: CellRequest = CellRequest()
@@ -99,7 +99,7 @@ class BaselineExperiment(Experiment[dict[str, Failure]]):
         return pairs.pair(plan, ((KERNEL, kernel), ("", cell)), number=number)
 
     def conclude(self, plan: Plan, done: Done, facts: Facts) -> dict[str, Failure]:
-        """The failures of cells, by key."""
+        """Return the failures of cells, by key."""
         return {cell_of(block).key: block.failure for block in done if block.failure}
 
 
@@ -141,7 +141,7 @@ def save(outcome: Campaign[dict[str, Failure]], path: Path) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Stored:
-    """One stored cell. ``rates`` has the logarithm of its steps per second, one per process;
+    """Holds a stored cell. ``rates`` has the logarithm of its steps per second, one per process;
     relative to the kernel's if ``beside_kernel``."""
 
     cell: Cell
@@ -153,7 +153,7 @@ class Stored:
 def read(
     path: Path, wanted: CellRequest, here: Fingerprint, say: Callable[[str], None]
 ) -> list[Stored]:
-    """The wanted cells of a file of this same machine; ``UsageError`` if there are none."""
+    """Return the wanted cells of a file of this same machine; ``UsageError`` if there are none."""
     if not path.is_file():
         raise UsageError(f"--against: there is no file {path}.")
     plans, warnings = resume.read(path)
@@ -163,8 +163,8 @@ def read(
     if not cells:
         raise UsageError(
             f"{path} has no such cell with five processes or more.",
-            hint="Make one: envbench baseline save --output FILE. Or compare both sides in one "
-            f"run, which is more precise: {IN_ONE_RUN}.",
+            hint="Make one: envbench baseline save --output FILE. Or measure baseline and "
+            f"candidate in one run, which is more precise: {IN_ONE_RUN}.",
         )
     if other := {each.fingerprint for each in cells} - {digest(here)}:
         facts = [fact for plan in plans for fact in plan.shared if isinstance(fact, MachineFact)]
@@ -172,7 +172,7 @@ def read(
         raise UsageError(
             f"{path} was measured on another machine or system ({cpu}): rates of two machines "
             "say nothing about a change.",
-            hint=f"Compare both sides here, in one run: {IN_ONE_RUN}.",
+            hint=f"Measure baseline and candidate here, in one run: {IN_ONE_RUN}.",
         )
     if not all(each.beside_kernel for each in cells):
         say(
@@ -184,20 +184,14 @@ def read(
 
 
 def anew(cells: Sequence[Stored], rule: Rule, size: Size) -> BaselineExperiment:
-    """The experiment that measures them anew, beside the kernel."""
+    """Return the experiment that measures them anew, beside the kernel."""
     chosen = not_too_many(Chosen(targets=[target_of(each.cell) for each in cells]))
     pairs = size.of(chosen.targets, rule).pairs
     return BaselineExperiment(targets=chosen.targets, pairs=pairs)
 
 
-def verdicts(
-    outcome: Campaign[dict[str, Failure]], then: Sequence[Stored], rule: Rule
-) -> list[CellVerdict]:
-    """A verdict per stored cell."""
-    return [_verdict(outcome, each, rule) for each in then]
-
-
-def _verdict(outcome: Campaign[dict[str, Failure]], then: Stored, rule: Rule) -> CellVerdict:
+def verdict(outcome: Campaign[dict[str, Failure]], then: Stored, rule: Rule) -> CellVerdict:
+    """Judge a stored cell that was measured anew."""
     if failure := outcome.findings.get(then.cell.key):
         return CellVerdict(cell=then.cell, verdict="BROKEN", failures={CANDIDATE: failure})
     stage = compared(pairs_of(outcome.done, then.cell), then, rule)
@@ -217,7 +211,7 @@ def _is_wanted(cell: Cell, wanted: CellRequest) -> bool:
 
 
 def stored(plans: Iterable[Recorded]) -> list[Stored]:
-    """Each cell by its newest baseline plan, or by its newest ``run`` plan if it has none.
+    """Return each cell by its newest baseline plan, or by its newest ``run`` plan if it has none.
 
     Failed cells are left out, and those of fewer than five processes, which do not show their
     spread.
@@ -260,7 +254,7 @@ def compared(now: Sequence[BlockRecord], then: Stored, rule: Rule) -> Stage:
 
 
 def granting_drift(rule: Rule) -> Rule:
-    """The rule for rates of two times: a slowdown up to ``DRIFT`` does not count."""
+    """Return the rule for rates of two times: a slowdown up to ``DRIFT`` does not count."""
     left = 1 - DRIFT
     return msgspec.structs.replace(
         rule, margin=1 - (1 - rule.margin) * left, tolerance=1 - (1 - rule.tolerance) * left
@@ -269,7 +263,7 @@ def granting_drift(rule: Rule) -> Rule:
 
 def relative(block: BlockRecord) -> float:
     """Logarithm of the cell's rate over the kernel's, of slices that are valid in both."""
-    kernel, cell = side(block, KERNEL), block.trials[-1]
+    kernel, cell = trial_of(block, KERNEL), block.trials[-1]
     return _rate(cell, kernel) - _rate(kernel, cell)
 
 

@@ -1,4 +1,4 @@
-"""One side of a comparison: an interpreter with its packages, and the worker's code.
+"""Makes an arm of a check: an interpreter with its packages, and the worker's code.
 
 A ``Source`` is what a person asked for. An interpreter is used as it is. Requirements, or the tree
 of a git ref, are installed with the same Python over those of the backend, or else over the
@@ -58,7 +58,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
-    """What all backends of a side share: an interpreter, or requirements that are ``added`` to
+    """What all backends of an arm share: an interpreter, or requirements that are ``added`` to
     the backend's (copies and a checkout, by path), and the worker's code."""
 
     name: str
@@ -83,7 +83,7 @@ def refuse_impossible(name: str, source: Source) -> None:
 
 
 def prepare(name: str, source: Source) -> Prepared:
-    """A copy of the source as it is now: files may be edited while a check runs."""
+    """Copy the source as it is now: files may be edited while a check runs."""
     tree = checked_out(source.ref, f"--{name}-ref") if source.ref else None
     # Older envbench has its worker in another folder. Such a ref runs its own worker or fails.
     own_workers = tree.glob("envbench/*/envbench_worker/__main__.py") if tree else iter(())
@@ -97,7 +97,7 @@ def prepare(name: str, source: Source) -> Prepared:
 
 
 def make(prepared: Prepared, target: Target, say: Say) -> Arm:
-    """The arm for a target's backend. Makes its runtime if necessary (``Unavailable``)."""
+    """Return the arm for a target's backend. Make its runtime if necessary (``Unavailable``)."""
     backend, cell = target.backend, target.cell
     python = prepared.python
     if not python:
@@ -114,7 +114,7 @@ def make(prepared: Prepared, target: Target, say: Say) -> Arm:
 
 
 def without(backend: Backend, family: str, workload: str, added: list[str]) -> Backend:
-    """The backend without the requirements that ``added`` replaces."""
+    """Return the backend without the requirements that ``added`` replaces."""
     replaced = {_name(each) for each in added}
     needed = backend.requirements_of(family, workload) or _pinned()
     base = [each for each in needed if _name(each) not in replaced]
@@ -173,7 +173,7 @@ def _unfinished(folder: Path) -> Iterator[Path]:
 
 
 def kept_copy(path: Path) -> Path:
-    """A copy of the file or folder, the same one for the same content."""
+    """Copy the file or folder. The same content has the same copy."""
     copies = cache_folder().parent / "copies"
     with _unfinished(copies / path.name) as partial:
         new = partial / path.name
@@ -210,7 +210,7 @@ def _ignored(top: Path) -> Callable[[str, list[str]], set[str]]:
 
 
 def commit_of(ref: str, option: str) -> str:
-    """The commit that an option names; ``UsageError`` if there is none."""
+    """Return the commit that an option names; ``UsageError`` if there is none."""
     if ref == WORKING_TREE:
         stash = git(*_AUTHOR, "stash", "create", purpose=f"{option}: the working tree")
         return stash or commit_of("HEAD", option)
@@ -226,7 +226,7 @@ def untracked() -> list[str]:
 
 
 def checked_out(ref: str, option: str) -> Path:
-    """A folder with the project of the current folder, as it was at that ref."""
+    """Return a folder with the project of the current folder, as it was at that ref."""
     commit = commit_of(ref, option)
     below = git("rev-parse", "--show-prefix", purpose=option)
     tree = git("rev-parse", f"{commit}^{{tree}}", purpose=option)

@@ -20,7 +20,7 @@ from envbench.decisions.slowdown import FEWEST_PAIRS, Slices, Stage, Verdict
 from envbench.engine import pairs
 from envbench.engine.availability import Arm, Say
 from envbench.engine.experiment import Done, Experiment, Facts, Site, one_per_arm
-from envbench.engine.pairs import DEFAULT_PAIRS, cell_of, disturbed, pair_seconds, side
+from envbench.engine.pairs import DEFAULT_PAIRS, cell_of, disturbed, pair_seconds, trial_of
 from envbench.engine.request import CellRequest, Chosen, Target, choose
 from envbench.errors import UsageError
 from envbench.experiments.check import sources
@@ -68,7 +68,7 @@ class Size(msgspec.Struct, frozen=True, kw_only=True):
     precise: bool = False
 
     def of(self, targets: Sequence[Target], rule: Rule) -> Sizes:
-        """The sizes for these cells. ``UsageError`` if the rule or the budget does not allow it."""
+        """Decide the sizes for these cells. ``UsageError`` if the rule or the budget forbids it."""
         spreads = {each.cell.key: SPREADS[each.backend.behaviour.steps_in] for each in targets}
         pairs, round_s = self.pairs or DEFAULT_PAIRS, len(targets) * pair_seconds()
         if self.precise:
@@ -101,7 +101,7 @@ def precise_pairs(spread: float, rule: Rule) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class CellVerdict:
-    """The verdict on one cell.
+    """Says whether one cell got slower, and why.
 
     ``stages`` has the findings per stage and quantity: the steps' usual pace, the time of all
     steps, and the costs (start-up, first step, reset, memory).
@@ -130,9 +130,9 @@ class CheckExperiment(Experiment[list[CellVerdict]]):
     watches_code: ClassVar[bool] = True
 
     @property
-    def sides(self) -> dict[str, Source]:
-        """The arms by name. If only a baseline's git ref is named, the candidate is the working
-        tree, installed as the baseline is."""
+    def arm_sources(self) -> dict[str, Source]:
+        """The source of each arm. If only a baseline's git ref is named, the candidate is the
+        working tree, installed as the baseline is."""
         candidate = self.candidate
         if self.baseline.ref and candidate == Source():
             candidate = Source(ref=WORKING_TREE)
@@ -145,7 +145,7 @@ class CheckExperiment(Experiment[list[CellVerdict]]):
         return pairs.design(self.size.of(targets, self.rule).pairs, rule=self.rule)
 
     def arms(self, targets: Sequence[Target], site: Site, say: Say) -> list[Arm]:
-        both = [sources.prepare(name, source) for name, source in self.sides.items()]
+        both = [sources.prepare(name, source) for name, source in self.arm_sources.items()]
         return [sources.make(each, target, say) for target in one_per_arm(targets) for each in both]
 
     def place(self, plan: Plan, block: Block | BlockRecord) -> str:
@@ -168,12 +168,12 @@ class CheckExperiment(Experiment[list[CellVerdict]]):
         return pairs.pair(plan, arms, number=number, stage=stage, exchanged=stage == SECOND)
 
     def conclude(self, plan: Plan, done: Done, facts: Facts) -> list[CellVerdict]:
-        """A verdict per cell, in the plan's order."""
+        """Return a verdict per cell, in the plan's order."""
         return [verdict(plan, done, cell) for cell in plan.cells]
 
 
 def cells_to_check(request: CellRequest, site: Site) -> Chosen:
-    """The named cells, or those of the profile; at most ``MOST_CELLS``."""
+    """Return the named cells, or those of the profile; at most ``MOST_CELLS``."""
     profile, cpus = site.profile, site.fingerprint.usable_cpus
     if request.family or request.backends or request.numenv or request.task:
         return not_too_many(choose(request, profile, cpus))
@@ -191,7 +191,7 @@ def cells_to_check(request: CellRequest, site: Site) -> Chosen:
 
 
 def not_too_many(chosen: Chosen) -> Chosen:
-    """The same cells; ``UsageError`` if there are too many."""
+    """Return the same cells; ``UsageError`` if there are too many."""
     if len(chosen.targets) > MOST_CELLS:
         raise UsageError(
             f"a check compares at most {MOST_CELLS} cells, and these are {len(chosen.targets)}.",
@@ -200,11 +200,8 @@ def not_too_many(chosen: Chosen) -> Chosen:
     return chosen
 
 
-# ---------------------------------------------------------------- verdicts
-
-
 def verdict(plan: Plan, done: Sequence[BlockRecord], cell: Cell) -> CellVerdict:
-    """The verdict on a cell. A stage counts when all its pairs are made."""
+    """Judge a cell. A stage counts when all its pairs are made."""
     own = pairs_of(done, cell)
     trials = [trial for block in own for trial in block.trials]
     failures = {trial.arm: trial.failure for trial in trials if trial.failure}
@@ -232,7 +229,7 @@ def _whole_stage(plan: Plan, own: Sequence[BlockRecord], stage: int) -> dict[str
 
 
 def overall(verdicts: Sequence[CellVerdict]) -> Verdict:
-    """The worst verdict of all cells."""
+    """Return the worst verdict of all cells."""
     return min((each.verdict for each in verdicts), key=WORSE.index)
 
 
@@ -241,14 +238,14 @@ def pairs_of(done: Sequence[BlockRecord], cell: Cell) -> list[BlockRecord]:
 
 
 def findings(plan: Plan, blocks: Sequence[BlockRecord]) -> dict[str, Stage]:
-    """The findings of a stage's pairs per quantity: steps, and those costs that are known."""
+    """Judge a stage's pairs per quantity: steps, and those costs that are known."""
     if len(blocks) < 2 or any(block.failure for block in blocks):
         return {}
     rule = plan.design_as(PairsDesign).rule or Rule()
     quantities = slowdown.step_stages([slices_of(block) for block in blocks], rule)
     for name, floor in FLOORS.items():
         costs = [
-            (_cost(side(block, BASELINE), name), _cost(side(block, CANDIDATE), name))
+            (_cost(trial_of(block, BASELINE), name), _cost(trial_of(block, CANDIDATE), name))
             for block in blocks
         ]
         known = [(a, b) for a, b in costs if a and b]
@@ -261,7 +258,7 @@ def findings(plan: Plan, blocks: Sequence[BlockRecord]) -> dict[str, Stage]:
 
 def slices_of(block: BlockRecord) -> Slices:
     """Times per step of both arms, and which slices the machine disturbed in either."""
-    a, b = side(block, BASELINE), side(block, CANDIDATE)
+    a, b = trial_of(block, BASELINE), trial_of(block, CANDIDATE)
     return _times_per_step(a.measured), _times_per_step(b.measured), disturbed(a, b)
 
 

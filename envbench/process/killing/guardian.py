@@ -42,9 +42,6 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 RLIMIT_LOCKS = 10
 
 
-# ---------------------------------------------------------------- the process table
-
-
 class Process(NamedTuple):
     """A process at one moment. ``start`` is in ticks since the system started.
 
@@ -59,7 +56,7 @@ class Process(NamedTuple):
 
 
 def read_process(pid: int) -> Process:
-    """One process, from proc(5). Raises ``OSError`` if it has ended or cannot be read."""
+    """Read one process from proc(5). Raise ``OSError`` if it has ended or cannot be read."""
     with open(f"/proc/{pid}/stat", "rb") as file:
         # the command's name may contain spaces and brackets: count from its last bracket
         fields = file.read().rpartition(b")")[2].split()
@@ -67,7 +64,7 @@ def read_process(pid: int) -> Process:
 
 
 def all_processes() -> dict[int, Process]:
-    """Every process, by its number. A system without /proc shows only their parents."""
+    """Return every process, by its number. A system without /proc shows only their parents."""
     if not LINUX:
         return _from_ps()
     table = {}
@@ -87,7 +84,7 @@ def _from_ps() -> dict[int, Process]:
 
 
 def below(top: int, table: dict[int, Process], without: Collection[int] = ()) -> set[int]:
-    """All descendants of ``top``, zombies too, but not ``without`` and their descendants."""
+    """Return all descendants of ``top``, zombies too, but not ``without`` and their descendants."""
     children: dict[int, list[int]] = {}
     for pid, process in table.items():
         children.setdefault(process.parent, []).append(pid)
@@ -108,11 +105,8 @@ def prctl(option: int, value: int) -> None:
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-# ---------------------------------------------------------------- the guardian
-
-
 class Guardian:
-    """One worker and its descendants."""
+    """Starts one worker, watches it, and ends it with all its descendants."""
 
     def __init__(self, control: int, report: int, grace_s: float) -> None:
         self._control = control
@@ -234,7 +228,6 @@ def _wake_on_signals() -> int:
 
 
 def main(arguments: list[str]) -> None:
-    """Guard one worker from start to end."""
     control, report, events = (int(number) for number in arguments[:3])
     grace_s, number, python, worker, folder = float(arguments[3]), *arguments[4:8]
     _pass_on(int(number))

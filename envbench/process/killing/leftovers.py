@@ -53,7 +53,7 @@ class Owner(NamedTuple):
 
     @classmethod
     def parse(cls, text: str, before: str = "", after: str = "") -> Owner | None:
-        """The inverse of ``str``, between two patterns; None for any other text."""
+        """Return the inverse of ``str``, between two patterns; None for any other text."""
         match = re.fullmatch(before + _OWNER + after, text)
         return cls(*(int(number, 16) for number in match.groups())) if match else None
 
@@ -67,7 +67,7 @@ class Owner(NamedTuple):
         return int.from_bytes(check) >> 1 << 40 | low  # 63 bits, as a limit may have
 
     def of_number(self, number: int) -> Owner | None:
-        """The owner with this number; None if it is not one of this owner's user and namespace."""
+        """Return the owner with this number; None if its user or namespace is not this owner's."""
         known = 0 not in self[1:] and number == self._checked(number & 0xFFFFFFFFFF)
         owner = self._replace(pid=number >> 18 & 0x3FFFFF, start=number >> 8 & 1023)
         return owner if known else None
@@ -90,7 +90,7 @@ class Owner(NamedTuple):
 
 
 def this_process() -> Owner:
-    """This process, as an owner."""
+    """Return this process, as an owner."""
     start = 0
     with contextlib.suppress(OSError):
         start = guardian.read_process(os.getpid()).start
@@ -103,9 +103,6 @@ def _namespace() -> int:
         if os.readlink("/proc/self") == str(os.getpid()):
             return os.stat("/proc/self/ns/pid").st_ino
     return 0
-
-
-# ---------------------------------------------------------------- folders
 
 
 @contextlib.contextmanager
@@ -126,7 +123,7 @@ def job_folder() -> Iterator[Path]:
 
 
 def no_room(place: Path, trouble: OSError) -> StorageError:
-    """The error that says that ``place`` cannot be written."""
+    """Return the error that says that ``place`` cannot be written."""
     return StorageError(
         f"the temporary folder {place} cannot be written: {trouble.strerror or trouble}.",
         hint="Make room there, or name another folder with TMPDIR. What was measured is kept.",
@@ -174,9 +171,6 @@ def _unlock(folder: Path) -> None:
                 _unlock(Path(entry.path))
 
 
-# ---------------------------------------------------------------- processes
-
-
 def _processes_of_dead_owners(known: dict[int, int]) -> list[int]:
     """Those with a dead owner, stopped ones too, and all below them, also if they have left since:
     ``known`` holds the start times of those found before. Not those with a living owner, or with
@@ -194,7 +188,7 @@ def _processes_of_dead_owners(known: dict[int, int]) -> list[int]:
 
 
 def numbers(pid: int) -> set[int]:
-    """The numbers that a process has inherited: its limit of file locks, and the mark in the
+    """Return the numbers that a process has inherited: its limit of file locks, and the mark in the
     environment that it was started with. None if it has ended or hides them."""
     found = set()
     with contextlib.suppress(OSError):

@@ -53,7 +53,7 @@ _Part = dict[str, Any]  # a table, a plot, or both
 
 
 def html_page(selection: Selection, profiles: Profiles, records: Sequence[Record]) -> str:
-    """The whole page as text."""
+    """Return the whole page as text."""
     cells = _cells(machine_results(selection, profiles).values())
     chapters = _chapters(block_contents(selection, profiles).values(), cells)
     runs = {each.run_id: each for each in records if isinstance(each, Run)}
@@ -94,9 +94,6 @@ def _notes(found: Measured, results: MachineResults) -> list[str]:
         where = f" ({at.place})" if at else ""
         notes.append(markdown(f"{verdict.badge} {verdict.audit}; {verdict.lock_step}.{where}", 900))
     return [inline(note).striptags() for note in notes]
-
-
-# ---------------------------------------------------------------- chapters
 
 
 def _chapters(contents: Iterable[BlockContent], cells: _Cells) -> dict[str, list[_Part]]:
@@ -158,9 +155,6 @@ def _cell_row(found: Measured) -> list[Entry]:
     return [*entries(names), Entry(fps=summary.fps, measured=found), *entries(rest)]
 
 
-# ---------------------------------------------------------------- plots
-
-
 def _plots(
     contents: Iterable[BlockContent], cells: _Cells
 ) -> Iterator[tuple[MachineResults | None, _Part]]:
@@ -206,9 +200,6 @@ def _point(spot: Spot, width: int) -> _Part:
     }
 
 
-# ---------------------------------------------------------------- the template
-
-
 def _template() -> Any:
     from jinja2 import Environment, StrictUndefined
 
@@ -228,7 +219,7 @@ def _text(entry: Entry) -> str:
 
 
 def number(text: str) -> float | None:
-    """The value by which a column is sorted: the number at the text's start; ms become seconds."""
+    """Find the value that sorts a column: the number at the text's start; ms become seconds."""
     if found := _NUMBER.match(text):
         value = float(found[1].replace(",", ""))
         return value / 1000 if text[found.end() :].startswith(" ms") else value
@@ -236,7 +227,7 @@ def number(text: str) -> float | None:
 
 
 def inline(markdown: str) -> Markup:
-    """One line of Markdown as markup; HTML in it stays text."""
+    """Return one line of Markdown as markup; HTML in it stays text."""
     from markupsafe import Markup
 
     return Markup(_parser().renderInline(markdown))

@@ -67,7 +67,7 @@ class Drawing(NamedTuple):
 
 
 def drawn(wanted: Sequence[tuple[Picture, Kind]]) -> Iterator[Drawing]:
-    """The drawings in this order, by several processes where there are many charts."""
+    """Yield the drawings in this order, by several processes where there are many charts."""
     charts = sum(len(picture.charts) for picture, _ in wanted)
     processes = min(usable_cpus(), MOST_PROCESSES, charts // CHARTS_PER_PROCESS, len(wanted))
     if processes < 2:
@@ -83,7 +83,7 @@ def drawn(wanted: Sequence[tuple[Picture, Kind]]) -> Iterator[Drawing]:
 
 
 def draw(picture: Picture, kind: Kind) -> Drawing:
-    """The picture as a file's content, without the stamp of its file."""
+    """Draw the picture as a file's content, without the stamp of its file."""
     file = io.BytesIO()
     with as_figure(picture) as figure:
         width, height = (float(inches) for inches in figure.get_size_inches())
@@ -114,9 +114,6 @@ def _description(point: Point) -> str:
     known = point.low is not None and point.high is not None
     span = f" ({point.low:,.0f}–{point.high:,.0f})" if known else ""
     return f"{point.numenv:,}: {point.fps:,.2f} FPS{span}"
-
-
-# ---------------------------------------------------------------- the figure and its legend
 
 
 @contextmanager
@@ -190,14 +187,11 @@ def _style(curve: Curve, nth: int) -> Look:
 
 
 def shown(text: str) -> str:
-    """A name as one line that matplotlib does not read as a formula."""
+    """Return a name as one line that matplotlib does not read as a formula."""
     whole = one_line(text)
     if len(whole) > LONGEST:  # keep both ends: a machine's name is at the end
         whole = f"{whole[: LONGEST // 2 - 1]}…{whole[-LONGEST // 2 :]}"
     return whole.replace("$", r"\$")
-
-
-# ---------------------------------------------------------------- one chart
 
 
 def _draw_chart(axes: Axes, chart: Chart, looks: Mapping[tuple[str, bool], Look]) -> None:
@@ -234,7 +228,7 @@ def _x_axis(axes: Axes, numenvs: Sequence[int]) -> None:
 
 
 def apart(numenvs: Sequence[int]) -> list[int]:
-    """The numbers that fit on the axis without overlap; always the last one."""
+    """Return the numbers that fit on the axis without overlap; always the last one."""
     if not numenvs:
         return []
     log = numenvs[-1] >= 4 * numenvs[0]
@@ -274,7 +268,7 @@ def _limits(chart: Chart) -> tuple[float, float]:
 
 
 def number(value: float) -> str:
-    """A short number for an axis: 25,000, 0.5, 40 M."""
+    """Return a short number for an axis: 25,000, 0.5, 40 M."""
     return f"{value:,.10g}" if abs(value) < 1e7 else f"{value / 1e6:,.10g} M"
 
 

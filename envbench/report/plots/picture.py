@@ -30,7 +30,7 @@ class Point(msgspec.Struct, frozen=True):
 
 
 class Curve(msgspec.Struct, frozen=True, kw_only=True):
-    """A row. ``place`` is its backend's position in the registry, which decides the colour."""
+    """Holds a row's points. Its colour comes from ``place``, its backend's in the registry."""
 
     label: str
     place: int
@@ -39,7 +39,7 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Chart(msgspec.Struct, frozen=True, kw_only=True):
-    """One machine. ``ceiling`` is the engine's own frames per second."""
+    """Shows one machine. ``ceiling`` is the engine's own frames per second."""
 
     title: str
     curves: list[Curve]
@@ -47,7 +47,7 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Picture(msgspec.Struct, frozen=True, kw_only=True):
-    """A file: ``name`` has no suffix."""
+    """Holds the charts of one file, whose ``name`` has no suffix."""
 
     name: str
     title: str
@@ -64,7 +64,7 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def chart(results: MachineResults, *, published: bool = False) -> Chart:
-    """The chart of one machine, perhaps with its published figures."""
+    """Make the chart of one machine, perhaps with its published figures."""
     measured = [
         _curve(label, row[0].cell.backend, map(_point, row)) for label, row in results.rows.items()
     ]

@@ -12,7 +12,7 @@ Source: ``env_vectorizer.cpp`` and ``preprocessed_env.cpp`` of ale-py 0.12.
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import cycle, islice
 from typing import Any, Dict, List, Tuple
 
 import ale_py
@@ -45,7 +45,7 @@ class AleVector(Adapter):
         self.autoreset = autoreset.of(self.envs, (autoreset.NEXT_STEP,))
         _, info = self.envs.reset(seed=seeds)
         self.bank = actions.of_job(self.envs.single_action_space, job)
-        self.batches = actions.forever(self.bank)
+        self.batches = cycle(self.bank)
         self.ready = info["env_id"]  # ids of the environments that get the first actions
         self.over = np.ones(job.env_instances, dtype=np.bool_)  # True: the next result only resets
         self.over[self.ready] = False

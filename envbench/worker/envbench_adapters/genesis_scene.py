@@ -11,7 +11,7 @@ on disk, seconds with it. On a CPU, Genesis uses one thread unless ``threads`` i
 from __future__ import annotations
 
 import os
-from itertools import islice
+from itertools import cycle, islice
 from typing import Any, Dict
 
 import genesis as gs
@@ -53,7 +53,7 @@ class Genesis(Ants):
         self.bank = [torch.from_numpy(batch * gear) for batch in drawn]
         if gs.device.type == "cuda":  # so that a copy to it is asynchronous
             self.bank = [tensor.pin_memory() for tensor in self.bank]
-        self.batches = actions.forever(self.bank)
+        self.batches = cycle(self.bank)
 
     def run(self, calls: int) -> Counts:
         if self.job.mode == "verify":
@@ -67,7 +67,7 @@ class Genesis(Ants):
         return Counts(calls * self.job.numenv, 0)
 
     def seconds(self) -> Any:
-        """A copy of each world's simulated seconds, as Genesis counts them."""
+        """Return a copy of each world's simulated seconds, as Genesis counts them."""
         return self.scene.get_time().cpu().numpy().copy()
 
     def observed(self) -> Any:

@@ -16,7 +16,7 @@ Source: ``__init__.py``, ``cfg/config.yaml``, ``cfg/task/Ant.yaml``, ``tasks/ant
 from __future__ import annotations
 
 import os
-from itertools import islice
+from itertools import cycle, islice
 from typing import Any, Dict, List, Optional
 
 import isaacgym  # noqa: F401 - has to be imported before torch
@@ -53,7 +53,7 @@ class IsaacGym(Adapter):
         self.bank = [torch.from_numpy(batch) for batch in drawn]
         if self.device != "cpu":  # so that a copy to it is asynchronous
             self.bank = [tensor.pin_memory() for tensor in self.bank]
-        self.batches = actions.forever(self.bank)
+        self.batches = cycle(self.bank)
         self.over = torch.zeros_like(self.envs.reset_buf)  # ended episodes, by environment
         self.ended = int((self.envs.reset_buf != 0).sum())  # environments whose next step resets
         self.calls = 0

@@ -24,7 +24,7 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from functools import partial
-from itertools import islice
+from itertools import cycle, islice
 from typing import Any, Dict, List, Optional, Tuple
 
 import jax
@@ -47,7 +47,7 @@ class JaxBatch(Adapter):
 
     @abstractmethod
     def initial(self) -> Any:
-        """The initial state of the environments, on the device."""
+        """Return the initial state of the environments, on the device."""
 
     @abstractmethod
     def step(self, state: Any, batch: Any) -> Any:
@@ -64,7 +64,7 @@ class JaxBatch(Adapter):
         self.scan = job.settings["mode"] == "scan"
         self.first_calls = CHUNK if self.scan else 1
         self.on_device = jax.device_put(np.stack(self.bank)) if self.scan else None
-        self.batches = actions.forever(self.bank)
+        self.batches = cycle(self.bank)
         self.at = 0
         self.programs: Dict[int, Any] = {}  # by steps per chunk, the longest first
         self.compile_s: Dict[str, float] = {}

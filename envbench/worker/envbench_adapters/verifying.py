@@ -82,7 +82,7 @@ class Watched:
         return result
 
     def read(self, result: Any) -> Any:
-        """The indices and the counters of the environments of a result."""
+        """Return the indices and the counters of the environments of a result."""
         return result[4]["env_id"], result[4][self._name]
 
     def made(self, before: Any, now: Any, result: Any) -> Any:
@@ -90,5 +90,5 @@ class Watched:
         return np.where(now < before, now, now - before)
 
     def made_in(self, calls: int) -> int:
-        """The sum over the latest ``calls`` results."""
+        """Return the sum over the latest ``calls`` results."""
         return sum(self._noted[-calls:])

@@ -19,7 +19,7 @@ MAX_FRAMES = 108_000
 
 
 def reference(job: Job) -> Dict[str, Any]:
-    """The reference settings of a step, for a library that takes them but does not report them."""
+    """List the reference settings of a step, for a library that takes but does not report them."""
     return {
         "frame_skip": int(job.frame_skip),
         "max_pool": 2,
@@ -108,8 +108,6 @@ class Atari(Family):
     def described(self) -> Dict[str, Any]:
         text = "AtariPreprocessing(noop_max=30, area 84x84 grey), stack of 4"
         return dict(super().described(), preprocessing=text)
-
-    # ------------------------------------------------------------ EnvPool
 
     def envpool_arguments(self) -> Dict[str, Any]:
         skip, settings = int(self.job.frame_skip), self.job.settings

@@ -15,7 +15,7 @@ _MICRO = 6  # decimals of a frame; simulated time is a sum of floats
 
 
 class Family:
-    """The env family of one job. ``entry_points``: the package of Gymnasium's own tasks.
+    """Makes the environments of one job. ``entry_points``: the package of Gymnasium's own tasks.
 
     ``agrees_throughout``: two libraries agree until an episode ends, not just for some steps.
     ``whole_step``: frames of a step that the end of an episode may cut short; 0: none is cut.
@@ -29,13 +29,11 @@ class Family:
     def __init__(self, job: Job) -> None:
         self.job = job
 
-    # ------------------------------------------------------------ Gymnasium
-
     def register(self) -> None:
         """Import what the tasks need, so that a missing package fails before anything is built."""
 
     def tasks(self) -> List[str]:
-        """The tasks that Gymnasium can make, by envbench's names."""
+        """Return the tasks that Gymnasium can make, by envbench's names."""
         every = gymnasium.registry
         return sorted(i for i in every if self.entry_points in str(every[i].entry_point))
 
@@ -47,11 +45,11 @@ class Family:
             raise UnknownTaskError(self.job.task, known)
 
     def gym_id(self) -> Tuple[str, Dict[str, Any]]:
-        """The id and keyword arguments that ``gymnasium.make`` gets."""
+        """Return the id and keyword arguments that ``gymnasium.make`` gets."""
         return self.job.task, {}
 
     def make(self) -> Any:
-        """One environment as it is measured or, in mode verify, with its fixed start."""
+        """Make one environment as it is measured or, in mode verify, with its fixed start."""
         self.register()
         identifier, arguments = self.gym_id()
         if self.job.mode == "verify":
@@ -73,14 +71,14 @@ class Family:
         )
 
     def clock(self, env: Any) -> Optional[Callable[[], float]]:
-        """The environment's own count of frames, or None. By default its time limit counts."""
+        """Find the environment's own count of frames, or None. By default its time limit counts."""
         if not env.has_wrapper_attr("_elapsed_steps"):
             return None
         skip = self.job.frame_skip
         return lambda: float(env.get_wrapper_attr("_elapsed_steps") or 0) * skip
 
     def work(self, env: Any) -> Dict[str, Any]:
-        """What one step does, by the names in the family's file in ``envbench.families``."""
+        """Return what one step does, by the names in the family's file in ``envbench.families``."""
         return {"max_steps": env.spec.max_episode_steps}
 
     def described(self) -> Dict[str, Any]:
@@ -89,8 +87,6 @@ class Family:
         work = self.work(env)
         env.close()
         return {"work": work}
-
-    # ------------------------------------------------------------ EnvPool
 
     def envpool_arguments(self) -> Dict[str, Any]:
         """More arguments of ``envpool.make``."""
@@ -101,7 +97,7 @@ class Family:
         return {}
 
     def envpool_work(self, config: Dict[str, Any]) -> Dict[str, Any]:
-        """What one step does, by EnvPool's configuration."""
+        """Return what one step does, by EnvPool's configuration."""
         return {"max_steps": config["max_episode_steps"]}
 
     def envpool_frames(self, work: Dict[str, Any]) -> Optional[float]:

@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 
 from envbench_families.base import Family
-from envbench_families.mujoco import _INTEGRATORS, name_of
+from envbench_families.mujoco import _INTEGRATORS, ENVPOOL_WORK, name_of
 
 
 class DmControl(Family):
@@ -50,14 +50,8 @@ class DmControl(Family):
             "max_steps": int(suite._step_limit),
         }
 
-    # ------------------------------------------------------------ EnvPool
-
     def envpool_work(self, config: Dict[str, Any]) -> Dict[str, Any]:
-        return {
-            "engine": "MuJoCo, EnvPool's own build",
-            "precision": "float64",  # observations are MuJoCo's own numbers
-            "max_steps": config["max_episode_steps"],
-        }
+        return {**super().envpool_work(config), **ENVPOOL_WORK}
 
     def flat(self, observations: Any) -> Any:
         parts = [np.reshape(each, (len(each), -1)) for each in observations.values()]

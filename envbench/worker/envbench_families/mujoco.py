@@ -21,6 +21,8 @@ from envbench_families.base import Family
 FRAME_S = 0.01  # of simulated time
 _INTEGRATORS = {"EULER": "Euler", "IMPLICIT": "implicit", "IMPLICITFAST": "implicitfast"}
 _SOLVERS = {"NEWTON": "Newton"}
+# Of EnvPool's tasks. Their observations are MuJoCo's own numbers.
+ENVPOOL_WORK = {"engine": "MuJoCo, EnvPool's own build", "precision": "float64"}
 # Private attributes of Gymnasium's tasks; not every task has them.
 _OWN = {"contact_forces": "_use_contact_forces", "terminates": "_terminate_when_unhealthy"}
 
@@ -83,19 +85,12 @@ class Mujoco(Family):
         work = facts["work"]
         return dict(facts, physics_timestep_s=work["timestep_s"], substeps=work["substeps"])
 
-    # ------------------------------------------------------------ EnvPool
-
     def envpool_noiseless(self, config: Dict[str, Any]) -> Optional[Dict[str, Any]]:
         return {"reset_noise_scale": 0.0} if "reset_noise_scale" in config else None
 
     def envpool_work(self, config: Dict[str, Any]) -> Dict[str, Any]:
         """Omits what neither the configuration nor the model file states."""
-        found = {
-            "engine": "MuJoCo, EnvPool's own build",
-            "substeps": config["frame_skip"],
-            "precision": "float64",  # observations are MuJoCo's own numbers
-            "max_steps": config["max_episode_steps"],
-        }
+        found = {**super().envpool_work(config), **ENVPOOL_WORK, "substeps": config["frame_skip"]}
         if "use_contact_force" in config:
             # Without MuJoCo's pass after the constraints, observed forces are zero.
             found["contact_forces"] = config["use_contact_force"] and config["post_constraint"]

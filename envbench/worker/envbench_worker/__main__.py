@@ -115,18 +115,18 @@ class Worker:
 
     def verify(self, adapter: Adapter) -> Dict[str, Any]:
         """Step the environments from their fixed start, then count their steps in two ways."""
-        from envbench_worker import witness
+        from envbench_worker import audit
 
         self.enter("first_step")
         adapter.compile()
         adapter.prepare()
-        adapter.start = witness.given_start(self.folder)
+        adapter.start = audit.given_start(self.folder)
         trace = adapter.follow(self.job["verify"]["lock_steps"])
         if trace is not None:
-            witness.save(trace, self.folder)
+            audit.save(trace, self.folder)
         self.enter("measure")
-        audit = witness.audit(adapter, self.job["verify"]["audit_calls"], self.emit)
-        return {"audit": audit, "facts": adapter.facts()}
+        counts = audit.count_twice(adapter, self.job["verify"]["audit_calls"], self.emit)
+        return {"audit": counts, "facts": adapter.facts()}
 
     def failure(self, error: BaseException) -> Dict[str, Any]:
         """Convert an exception to an ``envbench.model.Failure``."""

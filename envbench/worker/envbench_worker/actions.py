@@ -6,8 +6,7 @@ steps at another speed. The same seed gives the same actions to every backend of
 
 from __future__ import annotations
 
-from itertools import cycle
-from typing import Any, Iterator, List, NamedTuple
+from typing import Any, List, NamedTuple
 
 import numpy as np
 
@@ -51,18 +50,13 @@ def bank(space: Any, numenv: int, seed: int, source: str, batched_space: Any = N
 
 
 def of_job(space: Any, job: Job, batched_space: Any = None) -> List[Any]:
-    """The bank of a job. In its first ``job.together`` batches all environments get one action."""
+    """Draw the bank of a job. In its first ``job.together`` batches all environments act alike."""
     source = job.settings.get("actions", "bank")
     batches = bank(space, job.numenv, job.seed, source, batched_space)
     for batch in batches[: job.together]:
         if isinstance(batch, np.ndarray):
             batch[:] = batch[0]
     return batches
-
-
-def forever(batches: List[Any]) -> Iterator[Any]:
-    """Repeat the bank for ever, at the cost of one iterator step per call."""
-    return cycle(batches)
 
 
 def _batch(space: Any, numenv: int, rng: np.random.Generator) -> Any:

@@ -30,7 +30,7 @@ class Autoreset(NamedTuple):
 
 
 def of(envs: Any, counted: Sequence[str]) -> Autoreset:
-    """The mode of a vector environment; ``UnsupportedAutoreset`` unless it is one of ``counted``.
+    """Return a vector environment's mode; ``UnsupportedAutoreset`` unless it is in ``counted``.
 
     The default is next-step: Gymnasium 1.0, and EnvPool with an older Gymnasium, have no other.
     """

@@ -29,13 +29,13 @@ class Job(NamedTuple):
 
 
 def named(name: str) -> Any:
-    """What ``module:attribute`` names; imports the module."""
+    """Import the module of ``module:attribute``, and return its attribute."""
     module, _, attribute = name.partition(":")
     return getattr(import_module(module), attribute)
 
 
 class Counts(NamedTuple):
-    """The results of one ``run``."""
+    """Counts the results of one ``run``."""
 
     steps: int  # transitions received: an action applied, an observation returned
     resets: int  # reset-only results received: not transitions
@@ -79,7 +79,7 @@ class Adapter(ABC):
         self.job = job
 
     def tasks(self) -> Optional[List[str]]:
-        """The tasks that the library knows; None if ``probe`` finds out without a list."""
+        """Return the tasks that the library knows; None if ``probe`` finds out without a list."""
         return None
 
     def probe(self) -> None:
@@ -116,7 +116,7 @@ class Adapter(ABC):
 
     @abstractmethod
     def facts(self) -> Dict[str, Any]:
-        """What ran: at least observation_shape and observation_dtype (of one environment),
+        """Report what ran: at least observation_shape and observation_dtype (of one environment),
         action_source, autoreset (next-step, same-step or none) and env_instances. ``work`` says
         what a step does, by the names in ``envbench.families``."""
 
@@ -129,7 +129,7 @@ class Adapter(ABC):
     def common_facts(
         self, seen: Any, autoreset: str, work: Dict[str, Any], returned_to: str, **more: Any
     ) -> Dict[str, Any]:
-        """What adapters with a ``bank`` report in the same way, for ``facts``.
+        """Return what adapters with a ``bank`` report in the same way, for ``facts``.
 
         ``seen`` is one environment's observation, or their space. ``returned_to``: host or device.
         ``more`` are facts of this backend alone.

@@ -9,7 +9,7 @@ between windows. Bookkeeping is included in the measured time.
 from __future__ import annotations
 
 import time
-from statistics import median
+from statistics import median, variance
 from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 
 from envbench_worker.contract import Adapter, Counts, ImpossibleFigure
@@ -53,7 +53,7 @@ class Meter:
         self._origin = self._warmup_origin = self._last = self._ramp = 0
 
     def first_step(self) -> int:
-        """The first vector step, compile included; returns its nanoseconds."""
+        """Make the first vector step, compile included; return its nanoseconds."""
         start = clock()
         self.adapter.compile()
         self.total_steps += self.adapter.run(self.adapter.first_calls).steps
@@ -178,20 +178,12 @@ class Meter:
         windows.resets.append(counts.resets)
 
     def _tell(self, phase: str, ns: int, calls: int, counts: Counts) -> None:
-        self.emit(
-            {
-                "event": "window",
-                "phase": phase,
-                "ns": ns,
-                "calls": calls,
-                "steps": counts.steps,
-                "resets": counts.resets,
-            }
-        )
+        window = {"event": "window", "phase": phase, "ns": ns, "calls": calls}
+        self.emit({**window, **counts._asdict()})
 
 
 def invalidity(signals: Dict[str, float], ns: int) -> str:
-    """Why an outside signal makes this window invalid, or an empty string.
+    """Say why an outside signal makes this window invalid, or return an empty string.
 
     These are the only reasons to discard a window. A slow window is not invalid.
     """
@@ -214,10 +206,5 @@ def is_steady(windows: Windows, skip: int = 0) -> bool:
     a, b = sum(first) / half, sum(second) / half
     if a <= 0 or b <= 0:
         return False
-    error = (_variance(first) / half + _variance(second) / half) ** 0.5
+    error = (variance(first) / half + variance(second) / half) ** 0.5
     return bool(abs(a - b) <= max(STEADY_TOLERANCE * (a + b) / 2, 2 * error))
-
-
-def _variance(values: List[float]) -> float:
-    mean = sum(values) / len(values)
-    return sum((v - mean) ** 2 for v in values) / (len(values) - 1)

@@ -28,7 +28,7 @@ def _read(path: Any) -> str:
 
 
 def usable_cores() -> List[int]:
-    """The logical CPUs that this process may use."""
+    """Return the logical CPUs that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
@@ -104,7 +104,7 @@ def suspended_ns() -> int:
 
 
 def process_tree(pid: int) -> List[int]:
-    """This process and all its living descendants."""
+    """Return this process and all its living descendants."""
     found, queue = [], [pid]
     while queue:
         current = queue.pop()
@@ -148,7 +148,7 @@ class Sensors:
         self._stretch: Dict[str, float] = {}
 
     def window(self) -> Dict[str, float]:
-        """What happened since the last call: suspended_ns, throttled_periods, steal_share, …"""
+        """Read what changed since the last call: suspended_ns, throttled_periods, steal_share, …"""
         before, self._window = self._window, _outside()
         grown = _grown(before, self._window)
         if "all" in grown:
@@ -160,7 +160,7 @@ class Sensors:
         self._stretch = _everything()
 
     def load(self) -> Dict[str, Any]:
-        """The ``envbench.model.Load`` since ``begin``."""
+        """Return the ``envbench.model.Load`` since ``begin``."""
         grown = {name: max(each, 0) for name, each in _grown(self._stretch, _everything()).items()}
         cpu, busy = grown.get("cpu_s"), grown.get("busy")
         return {
@@ -193,7 +193,7 @@ def _grown(before: Dict[str, float], now: Dict[str, float]) -> Dict[str, float]:
 
 
 def before() -> Dict[str, Any]:
-    """The machine just before a run, to help explain its figure later."""
+    """Describe the machine just before a run, to help explain its figure later."""
     known = {
         "cpu_pressure": _read("/proc/pressure/cpu").split("\n")[0] or None,
         "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").strip() or None,
@@ -211,7 +211,7 @@ def _limits(paths: List[str]) -> Optional[List[str]]:
 
 
 def load_average() -> Optional[float]:
-    """The average over 1 minute; None if the system has none."""
+    """Return the average over 1 minute; None if the system has none."""
     try:
         return os.getloadavg()[0]
     except (AttributeError, OSError):

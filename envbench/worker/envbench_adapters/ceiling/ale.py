@@ -5,18 +5,19 @@ One call of ``act`` emulates all frames of a step (ALE's ``frame_skip``), and dr
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import cycle, islice
 from typing import Any, Dict, List
 
 import ale_py
 import envbench_families
 import gymnasium
 from ale_py import roms
-from envbench_families.atari import MAX_FRAMES
-from envbench_worker import actions
+from envbench_families.atari import MAX_FRAMES, reference
 from envbench_worker.contract import Counts
 
 from envbench_adapters.ceiling.ceiling import Core
+
+OBSERVED = ("max_pool", "resize", "grayscale", "screen", "stack")  # of a frame; none is made here
 
 
 class AleCore(Core):
@@ -30,7 +31,7 @@ class AleCore(Core):
         self.ale = self._emulator()
         minimal = self.ale.getMinimalActionSet()
         self.bank = self.columns(gymnasium.spaces.Discrete(len(minimal)))
-        self.actions = actions.forever([minimal[int(batch[0])] for batch in self.bank])
+        self.actions = cycle([minimal[int(batch[0])] for batch in self.bank])
         self.before = 0  # frames of episodes that ended in the latest run
         self.began = 0
 
@@ -56,16 +57,8 @@ class AleCore(Core):
         return float(self.before + self._whole_steps() - self.began)
 
     def work(self) -> Dict[str, Any]:
-        return {
-            "frame_skip": int(self.job.frame_skip),
-            "sticky": 0.0,
-            "noop_max": 0,
-            "fire_reset": False,
-            "episodic_life": False,
-            "reward_clip": False,
-            "action_set": "minimal",
-            "max_frames": MAX_FRAMES,
-        }
+        work = reference(self.job).items()
+        return {**{name: value for name, value in work if name not in OBSERVED}, "noop_max": 0}
 
     def facts(self) -> Dict[str, Any]:
         return dict(super().facts(), game=self.game)

@@ -32,7 +32,7 @@ class Core(Member):
 
     @abstractmethod
     def work(self) -> Dict[str, Any]:
-        """What a step does, by the names in ``envbench.families``."""
+        """Return what a step does, by the names in ``envbench.families``."""
 
     def facts(self) -> Dict[str, Any]:
         return {

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import cycle, islice
 from typing import Any, Dict, List
 
 import gymnasium
-from envbench_worker import actions
 from envbench_worker.contract import Counts
 from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 
@@ -28,7 +27,7 @@ class CartPoleCore(Core):
         self.envs = CartPoleVectorEnv(num_envs=self.job.numenv, max_episode_steps=self.max_steps)
         self.envs.reset(seed=self.job.seed)
         self.bank = self.columns(self.envs.single_action_space)
-        self.batches = actions.forever(self.bank)
+        self.batches = cycle(self.bank)
 
     def run(self, calls: int) -> Counts:
         step, resets = self.envs.step, 0

@@ -7,11 +7,10 @@ itself resets it and the simulated time. The count by simulated time (``recount`
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import cycle, islice
 from typing import Any, Dict, List
 
 import mujoco
-from envbench_worker import actions
 from envbench_worker.contract import Counts
 
 from envbench_adapters.ceiling.ceiling import Core
@@ -36,7 +35,7 @@ class MujocoCore(Core):
         self.data = mujoco.MjData(self.model)
         self.bank = self.columns(ant_model.motors(self.model))
         controls = [batch[0].astype(self.data.ctrl.dtype) for batch in self.bank]
-        self.controls = actions.forever(controls)
+        self.controls = cycle(controls)
         self.before = self.began = 0.0
 
     def run(self, calls: int) -> Counts:

@@ -6,10 +6,10 @@ pool has as many threads as its node has cores, at most its batch (EnvPool's rul
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import Any, Dict, List, Tuple
 
 import numpy as np
-from envbench_worker import actions
 from envbench_worker.contract import Job
 
 from envbench_adapters.envpool.asynchronous import EnvPoolAsync
@@ -19,12 +19,12 @@ from envbench_adapters.processes.numa_nodes import Node
 
 
 class EnvPoolNode(Member, EnvPoolAsync):
-    """The pool of one node."""
+    """Steps the pool of one node, bound to its cores."""
 
     def build(self) -> None:
         super().build()
         self.bank = self.columns(self.pool.action_space)
-        self.batches = actions.forever(self.bank)
+        self.batches = cycle(self.bank)
 
 
 class EnvPoolNuma(FreeRunning):

@@ -6,6 +6,7 @@ EnvPool resets on the step after an episode's end, as Gymnasium does. Such a res
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import Any, Dict, List, Optional
 
 import envbench_families
@@ -28,7 +29,7 @@ class EnvPool(Adapter):
         self.family = envbench_families.of(job)
 
     def tasks(self) -> List[str]:
-        """The tasks of the family that EnvPool has."""
+        """Return the tasks of the family that EnvPool has."""
         module = self.family.envpool_module
         return sorted(name for name, spec in registry.specs.items() if spec[0] == module)
 
@@ -44,7 +45,7 @@ class EnvPool(Adapter):
             self.pool = Watched(self.pool, "elapsed_step", np.zeros(job.env_instances, np.int64))
         space = self.pool.action_space
         self.bank = actions.of_job(space, job)
-        self.batches = actions.forever(self.bank)
+        self.batches = cycle(self.bank)
         self.held: Any = []
 
     def _arguments(self) -> Dict[str, Any]:
@@ -80,7 +81,7 @@ class EnvPool(Adapter):
         return self.family.envpool_work(spec.config._asdict())
 
     def seen(self) -> Any:
-        """One observation of zeros, with the shape and type that a learner receives."""
+        """Return one observation of zeros, with the shape and type that a learner receives."""
         return self.family.flat(create_empty_array(self.pool.observation_space))[0]
 
     def facts(self) -> Dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from functools import partial
-from itertools import islice
+from itertools import cycle, islice
 from typing import Any, Dict, Optional
 
 import envbench_families
@@ -29,7 +29,7 @@ class GymnasiumVector(Adapter):
 
     @abstractmethod
     def make_vector(self) -> Any:
-        """The vector environment to step."""
+        """Make the vector environment to step."""
 
     def probe(self) -> None:
         """Refuses older vector environments: they reset within the step and do not state it."""
@@ -47,7 +47,7 @@ class GymnasiumVector(Adapter):
         self.first, _ = self.envs.reset(seed=job.seed)
         space = self.envs.single_action_space
         self.bank = actions.of_job(space, job, self.envs.action_space)
-        self.batches = actions.forever(self.bank)
+        self.batches = cycle(self.bank)
         self.held: Any = []
         self.ended = 0  # environments whose next step only resets
 

@@ -31,7 +31,7 @@ class Ants(Adapter):
 
     @abstractmethod
     def seconds(self) -> Any:
-        """A copy of each world's simulated seconds, on the host."""
+        """Return a copy of each world's simulated seconds, on the host."""
 
     def observed(self) -> Any:
         """For ``follow``: a copy of qpos and qvel on the host, (numenv, 29)."""
@@ -53,13 +53,13 @@ class Ants(Adapter):
 
 
 def known() -> List[str]:
-    """The task, if its file is here; else ImportError."""
+    """Return the task, if its file is here; else raise ImportError."""
     path()
     return ["Ant-v3"]
 
 
 def path() -> str:
-    """The path of ``ant.xml``. Gymnasium is located, not imported."""
+    """Return the path of ``ant.xml``. Gymnasium is located, not imported."""
     spec = find_spec("gymnasium")
     if spec is None or spec.origin is None:
         raise ImportError("the ant's model is a file of Gymnasium, which is not installed")
@@ -67,18 +67,18 @@ def path() -> str:
 
 
 def load() -> Any:
-    """The compiled ``mujoco.MjModel``."""
+    """Compile the ``mujoco.MjModel``."""
     return mujoco.MjModel.from_xml_path(path())
 
 
 def motors(model: Any) -> actions.Box:
-    """The action space: the range of each motor's control."""
+    """Return the action space: the range of each motor's control."""
     low, high = model.actuator_ctrlrange.T.astype(np.float32)
     return actions.Box(low, high, low.shape)
 
 
 def work(model: Any, engine: str, precision: str) -> Dict[str, Any]:
-    """What one step does, by the names in ``envbench.families.mujoco``, read from the model."""
+    """Read what one step does from the model, by the names in ``envbench.families.mujoco``."""
     option = model.opt
     return {
         "engine": engine,
@@ -98,5 +98,5 @@ def trace(states: Any) -> Trace:
 
 
 def whole_frames(seconds: Any) -> float:
-    """The frames in each world's simulated seconds, rounded per world and summed."""
+    """Return the frames in each world's simulated seconds, rounded per world and summed."""
     return float(np.rint(np.asarray(seconds, dtype=np.float64) / TIMESTEP_S).sum())

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from importlib.metadata import version
-from itertools import islice
+from itertools import cycle, islice
 from typing import Any, Dict, Optional
 
 import mujoco
@@ -42,7 +42,7 @@ class MujocoWarp(Ants):
         # Pinned, so that a copy to a GPU is asynchronous.
         place = {"device": "cpu", "pinned": self.device.is_cuda}
         self.bank = [wp.array(batch, dtype=wp.float32, **place) for batch in drawn]
-        self.batches = actions.forever(self.bank)
+        self.batches = cycle(self.bank)
 
     def compile(self) -> None:
         known = _cached_modules()

@@ -69,7 +69,7 @@ class FreeRunning(Adapter):
 
     @abstractmethod
     def shares(self) -> List[Tuple[Node, Job]]:
-        """Each process's node and part of the job. The parts add up to the whole."""
+        """Return each process's node and part of the job. The parts add up to the whole."""
 
     def build(self) -> None:
         shares = self.shares()
@@ -217,7 +217,7 @@ class Member(Adapter):
         self.first = first
 
     def columns(self, space: Any) -> List[Any]:
-        """This process's columns of each batch of the whole job's actions."""
+        """Return this process's columns of each batch of the whole job's actions."""
         bank = actions.of_job(space, self.whole)
         return [batch[self.first : self.first + self.job.numenv] for batch in bank]
 

@@ -33,7 +33,7 @@ class Node(NamedTuple):
 
 
 def chosen(text: str) -> List[Node]:
-    """The nodes of a setting such as ``0-3/4-7``. If it is empty, those of the system.
+    """Return the nodes of a setting such as ``0-3/4-7``. If it is empty, those of the system.
 
     ``ValueError`` if a core is unusable or listed twice.
     """
@@ -51,7 +51,7 @@ def chosen(text: str) -> List[Node]:
 
 
 def of_system(folder: Path = SYSTEM) -> List[Node]:
-    """The system's nodes, without unusable cores and without nodes that have no usable core."""
+    """List the system's nodes with their usable cores, without nodes that have none."""
     usable = set(usable_cores())
     nodes = []
     for place in folder.glob("node[0-9]*"):

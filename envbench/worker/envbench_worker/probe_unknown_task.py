@@ -1,4 +1,4 @@
-"""A worker that first refuses an unknown task: ``python -I refusing.py JOB_DIR EVENT_FD``.
+"""A worker that first probes an unknown task: ``probe_unknown_task.py JOB_DIR EVENT_FD``.
 
 The contract test (``envbench.testing``) runs it: one process imports the library for both answers.
 """
@@ -12,9 +12,9 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from envbench_worker import __main__ as worker
 
 
-class Refusing(worker.Worker):
+class ProbingWorker(worker.Worker):
     def reply(self) -> Dict[str, Any]:
-        """The reply to the job, with another fact: what a probe of an unknown task replied."""
+        """Reply to the job, with another fact: what a probe of an unknown task replied."""
         job, self.job = self.job, dict(self.job, mode="probe", task="NoSuchTaskAnywhere-v0")
         refused, self.job = dict(super().reply(), task=self.job["task"]), job
         reply = super().reply()
@@ -22,5 +22,5 @@ class Refusing(worker.Worker):
 
 
 if __name__ == "__main__":
-    worker.Worker = Refusing  # type: ignore[misc]
+    worker.Worker = ProbingWorker  # type: ignore[misc]
     worker.main(sys.argv[1], int(sys.argv[2]))

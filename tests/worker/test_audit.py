@@ -12,20 +12,20 @@ from envbench.process.code_hash import WORKER_PATH
 
 
 @pytest.fixture
-def witness(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def audit(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The worker's module, imported into this process as the worker imports it."""
     monkeypatch.syspath_prepend(WORKER_PATH)
-    import envbench_worker.witness
+    import envbench_worker.audit
 
-    yield envbench_worker.witness
+    yield envbench_worker.audit
     for name in [name for name in sys.modules if name.startswith("envbench_")]:
         del sys.modules[name]
 
 
-def test_the_first_half_is_made_a_few_steps_at_a_time_in_different_numbers(witness: Any) -> None:
-    strides = {witness.next_stride(made, 1000, 1.0) for made in range(500)}
-    assert strides == set(witness.STRIDES)
-    assert witness.next_stride(0, 1000, 0.0) == witness.STRIDES[0]  # nothing was timed yet
+def test_the_first_half_is_made_a_few_steps_at_a_time_in_different_numbers(audit: Any) -> None:
+    strides = {audit.next_stride(made, 1000, 1.0) for made in range(500)}
+    assert strides == set(audit.STRIDES)
+    assert audit.next_stride(0, 1000, 0.0) == audit.STRIDES[0]  # nothing was timed yet
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_the_first_half_is_made_a_few_steps_at_a_time_in_different_numbers(witne
     ],
 )
 def test_the_rest_is_made_at_once_as_far_as_it_fits_into_twenty_seconds(
-    witness: Any, made: int, calls: int, seconds: float, stride: int
+    audit: Any, made: int, calls: int, seconds: float, stride: int
 ) -> None:
-    assert (witness.PATIENCE_S, sum(witness.STRIDES)) == (20.0, 32)
-    assert witness.next_stride(made, calls, seconds) == stride
+    assert (audit.PATIENCE_S, sum(audit.STRIDES)) == (20.0, 32)
+    assert audit.next_stride(made, calls, seconds) == stride

@@ -1,4 +1,4 @@
-"""Verify: count the same work twice, and save what environments did in lock-step."""
+"""Mode verify: count the same steps twice (the audit), and save what happened in lock-step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ AT_ONCE_S = 0.5  # twice the length of a window
 PATIENCE_S = 20.0  # the longest single ``run``, estimated from the speed so far
 
 
-def audit(adapter: Adapter, calls: int, emit: Callable[[Dict[str, Any]], None]) -> Dict[str, Any]:
+def count_twice(
+    adapter: Adapter, calls: int, emit: Callable[[Dict[str, Any]], None]
+) -> Dict[str, Any]:
     """Make at least ``calls`` vector steps, counted by the adapter and by the environments.
 
     Returns ``{"calls", "steps", "resets", "frames"}``; ``frames`` is None if nothing else counts.
@@ -35,7 +37,7 @@ def audit(adapter: Adapter, calls: int, emit: Callable[[Dict[str, Any]], None]) 
 
 
 def next_stride(made: int, calls: int, seconds: float) -> int:
-    """The vector steps of the next ``run``, after ``made`` of ``calls`` took ``seconds``.
+    """Return the vector steps of the next ``run``, after ``made`` of ``calls`` took ``seconds``.
 
     A few at a time until half of them are made. Then all the rest at once, but at least as many as
     a window has, and at most what fits into ``PATIENCE_S``.
@@ -49,7 +51,7 @@ def next_stride(made: int, calls: int, seconds: float) -> int:
 
 
 def given_start(folder: str) -> Any:
-    """The first observations of a trace that the reference must start from, if there is one."""
+    """Read the first observations of a trace that the reference must start from, if it is there."""
     path = os.path.join(folder, "start.npz")
     if not os.path.isfile(path):
         return None
