@@ -34,7 +34,7 @@ MEANS: dict[str, str] = {
     "IMPROVEMENT": "faster by more than the margin",
     "INCONCLUSIVE": "neither a slowdown nor its absence is certain: use more pairs "
     "(`--precise`), or a quieter machine (`envbench doctor`)",
-    "BROKEN": "a side failed",
+    "BROKEN": "the baseline or the candidate failed",
 }
 EXIT_CODES = {"REGRESSION": CELL_FAILED, "BROKEN": CELL_FAILED, "INCONCLUSIVE": INCONCLUSIVE}
 
@@ -101,8 +101,8 @@ def show(
 def _advice(against: Path) -> str:
     return (
         f"Advisory: {printable(str(against))} was measured at another time, and a machine can "
-        "change in ways that a reference kernel does not show. To be sure, compare both sides in "
-        "one run: --baseline, --baseline-python, --baseline-ref."
+        "change in ways that a reference kernel does not show. To be sure, measure baseline and "
+        "candidate in one run: --baseline, --baseline-python, --baseline-ref."
     )
 
 

@@ -106,7 +106,7 @@ class Display:
         hashes = sorted(plan.runtimes.items())
         sides = {(a.place, *(h for key, h in hashes if key.startswith(a.name))) for a in plan.arms}
         if len(sides) < len(plan.arms):
-            tell("Note: both sides are the same, so the result shows only this machine's noise.")
+            tell("Note: both are the same code, so the result shows only this machine's noise.")
         if left:
             of = f"{left} of " if done else ""
             what = counted(self.total, experiment.unit)

@@ -48,7 +48,7 @@ def test_equal_arms_are_never_a_regression(here: Path, baseline: str) -> None:
                  "--tolerance", 0.2, "--json")  # fmt: skip
     # Beside other tests the machine may be too noisy to pass, and that is said.
     assert done.exit_code in (0, 4), done.output
-    assert "both sides are the same" in done.stderr
+    assert "both are the same code" in done.stderr
     (cell,) = json.loads(done.stdout)["cells"]
     assert cell["verdict"] in ("PASS", "INCONCLUSIVE")
     assert set(cell["stages"][0]) == {

@@ -12,12 +12,10 @@ import ale_py
 import envbench_families
 import gymnasium
 from ale_py import roms
-from envbench_families.atari import MAX_FRAMES, reference
+from envbench_families.atari import MAX_FRAMES
 from envbench_worker.contract import Counts
 
 from envbench_adapters.ceiling.ceiling import Core
-
-OBSERVED = ("max_pool", "resize", "grayscale", "screen", "stack")  # of a frame; none is made here
 
 
 class AleCore(Core):
@@ -57,8 +55,16 @@ class AleCore(Core):
         return float(self.before + self._whole_steps() - self.began)
 
     def work(self) -> Dict[str, Any]:
-        work = reference(self.job).items()
-        return {**{name: value for name, value in work if name not in OBSERVED}, "noop_max": 0}
+        return {
+            "frame_skip": int(self.job.frame_skip),
+            "sticky": 0.0,
+            "noop_max": 0,
+            "fire_reset": False,
+            "episodic_life": False,
+            "reward_clip": False,
+            "action_set": "minimal",
+            "max_frames": MAX_FRAMES,
+        }
 
     def facts(self) -> Dict[str, Any]:
         return dict(super().facts(), game=self.game)
