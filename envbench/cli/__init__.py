@@ -27,7 +27,7 @@ COMMANDS = {  # each with its file and its help
     "verify": ("verify", "Find out whether backends do the same work, and count it correctly."),
     "check": ("check", "Find out whether a change made environments slower."),
     "baseline": ("check", "Save a baseline for `check --against`."),
-    "doctor": ("machines", "Show what makes this machine noisy, and what a check can find here."),
+    "doctor": ("doctor", "Show what makes this machine noisy, and what a check can find here."),
     "plans": ("plans", "List finished and unfinished plans; abandon or delete one."),
     "report": ("report", "Fill the tables of results/README.md, or of another document."),
     "compare": ("compare", "Compare two results files, machines or backends, cell by cell."),

@@ -49,7 +49,8 @@ def judge(found: Verification) -> Verdict:
     same, lock_step = _lock_step(found)
     other = differences(cell.env, cell.kind, found.work, task=cell.task)
     badge: Mark = "✓" if same and _same_work(found, other) else "≠"
-    if exact is None or not _recorded(found) or (same is None and _uncompared(found)):
+    undecided = same is None and not _other_engine(found)
+    if exact is None or not _recorded(found) or undecided:
         badge = "–"
     refused = exact is False or not follows
     return Verdict(
@@ -130,10 +131,15 @@ def _follows(found: Verification) -> bool:
     return found.responds is not False and (agreement is None or traces.moves_on(agreement))
 
 
+def _other_engine(found: Verification) -> bool:
+    """Is there nothing to compare? Its states are its own, or it returns none."""
+    return found.cell.kind == "ceiling" or backends.of_record(found.cell.backend).own_engine
+
+
 def _uncompared(found: Verification) -> str:
     """Why a backend with the reference's engine cannot be compared with the reference; or ""."""
     cell = found.cell
-    if cell.kind == "ceiling" or backends.of_record(cell.backend).own_engine:
+    if _other_engine(found):
         return ""
     return families.of_record(cell.env).uncompared(cell.kind, cell.task)
 
@@ -190,7 +196,8 @@ def _difference(standard: Standard, found: Agreement, step: int, unit: str) -> s
 def _episodes(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
     ends = f"{found.ends} and {found.reference_ends} episodes"
     if min(found.ends or 0, found.reference_ends or 0) < standard.episodes:
-        return None, f"compared for {ends} only (required: {standard.episodes})"
+        missing = f"compared for {ends} only (required: {standard.episodes})"
+        return None, f"{missing}: verify it with more environments (--numenv)"
     chances = ", ".join(f"{name} p = {chance:.2g}" for name, chance in found.p_values.items())
     if all(chance >= LEAST_P for chance in found.p_values.values()):
         return True, f"same distributions over {ends} ({chances}); no single step is compared"

@@ -155,8 +155,9 @@ def agreed(standard: Standard, found: Agreement) -> int:
     return len(found.distances)
 
 
-def responds(trace: Trace, together: int) -> bool:
-    """Do observations follow the actions, and nothing else?
+def responds(trace: Trace, together: int) -> bool | None:
+    """Do observations follow the actions, and nothing else? None: they move, but without steps
+    with equal actions (``together`` is 0) nothing shows that they follow.
 
     This needs two environments and no reference. Environments that start alike must look alike
     while they get the same actions (the first ``together`` steps), and differ afterwards. A game's
@@ -172,7 +173,9 @@ def responds(trace: Trace, together: int) -> bool:
     repeated = (flat[1:] == flat[:-1]).all(axis=2).mean(axis=0)  # of each environment
     moves = bool(repeated.max(initial=0.0) <= MOST_REPEATED.get(flat.dtype.kind, 0.5))
     differ = (flat[together:, 1:] != flat[together:, :1]).any(axis=(0, 2)).all()
-    return moves and bool(alike <= MOST_APART and differ)
+    if not (moves and alike <= MOST_APART and differ):
+        return False
+    return True if together else None
 
 
 def counted(audit: Audit, frame_skip: float) -> bool | None:

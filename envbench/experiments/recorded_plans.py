@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -154,6 +155,8 @@ def delete(recorded: Recorded) -> list[Path]:
     try:
         for path in removed:
             path.unlink(missing_ok=True)
+        with suppress(OSError):  # it is missing, or other plans need it
+            (machine / BY_PRODUCTS).rmdir()
     except OSError as error:
         raise StorageError(f"cannot delete {path}: {error.strerror or error}.") from error
     return removed

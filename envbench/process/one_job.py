@@ -143,7 +143,7 @@ def _died_by_itself(ending: Ending, folder: Path) -> Failure:
             reason="signal",
             message="the worker's guardian died, and the worker with it",
             signal="SIGKILL",  # from the kernel, when the guardian dies
-            hint="Something ended it from outside. Run the command again.",
+            hint="Something outside envbench ended it, each time that it was tried. Find out what.",
         )
     if folder.is_symlink() or not folder.is_dir():
         return Failure(

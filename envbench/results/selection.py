@@ -234,10 +234,12 @@ def newest_verifications(
 def _other_packages(
     found: Measured, verification: Verification, runtimes: Mapping[str, RuntimeFact]
 ) -> bool:
-    """Whether another Python, or another version of a package that both have, measured it."""
+    """Whether another Python, or another version of a package that both have, measured it.
+
+    A trial that failed before its worker could answer has no runtime, and no figure."""
     here, there = runtimes.get(found.runtime), runtimes.get(verification.runtime)
     if here is None or there is None:
-        return found.runtime != verification.runtime
+        return bool(found.runtime) and found.runtime != verification.runtime
     both = (here.packages.keys() & there.packages.keys()) - NOT_MEASURING
     other = any(here.packages[name] != there.packages[name] for name in both)
     return here.python != there.python or other

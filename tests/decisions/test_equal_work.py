@@ -142,12 +142,19 @@ def test_an_environment_that_does_not_move_or_ignores_actions_does_not_respond()
     assert not responds(moving, 51)  # the same actions must give the same observations
     still = replace(moving, observations=np.zeros((100, 2, 5)))
     assert not responds(still, 50)
+    assert responds(still, 0) is False
     deaf = replace(moving, observations=np.repeat(moving.observations[:, :1], 2, axis=1))
     assert not responds(deaf, 50)
     lost = moving.observations.copy()
     lost[5:] = np.nan
     for none in (lost, moving.observations[:1], moving.observations[:0], lost[:, :, :0]):
         assert not responds(replace(moving, observations=none), 50)
+
+
+def test_without_equal_actions_nothing_shows_that_observations_follow_them() -> None:
+    apart = trace()
+    apart.observations[:50, 1] += 1.0  # the environments do not start alike
+    assert responds(apart, 0) is None
 
 
 @pytest.mark.parametrize(
@@ -227,7 +234,7 @@ def test_a_lock_step_that_ended_early_decides_nothing() -> None:
         reference="for-loop", distances=[0.0] * 2, reward_distances=[0.0] * 2, same_ends=True
     )
     verdict = judge(make_verification(agreement=agreement))
-    assert (verdict.badge, verdict.lock_step) == ("≠", "compared for 2 steps only (required: 200)")
+    assert (verdict.badge, verdict.lock_step) == ("–", "compared for 2 steps only (required: 200)")
 
 
 def test_a_claim_that_differs_is_refused() -> None:
@@ -272,9 +279,28 @@ def test_another_engine_is_named_and_not_refused() -> None:
     assert "not applicable: another engine" in verdict.lock_step
 
 
+def test_too_few_episodes_decide_nothing_and_the_user_learns_how_to_get_more() -> None:
+    few = Agreement(
+        reference="for-loop",
+        distances=[],
+        reward_distances=[],
+        same_ends=True,
+        ends=42,
+        reference_ends=64,
+    )
+    own = make_cell("subprocess", env="box2d", task="BipedalWalker-v3", frame_skip=1)
+    audit = Audit(calls=10, steps=20, resets=0, frames=20.0)
+    verdict = judge(make_verification(cell=own, agreement=few, audit=audit, responds=None))
+    assert (verdict.badge, verdict.unequal) == ("–", False)
+    assert verdict.lock_step == (
+        "compared for 42 and 64 episodes only (required: 200): "
+        "verify it with more environments (--numenv)"
+    )
+
+
 def test_a_missing_comparison_is_not_called_another_engine() -> None:
     verdict = judge(make_verification(agreement=None))
-    assert (verdict.badge, verdict.refused, verdict.unequal) == ("≠", False, False)
+    assert (verdict.badge, verdict.refused, verdict.unequal) == ("–", False, False)
     assert verdict.lock_step == "not compared: its reference for-loop cannot run here"
 
 

@@ -73,6 +73,12 @@ def test_what_cannot_be_removed_is_an_error_that_names_it(tmp_path: Path) -> Non
         recorded_plans.delete(recorded_plans.named(tmp_path, "gone"))
 
 
+def test_deleting_the_last_plan_with_by_products_removes_their_folder(tmp_path: Path) -> None:
+    path = put(tmp_path, "only", "own")
+    recorded_plans.delete(recorded_plans.named(tmp_path, "only"))
+    assert not [*path.parent.iterdir()]
+
+
 def test_the_beginning_of_an_id_is_enough_where_it_fits_one_plan(tmp_path: Path) -> None:
     for name in ("alpha", "alphabet", "beta"):
         put(tmp_path, name)

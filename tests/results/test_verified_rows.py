@@ -37,11 +37,12 @@ def finding(name: str, day: int, **given: Any) -> Verification:
     return make_verification(started_utc=f"2025-11-{day}T10:00:00Z", **values)
 
 
-def shown_of(*verifications: Verification, speeds: tuple[int, ...] = (1,)) -> Verified:
+def shown_of(
+    *verifications: Verification, speeds: tuple[int, ...] = (1,), runtime: str = "measured"
+) -> Verified:
     """What is shown of the only row, which was measured with the packages of ``MEASURED``."""
-    measured = select(
-        measured_plan({("subprocess", n): 100 for n in speeds}, run={"runtime": "measured"})
-    ).measured
+    plan = measured_plan({("subprocess", n): 100 for n in speeds}, run={"runtime": runtime})
+    measured = select(plan).measured
     (found,) = newest_verifications(verifications, measured, RUNTIMES, {}).values()
     return found
 
@@ -85,6 +86,10 @@ def test_only_another_python_or_version_of_a_measuring_package_makes_it_stale(
     runtime: str, stale: bool
 ) -> None:
     assert shown_of(finding("v", 20, runtime=runtime)).stale is stale
+
+
+def test_a_measurement_that_failed_before_it_had_packages_makes_nothing_stale() -> None:
+    assert not shown_of(finding("v", 20), runtime="").stale
 
 
 def test_a_verification_by_another_worker_is_shown_and_stale() -> None:

@@ -97,7 +97,7 @@ def core(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         cores = import_module("envbench_adapters.ceiling.ceiling").CORES
         task, actions = families.default_task(family), {"actions": "bank"}
         job = contract.Job("verify", family, task, numenv, numenv, 1, actions, 0)
-        return contract.named(cores[family][0])(job, job, 0)
+        return contract.named(cores[family])(job, job, 0)
 
     yield make
     for name in [name for name in sys.modules if name.startswith("envbench_")]:

@@ -2,13 +2,12 @@
 
 Nothing is returned, and no process waits for another. atari: ALE's ``act`` of four frames; mujoco
 and dm_control: ``mj_step`` of a control step; box2d: ``World.Step``; classic_control: the equations
-of motion of 1,024 carts. A call steps each world of a process, or resets it after its episode.
+of motion of many carts. A call steps each world of a process, or resets it after its episode.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from itertools import cycle
 from typing import Any, Dict, List, Tuple
 
 from envbench_worker.contract import Job, named
@@ -17,13 +16,12 @@ from envbench_adapters.processes import numa_nodes
 from envbench_adapters.processes.free_running import FreeRunning, Member, split
 from envbench_adapters.processes.numa_nodes import Node
 
-# The class that a process steps, and how many environments it has.
-CORES: Dict[str, Tuple[str, int]] = {
-    "atari": ("envbench_adapters.ceiling.ale:AleCore", 1),
-    "mujoco": ("envbench_adapters.ceiling.mujoco:MujocoCore", 1),
-    "dm_control": ("envbench_adapters.ceiling.mujoco:CheetahCore", 1),
-    "classic_control": ("envbench_adapters.ceiling.control:CartPoleCore", 1024),
-    "box2d": ("envbench_adapters.ceiling.control:LanderCore", 1),
+CORES = {  # the class that a process steps, by family
+    "atari": "envbench_adapters.ceiling.ale:AleCore",
+    "mujoco": "envbench_adapters.ceiling.mujoco:MujocoCore",
+    "dm_control": "envbench_adapters.ceiling.mujoco:CheetahCore",
+    "classic_control": "envbench_adapters.ceiling.control:CartPoleCore",
+    "box2d": "envbench_adapters.ceiling.control:LanderCore",
 }
 
 
@@ -48,13 +46,13 @@ class Core(Member):
 class Ceiling(FreeRunning):
     def __init__(self, job: Job) -> None:
         super().__init__(job)
-        self.member, self.states = CORES[job.family]
+        self.member = CORES[job.family]
 
     def probe(self) -> None:
         named(self.member)(self.job, self.job, 0).probe()
 
     def shares(self) -> List[Tuple[Node, Job]]:
-        job, cores = self.job, cycle(numa_nodes.usable_cores())
-        sizes = split(job.numenv, max(1, job.numenv // self.states))
+        job, cores = self.job, numa_nodes.usable_cores()
+        sizes = split(job.numenv, min(job.numenv, len(cores)))
         parts = [job._replace(numenv=size, env_instances=size) for size in sizes]
         return [(Node([core], None), part) for core, part in zip(cores, parts)]
