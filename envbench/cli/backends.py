@@ -9,7 +9,7 @@ import click
 
 from envbench.backends import Backend, get, plugin_warnings, registry, shown
 from envbench.cli.options import AS_JSON, PYTHONS, Text, completing, option
-from envbench.cli.output import print_json, table, tell, warn
+from envbench.cli.terminal import print_json, table, tell, warn
 from envbench.errors import UNAVAILABLE, Unavailable, UsageError
 from envbench.model import fields
 from envbench.runtimes.interpreters import Status, make, one_per_runtime, status

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from envbench.cli.check_output import show, show_plan
+from envbench.cli.check_verdicts import show, show_plan
 from envbench.cli.conduct import conduct
 from envbench.cli.options import (
     AS_JSON,
@@ -26,7 +26,7 @@ from envbench.cli.options import (
     option,
     refuse_together,
 )
-from envbench.cli.output import tell, tell_failure
+from envbench.cli.terminal import tell, tell_failure
 from envbench.engine.campaign import Campaign
 from envbench.engine.experiment import Options
 from envbench.engine.pairs import DEFAULT_PAIRS

@@ -9,7 +9,7 @@ import click
 
 from envbench import backends, families
 from envbench.cli.options import AS_JSON, RESULTS, Text, family_option, machine_option
-from envbench.cli.output import print_json, table, tell, warn
+from envbench.cli.terminal import print_json, table, tell, warn
 from envbench.errors import UnknownName, UsageError
 from envbench.model import fields
 from envbench.report.comparison import (

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import click
 
 from envbench.backends import plugin_warnings
-from envbench.cli.output import cell_name, clock, rate_text, tell, warn
+from envbench.cli.terminal import cell_name, clock, rate_text, tell, warn
 from envbench.engine.campaign import Campaign
 from envbench.engine.experiment import Experiment, Findings, Options
 from envbench.engine.session import carry_out

@@ -6,7 +6,7 @@ import click
 
 from envbench.cli.conduct import conduct
 from envbench.cli.options import AS_JSON, WAIT
-from envbench.cli.output import percent, print_json, table, tell
+from envbench.cli.terminal import percent, print_json, table, tell
 from envbench.engine.campaign import Campaign
 from envbench.engine.experiment import Options
 from envbench.errors import EnvbenchError

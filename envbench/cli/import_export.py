@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from envbench.cli.options import RESULTS, FilePath, option
-from envbench.cli.output import tell, warn
+from envbench.cli.terminal import tell, warn
 from envbench.errors import EnvbenchError, UsageError
 from envbench.report.data_export import neutralised, of_cell, of_runs
 from envbench.report.output_files import read_text, write_bytes, write_text

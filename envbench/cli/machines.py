@@ -7,7 +7,7 @@ import msgspec
 
 from envbench import machine
 from envbench.cli.options import AS_JSON, Text, completing, option
-from envbench.cli.output import print_json, table, tell, warn
+from envbench.cli.terminal import print_json, table, tell, warn
 from envbench.errors import UsageError
 from envbench.machine import Entry, Profile, Table
 from envbench.model import Fingerprint, digest, fields

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from envbench.cli.options import AS_JSON, RESULTS, Text, machine_option, option
-from envbench.cli.output import print_json, table, tell, warn
+from envbench.cli.terminal import print_json, table, tell, warn
 from envbench.errors import LockHeld, UsageError
 from envbench.experiments import recorded_plans as recorded
 from envbench.experiments.recorded_plans import Listed

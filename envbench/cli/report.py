@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from envbench.cli.options import RESULTS, FilePath, option
-from envbench.cli.output import print_json, tell, warn
+from envbench.cli.terminal import print_json, tell, warn
 from envbench.errors import EnvbenchError, UsageError
 from envbench.machine import Profile, catalogue
 from envbench.report.contents import BlockContent, block_contents

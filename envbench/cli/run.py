@@ -25,12 +25,12 @@ from envbench.cli.options import (
     option,
     refuse_together,
 )
-from envbench.cli.output import print_json, rate_text, table, tell, tell_failure
+from envbench.cli.terminal import print_json, rate_text, table, tell, tell_failure
 from envbench.engine.campaign import Campaign
 from envbench.engine.experiment import Options
 from envbench.engine.request import CellRequest
 from envbench.errors import CELL_FAILED
-from envbench.experiments.rounds import DEFAULT_DURATION_S, Measure, RunExperiment, runs
+from envbench.experiments.run import DEFAULT_DURATION_S, Measure, RunExperiment, runs
 from envbench.report.data_export import SCHEMA, cell_json
 from envbench.report.tables.footnotes import FLAGS
 from envbench.results import store

@@ -21,7 +21,7 @@ from importlib import import_module
 from typing import Any
 
 import tax
-from envbench_adapters.processes.free_running import WITHOUT_END
+from envbench_adapters.free_running.processes import WITHOUT_END
 from envbench_worker.contract import Job
 from envbench_worker.sensors import tree_usage
 

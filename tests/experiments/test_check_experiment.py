@@ -10,7 +10,7 @@ from helpers.pair_factories import MS, make_pair, make_trial, pairs_plan, target
 from helpers.record_factories import make_cell, make_failure, make_windows
 
 from envbench.backends import registry
-from envbench.cli.check_output import EXIT_CODES, document, markdown
+from envbench.cli.check_verdicts import EXIT_CODES, document, markdown
 from envbench.engine.pairs import DEFAULT_PAIRS, pair_seconds, slicing
 from envbench.errors import UsageError
 from envbench.experiments.check.stages import (

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envbench.engine import pairs
-from envbench.experiments import rounds
+from envbench.experiments import run
 from envbench.model import Protocol
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def shorten_runs(set_attribute: Callable[[object, str, object], None] = setattr)
     """Let ``run`` warm up for 0.2 to 0.4 seconds instead of 1 to 4, and make short windows. Those
     of ``--quick`` stay as they are."""
     short = partial(Protocol, window_s=0.05, warmup_min_s=0.2, warmup_max_s=0.4)
-    set_attribute(rounds, "Protocol", short)
+    set_attribute(run, "Protocol", short)
 
 
 def shorten_pairs(set_attribute: Callable[[object, str, object], None] = setattr) -> None:

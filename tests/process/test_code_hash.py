@@ -59,11 +59,11 @@ ENVPOOL = {"envpool-sync", "envpool-async", "envpool-numa"}
         ("envbench_adapters/brax_env.py", {"brax"}),
         ("envbench_adapters/jax_batch.py", {"brax", "mjx"}),
         ("envbench_adapters/gymnasium/for_loop.py", {"for-loop", "subprocess"}),
-        ("envbench_adapters/processes/free_running.py", {"envpool-numa", "ceiling"}),
+        ("envbench_adapters/free_running/processes.py", {"envpool-numa", "ceiling"}),
         ("envbench_adapters/ceiling/ale.py", {"ceiling"}),  # named by a string alone
         ("envbench_families/base.py", {*GYMNASIUM, *ENVPOOL, "ale-vector", "ceiling"}),
         ("envbench_worker/autoreset.py", {"for-loop", "subprocess", "ale-vector", *ENVPOOL}),
-        ("envbench_adapters/processes/numa_nodes.py", NUMA),
+        ("envbench_adapters/free_running/numa_nodes.py", NUMA),
         ("envbench_adapters/reference.py", {"reference"}),
         ("envbench_adapters/__init__.py", EVERY),
         ("envbench_worker/sensors.py", EVERY),

@@ -81,7 +81,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 @pytest.fixture
 def nodes(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(WORKER_PATH)
-    found = import_module("envbench_adapters.processes.numa_nodes")
+    found = import_module("envbench_adapters.free_running.numa_nodes")
     monkeypatch.setattr(found, "usable_cores", lambda: [0, 1, 2, 3, 8])
     return found
 
@@ -196,7 +196,7 @@ def test_a_process_that_cannot_start_is_reported_with_its_own_error(
 
 
 FALLS = """
-from envbench_adapters.processes.free_running import Member
+from envbench_adapters.free_running.processes import Member
 from envbench_worker.contract import Counts
 
 class Falls(Member):
@@ -216,7 +216,7 @@ def test_an_exception_in_a_process_ends_the_run_with_its_message(
 ) -> None:
     (tmp_path / "falls.py").write_text(FALLS)
     adapter = made(job("envpool-numa", "mujoco", nodes=TWO_NODES))
-    window = import_module("envbench_adapters.processes.free_running")
+    window = import_module("envbench_adapters.free_running.processes")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(adapter, "member", "falls:Falls")
     adapter.build()

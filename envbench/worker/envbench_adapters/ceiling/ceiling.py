@@ -12,16 +12,16 @@ from typing import Any, Dict, List, Tuple
 
 from envbench_worker.contract import Job, named
 
-from envbench_adapters.processes import numa_nodes
-from envbench_adapters.processes.free_running import FreeRunning, Member, split
-from envbench_adapters.processes.numa_nodes import Node
+from envbench_adapters.free_running import numa_nodes
+from envbench_adapters.free_running.numa_nodes import Node
+from envbench_adapters.free_running.processes import FreeRunning, Member, split
 
 CORES = {  # the class that a process steps, by family
     "atari": "envbench_adapters.ceiling.ale:AleCore",
     "mujoco": "envbench_adapters.ceiling.mujoco:MujocoCore",
     "dm_control": "envbench_adapters.ceiling.mujoco:CheetahCore",
-    "classic_control": "envbench_adapters.ceiling.control:CartPoleCore",
-    "box2d": "envbench_adapters.ceiling.control:LanderCore",
+    "classic_control": "envbench_adapters.ceiling.cart_pole_and_lander:CartPoleCore",
+    "box2d": "envbench_adapters.ceiling.cart_pole_and_lander:LanderCore",
 }
 
 

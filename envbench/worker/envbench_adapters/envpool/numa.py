@@ -13,9 +13,9 @@ import numpy as np
 from envbench_worker.contract import Job
 
 from envbench_adapters.envpool.asynchronous import EnvPoolAsync
-from envbench_adapters.processes import numa_nodes
-from envbench_adapters.processes.free_running import FreeRunning, Member, split
-from envbench_adapters.processes.numa_nodes import Node
+from envbench_adapters.free_running import numa_nodes
+from envbench_adapters.free_running.numa_nodes import Node
+from envbench_adapters.free_running.processes import FreeRunning, Member, split
 
 
 class EnvPoolNode(Member, EnvPoolAsync):

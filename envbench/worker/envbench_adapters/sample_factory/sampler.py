@@ -34,8 +34,8 @@ from sample_factory.cfg.arguments import parse_full_cfg, parse_sf_args
 from sample_factory.envs.env_utils import register_env
 from sample_factory.utils.attr_dict import AttrDict
 
-from envbench_adapters.sample_factory import parts
-from envbench_adapters.sample_factory.parts import AUDIT, ENVIRONMENT, FRAMES, MADE
+from envbench_adapters.sample_factory import env_and_policy
+from envbench_adapters.sample_factory.env_and_policy import AUDIT, ENVIRONMENT, FRAMES, MADE
 
 NAME = "envbench"
 PATIENCE_S = 1.0  # without a trajectory; then check that the samplers are alive
@@ -52,8 +52,8 @@ class SampleFactory(Adapter):
         self.credited = 0  # frames credited to the latest run
         self.died: Optional[int] = None
         self.cfg = configuration(self.job)
-        register_env(NAME, partial(parts.make_env, self.job))
-        policy = partial(parts.BankPolicy, self.job)
+        register_env(NAME, partial(env_and_policy.make_env, self.job))
+        policy = partial(env_and_policy.BankPolicy, self.job)
         global_model_factory().register_actor_critic_factory(policy)
         env = make_env_func_non_batched(self.cfg, None)
         self.env_info = extract_env_info(env, self.cfg)

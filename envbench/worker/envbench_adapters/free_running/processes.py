@@ -26,8 +26,8 @@ import numpy as np
 from envbench_worker import actions
 from envbench_worker.contract import Adapter, Counts, Job, Trace, named
 
-from envbench_adapters.processes import numa_nodes
-from envbench_adapters.processes.numa_nodes import Node
+from envbench_adapters.free_running import numa_nodes
+from envbench_adapters.free_running.numa_nodes import Node
 
 ROW = np.dtype(
     {
@@ -43,7 +43,7 @@ CHUNK_NS = 4_000_000  # much longer than publishing (microseconds), much shorter
 PAUSE_S = 0.001
 LONGEST_PAUSE_S = 0.05
 PATIENCE_S = 10.0  # for a process to end by itself
-SERVE = "envbench_adapters.processes.free_running:serve"
+SERVE = "envbench_adapters.free_running.processes:serve"
 
 
 def split(total: int, parts: int) -> List[int]:

@@ -23,7 +23,7 @@ from envbench import backends
 from envbench.engine import resume
 from envbench.engine.pairs import schedule
 from envbench.engine.request import make_cell, target_of
-from envbench.experiments.rounds import Measure, RunExperiment, calls_of_round
+from envbench.experiments.run import Measure, RunExperiment, calls_of_round
 from envbench.model import (
     Block,
     BlockRecord,
@@ -225,7 +225,7 @@ def test_steps_instead_of_a_duration_give_another_spec(quiet: Path) -> None:
 
 def test_a_spec_does_not_depend_on_the_process_that_computes_it(quiet: Path) -> None:
     code = (
-        "import sys, test_rounds as t; from pathlib import Path;"
+        "import sys, test_run_experiment as t; from pathlib import Path;"
         "print(t.spec_of(Path(sys.argv[1]), backend='envpool-async', numenv='8'))"
     )
     specs = set()

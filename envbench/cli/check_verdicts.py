@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from envbench.cli.output import cell_name, clock, percent, print_json, table, tell, tell_failure
+from envbench.cli.terminal import cell_name, clock, percent, print_json, table, tell, tell_failure
 from envbench.decisions.slowdown import Stage
 from envbench.engine.availability import package_differences
 from envbench.engine.campaign import Campaign
