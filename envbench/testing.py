@@ -17,7 +17,7 @@ A plugin is a package with an entry point of the group ``envbench.backends`` (st
 The tests of a class share two real worker processes: one refuses an unknown task and measures, one
 verifies. They run in the interpreter in which ``envbench run`` would run them. The plugin has to be
 installed there, because the worker sees neither the current folder nor PYTHONPATH. The built-in
-backends pass the same contract (``tests/worker/test_contract.py``).
+backends pass the same contract (``tests/worker/envbench_adapters/test_contract_of_built_ins.py``).
 
 This module imports without pytest.
 """

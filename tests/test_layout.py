@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,9 @@ from envbench.backends.builtin import BUILT_IN
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "envbench"
 WORKER = PACKAGE / "worker"
+TESTS = ROOT / "tests"
+ABOUT_EVERY_ROOM = {"conftest.py", "test_layout.py"}
+NO_ROOM = {"benchmarks", "data", "fixtures", "golden", "helpers", "studies"}
 
 
 def imports(path: Path) -> set[str]:
@@ -82,19 +86,43 @@ def test_an_env_family_knows_no_adapter() -> None:
         assert not [name for name in imports(path) if name.startswith("envbench_adapters")], path
 
 
-def test_nothing_loose_is_in_tests() -> None:
-    """A test lies in the folder of its room, and what several share in ``helpers``."""
-    loose = {path.name for path in ROOT.joinpath("tests").glob("[!.]*") if path.is_file()}
-    assert loose == {"conftest.py", "test_layout.py"}
+def test_only_tests_of_rooms_of_one_file_lie_directly_in_tests() -> None:
+    """``test_text.py`` tests ``text.py``. What several tests share lies in ``helpers``."""
+    loose = {path.name for path in TESTS.glob("[!.]*") if path.is_file()} - ABOUT_EVERY_ROOM
+    assert loose <= {f"test_{path.name}" for path in PACKAGE.glob("*.py")}
 
 
-def test_every_folder_of_tests_is_named_after_a_room() -> None:
-    others = {"benchmarks", "data", "fixtures", "golden", "helpers", "studies"}
-    for folder in ROOT.joinpath("tests").rglob("*/"):
-        place = folder.relative_to(ROOT / "tests")
+def folders_of_tests() -> Iterator[Path]:
+    """Every folder that holds tests of a room, on every level, relative to ``tests``."""
+    for folder in TESTS.rglob("*/"):
+        place = folder.relative_to(TESTS)
         hidden = any(part.startswith((".", "_")) for part in place.parts)
-        if place.parts[:1] and not hidden and place.parts[0] not in others:
-            assert (PACKAGE / place).is_dir(), f"tests/{place} has no room"
+        if place.parts and not hidden and place.parts[0] not in NO_ROOM:
+            yield place
+
+
+def test_every_folder_of_tests_is_a_folder_of_envbench() -> None:
+    for place in folders_of_tests():
+        assert (PACKAGE / place).is_dir(), f"tests/{place} mirrors no folder of envbench"
+
+
+def test_a_test_with_the_name_of_a_module_lies_where_the_module_lies() -> None:
+    for place in folders_of_tests():
+        for test in (TESTS / place).glob("test_*.py"):
+            module = test.name.removeprefix("test_")
+            folders = {path.parent for path in (PACKAGE / place.parts[0]).rglob(module)}
+            assert not folders or PACKAGE / place in folders, f"{test} is not beside {module}"
+
+
+def test_a_room_with_folders_has_its_tests_in_them() -> None:
+    """A test that imports only one folder of its room belongs in the tests of that folder."""
+    for place in folders_of_tests():
+        inner = {path.parent.name for path in (PACKAGE / place).glob("*/*.py")}
+        for test in (TESTS / place).glob("test_*.py"):
+            names = [name.split(".") for name in imports(test)]
+            beside = ["envbench", *place.parts]
+            found = {name[len(beside)] for name in names if name[:-1][: len(beside)] == beside}
+            assert len(found) != 1 or not found <= inner, f"{test} belongs in {found}"
 
 
 def test_architecture_names_every_room() -> None:

@@ -4,10 +4,11 @@
 
 A program that donates its arguments may write the new state over the old one. Brax's training
 donates them. Four programs step one batch of environments in one process: envbench's loop and a
-bare ``jax.lax.scan`` (``tax_jax.py``), each with and without donation. In every round each program
-steps one slice, in random order, with equal numbers of steps. The result is the mean of the log
-ratios of rounds with a 95 % t-interval. Above 1.00 the first of the two is faster. Ratios use the
-clock and, on a CPU, also processor time (``cpu_…``), which is steadier if others use the machine.
+bare ``jax.lax.scan`` (``loop_cost_jax.py``), each with and without donation. In every round each
+program steps one slice, in random order, with equal numbers of steps. The result is the mean of the
+log ratios of rounds with a 95 % t-interval. Above 1.00 the first of the two is faster. Ratios use
+the clock and, on a CPU, also processor time (``cpu_…``), which is steadier if others use the
+machine.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ import random
 import sys
 from typing import Any
 
-import tax_jax
-from tax_jax import ADAPTERS, WORKER, BareScan, Ours, Seconds
+import loop_cost_jax
+from loop_cost_jax import ADAPTERS, WORKER, BareScan, Ours, Seconds
 
 RATIOS = {
     "ours: donated / kept": ("ours donated", "ours kept"),
@@ -65,7 +66,7 @@ def fitting(arms: dict[str, Any], chunk: int, slice_s: float, most: int) -> int:
 
 def compare(given: argparse.Namespace) -> dict[str, Any]:
     """The ratios of steps per second over the given rounds of four slices."""
-    adapter = tax_jax.made(given)
+    adapter = loop_cost_jax.made(given)
     arms = arms_of(adapter)
     calls = fitting(arms, adapter.first_calls, given.slice_s, len(adapter.bank))
     for arm in arms.values():
@@ -82,8 +83,10 @@ def compare(given: argparse.Namespace) -> dict[str, Any]:
 def ratios(rounds: list[dict[str, Seconds]]) -> dict[str, Any]:
     found = {}
     for name, (a, b) in RATIOS.items():
-        by_clock = tax_jax.summary([math.log(each[b].clock / each[a].clock) for each in rounds])
-        by_cpu = tax_jax.summary([math.log(each[b].cpu / each[a].cpu) for each in rounds])
+        by_clock = loop_cost_jax.summary(
+            [math.log(each[b].clock / each[a].clock) for each in rounds]
+        )
+        by_cpu = loop_cost_jax.summary([math.log(each[b].cpu / each[a].cpu) for each in rounds])
         found[name] = {**by_clock, **{f"cpu_{key}": value for key, value in by_cpu.items()}}
     return found
 
@@ -99,7 +102,7 @@ def main() -> int:
     given = parser.parse_args()
     given.mode = "scan"
     if not given.here:
-        return tax_jax.in_its_runtime(given.backend, __file__)
+        return loop_cost_jax.in_its_runtime(given.backend, __file__)
     sys.path.insert(0, str(WORKER))
     print(json.dumps(compare(given)))
     return 0

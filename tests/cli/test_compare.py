@@ -1,5 +1,5 @@
 """``envbench compare``: which sides it accepts, and what it prints. The pairs and their ratios are
-tested in ``tests/report/test_report_comparison.py``."""
+tested in ``tests/report/test_comparison.py``."""
 
 from __future__ import annotations
 

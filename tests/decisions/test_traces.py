@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from envbench.decisions import traces
+from envbench.decisions.equal_work import compared
 from envbench.decisions.traces import Trace
 from envbench.families import Standard
 from envbench.model import Audit
@@ -54,3 +55,39 @@ def test_without_a_whole_episode_on_both_sides_nothing_counts_as_alike() -> None
     endless.ended[:] = False
     found = traces.compare(EPISODES, played([5] * 10), endless)
     assert (found.ends, set(found.p_values.values())) == (0, {0.0})
+
+
+# ---------------------------------------------------------------- distributions of episodes
+
+BOX2D = Standard(reference="for-loop", episodes=200)
+
+
+def played_by_chance(seed: int, length: float, reward: float = -1.0, steps: int = 6000) -> Trace:
+    """Two environments whose episodes last about so long."""
+    chance = np.random.default_rng(seed)
+    return Trace(
+        observations=np.zeros((steps, 2, 8)),
+        rewards=reward + chance.normal(0, 1, (steps, 2)),
+        ended=chance.random((steps, 2)) < 1 / length,
+    )
+
+
+def test_equal_distributions_of_episodes_count_as_equal() -> None:
+    found = traces.compare(BOX2D, played_by_chance(1, 20), played_by_chance(2, 20))
+    assert compared(BOX2D, found)[0] is True
+    assert min(found.p_values.values()) > 0.001
+
+
+@pytest.mark.parametrize(
+    ("length", "reward"), [(27, -1.0), (20, -0.5)], ids=["longer episodes", "higher rewards"]
+)
+def test_different_lengths_or_returns_count_as_unequal(length: float, reward: float) -> None:
+    found = traces.compare(BOX2D, played_by_chance(1, 20), played_by_chance(2, length, reward))
+    assert compared(BOX2D, found)[0] is False
+
+
+def test_too_few_episodes_decide_nothing() -> None:
+    found = traces.compare(
+        BOX2D, played_by_chance(1, 20, steps=300), played_by_chance(2, 20, steps=300)
+    )
+    assert compared(BOX2D, found)[0] is None

@@ -1,31 +1,21 @@
-"""Env families: each is complete, its backends keep the contract, and equal work is found equal."""
+"""Env families as data: each is complete, and says how many frames a step has."""
 
 from __future__ import annotations
 
 import math
-import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from envbench import families, testing
+from envbench import families
 from envbench.backends import get, registry
-from envbench.decisions import traces
-from envbench.decisions.equal_work import compared
-from envbench.decisions.traces import Trace
-from envbench.engine.request import make_cell, target_of
-from envbench.errors import UsageError
+from envbench.backends.builtin import BUILT_IN as BACKENDS
+from envbench.engine.request import make_cell
+from envbench.errors import UnknownName, UsageError
 from envbench.families import BUILT_IN, EnvFamily, Standard
-from envbench.families.family import LARGEST_SKIP, SMALLEST_SKIP
+from envbench.families.family import FOR_ANY_FAMILY, LARGEST_SKIP, SMALLEST_SKIP
 from envbench.process.code_hash import code_files
-from envbench.testing import BackendContract
-
-NEW = ("classic_control", "dm_control", "box2d")
-NAMES = ("for-loop", "subprocess", "envpool-sync", "envpool-async", "envpool-numa")
-not_on_windows = pytest.mark.skipif(sys.platform == "win32", reason="EnvPool has no wheels there")
-
 
 # ---------------------------------------------------------------- data
 
@@ -38,7 +28,7 @@ def test_a_family_has_a_worker_file_and_a_backend(family: EnvFamily) -> None:
     assert any(family.name in backend.families for backend in registry().values())
 
 
-@pytest.mark.parametrize("name", NEW)
+@pytest.mark.parametrize("name", ["classic_control", "dm_control", "box2d"])
 def test_a_step_of_the_new_families_is_one_frame(name: str) -> None:
     family = families.get(name)
     assert family.frames_per_step(family.default_task) == 1
@@ -116,96 +106,37 @@ def test_steps_are_compared_only_from_a_common_start(given: dict[str, Any], why:
     assert of_plugin(**given).uncompared("env", "T-v0") == why
 
 
-# ---------------------------------------------------------------- distributions of episodes
+def test_a_family_may_name_the_built_in_backends_that_step_any_family() -> None:
+    assert set(FOR_ANY_FAMILY) <= {each.name for each in BACKENDS}
+    assert all(families.trouble(each) == "" for each in families.BUILT_IN)
 
-BOX2D = Standard(reference="for-loop", episodes=200)
 
-
-def played(seed: int, length: float, reward: float = -1.0, steps: int = 6000) -> Trace:
-    """Two environments whose episodes last about so long."""
-    chance = np.random.default_rng(seed)
-    return Trace(
-        observations=np.zeros((steps, 2, 8)),
-        rewards=reward + chance.normal(0, 1, (steps, 2)),
-        ended=chance.random((steps, 2)) < 1 / length,
+def test_a_task_without_frames_gets_the_rule_of_its_own_family() -> None:
+    mine = families.EnvFamily(name="m", title="M", worker="a:B", frames_of={"Own": 2})
+    with pytest.raises(UnknownName) as caught:
+        mine.frames_per_step("Other-v0")
+    assert caught.value.hint == (
+        "Known: Own. For another task, give its frames per step by --frame-skip."
+    )
+    with pytest.raises(UnknownName) as caught:
+        families.get("mujoco").frames_per_step("Amt-v3")
+    assert (
+        "give its frames per step (its control step / 0.01 s) by --frame-skip" in caught.value.hint
     )
 
 
-def test_equal_distributions_of_episodes_count_as_equal() -> None:
-    found = traces.compare(BOX2D, played(1, 20), played(2, 20))
-    assert compared(BOX2D, found)[0] is True
-    assert min(found.p_values.values()) > 0.001
-
-
 @pytest.mark.parametrize(
-    ("length", "reward"), [(27, -1.0), (20, -0.5)], ids=["longer episodes", "higher rewards"]
+    ("family", "task", "frames"),
+    [
+        ("atari", "Pong-v5", "4 frames"),
+        ("classic_control", "CartPole-v1", "1 frame"),
+        ("mujoco", "Hopper-v3", "0.8 frames"),
+    ],
 )
-def test_different_lengths_or_returns_count_as_unequal(length: float, reward: float) -> None:
-    found = traces.compare(BOX2D, played(1, 20), played(2, length, reward))
-    assert compared(BOX2D, found)[0] is False
-
-
-def test_too_few_episodes_decide_nothing() -> None:
-    found = traces.compare(BOX2D, played(1, 20, steps=300), played(2, 20, steps=300))
-    assert compared(BOX2D, found)[0] is None
-
-
-# ---------------------------------------------------------------- real backends
-
-
-def contract(name: str, family: str) -> type[BackendContract]:
-    fields: dict[str, Any] = {
-        "backend": get(name),
-        "family": family,
-        "task": families.default_task(family),
-        "sees_resets": family != "dm_control",  # its episodes have 1,000 steps
-        "pytestmark": [pytest.mark.slow, not_on_windows],
-    }
-    return type(f"Test{name.title()}{family.title()}".replace("-", ""), (BackendContract,), fields)
-
-
-for _family in NEW:
-    for _name in NAMES:
-        _made = contract(_name, _family)
-        globals()[_made.__name__] = _made
-
-
-@pytest.mark.slow
-@not_on_windows
-def test_the_cheetah_of_envpool_matches_dm_controls_within_1e_9() -> None:
-    """dm_control starts from EnvPool's first observation and gets the same actions."""
-    standard = families.get("dm_control").standards["env"]
-    found = agreement("dm_control", "envpool-sync", lock_steps=200)
-    assert compared(standard, found)[0] is True
-    assert max(found.distances) < 1e-9
-
-
-@pytest.mark.slow
-@not_on_windows
-def test_envpools_carts_move_as_gymnasiums_carts_do() -> None:
-    standard = families.get("classic_control").standards["env"]
-    found = agreement("classic_control", "envpool-async", lock_steps=200)
-    assert compared(standard, found)[0] is True
-    assert max(found.distances[:8]) < 1e-6
-
-
-def agreement(family: str, name: str, lock_steps: int) -> Any:
-    """As ``envbench verify`` compares: the other backend first, the reference from its start."""
-    from envbench import runtimes
-    from envbench.engine.local_executor import make_job
-    from envbench.model import Trial, Verify
-    from envbench.process.one_job import execute
-
-    replies = []
-    for backend in (get(name), get("for-loop")):
-        cell = make_cell("here", family, families.default_task(family), backend, 2, {})
-        amount = Verify(lock_steps=lock_steps, audit_calls=10)
-        trial = Trial(cell=cell, mode="verify", verify=amount)
-        job = make_job(trial, target_of(cell), "here")
-        files = {"start.npz": replies[0].trace} if replies else {}
-        python = testing.interpreter(backend, family=family)
-        reply = execute(job, python=python, environment=runtimes.environment(backend), files=files)
-        assert reply.ok, reply.failure
-        replies.append(reply)
-    own, led = (traces.read_trace(each.trace) for each in replies)
-    return traces.compare(families.get(family).standards["env"], led, own)
+def test_a_frame_skip_that_is_not_the_familys_is_refused(
+    family: str, task: str, frames: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        families.get(family).frames_per_step(task, 3)
+    assert str(caught.value) == f"a step of {task} is {frames}, not 3."
+    assert caught.value.hint == "Leave out --frame-skip."

@@ -65,18 +65,18 @@ class Benchmark:
 def every() -> Iterator[Benchmark]:
     for env in ("atari", "mujoco"):
         for name in ("for-loop", "subprocess", "envpool-sync", "envpool-async"):
-            yield Benchmark(backend=name, env=env, script="tax.py",
+            yield Benchmark(backend=name, env=env, script="loop_cost_real_steps.py",
                             words=("--backend", name, "--env", env))  # fmt: skip
-        for name, script in (("envpool-numa", "tax_envpool_numa.py"),
-                             ("sample-factory", "tax_sample_factory.py")):  # fmt: skip
+        for name, script in (("envpool-numa", "loop_cost_envpool_numa.py"),
+                             ("sample-factory", "loop_cost_sample_factory.py")):  # fmt: skip
             yield Benchmark(backend=name, env=env, script=script, words=("--env", env))
-    yield Benchmark(backend="ale-vector", env="atari", script="tax.py",
+    yield Benchmark(backend="ale-vector", env="atari", script="loop_cost_real_steps.py",
                     words=("--backend", "ale-vector", "--env", "atari"))  # fmt: skip
     for name in ("mujoco-rollout", "mujoco-warp", "genesis"):
-        yield Benchmark(backend=name, env="mujoco", script="tax_physics.py", words=(name,))
+        yield Benchmark(backend=name, env="mujoco", script="loop_cost_physics.py", words=(name,))
     for name in ("brax", "mjx"):
         for mode in ("scan", "step"):
-            yield Benchmark(backend=name, env="mujoco", script="tax_jax.py", mode=mode,
+            yield Benchmark(backend=name, env="mujoco", script="loop_cost_jax.py", mode=mode,
                             words=("--here", "--backend", name, "--mode", mode))  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from envbench.process.reply import Reply
 from envbench.testing import BackendContract
 
 pytestmark = pytest.mark.slow
-STAND_IN = Path(__file__).parents[1] / "fixtures" / "isaac_stand_in"
+STAND_IN = Path(__file__).parents[2] / "fixtures" / "isaac_stand_in"
 BACKEND = backends.get("isaac-gym")
 RUN = ("run", "--env", "mujoco", "--backend", "isaac-gym", "--numenv", 16)
 BRIEFLY = ("--total-step", 200, "--repeats", 1)

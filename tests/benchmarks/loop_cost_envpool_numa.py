@@ -1,6 +1,7 @@
 """What does sharing a window cost? envpool-numa on two nodes made by hand, and envpool-async.
 
-    python tests/benchmarks/tax_envpool_numa.py [--pairs 40] [--slice 0.5] [--numenv 4] [--env …]
+    python tests/benchmarks/loop_cost_envpool_numa.py [--pairs 40] [--slice 0.5]
+        [--numenv 4] [--env …]
 
 Both have the same numenv and the same number of environments in flight, on the first two cores,
 under envbench's own ``Meter``. Slices have equal numbers of calls and alternate in ABBA order. The
@@ -20,7 +21,7 @@ import time
 from importlib import import_module
 from typing import Any
 
-import tax
+import loop_cost_real_steps as real_steps
 from envbench_adapters.free_running.processes import WITHOUT_END
 from envbench_worker.contract import Job
 from envbench_worker.sensors import tree_usage
@@ -36,14 +37,14 @@ class Arm:
 
     def __init__(self, family: str, name: str, numenv: int, given: dict[str, str]) -> None:
         cell = make_cell(
-            "tax", family, families.default_task(family), backends.get(name), numenv, given
+            "loop-cost", family, families.default_task(family), backends.get(name), numenv, given
         )
         fields = {field: getattr(cell, field, None) for field in Job._fields}
         job = Job(**{**fields, "mode": "measure", "family": family, "seed": 1})
         module, _, attribute = str(backends.get(name).adapter).partition(":")
         self.adapter = getattr(import_module(module), attribute)(job)
         self.adapter.build()
-        self.ours = tax.Ours(self.adapter)
+        self.ours = real_steps.Ours(self.adapter)
         self.results, self.cpu_s = 0, 0.0
         self._stop()
 
@@ -92,7 +93,7 @@ def compare(family: str, numenv: int, pairs: int, slice_s: float) -> dict[str, A
     two.adapter.close()
     per_cpu = (two.results / two.cpu_s) / (one.results / one.cpu_s)
     what = {"env": family, "backend": "envpool-numa", "numenv": numenv, "pairs": pairs}
-    return {**what, "per_cpu": per_cpu, **tax.summary(logs)}
+    return {**what, "per_cpu": per_cpu, **real_steps.summary(logs)}
 
 
 def main() -> None:
@@ -100,9 +101,9 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=40)
     parser.add_argument("--slice", type=float, default=0.5, dest="slice_s")
     parser.add_argument("--numenv", type=int, default=4)
-    parser.add_argument("--env", choices=tax.FAMILIES, action="append")
+    parser.add_argument("--env", choices=real_steps.FAMILIES, action="append")
     given = parser.parse_args()
-    for family in given.env or tax.FAMILIES:
+    for family in given.env or real_steps.FAMILIES:
         print(json.dumps(compare(family, given.numenv, given.pairs, given.slice_s)), flush=True)
 
 

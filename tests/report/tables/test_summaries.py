@@ -26,7 +26,6 @@ from envbench.report.markdown.document import block_text, extended, filled, fres
 from envbench.report.markdown.table_text import split_row
 from envbench.results.measured_cells import Location
 from envbench.results.selection import select
-from envbench.text import code, listed
 
 LAPTOP = Profile(
     name="laptop",
@@ -316,18 +315,8 @@ def test_ties_are_listed_from_the_highest_with_their_figures_and_flags() -> None
     )
 
 
-def test_words_are_joined_as_an_english_list() -> None:
-    assert [listed(list("abc"[:n])) for n in range(4)] == ["", "a", "a and b", "a, b and c"]
-
-
 def test_every_recommended_row_has_its_ties() -> None:
     records = spread({("subprocess", 8): FAST, ("for-loop", 1): SLOW, ("envpool-sync", 1): SLOW})
     text = block(records, "recommendation")
     assert "This row ties with the highest FPS in one process (within noise):" in text
     assert "as many frames per CPU second" not in text
-
-
-def test_a_command_with_backticks_stays_in_its_code_span() -> None:
-    assert code("a `b` ``c`` d") == "```a `b` ``c`` d```"
-    assert code("`x`") == "`` `x` ``"
-    assert code("") == ""

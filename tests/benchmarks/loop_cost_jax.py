@@ -1,6 +1,6 @@
 """Does measuring cost anything on JAX? envbench's windows against the library's bare loop.
 
-    python tests/benchmarks/tax_jax.py --backend brax --mode scan [--pairs 30] [--slice 0.5] …
+    python tests/benchmarks/loop_cost_jax.py --backend brax --mode scan [--pairs 30] [--slice 0.5] …
 
 The script restarts itself in the backend's own runtime (``envbench setup`` builds it). Two loops
 step *one* batch of environments alternately in one process. One is envbench's ``Meter`` and
@@ -8,9 +8,9 @@ adapter, whose loop takes its length as an argument. The other is the loop that 
 recommends. In mode scan it is a ``jax.lax.scan`` of a fixed length and the same step, which returns
 every observation, reward and done. In mode step it calls the jitted step for each batch and waits
 at the end. Slices have equal numbers of calls, in ABBA order. The result is the mean of the log
-ratios of pairs with a 95 % t-interval: 1.00 is no tax, 0.99 is 1 %. Ratios use the clock and, on a
-CPU, also the processor time of all threads (``cpu_…``), which is steadier if others use the
-machine.
+ratios of pairs with a 95 % t-interval: 1.00 means no cost, 0.99 means 1 %. Ratios use the clock
+and, on a CPU, also the processor time of all threads (``cpu_…``), which is steadier if others use
+the machine.
 """
 
 from __future__ import annotations

@@ -18,7 +18,6 @@ from helpers.record_factories import new_results_file
 
 from envbench.cli import COMMANDS, envbench, explained
 from envbench.errors import EnvbenchError
-from envbench.text import names_cut
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 LONG = "x" * 300
@@ -226,11 +225,6 @@ def test_a_long_name_is_cut_in_the_message(place: Place, words: tuple[str, ...])
     assert LONG not in done.err
     assert "x..." in message
     assert len(message) < 300
-
-
-def test_a_path_of_many_short_names_stays_whole() -> None:
-    path = "/".join(["folder"] * 60)
-    assert names_cut(f"cannot read {path}.") == f"cannot read {path}."
 
 
 @linux

@@ -1,6 +1,6 @@
 """Does measuring cost anything? envbench's windows against Sample Factory's own sampling loop.
 
-    RUNTIME/bin/python tests/benchmarks/tax_sample_factory.py [--pairs 60] [--slice 0.5]
+    RUNTIME/bin/python tests/benchmarks/loop_cost_sample_factory.py [--pairs 60] [--slice 0.5]
 
 RUNTIME is the runtime of the backend (``envbench setup sample-factory`` says where). Two loops step
 one set of samplers alternately in one process. One is the adapter under envbench's ``Meter``. The

@@ -1,4 +1,4 @@
-"""The benchmarks of envbench's own overhead: they find a planted tax, and the loop has none."""
+"""The benchmarks of envbench's own overhead: they find a planted cost, and the loop has none."""
 
 from __future__ import annotations
 
@@ -13,17 +13,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+BENCHMARKS = Path(__file__).parent
 
 
 @pytest.fixture
-def tax(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def real_steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """The script as a module. It puts the worker on the path and limits threads, for itself."""
     for pool in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OPENCV_FOR_THREADS_NUM"):
         monkeypatch.setenv(pool, "1")
     monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
-    yield import_module("tax")
-    for name in [name for name in sys.modules if name == "tax" or name.startswith("envbench_")]:
+    yield import_module("loop_cost_real_steps")
+    for name in [
+        name
+        for name in sys.modules
+        if name == "loop_cost_real_steps" or name.startswith("envbench_")
+    ]:
         del sys.modules[name]
 
 
@@ -48,10 +52,12 @@ class Loop:
 
 
 @pytest.mark.parametrize("planted", [0.0, 0.02, 0.25])
-def test_a_planted_tax_is_found_on_a_machine_that_slows_down(tax: Any, planted: float) -> None:
+def test_a_planted_cost_is_found_on_a_machine_that_slows_down(
+    real_steps: Any, planted: float
+) -> None:
     machine = Machine(drift=0.005)  # after 200 slices half as fast
     ours, bare = Loop(machine, 1e-4 * (1 + planted)), Loop(machine, 1e-4)
-    found = tax.ratio(ours, bare, pairs=100, slice_s=0.1)
+    found = real_steps.ratio(ours, bare, pairs=100, slice_s=0.1)
     expected = 1 / (1 + planted)
     assert found["ratio"] == pytest.approx(expected, rel=0.005)
     assert found["interval"][0] < expected < found["interval"][1]
@@ -61,9 +67,9 @@ def test_a_planted_tax_is_found_on_a_machine_that_slows_down(tax: Any, planted: 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["for-loop", "envpool-async"])
 def test_both_loops_make_the_same_number_of_steps_of_the_same_environments(
-    tax: Any, name: str
+    real_steps: Any, name: str
 ) -> None:
-    ours, bare = tax.make("mujoco", name, 2)
+    ours, bare = real_steps.make("mujoco", name, 2)
     adapter = ours.adapter
     assert bare.envs is (adapter.envs if name == "for-loop" else adapter.pool)
     ours.stretch(30)
@@ -81,7 +87,7 @@ def test_the_benchmark_prints_one_document_per_backend() -> None:
     words = ["--pairs", "2", "--slice", "0.05", "--numenv", "2", "--env", "mujoco"]
     words += ["--backend", "for-loop", "--backend", "envpool-async"]
     done = subprocess.run(
-        [sys.executable, BENCHMARKS / "tax.py", *words],
+        [sys.executable, BENCHMARKS / "loop_cost_real_steps.py", *words],
         capture_output=True,
         text=True,
         timeout=120,
@@ -96,7 +102,7 @@ def test_the_benchmark_prints_one_document_per_backend() -> None:
 
 @pytest.mark.slow
 def test_the_loop_adds_less_than_a_microsecond_per_step_and_a_millisecond_per_window() -> None:
-    script = BENCHMARKS / "loop_cost.py"
+    script = BENCHMARKS / "loop_cost_empty_steps.py"
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

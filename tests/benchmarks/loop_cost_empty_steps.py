@@ -1,12 +1,13 @@
 """What envbench's loop itself adds to a vector step, in nanoseconds.
 
-    python tests/benchmarks/loop_cost.py
+    python tests/benchmarks/loop_cost_empty_steps.py
 
-``tax.py`` compares real steps, whose noise hides anything under one per cent. Here the library's
-step does nothing and returns at once, so that only the loops are left: the ``run`` of the adapters,
-with counting, against the bare loop. The figure is the best of many repetitions, because the cost
-of code has a minimum. Divide it by the duration of a real step, hundreds of microseconds, to get
-the share. Prints one JSON document: {"for-loop and subprocess": ns, "envpool-sync": ns,
+``loop_cost_real_steps.py`` compares real steps, whose noise hides anything under one per cent. Here
+the library's step does nothing and returns at once, so that only the loops are left: the ``run`` of
+the adapters, with counting, against the bare loop. The figure is the best of many repetitions,
+because the cost of code has a minimum. Divide it by the duration of a real step, hundreds of
+microseconds, to get the share. Prints one JSON document:
+{"for-loop and subprocess": ns, "envpool-sync": ns,
 "envpool-async": ns, "window_us": the bookkeeping of one window, in microseconds}.
 """
 

@@ -1,14 +1,14 @@
 """Does measuring cost anything? The physics backends against their libraries' bare loops.
 
-    RUNTIME/bin/python tests/benchmarks/tax_physics.py BACKEND [--pairs 60] [--slice 0.25]
+    RUNTIME/bin/python tests/benchmarks/loop_cost_physics.py BACKEND [--pairs 60] [--slice 0.25]
         [--numenv 16] [--cpu]
 
 BACKEND is mujoco-rollout, mujoco-warp or genesis. RUNTIME is the runtime of that backend. Two loops
 step one set of worlds alternately in one process: envbench's adapter under the meter, as a worker
 runs it, and the loop that the library's documentation recommends. Slices have equal numbers of
 calls, in ABBA order. The figure is the mean of the log ratios of pairs of slices with a 95 %
-interval of 1.96 standard errors: 1.00 is no tax, 0.99 is 1 %. ``--cpu`` uses the processor time of
-the process instead of the clock, for a machine that others use too.
+interval of 1.96 standard errors: 1.00 means no cost, 0.99 means 1 %. ``--cpu`` uses the processor
+time of the process instead of the clock, for a machine that others use too.
 """
 
 from __future__ import annotations

@@ -1,15 +1,16 @@
 """Does measuring cost anything? envbench's window loop against the library's bare loop.
 
-    python tests/benchmarks/tax.py [--pairs 100] [--slice 0.25] [--numenv 4]
+    python tests/benchmarks/loop_cost_real_steps.py [--pairs 100] [--slice 0.25] [--numenv 4]
 
 Two loops alternate: envbench's ``Meter`` and adapter with windows, sensors and events, and the
 shortest loop that the library's documentation suggests. For each backend and family they step the
 *same* set of environments in one process, because two sets at different places in memory differ by
 several per cent. Slices have equal numbers of calls, one window each, in ABBA order, so that the
 machine's drift falls on both. The figure is the mean of the log ratios of pairs of slices, with a
-95 % t-interval: 1.00 is no tax, 0.99 is 1 %. ``added_cpu`` is the CPU time that envbench's loop
-takes more than the bare one in the thread that calls the library, as a share of the bare loop's
-time. Other processes do not disturb it, so it is more precise. Prints one JSON document per line.
+95 % t-interval: 1.00 means no cost, 0.99 means 1 %. ``added_cpu`` is the CPU time that envbench's
+loop takes more than the bare one in the thread that calls the library, as a share of the bare
+loop's time. Other processes do not disturb it, so it is more precise. Prints one JSON document per
+line.
 ``tests/studies/overhead.py`` runs this and the other benchmarks of this folder.
 """
 
@@ -90,7 +91,7 @@ class BareRecv(BareStep):
 def make(family: str, name: str, numenv: int) -> tuple[Ours, Any]:
     """Both ways of stepping the same environments, with the same actions."""
     backend = backends.get(name)
-    cell = make_cell("tax", family, families.default_task(family), backend, numenv, {})
+    cell = make_cell("loop-cost", family, families.default_task(family), backend, numenv, {})
     fields = {f: getattr(cell, f, None) for f in Job._fields}
     job = Job(**{**fields, "mode": "measure", "family": family, "seed": 1})
     module, _, attribute = str(backend.adapter).partition(":")

@@ -1,0 +1,47 @@
+"""Text from elsewhere stays harmless text, and small pieces of English are right."""
+
+from __future__ import annotations
+
+import pytest
+
+from envbench.text import code, listed, markdown, names_cut, one_line
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "[x](javascript:alert(1))",
+    "a|b||c",
+    "`x` ``",
+    "**b** __i__ ~~s~~ \\",
+    "@team and @org/team",
+    "line\nbreak\r\n\u2028\x85end",
+    "\x1b[31mred\x1b]0;title\x07\x9b2J",
+    "--> <!-- Atari - Laptop -->",
+    "\u202eabc\u200b",
+    "https://example.org www.example.org #12",
+    "&lt;b&gt;",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_stays_text(text):
+    shown = markdown(text)
+    assert shown.replace("\\", "").isprintable()
+    assert not any(mark in shown for mark in ("<", ">", "|", "@t", "@o", "://", "www.e"))
+    for mark in "`*_[]~#":
+        assert shown.count(mark) == shown.count(f"\\{mark}") + shown.count(f"&{mark}")
+    assert one_line(text).isprintable()
+
+
+def test_a_command_with_backticks_stays_in_its_code_span() -> None:
+    assert code("a `b` ``c`` d") == "```a `b` ``c`` d```"
+    assert code("`x`") == "`` `x` ``"
+    assert code("") == ""
+
+
+def test_a_path_of_many_short_names_stays_whole() -> None:
+    path = "/".join(["folder"] * 60)
+    assert names_cut(f"cannot read {path}.") == f"cannot read {path}."
+
+
+def test_words_are_joined_as_an_english_list() -> None:
+    assert [listed(list("abc"[:n])) for n in range(4)] == ["", "a", "a and b", "a, b and c"]
