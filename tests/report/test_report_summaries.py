@@ -149,7 +149,7 @@ def test_costs_are_those_of_the_largest_number_of_environments() -> None:
         "Costs - Atari - Laptop": [
             "Environments",
             "Start-up",
-            "Compile and first step",
+            "First step",
             "Host memory",
         ],
         "For-loop": ["8", "1.5 s", "0.1 s", "1,024 MiB"],
