@@ -1,8 +1,5 @@
 """``envbench check``: find out whether a change made environments slower. ``envbench baseline``:
-store the records of a baseline for a check on another day.
-
-Exit codes: 0 where every cell passes or is faster, 1 for a regression or a broken arm, 2 for wrong
-usage, 3 where an arm cannot be made here, 4 for an inconclusive check.
+store the records of a baseline for a check on another day. The exit codes are in docs/check.md.
 """
 
 from __future__ import annotations
@@ -69,7 +66,7 @@ RULE = grouped(
     ),
     option(
         "--tolerance SHARE",
-        "Report PASS if a slowdown this large is ruled out (over all steps: four times this).",
+        "Rule out a slowdown this large for PASS. Over all steps, rule out four times this.",
         Number(0.0005, 0.5),
         default=0.05,
     ),
@@ -81,7 +78,8 @@ RULE = grouped(
     ),
     option(
         "--false-alarm SHARE",
-        "Probability of a false alarm per stage (one-sided); of costs, ten times that, up to 0.05.",
+        "Allow a false alarm with this probability per stage (one-sided). For costs, it is ten "
+        "times as large, but at most 0.05.",
         Number(1e-6, 0.1),
         default=0.001,
     ),
@@ -97,7 +95,7 @@ SIZE = grouped(
     ),
     option(
         "--budget SECONDS",
-        "Use as many pairs as fit into this time if no alarm is raised.",
+        "Fit the pairs into this time. An alarm takes longer.",
         Number(10, 86400),
     ),
     option("--precise", "Use enough pairs to find a slowdown of 2 %, at most 130."),
@@ -185,10 +183,7 @@ def _refuse_combinations() -> None:
         refuse_together("--against", arm, f"{arm}-python", f"{arm}-ref")
     because = ": the file's cells are always measured afresh, with their settings"
     refuse_together("--against", "--set", "--fresh", because=because)
-    because = (
-        ": the machine may have changed since the baseline was saved, so what the check can find "
-        "is not known beforehand"
-    )
+    because = ": how small a slowdown it can find is not known beforehand"
     refuse_together("--against", "--plan", "--precise", because=because)
 
 

@@ -33,7 +33,7 @@ MEANS: dict[str, str] = {
     "REGRESSION": "steps are slower by more than the margin, or a cost grew by more than it may",
     "IMPROVEMENT": "faster by more than the margin",
     "INCONCLUSIVE": "neither a slowdown nor its absence is certain: use more pairs "
-    "(`--precise`), or a quieter machine (`envbench doctor`)",
+    "(`--pairs`), or a quieter machine (`envbench doctor`)",
     "BROKEN": "the baseline or the candidate failed",
 }
 EXIT_CODES = {"REGRESSION": CELL_FAILED, "BROKEN": CELL_FAILED, "INCONCLUSIVE": INCONCLUSIVE}

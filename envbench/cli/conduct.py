@@ -110,7 +110,7 @@ class Display:
         if left:
             of = f"{left} of " if done else ""
             what = counted(self.total, experiment.unit)
-            self.say(f"{of}{what} to go, about {clock(self.remaining(left))}")
+            self.say(f"{of}{what} to do: about {clock(self.remaining(left))} left")
         self.task = self.bar.add_task("", cell="", state="starting")
         self._update()
         self.bar.start()
@@ -154,10 +154,9 @@ class Display:
         self.total = self.done + left
         if record.failure is None:
             self.seconds.append(time.monotonic() - self.block_start)
-        figures = self.experiment.shows_figures
-        to_go = "" if figures else f"; {clock(self.remaining(left))} to go"
+        rest = "" if self.experiment.shows_figures else f"; {clock(self.remaining(left))} left"
         result = f"{self._place(record)}: {self._result(record)}"
-        self.say(f"[{self.done}/{self.total}] {result}{to_go}")
+        self.say(f"[{self.done}/{self.total}] {result}{rest}")
 
     def say(self, text: str) -> None:
         if self.bar.live.is_started:
@@ -179,7 +178,7 @@ class Display:
         done = self.done + min(1.0, (now - self.block_start) / max(1.0, self.remaining(1)))
         total = max(1, self.total)
         left = max(0.0, self.remaining(self.total) * (1 - done / total))
-        times = f"{clock(now - self.start)} elapsed, {clock(left)} to go"
+        times = f"{clock(now - self.start)} elapsed, {clock(left)} left"
         self.bar.update(self.task, completed=done, total=total, times=times, refresh=True, **fields)
 
     def _result(self, record: BlockRecord) -> str:

@@ -70,7 +70,7 @@ def _name(path: Path) -> str:
 )
 @option("--runs", "Write a row per recorded run instead of per cell.")
 def export(results: Path, output: Path, wanted: str | None, runs: bool) -> None:
-    """Write the measurements that a report shows as a flat table, one row per cell."""
+    """Write a flat table of the measurements that a report shows, one row per cell."""
     from pandas import DataFrame
 
     kind = _kind(output, wanted)

@@ -77,7 +77,7 @@ def report(
         files = _documents(found, into, output, own)
     kinds: list[Kind] = ["svg", "png"] if png else ["svg"]
     if check:
-        _check(files, kinds, f"envbench report{' --png' * png}{' --format html' * html}")
+        _check(files, kinds)
     else:
         _write(files, kinds)
     if as_json:
@@ -107,8 +107,8 @@ def _documents(
     return files
 
 
-def _check(files: Mapping[Path, Filled], kinds: Sequence[Kind], command: str) -> None:
-    """Raise where a file is out of date, with the command that updates it."""
+def _check(files: Mapping[Path, Filled], kinds: Sequence[Kind]) -> None:
+    """Raise where a file is out of date."""
     old = [path for path, new in files.items() if not path.exists() or read_text(path) != new.text]
     for path, new in files.items():
         old += [drawn for drawn, _, _ in stale(path, new.pictures, kinds)]
@@ -116,7 +116,7 @@ def _check(files: Mapping[Path, Filled], kinds: Sequence[Kind], command: str) ->
         markers = counted(count, "misspelt marker")
         raise EnvbenchError(f"{markers}: the warnings above name the lines.")
     if names := ", ".join(map(str, old)):
-        raise EnvbenchError(f"out of date: {names}.", hint=f"To update: {command}")
+        raise EnvbenchError(f"out of date: {names}.", hint="To update, run this without --check.")
     for path in files:
         tell(f"{path} is up to date.")
 

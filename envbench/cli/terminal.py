@@ -49,10 +49,10 @@ def table(rows: Iterable[Sequence[object]], heads: Sequence[str], **style: Any) 
 
 
 def clock(seconds: float) -> str:
-    """``1:02:03`` or ``02:03``."""
+    """``48 s``, ``2 min 03 s`` or ``1 h 02 min``."""
     minutes, second = divmod(int(seconds), 60)
-    hours, minute = divmod(minutes, 60)
-    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute:02}:{second:02}"
+    hours = f"{minutes // 60} h {minutes % 60:02} min"
+    return hours if minutes >= 60 else f"{minutes} min {second:02} s" if minutes else f"{second} s"
 
 
 def rate_text(rate: float) -> str:

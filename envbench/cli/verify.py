@@ -23,6 +23,7 @@ from envbench.engine.request import CellRequest
 from envbench.errors import CELL_FAILED
 from envbench.experiments.verify import VerifyExperiment
 from envbench.model import Verification, fields
+from envbench.results import store
 from envbench.text import printable
 
 NUMENV = option(
@@ -61,7 +62,8 @@ def _show(outcome: Campaign[list[Verification]], *, as_json: bool) -> int:
     """Show the findings. Returns the exit code."""
     found = outcome.findings
     if outcome.stopped is None:
-        tell(f"Recorded in {outcome.journal.path}; `envbench report` shows it beside the figures.")
+        file, shows = outcome.journal.path, "shows it beside the figures"
+        tell(f"Recorded in {file}; `envbench report{store.option(file.parents[1])}` {shows}.")
     if as_json:
         rows = [
             fields(each.cell, "machine env task backend settings")

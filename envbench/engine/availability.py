@@ -19,14 +19,14 @@ from envbench import families, runtimes
 from envbench.backends import Backend
 from envbench.backends.builtin import KERNEL
 from envbench.engine.request import Target
-from envbench.errors import EnvbenchError, Unavailable, UnknownName
+from envbench.errors import EnvbenchError, Unavailable, UnknownName, UsageError
 from envbench.model import Cell, Failure, RuntimeFact, arm_key, digest
 from envbench.process.one_job import WORKER
 from envbench.process.reply import Reply
 from envbench.text import printable
 
 Say = Callable[[str], None]
-TRIES = 3  # of a probe or block whose worker is killed; the last one counts
+TRIES = 3  # a probe or block is tried so often if its worker is killed; the last result is kept
 DISTRIBUTIONS = {"ale_py": "ale-py", "cv2": "opencv-python-headless"}  # by the name to import
 
 
@@ -150,15 +150,16 @@ def lacks_own_package(arm: Arm, failure: Failure) -> bool:
     return own and failure.reason == "import" and package in failure.message
 
 
-def unknown_task(arm: Arm, known: list[str]) -> UnknownName:
+def unknown_task(arm: Arm, known: list[str]) -> UsageError:
     """The error for a task that the arm's backend does not know."""
     cell = arm.cell
-    error = UnknownName(f"{cell.env} task of {cell.backend}", cell.task, known)
     every = families.registry().values()
     owner = next((each.name for each in every if each.default_task == cell.task), None)
     if owner is not None:
-        error.hint = f"It is a {owner} task: --env {owner}"
-    elif arm.target.family.own_tasks and ":" not in cell.task:
+        message = f"{cell.backend} has no {cell.env} task {cell.task!r}."
+        return UsageError(message, hint=f"{cell.task} is a {owner} task: --env {owner}")
+    error = UnknownName(f"{cell.env} task of {cell.backend}", cell.task, known)
+    if arm.target.family.own_tasks and ":" not in cell.task:
         error.hint += ". A task of your own package is written my_package:MyEnv-v0"
     return error
 

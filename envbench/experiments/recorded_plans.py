@@ -120,7 +120,7 @@ def named(results: Path, plan_id: str) -> Recorded:
 
 def abandon(recorded: Recorded) -> None:
     """Mark it, so that it is not resumed. Its blocks stay where they are."""
-    with Journal.open(recorded.path) as journal:  # it may wait, and the plan end meanwhile
+    with Journal.open(recorded.path) as journal:  # this may wait until the plan has ended
         now = named(recorded.path.parents[1], recorded.plan.plan_id)
         if now.concluded:
             raise UsageError(f"{now.plan.plan_id} is finished: there is nothing to abandon.")
@@ -148,7 +148,7 @@ def delete(recorded: Recorded) -> list[Path]:
     if len(every) - len(others) > 1:
         raise UsageError(
             f"{recorded.path} holds more than one plan: envbench does not delete it.",
-            hint="Split the file by hand: its plans were joined by hand.",
+            hint="Someone joined several plans in this file. Split it first.",
         )
     own = _by_products([recorded]) - _by_products(others)
     removed = [recorded.path, *(machine / BY_PRODUCTS / name for name in own)]

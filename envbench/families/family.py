@@ -20,7 +20,7 @@ SMALLEST_SKIP = 0.001
 DEFAULT_ROWS = ("for-loop", "subprocess", "envpool-sync", "envpool-async", "envpool-numa")
 # The built-in backends that step any family by its class in the worker.
 FOR_ANY_FAMILY = (*DEFAULT_ROWS, "sample-factory")
-# A family is a table of a profile, which has other names, too.
+# The other names in a profile. A family's name is also the name of its table there.
 _TAKEN = "accelerators|physics|name|title|hardware|check|match|fits|table|tables"
 # How Gymnasium's environments reset, and where their results are: a part of each reference's work.
 AS_GYMNASIUM = {"autoreset": "next-step", "returned_to": "host"}

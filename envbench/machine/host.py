@@ -5,8 +5,8 @@ clock rate, no free memory.
 
 psutil counts CPUs and memory. It knows neither the CPU's name, nor GPUs, nor NUMA nodes, nor the
 quotas and throttling of control groups, so these are read here (on Linux; elsewhere there are
-none). The worker reads cores, NUMA nodes and control groups itself: it imports nothing of the
-controller.
+none). The worker has its own reader (its ``sensors.py``), because it runs alone in another Python,
+with the standard library only.
 """
 
 from __future__ import annotations

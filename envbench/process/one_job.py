@@ -30,6 +30,7 @@ DEFAULT_LIMITS = Limits()
 _NO_FILES = os.strerror(errno.EMFILE)  # in a worker's message
 REPLY_ROOM = 1024 * 1024  # bytes; with less free space, a worker may fail to write its reply
 _FEWER = "Use fewer environments (--numenv, or a smaller overcommit), or allow it more memory."
+_MISCOUNTS = "The backend's adapter miscounts, or its clock is wrong. Tell the backend's author."
 
 
 def execute(
@@ -91,11 +92,13 @@ def _judge(job: Job, ending: Ending, folder: Path, before: MemoryKills) -> Reply
 
 def _located(failure: Failure, ending: Ending) -> Failure:
     """Add where it happened and what was printed, unless the failure has that already."""
+    known = failure.reason != "invalid-figure"  # this is found in the reply, after the last phase
+    hint = _MISCOUNTS if not known else MORE_FILES if _NO_FILES in failure.message else ""
     return replace(
         failure,
-        hint=failure.hint or (MORE_FILES if _NO_FILES in failure.message else ""),
-        phase=failure.phase or ending.phase,
-        step=ending.steps if failure.step is None else failure.step,
+        hint=failure.hint or hint,
+        phase=failure.phase or (ending.phase if known else ""),
+        step=ending.steps if failure.step is None and known else failure.step,
         stderr_tail=failure.stderr_tail or ending.tail,
     )
 

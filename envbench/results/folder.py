@@ -65,5 +65,5 @@ def load_folder(results: Path, warn: Warn) -> Loaded:
         begun = "no finished measurements" if found.records else "no results"
         first = "envbench run --env atari --backend envpool-async --numenv 8"
         hint = f"Make some: {first}{store.option(results)}"
-        raise UsageError(f"there are {begun} in {results}.", hint=hint)
+        raise UsageError(f"the folder {results} has {begun}.", hint=hint)
     return found

@@ -64,7 +64,7 @@ def test_a_baseline_that_cannot_be_written_says_where_its_records_are(
     outcome = SimpleNamespace(journal=SimpleNamespace(path=records))
     with pytest.raises(StorageError) as error:
         save(outcome, tmp_path / "b.jsonl")  # type: ignore[arg-type]
-    assert "the same command with another --output saves it" in error.value.hint
+    assert "To save it, repeat this with another --output" in error.value.hint
 
 
 @slow

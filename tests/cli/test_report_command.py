@@ -302,6 +302,7 @@ def test_check_writes_nothing_and_fails_where_a_file_is_out_of_date(folder):
     found = envbench("report", "--check", cwd=folder)
     assert found.returncode == 1
     assert "out of date: results/README.md" in found.stderr
+    assert "To update, run this without --check" in found.stderr
     assert not (folder / "results" / "README.md").exists()
 
 

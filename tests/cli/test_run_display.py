@@ -95,7 +95,7 @@ def test_a_terminal_gets_a_bar_with_round_cell_rate_and_times(
     )  # fmt: skip
     assert ended(process).code == 0
     shown = terminal.text()
-    for part in ("round 1/2", "round 2/2", "Normal-v0 for-loop × 2", "FPS", "elapsed", "to go"):
+    for part in ("round 1/2", "round 2/2", "Normal-v0 for-loop × 2", "FPS", "elapsed", "left"):
         assert part in shown
     assert "━" in shown
 

@@ -99,7 +99,9 @@ def test_a_task_of_another_family_is_reported_as_such(place: Place) -> None:
         "run", "--env", "atari", "--task", "Ant-v3", "--backend", "for-loop", "--numenv", 1
     )
     assert done.code == 2
-    assert "It is a mujoco task: --env mujoco" in done.err
+    assert "for-loop has no atari task 'Ant-v3'." in done.err
+    assert "Ant-v3 is a mujoco task: --env mujoco" in done.err
+    assert "Did you mean" not in done.err
 
 
 @slow

@@ -261,7 +261,7 @@ def test_a_resumed_plan_counts_its_remaining_runs_and_warns_about_a_torn_line(
     with path.open("ab") as file:
         file.write(b'{"torn')
     said = call(workers, "--repeats", "1").stderr.splitlines()
-    assert any(line.startswith("1 of 4 runs to go") for line in said), said
+    assert any(line.startswith("1 of 4 runs to do") for line in said), said
     torn = [line for line in said if path.name in line and not line.startswith("Resuming")]
     assert torn
     assert all(line.startswith("Warning: ") for line in torn[:1]), said

@@ -192,7 +192,7 @@ def test_an_outcome_that_could_not_be_saved_can_be_saved_by_the_next_call(
         patched.setattr(shutil, "copyfile", full)
         refused = invoke(machine, *words, "--output", "kept.jsonl")
     assert refused.exit_code == 1
-    assert "All of it is measured" in refused.stderr
+    assert "The measurement is complete" in refused.stderr
     measured_before = len(machine.blocks)
     assert measured_before == 5
     done = invoke(machine, *words, "--output", "another.jsonl")

@@ -298,6 +298,11 @@ def block_of_verification(found: Verification) -> tuple[FactsRecord | None, Bloc
     )
 
 
+DIFFERENT = Agreement(  # from the first step on
+    reference="for-loop", distances=[9.0] * 200, reward_distances=[0.0] * 200, same_ends=True
+)
+
+
 def make_verification(cell: Cell | None = None, **given: Any) -> Verification:
     """A backend of equal work, except for what is ``given``."""
     values: dict[str, Any] = {

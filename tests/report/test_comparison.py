@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from helpers.record_factories import (
+    DIFFERENT,
     OTHER,
     make_cell,
     make_failure,
@@ -72,7 +73,7 @@ def test_the_mean_excludes_refused_and_unequal_figures(
     finding = Verification(
         verification_id="v", cell=make_cell("envpool-sync", 8), started_utc="2025-11-21T00:00:00Z",
         fingerprint="f", runtime="runtime", worker="worker", seed=0,
-        audit=Audit(calls=10, resets=0, **audit), responds=True,
+        audit=Audit(calls=10, resets=0, **audit), responds=True, agreement=DIFFERENT,
     )  # fmt: skip
     records = [*plan_of_rounds("a", SLOW), *plan_of_rounds("b", FAST, "envpool-sync"), finding]
     measured = select(records).measured

@@ -132,7 +132,7 @@ def save(outcome: Campaign[dict[str, Failure]], path: Path) -> None:
     except OSError as error:
         raise StorageError(
             f"cannot write {path}: {error.strerror or error}.",
-            hint="All of it is measured: the same command with another --output saves it.",
+            hint="The measurement is complete. To save it, repeat this with another --output.",
         ) from error
 
 

@@ -26,9 +26,9 @@ FLAGS = {
     "quick": "Measured quickly (`--quick`): one short process, no interval.",
     "few-runs": "Fewer than five processes: there is no interval.",
     "one-go": "Measured without other cells in between: the interval covers minutes only.",
-    "unsteady": "The speed had not settled when the longest warm-up ended.",
+    "unsteady": "The speed was not steady when the longest warm-up ended.",
     "no-reset": "At least one process measured no reset, so the cost of resets is not complete.",
-    "disturbed": "Over half of the time was disturbed from outside, so all of it counts.",
+    "disturbed": "Most windows were disturbed. All count, except those in which the machine slept.",
     "throttled": "The container's CPU quota throttled it.",
     "steal": "Other virtual machines took CPU time from some of its windows (steal over 5 %).",
     "other-load": "Other programs used over a tenth of the machine's CPU time.",
@@ -75,8 +75,8 @@ def of_verification(found: Verified) -> list[str]:
 def of_refusal(found: Verified) -> str:
     """Why a refused figure is not shown."""
     if not found.verdict.follows:
-        return f"No figure (equal work): {markdown(found.verdict.lock_step)}."
-    return f"No figure (accounting audit): {markdown(found.verdict.audit)}."
+        return f"No figure: {markdown(found.verdict.lock_step)}."
+    return f"No figure: its step count is wrong. It {markdown(found.verdict.audit)}."
 
 
 def of_failure(failure: Failure) -> str:

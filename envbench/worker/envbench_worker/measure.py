@@ -50,7 +50,8 @@ class Meter:
         self.measured = Windows()
         self.resets = Windows()  # slices of resets
         self.total_steps = 0
-        self._origin = self._warmup_origin = self._last = self._ramp = 0
+        self._last = self._ramp = 0  # the last window's end; the windows of the calibration
+        self._origin = self._warmup_origin = 0  # when the columns' times begin
 
     def first_step(self) -> int:
         """Make the first vector step, compile included; return its nanoseconds."""
@@ -64,7 +65,8 @@ class Meter:
     def warm_up(self) -> bool:
         """Run windows until the rate is steady, or the time is up. Return whether it is steady."""
         self.sensors.window()
-        self._origin = self._warmup_origin = self._last = clock()
+        self._last = clock()
+        self._origin = self._warmup_origin = self._last
         self._ramp = ramp = self._calibrate()
         while True:
             calls = self._fitting()

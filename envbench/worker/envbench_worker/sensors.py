@@ -4,9 +4,8 @@ CPU time, memory.
 A reader returns ``None`` (or leaves its key out) if this system has no such counter. Linux has them
 all; other systems have only the monotonic clock.
 
-This is the worker's only reader of cores, control groups and processes. The controller has its own
-(``envbench.machine.host``, psutil): the two sides share no code, and a backend's interpreter need
-not have psutil.
+The controller has its own reader of control groups (``envbench.machine.host``). The worker cannot
+use it: the worker runs alone in another Python, with the standard library only.
 """
 
 from __future__ import annotations

@@ -290,7 +290,7 @@ def test_check_says_whether_the_page_is_up_to_date_and_writes_nothing(place: Pat
     write(path, measured_plan({("subprocess", 8): 30}, plan_id="more"))
     stale = CliRunner().invoke(envbench, words)
     assert stale.exit_code == 1
-    assert "envbench report --format html" in stale.stderr
+    assert "To update, run this without --check" in stale.stderr
     assert "out of date: results/report.html" in stale.stderr
 
 

@@ -40,7 +40,10 @@ def test_a_refused_row_has_no_figures_and_another_is_the_best() -> None:
     text = table(make_verification(audit=Audit(calls=10, steps=40, resets=0, frames=80.0)))
     assert "3200" not in text
     assert "**1600.00**" in text
-    assert "No figure (accounting audit): claims 160 frames, its environments made 80." in text
+    assert (
+        "No figure: its step count is wrong. It claims 160 frames, its environments made 80."
+        in text
+    )
 
 
 def test_a_refused_figure_of_an_earlier_report_is_removed() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 from helpers.record_factories import (
+    DIFFERENT,
     OTHER,
     make_cell,
     make_fact,
@@ -83,7 +84,7 @@ def test_another_engine_is_marked_beside_the_figure() -> None:
     finding = Verification(
         verification_id="v", cell=make_cell("envpool-async", 8), started_utc="2026",
         fingerprint="", runtime="runtime", worker="worker", seed=0, responds=True,
-        audit=Audit(calls=1, steps=20, resets=0, frames=80.0),
+        audit=Audit(calls=1, steps=20, resets=0, frames=80.0), agreement=DIFFERENT,
     )  # fmt: skip
     table = grid(block([*HERE, finding], "overview"), "Highest FPS - Atari")
     assert table["EnvPool (async)"] == ["≠ 1440.00 at 8<sup>a</sup>"]
@@ -148,7 +149,7 @@ def test_costs_are_those_of_the_largest_number_of_environments() -> None:
         "Costs - Atari - Laptop": [
             "Environments",
             "Start-up",
-            "Compile and first step",
+            "First step",
             "Host memory",
         ],
         "For-loop": ["8", "1.5 s", "0.1 s", "1,024 MiB"],

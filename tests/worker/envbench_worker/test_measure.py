@@ -86,7 +86,7 @@ def test_a_steady_backend_is_warm_after_eight_windows_and_its_windows_are_as_lon
     assert made.total_steps == 1 + sum(made.warmup.steps) + sum(made.measured.steps)
 
 
-def test_a_backend_that_does_not_settle_is_unsteady_after_four_seconds(
+def test_a_backend_that_never_becomes_steady_is_flagged_after_four_seconds(
     worker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     adapter = Clocked(worker, monkeypatch, lambda n: 10_000_000 - min(n, 1_000) * 5_000)
