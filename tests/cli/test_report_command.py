@@ -258,7 +258,7 @@ def test_missing_tables_are_added_to_an_edited_page(folder):
 def test_without_results_the_error_names_the_command_that_makes_some(tmp_path):
     found = envbench("report", cwd=tmp_path)
     assert found.returncode == 2
-    assert "no results in results" in found.stderr
+    assert "the folder results has no results" in found.stderr
     assert "envbench run --env atari --backend envpool-async --numenv 8" in found.stderr
     assert not (tmp_path / "results").exists()
 
