@@ -158,8 +158,12 @@ def unknown_task(arm: Arm, known: list[str]) -> UsageError:
     if owner is not None:
         message = f"{cell.backend} has no {cell.env} task {cell.task!r}."
         return UsageError(message, hint=f"{cell.task} is a {owner} task: --env {owner}")
+    module, colon, name = cell.task.rpartition(":")
+    if colon and not any(each.startswith(module + colon) for each in known):
+        message = f"{module} can be imported, but registers no task {name!r}."
+        return UsageError(message, hint="It has to call gymnasium.register for its environments.")
     error = UnknownName(f"{cell.env} task of {cell.backend}", cell.task, known)
-    if arm.target.family.own_tasks and ":" not in cell.task:
+    if arm.target.family.own_tasks and not colon:
         error.hint += ". A task of your own package is written my_package:MyEnv-v0"
     return error
 

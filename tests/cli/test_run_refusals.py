@@ -133,6 +133,13 @@ def test_an_unknown_task_of_a_package_lists_the_tasks_it_has(
     assert not place.results.exists()
 
 
+@slow
+def test_a_package_that_registers_no_task_is_told_how(place: Place, faulty_python: Path) -> None:
+    done = place.run("run", *loop(faulty_python, "json:Mine-v0"), *SHORT)
+    assert done.code == 2, done.err
+    assert "json can be imported, but registers no task 'Mine-v0'." in done.err
+
+
 @pytest.mark.parametrize(
     ("backend", "family", "runs"),
     [
