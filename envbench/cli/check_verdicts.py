@@ -116,7 +116,7 @@ def _append(summary: Path, text: str) -> None:
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    """Open a file. A pipe that nobody reads is an error."""
+    """Open a file. A pipe without a reader is an error."""
     return os.open(path, flags | os.O_NONBLOCK, 0o666)
 
 

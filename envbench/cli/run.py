@@ -181,5 +181,5 @@ def _tell_next_command(outcome: Campaign[list[Summary]], summaries: Sequence[Sum
     called = "envbench" if shutil.which("envbench") else f"{sys.executable} -m envbench"
     report = f"{called} report{store.option(outcome.journal.path.parent.parent)}"
     some = any(summary.interval for summary in summaries)
-    only = "" if some else ", unless they have a figure with an interval"
+    only = "" if some else "; a quick figure does not replace one with an interval"
     tell(f"{recorded}; `{report}` puts it in the tables{only}.")

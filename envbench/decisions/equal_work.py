@@ -121,8 +121,16 @@ def _audit(found: Verification) -> tuple[bool | None, str]:
 
 
 def _recorded(found: Verification) -> bool:
-    """Was what its environments do recorded? A ceiling has nothing to record."""
-    return found.cell.kind == "ceiling" or (found.responds, found.agreement) != (None, None)
+    """Does anything show what its environments do? A ceiling has nothing to show."""
+    exempt = found.cell.kind == "ceiling" or _is_reference(found)
+    return exempt or (found.responds, found.agreement) != (None, None)
+
+
+def _is_reference(found: Verification) -> bool:
+    """Is it what the others are compared with? Then it is equal by definition."""
+    cell = found.cell
+    standard = families.of_record(cell.env).standards.get(cell.kind)
+    return standard is not None and cell.backend == standard.reference and not cell.variant
 
 
 def _follows(found: Verification) -> bool:
@@ -132,7 +140,7 @@ def _follows(found: Verification) -> bool:
 
 
 def _other_engine(found: Verification) -> bool:
-    """Is there nothing to compare? Its states are its own, or it returns none."""
+    """Can its states not be compared? It has another engine, or it is a ceiling, which has none."""
     return found.cell.kind == "ceiling" or backends.of_record(found.cell.backend).own_engine
 
 
@@ -149,7 +157,7 @@ def _lock_step(found: Verification) -> tuple[bool | None, str]:
     standard = families.of_record(cell.env).standards.get(cell.kind)
     if not _follows(found):
         return False, "its observations do not follow the actions"
-    if standard is not None and cell.backend == standard.reference and not cell.variant:
+    if _is_reference(found):
         others = f"not compared: {why}" if why else "compared with it"
         return True, f"the reference: the others are {others}"
     if cell.kind == "ceiling":

@@ -26,7 +26,7 @@ from envbench.process.reply import Reply
 from envbench.text import printable
 
 Say = Callable[[str], None]
-TRIES = 3  # a probe or block is tried so often if its worker is killed; the last result is kept
+TRIES = 3  # of a probe or block whose worker is killed, at most
 DISTRIBUTIONS = {"ale_py": "ale-py", "cv2": "opencv-python-headless"}  # by the name to import
 
 

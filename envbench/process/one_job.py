@@ -92,13 +92,13 @@ def _judge(job: Job, ending: Ending, folder: Path, before: MemoryKills) -> Reply
 
 def _located(failure: Failure, ending: Ending) -> Failure:
     """Add where it happened and what was printed, unless the failure has that already."""
-    known = failure.reason != "invalid-figure"  # this is found in the reply, after the last phase
-    hint = _MISCOUNTS if not known else MORE_FILES if _NO_FILES in failure.message else ""
+    in_reply = failure.reason == "invalid-figure"  # found after the last phase
+    hint = _MISCOUNTS if in_reply else MORE_FILES if _NO_FILES in failure.message else ""
     return replace(
         failure,
         hint=failure.hint or hint,
-        phase=failure.phase or (ending.phase if known else ""),
-        step=ending.steps if failure.step is None and known else failure.step,
+        phase=failure.phase or ("" if in_reply else ending.phase),
+        step=ending.steps if failure.step is None and not in_reply else failure.step,
         stderr_tail=failure.stderr_tail or ending.tail,
     )
 
@@ -146,7 +146,7 @@ def _died_by_itself(ending: Ending, folder: Path) -> Failure:
             reason="signal",
             message="the worker's guardian died, and the worker with it",
             signal="SIGKILL",  # from the kernel, when the guardian dies
-            hint="Something outside envbench ended it, each time that it was tried. Find out what.",
+            hint="Another program ended it on every try. Look for it, for example in `dmesg`.",
         )
     if folder.is_symlink() or not folder.is_dir():
         return Failure(

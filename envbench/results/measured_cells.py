@@ -48,7 +48,7 @@ def lines_by_file(locations: Iterable[Location]) -> dict[str, list[int]]:
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """A cell's measurement in one plan. ``label`` names its row. ``when``: its latest run's start.
+    """A cell's measurement in one plan. ``label`` names its row, ``when`` is its latest start.
 
     ``fps`` is None where the measurement failed or ``envbench verify`` refused its row.
     """

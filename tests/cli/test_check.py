@@ -220,6 +220,16 @@ def test_plan_says_what_the_check_would_find(here: Path) -> None:
     assert cells[0]["detectable"] < 0.05 < cells[1]["detectable"]
 
 
+def test_without_named_cells_a_check_compares_three_of_each_usual_family(here: Path) -> None:
+    done = CliRunner().invoke(envbench, ["check", "--plan", "--json", "--machine", "epyc-vm"])
+    assert done.exit_code == 0, done.output
+    three = [("for-loop", 1), ("envpool-sync", 4), ("envpool-async", 4)]
+    cells = json.loads(done.stdout)["cells"]
+    assert [(each["env"], each["backend"], each["numenv"]) for each in cells] == [
+        (family, *cell) for family in ("atari", "mujoco") for cell in three
+    ]
+
+
 def test_the_cells_of_the_profile_are_the_default(here: Path) -> None:
     (here / "machines").mkdir()
     text = (

@@ -120,7 +120,7 @@ def test_a_signal_before_anything_is_measured_ends_it_with_its_code(
 
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory, faulty_python: Path) -> Place:
-    """A plan of two rounds, of which the first was measured, under the laptop's name."""
+    """A plan of two rounds with only the first measured, under the laptop's name."""
     place = Place(tmp_path_factory.mktemp("stopped"), short=True)
     process = place.start("run", *loop(faulty_python), *TWO, "--machine", "laptop")
     in_second_run(place, process)

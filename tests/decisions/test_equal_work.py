@@ -47,29 +47,29 @@ def trace(seed: int = 0, steps: int = 100, shape: tuple[int, ...] = (27,)) -> Tr
 
 
 def test_traces_agree_up_to_the_first_step_that_differs() -> None:
-    led, own = trace(), trace()
-    same = compare(standard("mujoco"), led, own)
+    reference, own = trace(), trace()
+    same = compare(standard("mujoco"), reference, own)
     assert set(same.distances) == {0.0}
     assert same.same_ends
     assert compared(standard("mujoco"), same)[0] is True
     own.observations[2, 1, 5] += 0.01
-    apart = compare(standard("mujoco"), led, own)
+    apart = compare(standard("mujoco"), reference, own)
     assert agreed(standard("mujoco"), apart) == 2
     assert compared(standard("mujoco"), apart)[0] is False
 
 
 def test_contact_forces_are_not_compared() -> None:
-    led, own = trace(shape=(111,)), trace(shape=(111,))
+    reference, own = trace(shape=(111,)), trace(shape=(111,))
     own.observations[:, :, 27:] = 0.0
-    assert max(compare(standard("mujoco"), led, own).distances) == 0.0
+    assert max(compare(standard("mujoco"), reference, own).distances) == 0.0
 
 
 def test_frames_of_a_stack_from_before_the_first_step_are_not_compared() -> None:
-    led, own = trace(shape=(4, 84, 84)), trace(shape=(4, 84, 84))
+    reference, own = trace(shape=(4, 84, 84)), trace(shape=(4, 84, 84))
     own.observations[:3, :, :3] = 0.0  # frames from before the first step: each library has its own
     own.observations[4, 0, 3, 7, 7] += 50.0  # one pixel of the newest frame
     own.observations[6, 1, 0, 7, 7] += 60.0  # one pixel of the oldest frame
-    apart = compare(standard("atari"), led, own)
+    apart = compare(standard("atari"), reference, own)
     assert apart.distances[:4] == [0.0] * 4
     assert apart.distances[4] == pytest.approx(50.0)
     assert apart.distances[6] == pytest.approx(60.0)
@@ -77,14 +77,14 @@ def test_frames_of_a_stack_from_before_the_first_step_are_not_compared() -> None
 
 
 def test_an_episode_that_ends_in_another_step_is_different_work() -> None:
-    led, own = trace(), trace()
+    reference, own = trace(), trace()
     own.ended[1, 0] = True
-    apart = compare(standard("mujoco"), led, own)
+    apart = compare(standard("mujoco"), reference, own)
     assert (apart.same_ends, apart.first_other_end) == (False, 1)
     assert compared(standard("mujoco"), apart)[0] is False
     own.ended[:] = False
     own.ended[10, 0] = True  # later than the steps that must agree
-    later = compare(standard("mujoco"), led, own)
+    later = compare(standard("mujoco"), reference, own)
     assert compared(standard("mujoco"), later)[0] is True
 
 
@@ -93,8 +93,8 @@ def test_a_short_trace_decides_nothing_and_a_narrow_or_empty_one_is_refused() ->
     short = compare(standard("atari"), trace(), brief)
     assert compared(standard("atari"), short)[0] is None
     for steps, answer in ((5, None), (99, None), (100, True)):
-        led = compare(standard("mujoco"), trace(steps=steps), trace(steps=steps))
-        assert compared(standard("mujoco"), led)[0] is answer
+        found = compare(standard("mujoco"), trace(steps=steps), trace(steps=steps))
+        assert compared(standard("mujoco"), found)[0] is answer
     with pytest.raises(ValueError, match="no step"):
         compare(standard("mujoco"), trace(), trace(steps=0))
     narrow = Trace(**{name: array[:, :1] for name, array in vars(trace()).items()})
@@ -103,17 +103,17 @@ def test_a_short_trace_decides_nothing_and_a_narrow_or_empty_one_is_refused() ->
 
 
 def test_every_environment_must_still_move_at_the_end() -> None:
-    led, own = trace(), trace()
-    assert moves_on(compare(standard("mujoco"), led, own))
+    reference, own = trace(), trace()
+    assert moves_on(compare(standard("mujoco"), reference, own))
     own.observations[3:, 1] *= 0.5
-    assert not moves_on(compare(standard("mujoco"), led, own))
+    assert not moves_on(compare(standard("mujoco"), reference, own))
 
 
 def test_nan_and_infinity_count_as_the_largest_distance() -> None:
-    led, own = trace(), trace()
+    reference, own = trace(), trace()
     own.observations[0] = np.nan
     own.rewards[1] = np.inf
-    apart = compare(standard("mujoco"), led, own)
+    apart = compare(standard("mujoco"), reference, own)
     assert apart.distances[0] == apart.reward_distances[1] == 1e308
     msgspec.json.encode(apart)
 
@@ -277,6 +277,19 @@ def test_another_engine_is_named_and_not_refused() -> None:
     verdict = judge(make_verification(make_cell("brax", env="mujoco"), agreement=None))
     assert (verdict.refused, verdict.unequal) == (False, False)
     assert "not applicable: another engine" in verdict.lock_step
+
+
+def test_a_reference_that_cannot_start_alike_is_equal_to_itself() -> None:
+    reference = make_cell("for-loop", env="box2d", task="LunarLander-v3", frame_skip=1)
+    audit = Audit(calls=10, steps=20, resets=0, frames=20.0)
+    work = dict(families.get("box2d").work["env"])
+    verdict = judge(
+        make_verification(cell=reference, agreement=None, audit=audit, responds=None, work=work)
+    )
+    assert (verdict.badge, verdict.lock_step) == (
+        "✓",
+        "the reference: the others are compared with it",
+    )
 
 
 def test_too_few_episodes_decide_nothing_and_the_user_learns_how_to_get_more() -> None:

@@ -56,7 +56,7 @@ def test_a_clear_difference_has_its_ratio_and_interval() -> None:
 
 
 @pytest.mark.parametrize(
-    ("audit", "verdict", "told"),
+    ("audit", "verdict", "message"),
     [
         ({"steps": 40, "frames": 80.0}, "", "refused the figures of one"),
         (
@@ -68,7 +68,7 @@ def test_a_clear_difference_has_its_ratio_and_interval() -> None:
     ids=["refused", "unequal"],
 )
 def test_the_mean_excludes_refused_and_unequal_figures(
-    audit: dict[str, Any], verdict: str, told: str
+    audit: dict[str, Any], verdict: str, message: str
 ) -> None:
     finding = Verification(
         verification_id="v", cell=make_cell("envpool-sync", 8), started_utc="2025-11-21T00:00:00Z",
@@ -80,7 +80,7 @@ def test_the_mean_excludes_refused_and_unequal_figures(
     found = compare(rows_of(measured, "for-loop"), rows_of(measured, "envpool-sync"), by_backend)
     (pair,) = found.pairs
     assert (pair.verdict, found.geometric_mean) == (verdict, None)
-    assert told in " ".join(pair.unlike)
+    assert message in " ".join(pair.unlike)
 
 
 def test_a_difference_within_the_noise_is_neither_faster_nor_slower() -> None:
@@ -150,7 +150,7 @@ def test_different_work_is_named_and_has_no_verdict(given: dict[str, Any], says:
     by = by_backend if "kind" in given.get("cell", {}) else by_cell
     found = compare(first, second, by)
     (pair,) = found.pairs
-    assert any(says in told for told in pair.unlike)
+    assert any(says in message for message in pair.unlike)
     assert pair.verdict == "?"
     assert found.geometric_mean is None
 

@@ -15,6 +15,7 @@ from typing import ClassVar
 
 import msgspec
 
+from envbench import families
 from envbench.decisions import slowdown
 from envbench.decisions.slowdown import FEWEST_PAIRS, Slices, Stage, Verdict
 from envbench.engine import pairs
@@ -179,7 +180,8 @@ def cells_to_check(request: CellRequest, site: Site) -> Chosen:
         return not_too_many(choose(request, profile, cpus))
     targets: list[Target] = []
     notes: dict[str, None] = {}
-    for text in profile.check or DEFAULT_CELLS:
+    usual = [each.name for each in families.registry().values() if each.usual]
+    for text in profile.check or [f"{name}/{cell}" for name in usual for cell in DEFAULT_CELLS]:
         family, backend, numenv = text.split("/")
         one = msgspec.structs.replace(
             request, family=family, backends=[backend], numenv=[int(numenv)]

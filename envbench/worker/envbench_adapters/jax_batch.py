@@ -2,7 +2,8 @@
 
 ``mode`` scan: one call makes many steps on the device, with actions from a bank on the device. One
 program makes a variable number of chunks of ``CHUNK`` steps, another makes the remaining steps,
-because XLA compiles a single loop of any length to slower code (``loop_cost_jax.py`` in tests).
+because XLA compiles a single loop of any length to slower code (see
+``tests/benchmarks/loop_cost_jax.py``).
 ``mode`` step: one call is one step, and its actions come from the host. In both modes Python waits
 for the device once, at the end of ``run``.
 

@@ -119,9 +119,9 @@ def test_each_alarm_is_reported_once(capsys: pytest.CaptureFixture[str]) -> None
     lines.began(CHECK, plan, 0, len(workers.blocks))
     for block in workers.blocks:
         lines.block_began(block)
-    told = [line for line in capsys.readouterr().err.splitlines() if "an alarm" in line]
-    assert len(told) == len(CELLS)
-    assert all(line.endswith("Repeating with fresh pairs.") for line in told)
+    lines = [line for line in capsys.readouterr().err.splitlines() if "an alarm" in line]
+    assert len(lines) == len(CELLS)
+    assert all(line.endswith("Repeating with fresh pairs.") for line in lines)
 
 
 def test_an_alarm_that_only_the_first_stage_saw_does_not_count() -> None:

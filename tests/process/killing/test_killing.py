@@ -465,7 +465,7 @@ def test_killing_the_guardian_is_a_failure_and_ends_the_worker(
     failure = controller.reply().failure
     assert failure is not None
     assert "guardian died" in failure.message
-    assert "Find out what." in failure.hint
+    assert "Another program ended it" in failure.hint
     assert not Path(f"/proc/{worker}").exists()
     assert marked(controller.mark) == []  # also none of its children, in any session
 

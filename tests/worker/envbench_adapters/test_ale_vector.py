@@ -1,4 +1,4 @@
-"""ale-vector: counted right in its synchronous and asynchronous batch, led, and counted twice."""
+"""ale-vector: counted right in synchronous and asynchronous batches, and counted twice."""
 
 from __future__ import annotations
 

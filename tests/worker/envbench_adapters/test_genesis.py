@@ -61,12 +61,12 @@ work = adapter.facts()["work"]
 adapter.ant.set_dofs_velocity(np.full((3, 14), np.nan, dtype=np.float32))
 try:
     adapter.facts()
-    told = ""
+    message = ""
 except ArithmeticError as error:
-    told = str(error)
+    message = str(error)
 seen = list(trace.observations.shape)
 print(json.dumps({"seen": seen, "apart": apart, "moved": moved, "audits": audits,
-                  "masses": masses, "work": work, "told": told}))
+                  "masses": masses, "work": work, "message": message}))
 """
 
 
@@ -113,4 +113,4 @@ def test_another_engine_is_driven_too() -> None:
 
 
 def test_a_world_that_diverges_ends_the_run() -> None:
-    assert "a world diverged" in scripted()["told"]
+    assert "a world diverged" in scripted()["message"]

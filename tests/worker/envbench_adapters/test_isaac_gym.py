@@ -130,7 +130,7 @@ def without_environments(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-def told(text: str) -> str:
+def shown(text: str) -> str:
     """Words as they stand, however the lines were broken."""
     return " ".join(text.split())
 
@@ -141,7 +141,7 @@ def test_the_error_for_missing_isaacgymenvs_says_where_to_get_it(
     done = place.run(*RUN, *BRIEFLY, "--python", f"isaac-gym={without_environments}")
     assert done.code == 3
     assert "No module named 'isaacgymenvs'" in done.err
-    assert BACKEND.by_hand in told(done.err)
+    assert BACKEND.by_hand in shown(done.err)
     assert "Traceback" not in done.err
 
 
@@ -163,4 +163,4 @@ def test_a_named_backend_without_its_library_is_an_error_with_the_reason(
 ) -> None:
     done = place.run(*RUN, *BRIEFLY)
     assert done.code == 3
-    assert BACKEND.by_hand in told(done.err)
+    assert BACKEND.by_hand in shown(done.err)

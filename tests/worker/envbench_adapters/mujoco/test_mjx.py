@@ -48,7 +48,7 @@ adapter.state = adapter.state.replace(qvel=adapter.state.qvel.at[1, 0].set(float
 try:
     adapter.run(1)
 except ArithmeticError as error:
-    print("told:", error)
+    print("error:", error)
 """
 
 
@@ -119,7 +119,7 @@ def one_run_after_another() -> Any:
 
 def test_a_world_that_diverges_ends_the_run() -> None:
     called = one_run_after_another()
-    assert "told: a world diverged" in called.stdout, called.stderr
+    assert "error: a world diverged" in called.stdout, called.stderr
 
 
 def test_a_scan_donates_its_state_and_leaves_earlier_views_unchanged() -> None:

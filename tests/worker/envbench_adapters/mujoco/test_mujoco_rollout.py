@@ -39,13 +39,13 @@ adapter.states[1, -1, 20] = float("nan")
 try:
     adapter.run(3)
 except ArithmeticError as error:
-    print("told:", error)
+    print("error:", error)
 """
 
 
 @once
 def verified(horizon: int) -> Reply:
-    """The reply of a worker that was led and audited."""
+    """The reply of a worker that got actions and was audited."""
     return testing.verified(
         BACKEND, "mujoco", "Ant-v3",
         numenv=WORLDS, settings={"horizon": str(horizon)}, lock_steps=STEPS, calls=200, together=0,
@@ -129,4 +129,4 @@ def test_a_world_that_diverges_ends_the_run() -> None:
         text=True,
         timeout=60,
     )
-    assert "told: a world diverged" in called.stdout, called.stderr
+    assert "error: a world diverged" in called.stdout, called.stderr

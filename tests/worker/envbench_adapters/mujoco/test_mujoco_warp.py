@@ -49,21 +49,21 @@ for batch in plain.bank[:12]:
     for _ in range(5):
         mjw.step(plain.model, plain.data)
 print("equal:", np.array_equal(adapter.observed(), plain.observed()), adapter.data.time.numpy()[0])
-def told():
+def fail():
     try:
         adapter.facts()
     except (ArithmeticError, MemoryError) as error:
-        print("told:", error)
+        print("error:", error)
 adapter.data.overflow.fill_(int(mjw.OverflowType.NEFC))
-told()
+fail()
 adapter.data.qvel.fill_(float("nan"))
-told()
+fail()
 """
 
 
 @once
 def verified(name: str) -> Reply:
-    """The reply of a worker that was led and audited; two worlds."""
+    """The reply of a worker that got actions and was audited; two worlds."""
     backend = backends.get(name)
     return testing.verified(backend, "mujoco", "Ant-v3", lock_steps=20, calls=100)
 
@@ -130,5 +130,5 @@ def test_the_graph_computes_the_same_as_its_steps_one_by_one() -> None:
 
 
 def test_a_world_that_overflows_a_buffer_or_diverges_ends_the_run() -> None:
-    assert "told: a buffer for contacts or constraints overflowed: <OverflowType.NEFC" in scripted()
-    assert "told: a world diverged" in scripted()
+    assert "error: a buffer for contacts or constraints overflowed: <Overflow" in scripted()
+    assert "error: a world diverged" in scripted()
