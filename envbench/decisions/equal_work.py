@@ -163,7 +163,7 @@ def _lock_step(found: Verification) -> tuple[bool | None, str]:
     if cell.kind == "ceiling":
         return None, "not applicable: only the engine is stepped"
     if not _recorded(found):
-        return None, "not compared: nothing shows that it follows its actions"
+        return None, f"not compared: {why or 'nothing shows that it follows its actions'}"
     if backends.of_record(cell.backend).own_engine:
         return None, "not applicable: another engine, which follows its actions"
     if standard is None or found.agreement is None:
