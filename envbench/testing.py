@@ -72,7 +72,8 @@ class BackendContract:
         """Override to check more of the measurement, such as the device."""
 
     def verification(self) -> Reply:
-        """Verify in a worker. The contract checks the second count and the trace of its reply."""
+        """Verify in a worker. The contract checks the environments' own count of steps, and the
+        trace, in its reply."""
         own = partial(verified, self.backend, self.family, self.task, numenv=self.numenv)
         return own(settings=self.settings, overrides=self.overrides, lock_steps=60)
 

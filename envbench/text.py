@@ -29,7 +29,8 @@ def one_line(text: str, limit: int = 300) -> str:
 def spelt_out(text: str) -> str:
     r"""The text with each control character as an escape (``\x1b``).
 
-    A byte that is not UTF-8, which Python holds as a surrogate, becomes ``\xff``.
+    A byte that is not UTF-8, which Python holds as a surrogate, becomes an escape with its value,
+    such as ``\xff``.
     """
     return "".join(c if c.isprintable() else _escape(c) for c in text)
 

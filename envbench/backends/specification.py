@@ -141,7 +141,7 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     ``behaviour`` says how it uses the machine. ``accelerator``: it steps thousands of environments
     in one program, on a GPU if there is one, and has the accelerators' ladder and table.
-    ``own_engine``: it simulates its own model, so its states are not compared with another's.
+    ``own_engine``: it has a physics engine of its own, so its states are not compared.
     ``one_per_core``: it has one environment per core, whatever numenv is. ``environment`` are
     variables for its workers. ``pin_threads``: common libraries' thread pools get one thread.
     ``systems`` are ``sys.platform`` values; empty: all.

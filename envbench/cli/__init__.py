@@ -1,8 +1,8 @@
 """The command line: parse options, show results, choose the exit code.
 
-No other room prints or exits. Data goes to stdout, progress and messages to stderr. The file of a
-command is imported when the command is called: ``envbench --help`` is quick. This file has what
-surrounds every command: refusals before it, signals during it, its errors after it.
+No other package of envbench prints or exits. Data goes to stdout, progress and messages to stderr.
+The file of a command is imported when the command is called: ``envbench --help`` is quick. This
+file has what surrounds every command: refusals before it, signals during it, its errors after it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from envbench.text import cut, names_cut, printable, spelt_out
 
 COMMANDS = {  # each with its file and its help
     "run": ("run", "Measure how fast environments step: one cell, or all cells of a profile."),
-    "verify": ("verify", "Find out whether backends do the same work, and count it correctly."),
+    "verify": ("verify", "Find out whether backends do the same work and count it correctly."),
     "check": ("check", "Find out whether a change made environments slower."),
     "baseline": ("check", "Save a baseline for `check --against`."),
     "doctor": ("doctor", "Show what makes this machine noisy, and what a check can find here."),

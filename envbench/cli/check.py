@@ -66,7 +66,7 @@ RULE = grouped(
     ),
     option(
         "--tolerance SHARE",
-        "Rule out a slowdown this large for PASS. Over all steps, rule out four times this.",
+        "A PASS rules out such a slowdown of the usual pace, and four times this over all steps.",
         Number(0.0005, 0.5),
         default=0.05,
     ),

@@ -42,8 +42,9 @@ def conduct(
     """Carry out the experiment, show its outcome, and exit.
 
     ``show`` returns the exit code. With ``partly`` it also shows the blocks that were made before
-    the experiment was stopped. No figure is shown of a cell that ``refuses`` names. A caller may
-    pass an executor of blocks as click's ``obj`` (the tests have one with a virtual clock).
+    the experiment was stopped. If ``refuses`` is true for a cell, its figures are not shown. A
+    caller may pass an executor of blocks as click's ``obj`` (the tests have one with a virtual
+    clock).
     """
     warn(plugin_warnings())
 

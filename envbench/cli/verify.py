@@ -47,7 +47,7 @@ NUMENV = option(
 @measuring_options(runtimes=True)
 @AS_JSON
 def verify(cells: CellRequest, options: Options, total_step: int, as_json: bool) -> None:
-    """Find out whether backends do the same work, and count it correctly.
+    """Find out whether backends do the same work and count it correctly.
 
     Each backend is compared with a reference backend, from the same fixed start and with the same
     actions. Its steps are counted twice, by its adapter and by the environments themselves. By

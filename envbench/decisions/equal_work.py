@@ -121,7 +121,7 @@ def _audit(found: Verification) -> tuple[bool | None, str]:
 
 
 def _recorded(found: Verification) -> bool:
-    """Does anything show what its environments do? A ceiling has nothing to show."""
+    """Does anything show what its environments do? A ceiling need not."""
     exempt = found.cell.kind == "ceiling" or _is_reference(found)
     return exempt or (found.responds, found.agreement) != (None, None)
 
@@ -140,7 +140,8 @@ def _follows(found: Verification) -> bool:
 
 
 def _other_engine(found: Verification) -> bool:
-    """Can its states not be compared? It has another engine, or it is a ceiling, which has none."""
+    """Can its states not be compared? It has another engine, or is a ceiling, which returns
+    none."""
     return found.cell.kind == "ceiling" or backends.of_record(found.cell.backend).own_engine
 
 
@@ -187,7 +188,7 @@ def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
         return None, f"compared for {total} steps only (required: {required})"
     apart = max(found.distances[: max(steps, 1)], default=0.0)
     exactly = "exactly" if apart == 0 else f"within {apart:.2g}{unit}"
-    # A new episode begins with the end's own step or the next one, by the autoreset mode.
+    # Depending on the autoreset mode, a new episode begins with the end's own step or the next.
     at_end = steps < total and found.first_end is not None and steps - found.first_end in (0, 1)
     until = ", until an episode ended" if at_end else ""
     return True, f"equal {exactly} for {steps} of {total} steps{until} (required: {standard.steps})"

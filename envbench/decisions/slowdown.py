@@ -1,8 +1,9 @@
 """Is the candidate slower than the baseline? The decision rule of ``envbench check``. Pure.
 
-docs/check.md explains pairs, stages and why. A pair has two effects, each log(candidate's rate /
-baseline's rate): of the usual pace (``usual_effect``) and of all slices (``effect``). Pairs are
-independent, so a t-test on their effects decides; nothing is assumed about slices.
+docs/check.md explains pairs and stages, and gives the reasons. A pair has two effects, each
+log(candidate's rate / baseline's rate): of the usual pace (``usual_effect``) and of all slices
+(``effect``). Pairs are independent, so a t-test on their effects decides; nothing is assumed about
+slices.
 
 A stage of n pairs, g of them trimmed at either end, has the bounds θ ∓ t·e. θ is the mean effect
 of the other pairs, e its standard error (``trimmed``), and t Student's quantile at

@@ -181,7 +181,7 @@ def responds(trace: Trace, together: int) -> bool | None:
 def counted(audit: Audit, frame_skip: float) -> bool | None:
     """Does the backend's count equal that of its environments? None: nothing else counts it.
 
-    A count without any step is refused: no environment ends in every step.
+    A count of zero steps is refused: no environment only resets.
     """
     if audit.frames is None:
         return None

@@ -1,4 +1,5 @@
-"""The one loop that measures: blocks, the campaign, how it resumes, and how a request gets there.
+"""The one loop that measures: blocks, the campaign, how it resumes, and how a request becomes
+cells.
 
 ``request`` turns a person's options into cells. ``experiment`` is the interface of an experiment,
 ``session`` carries one out, ``availability`` finds what can run here, ``resume`` finds an

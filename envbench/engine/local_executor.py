@@ -39,7 +39,7 @@ TRACE = "trace"
 CHANGED = Failure(
     reason="setup",
     message="the packages of its runtime changed while the plan ran",
-    hint="Leave the environment alone while it is measured, and run the command again.",
+    hint="Do not install or update packages while envbench measures. Run the command again.",
 )
 
 

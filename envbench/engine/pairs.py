@@ -139,8 +139,8 @@ def slicing(fixed: PairsDesign, behaviour: Behaviour) -> tuple[int, float]:
 def placement(plan: Plan, behaviour: Behaviour, number: int) -> tuple[list[int], bool]:
     """Return the cores of a pair's processes (empty: all), and whether both may start at once.
 
-    Backends of one thread share one core; the next pair uses another. Two processes start at once,
-    each on its own core, if one thread does the start-up and several threads step.
+    If a backend has one thread, a pair shares one core; the next pair uses another. Two processes
+    start at once, each on its own core, if one thread does the start-up and several threads step.
     """
     if behaviour.steps_in == "one-thread" and plan.cores:
         return [plan.cores[number % len(plan.cores)]], False

@@ -61,7 +61,7 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def choose(request: CellRequest, profile: Profile, cpus: int = 1) -> Chosen:
-    """Resolve every requested cell. ``cpus``: usable cores, as many as a ceiling has processes."""
+    """Resolve every requested cell. ``cpus``: usable cores. A ceiling has one process per core."""
     return _Choice(request, profile, cpus).made()
 
 
@@ -98,7 +98,7 @@ class _Choice:
                 hint="Give --numenv, or add a table with a ladder to the profile.",
             )
         without = [
-            f"Note: {', '.join(lacking)} has no setting {name}, and is measured without it."
+            f"Note: measured without the setting {name}, which they lack: {', '.join(lacking)}."
             for name, lacking in self.left_out.items()
         ]
         return Chosen(targets=targets, notes=[*self.notes, *without])
@@ -131,7 +131,8 @@ class _Choice:
         return [backends.get(name) for name in self.request.backends or [] if name != "all"]
 
     def _backends(self, family: Family) -> list[Backend]:
-        """The backends to choose from that run the family. Refuses a named one that runs none."""
+        """The backends to choose from that run the family. Refuses a named one that runs no
+        requested family."""
         if not self.request.takes_all:
             for backend in self._named:
                 # With several families, a backend need not run all of them.

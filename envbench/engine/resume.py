@@ -139,10 +139,10 @@ def find(
     """The unfinished plan of the same command, and what has changed since. If nothing has, it can
     be resumed. None if there is no such plan.
 
-    A complete plan counts as unfinished until its outcome was shown. A plan without a successful
-    block is skipped if an older one can be resumed. If no plan is of the same request, the result
-    is the newest unfinished one of that experiment and the differences. A person may edit the code
-    of the ``watched`` arms.
+    A complete plan counts as unfinished until its outcome was shown. A complete plan in which every
+    block failed does not keep an older plan from being resumed. If no plan is of the same request,
+    the result is the newest unfinished one of that experiment and the differences. A person may
+    edit the code of the ``watched`` arms.
     """
     refused: tuple[Recorded, list[str]] | None = None
     other: tuple[Recorded, list[str]] | None = None  # of another request

@@ -129,7 +129,7 @@ def _references(target: Target, targets: Sequence[Target]) -> list[Cell]:
 
 
 def _together(steps: int, target: Target) -> int:
-    """Lock-steps with one action for all: half, or none if starts differ or actions do not."""
+    """Lock-steps with one action for all: half; none if starts differ or actions are constant."""
     if not target.family.starts_alike:
         return 0
     setting = with_role(target.backend, "actions")

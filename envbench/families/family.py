@@ -61,11 +61,12 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ``lock_steps``: vector steps that are compared.
 
     ``work`` is what one step of the reference does, by kind: the names and values that
-    ``envbench.decisions`` compares. None: any value, but it is shown. ``any_task`` are the names
-    that apply to tasks other than the default. The names in ``reported`` may differ although a step
-    computes the same. ``backends``, for a plugin: those of ``FOR_ANY_FAMILY`` that run it. ``rows``
-    are the backends of its table in a new profile, or in one that has no table for it. ``usual``: a
-    new profile has its table, and ``check`` measures it by default.
+    ``envbench.decisions`` compares. None: any value is accepted. It is listed only if the backend
+    does not report it. ``any_task`` are the names that apply to tasks other than the default. The
+    names in ``reported`` may differ although a step computes the same. ``backends``, for a plugin:
+    those of ``FOR_ANY_FAMILY`` that run it. ``rows`` are the backends of its table in a new
+    profile, or in one that has no table for it. ``usual``: a new profile has its table, and
+    ``check`` measures it by default.
     """
 
     name: str

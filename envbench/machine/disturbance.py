@@ -99,7 +99,7 @@ def _throttling(before: int | None, after: int | None) -> Sign:
         return _unknown("throttling")
     count = after - before
     advice = "the CPU quota is used up: raise it, or end other programs under it" if count else ""
-    return _known("throttling", f"in {count} periods of {LOOK_S:.0f} s", advice)
+    return _known("throttling", f"in {count} quota periods within {LOOK_S:.0f} s", advice)
 
 
 def _share(name: str, percent: float | None, limit: float, advice: str) -> Sign:

@@ -46,8 +46,8 @@ def fingerprint() -> Fingerprint:
 def nominal_gib(total_bytes: int) -> int:
     """Return the installed memory. The kernel reserves a few per cent, more in each release.
 
-    Rounded to between a sixteenth and an eighth of the size (251.5 -> 256, 15.6 -> 16), so that
-    a new kernel does not change the fingerprint.
+    Rounded to a multiple of a sixteenth to an eighth of its size (251.5 -> 256, 15.6 -> 16), so
+    that a new kernel does not change the fingerprint.
     """
     gib = total_bytes / 2**30
     step = 1 << max(0, int(gib).bit_length() - 4)

@@ -136,7 +136,8 @@ def choose(name: str | None, found: Fingerprint) -> Profile:
 
 
 def profile_for_host(found: Fingerprint) -> Profile:
-    """Name a profile after the hardware (``amd-epyc-2-core``): the same for equal hardware."""
+    """Make a profile named after the hardware (``amd-epyc-2-core``), the same for equal
+    hardware."""
     whole = found.usable_cpus == found.logical_cpus
     share = f"{found.logical_cpus}" if whole else f"{found.usable_cpus} of {found.logical_cpus}"
     name, gpus = clean_name(found.cpu), [clean_name(gpu) for gpu in found.gpus]
@@ -167,8 +168,8 @@ def default_ladder(cores: int) -> list[int]:
 
     Powers of two, then equal steps (a sixth to a twelfth of the CPUs) up to all CPUs; below 128
     CPUs also the value of one and a half steps. Under 12 CPUs the ladder is that of 12, because
-    small machines are used with batches larger than their cores. For 12, 96, 192 and 256 CPUs it
-    gives the ladders of the tables that envbench first reproduced.
+    small machines are used with more environments than they have cores. For 12, 96, 192 and 256
+    CPUs it gives the ladders of the tables that envbench first reproduced.
     """
     top = min(max(cores, 12), 1_000_000)
     step = 1 << ((top // 6).bit_length() - 1)

@@ -131,4 +131,4 @@ def _write_note(place: Path, *, empty: bool = False) -> None:
         fd = os.open(_note(place), flags if _note(place).exists() else flags | os.O_CREAT, 0o666)
         with open(fd, "w", encoding="utf-8", errors="replace") as file:
             file.write(note)
-            os.fchmod(file.fileno(), 0o666)  # whatever the umask; only the owner may
+            os.fchmod(file.fileno(), 0o666)  # whatever the umask is; only its owner may change it

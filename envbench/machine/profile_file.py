@@ -14,7 +14,8 @@ A profile may come from a stranger. It is only data, parsed strictly and within 
 names the file and the key. All text must be printable, so that it cannot control a terminal or
 break a table. The profile's name is the name of its file, without ``.toml``.
 
-``profile_toml`` adds the comments that tomli-w cannot write, and joins the lists of the tables.
+``profile_toml`` adds the comments that tomli-w cannot write, and puts each list of a table on one
+line.
 """
 
 from __future__ import annotations
@@ -246,8 +247,8 @@ _ABOUT_MATCH = """
 # stands for any text. A key that is left out fits any machine.
 """
 _ABOUT_TABLES = """
-# One table of the report each. Its columns, numenv, are numbers of environments; its rows are
-# backends (`envbench backends` lists them).
+# Each section below is a table of the report. Its columns, numenv, are numbers of environments; its
+# rows are backends (`envbench backends` lists them).
 """
 
 

@@ -149,7 +149,7 @@ class Programme(Strict, frozen=True, kw_only=True):
 
 
 class Block(Strict, frozen=True, kw_only=True):
-    """Trials that start together and then step alternately; all but the active one are stopped.
+    """Trials that belong together. With turns, they step alternately, the others stopped.
 
     (stage, round, cells) identify a block within its plan. ``reference``: the index of the trial
     that the others are compared with; None: nothing is compared.

@@ -94,7 +94,7 @@ def _names(source: bytes, package: str, skipped: frozenset[str]) -> tuple[str, .
             names.update(_NAMED.findall(text := str(node.value)))
             names.update(_names(text.encode(), package, frozenset()))  # if it is a script
     own = (name for name in names if name.partition(".")[0] in PACKAGES)
-    prefixes = (accumulate(name.split("."), "{}.{}".format) for name in own)  # one is a module
+    prefixes = (accumulate(name.split("."), "{}.{}".format) for name in own)  # one is its module
     return tuple(sorted({prefix for each in prefixes for prefix in each}))
 
 

@@ -97,7 +97,7 @@ def read_reply(folder: Path, job: Job) -> Reply | None:
         return None
     reply = _decode(raw)
     if reply.ok == (reply.failure is not None):
-        raise Unusable("exit", "the worker's reply contradicts itself: ok with a failure, or none")
+        raise Unusable("exit", "the reply contradicts itself: ok and a failure, or neither")
     for why in _impossible(reply, job):
         raise Unusable("invalid-figure", why)
     if reply.ok and job.mode == "verify":

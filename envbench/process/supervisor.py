@@ -3,8 +3,8 @@
 ``supervise`` returns after the worker and all processes that it started have ended. A worker's
 failure is an ``Ending``. An exception of ``on_event`` or of a signal handler passes through then.
 
-Progress is a later phase, or a window with steps. Output does not count as progress: a worker can
-hang while printing. ``Limits`` says how long a phase may pass without progress.
+Progress is a later phase, or a window with steps or resets. Output does not count as progress: a
+worker can hang while printing. ``Limits`` says how long a phase may pass without progress.
 
 Supervision takes almost no time from a measurement. It is one blocking ``poll``, which returns for
 a window event, and for output at most every ``OUTPUT_PAUSE_S`` seconds. A pipe of 1 MiB holds the

@@ -66,7 +66,7 @@ def _figure(row: dict[str, str]) -> Published:
     check_name(row["machine"])
     backend = backends.get(row["backend"])
     if backend.kind != "env":
-        raise UsageError(f"{backend.name} does not run environments, so it has no such table.")
+        raise UsageError(f"{backend.name} does not run environments, so it has no published FPS.")
     backends.check_family(backend, row["env"])
     return Published(
         machine=row["machine"],

@@ -110,7 +110,8 @@ def _refusal(info: os.stat_result) -> str:
 
 
 def lines(file: BufferedReader) -> Iterator[tuple[int, bytes]]:
-    """Each line that is not blank, with its number. One over the limit is cut to a byte more."""
+    """Each line that is not blank, with its number. A longer line is cut to one byte more than the
+    limit."""
     number = 0
     while line := file.readline(MAX_LINE_BYTES + 1):
         number += 1

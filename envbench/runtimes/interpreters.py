@@ -3,8 +3,8 @@
 In this order: the one that the user named (``--python BACKEND=PATH``); the current interpreter
 for a backend without requirements; else a virtual environment made by ``uv`` in the user's cache
 (``ENVBENCH_CACHE`` moves it), one for each set of requirements and Python version. A marker file
-is written last, under a lock: a folder without it is not ready, and two processes may make one
-at once.
+is written last, under a lock: a folder without it is not ready, and two processes may safely make
+the same one at the same time.
 
 Paths are never resolved through symbolic links: a virtual environment's ``python`` is a link to
 the interpreter that it was made from, and sees its packages only under its own path.

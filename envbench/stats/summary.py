@@ -1,7 +1,7 @@
 """Rates and intervals. Pure: no files, no clock, nothing printed.
 
 Frames per second = total frames / total time over a run's measured windows, never a mean of rates
-(docs/measurement.md). A window does not count only where a recorded outside signal made it invalid:
+(docs/measurement.md). A window is left out only if a recorded outside signal made it invalid:
 
 * a *suspended* window (the machine slept in it) never counts;
 * any other invalid window (steal, throttling) does not count, unless the valid ones hold under half
@@ -82,7 +82,7 @@ def _impossible(windows: Windows, numenv: int) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Costs:
-    """The costs of a run besides its steps: the median of seconds, the maximum of bytes.
+    """The costs of a cell besides its steps: the median of seconds, the maximum of bytes.
 
     ``start_s`` is import and build, ``first_step_s`` the first step including any compile, and
     ``first_steps_s`` its shortest and longest time: libraries cache compiled code on disk.
@@ -112,7 +112,7 @@ def costs(runs: Sequence[Run]) -> Costs:
 class Summary:
     """The result of one cell's runs in one plan.
 
-    ``fps`` and ``steps_per_second`` are None exactly where ``failure`` is not. ``interval`` is in
+    ``fps`` and ``steps_per_second`` are None if the cell failed, and only then. ``interval`` is in
     frames per second. ``runs`` are the ids of the runs that count, or of all where the cell failed;
     ``speeds`` are the frames per second of each run that counts. ``frames_per_cpu_s`` is frames per
     CPU second of the worker's processes.
@@ -160,7 +160,7 @@ def summarise(runs: Sequence[Run], *, cpus: int = 1, alone: bool = False) -> Sum
 
 
 def _frames_per_cpu_s(runs: Sequence[Run]) -> float | None:
-    """Over all measured windows, as the sensor counts; None where a run has no CPU time."""
+    """Over all measured windows, invalid ones too; None where a run has no CPU time."""
     cpu_s = [run.load.cpu_s for run in runs if run.load.cpu_s]
     if len(cpu_s) < len(runs):
         return None

@@ -39,7 +39,7 @@ from envbench_worker.measure import Meter  # noqa: E402
 from envbench import backends, families  # noqa: E402
 from envbench.engine.request import make_cell  # noqa: E402
 
-FAMILIES = ("atari", "mujoco")
+FAMILIES = ("atari", "mujoco", "box2d", "classic_control", "dm_control")
 NAMES = ("for-loop", "subprocess", "envpool-sync", "envpool-async", "ale-vector")
 PROTOCOL = {"window_s": 0.25, "warmup_min_s": 1.0, "warmup_max_s": 4.0, "measured_s": 1.0}
 

@@ -6,23 +6,26 @@
 This runs the benchmarks of ``tests/benchmarks``, each in its backend's own runtime, which is built
 if it is missing. Every result is a line of ``results/studies/overhead/measured.txt``, one JSON
 document each. An existing result is measured again only with ``--again``. Then both stay, and the
-table of docs/measurement.md shows both. It takes about 20 minutes. Do not use the machine for
-anything else.
+table of docs/measurement.md shows both. A second table gives what they say together. It takes about
+40 minutes. Do not use the machine for anything else.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import click
 from document import fill
+from scipy.stats import norm, t
 from tabulate import tabulate
 
 from envbench import backends, runtimes
@@ -30,6 +33,7 @@ from envbench import backends, runtimes
 ROOT = Path(__file__).parents[2]
 BENCHMARKS = ROOT / "tests" / "benchmarks"
 MEASURED = ROOT / "results" / "studies" / "overhead" / "measured.txt"
+DOCUMENT = ROOT / "docs" / "measurement.md"
 SLICE_S = 0.25
 
 
@@ -63,13 +67,14 @@ class Benchmark:
 
 
 def every() -> Iterator[Benchmark]:
-    for env in ("atari", "mujoco"):
+    for env in ("atari", "mujoco", "box2d", "classic_control", "dm_control"):
         for name in ("for-loop", "subprocess", "envpool-sync", "envpool-async"):
             yield Benchmark(backend=name, env=env, script="loop_cost_real_steps.py",
                             words=("--backend", name, "--env", env))  # fmt: skip
         for name, script in (("envpool-numa", "loop_cost_envpool_numa.py"),
                              ("sample-factory", "loop_cost_sample_factory.py")):  # fmt: skip
-            yield Benchmark(backend=name, env=env, script=script, words=("--env", env))
+            if env in backends.get(name).families:
+                yield Benchmark(backend=name, env=env, script=script, words=("--env", env))
     yield Benchmark(backend="ale-vector", env="atari", script="loop_cost_real_steps.py",
                     words=("--backend", "ale-vector", "--env", "atari"))  # fmt: skip
     for name in ("mujoco-rollout", "mujoco-warp", "genesis"):
@@ -90,23 +95,68 @@ def key(found: dict[str, Any]) -> tuple[str, str, str]:
     return found["backend"], found["env"], found["mode"]
 
 
-def table() -> str:
+def in_order() -> list[dict[str, Any]]:
+    """What was measured, in the order of ``every``."""
     order = {each.known_by: number for number, each in enumerate(every())}
+    return sorted(measured(), key=lambda each: order[key(each)])
+
+
+def table() -> str:
     rows = [
         [
-            f"{each['backend']} ({each['mode']})" if each["mode"] else each["backend"],
+            _name(each),
             each["env"],
             each["numenv"],
             each["pairs"],
-            f"{each.get('slice_s', SLICE_S):g} s",
+            f"{_slice_s(each):g} s",
             f"{each['ratio']:.3f}",
             "{:.3f}–{:.3f}".format(*each["interval"]),
             _percent(each["added_cpu"]) if "added_cpu" in each else "",
         ]
-        for each in sorted(measured(), key=lambda each: order[key(each)])
+        for each in in_order()
     ]
     heads = ["backend", "env", "numenv", "pairs", "slice", "ours / bare", "95 % interval"]
     return tabulate(rows, [*heads, "added CPU"], tablefmt="github", disable_numparse=True)
+
+
+def together() -> str:
+    """The second table: the results that were measured more than once in slices of one length."""
+
+    def kind(each: dict[str, Any]) -> tuple[Any, ...]:
+        return (*key(each), -_slice_s(each))
+
+    rows = []
+    for _, group in groupby(sorted(in_order(), key=kind), kind):
+        found = list(group)
+        if len(found) > 1:
+            ratio, low, high = pooled(found)
+            rows.append(
+                [_name(found[0]), found[0]["env"], f"{_slice_s(found[0]):g} s", len(found),
+                 f"{ratio:.3f}", f"{low:.3f}–{high:.3f}"]
+            )  # fmt: skip
+    heads = ["backend", "env", "slice", "rows", "together", "95 % interval"]
+    return tabulate(rows, heads, tablefmt="github", disable_numparse=True)
+
+
+def pooled(found: Sequence[dict[str, Any]]) -> tuple[float, float, float]:
+    """The mean ratio and its 95 % interval: log ratios, each weighted by its precision."""
+    weights = []
+    for each in found:
+        low, high = map(math.log, each["interval"])
+        error = (high - low) / 2 / t.ppf(0.975, each["pairs"] - 1)
+        weights.append(error**-2)
+    logs = [math.log(each["ratio"]) for each in found]
+    mean = sum(weight * log for weight, log in zip(weights, logs, strict=True)) / sum(weights)
+    half = norm.ppf(0.975) / math.sqrt(sum(weights))
+    return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
+
+
+def _name(each: dict[str, Any]) -> str:
+    return f"{each['backend']} ({each['mode']})" if each["mode"] else str(each["backend"])
+
+
+def _slice_s(each: dict[str, Any]) -> float:
+    return float(each.get("slice_s", SLICE_S))
 
 
 def _percent(added: list[float]) -> str:
@@ -138,7 +188,8 @@ def main(
         with MEASURED.open("a") as file:
             file.write(json.dumps(made) + "\n")
         click.echo("{:.4f} [{:.4f}, {:.4f}]".format(made["ratio"], *made["interval"]))
-    fill("overhead", table(), ROOT / "docs" / "measurement.md")
+    fill("overhead-together", together(), DOCUMENT)
+    fill("overhead", table(), DOCUMENT)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,9 @@ A block of a ``baseline`` plan has a cell and the reference kernel, which step a
 cell's rate relative to the kernel's is compared: the kernel follows changes of the machine's clock,
 but hardly those of its caches, memory and other cores. A run (``envbench run``) has no such
 kernel, so a change of the machine looks like a change of the code. Then a slowdown up to ``DRIFT``,
-the drift of shared machines, does not count. Both kinds compare two times, so their results are
-only advice. ``check --against`` measures anew with the ``baseline`` experiment.
+the drift of shared machines, does not count. Both kinds compare measurements of two different
+times, so their results are only advice. ``check --against`` measures anew with the ``baseline``
+experiment.
 """
 
 from __future__ import annotations

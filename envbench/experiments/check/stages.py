@@ -43,7 +43,7 @@ DEFAULT_CELLS = ("for-loop/1", "envpool-sync/4", "envpool-async/4")  # of the us
 PRECISE = 0.02
 MOST_PRECISE_PAIRS = 130
 # Standard deviation between pairs by ``steps_in``, measured on a shared machine of two cores
-# (docs/check.md). They apply before the machine at hand is known.
+# (docs/check.md). They are used while the spread on this machine is not known yet.
 SPREADS = {"one-thread": 0.012, "pool": 0.022, "device": 0.022, "processes": 0.05}
 FIRST, SECOND = 1, 2
 BASELINE, CANDIDATE = "baseline", "candidate"

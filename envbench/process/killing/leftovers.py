@@ -1,4 +1,4 @@
-"""What a killed envbench left: the owner of a temporary folder or a process, alive or dead.
+"""Find and remove what a killed envbench left: temporary folders and processes of dead owners.
 
 The process that makes a folder removes it, and its guardians end the workers. If it is killed, its
 guardians do both; but they can be killed or stopped, too. So a folder's name says who owns it, and
@@ -48,7 +48,7 @@ class Owner(NamedTuple):
     start: int
 
     def __str__(self) -> str:
-        """``user-namespace-pid-start``, of a fixed length, because it shifts the worker's stack."""
+        """``user-namespace-pid-start``, always as long: its length shifts the worker's stack."""
         return f"{self.user:08x}-{self.namespace:08x}-{self.pid:08x}-{self.start:016x}"
 
     @classmethod
@@ -58,7 +58,7 @@ class Owner(NamedTuple):
         return cls(*(int(number, 16) for number in match.groups())) if match else None
 
     def number(self, tree: int) -> int:
-        """Names it and a tree of its processes: a check, process, start modulo 1024, tree."""
+        """Identify it and one of its trees. The bits: check, pid, start modulo 1024, tree."""
         return self._checked((self.pid << 10 | self.start % 1024) << 8 | tree % 256)
 
     def _checked(self, low: int) -> int:
@@ -172,9 +172,9 @@ def _unlock(folder: Path) -> None:
 
 
 def _processes_of_dead_owners(known: dict[int, int]) -> list[int]:
-    """Those with a dead owner, stopped ones too, and all below them, also if they have left since:
-    ``known`` holds the start times of those found before. Not those with a living owner, or with
-    one that this process or a process above it has."""
+    """The processes with a dead owner, also stopped ones, and all their descendants. ``known`` has
+    the start times of those found before, so that they are found even after they left the tree.
+    Left out: those with a living owner, or with an owner that this process or one above it has."""
     here, every = this_process(), guardian.all_processes()
     table = {pid: process for pid, process in every.items() if process.state not in "ZX"}
     owners = {pid: {here.of_number(each) for each in numbers(pid)} - {None} for pid in table}
@@ -189,7 +189,7 @@ def _processes_of_dead_owners(known: dict[int, int]) -> list[int]:
 
 def numbers(pid: int) -> set[int]:
     """Return the numbers that a process has inherited: its limit of file locks, and the mark in the
-    environment that it was started with. None if it has ended or hides them."""
+    environment that it was started with. Empty if it has ended or hides them."""
     found = set()
     with contextlib.suppress(OSError):
         found.add(resource.prlimit(pid, guardian.RLIMIT_LOCKS)[0])

@@ -1,6 +1,6 @@
 """Whole documents: a new results page, and the filled blocks of any document.
 
-A block whose content has results is filled. Another block keeps every byte, unless it is empty:
+A block whose content has results is filled. Any other block keeps every byte, unless it is empty:
 then it gets an empty table. ``extended`` adds the blocks that a results page lacks.
 """
 

@@ -1,7 +1,8 @@
 """What a plot shows: FPS by number of environments, a curve per row, as values. Pure.
 
 A ``Picture`` shows a family and task on one machine, or on several machines side by side: a chart
-per machine. ``envbench.report.plots.draw`` draws it. A file is up to date if it has its ``digest``.
+per machine. ``envbench.report.plots.draw`` draws it. A file is up to date if it contains the
+picture's ``digest``.
 """
 
 from __future__ import annotations

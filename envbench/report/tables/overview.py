@@ -138,8 +138,8 @@ def _table(
 def recommendation(every: Iterable[MachineResults]) -> list[Table]:
     """Which row to use, and why: a table for each group with at least two that compete.
 
-    A row ties if the interval of its ratio to the best contains 1, or if there is no interval. A
-    maximum is biased upward, so footnotes say what was measured only once.
+    A row ties if ``decisions.fastest`` cannot tell it from the best. A maximum is biased upward, so
+    footnotes say what was measured only once.
     """
     return [made for results in _shown(every) if (made := _recommendation(results)) is not None]
 

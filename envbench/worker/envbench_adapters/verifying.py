@@ -59,7 +59,7 @@ class AnyOrder:
 class Watched:
     """Environments whose own counters are noted after each result.
 
-    ``name``: the counter's in a result's info. ``counters``: of all environments at the start.
+    ``name``: the counter's key in a result's info. ``counters``: of all environments at the start.
     """
 
     def __init__(self, envs: Any, name: str, counters: Any) -> None:

@@ -61,7 +61,8 @@ class Family:
         return env
 
     def noiseless(self) -> Optional[Dict[str, Any]]:
-        """Arguments that make every episode start alike. {}: needs none. None: there are none."""
+        """Arguments that make every episode start alike. {}: no argument is needed. None: the
+        library has none."""
         return {}
 
     def set_start(self, env: Any, observation: Any) -> None:

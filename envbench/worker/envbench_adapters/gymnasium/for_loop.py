@@ -35,8 +35,9 @@ class GymnasiumVector(Adapter):
         """Refuses older vector environments: they reset within the step and do not state it."""
         if int(gymnasium.__version__.split(".")[0]) < 1:
             raise ImportError(
-                "Gymnasium {} resets within the step: envbench counts Gymnasium 1.0 or "
-                "newer".format(gymnasium.__version__)
+                "Gymnasium {} resets within the step: envbench needs Gymnasium 1.0 or newer".format(
+                    gymnasium.__version__
+                )
             )
         envbench_families.of(self.job).probe()
 
