@@ -251,7 +251,7 @@ BUILT_IN = [
         library="isaacgym",
         own_engine=True,
         systems=["linux"],
-        by_hand="On a machine with an NVIDIA GPU: Isaac Gym Preview 4 from "
+        by_hand="On a machine with an NVIDIA GPU, install Isaac Gym Preview 4 from "
         "https://developer.nvidia.com/isaac-gym and https://github.com/isaac-sim/IsaacGymEnvs into "
         "a Python 3.8 of your own (`pip install -e isaacgym/python -e IsaacGymEnvs`), then "
         "--python isaac-gym=PATH",

@@ -2,7 +2,7 @@
 
 ``next`` depends on the plan and the records alone, so resuming is replaying: a campaign that is
 given the records of an earlier call continues where that one stopped. Each block is one line of
-the results file, flushed when it ends, whatever its end.
+the results file, flushed when the block ends, also if it failed.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ def pair(
     exchanged: bool = False,
 ) -> Block:
     """Return the block of two trials, each an arm and a cell. The second cell's backend decides
-    slices and cores. ``exchanged``: the second trial comes first, and sets the pace."""
+    slices and cores. ``exchanged``: the second trial is listed first, so it sets the pace."""
     fixed = plan.design_as(PairsDesign)
     seed = seed_of_round(plan.seed, number + (stage - 1) * fixed.pairs)
     behaviour = plan.behaviour.get(trials[1][1].backend, Behaviour())

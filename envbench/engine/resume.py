@@ -2,7 +2,8 @@
 
 The newest plan of the same request is resumed if it is incomplete or its outcome was never shown.
 Since then, the machine, the code of the workers and the packages must not have changed. For a plan
-that measures code under development, neither must the files that its interpreters may import.
+that measures code under development, the files that its interpreters may import must be unchanged,
+too.
 """
 
 from __future__ import annotations
@@ -35,7 +36,14 @@ from envbench.results.reading import lines
 
 STAMP = "%Y-%m-%dT%H-%M-%SZ"  # of a plan's start, and of its file
 CODE = (".py", ".so", ".pyd", ".dylib", ".pth")
-OWN_SOURCE = Path(__file__).parents[2]  # the controller's code is not measured
+
+
+def own_source(package: Path) -> Path:
+    """The folder of envbench's own code, which is not measured: its checkout, or the package."""
+    return package.parent if (package.parent / ".ci").is_dir() else package
+
+
+OWN_SOURCE = own_source(Path(__file__).parents[1])
 
 
 class Recorded(msgspec.Struct, frozen=True, kw_only=True):

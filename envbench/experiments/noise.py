@@ -26,8 +26,9 @@ A, B = "a", "b"
 
 @dataclass(frozen=True, kw_only=True)
 class OwnNoise:
-    """Holds the spread between equal pairs, with its 95 % interval: a wide one, of few pairs. Holds
-    the slowdowns that a default check would detect with it, and with the interval's ends."""
+    """Holds the spread between pairs of equal workers, and its 95 % interval, which is wide because
+    there are few pairs. Also the slowdowns that a default check would detect with this spread, and
+    with the interval's ends."""
 
     stage: Stage
     spread_interval: tuple[float, float]

@@ -54,11 +54,11 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ``any_frames``, ``--frame-skip`` (1 by default). ``frames_rule``: how a person computes those of
     a task that ``frames_of`` lacks.
 
-    ``own_tasks``: tasks come from a user's own packages. Their files may change during a
-    measurement, they may read the current folder, and they need not respond to actions.
-    ``fixed_start`` says how both backends of a comparison start (docs/backends.md): "noiseless",
-    "seed", "observation" (in ``start_tasks`` only; empty: all tasks), or "", each on its own.
-    ``lock_steps``: vector steps that are compared.
+    ``own_tasks``: tasks come from a user's own packages. A person may edit these packages, so edits
+    are looked for before a plan resumes. The tasks may read the current folder, and need not
+    respond to actions. ``fixed_start`` says how both backends of a comparison start
+    (docs/backends.md): "noiseless", "seed", "observation" (in ``start_tasks`` only; empty: all
+    tasks), or "", each on its own. ``lock_steps``: vector steps that are compared.
 
     ``work`` is what one step of the reference does, by kind: the names and values that
     ``envbench.decisions`` compares. None: any value is accepted. It is listed only if the backend

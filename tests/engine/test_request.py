@@ -37,7 +37,7 @@ def named(**asked: Any) -> list[tuple[str, str, int]]:
     return [(cell.env, cell.backend, cell.numenv) for cell in cells(CellRequest(**asked), PROFILE)]
 
 
-def test_the_default_is_both_families_every_backend_and_the_profiles_ladder() -> None:
+def test_the_default_is_every_family_of_the_profile_every_backend_and_its_ladder() -> None:
     assert named() == [
         *(("atari", name, n) for name in [*ATARI, "ale-vector"] for n in (1, 2, 8)),
         *(("mujoco", name, n) for name in ATARI for n in (1, 2, 8)),

@@ -30,6 +30,7 @@ from helpers.virtual_executor import (
 from envbench import backends
 from envbench.backends import Backend
 from envbench.engine.availability import TRIES
+from envbench.engine.resume import changed_since, own_source
 from envbench.errors import Interrupted
 from envbench.model import Block, Failure
 from envbench.results import store
@@ -613,3 +614,22 @@ def test_impossible_figures_in_a_file_stop_no_command_and_give_no_verdict(
         known = len(machine.blocks)
         result = invoke(machine, *again)
         assert (result.exit_code, len(machine.blocks) - known) == (0, count), result.stderr
+
+
+# ---------------------------------------------------------------- edits of the measured code
+
+
+def test_other_packages_beside_an_installed_envbench_are_searched_for_edits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = tmp_path / "site-packages"
+    for package in ("envbench", "users_own"):
+        (site / package).mkdir(parents=True)
+        (site / package / "code.py").touch()
+    monkeypatch.setattr("envbench.engine.resume.OWN_SOURCE", own_source(site / "envbench"))
+    monkeypatch.setattr("envbench.runtimes.ask", lambda *_: str(site))
+    assert changed_since("python", 0.0) == site / "users_own" / "code.py"
+
+
+def test_nothing_in_a_checkout_of_envbench_is_measured_code() -> None:
+    assert own_source(ROOT / "envbench") == Path(ROOT)

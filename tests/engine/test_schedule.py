@@ -56,7 +56,7 @@ def test_large_batches_have_a_tenth_of_the_slices_but_at_least_one_group(
     assert slicing(fixed, Behaviour(large_batches=True)) == (fewer, 0.1)
 
 
-def test_backends_of_one_thread_use_one_core_after_the_other() -> None:
+def test_blocks_of_a_one_thread_backend_take_the_cores_in_turn() -> None:
     plan, one = pairs_plan(cores=[4, 6]), Behaviour(steps_in="one-thread")
     found = [placement(plan, one, number) for number in range(3)]
     assert found == [([4], False), ([6], False), ([4], False)]

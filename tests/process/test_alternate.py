@@ -500,7 +500,7 @@ def test_killing_a_child_of_one_worker_does_not_affect_the_others(
 
 
 @slow
-def test_the_other_worker_makes_its_slices_if_the_pacemaker_dies(
+def test_the_other_worker_makes_its_slices_if_the_first_worker_dies(
     baseline: str, victim: str, mark: str
 ) -> None:
     for moment in ("start", "between slices"):

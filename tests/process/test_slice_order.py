@@ -73,7 +73,7 @@ def test_the_mean_length_of_slices_decides_for_five_workers(
         assert [whose for _, whose in made.steps].count(side) == slices / 5
 
 
-def test_a_pacemaker_that_dies_before_it_is_ready_leaves_the_pace_to_the_next() -> None:
+def test_a_first_worker_that_dies_before_it_is_ready_leaves_the_pace_to_the_next() -> None:
     for late in (False, True):
         made = SliceOrder(alternating(), 2)
         if late:
@@ -87,7 +87,7 @@ def test_a_pacemaker_that_dies_before_it_is_ready_leaves_the_pace_to_the_next() 
         assert made.await_turn(1) == b"step 5\n"
 
 
-def test_a_pacemaker_that_dies_later_does_not_change_the_slices_of_the_others() -> None:
+def test_a_first_worker_that_dies_later_does_not_change_the_slices_of_the_others() -> None:
     made = table(alternating(), 1e6, 2e6)
     made.slice_made(0, ended(calls=10))
     made.worker_ended(0)

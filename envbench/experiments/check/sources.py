@@ -1,10 +1,10 @@
 """Makes an arm of a check: an interpreter with its packages, and the worker's code.
 
 A ``Source`` is what a person asked for. An interpreter is used as it is. Requirements, or the tree
-of a git ref, are installed with the same Python over those of the backend, or else over the
-measuring packages of the current interpreter, pinned to their versions here. Packages that are
-installed last may change the versions of the others. An empty source is the backend's own
-interpreter. In envbench's own repository a ref also brings its own worker.
+of a git ref, are installed on top of the backend's own requirements. A backend without any gets the
+measuring packages of the current interpreter, in their versions here. The Python is the backend's.
+Packages that are installed last may change the versions of the others. An empty source is the
+backend's own interpreter. In envbench's own repository a ref also brings its own worker.
 
 Wheels, folders and checkouts are copied into the cache. Each copy is named by its content, so each
 version gets a runtime of its own, even if a wheel was rebuilt or a folder was edited in place.

@@ -6,7 +6,7 @@ its parent gets the nearest child subreaper above as its parent: this process, w
 open. So the tree is found below this process, beside others that must not be ended: other
 guardians, uv, git. A process belongs to it if one of these is true:
 
-1. It has inherited the tree's number, which also names this process, in its environment.
+1. Its environment contains the mark: the tree's number, from which this process can be found.
 2. It has inherited that number as its limit of file locks. Linux does not use this limit
    (getrlimit(2)), so hardly any program changes it.
 3. It is in the session of the worker, or of another process of the tree.

@@ -1,7 +1,7 @@
 """Guards one worker: starts it, and ends every process that it has started.
 
 A script that uses only the standard library, so that it starts in tens of milliseconds. The
-controller uses its process table, too.
+controller also uses its functions that list processes.
 
     python -I -S guardian.py CONTROL REPORT EVENTS GRACE_S NUMBER PYTHON WORKER_MAIN JOB_DIR
 

@@ -31,7 +31,8 @@ class Point(msgspec.Struct, frozen=True):
 
 
 class Curve(msgspec.Struct, frozen=True, kw_only=True):
-    """Holds a row's points. Its colour comes from ``place``, its backend's in the registry."""
+    """Holds a row's points. ``place`` is its backend's position in the registry, and decides its
+    colour."""
 
     label: str
     place: int

@@ -133,7 +133,8 @@ class Meter:
         self._tell("measure", self._last - start, calls, Counts(0, sum(known)))
 
     def _calibrate(self) -> int:
-        """Double the calls per window until one is long enough to extrapolate from. Return them."""
+        """Double the calls per window until one is long enough to extrapolate from. Return the
+        number of windows."""
         calls = 1
         while True:
             self.run_window("warmup", self.warmup, calls)

@@ -1,8 +1,8 @@
 """The cores that may be used, and the system's own counters: steal, throttling, pressure, suspend,
 CPU time, memory.
 
-A reader returns ``None`` (or leaves its key out) if this system has no such counter. Linux has them
-all; other systems have only the monotonic clock.
+A reader returns ``None`` (or leaves its key out) if this system has no such counter. Linux has all
+of them; other systems have hardly any.
 
 The controller has its own reader of control groups (``envbench.machine.host``). The worker cannot
 use it: the worker runs alone in another Python, with the standard library only.

@@ -284,7 +284,7 @@ def start_numbered() -> Iterator[Callable[..., list[int]]]:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_sweep_ends_a_process_without_an_environment_by_its_number_and_all_below_it(
+def test_a_sweep_finds_a_process_without_variables_by_its_lock_limit_and_ends_all_below_it(
     dead: Owner, tmp_path: Path, start_numbered: Callable[..., list[int]]
 ) -> None:
     us = this_process()
@@ -312,7 +312,7 @@ def test_a_sweep_ends_a_process_without_an_environment_by_its_number_and_all_bel
     assert [_runs(pid) for pids in others for pid in pids] == [True] * 16
 
 
-def test_what_was_below_a_marked_process_ends_although_that_has_ended_meanwhile(
+def test_descendants_of_a_marked_process_end_even_if_it_has_ended_already(
     dead: Owner,
     tmp_path: Path,
     start_numbered: Callable[..., list[int]],

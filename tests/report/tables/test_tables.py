@@ -408,7 +408,7 @@ def test_a_row_to_be_installed_by_hand_is_marked_not_run_until_it_has_results():
     assert table["Isaac Gym"][:2] == ["", "**1980.00**"]
 
 
-def test_the_note_shows_the_ceiling_and_a_column_each_rows_share_of_it():
+def test_the_note_shows_the_ceiling_and_a_column_shows_each_rows_share_of_it():
     rows = measured_plan({("for-loop", 1): 100, ("for-loop", 8): 50, ("envpool-async", 8): 150})
     ceiling = measured_plan({("ceiling", 12): 200}, plan_id="top", cell={"kind": "ceiling"})
     text = rendered([*rows, *ceiling])

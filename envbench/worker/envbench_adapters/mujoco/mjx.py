@@ -28,7 +28,8 @@ class Mjx(Ants, JaxBatch):
 
     def build(self) -> None:
         self.model = ant_model.load()
-        # Named, because with Warp and a GPU, MJX would choose Warp's engine: another row.
+        # ``impl`` is given, because with Warp and a GPU, MJX would choose Warp's engine: another
+        # row.
         self.on_mjx = mjx.put_model(self.model, impl="jax")
         self.draw(ant_model.motors(self.model))
 

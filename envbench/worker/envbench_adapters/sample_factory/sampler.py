@@ -6,9 +6,9 @@ one process with the policy. The consumer receives a copy of one trajectory at a
 library's own example of a sampler without a learner.
 
 The samplers run continuously. A vector step is numenv received transitions. Extra transitions are
-credited to the next run, so nothing is lost or counted twice. An end is credited with its
-trajectory. An environment resets within the step that ends its episode (same-step autoreset), so
-the observation after an end is the next episode's first.
+credited to the next run, so nothing is lost or counted twice. An episode's end counts when its
+trajectory arrives. An environment resets within the step that ends its episode (same-step
+autoreset), so the observation after an end is the next episode's first.
 """
 
 from __future__ import annotations
