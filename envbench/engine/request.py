@@ -98,7 +98,7 @@ class _Choice:
                 hint="Give --numenv, or add a table with a ladder to the profile.",
             )
         without = [
-            f"Note: measured without the setting {name}, which they lack: {', '.join(lacking)}."
+            f"Note: without a setting {name}, and measured without it: {', '.join(lacking)}."
             for name, lacking in self.left_out.items()
         ]
         return Chosen(targets=targets, notes=[*self.notes, *without])

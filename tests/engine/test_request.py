@@ -132,7 +132,7 @@ def test_a_note_lists_the_backends_that_do_not_have_a_setting() -> None:
         settings={"resize": "bilinear"},
     )  # fmt: skip
     assert choose(asked, PROFILE).notes == [
-        "Note: measured without the setting resize, which they lack: for-loop."
+        "Note: without a setting resize, and measured without it: for-loop."
     ]
 
 
@@ -284,7 +284,7 @@ def test_overcommit_sets_the_setting_with_that_role_whatever_its_name(plugin: st
     assert (pool.settings["overcommit"], pool.env_instances) == (1.5, 3)
     assert (loop.variant, loop.env_instances) == ({}, 2)
     (note,) = found.notes
-    assert "which they lack: for-loop" in note
+    assert "measured without it: for-loop" in note
 
 
 def test_nodes_set_the_setting_with_that_role_and_limit_the_cells(
