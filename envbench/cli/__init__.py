@@ -170,6 +170,8 @@ def explained(error: EnvbenchError | OSError | UnicodeEncodeError) -> EnvbenchEr
             hint="envbench records names as UTF-8. Rename the file, or use a link to it.",
         )
     cause = error.__cause__ if isinstance(error, EnvbenchError) else error
+    if isinstance(cause, OSError) and cause.errno in (errno.EMFILE, errno.ENFILE):
+        return _of_system(cause)
     found = error if isinstance(error, EnvbenchError) else _of_system(error)
     if isinstance(cause, OSError) and cause.errno == errno.ENAMETOOLONG:
         return UsageError(str(found), hint="Give a shorter path.")

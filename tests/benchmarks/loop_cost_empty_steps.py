@@ -67,7 +67,7 @@ def adapter(kind: Callable[[Job], Any]) -> Any:
     made = kind(Job("measure", "atari", "none", NUMENV, NUMENV, 4, {}, 1))
     made.envs = made.pool = SimpleNamespace(step=step, recv=recv, send=send)
     made.autoreset = autoreset.of(made.envs, (autoreset.NEXT_STEP,))
-    made.batches, made.ended, made.held = BATCHES, 0, []
+    made.batches, made.ended = BATCHES, 0
     return made
 
 

@@ -40,7 +40,8 @@ class Arm:
             "loop-cost", family, families.default_task(family), backends.get(name), numenv, given
         )
         fields = {field: getattr(cell, field, None) for field in Job._fields}
-        job = Job(**{**fields, "mode": "measure", "family": family, "seed": 1})
+        code = families.get(family).worker
+        job = Job(**{**fields, "mode": "measure", "family": family, "family_code": code, "seed": 1})
         module, _, attribute = str(backends.get(name).adapter).partition(":")
         self.adapter = getattr(import_module(module), attribute)(job)
         self.adapter.build()

@@ -32,6 +32,8 @@ for pool in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OPENCV_FOR_THREADS_NUM"
     os.environ.setdefault(pool, "1")
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "envbench" / "worker")]
+# A runtime lacks packages that only the controller needs. At the end of the path they replace none.
+sys.path += filter(None, [os.environ.get("CONTROLLER_PACKAGES")])
 
 from envbench_worker.contract import Job  # noqa: E402
 from envbench_worker.measure import Meter  # noqa: E402
@@ -93,7 +95,8 @@ def make(family: str, name: str, numenv: int) -> tuple[Ours, Any]:
     backend = backends.get(name)
     cell = make_cell("loop-cost", family, families.default_task(family), backend, numenv, {})
     fields = {f: getattr(cell, f, None) for f in Job._fields}
-    job = Job(**{**fields, "mode": "measure", "family": family, "seed": 1})
+    code = families.get(family).worker
+    job = Job(**{**fields, "mode": "measure", "family": family, "family_code": code, "seed": 1})
     module, _, attribute = str(backend.adapter).partition(":")
     adapter = getattr(import_module(module), attribute)(job)
     adapter.build()

@@ -5,8 +5,9 @@ Counts are of results that ``recv`` returned, never of the environments in fligh
 
 from __future__ import annotations
 
+from io import BytesIO
 from itertools import islice
-from typing import Any, Optional
+from typing import Optional
 
 import numpy as np
 from envbench_worker.contract import Counts, Trace
@@ -22,15 +23,14 @@ class EnvPoolAsync(EnvPool):
 
     def run(self, calls: int) -> Counts:
         recv, send = self.pool.recv, self.pool.send
-        elapsed: Any = []
-        self.held = elapsed
-        hold = elapsed.append
+        self.elapsed = elapsed = BytesIO()
+        keep = elapsed.write
         for batch in islice(self.batches, calls):
             result = recv()
             info = result[4]
-            hold(info["elapsed_step"])
+            keep(info["elapsed_step"])
             send(batch, info["env_id"])
-        return self._count(elapsed, calls)
+        return self._count(elapsed)
 
     def follow(self, calls: int) -> Optional[Trace]:
         if self.noiseless() is None:

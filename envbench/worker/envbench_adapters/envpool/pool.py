@@ -6,6 +6,7 @@ EnvPool resets on the step after an episode's end, as Gymnasium does. Such a res
 
 from __future__ import annotations
 
+from io import BytesIO
 from itertools import cycle
 from typing import Any, Dict, List, Optional
 
@@ -46,7 +47,7 @@ class EnvPool(Adapter):
         space = self.pool.action_space
         self.bank = actions.of_job(space, job)
         self.batches = cycle(self.bank)
-        self.held: Any = []
+        self.elapsed = BytesIO()  # ``elapsed_step`` of each result since the last count
 
     def _arguments(self) -> Dict[str, Any]:
         job, settings = self.job, self.job.settings
@@ -64,16 +65,18 @@ class EnvPool(Adapter):
         config = envpool.make_spec(self.job.task).config._asdict()
         return self.family.envpool_noiseless(config)
 
-    def _count(self, elapsed: Any, calls: int) -> Counts:
-        resets = int((np.frombuffer(b"".join(elapsed), dtype=np.int32) == 0).sum())
-        return Counts(calls * self.job.numenv - resets, resets)
+    def _count(self, elapsed: BytesIO) -> Counts:
+        results = np.frombuffer(elapsed.getvalue(), dtype=np.int32)
+        resets = int((results == 0).sum())
+        return Counts(len(results) - resets, resets)
 
     def unfinished(self) -> int:
-        return self._count(self.held, len(self.held)).steps if self.held else 0
+        return self._count(self.elapsed).steps
 
     def recount(self) -> Optional[float]:
         each = self.frames_per_step
-        return None if each is None else float(self.pool.made_in(len(self.held)) * each)
+        calls = self.elapsed.tell() // (4 * self.job.numenv)
+        return None if each is None else float(self.pool.made_in(calls) * each)
 
     def _work(self) -> Dict[str, Any]:
         """What a step does when measuring."""

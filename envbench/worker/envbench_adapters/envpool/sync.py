@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from itertools import islice
-from typing import Any, Optional
+from typing import Optional
 
 import numpy as np
 from envbench_worker.contract import Counts, Trace
@@ -19,13 +20,12 @@ class EnvPoolSync(EnvPool):
 
     def run(self, calls: int) -> Counts:
         step = self.pool.step
-        elapsed: Any = []
-        self.held = elapsed
-        hold = elapsed.append
+        self.elapsed = elapsed = BytesIO()
+        keep = elapsed.write
         for batch in islice(self.batches, calls):
             result = step(batch)
-            hold(result[4]["elapsed_step"])
-        return self._count(elapsed, calls)
+            keep(result[4]["elapsed_step"])
+        return self._count(elapsed)
 
     def reset(self) -> int:
         self.pool.reset()

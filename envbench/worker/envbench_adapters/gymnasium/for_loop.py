@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from functools import partial
+from io import BytesIO
 from itertools import cycle, islice
 from typing import Any, Dict, Optional
 
@@ -49,27 +50,26 @@ class GymnasiumVector(Adapter):
         space = self.envs.single_action_space
         self.bank = actions.of_job(space, job, self.envs.action_space)
         self.batches = cycle(self.bank)
-        self.held: Any = []
+        self.ends = BytesIO()
         self.ended = 0  # environments whose next step only resets
 
     def run(self, calls: int) -> Counts:
         step = self.envs.step
-        ends: Any = []
-        self.held = ends
-        hold = ends.append
+        self.ends = ends = BytesIO()
+        keep = ends.write
         for batch in islice(self.batches, calls):
             result = step(batch)
-            hold(result[2])
-            hold(result[3])
-        return self._count(ends, calls)
+            keep(result[2])
+            keep(result[3])
+        return self._count(ends.getvalue(), calls)
 
     def reset(self) -> int:
         self.envs.reset()
         return self.job.numenv
 
-    def _count(self, ends: Any, calls: int) -> Counts:
+    def _count(self, ends: bytes, calls: int) -> Counts:
         numenv = self.job.numenv
-        flags = np.frombuffer(b"".join(ends), dtype=np.bool_).reshape(calls, 2, numenv)
+        flags = np.frombuffer(ends, dtype=np.bool_).reshape(calls, 2, numenv)
         over = flags[:, 0] | flags[:, 1]
         if self.autoreset.mode == autoreset.SAME_STEP:
             return Counts(calls * numenv, int(over.sum()))
@@ -79,8 +79,9 @@ class GymnasiumVector(Adapter):
         return Counts(calls * numenv - resets, resets)
 
     def unfinished(self) -> int:
-        calls = len(self.held) // 2
-        return self._count(self.held[: 2 * calls], calls).steps if calls else 0
+        ends, size = self.ends.getvalue(), 2 * self.job.numenv
+        calls = len(ends) // size
+        return self._count(ends[: size * calls], calls).steps if calls else 0
 
     def follow(self, calls: int) -> Optional[Trace]:
         space = self.envs.single_observation_space
