@@ -12,7 +12,7 @@ USAGE = 2
 UNAVAILABLE = 3
 INCONCLUSIVE = 4
 
-MORE_FILES = "Raise the limit, such as with: ulimit -n 4096"  # for too many open files
+MORE_FILES = "Raise the limit, for example: ulimit -n 4096"  # for too many open files
 
 
 class EnvbenchError(Exception):

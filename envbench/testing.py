@@ -183,7 +183,7 @@ def verified(
     """Return the reply of a worker in mode verify; assert that it did not fail.
 
     It has the audit of ``calls`` vector steps and the trace of ``lock_steps``, an ``.npz``. In the
-    first ``together`` of them (by default half, if starts are alike) all get the same actions.
+    first ``together`` lock-steps (by default half, if starts are alike) all actions are equal.
     """
     if together is None:
         together = lock_steps // 2 if families.get(family).starts_alike else 0

@@ -50,7 +50,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if kept_programs().is_dir():
         shutil.copytree(kept_programs(), folder, dirs_exist_ok=True)
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
-    # With these, the path of the folder is part of a program's name: no session finds another's.
+    # With XLA's own caches, the folder's path is in a program's name, so no session would find
+    # another's.
     os.environ["JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES"] = "none"
 
 
@@ -116,8 +117,8 @@ def contracts_measured_once() -> Iterator[None]:
 
 @pytest.fixture
 def kernels_counts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A lock for tests whose processes die when memory runs out, and for tests that must not be
-    mistaken for that: the kernel counts such kills per control group or per machine."""
+    """A lock for tests whose processes die when memory runs out, and for tests that count such
+    deaths: the kernel counts such kills per control group or per machine."""
     folder = tmp_path_factory.getbasetemp()
     shared = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
     with FileLock(shared / "kernels_counts.lock"):
@@ -145,7 +146,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 @pytest.fixture
 def register(monkeypatch: pytest.MonkeyPatch) -> Callable[[Mapping[str, Backend]], None]:
-    """Replaces all backends that envbench knows by these."""
+    """Replaces the backends that envbench knows with the given ones."""
     return lambda known: monkeypatch.setattr(backends.BACKENDS, "loaded", (dict(known), []))
 
 

@@ -163,7 +163,7 @@ FAMILY = EnvFamily(name='chess', title='Chess', worker='a:B', frames=1, backends
         ({"backends": ["ceiling"]}, "`backends`: 'ceiling' is not one of"),
     ],
 )
-def test_a_family_with_a_wrong_field_is_left_out_by_its_package(
+def test_the_warning_for_a_family_with_a_wrong_field_names_its_package(
     plugins: Plugins, changes: dict[str, object], says: str
 ) -> None:
     plugins.install("chess", FAMILY_FOR_THE_LOOP, "FAMILY", group="envbench.families")

@@ -86,7 +86,7 @@ def test_an_env_family_knows_no_adapter() -> None:
         assert not [name for name in imports(path) if name.startswith("envbench_adapters")], path
 
 
-def test_only_tests_of_rooms_of_one_file_lie_directly_in_tests() -> None:
+def test_only_tests_of_single_file_rooms_lie_directly_in_tests() -> None:
     """``test_text.py`` tests ``text.py``. What several tests share lies in ``helpers``."""
     loose = {path.name for path in TESTS.glob("[!.]*") if path.is_file()} - ABOUT_EVERY_ROOM
     assert loose <= {f"test_{path.name}" for path in PACKAGE.glob("*.py")}

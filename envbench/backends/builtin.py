@@ -74,7 +74,7 @@ _RESIZE = Setting(
 )
 _ENVPOOL = [
     ACTIONS,
-    _threads("EnvPool's choice, as many as cores, at most the batch"),
+    _threads("EnvPool's choice: one per core, but not more than environments in the batch"),
     _AFFINITY,
     _RESIZE,
     _FIRE_RESET,
@@ -213,7 +213,7 @@ BUILT_IN = [
         systems=["linux"],
         settings=[
             ACTIONS,
-            _threads("as many as each node has cores, at most its environments"),
+            _threads("one per core of each node, but not more than its environments"),
             _RESIZE,
             _FIRE_RESET,
             _overcommit(default=3.0),
@@ -228,7 +228,7 @@ BUILT_IN = [
         library="ale_py",
         settings=[
             ACTIONS,
-            _threads("ALE's choice, as many as cores, at most the environments"),
+            _threads("ALE's choice: one per core, but not more than environments"),
             _AFFINITY,
             _FIRE_RESET,
             _overcommit(default=1.0),
@@ -264,7 +264,7 @@ BUILT_IN = [
         adapter=_ADAPTERS + "mujoco.rollout:MujocoRollout",
         library="mujoco",
         behaviour=Behaviour(steps_in="pool", large_batches=True),
-        settings=[_threads("as many as cores, at most the environments"), _HORIZON],
+        settings=[_threads("one per core, but not more than environments"), _HORIZON],
     ),
     _on_device(
         name="mjx",

@@ -27,7 +27,7 @@ COMMANDS = {  # each with its file and its help
     "verify": ("verify", "Find out whether backends do the same work and count it correctly."),
     "check": ("check", "Find out whether a change made environments slower."),
     "baseline": ("check", "Save a baseline for `check --against`."),
-    "doctor": ("doctor", "Show what makes this machine noisy, and what a check can find here."),
+    "doctor": ("doctor", "Show how noisy this machine is, and how small a slowdown a check finds."),
     "plans": ("plans", "List finished and unfinished plans; abandon or delete one."),
     "report": ("report", "Fill the tables of results/README.md, or of another document."),
     "compare": ("compare", "Compare two results files, machines or backends, cell by cell."),
@@ -144,7 +144,7 @@ class _Shown(click.ClickException):
 
 @contextmanager
 def errors_shown() -> Iterator[None]:
-    """In the block, an expected error or one of the system becomes a message without a traceback.
+    """In the block, an expected error or an error of the system becomes a message.
 
     An error of writing to stdout stays as it is: the entry point of the process reports it.
     """

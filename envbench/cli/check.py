@@ -66,7 +66,7 @@ RULE = grouped(
     ),
     option(
         "--tolerance SHARE",
-        "A PASS rules out such a slowdown of the usual pace, and four times this over all steps.",
+        "A PASS rules out that the usual pace is slower by this, and all steps by four times this.",
         Number(0.0005, 0.5),
         default=0.05,
     ),
@@ -95,10 +95,10 @@ SIZE = grouped(
     ),
     option(
         "--budget SECONDS",
-        "Fit the pairs into this time. An alarm takes longer.",
+        "Fit the pairs into this time. A check with an alarm takes longer.",
         Number(10, 86400),
     ),
-    option("--precise", "Use enough pairs to find a slowdown of 2 %, at most 130."),
+    option("--precise", "Use enough pairs to find a slowdown of 2 %, but at most 130 pairs."),
 )
 
 
@@ -183,7 +183,7 @@ def _refuse_combinations() -> None:
         refuse_together("--against", arm, f"{arm}-python", f"{arm}-ref")
     because = ": the file's cells are always measured afresh, with their settings"
     refuse_together("--against", "--set", "--fresh", because=because)
-    because = ": how small a slowdown it can find is not known beforehand"
+    because = ": it cannot predict how small a slowdown it will find"
     refuse_together("--against", "--plan", "--precise", because=because)
 
 

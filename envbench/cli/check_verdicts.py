@@ -27,7 +27,7 @@ Differences = Mapping[str, Sequence[str]]  # of packages, by backend
 SCHEMA = 1
 HEADS = ("task", "backend", "numenv")
 IDENTITY = "machine env task backend numenv env_instances settings"
-UNSEEN, USELESS = 0.5, 0.9  # a cost that doubles, or grows tenfold, is a loss of speed so large
+UNSEEN, USELESS = 0.5, 0.9  # shares of speed lost if a cost doubles, and if it grows tenfold
 MEANS: dict[str, str] = {
     "PASS": "the usual pace did not slow down by the tolerance or more",
     "REGRESSION": "steps are slower by more than the margin, or a cost grew by more than it may",

@@ -138,7 +138,7 @@ def _tell_notes(found: Comparison) -> None:
             tell(f"not comparable: {pair.second.cell.key}: {reason}.")
     for note in dict.fromkeys(note for pair in found.pairs for note in pair.notes):
         count = sum(note in pair.notes for pair in found.pairs)
-        tell(f"{count} of {len(found.pairs)} {NOTES[note]}.")
+        tell(f"{count} of {counted(len(found.pairs), 'pair')} {NOTES[note]}.")
     if any(pair.verdict == "?" and not pair.unlike for pair in found.pairs):
         tell("?: there is no interval, because a side has fewer than five processes.")
     for name, side in (("A", found.only_first), ("B", found.only_second)):

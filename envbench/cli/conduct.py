@@ -55,7 +55,7 @@ def conduct(
                 show(outcome)
             return outcome.stopped.exit_code
         if getattr(sys.stdout, "name", os.devnull) == os.devnull:  # the shell closed it: ``>&-``
-            raise EnvbenchError("stdout is closed.", hint="The same command shows the outcome.")
+            raise EnvbenchError("stdout is closed.", hint="Run it again with stdout open.")
         code = show(outcome)
         return UNAVAILABLE if outcome.unavailable and experiment.named else code
 
@@ -101,13 +101,13 @@ class Display:
     def began(self, experiment: Experiment[Any], plan: Plan, done: int, left: int) -> None:
         self.experiment, self.plan = experiment, plan
         self.done, self.total = done, done + left
-        # Now, because it may read results: while a worker is timed, the controller keeps quiet.
+        # Before any worker is timed: the answer may be read from results.
         self.refused = {cell.key for cell in plan.cells if self.refuses(cell)}
         self.start = self.block_start = time.monotonic()
         hashes = sorted(plan.runtimes.items())
         sides = {(a.place, *(h for key, h in hashes if key.startswith(a.name))) for a in plan.arms}
         if len(sides) < len(plan.arms):
-            tell("Note: both are the same code, so the result shows only this machine's noise.")
+            tell("Note: both sides are the same code. The result shows only this machine's noise.")
         if left:
             of = f"{left} of " if done else ""
             what = counted(self.total, experiment.unit)

@@ -1,4 +1,4 @@
-"""``envbench doctor``: show what makes this machine noisy, and what a check can find here."""
+"""``envbench doctor``: show how noisy this machine is, and how small a slowdown a check finds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NO_SLICE = Failure(
 @WAIT
 @AS_JSON
 def doctor(wait: bool, as_json: bool) -> None:
-    """Show what makes this machine noisy, what to do about it, and what a check can find here.
+    """Show how noisy this machine is, and how small a slowdown a check finds.
 
     This takes about half a minute. envbench looks at the load, then steps pairs of equal workers
     alternately. To resume a stopped measurement, give the same command within ten minutes.

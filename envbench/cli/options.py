@@ -31,7 +31,7 @@ LARGEST_NUMENV = 1_000_000
 
 
 class Number(click.FloatRange):
-    """A number within bounds. Refuses NaN, because a comparison with the bounds does not."""
+    """A number within bounds. NaN needs a check of its own: comparisons would accept it."""
 
     name = "number"
 
@@ -57,7 +57,7 @@ class FilePath(click.Path):
 
 
 def _not_empty(value: Any, param: click.Parameter, ctx: Any) -> Any:
-    """The value, unless it is empty. In CI, an unset variable must not turn an option off."""
+    """The value. Empty text is refused: in CI, an unset variable must not turn an option off."""
     if isinstance(value, str) and not value.strip():
         name = param.opts[0] if isinstance(param, click.Option) else param.human_readable_name
         raise click.UsageError(
@@ -151,8 +151,8 @@ def option(
 ) -> Option:
     """Make an option by its usage: ``--flag``, or ``--name VALUE`` with a value of this ``kind``.
 
-    ``also``: another name on the command line, or its name in Python. ``many``: it may be repeated,
-    and this makes one value of a tuple of values. The help shows a ``default``.
+    ``also``: another name on the command line, or its name in Python. ``many``: makes one
+    value of the values of a repeated option. The help shows a ``default``.
     """
     name, _, metavar = usage.partition(" ")
     declared = [name, also] if also else [name]
@@ -222,8 +222,8 @@ def refuse_together(first: str, *others: str, because: str = "") -> None:
 def grouped(name: str, kind: type[msgspec.Struct], *options: Option, prefix: str = "") -> Option:
     """Pass the options to the command as one argument ``name``: a value of ``kind``.
 
-    Each option is named as a field of it, after ``prefix``. A field keeps its default where the
-    option was left out.
+    The name of each option is ``prefix`` and then a field of ``kind``. A field keeps its default
+    where the option was left out.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -261,7 +261,7 @@ def cell_options(*options: Option) -> Option:
 
 
 def measured_cells(*options: Option) -> Option:
-    """Options as ``cells: CellRequest``. By default, all that the profile has tables for."""
+    """Options as ``cells: CellRequest``. By default, all that the profile lists."""
     skips = Number(SMALLEST_SKIP, LARGEST_SKIP)
     return cell_options(
         family_option(f"{_FAMILIES}  [default: those with a table in the profile]"),

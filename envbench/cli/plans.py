@@ -43,8 +43,8 @@ def plans(
     envbench plans abandon PLAN         never resume it; keep what was measured
     envbench plans delete PLAN          remove its file
 
-    To resume an unfinished plan, run its command again. The command begins a new plan instead if it
-    has finished a later one, if a package, the code or the machine changed, or after a long pause.
+    To resume an unfinished plan, run its command again. It begins a new plan if a later one has
+    finished, if a package, the code or the machine has changed, or after a long pause.
     """
     if subcommand := context.invoked_subcommand:
         given = {"--machine": machine, "--unfinished": unfinished, "--json": as_json}
@@ -100,7 +100,7 @@ def abandon(plan: str, results: Path) -> None:
         recorded.abandon(found)
         resumed = recorded.next_resumed(found)
     then = f"resumes {resumed}" if resumed else "begins a new plan"
-    tell(f"{found.plan.plan_id} is abandoned: the same command {then}.")
+    tell(f"{found.plan.plan_id} is abandoned: the command that began it now {then}.")
 
 
 @plans.command(short_help="Remove the file of PLAN.")

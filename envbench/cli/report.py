@@ -95,7 +95,7 @@ def _print_cells(measured: Sequence[Measured], profiles: Mapping[str, Profile]) 
 def _documents(
     found: Mapping[str, BlockContent], into: Sequence[Path], new: Path | None, own: Path | None
 ) -> dict[Path, Filled]:
-    """All new contents, before one is written: filled ones, a ``new`` one, the results' ``own``."""
+    """The new text of every document: those of ``into``, the ``new`` one, the results' ``own``."""
     texts = {path: read_text(path) for path in into}
     if new:
         texts[new] = fresh(found)

@@ -95,7 +95,7 @@ def run(cells: CellRequest, options: Options, measure: Measure, as_json: bool) -
     refuse_together("--duration", "--total-step")
     refuse_together("--quick", "--duration", "--repeats")
     experiment = RunExperiment(cells=cells, measure=measure)
-    selected = cache(partial(_selection, options.results))  # while measuring, no cell is verified
+    selected = cache(partial(_selection, options.results))  # `run` verifies nothing
     conduct(
         experiment,
         options,
@@ -159,7 +159,7 @@ def _tell_stand_ins(outcome: Campaign[list[Summary]]) -> None:
 
 
 def _tell_failures(summaries: Sequence[Summary]) -> None:
-    """Show the failed cells; those of one backend that failed for the same reason only once."""
+    """Show the failed cells. A reason that several cells of a backend share, once."""
     keys = defaultdict(list)
     for each in summaries:
         if failure := each.failure:
@@ -181,5 +181,5 @@ def _tell_next_command(outcome: Campaign[list[Summary]], summaries: Sequence[Sum
     called = "envbench" if shutil.which("envbench") else f"{sys.executable} -m envbench"
     report = f"{called} report{store.option(outcome.journal.path.parent.parent)}"
     some = any(summary.interval for summary in summaries)
-    only = "" if some else "; a quick figure does not replace one with an interval"
+    only = "" if some else "; a figure without an interval does not replace one that has one"
     tell(f"{recorded}; `{report}` puts it in the tables{only}.")

@@ -1,8 +1,8 @@
 """``envbench verify``: find out whether the backends do the same work. One table per task.
 
-Findings are stored with the results, and ``envbench report`` shows them. The exit code is 1 where
-the figures of a backend are refused (it counted its steps wrongly, or its observations do not
-follow its actions), or where a backend does not equal the reference.
+Findings are stored with the results, and ``envbench report`` shows them. The exit code is 1 if a
+backend failed, if its figures are refused (it counted its steps wrongly, or its observations do not
+follow its actions), or if it does not equal the reference.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from envbench.text import printable
 
 NUMENV = option(
     "--numenv N",
-    "Environments per vector step. Two or more show whether actions have an effect.",
+    "Environments per vector step. At least two are needed to show whether actions have an effect.",
     click.IntRange(2, 1024),
     also="ladder",
     default=2,

@@ -57,7 +57,7 @@ def judge(found: Verification) -> Verdict:
         audit=audit,
         lock_step=lock_step,
         differences=[
-            f"{name} {_shown(own)} (requested: {_shown(wanted)})"
+            f"{name}: {_shown(own)} (requested: {_shown(wanted)})"
             for name, (wanted, own) in other.items()
         ],
         refused=refused,
@@ -92,7 +92,7 @@ def _differ(wanted: Any, own: Any) -> bool:
 
 
 def _same_work(found: Verification, other: Differences) -> bool:
-    """Do its settings leave its work unchanged? The comparison may miss what they change."""
+    """Do its settings and its report say equal work? Comparing steps may miss what they change."""
     reported = families.of_record(found.cell.env).reported
     computed = {name for name, (_, own) in other.items() if own != "unknown"}.difference(reported)
     return backends.same_work(found.cell) and not computed
@@ -140,8 +140,7 @@ def _follows(found: Verification) -> bool:
 
 
 def _other_engine(found: Verification) -> bool:
-    """Can its states not be compared? It has another engine, or is a ceiling, which returns
-    none."""
+    """True if there are no states to compare: another engine, or a ceiling, which returns none."""
     return found.cell.kind == "ceiling" or backends.of_record(found.cell.backend).own_engine
 
 
@@ -166,7 +165,7 @@ def _lock_step(found: Verification) -> tuple[bool | None, str]:
     if not _recorded(found):
         return None, f"not compared: {why or 'nothing shows that it follows its actions'}"
     if backends.of_record(cell.backend).own_engine:
-        return None, "not applicable: another engine, which follows its actions"
+        return None, "not compared: another engine (its environments follow their actions)"
     if standard is None or found.agreement is None:
         missing = f"its reference {standard.reference} cannot run here" if standard else ""
         return None, f"not compared: {why or missing}"

@@ -16,7 +16,7 @@ NEAR = 0.95  # without an interval, this share of the best figure is a tie
 
 
 def verdict(ratio: Interval, drift: float) -> str:
-    """``faster``, ``slower`` or, if the interval of a ratio with the drift contains 1, ``~``."""
+    """``faster`` or ``slower``; ``~`` if the interval, widened by the drift, contains 1."""
     if ratio[0] / drift <= 1 <= ratio[1] * drift:
         return "~"
     return "faster" if ratio[0] > 1 else "slower"

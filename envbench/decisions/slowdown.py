@@ -214,8 +214,8 @@ def effect(baseline: Figures, candidate: Figures, invalid: Sequence[bool] = ()) 
     """Return a pair's effect over all slices: log(total baseline time / total candidate time).
 
     ``baseline`` and ``candidate`` hold the time per unit of work (a step, a reset) of each slice;
-    ``invalid`` says whether either k-th slice is invalid. Invalid slices do not count, unless fewer
-    than half are left: then all count. None without any slice.
+    ``invalid`` says for each k whether the k-th slice of either arm is invalid. Invalid slices do
+    not count, unless fewer than half are left: then all count. None without any slice.
     """
     kept = counting(baseline, candidate, invalid)
     return math.log(sum(b for b, _ in kept) / sum(c for _, c in kept)) if kept else None

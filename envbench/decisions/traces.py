@@ -156,8 +156,8 @@ def agreed(standard: Standard, found: Agreement) -> int:
 
 
 def responds(trace: Trace, together: int) -> bool | None:
-    """Do observations follow the actions, and nothing else? None is unknown: they
-    move, but no steps had equal actions (``together`` is 0), so following cannot be tested.
+    """Do observations follow the actions, and nothing else? None means unknown: the observations
+    change, but no steps had equal actions (``together`` is 0), so it cannot be tested.
 
     This needs two environments and no reference. Environments that start alike must look alike
     while they get the same actions (the first ``together`` steps), and differ afterwards. A game's

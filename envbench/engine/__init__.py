@@ -1,5 +1,5 @@
-"""The one loop that measures: blocks, the campaign, how it resumes, and how a request becomes
-cells.
+"""The one loop that measures, and what it needs: how a request becomes cells, what can run here,
+and how a plan resumes.
 
 ``request`` turns a person's options into cells. ``experiment`` is the interface of an experiment,
 ``session`` carries one out, ``availability`` finds what can run here, ``resume`` finds an

@@ -144,7 +144,7 @@ def answer_of(arm: Arm, reply: Reply) -> Arm:
 
 
 def lacks_own_package(arm: Arm, failure: Failure) -> bool:
-    """Is what is missing the package of the user's own task?"""
+    """Is the missing package that of the user's own task?"""
     package = arm.cell.task.partition(":")[0].partition(".")[0]
     own = arm.target.family.own_tasks
     return own and failure.reason == "import" and package in failure.message

@@ -38,8 +38,8 @@ from envbench.results.store import MAX_LINE_BYTES, Journal
 class Executed(msgspec.Struct, kw_only=True):
     """The outcome of a block: its trials, in order, and what they refer to by hash.
 
-    ``turns`` names the trial of each slice of steps, as made. ``by_products`` are the contents of
-    large files, by the hash that names them.
+    ``turns`` has the trial of each slice of steps, in the order in which they were made.
+    ``by_products`` are the contents of large files, by the hash that names them.
     """
 
     trials: list[TrialRecord] = []
@@ -109,7 +109,7 @@ class Campaign(Generic[Findings]):
 
     @cached_property
     def findings(self) -> Findings:
-        """What the records say. It is computed once, so ask when no block follows."""
+        """What the records say. It is kept, so read it only after the last block."""
         return self.experiment.conclude(self.plan, self.done, self.facts)
 
     def concluded(self) -> None:

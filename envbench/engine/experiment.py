@@ -1,8 +1,8 @@
 """The interface of an experiment: which block comes next, and what the records mean.
 
 A new experiment is a subclass of ``Experiment``, which ``recorded_plans.EVERY`` lists, and a
-command that shows its findings. All of it but ``choose`` and ``arms`` is pure: it depends on the
-plan and the records alone, so resuming is replaying.
+command that shows its findings. From ``place`` on, its methods are pure: they depend on the plan
+and the records alone, so resuming is replaying.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Experiment(ABC, Generic[Findings_co]):
     modes: ClassVar[tuple[str, ...]] = ("measure",)  # of its trials
     keeps_profile: ClassVar[bool] = False  # is a generated profile written to a file?
     shows_figures: ClassVar[bool] = False  # does the figure of a block mean something on its own?
-    watches_code: ClassVar[bool] = False  # may a person edit what the arms import?
+    watches_code: ClassVar[bool] = False  # can the measured code be edited while it runs?
     longest_pause_s: ClassVar[float | None] = None  # after a longer pause it is not resumed
 
     @property
@@ -74,7 +74,7 @@ class Experiment(ABC, Generic[Findings_co]):
 
     @property
     def named(self) -> bool:
-        """Did a person name the backends? If so, it is an error that one cannot run."""
+        """Did a person name the backends? If so, a backend that cannot run is an error."""
         return True
 
     @property
@@ -108,7 +108,7 @@ class Experiment(ABC, Generic[Findings_co]):
 
     @abstractmethod
     def remaining(self, plan: Plan, done: Done) -> Sequence[Any]:
-        """Say what identifies each block still to come, in order, where known."""
+        """Return what identifies each remaining block, in order, as far as it is decided."""
 
     @abstractmethod
     def block(self, plan: Plan, todo: Any) -> Block:

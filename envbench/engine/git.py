@@ -1,7 +1,7 @@
 """Run git, and say which commit of envbench is running. This is the only place that runs it.
 
 A library for git would be one more dependency, and most of them run git too. Variables that a git
-hook sets for its own repository are removed: envbench may be called by one.
+hook sets for its own repository are removed, because a hook may call envbench.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from envbench.process.one_job import execute
 from envbench.process.reply import OnEvent, Reply
 
 Launches = Mapping[int, Launch]  # of the trials that can start, by their place in the block
-START = "start.npz"  # a file for a job: the environments start from its first observations
+START = "start.npz"  # the first observations in this file are where a job's environments start
 TRACE = "trace"
 CHANGED = Failure(
     reason="setup",

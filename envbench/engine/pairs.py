@@ -51,8 +51,8 @@ def pair_seconds() -> float:
 
 
 def seed_of_round(seed: int, round_: int) -> int:
-    """Return the seed of all cells of a round. Environment i adds i, so the seeds lie far apart."""
-    return (seed * 1000 + round_) * 0x2545F491 % 2**31  # odd, so all are different
+    """Return the seed of all cells of a round. Environment i adds i, so seeds are far apart."""
+    return (seed * 1000 + round_) * 0x2545F491 % 2**31  # an odd factor: all differ
 
 
 def schedule(cells: Sequence[Cell], repeats: Mapping[str, int], seed: int | str) -> Rounds:
@@ -89,7 +89,7 @@ def turns(quads: int, seed: int) -> list[int]:
 
 
 def place(plan: Plan, block: Block | BlockRecord) -> str:
-    """Which of its cell's pairs a block is, for the progress display."""
+    """The number of the block's pair among those of its cell, for the progress display."""
     return f"pair {block.round + 1}/{plan.design_as(PairsDesign).pairs}"
 
 
@@ -140,7 +140,7 @@ def placement(plan: Plan, behaviour: Behaviour, number: int) -> tuple[list[int],
     """Return the cores of a pair's processes (empty: all), and whether both may start at once.
 
     If a backend has one thread, a pair shares one core; the next pair uses another. Two processes
-    start at once, each on its own core, if one thread does the start-up and several threads step.
+    start at once if there are two cores, one thread does the start-up, and several threads step.
     """
     if behaviour.steps_in == "one-thread" and plan.cores:
         return [plan.cores[number % len(plan.cores)]], False

@@ -25,7 +25,7 @@ from envbench.model import Cell, Family, section
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """Holds a cell, its backend and its env family: no code below has to look them up."""
+    """Holds a cell, its backend and its env family, so that no other code looks them up."""
 
     cell: Cell
     backend: Backend
@@ -49,7 +49,7 @@ class CellRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def takes_all(self) -> bool:
-        """Does envbench choose the backends? If so, it is no error that one cannot run."""
+        """Does envbench choose the backends? If so, a backend that cannot run is no error."""
         return self.backends is None or "all" in self.backends
 
 
@@ -90,7 +90,7 @@ class _Choice:
         if not targets and not any(map(self._backends, self._families)):
             raise UsageError(
                 f"no backend runs {', '.join(self._families)}.",
-                hint="The package that adds a family names the backends: docs/backends.md.",
+                hint="Its package has to name the backends that run it: docs/backends.md.",
             )
         if not targets:
             raise UsageError(
@@ -98,7 +98,7 @@ class _Choice:
                 hint="Give --numenv, or add a table with a ladder to the profile.",
             )
         without = [
-            f"Note: without a setting {name}, and measured without it: {', '.join(lacking)}."
+            f"Note: these have no setting {name} and are measured without it: {', '.join(lacking)}."
             for name, lacking in self.left_out.items()
         ]
         return Chosen(targets=targets, notes=[*self.notes, *without])
@@ -107,7 +107,7 @@ class _Choice:
 
     @cached_property
     def _families(self) -> Sequence[Family]:
-        """The requested family, or those that the profile has tables for."""
+        """The requested family, or those that the profile lists."""
         request = self.request
         if request.task is not None and not request.task.partition(":")[0].strip():
             raise UsageError(f"--task {request.task!r} is not a task such as my_package:MyEnv-v0.")
@@ -147,9 +147,7 @@ class _Choice:
         request = self.request
         if backend.one_per_core:
             if request.numenv and request.backends == [backend.name]:
-                raise UsageError(
-                    f"{backend.name} takes no --numenv: it has one environment per core."
-                )
+                raise UsageError(f"{backend.name} takes no --numenv: the number of cores decides.")
             return [self.cpus * families.get(family).ceiling_states]
         heading = section(backend.kind, accelerator=backend.accelerator)
         table = self.profile.table(family, heading)
@@ -161,7 +159,7 @@ class _Choice:
         if setting is None:
             return numenvs
         by_hand = self.request.nodes or self.request.settings.get(setting.name, "")
-        _check_cores(str(setting.parse(by_hand)))  # its pattern allows no core of five digits
+        _check_cores(str(setting.parse(by_hand)))  # of at most four digits each
         nodes = by_hand.count("/") + 1 if by_hand else numa_nodes()
         enough = [numenv for numenv in numenvs if numenv >= nodes]
         if not enough and self.request.backends == [backend.name]:

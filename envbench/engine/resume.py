@@ -1,9 +1,9 @@
 """Find the plan that an earlier call of the same command began, and decide whether to resume it.
 
 The newest plan of the same request is resumed if it is incomplete or its outcome was never shown.
-Since then, the machine, the code of the workers and the packages must not have changed. For a plan
-that measures code under development, the files that its interpreters may import must be unchanged,
-too.
+Since the plan began, the machine, the code of the workers and the packages must not have changed.
+For a plan that measures code under development, the files that its interpreters may import must be
+unchanged, too.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from msgspec.structs import asdict
 from envbench import runtimes
 from envbench.engine.availability import Arm
 from envbench.engine.experiment import Experiment
+from envbench.machine.known_profiles import PACKAGE, checkout
 from envbench.model import (
     BlockRecord,
     EndedRecord,
@@ -38,12 +39,7 @@ STAMP = "%Y-%m-%dT%H-%M-%SZ"  # of a plan's start, and of its file
 CODE = (".py", ".so", ".pyd", ".dylib", ".pth")
 
 
-def own_source(package: Path) -> Path:
-    """The folder of envbench's own code, which is not measured: its checkout, or the package."""
-    return package.parent if (package.parent / ".ci").is_dir() else package
-
-
-OWN_SOURCE = own_source(Path(__file__).parents[1])
+OWN_SOURCE = checkout(PACKAGE) or PACKAGE  # envbench's own code, which is not measured
 
 
 class Recorded(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,8 +101,8 @@ def recorded(
     """Every plan of a results folder, newest first; of one machine or experiment, if named.
 
     A plan can be in several files, copied or joined by hand. It is then one plan with the blocks of
-    all of them, and continues in the file that is named by its start. Only the files of plans that
-    are asked for are decoded.
+    all these files, and continues in the file that is named after its start. Only the files of
+    plans that are asked for are decoded.
     """
     plans: dict[str, Plan] = {}
     places: dict[str, dict[Path, None]] = {}
@@ -116,7 +112,7 @@ def recorded(
                 plans[plan.plan_id] = plan
                 places.setdefault(plan.plan_id, {})[path] = None
     oldest_first = sorted(plans.values(), key=lambda plan: plan.started_utc)
-    for plan in reversed(oldest_first):  # newest first; plans of one second in reverse order, too
+    for plan in reversed(oldest_first):  # the newest first
         paths = sorted(places[plan.plan_id], key=lambda path: path.stem != plan.started_utc)
         yield from (each for each in read(*paths)[0] if each.plan.plan_id == plan.plan_id)
 
@@ -131,7 +127,7 @@ def _plans_in(path: Path) -> Iterator[Plan]:
 
 
 def blocks_left(experiment: Experiment[object], old: Recorded) -> int | None:
-    """How many blocks the plan still has; None for records that no envbench writes."""
+    """How many blocks the plan still has; None if envbench cannot have written it."""
     try:
         return experiment.left(old.plan, old.done)
     except (ArithmeticError, LookupError, StopIteration, TypeError, ValueError):
@@ -149,8 +145,8 @@ def find(
 
     A complete plan counts as unfinished until its outcome was shown. A complete plan in which every
     block failed does not keep an older plan from being resumed. If no plan is of the same request,
-    the result is the newest unfinished one of that experiment and the differences. A person may
-    edit the code of the ``watched`` arms.
+    the result is the newest unfinished one of that experiment and the differences. ``watched``:
+    arms whose code a person may have edited since.
     """
     refused: tuple[Recorded, list[str]] | None = None
     other: tuple[Recorded, list[str]] | None = None  # of another request

@@ -2,7 +2,7 @@
 
 In this order: the profile, the cells (usage errors), whether results can be written, the machine's
 measuring lock, what can run here, the plan to resume or a new one, the campaign. Nothing is
-measured before all of these are checked.
+measured before the campaign begins.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def carry_out(
     """Carry out the experiment, or continue where the same one stopped, and show the outcome.
 
     A complete plan is over when ``show`` has returned; if it raises, the same command shows the
-    outcome again. The measuring lock is held until then. Returns what ``show`` returned.
+    outcome again. It holds the measuring lock until it returns. Returns what ``show`` returned.
     """
     if sys.platform == "win32":
         raise EnvbenchError(
@@ -166,7 +166,7 @@ class _Session(Generic[Findings]):
                 self.listener.say(f"  {failure.hint}")
 
     def _refuse(self, arm: Arm, failure: Failure, *, others: bool) -> None:
-        """No arm runs the cell: raise, if that is an error. ``others``: cells of its family run."""
+        """Raise, if it is an error that no arm runs the cell. ``others`` of its family run."""
         cell = arm.cell
         if arm.known_tasks is not None and (self.experiment.named or not others):
             raise availability.unknown_task(arm, arm.known_tasks)
@@ -236,7 +236,7 @@ class _Session(Generic[Findings]):
 def make_plan(
     experiment: Experiment[object], targets: Sequence[Target], site: Site, arms: Arms
 ) -> Plan:
-    """What was asked for, and everything about the machine and the code it depends on."""
+    """What was asked for, and what the outcome depends on: the machine, the code, the packages."""
     now = datetime.now(UTC)
     cells, design = [each.cell for each in targets], experiment.design(targets)
     ready = [arm for arm in arms.values() if arm.failure is None]
@@ -273,7 +273,7 @@ def make_plan(
 
 def _place(name: str, ready: Sequence[Arm]) -> str:
     """A hash of the folders of the arm's interpreters, which differ between commits and
-    requirements. (One folder has the same interpreter under several names.)"""
+    requirements. (Not of paths: one folder has an interpreter under several names.)"""
     own = [each for each in ready if each.name == name]
     return digest(sorted((arm_key("", e.cell), str(Path(e.python).parent)) for e in own))
 

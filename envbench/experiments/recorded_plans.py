@@ -129,7 +129,7 @@ def abandon(recorded: Recorded) -> None:
 
 
 def next_resumed(given_up: Recorded) -> str | None:
-    """The id of the plan that the command of an abandoned plan resumes now; None for a new plan.
+    """The id of the plan that ``given_up``'s command resumes now; None if it begins a new one.
     Changes of the machine since ``given_up`` began are not considered."""
     plan, machine = given_up.plan, given_up.path.parent
     experiment = _experiment(plan)

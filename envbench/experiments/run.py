@@ -27,7 +27,7 @@ START_S = 5.0  # the expected time of the start, build and warm-up of a trial
 
 
 class Measure(msgspec.Struct, frozen=True, kw_only=True):
-    """Says how long and how often to measure a cell. All trials share the seconds or the steps."""
+    """Says how long and how often to measure a cell. Its trials divide the seconds or the steps."""
 
     duration_s: float = DEFAULT_DURATION_S
     total_steps: int | None = None

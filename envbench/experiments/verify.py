@@ -47,7 +47,7 @@ class VerifyExperiment(Experiment[list[Verification]]):
         return not self.cells.takes_all
 
     def choose(self, site: Site) -> Chosen:
-        """The requested cells and their references: references first, then default settings."""
+        """The requested cells and their references: references first, then those with defaults."""
         cpus = site.fingerprint.usable_cpus
         chosen = choose(self.cells, site.profile, cpus)
         targets = list(chosen.targets)
@@ -75,7 +75,7 @@ class VerifyExperiment(Experiment[list[Verification]]):
             references={
                 each.cell.key: references[0]
                 for each in targets
-                if not each.backend.own_engine  # its states are its own
+                if not each.backend.own_engine  # then states cannot be compared
                 and (references := _references(each, targets))
                 and each.cell not in references
             },
@@ -105,7 +105,7 @@ class VerifyExperiment(Experiment[list[Verification]]):
         if reference is None:
             return Block(trials=[own])
         programme = Programme(start=design.starts.get(todo.key, "at once"))
-        followed = msgspec.structs.replace(amount, audit_calls=1)  # its own block has its audit
+        followed = msgspec.structs.replace(amount, audit_calls=1)  # it has a block for its audit
         trials = [Trial(cell=reference, mode="verify", seed=plan.seed, verify=followed), own]
         return Block(trials=trials, programme=programme, reference=0)
 
@@ -129,7 +129,7 @@ def _references(target: Target, targets: Sequence[Target]) -> list[Cell]:
 
 
 def _together(steps: int, target: Target) -> int:
-    """Lock-steps with one action for all: half; none if starts differ or actions are constant."""
+    """How many lock-steps share one action: half; 0 if starts differ or actions are constant."""
     if not target.family.starts_alike:
         return 0
     setting = with_role(target.backend, "actions")

@@ -5,7 +5,7 @@ pooled, ``resize`` (area, bilinear), ``grayscale``, ``screen`` [height, width], 
 observation, at most ``noop_max`` no-ops at a reset, ``fire_reset``, ``sticky`` probability,
 ``episodic_life``, ``reward_clip``, ``action_set`` (minimal, full), ``max_frames`` per episode.
 
-Libraries may differ by a level or two when they resize; a ball in another place differs by tens.
+A resized pixel may differ by one or two grey levels. A ball in another place changes it by tens.
 """
 
 from envbench.families.family import AS_GYMNASIUM, EnvFamily, Standard

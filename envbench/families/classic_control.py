@@ -26,5 +26,5 @@ CLASSIC_CONTROL = EnvFamily(
     any_task=["autoreset", "returned_to", "observation_dtype"],
     standards={"env": Standard(steps=8, tolerance=1e-5, reward_tolerance=1e-6)},
     ceiling_states=1024,
-    engine="the equations of motion, thousands of states at once in NumPy,",
+    engine="NumPy (the equations of motion of thousands of states at once)",
 )

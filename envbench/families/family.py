@@ -20,7 +20,7 @@ SMALLEST_SKIP = 0.001
 DEFAULT_ROWS = ("for-loop", "subprocess", "envpool-sync", "envpool-async", "envpool-numa")
 # The built-in backends that step any family by its class in the worker.
 FOR_ANY_FAMILY = (*DEFAULT_ROWS, "sample-factory")
-# The other names in a profile. A family's name is also the name of its table there.
+# Names with another meaning in a profile. No family may have them: its table there has its name.
 _TAKEN = "accelerators|physics|name|title|hardware|check|match|fits|table|tables"
 # How Gymnasium's environments reset, and where their results are: a part of each reference's work.
 AS_GYMNASIUM = {"autoreset": "next-step", "returned_to": "host"}
@@ -58,15 +58,15 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     are looked for before a plan resumes. The tasks may read the current folder, and need not
     respond to actions. ``fixed_start`` says how both backends of a comparison start
     (docs/backends.md): "noiseless", "seed", "observation" (in ``start_tasks`` only; empty: all
-    tasks), or "", each on its own. ``lock_steps``: vector steps that are compared.
+    tasks), or "" if each backend starts on its own. ``lock_steps``: vector steps that are compared.
 
     ``work`` is what one step of the reference does, by kind: the names and values that
-    ``envbench.decisions`` compares. None: any value is accepted. It is listed only if the backend
-    does not report it. ``any_task`` are the names that apply to tasks other than the default. The
-    names in ``reported`` may differ although a step computes the same. ``backends``, for a plugin:
-    those of ``FOR_ANY_FAMILY`` that run it. ``rows`` are the backends of its table in a new
-    profile, or in one that has no table for it. ``usual``: a new profile has its table, and
-    ``check`` measures it by default.
+    ``envbench.decisions`` compares. None: any value is accepted, and the name is a difference only
+    if the backend does not report it. ``any_task`` are the names that apply to tasks other than the
+    default. The names in ``reported`` may differ although a step computes the same. ``backends``,
+    for a plugin: those of ``FOR_ANY_FAMILY`` that run it. ``rows`` are the backends of its table in
+    a new profile, and where a profile has no table for the family. ``usual``: a new profile has its
+    table, and ``check`` measures it by default.
     """
 
     name: str

@@ -89,7 +89,7 @@ def load(seconds: float = LOOK_S) -> list[Sign]:
         _share("steal", stolen, STOLEN, "other virtual machines take this share: use a dedicated "
                "host, or measure at another hour"),
         _throttling(throttled, throttling),
-        _share("pressure", waits, WAITING, "tasks wait for a CPU: more of them run than there "
+        _share("pressure", waits, WAITING, "tasks wait for a CPU: more are ready to run than there "
                "are CPUs"),
     ]  # fmt: skip
 

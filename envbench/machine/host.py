@@ -44,10 +44,10 @@ def fingerprint() -> Fingerprint:
 
 
 def nominal_gib(total_bytes: int) -> int:
-    """Return the installed memory. The kernel reserves a few per cent, more in each release.
+    """Return the installed memory. The kernel reserves a few per cent of it.
 
-    Rounded to a multiple of a sixteenth to an eighth of its size (251.5 -> 256, 15.6 -> 16), so
-    that a new kernel does not change the fingerprint.
+    A newer kernel may reserve more. So the size is rounded, in steps between a sixteenth and an
+    eighth of it (251.5 -> 256, 15.6 -> 16), and the fingerprint does not change.
     """
     gib = total_bytes / 2**30
     step = 1 << max(0, int(gib).bit_length() - 4)
@@ -135,7 +135,7 @@ def control_groups(controller: str) -> list[Path]:
     """Return the folders of this process's control groups (v1 or v2), parents first.
 
     Only v1 has a tree per controller. A container often sees its group's path as the host does
-    (``/docker/…``) or from below (``/..``), so not every folder exists.
+    (``/docker/…``) or relative to its own root (``/..``), so not every folder exists.
     """
     found: list[Path] = []
     for line in text_of(MEMBERSHIP).splitlines():

@@ -29,6 +29,7 @@ from envbench.machine.profile_file import (
 from envbench.model import Fingerprint
 from envbench.text import spelt_out
 
+PACKAGE = Path(__file__).parents[1]
 LOCAL = Path("machines")
 ACCELERATOR_ROWS = ["brax", "isaac-gym"]
 PHYSICS_ROWS = ["mujoco-rollout", "mjx", "mujoco-warp", "genesis"]
@@ -68,7 +69,7 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
         return min(fitting, key=rank).profile if fitting else None
 
     def with_title(self, title: str, *, besides: str) -> Profile | None:
-        """Another profile with this title, so that both would have the same table markers."""
+        """Another profile with this title. Both would have the same table markers."""
         others = (p for p in self.profiles.values() if p.name != besides)
         return next((p for p in others if p.title == title), None)
 
@@ -101,11 +102,15 @@ def _files() -> dict[str, Path]:
 
 
 def _shipped() -> Path | None:
-    package = Path(__file__).resolve().parents[1]
-    if (package / "machines").is_dir():  # in a wheel
-        return package / "machines"
-    checkout = package.parent
-    return checkout / "machines" if (checkout / "pyproject.toml").is_file() else None
+    home = PACKAGE if (PACKAGE / "machines").is_dir() else checkout(PACKAGE.resolve())
+    return home / "machines" if home else None
+
+
+def checkout(package: Path) -> Path | None:
+    """Return the checkout that holds the package, or None where the package was installed."""
+    project = package.parent / "pyproject.toml"
+    own = project.is_file() and b'name = "envbench"' in project.read_bytes()
+    return project.parent if own else None
 
 
 def _doubled_titles(entries: dict[str, Entry]) -> list[str]:

@@ -213,8 +213,8 @@ class Rule(Strict, frozen=True, kw_only=True):
 class PairsDesign(_Design, frozen=True, kw_only=True, tag="pairs"):
     """Two trials per block that alternate in short slices.
 
-    ``pairs`` per cell and stage, each of ``quads`` times four slices (two per trial) of ``slice_s``
-    seconds. ``rule``: None if no verdict is needed.
+    ``pairs``: per cell and stage. A pair has ``quads`` times four slices, two per trial, of
+    ``slice_s`` seconds each. ``rule``: None if no verdict is needed.
     """
 
     trials: ClassVar[int | None] = 2

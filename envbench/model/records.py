@@ -21,8 +21,8 @@ FROM_OUTSIDE = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP")
 class Windows(Strict, frozen=True, kw_only=True):
     """Windows or slices in order, one entry each in every column.
 
-    ``start_ns`` is the offset from the first window's start on the monotonic clock.
-    ``invalid`` maps a window's index (as a string) to the outside signal that made it invalid.
+    ``start_ns`` is the offset from the first window's start on the monotonic clock. ``invalid``
+    maps a window's index (as a string) to what made it invalid: suspended, throttled or steal.
     """
 
     start_ns: list[Int] = []
@@ -77,7 +77,7 @@ class Failure(Strict, frozen=True, kw_only=True):
         "out-of-memory",
         "stalled",  # no progress within the phase's limit
         "invalid-figure",  # zero, negative, or more steps than calls allow
-        "setup",  # the runtime could not be made
+        "setup",  # the runtime cannot be made or used, or the reference failed
         "interrupted",
     ]
     message: str
@@ -122,9 +122,9 @@ class Agreement(Strict, frozen=True, kw_only=True):
     first_end: Int | None = None  # the first step (from 0) where both ended
     ends: Int | None = None  # episodes that ended in the steps compared
     reference_ends: Int | None = None
-    # movement of its least active environment in the second half, divided by the reference's
+    # movement of the least active environment in the second half of the steps / the reference's
     late_movement: float | None = None
-    # of whole episodes as two samples (Kolmogorov-Smirnov), by what is compared of an episode
+    # Kolmogorov-Smirnov tests on whole episodes, by quantity (length, return)
     p_values: dict[str, float] = {}
 
 
@@ -227,7 +227,7 @@ class BlockRecord(Strict, frozen=True, kw_only=True, tag="block"):
 
 
 class ProgressRecord(Strict, frozen=True, kw_only=True, tag="progress"):
-    """A step of a long trial, saved before the block ends, so that a crash loses little."""
+    """A part of a long trial, saved before the block ends, so that a crash loses little."""
 
     schema: Int = SCHEMA
     block_id: str

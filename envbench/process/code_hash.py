@@ -5,11 +5,11 @@ sources that a worker of one adapter and one mode loads from the packages in ``w
 another backend's adapter does not change it. The sources are parsed, not imported, so the tree may
 be of another version and need other libraries.
 
-A module is covered if a covered module imports it anywhere, or if a string there names it in full,
-such as ``"envbench_adapters.ceiling.ale:AleCore"`` or a script that imports it.
+A module is covered if a covered module imports it anywhere, names it in full in a string
+(``"envbench_adapters.ceiling.ale:AleCore"``), or has a script in a string that imports it.
 
 In ``__main__.py``, a module that only one mode needs is imported in the method with the mode's
-name. Other modes skip that method.
+name. Other modes skip that method. What adapters share to verify is covered only in that mode.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from pathlib import Path
 WORKER_PATH = Path(__file__).parents[1] / "worker"
 PACKAGES = ("envbench_worker", "envbench_adapters", "envbench_families")
 ENTRY = "envbench_worker.__main__"
+VERIFYING = "envbench_adapters.verifying"  # adapters import it, and use it only to verify
 FOR_PLUGINS = tuple(f"envbench_worker.{name}" for name in ("contract", "actions", "autoreset"))
 MODES = frozenset({"measure", "verify", "probe"})
 _NAMED = re.compile(rf"\b(?:{'|'.join(PACKAGES)})(?:\.\w+)+")
@@ -58,7 +59,7 @@ def code_files(adapter: str, mode: str, root: Path = WORKER_PATH, family: str = 
     while waiting:
         name = waiting.pop()
         path = _source(root, name)
-        if path is None or path in files:
+        if path is None or path in files or (name == VERIFYING and mode != "verify"):
             continue
         files.add(path)
         package = name if path.name == "__init__.py" else name.rpartition(".")[0]
@@ -94,7 +95,7 @@ def _names(source: bytes, package: str, skipped: frozenset[str]) -> tuple[str, .
             names.update(_NAMED.findall(text := str(node.value)))
             names.update(_names(text.encode(), package, frozenset()))  # if it is a script
     own = (name for name in names if name.partition(".")[0] in PACKAGES)
-    prefixes = (accumulate(name.split("."), "{}.{}".format) for name in own)  # one is its module
+    prefixes = (accumulate(name.split("."), "{}.{}".format) for name in own)  # and its packages
     return tuple(sorted({prefix for each in prefixes for prefix in each}))
 
 

@@ -49,7 +49,7 @@ def execute(
     (``leftovers.MARK``). ``on_event`` gets every well-formed event, in the caller's thread.
     ``worker`` is the file to run. ``files`` are put into the job's folder.
     """
-    silent_s = job.protocol.window_s  # a window may be as silent as it is long
+    silent_s = job.protocol.window_s  # a window reports nothing until it ends
     limits = replace(
         limits, warmup_s=limits.warmup_s + silent_s, measure_s=limits.measure_s + silent_s
     )
@@ -126,7 +126,7 @@ def _died(ending: Ending, before: MemoryKills, folder: Path) -> Failure:
         return Failure(
             reason="stalled",
             message=f"no progress for {ending.stalled_s:.3g} s in phase {ending.phase!r}: "
-            f"ended{left}",
+            f"envbench ended the worker{left}",
             hint="It hangs, or one vector step takes longer than that: try fewer environments.",
         )
     return _died_by_itself(ending, folder)
@@ -139,7 +139,7 @@ def _died_by_itself(ending: Ending, folder: Path) -> Failure:
             reason="signal",
             message=f"the worker died of {name}",
             signal=name,
-            hint="A native library crashed, or it was killed: its last output may say which.",
+            hint="A native library crashed, or it was killed. Its last output may say which.",
         )
     if ending.unguarded:
         return Failure(

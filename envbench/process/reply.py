@@ -142,7 +142,7 @@ def _impossible(reply: Reply, job: Job) -> Iterator[str]:
         yield f"the facts in the reply cannot be recorded: {why}"
     for name in ("work", "before"):
         if not isinstance(reply.facts.get(name) or {}, dict):
-            yield f"{name!r} in the reply's facts is not a table of names"
+            yield f"{name!r} in the reply's facts is not a JSON object"
     if not (reply.warmup.whole and reply.measured.whole):
         yield "the columns of its windows differ in length"
     if reply.ok and job.mode == "measure":

@@ -6,8 +6,8 @@ each was stopped in each phase is recorded. (A start that waits for a network al
 stopped. The difference between two such starts can look up to twice as large as it is.) If one
 thread does the start and each worker has its own core, all start at once, which takes less time.
 
-A worker is stopped with all its processes (SIGSTOP), later also between its slices. proc(5) lists
-the children of a process. psutil is slower, because it reads every process of the machine.
+A worker is stopped together with all its processes (SIGSTOP), here and between its slices. proc(5)
+lists the children of a process. psutil is slower, because it reads every process of the machine.
 """
 
 from __future__ import annotations

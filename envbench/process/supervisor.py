@@ -1,8 +1,8 @@
 """Supervise one worker: start it under its guardian, watch it, report how it ended.
 
 ``supervise`` returns after the worker and all processes that it started have ended. A worker's
-failure is an ``Ending``. An exception of ``on_event`` or of a signal handler is raised again after
-that.
+failure is an ``Ending``. An exception of ``on_event`` or of a signal handler is raised again when
+they have.
 
 Progress is a later phase, or a window with steps or resets. Output does not count as progress: a
 worker can hang while printing. ``Limits`` says how long a phase may pass without progress.

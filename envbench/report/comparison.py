@@ -20,10 +20,10 @@ from envbench.stats.intervals import Interval, ratio_interval
 By = Callable[[Measured], Hashable]
 
 NOTES = {
-    "hardware": "were measured on different hardware",
+    "hardware": "were measured on different hardware or another version of the system",
     "stand-in": "ran as tasks with different names (one replaces a task that no longer exists): "
     "`envbench verify` found that they do the same work, and lists the differences",
-    "in-flight": "have more environments in flight than in the batch on one side",
+    "in-flight": "have different numbers of environments in flight per environment in the batch",
     "session": "were measured in different sessions: ~ then allows for a drift of "
     f"{100 * (fastest.DRIFT - 1):.0f} %. The mean's interval does not",
 }

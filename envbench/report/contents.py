@@ -39,8 +39,8 @@ class BlockContent:
     """What a block can show: a picture, or tables.
 
     ``chapter`` is its heading on a results page. ``figures`` counts measured and published ones.
-    ``tables`` merges them into a document's table. Without ``has_results`` it only fills an empty
-    block. ``on_new_page``: a new page has the block. ``results`` None: the tables are a summary of
+    ``tables`` merges the figures into a document's table. Without ``has_results`` it only fills an
+    empty block. ``on_new_page``: a new page has the block. ``results`` None: the tables summarise
     several machines and replace all text. A ``picture`` is linked from the folder ``plots``.
     """
 

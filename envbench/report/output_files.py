@@ -78,7 +78,7 @@ def stale(document: Path, pictures: Iterable[Picture], kinds: Sequence[Kind]) ->
 
     An existing PNG counts even where ``kinds`` does not have it.
     """
-    target = _target(document)  # before any plot is written beside the document that a link names
+    target = _target(document)  # a bad path is refused here, before any plot is written
     beside = target.parent if document.is_symlink() else document.parent
     found: list[Stale] = []
     for picture in pictures:

@@ -110,8 +110,8 @@ def _refusal(info: os.stat_result) -> str:
 
 
 def lines(file: BufferedReader) -> Iterator[tuple[int, bytes]]:
-    """Each line that is not blank, with its number. A longer line is cut to one byte more than the
-    limit."""
+    """Each line that is not blank, with its number. A line over the limit is cut to one byte
+    more."""
     number = 0
     while line := file.readline(MAX_LINE_BYTES + 1):
         number += 1
@@ -151,7 +151,7 @@ def _decode(line: bytes) -> Stored | str:
 
 def _why(line: bytes, error: Exception) -> str:
     if not line.endswith(b"\n"):
-        return "it is torn, as after a crash or a power cut"
+        return "it is incomplete, as after a crash or a power cut"
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     with suppress(msgspec.DecodeError, RecursionError, UnicodeDecodeError):

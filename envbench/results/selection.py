@@ -80,7 +80,7 @@ class Selection:
 def select(records: Iterable[Record], locations: Mapping[str, Location] | None = None) -> Selection:
     """The measurements to show from the records of all files. ``locations``: of each record.
 
-    The records of a plan's runs include the plan.
+    If ``records`` has runs of a plan, it has the plan, too.
     """
     records, locations = list(records), locations or {}
     machines = {each.hash: each.fingerprint for each in records if isinstance(each, MachineFact)}
@@ -100,8 +100,8 @@ def select(records: Iterable[Record], locations: Mapping[str, Location] | None =
         best.append(replace(found, times=sum(not each.quick for each in figures)))
     if newer:
         warnings.append(
-            f"{counted(newer, 'newer measurement')} not shown: a measurement without an interval "
-            "(quick, short, or under five processes) does not replace one that has an interval"
+            f"{counted(newer, 'newer measurement')} not shown: a quick or short one does not "
+            "replace a longer one, and one of under five processes none that has an interval"
         )
     verifications = [each for each in records if isinstance(each, Verification)]
     verified = newest_verifications(verifications, best, runtimes, locations)
@@ -207,10 +207,10 @@ def newest_verifications(
     runtimes: Mapping[str, RuntimeFact],
     locations: Mapping[str, Location],
 ) -> dict[Row, Verified]:
-    """For each row the newest verification of the measured packages, else the newest of all.
+    """For each row the newest verification with the packages that were measured, else the newest.
 
-    A later worker checks more, so its result replaces an earlier one, even where it could not
-    verify the row.
+    Newer code checks more, so its result replaces an older one, even if it could not verify the
+    row.
     """
     measured: dict[Row, list[Measured]] = defaultdict(list)
     for each in shown:

@@ -42,8 +42,8 @@ def check_folder(results: Path, machine: str) -> Path:
     """``results/machine``, after a check that it can be written. Leaves nothing behind.
 
     If the folder is missing, the nearest existing folder above must be writable; ``Journal.create``
-    makes the missing ones. Refused: a name that is not a plain file name, and a folder that a link
-    leads out of ``results``.
+    makes the missing ones. Refused: a name that is not a plain file name, and a link to a folder
+    outside ``results``.
     """
     check_name(machine)
     folder = results / machine
@@ -65,7 +65,7 @@ def check_name(machine: str) -> None:
     """Raise ``UsageError`` if a machine's name cannot be the name of its folder."""
     if not _NAME.fullmatch(machine):
         raise UsageError(
-            f"{machine[:80]!r} is not a machine's name: letters, digits, dots, - and _; at most 64."
+            f"{machine[:80]!r} is not a machine's name: at most 64 letters, digits, dots, - and _."
         )
 
 

@@ -75,7 +75,7 @@ def parse_overrides(texts: Iterable[str]) -> dict[str, str]:
 
 
 def interpreter(path: str, option: str) -> str:
-    """Return the absolute path of the Python that ``option`` names. ``UsageError``: it is none."""
+    """Return the absolute path of the Python that ``option`` names. ``UsageError``: not one."""
     program, hint = shutil.which(os.path.expanduser(path)), "Give the path of its python."
     if program is None:
         inside = Path(path).expanduser() / "bin" / "python"
@@ -243,7 +243,7 @@ def environment(backend: Backend) -> dict[str, str]:
     """Return the variables to set for a worker of this backend, and no others: they are recorded.
 
     Thread pools are limited to one thread where the backend itself runs in parallel. Otherwise
-    numenv workers would start numenv x cores threads.
+    numenv processes would start numenv x cores threads.
     """
     pinned = dict.fromkeys(_POOLS, "1") if backend.pin_threads else {}
     return {**pinned, **backend.environment}

@@ -102,7 +102,7 @@ def test_the_error_for_an_unsupported_family_lists_the_supported_ones() -> None:
 # ---------------------------------------------------------------- settings
 
 
-def test_defaults_fill_a_cells_settings_and_no_variant() -> None:
+def test_defaults_fill_a_cells_settings_but_not_its_variant() -> None:
     settings, variant = resolve_settings(ASYNC, "atari", {})
     assert settings == {
         "actions": "bank",

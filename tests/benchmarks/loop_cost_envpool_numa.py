@@ -8,7 +8,7 @@ under envbench's own ``Meter``. Slices have equal numbers of calls and alternate
 inactive arm waits (the processes of envpool-numa are allowed no calls). The figure is the mean of
 the log ratios of results per second, with a 95 % t-interval: 1.00 is as fast as one pool.
 ``per_cpu`` is the ratio of results per CPU second. If others use the machine, two processes get
-more of it than one, and only this figure shows what they do with it.
+more CPU time than one. Only ``per_cpu`` corrects for that.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def compare(family: str, numenv: int, pairs: int, slice_s: float) -> dict[str, A
     one = Arm(family, "envpool-async", numenv, {})
     two = Arm(family, "envpool-numa", numenv, {"nodes": "/".join(map(str, cores))})
     calls = 64
-    for _ in range(3):  # this also passes the first resets and cold caches
+    for _ in range(3):  # this also gets past the first resets and cold caches
         calls = max(16, int(one.slice(calls) * slice_s / numenv))
         two.slice(calls)
     one.results = two.results = 0

@@ -115,9 +115,7 @@ def compare(
         meter.run_window("measure", meter.measured, calls)
 
     calls = 1
-    while (
-        seconds(bare, calls) < 4 * slice_s
-    ):  # this also passes the falls of the first steps and cold caches
+    while seconds(bare, calls) < 4 * slice_s:  # this also gets past the first falls and cold caches
         calls *= 2
     ours(calls)
     calls = max(1, int(calls * slice_s / seconds(bare, calls)))

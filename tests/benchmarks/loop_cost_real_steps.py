@@ -32,7 +32,8 @@ for pool in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OPENCV_FOR_THREADS_NUM"
     os.environ.setdefault(pool, "1")
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "envbench" / "worker")]
-# A runtime lacks packages that only the controller needs. At the end of the path they replace none.
+# A backend's runtime lacks the packages that only the controller needs. They come last on the path,
+# so they replace no package of the runtime.
 sys.path += filter(None, [os.environ.get("CONTROLLER_PACKAGES")])
 
 from envbench_worker.contract import Job  # noqa: E402
@@ -55,7 +56,7 @@ class Ours:
         self.meter = Meter(adapter, PROTOCOL, self._emit)
 
     def stretch(self, calls: int) -> float:
-        """Seconds for a window of so many calls, books included."""
+        """Seconds for a window of this many calls, with its bookkeeping."""
         start = time.perf_counter()
         self.meter.run_window("measure", self.meter.measured, calls)
         return time.perf_counter() - start
@@ -116,10 +117,11 @@ def compare(family: str, name: str, numenv: int, pairs: int, slice_s: float) -> 
 def ratio(ours: Any, bare: Any, pairs: int, slice_s: float) -> dict[str, Any]:
     """The ratio ours / bare of calls per second, over this number of pairs of slices.
 
-    ``stretch(calls)`` of each makes so many calls and returns the seconds that they took.
+    Each loop's ``stretch(calls)`` makes that number of calls and returns the seconds that they
+    took.
     """
     calls = 16
-    while bare.stretch(calls) < 4 * slice_s:  # and so past the first resets and cold caches
+    while bare.stretch(calls) < 4 * slice_s:  # also gets past first resets and cold caches
         calls *= 2
     calls = max(8, int(calls * slice_s / bare.stretch(calls)))
     logs, added = [], []

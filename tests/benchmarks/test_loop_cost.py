@@ -1,4 +1,5 @@
-"""The benchmarks of envbench's own overhead: they find a planted cost, and the loop has none."""
+"""The benchmarks of envbench's own overhead: they find a planted cost, and the loop adds almost
+nothing."""
 
 from __future__ import annotations
 

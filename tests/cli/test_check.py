@@ -46,7 +46,8 @@ def records(folder: Path, kind: Any) -> list[Any]:
 def test_equal_arms_are_never_a_regression(here: Path, baseline: str) -> None:
     done = check("--baseline-python", baseline, "--candidate-python", baseline, "--pairs", 5,
                  "--tolerance", 0.2, "--json")  # fmt: skip
-    # Beside other tests the machine may be too noisy to pass, and that is said.
+    # Other tests use the same cores, so the machine may be too noisy to pass. Then the verdict is
+    # INCONCLUSIVE.
     assert done.exit_code in (0, 4), done.output
     assert "both are the same code" in done.stderr
     (cell,) = json.loads(done.stdout)["cells"]

@@ -1,4 +1,5 @@
-"""``envbench check --against``: figures of another time, beside the kernel or alone."""
+"""``envbench check --against``: comparison with saved figures, measured with or without the
+kernel."""
 
 from __future__ import annotations
 
@@ -318,7 +319,7 @@ def test_the_kernel_distinguishes_a_slower_machine_from_slower_code() -> None:
 def test_rates_without_a_kernel_get_an_allowance_for_drift(now: int, verdict: str) -> None:
     (then,) = stored(runs(5000))
     assert not then.beside_kernel
-    # The kernel of today says nothing about a day on which none was measured.
+    # Without a kernel in the saved figures, today's kernel must not change the verdict.
     for kernel in (500, 1000):
         assert compared(pairs(now, kernel=kernel), then, Rule()).verdict == verdict
 
@@ -342,7 +343,7 @@ def test_the_newest_measurement_of_a_cell_counts_and_pairs_come_before_runs() ->
     twice = baseline(5000)
     (once,) = stored([*twice, *twice])  # a file that was joined with its copy
     assert len(once.rates) == len(both.rates)
-    # Whatever the profile is called.
+    # The name of the profile does not matter.
     one, moved = runs(5000, 3), runs(5000, 6, cell=make_cell(machine="x"))
     (joined,) = stored([*one, *moved[4:]])
     assert len(joined.rates) == 6

@@ -139,7 +139,7 @@ def test_doctor_resumes_within_ten_minutes_and_says_what_a_check_can_find_here(
     assert not place.results.exists()
 
 
-def test_doctor_begins_anew_after_an_hour() -> None:
+def test_doctor_begins_anew_after_ten_minutes() -> None:
     plan = pairs_plan(CELLS[:1], pairs=6, experiment="noise")
     done = [make_pair(make_trial("a"), make_trial("b"), started_utc=stamp(seconds_ago=700))]
     old = Recorded(path=Path("x"), plan=plan, done=done)

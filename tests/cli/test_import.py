@@ -1,4 +1,5 @@
-"""``envbench import``: published figures become records and tables of their own, or none does."""
+"""``envbench import``: published figures become records and tables; a file is imported whole or not
+at all."""
 
 from __future__ import annotations
 

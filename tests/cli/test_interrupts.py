@@ -1,4 +1,4 @@
-"""Signals to stop become one ``Interrupted``; one that is ignored stays ignored (``nohup``)."""
+"""A signal to stop is raised as ``Interrupted``. An ignored signal stays ignored (``nohup``)."""
 
 from __future__ import annotations
 

@@ -327,7 +327,7 @@ def test_abandon_names_the_newer_plan_that_the_same_command_resumes() -> None:
     assert f"the same command resumes {new}." in call("abandon", old).stderr
 
 
-def test_after_abandon_an_older_plan_behind_a_finished_one_is_not_resumed() -> None:
+def test_after_abandon_a_plan_older_than_a_finished_one_is_not_resumed() -> None:
     words = (*RUN, "--repeats", "3", "--fresh")
     measure(*words, stop=3)
     measure(*words)
@@ -402,7 +402,7 @@ def by_products() -> list[str]:
     return sorted(path.name for path in BY_PRODUCTS.glob("*"))
 
 
-def test_by_products_go_with_the_last_plan_that_refers_to_them() -> None:
+def test_by_products_are_deleted_with_the_last_plan_that_refers_to_them() -> None:
     first, second = measure(*VERIFY), measure(*VERIFY, "--backend", "fake-fast")
     both = by_products()
     assert len(both) == 3

@@ -57,7 +57,7 @@ def put(folder: Path, records, machine: str = "laptop") -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with results of a laptop: two families, a quick one, a failure."""
+    """A folder with results of a laptop: two families, a quick measurement and a failure."""
     speeds = {("for-loop", 1): 300, ("for-loop", 8): 310, ("envpool-async", 8): 2000}
     put(tmp_path, measured_plan({**speeds, ("subprocess", 5): 500}))
     ant = {"env": "mujoco", "task": "Ant-v3", "frame_skip": 5}
@@ -105,7 +105,7 @@ def test_the_results_page_has_the_original_documents_tables_to_the_byte(folder):
     golden("results_page.md", filled(fresh(found), "README.md", found).text)
 
 
-def test_the_results_page_is_written_once_and_a_second_time_not_at_all(folder):
+def test_the_results_page_is_not_written_again_if_nothing_changed(folder):
     found = envbench("report", cwd=folder)
     assert (found.returncode, found.stdout) == (0, ""), found.stderr
     lines = found.stderr.splitlines()  # pictures first: a page never links to what is not there
@@ -131,7 +131,7 @@ def test_filling_a_document_changes_only_its_tables(folder):
     text = document.read_text()
     golden("benchmark_filled.md", text)
     assert outside_blocks(text) == outside_blocks(SEED.read_text())
-    # What stood there and was not measured here, as it was written and not bold.
+    # The document's own figures without a measurement stay as written and are not bold.
     for figure in ("4694.94", "4776.76", "4811.98", "4006.04", "10028.28", "15863.42"):
         assert f"| {figure} " in text
     assert "**4800.00**" in text

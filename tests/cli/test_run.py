@@ -120,7 +120,9 @@ def test_the_first_run_makes_a_profile_and_report_shows_its_table(
 
 
 @slow
-def test_all_lists_what_cannot_run_here_and_exits_0(place: Place, faulty_python: Path) -> None:
+def test_backend_all_lists_what_cannot_run_here_and_exits_0(
+    place: Place, faulty_python: Path
+) -> None:
     words = ("--env", "mujoco", "--numenv", 1, "--total-step", 5, "--repeats", 1)
     nothing_made = place.environment(ENVBENCH_CACHE=str(place.folder / "cache"))
     done = place.run("run", *words, "--backend", "all", "--no-setup", "--json", env=nothing_made)
@@ -133,8 +135,8 @@ def test_all_lists_what_cannot_run_here_and_exits_0(place: Place, faulty_python:
 
 
 @slow
-def test_all_gives_a_row_for_every_backend_that_can_run_here(place: Place) -> None:
-    """Of Atari. The other backends of MuJoCo compile for minutes; each has tests of its own."""
+def test_backend_all_gives_a_row_for_every_backend_that_can_run_here(place: Place) -> None:
+    """Atari only. The backends that only MuJoCo has compile for minutes; all are tested apart."""
     words = ("--env", "atari", "--numenv", 2, "--total-step", 10, "--repeats", 1)
     done = place.run("run", *words, "--backend", "all", "--json")
     assert done.code == 0, done.err
@@ -214,7 +216,7 @@ def test_transitions_equal_the_environments_own_counts(
 
 
 def audit(python: str | Path, code: str, *arguments: str) -> Any:
-    """What a script prints that drives an adapter by itself and counts a second way."""
+    """The output of a script that steps an adapter by itself and counts a second way."""
     words = [python, "-I", "-c", code, ROOT / "envbench" / "worker", *arguments]
     asked = subprocess.run(words, capture_output=True, text=True, timeout=120)
     assert asked.returncode == 0, asked.stderr

@@ -104,7 +104,7 @@ def test_a_terminal_gets_a_bar_with_round_cell_rate_and_times(
 
 
 def cpu_seconds(processes: list[psutil.Process]) -> float:
-    """CPU time of all their threads, to the nanosecond where the kernel tells it so."""
+    """CPU time of all their threads, in nanoseconds where the kernel reports them."""
     total = 0.0
     for process in processes:
         tasks = list(Path(f"/proc/{process.pid}/task").glob("*/schedstat"))
@@ -117,8 +117,9 @@ def cpu_seconds(processes: list[psutil.Process]) -> float:
 
 
 def measuring(parent: psutil.Process) -> psutil.Process | None:
-    """The worker that has measured for a while: a child of the guardian, our child."""
-    with contextlib.suppress(psutil.Error):  # a probe's, which has just ended
+    """The worker that has run for 1.5 s: a child of the guardian, which is a child of
+    ``parent``."""
+    with contextlib.suppress(psutil.Error):  # a process of a probe, which has just ended
         for guardian in parent.children():
             for worker in guardian.children():
                 if time.time() - worker.create_time() > 1.5:
@@ -145,7 +146,7 @@ def test_the_controller_is_quiet_while_windows_are_open(
     controller = [parent, *(p for p in parent.children(recursive=True) if p != worker)]
     assert len(controller) == 2
     before, began = cpu_seconds(controller), time.monotonic()
-    time.sleep(4)  # 1 s of warm-up and 5 s of windows are open for longer than that
+    time.sleep(4)  # shorter than the warm-up (1 s) and the windows (5 s) together
     used, lasted = cpu_seconds(controller) - before, time.monotonic() - began
     assert worker.is_running()
     assert ended(process).code == 0

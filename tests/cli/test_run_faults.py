@@ -34,7 +34,7 @@ def failure_of(run: Run) -> Failure:
     return run.failure
 
 
-# ---------------------------------------------------------------- 1: a missing library
+# ---------------------------------------------------------------- a missing library
 
 
 @slow
@@ -85,7 +85,7 @@ def test_a_missing_package_of_a_task_has_a_hint_to_install_it(
     assert place.runs() == []
 
 
-# ---------------------------------------------------------------- 2, 33: the worker goes wrong
+# ---------------------------------------------------------------- the worker goes wrong
 
 
 @slow
@@ -194,7 +194,7 @@ def test_an_environment_that_deletes_its_job_folder_is_a_failed_cell_and_the_pla
     assert len(place.runs()) == 2
 
 
-# ---------------------------------------------------------------- 17: throttled
+# ---------------------------------------------------------------- throttled
 
 
 @pytest.fixture
@@ -256,7 +256,7 @@ def test_a_cpu_quota_that_throttles_is_flagged(
     assert cell["fps"] > 0  # flagged, not hidden
 
 
-# ---------------------------------------------------------------- 35: an installer that fails
+# ---------------------------------------------------------------- an installer that fails
 
 PLUGIN = """
 BACKEND = {

@@ -17,7 +17,7 @@ slow = pytest.mark.slow
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 
 
-# ---------------------------------------------------------------- 22 to 26: bad input
+# ---------------------------------------------------------------- bad input
 
 
 def called(place: Place, *words: object) -> Done:
@@ -134,7 +134,9 @@ def test_an_unknown_task_of_a_package_lists_the_tasks_it_has(
 
 
 @slow
-def test_a_package_that_registers_no_task_is_told_how(place: Place, faulty_python: Path) -> None:
+def test_the_error_for_a_package_that_registers_no_task_says_so(
+    place: Place, faulty_python: Path
+) -> None:
     done = place.run("run", *loop(faulty_python, "json:Mine-v0"), *SHORT)
     assert done.code == 2, done.err
     assert "json can be imported, but registers no task 'Mine-v0'." in done.err
@@ -172,7 +174,7 @@ def test_an_invalid_profile_name_is_refused_and_nothing_is_written(place: Place,
         ('title = "x"\n[atari]\nnumenv = [true]\nrows = ["for-loop"]', "numenv"),
     ],
 )  # fmt: skip
-def test_a_bad_profile_is_data_only_and_refused_by_file_and_key(
+def test_a_bad_profile_runs_no_command_and_the_error_names_its_file_and_key(
     place: Place, text: str, says: str
 ) -> None:
     folder = place.folder / "machines"

@@ -34,7 +34,7 @@ def failure_of(run: Run) -> Failure:
     return run.failure
 
 
-# ---------------------------------------------------------------- 8, 9: stopped from outside
+# ---------------------------------------------------------------- stopped from outside
 
 
 def in_second_run(place: Place, process: subprocess.Popen[str]) -> None:
@@ -115,7 +115,7 @@ def test_a_signal_before_anything_is_measured_ends_it_with_its_code(
     assert place.processes() == []
 
 
-# ---------------------------------------------------------------- 12: resumed after a change
+# ---------------------------------------------------------------- resumed after a change
 
 
 @pytest.fixture(scope="module")
@@ -223,8 +223,8 @@ def test_a_complete_plan_is_measured_afresh(place: Place, faulty_python: Path) -
 def test_stopped_environment_processes_end_with_the_killed_controller_and_guardians(
     place: Place, context: str
 ) -> None:
-    """Nothing of envbench is left to end them: the kernel does, since they asked for it. They ask
-    before they load the environment's library."""
+    """No process of envbench is left to end the environments' processes. The kernel does, because
+    each of them asked for it. They ask before they load the environment's library."""
     process = place.start(
         *("check", "--env", "mujoco", "--backend", "subprocess", "--numenv", 2),
         *("--baseline-python", sys.executable, "--candidate-python", sys.executable),
@@ -240,7 +240,7 @@ def test_stopped_environment_processes_end_with_the_killed_controller_and_guardi
             workers = [child for each in guardians for child in each.children()]
             steppers = [child for each in workers for child in each.children()]
             stopped = [each for each in steppers if each.status() == psutil.STATUS_STOPPED]
-            # Gymnasium imports glfw, which asks a process of its own for a version, and loads it.
+            # Gymnasium imports glfw. That starts a process to get the version of its library.
             loaded = [each for each in steppers if "glfw" in str(each.memory_maps())]
         except psutil.Error:  # one has just ended
             return False

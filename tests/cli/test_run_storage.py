@@ -37,11 +37,12 @@ def place(place: Place) -> Place:
     return place
 
 
-# ---------------------------------------------------------------- 10, 15: the disk
+# ---------------------------------------------------------------- the disk
 
 
 def mounted(place: Place, options: str, then: str = "") -> list[str]:
-    """A shell's words: a small file system for the results, seen by this process tree alone."""
+    """The command line of a shell with a small file system for the results. Only it sees the
+    mount."""
     probe = ["unshare", "-m", "true"]
     if shutil.which("unshare") is None or subprocess.run(probe, capture_output=True).returncode:
         not_here("the right to make a mount namespace")
@@ -120,7 +121,7 @@ def test_a_profile_folder_that_links_outside_the_results_is_refused(place: Place
     assert list(outside.iterdir()) == []
 
 
-# ---------------------------------------------------------------- 38: the file is changed
+# ---------------------------------------------------------------- the file is changed
 
 
 @slow
@@ -141,7 +142,7 @@ def test_a_results_file_that_is_deleted_while_measuring_ends_the_plan_at_once(
     assert place.processes() == []
 
 
-# ---------------------------------------------------------------- 13, 14: two at once
+# ---------------------------------------------------------------- two at once
 
 
 @slow

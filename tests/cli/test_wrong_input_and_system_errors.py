@@ -54,7 +54,7 @@ def called(*words: str) -> click.testing.Result:
     return click.testing.CliRunner().invoke(envbench, list(words))
 
 
-# ---------------------------------------------------------------- 42: an empty value
+# ---------------------------------------------------------------- an empty value
 
 
 def test_the_walk_visits_options_arguments_and_subcommands() -> None:
@@ -100,7 +100,7 @@ def test_an_empty_summary_variable_means_no_summary(
     assert called("check", "--plan", *cell, "--summary=").exit_code == 2
 
 
-# ---------------------------------------------------------------- 40: paths and the system
+# ---------------------------------------------------------------- paths and the system
 
 
 def plain(done: Done, code: int) -> str:
@@ -183,7 +183,7 @@ def test_results_that_are_no_folder_are_wrong_usage(
 
 @linux
 @pytest.mark.parametrize("kind", ["fifo", "loop of links", "device"])
-def test_output_to_what_is_no_file_is_refused_before_a_plot_is_drawn(
+def test_an_output_that_is_no_regular_file_is_refused_before_a_plot_is_drawn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     from helpers.record_factories import measured_plan, write

@@ -279,7 +279,7 @@ def test_another_engine_is_named_and_not_refused() -> None:
     assert "not applicable: another engine" in verdict.lock_step
 
 
-def test_a_reference_that_cannot_start_alike_is_equal_to_itself() -> None:
+def test_a_reference_gets_a_tick_even_if_its_task_has_no_common_start() -> None:
     reference = make_cell("for-loop", env="box2d", task="LunarLander-v3", frame_skip=1)
     audit = Audit(calls=10, steps=20, resets=0, frames=20.0)
     work = dict(families.get("box2d").work["env"])
@@ -355,7 +355,7 @@ def test_a_difference_in_the_reward_alone_is_named_as_one() -> None:
     assert verdict.lock_step == "differs from step 3 on, by 1.5 in the reward"
 
 
-def test_a_number_is_not_equal_to_yes_or_no() -> None:
+def test_a_number_is_not_equal_to_a_boolean() -> None:
     wanted = families.get("atari").work["env"]
     name = next(name for name, value in wanted.items() if isinstance(value, bool))
     found = differences("atari", "env", {**wanted, name: int(wanted[name])})

@@ -74,7 +74,8 @@ def test_the_outermost_tenths_are_trimmed_as_yuen_does(pairs: int, cut: int) -> 
     mean, error, degrees = trimmed(values)
     assert degrees == pairs - 2 * cut - 1
     assert mean == pytest.approx(trim_mean(values, 0.1))
-    # Of two equal samples SciPy's error is √2 of one's, with twice the degrees of freedom.
+    # For two equal samples, SciPy's error is √2 times that of one, with twice the degrees of
+    # freedom.
     two = ttest_ind(values, [-each for each in values], equal_var=False, trim=0.1)
     assert two.statistic == pytest.approx(math.sqrt(2) * mean / error)
     assert two.df == pytest.approx(2 * degrees)
@@ -200,7 +201,7 @@ def test_the_usual_effect_ignores_a_disturbance_of_one_neighbour() -> None:
     assert usual_effect(*shaken) == pytest.approx(math.log(1 / 2))
     invalid = [k == 2 for k in range(8)]
     assert usual_effect(ours, theirs, invalid) == pytest.approx(math.log(1 / 2))
-    # The middle half: two of eight are cut off at either end.
+    # The middle half: two of eight are cut off at each end.
     assert usual_effect([1] * 8, [1, 1, 2, 2, 2, 2, 9, 9]) == pytest.approx(-math.log(2))
     assert usual_effect([1] * 8, [1, 1, 1, 2, 2, 2, 9, 9]) == pytest.approx(-0.75 * math.log(2))
     assert usual_effect([10, 20], [5, 10]) == pytest.approx(math.log(2))
@@ -232,8 +233,8 @@ def test_a_cost_may_grow_by_its_tolerance(factor: float, floor: float, verdict: 
 
 
 def test_a_cost_alarms_at_one_per_cent_per_stage() -> None:
-    # 3.5 standard errors beyond a quarter more: Student's t with 8 degrees of freedom is 2.9 at
-    # 1 %, and 4.5 at 0.1 %.
+    # The growth is 3.5 standard errors above the tolerance of 25 %. Student's t with 8 degrees of
+    # freedom is 2.9 at 1 %, and 4.5 at 0.1 %.
     unit = [(k - 4) / stdev(range(9)) * math.sqrt(9) for k in range(9)]
     pairs = [(1.0, 1.25 * math.exp(0.01 * (3.5 + each))) for each in unit]
     assert cost_stage(pairs, 0, 0.25, 0.001).verdict == "REGRESSION"
@@ -243,7 +244,7 @@ def test_a_cost_alarms_at_one_per_cent_per_stage() -> None:
 @pytest.mark.parametrize(
     ("false_alarm", "errors", "verdict"),
     [
-        (0.01, 1.9, "REGRESSION"), (0.01, 1.8, "PASS"),  # ten times as much, but 5 % at most
+        (0.01, 1.9, "REGRESSION"), (0.01, 1.8, "PASS"),  # ten times the rule's, but at most 5 %
         (0.1, 1.5, "REGRESSION"), (0.1, 1.3, "PASS"),  # unless the rule allows more for steps
     ],
 )  # fmt: skip
@@ -261,7 +262,7 @@ def test_t_quantiles_equal_those_of_a_printed_table() -> None:
 
 
 def test_a_wide_tolerance_is_loosened_to_half_at_most() -> None:
-    """Four times 0.3 is more than everything."""
+    """Four times the tolerance of 0.3 would be a slowdown of more than 100 %."""
     rule = msgspec.structs.replace(RULE, tolerance=0.3, margin=0.6)
     slower = [math.log(0.45) + noise for noise in (-0.001, 0.001)] * 4
     assert stages_of(slower, slower, rule)[ALL_STEPS].verdict == "INCONCLUSIVE"

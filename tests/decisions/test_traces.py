@@ -43,7 +43,8 @@ def test_a_count_is_right_only_if_the_environments_made_as_many_frames(
 
 
 def test_an_episode_has_its_own_length_wherever_it_began() -> None:
-    """Equal episodes in another order are one distribution. Their starts are not."""
+    """The same episodes in another order have the same distribution of lengths, but begin at other
+    steps."""
     many, fewer = played([5, 50] * 20), played([50] * 20 + [5] * 20)
     found = traces.compare(EPISODES, many, fewer)
     assert (found.ends, found.reference_ends) == (40, 40)
@@ -63,7 +64,7 @@ BOX2D = Standard(reference="for-loop", episodes=200)
 
 
 def played_by_chance(seed: int, length: float, reward: float = -1.0, steps: int = 6000) -> Trace:
-    """Two environments whose episodes last about so long."""
+    """Two environments whose episodes last about ``length`` steps."""
     chance = np.random.default_rng(seed)
     return Trace(
         observations=np.zeros((steps, 2, 8)),

@@ -178,7 +178,7 @@ def test_without_a_named_family_those_with_a_table_are_measured() -> None:
 
 
 @pytest.mark.parametrize("family", ["mujoco", "classic_control", "dm_control", "box2d"])
-def test_a_named_family_without_a_table_has_the_ladder_of_the_first(family: str) -> None:
+def test_a_named_family_without_a_table_gets_the_ladder_of_the_first_table(family: str) -> None:
     only = Profile(name="here", title="Here", hardware="", atari=LADDER)
     found = cells(CellRequest(family=family, backends=["for-loop"]), only)
     assert [each.numenv for each in found] == LADDER.numenv

@@ -30,7 +30,7 @@ from helpers.virtual_executor import (
 from envbench import backends
 from envbench.backends import Backend
 from envbench.engine.availability import TRIES
-from envbench.engine.resume import changed_since, own_source
+from envbench.engine.resume import OWN_SOURCE, changed_since
 from envbench.errors import Interrupted
 from envbench.model import Block, Failure
 from envbench.results import store
@@ -143,7 +143,7 @@ def test_what_another_call_measures_before_the_file_is_locked_is_not_measured_ag
 
     monkeypatch.setattr(store.Journal, "open", wait_for_the_other_call)
     assert invoke(machine, *RUN).exit_code == 0
-    assert len(plans()) == count  # a plan that the other call has shown is over
+    assert len(plans()) == count  # if the other call has shown the outcome, the plan is finished
     assert len(set(measured())) == len(measured()) == 6 * count
 
 
@@ -389,7 +389,8 @@ def test_a_worker_that_crashes_by_itself_is_not_retried(machine: VirtualExecutor
     assert len(machine.blocks) == 1
 
 
-# ---------------------------------------------------------------- how far an older plan reaches
+# ---------------------------------------------------------------- when a newer plan replaces an
+# older one
 
 
 def test_an_older_plan_is_not_resumed_after_a_complete_plan_with_a_figure(
@@ -449,7 +450,7 @@ def test_a_foreign_block_with_a_wrong_shape_stops_no_command(
         file.write(msgspec.json.encode(whole) + b"\n")
     later = VirtualExecutor()
     assert invoke(later, *VERIFY).exit_code == 0
-    assert len(later.blocks) == 2  # the foreign block is none of the three
+    assert len(later.blocks) == 2  # the foreign block is none of the plan's three
     (row,) = json.loads(invoke(machine, "plans", "--json").stdout)["plans"]
     assert (row["plan"], row["state"], row["left"]) == (plan.plan_id, "finished", 0)
 
@@ -626,10 +627,10 @@ def test_other_packages_beside_an_installed_envbench_are_searched_for_edits(
     for package in ("envbench", "users_own"):
         (site / package).mkdir(parents=True)
         (site / package / "code.py").touch()
-    monkeypatch.setattr("envbench.engine.resume.OWN_SOURCE", own_source(site / "envbench"))
+    monkeypatch.setattr("envbench.engine.resume.OWN_SOURCE", site / "envbench")
     monkeypatch.setattr("envbench.runtimes.ask", lambda *_: str(site))
     assert changed_since("python", 0.0) == site / "users_own" / "code.py"
 
 
 def test_nothing_in_a_checkout_of_envbench_is_measured_code() -> None:
-    assert own_source(ROOT / "envbench") == Path(ROOT)
+    assert Path(ROOT) == OWN_SOURCE

@@ -56,13 +56,13 @@ def test_large_batches_have_a_tenth_of_the_slices_but_at_least_one_group(
     assert slicing(fixed, Behaviour(large_batches=True)) == (fewer, 0.1)
 
 
-def test_blocks_of_a_one_thread_backend_take_the_cores_in_turn() -> None:
+def test_blocks_of_a_one_thread_backend_use_the_cores_alternately() -> None:
     plan, one = pairs_plan(cores=[4, 6]), Behaviour(steps_in="one-thread")
     found = [placement(plan, one, number) for number in range(3)]
     assert found == [([4], False), ([6], False), ([4], False)]
 
 
-def test_two_pools_start_at_once_only_where_there_is_room() -> None:
+def test_two_pools_start_at_the_same_time_only_if_there_are_enough_cores() -> None:
     pool = Behaviour(steps_in="pool")
     assert placement(pairs_plan(), pool, 0) == ([], True)
     assert placement(pairs_plan(cores=[0]), pool, 0) == ([], False)

@@ -101,7 +101,7 @@ class VirtualExecutor:
         shared = [self._runtime()] if any(each.runtime for each in records) else []
         return Executed(trials=records, shared=[*shared], by_products=by_products)
 
-    # ------------------------------------------------------------ what a trial comes to
+    # ------------------------------------------------------------ the record of a trial
 
     def _runtime(self) -> RuntimeFact:
         facts = ("3.11.0", "CPython", self.packages)

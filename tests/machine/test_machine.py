@@ -26,7 +26,7 @@ from envbench.machine import (
     valid_name,
     write_profile,
 )
-from envbench.machine.known_profiles import default_ladder
+from envbench.machine.known_profiles import checkout, default_ladder
 from envbench.machine.profile_file import parse_profile, profile_toml, read_profile
 from envbench.model import Fingerprint
 
@@ -101,6 +101,12 @@ def test_a_shipped_profile_fits_the_machine_in_its_hardware_text(name: str) -> N
     assert catalogue().matching(machine(cpu, 3)) is None
     assert found.atari is not None
     assert default_ladder(int(cores)) == found.atari.numenv
+
+
+def test_a_package_inside_another_project_is_no_checkout(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "a-learner"\n')
+    assert checkout(tmp_path / "envbench") is None
+    assert checkout(ROOT / "envbench") == ROOT
 
 
 def test_the_shipped_folder_holds_no_broken_file() -> None:
@@ -200,7 +206,7 @@ def test_a_bad_profile_is_refused_by_file_and_key(text: str | bytes, message: st
     assert str(caught.value).isprintable()
 
 
-def test_a_table_of_an_unknown_family_may_lack_its_plugin() -> None:
+def test_the_error_for_a_table_of_an_unknown_family_says_that_a_plugin_may_be_missing() -> None:
     local("bad", GOOD.replace("[atari]", "[revfam]"))
     with pytest.raises(UsageError, match=r"`revfam`: unknown key.* plugin is not installed"):
         profile("bad")
@@ -268,7 +274,7 @@ def test_two_profiles_with_one_title_are_a_warning() -> None:
     assert "has the title 'Laptop' too" in warning
 
 
-def test_only_another_profile_counts_as_one_with_the_same_title() -> None:
+def test_a_profile_is_not_compared_with_its_own_title() -> None:
     local("mine")
     assert catalogue().with_title("T", besides="mine") is None
     assert catalogue().with_title("T", besides="new") == profile("mine")

@@ -1,5 +1,5 @@
-"""Two sets of measurements compared: pairs, ratios, what is within the noise, and what does not
-compare. ``tests/cli/test_compare.py`` tests the command."""
+"""Two sets of measurements compared: pairs, ratios, what is within the noise, and what cannot be
+compared. ``tests/cli/test_compare.py`` tests the command."""
 
 from __future__ import annotations
 

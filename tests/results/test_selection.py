@@ -172,7 +172,9 @@ def test_a_plan_of_one_cell_is_flagged_and_quick_measurements_are_not_counted() 
 
 
 def test_other_load_is_compared_with_all_cpus_of_the_recorded_machine() -> None:
-    busy = {"load": Load(cpu_s=1.0, other_cpu_s=0.5)}  # a laptop of 12 CPUs was open for 1 s
+    busy = {
+        "load": Load(cpu_s=1.0, other_cpu_s=0.5)
+    }  # the windows of a laptop with 12 CPUs were open for 1 s
     (found,) = select(measured_plan(CELL, run=busy)).measured
     assert "other-load" not in found.summary.flags
     unknown = [each for each in measured_plan(CELL, run=busy) if not isinstance(each, MachineFact)]

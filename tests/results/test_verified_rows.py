@@ -63,7 +63,7 @@ def test_a_later_verification_of_other_packages_does_not_replace_one_of_the_meas
         assert name_of(shown_of(*given)) == ("own", False)
 
 
-def test_without_one_of_the_measured_packages_the_newest_is_shown_as_stale() -> None:
+def test_if_no_verification_has_the_measured_packages_the_newest_is_shown_as_stale() -> None:
     first, last = (
         finding("first", 20, runtime="other-envpool"),
         finding("last", 21, runtime="other-python"),
@@ -76,7 +76,7 @@ def test_without_one_of_the_measured_packages_the_newest_is_shown_as_stale() -> 
     ("runtime", "stale"),
     [
         ("measured", False),
-        ("other-tests", False),  # the controller's packages, and what only one of them has
+        ("other-tests", False),  # packages of the controller, and one that only one runtime has
         ("other-envpool", True),
         ("other-python", True),
         ("unknown", True),

@@ -178,7 +178,7 @@ def test_a_cell_measured_alone_has_a_flag():
     assert summarise(five()[:4], alone=True).flags == ["few-runs"]
 
 
-def test_every_flag_has_a_sentence_and_cells_show_them_in_its_order():
+def test_every_flag_has_a_sentence_and_cells_show_flags_in_the_order_of_the_sentences():
     disturbed = five(
         steady=False,
         load=Load(throttled_periods=1, other_cpu_s=0.11),

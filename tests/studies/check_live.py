@@ -245,7 +245,7 @@ def row(study: Study, found: Sequence[Outcome]) -> list[str]:
 def table(results: Path) -> str:
     found = {study: outcomes(results, study) for study in STUDIES}
     heads = ["planted slowdown", "checks of one cell", "REGRESSION, exact 95 % bounds",
-             "other verdicts", "candidate / baseline", "also named"]  # fmt: skip
+             "other verdicts", "candidate / baseline", "other slower quantities"]  # fmt: skip
     rows = [row(study, each) for study, each in found.items() if each]
     text = tabulate(rows, heads, tablefmt="github", disable_numparse=True)
     return f"{text}\n\n{durations([each for group in found.values() for each in group])}"
@@ -257,11 +257,11 @@ def durations(found: Sequence[Outcome]) -> str:
         if not known:
             return f"{what}: none yet."
         return (
-            f"{what}: median {median(known):.0f} s, at most {max(known):.0f} s "
+            f"{what} took a median of {median(known):.0f} s and at most {max(known):.0f} s  "
             f"({len(known)} calls of the whole command)."
         )
 
-    first, second = "A check without an alarm", "One with an alarm and a second stage"
+    first, second = "A check without an alarm", "A check with an alarm and a second stage"
     return f"{sentence(1, first)} {sentence(2, second)}"
 
 

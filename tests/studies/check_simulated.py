@@ -4,8 +4,8 @@
 
 Each row is a kind of noise. The slices of a pair follow one another in time and alternate in the
 order of a real check. The simulated value is the logarithm of a slice's time per step. The noise is
-scaled so that the effect that differs less between pairs (of the usual pace, or of all slices) has
-the standard deviation that EnvPool shows on a shared machine of two cores (1.9 %).
+scaled so that the effect with the smaller spread between pairs (of the usual pace, or of all
+slices) has the standard deviation that EnvPool shows on a shared machine of two cores (1.9 %).
 Bounds are exact (Clopper-Pearson, 95 %).
 """
 

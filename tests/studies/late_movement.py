@@ -1,4 +1,5 @@
-"""How far do robots move late if they follow only some actions? The limit of ``verify``.
+"""How much do robots still move late in an episode if they follow only some actions? This sets a
+limit of ``verify``.
 
     python tests/studies/late_movement.py
 

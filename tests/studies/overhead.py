@@ -6,8 +6,8 @@
 This runs the benchmarks of ``tests/benchmarks``, each in its backend's own runtime, which is built
 if it is missing. Every result is a line of ``results/studies/overhead/measured.txt``, one JSON
 document each. An existing result is measured again only with ``--again``. Then both stay, and the
-table of docs/measurement.md shows both. A second table gives what they say together. It takes about
-40 minutes. Do not use the machine for anything else.
+table of docs/measurement.md shows both. A second table pools the results of each repeated
+measurement. It takes about 40 minutes. Do not use the machine for anything else.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BENCHMARKS = ROOT / "tests" / "benchmarks"
 MEASURED = ROOT / "results" / "studies" / "overhead" / "measured.txt"
 DOCUMENT = ROOT / "docs" / "measurement.md"
 SLICE_S = 0.25
-# Since then, these count in a buffer of bytes and no longer in a list of arrays.
+# Since BUFFERED_SINCE, the backends of BUFFERED count in a buffer of bytes, no longer in a list.
 BUFFERED_SINCE = "2026-11-23T13"
 BUFFERED = ("for-loop", "subprocess", "envpool-sync", "envpool-async", "envpool-numa")
 

@@ -12,7 +12,7 @@ its plan is concluded. The next plan begins with another seed. After each kill i
 * the command has one plan: every complete block is used by the plan that is concluded, and none
   is measured twice;
 * a call that was not killed itself concludes its plan, with an exit code that it may have if
-  nothing is killed. One kill is never a result.
+  nothing is killed. A single kill is never recorded as a failure of the backend.
 
 It prints a table and exits with 1 if it found a fault. Each session is a line of
 ``results/studies/kills/sessions.jsonl``, and they fill the table of docs/results.md. Do not change
@@ -55,7 +55,8 @@ BOTH = (*TASK[:4], "--backend", "for-loop,subprocess")
 
 
 def _backend(seed: int) -> list[str]:
-    """One that steps in its own process and one that has processes of its own, plan by plan."""
+    """From plan to plan alternately: a backend that steps in the worker, and one that starts
+    processes."""
     return ["--backend", ("for-loop", "subprocess")[seed % 2], "--numenv", "2"]
 
 
@@ -243,8 +244,9 @@ def table(sessions: Sequence[dict[str, Any]]) -> str:
         for name, tally in each["commands"].items()
     ]
     sums = [sum(row[k] for row in rows) for k in range(4, 10)]
-    heads = ["date", "commit", "seed", "command", "kills", "of the controller too",
-             "while some were stopped", "plans concluded", "complete blocks", "faults"]  # fmt: skip
+    heads = ["date", "commit", "seed", "command", "kills", "including the controller",
+             "while workers were stopped", "plans concluded", "complete blocks",
+             "faults"]  # fmt: skip
     return tabulate([*rows, ["all", "", "", "", *sums]], heads, tablefmt="github")
 
 
@@ -263,8 +265,8 @@ def keep(session: dict[str, Any]) -> None:
 
 
 @click.command(help=(__doc__ or "").splitlines()[0])
-@click.option("--kills", default=300, show_default=True, help="Kills of all commands together.")
-@click.option("--seed", default=1, show_default=True, help="Of what is killed, and when.")
+@click.option("--kills", default=300, show_default=True, help="Number of kills, over all commands.")
+@click.option("--seed", default=1, show_default=True, help="Seed for what is killed, and when.")
 @click.option("--only", default=",".join(COMMANDS), show_default=True, help="These commands.")
 @click.option("--record/--no-record", default=True, help="Whether to add the session to the docs.")
 def main(kills: int, seed: int, only: str, record: bool) -> None:

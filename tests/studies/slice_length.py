@@ -4,9 +4,9 @@
 
 Pairs of equal workers step in slices of 100, 20, 10 and 5 ms. All lengths get the same total time,
 in rounds of random order, so that each length is measured in the same hours. Three effects are
-computed from the slices of each pair: from all slices, from the faster half of either side, and
-from the interquartile mean of neighbours' ratios. The less an effect differs between equal pairs,
-the better. Pairs are lines of ``results/studies/slice-length/pairs.jsonl``. The table is in
+computed from the slices of each pair: from all slices, from the faster half of each side, and from
+the interquartile mean of neighbours' ratios. The less an effect differs between equal pairs, the
+better. Pairs are lines of ``results/studies/slice-length/pairs.jsonl``. The table is in
 docs/check.md.
 """
 

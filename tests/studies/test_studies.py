@@ -251,7 +251,7 @@ def test_only_a_regression_in_the_planted_quantity_counts_as_found() -> None:
 
 
 class VirtualTime:
-    """Nanoseconds that pass only by calls: 1,000 when a clock is read, more in a step or reset."""
+    """A virtual clock in nanoseconds. A reading advances it by 1,000, a step or reset by more."""
 
     def __init__(self) -> None:
         self.now = 0

@@ -1,4 +1,4 @@
-"""The worker's side of the wall: hangs, isolation, and that it runs on a real Python 3.8."""
+"""The worker: hangs, isolation, and that it runs on a real Python 3.8."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_every_file_of_the_worker_compiles_under_python_3_8(
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_every_file_of_the_worker_is_grammar_of_python_3_8() -> None:
+def test_every_file_of_the_worker_has_the_syntax_of_python_3_8() -> None:
     import ast
 
     for path in WORKER_PATH.rglob("*.py"):

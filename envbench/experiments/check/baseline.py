@@ -2,10 +2,10 @@
 
 A block of a ``baseline`` plan has a cell and the reference kernel, which step alternately. The
 cell's rate relative to the kernel's is compared: the kernel follows changes of the machine's clock,
-but hardly those of its caches, memory and other cores. A run (``envbench run``) has no such
-kernel, so a change of the machine looks like a change of the code. Then a slowdown up to ``DRIFT``,
-the drift of shared machines, does not count. Both kinds compare measurements of two different
-times, so their results are only advice. ``check --against`` measures anew with the ``baseline``
+but hardly those of its caches, memory and other cores. A run (``envbench run``) has no such kernel,
+so a change of the machine looks like a change of the code. Then a slowdown up to ``DRIFT``, the
+drift of shared machines, does not count. Rates of either kind are compared across two different
+times, so the results are only advice. ``check --against`` measures anew with the ``baseline``
 experiment.
 """
 
@@ -105,8 +105,8 @@ class BaselineExperiment(Experiment[dict[str, Failure]]):
 
 
 def refuse_existing(path: Path, results: Path) -> None:
-    """``UsageError`` before any work, if the file to save cannot be made, or exists. A copy of a
-    plan in ``results`` may exist: that ``save`` was killed before the plan was concluded."""
+    """Before any work: refuse to save to an existing file, or where no file can be made. A copy of
+    a plan in ``results`` is accepted: an earlier call saved it and was then killed."""
     if path.exists() and not any(cmp(path, each, shallow=False) for each in store.files(results)):
         raise UsageError(f"{path} exists already: a baseline is never overwritten.")
     place = next(each for each in path.absolute().parents if each.exists())
@@ -154,7 +154,7 @@ class Stored:
 def read(
     path: Path, wanted: CellRequest, here: Fingerprint, say: Callable[[str], None]
 ) -> list[Stored]:
-    """Return the wanted cells of a file of this same machine; ``UsageError`` if there are none."""
+    """Return the wanted cells of a file from this machine; ``UsageError`` if there are none."""
     if not path.is_file():
         raise UsageError(f"--against: there is no file {path}.")
     plans, warnings = resume.read(path)
@@ -163,7 +163,7 @@ def read(
     cells = [each for each in stored(plans) if _is_wanted(each.cell, wanted)]
     if not cells:
         raise UsageError(
-            f"{path} has no such cell with five processes or more.",
+            f"{path} has none of these cells with at least five processes.",
             hint="Make one: envbench baseline save --output FILE. Or measure baseline and "
             f"candidate in one run, which is more precise: {IN_ONE_RUN}.",
         )
@@ -255,7 +255,7 @@ def compared(now: Sequence[BlockRecord], then: Stored, rule: Rule) -> Stage:
 
 
 def granting_drift(rule: Rule) -> Rule:
-    """Return the rule for rates of two times: a slowdown up to ``DRIFT`` does not count."""
+    """Return the rule for rates measured hours apart: a slowdown up to ``DRIFT`` does not count."""
     left = 1 - DRIFT
     return msgspec.structs.replace(
         rule, margin=1 - (1 - rule.margin) * left, tolerance=1 - (1 - rule.tolerance) * left
@@ -269,7 +269,7 @@ def relative(block: BlockRecord) -> float:
 
 
 def _rate(trial: TrialRecord, *others: TrialRecord) -> float:
-    """Logarithm of steps per second, in the slices that count in it and in the others."""
+    """Logarithm of steps per second, over the slices that are valid in all these trials."""
     windows = trial.measured
     kept = slowdown.counting(windows.steps, windows.ns, disturbed(trial, *others))
     return math.log(sum(steps for steps, _ in kept) * 1e9 / sum(ns for _, ns in kept))

@@ -2,9 +2,9 @@
 
 A ``Source`` is what a person asked for. An interpreter is used as it is. Requirements, or the tree
 of a git ref, are installed on top of the backend's own requirements. A backend without any gets the
-measuring packages of the current interpreter, in their versions here. The Python is the backend's.
-Packages that are installed last may change the versions of the others. An empty source is the
-backend's own interpreter. In envbench's own repository a ref also brings its own worker.
+packages of the default runtime, in the current interpreter's versions. The Python is the backend's,
+or else the current one. Packages that are installed last may change the versions of the others. An
+empty source is the backend's own interpreter. In envbench's repository a ref has its own worker.
 
 Wheels, folders and checkouts are copied into the cache. Each copy is named by its content, so each
 version gets a runtime of its own, even if a wheel was rebuilt or a folder was edited in place.
@@ -58,8 +58,8 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
-    """What all backends of an arm share: an interpreter, or requirements that are ``added`` to
-    the backend's (copies and a checkout, by path), and the worker's code."""
+    """What all backends of an arm share: an interpreter, or requirements that are ``added`` to the
+    backend's (a copy or checkout by its path), and the worker's code."""
 
     name: str
     source: str
@@ -85,7 +85,7 @@ def refuse_impossible(name: str, source: Source) -> None:
 def prepare(name: str, source: Source) -> Prepared:
     """Copy the source as it is now: files may be edited while a check runs."""
     tree = checked_out(source.ref, f"--{name}-ref") if source.ref else None
-    # Older envbench has its worker in another folder. Such a ref runs its own worker or fails.
+    # An older envbench has its worker in another folder. A ref never runs the worker of today.
     own_workers = tree.glob("envbench/*/envbench_worker/__main__.py") if tree else iter(())
     return Prepared(
         name=name,

@@ -113,7 +113,7 @@ class CellVerdict:
     stages: list[dict[str, Stage]] = field(default_factory=list)
     slower: list[str] = field(default_factory=list)  # quantities that decided a REGRESSION
     failures: dict[str, Failure] = field(default_factory=dict)  # by arm
-    invalid: dict[str, int] = field(default_factory=dict)  # slices, by what disturbed them: steal
+    invalid: dict[str, int] = field(default_factory=dict)  # slices, by what disturbed them
 
 
 @dataclass(frozen=True, kw_only=True)

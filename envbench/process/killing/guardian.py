@@ -15,11 +15,11 @@ CONTROL, REPORT and EVENTS are inherited pipe ends. On REPORT it writes JSON lin
 the worker never ended. A byte on CONTROL asks to stop. Its end of file means that the controller
 died: then the guardian also removes the job's folder.
 
-On Linux the guardian is a child subreaper. Every process that the worker starts, in any session
-and after any number of forks, keeps the guardian as an ancestor, and so is found. If the guardian
-itself is killed, the kernel kills the worker (PDEATHSIG). The controller ends the rest, which has
-inherited NUMBER, or the next envbench process does. On other systems the guardian uses ``ps``, and
-ends the worker's process group, too.
+On Linux the guardian is a child subreaper. Every process that the worker starts, in any session and
+after any number of forks, keeps the guardian as an ancestor, and so is found. If the guardian
+itself is killed, the kernel kills the worker (PDEATHSIG). The controller or the next envbench
+process then ends the others. It finds them by NUMBER, which they inherit. On other systems the
+guardian uses ``ps``, and ends the worker's process group, too.
 
 It sleeps in ``select`` while the worker runs, so it takes no time from a measurement.
 """
@@ -98,7 +98,7 @@ def below(top: int, table: dict[int, Process], without: Collection[int] = ()) ->
 
 
 def prctl(option: int, value: int) -> None:
-    """Change an attribute of this process (prctl(2)). Elsewhere than on Linux: do nothing."""
+    """Change an attribute of this process (prctl(2)). On other systems, do nothing."""
     if LINUX:
         import ctypes
 
@@ -132,7 +132,7 @@ class Guardian:
                 os._exit(127)
         os.close(events)
         os.close(closed_by_exec)
-        os.read(begun, 1)  # returns at its exec: now it dies with this process
+        os.read(begun, 1)  # returns at the worker's exec: now it dies with this process
         os.close(begun)
         self._say(event="started", pid=self._worker, guardian=guardian)
 

@@ -2,7 +2,7 @@
 
 The process that makes a folder removes it, and its guardians end the workers. If it is killed, its
 guardians do both; but they can be killed or stopped, too. So a folder's name says who owns it, and
-every process of a worker inherits a number that does (``Owner.number``), in two places:
+every process of a worker inherits a number that says it, too (``Owner.number``), in two places:
 
     envbench-<owner>-<random>        ENVBENCH_TRIAL=<number>        the limit of file locks
 
@@ -37,7 +37,7 @@ _OWNER = r"([0-9a-f]{8})-([0-9a-f]{8})-([0-7][0-9a-f]{7})-([0-9a-f]{16})"
 
 
 class Owner(NamedTuple):
-    """An envbench process. Its number is valid in its own process namespace only.
+    """An envbench process. Its process id is valid in its own namespace only.
 
     0 is an unknown namespace or start.
     """
@@ -48,7 +48,7 @@ class Owner(NamedTuple):
     start: int
 
     def __str__(self) -> str:
-        """``user-namespace-pid-start``, always as long: its length shifts the worker's stack."""
+        """``user-namespace-pid-start``. Its length is fixed: it shifts the worker's stack."""
         return f"{self.user:08x}-{self.namespace:08x}-{self.pid:08x}-{self.start:016x}"
 
     @classmethod
@@ -174,7 +174,7 @@ def _unlock(folder: Path) -> None:
 def _processes_of_dead_owners(known: dict[int, int]) -> list[int]:
     """The processes with a dead owner, also stopped ones, and all their descendants. ``known`` has
     the start times of those found before, so that they are found even after they left the tree.
-    Left out: those with a living owner, or with an owner that this process or one above it has."""
+    Not those of a living owner, nor those of an owner that this process or an ancestor has."""
     here, every = this_process(), guardian.all_processes()
     table = {pid: process for pid, process in every.items() if process.state not in "ZX"}
     owners = {pid: {here.of_number(each) for each in numbers(pid)} - {None} for pid in table}

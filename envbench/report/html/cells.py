@@ -52,7 +52,7 @@ def _lines(texts: Mapping[str, object]) -> dict[str, str]:
 
 
 def _run(run: Run, place: str) -> dict[str, Any]:
-    """``where`` is its record."""
+    """``where`` is the file and line of its record."""
     columns = "start_ns ns steps invalid"
     return {
         "id": one_line(run.run_id),

@@ -106,7 +106,7 @@ def _chapters(contents: Iterable[BlockContent], cells: _Cells) -> dict[str, list
         if content.picture is None and content.has_results:
             for table in note_once(content.tables(Existing())):
                 part = _part(table, f"table-{next(numbers)}", opens=not content.is_summary)
-                if content.results is not None:  # a published table after the measured one
+                if content.results is not None:  # not the published table after it
                     part |= own.pop(content.results.heading, {})
                 chapters[content.chapter].append(part)
     chapters[OVERVIEW] += [plot for results, plot in plots if results is None]
@@ -121,7 +121,7 @@ def _part(table: Table, name: str, *, opens: bool) -> _Part:
 
 
 def _targets(parts: Iterable[_Part]) -> set[int]:
-    """The ``id`` of the first entry that opens each measurement, which links lead to."""
+    """The ``id`` of the first entry that opens each measurement. Links lead to these entries."""
     found: dict[int, int] = {}
     for part in parts:
         rows = part["table"].rows if part.get("opens") else []

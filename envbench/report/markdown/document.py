@@ -1,7 +1,7 @@
 """Whole documents: a new results page, and the filled blocks of any document.
 
-A block whose content has results is filled. Any other block keeps every byte, unless it is empty:
-then it gets an empty table. ``extended`` adds the blocks that a results page lacks.
+A block whose content has results is filled. An empty block gets an empty table. Any other keeps
+every byte, except on the results' own page (``filled``). ``extended`` adds a page's lacking blocks.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ You can edit everything outside the marked tables: `envbench report` does not ch
 class Filled:
     """A filled document: its text, the number of figures, the linked pictures, and warnings.
 
-    ``misspelt`` are those of the warnings that are about a probable marker.
+    ``misspelt`` are the warnings about comments that are probably misspelt markers.
     """
 
     text: str
@@ -160,7 +160,7 @@ def fresh(contents: Mapping[str, BlockContent]) -> str:
 def extended(text: str, source: str, contents: Mapping[str, BlockContent]) -> str:
     """The page with an empty block added for each content that has figures but no block.
 
-    Only a new page has summaries: the owner of a page may have removed them.
+    Summaries are not added: the owner of the page may have removed them.
     """
     present = {block.heading for block in blocks.find(text, source, contents)}
     missing = [each for each in contents.values() if each.heading not in present]

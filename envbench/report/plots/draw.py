@@ -50,7 +50,7 @@ Look = dict[str, Any]
 
 
 class Spot(NamedTuple):
-    """A point of a curve: its position from the upper left in points, and its place if measured."""
+    """A point of a curve, in 1/72 inch from the upper left. ``place``: None if it was published."""
 
     x: float
     y: float
@@ -83,7 +83,7 @@ def drawn(wanted: Sequence[tuple[Picture, Kind]]) -> Iterator[Drawing]:
 
 
 def draw(picture: Picture, kind: Kind) -> Drawing:
-    """Draw the picture as a file's content, without the stamp of its file."""
+    """Draw the picture as a file's content, without the line that ``stamped`` adds."""
     file = io.BytesIO()
     with as_figure(picture) as figure:
         width, height = (float(inches) for inches in figure.get_size_inches())

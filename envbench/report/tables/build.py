@@ -146,7 +146,7 @@ def _rows(written: Iterable[list[str]], results: MachineResults) -> list[list[st
 
 CEILING = "Of ceiling"
 EQUAL_WORK = "Equal work"
-FIRST_STEP = "First step"  # with compilation: not every record separates them
+FIRST_STEP = "First step"  # with compilation: not every record times it apart
 COSTS = ("Start-up", FIRST_STEP, "Host memory", "GPU memory")
 NAMES = frozenset({CEILING, EQUAL_WORK, *COSTS, "Compile and first step"})  # an older name
 

@@ -19,9 +19,9 @@ from envbench.text import code, markdown
 NUMENV = "Environments"
 _COSTS_NOTE = (
     "Each row shows its largest number of environments. Start-up is import and build; the first "
-    "step includes any compile. Both are medians over processes, or the shortest and the longest "
-    "time where a library cached compiled code on disk. Memory is the maximum of a process and its "
-    "children."
+    "step includes compilation. Both are medians over processes. A first step is shown as a range "
+    "where one process took more than twice as long as another: a library may have cached compiled "
+    "code on disk. Memory is the sum of the largest memory of a worker and of its processes."
 )
 
 
@@ -54,7 +54,7 @@ _EQUAL_WORK_NOTE = (
     "From `envbench verify`. Audit: the steps are counted a second way. Lock-step: the row gets "
     "the reference's start and actions. Differs in: settings that differ from the requested task. "
     "✓: counted twice and equal; ≠: counted twice, but different work or another engine; ✗: "
-    "refused, no figure is shown; –: not counted a second way, or not verified."
+    "refused, no figure is shown; –: not shown to do equal work (docs/verify.md lists the reasons)."
 )
 
 
@@ -82,7 +82,7 @@ def _equal_work_table(results: MachineResults) -> Table:
 # ---------------------------------------------------------------- commands and records
 
 _RECORDS_NOTE = (
-    "Each figure's runs: their line numbers in a file of the results. Each line is one record."
+    "The numbers are line numbers in the named results file. Each line is the record of one run."
 )
 
 

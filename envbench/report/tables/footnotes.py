@@ -1,7 +1,7 @@
 """The sentences under a table: what its figures are, and what to know about some of them. Pure.
 
-Everything here is one line of Markdown each, safe to print: text from records is escaped. What
-all rows share is said once, in the note; a footnote is for a few entries.
+Each text here is one line of Markdown and safe to print: text from records is escaped. A fact about
+all rows is in the note; a footnote is for a few entries.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DRIFT = "drift of 5 to 10 % between sessions of a shared machine is not included
 FLAGS = {
     "quick": "Measured quickly (`--quick`): one short process, no interval.",
     "few-runs": "Fewer than five processes: there is no interval.",
-    "one-go": "Measured without other cells in between: the interval covers minutes only.",
+    "one-go": "The only cell of its session: the interval covers minutes, not changes over hours.",
     "unsteady": "The speed was not steady when the longest warm-up ended.",
     "no-reset": "At least one process measured no reset, so the cost of resets is not complete.",
     "disturbed": "Most windows were disturbed. All count, except those in which the machine slept.",
@@ -200,7 +200,7 @@ def _ceiling(ceiling: Measured | None, measured: Sequence[Measured]) -> list[str
     when = markdown(ceiling.when[:10])
     beyond = "A share over 100 % comes from another engine, lower precision, drift or noise."
     return [
-        f"Ceiling: {alone} alone on {cores} makes {ceiling.fps:.2f} FPS ({when}).",
+        f"Ceiling: {alone} alone, on {cores}: {ceiling.fps:.2f} FPS ({when}).",
         *([beyond] if any((found.fps or 0.0) > ceiling.fps for found in measured) else []),
         *(FLAGS[flag] for flag in ceiling.summary.flags if flag != "one-go"),
     ]
@@ -215,7 +215,7 @@ def _equal_work(results: MachineResults) -> list[str]:
     legend = ", ".join(f"{mark} {what}" for mark, what in BADGES.items() if mark in badges)
     stale = [label for label in results.labels if label in verified and verified[label].stale]
     rows = "all rows" if len(stale) == len(verified) else listed([markdown(each) for each in stale])
-    packages = f"The packages or envbench changed between measuring and verifying {rows}."
+    packages = f"For {rows}: the packages or envbench changed between measuring and verifying."
     return [f"Equal work: {legend}.", *([packages] if stale else [])]
 
 

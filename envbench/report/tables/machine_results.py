@@ -74,8 +74,8 @@ class MachineResults:
     def competes(self, found: Measured) -> bool:
         """Whether it can be the best of its column: it does equal work as far as known.
 
-        Settings that change the work and a badge other than ✓ exclude a row. Without a current
-        verification only built-in backends compete: the project's tests verify them.
+        A badge other than ✓ excludes a row, and so do settings that change the work. Without a
+        current verification only built-in backends compete: the project's tests verify them.
         """
         verified = self.verified.get(found.label)
         built_in = found.cell.backend in {each.name for each in backends.BUILT_IN}

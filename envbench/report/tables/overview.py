@@ -98,8 +98,8 @@ def _single(group: Sequence[MachineResults]) -> Table | None:
         in_flight = f"{instances} environments are in flight for a batch of one."
         known[label, machine] = _entry(found, text, *([in_flight] if instances > 1 else []))
     note = (
-        f"{OPENING} of one environment, including frame_skip; in brackets its ratio to the Python "
-        "loop. ≈: the difference is within noise."
+        f"{OPENING} of one environment, including frame_skip. In brackets: the ratio to For-loop. "
+        "≈: the difference is within noise."
     )
     return _table("Single environment", group, known, note)
 

@@ -64,8 +64,8 @@ class Existing:
 class Table:
     """A table: each row is a label and an entry per column.
 
-    ``first`` names the labels where the heading cannot be the first cell. The lines and footnotes
-    of ``existing`` are kept.
+    ``first`` is the heading of the column of labels where ``heading`` is shown elsewhere (in HTML).
+    The lines and footnotes of ``existing`` are kept.
     """
 
     heading: str

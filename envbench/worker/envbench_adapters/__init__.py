@@ -1,1 +1,1 @@
-"""A file or folder per measured library, which imports only its own, and the parts they share."""
+"""A file or folder per measured library, which imports no other, and the parts they share."""

@@ -2,10 +2,10 @@
 
 ``overcommit`` keeps that many environments in flight for each one returned: ``step`` sends actions
 to the environments that were returned last, and returns those that are ready. The step after an
-episode's end only resets. So does the first result of each environment that ``reset`` did not
-return. Results are matched by the environment's id.
+episode's end only resets. The first result of each environment that ``reset`` did not return is a
+reset, too. Results are matched by the environment's id.
 
-A ``noop_max`` of n draws from 0 to n - 1 no-ops (one fewer if fire was pressed).
+With a ``noop_max`` of n, 0 to n - 1 no-ops are drawn. If fire was pressed, one fewer is made.
 
 Source: ``env_vectorizer.cpp`` and ``preprocessed_env.cpp`` of ale-py 0.12.
 """

@@ -27,7 +27,7 @@ from envbench_adapters.jax_batch import JaxBatch
 
 MAX_STEPS = 1000
 FRAME_S = 0.01
-# Tasks with the same control step in Brax. Its double pendulum's differs (0.02 s).
+# Tasks whose control step in Brax is that of Gymnasium. Its double pendulum's differs (0.02 s).
 TASKS = ["Ant", "HalfCheetah", "Hopper", "Humanoid", "HumanoidStandup", "InvertedPendulum"]
 TASKS += ["Pusher", "Reacher", "Swimmer", "Walker2d"]
 # In other pipelines Brax refuses Swimmer and halves InvertedPendulum's control step.

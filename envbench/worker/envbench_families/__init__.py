@@ -8,7 +8,7 @@ from envbench_families.base import Family
 
 
 def of(job: Job) -> Family:
-    """Make the job's family by the class that the job names, or else by the family's own name."""
+    """Make the job's family from the class that the job names, or else the one with its name."""
     own = "{}.{}:{}".format(__name__, job.family, job.family.title().replace("_", ""))
     made = named(job.family_code or own)(job)
     if not isinstance(made, Family):

@@ -1,7 +1,7 @@
 """Atari games by ALE.
 
-``docs/measurement.md`` has the reference settings. Without noise a game starts after exactly one
-no-op, because AtariPreprocessing and EnvPool draw from 1 to ``noop_max``.
+``docs/measurement.md`` has the reference settings. AtariPreprocessing and EnvPool draw from 1 to
+``noop_max`` no-ops. In mode verify it is 1, so every game starts after one no-op.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_FRAMES = 108_000
 
 
 def reference(job: Job) -> Dict[str, Any]:
-    """List the reference settings of a step, for a library that takes but does not report them."""
+    """List the reference settings of a step, for a library that does not report them."""
     return {
         "frame_skip": int(job.frame_skip),
         "max_pool": 2,

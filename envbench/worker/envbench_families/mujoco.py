@@ -21,7 +21,7 @@ from envbench_families.base import Family
 FRAME_S = 0.01  # of simulated time
 _INTEGRATORS = {"EULER": "Euler", "IMPLICIT": "implicit", "IMPLICITFAST": "implicitfast"}
 _SOLVERS = {"NEWTON": "Newton"}
-# Of EnvPool's tasks. Their observations are MuJoCo's own numbers.
+# True of all EnvPool tasks. Observations have MuJoCo's own precision.
 ENVPOOL_WORK = {"engine": "MuJoCo, EnvPool's own build", "precision": "float64"}
 # Private attributes of Gymnasium's tasks; not every task has them.
 _OWN = {"contact_forces": "_use_contact_forces", "terminates": "_terminate_when_unhealthy"}

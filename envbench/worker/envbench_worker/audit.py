@@ -39,8 +39,8 @@ def count_twice(
 def next_stride(made: int, calls: int, seconds: float) -> int:
     """Return the vector steps of the next ``run``, after ``made`` of ``calls`` took ``seconds``.
 
-    A few at a time until half of them are made. Then all the rest at once, but at least as many as
-    a window has, and at most what fits into ``PATIENCE_S``.
+    A few at a time until half of them are made. Then all the rest at once, but at least what fits
+    into ``AT_ONCE_S``, and at most what fits into ``PATIENCE_S``.
     """
     few = STRIDES[made % len(STRIDES)]
     if 2 * made < calls:

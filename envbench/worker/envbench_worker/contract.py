@@ -118,7 +118,7 @@ class Adapter(ABC):
     def facts(self) -> Dict[str, Any]:
         """Report what ran: at least observation_shape and observation_dtype (of one environment),
         action_source, autoreset (next-step, same-step or none) and env_instances. ``work`` says
-        what a step does, by the names in ``envbench.families``."""
+        what a step does, with the keys that ``envbench.families`` has."""
 
     def action_source(self) -> str:
         """Where the actions of ``bank`` came from."""
@@ -131,7 +131,7 @@ class Adapter(ABC):
     ) -> Dict[str, Any]:
         """Return what adapters with a ``bank`` report in the same way, for ``facts``.
 
-        ``seen`` is one environment's observation, or their space. ``returned_to``: host or device.
+        ``seen`` is one environment's observation, or its space. ``returned_to``: host or device.
         ``more`` are facts of this backend alone.
         """
         received = {

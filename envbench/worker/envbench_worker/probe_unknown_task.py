@@ -1,6 +1,6 @@
 """A worker that first probes an unknown task: ``probe_unknown_task.py JOB_DIR EVENT_FD``.
 
-The contract test (``envbench.testing``) runs it: one process imports the library for both answers.
+The contract test (``envbench.testing``) runs it, so that one process makes both probes.
 """
 
 import os

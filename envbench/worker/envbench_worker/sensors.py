@@ -130,7 +130,7 @@ def tree_usage(pid: int) -> Dict[str, float]:
 
 
 def tree_peak_memory(pid: int) -> Optional[int]:
-    """Sum of the peak resident bytes (VmHWM) of a tree's processes, shared pages once for each."""
+    """Sum of the peak resident bytes (VmHWM) of a tree's processes. Each counts shared pages."""
     total = 0
     for member in process_tree(pid):
         for line in _read(PROC / str(member) / "status").splitlines():

@@ -63,7 +63,7 @@ def test_only_a_single_threaded_backend_is_pinned_to_one_core(backend: str, core
     assert {len(trial.cpus) for trial in block.trials} == {cores}
 
 
-def test_both_processes_start_at_once_only_if_one_thread_does_the_start() -> None:
+def test_both_processes_start_at_the_same_time_only_if_one_thread_does_the_start() -> None:
     def start(backend: str, **given: Any) -> str:
         plan = pairs_plan([make_cell(backend, 4)], **given)
         block = CHECK.next(plan, [])

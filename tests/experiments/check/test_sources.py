@@ -65,7 +65,7 @@ def test_a_ref_is_the_tree_of_the_project_at_that_commit(repository: Path) -> No
         with pytest.raises(UsageError, match=f"--baseline-ref {name}: there is no such commit"):
             checked_out(name, "--baseline-ref")
     described = subprocess.run(["git", "describe", "--tags"], cwd=trees[1], capture_output=True)
-    assert described.stdout == b"v2\n"  # what a version may be made from
+    assert described.stdout == b"v2\n"  # a project may compute its version from this
 
 
 @pytest.mark.parametrize("folder", ["worker", "worker_path"])  # now, and in older refs
@@ -82,7 +82,7 @@ def test_a_ref_of_envbench_brings_its_own_worker(repository: Path, folder: str) 
 
 def test_the_working_tree_is_the_same_until_it_is_edited(repository: Path) -> None:
     first = checked_out(WORKING_TREE, "--candidate-ref")
-    time.sleep(1.1)  # git has another commit for it each second
+    time.sleep(1.1)  # git makes another commit of the same tree each second
     assert checked_out(WORKING_TREE, "--candidate-ref") == first
     Path("notes.txt").write_text("git does not know it")
     assert untracked() == ["notes.txt"]
@@ -91,7 +91,7 @@ def test_the_working_tree_is_the_same_until_it_is_edited(repository: Path) -> No
     assert checked_out(WORKING_TREE, "--candidate-ref") != first
 
 
-def test_a_project_below_the_top_is_that_project(
+def test_a_ref_in_a_subfolder_means_the_project_of_that_subfolder(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("one", "two"):

@@ -79,7 +79,7 @@ def test_a_rare_slowdown_is_found_in_the_time_of_all_steps() -> None:
     assert "all steps ×1.05" in markdown(CHECK, [found], {})
 
 
-def test_stalls_that_could_hide_a_cost_of_its_tolerance_are_inconclusive() -> None:
+def test_stalls_that_could_hide_a_slowdown_of_the_tolerance_are_inconclusive() -> None:
     own = pairs()
     stalled = msgspec.structs.replace(MEASURED, ns=[250 * MS] * 3 + [2000 * MS])
     own[3] = with_candidate(own[3], measured=stalled)
@@ -223,7 +223,7 @@ def test_a_default_check_of_a_clean_cell_fits_seventy_five_seconds() -> None:
 
 
 @pytest.mark.parametrize(("start", "slower"), [(0.225, ["start-up"]), (0.19, [])])
-def test_a_start_up_of_150_ms_that_is_half_as_long_again_is_detected(
+def test_growth_by_half_of_a_start_up_of_150_ms_is_detected(
     start: float, slower: list[str]
 ) -> None:
     """Gymnasium and MuJoCo import in 150 ms. A difference of 40 ms is too small to count."""

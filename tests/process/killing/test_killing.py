@@ -265,7 +265,8 @@ time.sleep(600)
 
 @pytest.fixture
 def start_numbered() -> Iterator[Callable[..., list[int]]]:
-    """Starts a process with this number and no environment, and below it one with another."""
+    """Starts a process with this number and an empty environment. Its child has the number
+    ``below``."""
     started: list[tuple[subprocess.Popen[str], int]] = []
 
     def start(number: int, below: int = 0) -> list[int]:
@@ -703,7 +704,7 @@ def test_no_file_descriptor_is_left_open() -> None:
 
 @pytest.mark.parametrize("chatty", [False, True])
 def test_the_controller_and_the_guardian_sleep_while_windows_are_open(chatty: bool) -> None:
-    for _ in range(3):  # the lowest counts: the same work takes longer on a busy machine
+    for _ in range(3):  # one fast try is enough: the same work takes longer on a busy machine
         controller, guardian = _shares(chatty)
         print(f"controller {controller:.3%} of a core, guardian {guardian:.3%}")
         if controller < 0.005 and guardian < 0.001:

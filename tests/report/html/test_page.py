@@ -127,7 +127,7 @@ def test_published_figures_have_their_own_tables(place: Path) -> None:
     assert "Published, not measured by envbench: A. N. Author, 2022." in text[start:]
     assert '<td data-value="4893.0" class="best">4893.00</td>' in text[start:]
     assert "4893" not in text[:start]
-    # If its machine was measured, that plot has the published curve, and no other plot.
+    # If its machine was measured, the published curve is in that machine's plot, and in no other.
     value = "For-loop, published at 8: 4,893.00 FPS"
     (point,) = [a for a in page.points if a["aria-label"] == value]
     assert "href" not in point

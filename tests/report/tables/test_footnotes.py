@@ -133,7 +133,8 @@ def test_the_ceiling_is_said_with_its_cores(states: int, cell: dict[str, Any], s
 
 
 def test_a_ceiling_has_the_footnotes_of_an_entry_except_that_it_was_measured_alone() -> None:
-    """A ceiling is measured by a command of its own: that it had no other cells is usual."""
+    """A ceiling is measured by a command of its own: so it is usually measured without other
+    cells."""
     rows = plan(20, ("for-loop", 1))
     top = [
         msgspec.structs.replace(each, cells=each.cells[:1]) if isinstance(each, Plan) else each

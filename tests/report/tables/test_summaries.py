@@ -59,7 +59,7 @@ THERE = measured_plan(
 )
 
 
-def test_the_overview_has_each_rows_best_and_its_number_by_machine() -> None:
+def test_the_overview_has_each_rows_highest_fps_and_its_numenv_by_machine() -> None:
     table = grid(block([*HERE, *THERE], "overview"), "Highest FPS - Atari")
     assert table == {
         "Highest FPS - Atari": ["Laptop", "server"],

@@ -69,7 +69,7 @@ def test_a_table_has_the_profiles_rows_and_columns_and_two_decimals():
     }
 
 
-def test_the_best_measured_figure_of_each_column_is_bold_and_equal_ones_both():
+def test_the_best_measured_figures_of_each_column_are_bold():
     speeds = {("for-loop", 1): 10, ("envpool-async", 1): 10, ("for-loop", 8): 9}
     table = grid(rendered(measured_plan({**speeds, ("envpool-async", 8): 20})))
     assert table["For-loop"] == ["**160.00**", "144.00"]
@@ -253,7 +253,7 @@ def test_a_figure_without_a_record_also_has_the_footnote_of_a_later_failure():
     assert into(left, [*measured_plan({("for-loop", 1): 5}), *failed]) == left
 
 
-def test_on_the_results_page_figures_without_records_have_a_footnote_and_an_authors_stay():
+def test_on_the_results_page_figures_without_records_have_a_footnote_and_an_authors_figures_stay():
     full = tables(measured_plan({("for-loop", 8): 10}))
     page = filled(f"{MARK}\n{MARK}\n", "R", full, own=True).text
     for known in (tables([]), {}):

@@ -63,7 +63,9 @@ def test_every_game_starts_after_one_no_op() -> None:
     seen = trace(verified(1))
     assert seen["observations"].shape == (40, 2, 4, 84, 84)
     assert seen["ended"].dtype == bool
-    assert not seen["observations"][0, :, :2].any()  # of the stack only reset and step are there
+    assert not seen["observations"][
+        0, :, :2
+    ].any()  # the stack holds only the frames of the reset and of the first step
 
 
 def test_asynchronous_results_equal_synchronous_ones_after_sorting() -> None:
@@ -78,5 +80,5 @@ def test_agrees_with_gymnasiums_preprocessing_exactly() -> None:
     ours, theirs = trace(verified(1, lock_steps=200)), trace(reference)
     assert (ours["rewards"] == theirs["rewards"]).all()
     assert (ours["ended"] == theirs["ended"]).all()
-    # the stack begins with zeros here, with copies of the first screen there
+    # ale-vector's stack begins with zeros, Gymnasium's with copies of the first screen
     assert (ours["observations"][3:] == theirs["observations"][3:]).all()

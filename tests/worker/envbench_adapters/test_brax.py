@@ -1,4 +1,4 @@
-"""brax: counted over ends of episodes in both modes, by one program, with the field's control step.
+"""brax: counted across ends of episodes in both modes, with the family's control step.
 
 XLA takes most of the time: some 10 s of processor for each program and 5 s for a reset. Programs
 are kept between workers and sessions (``conftest.pytest_configure``).
@@ -21,7 +21,7 @@ from envbench.testing import BackendContract
 BACKEND = backends.get("brax")
 pytestmark = pytest.mark.slow
 PROGRAMS = {"scan": 2, "step": 1}  # scan: a loop of chunks, and one for the steps left
-# Every task is made; then one whose environments are not reset.
+# Make every task. Then make one whose environments are not reset: it must be refused.
 MAKES = """
 import functools, json, sys
 sys.path.insert(0, sys.argv[1])
@@ -97,7 +97,7 @@ def test_an_ants_step_is_five_frames_in_another_pipeline(pipeline: str, substeps
 
 @once
 def makes() -> str:
-    """What a process prints that makes every task in every pipeline."""
+    """The output of a process that makes every task in every pipeline."""
     frames = {
         f"{name}-v3": families.get("mujoco").frames_per_step(f"{name}-v3")
         for name in families.get("mujoco").frames_of

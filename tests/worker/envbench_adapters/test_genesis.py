@@ -1,11 +1,11 @@
 """genesis: the same ant under another engine, counted by Genesis's own clock.
 
-Each worker here takes half a minute (10 s of imports, 13 s of building from kernels on disk); the
-first, where Genesis's cache lacks them, some three minutes of a core more.
+Each worker here takes half a minute (10 s of imports, 13 s to build from kernels on disk). If
+Genesis's cache lacks the kernels, the first worker takes about three more minutes of a core.
 
-Seen with Genesis 1.4.5 beside MuJoCo 4.0.0: masses are equal, and after one control step in the
-air joints stand within 0.006 rad of each other where MuJoCo integrates as Genesis does
-(implicitfast); with RK4 MuJoCo's ankles, which start outside their limits, are 0.2 rad behind.
+Observed with Genesis 1.4.5 and MuJoCo 4.0.0: the masses are equal. After one control step in the
+air, joint angles differ by at most 0.006 rad if MuJoCo uses Genesis's integrator (implicitfast).
+With RK4, the ankles of MuJoCo, which start outside their limits, are 0.2 rad behind.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def test_motors_drive_the_joints_that_mujocos_drive() -> None:
     assert max(scripted()["apart"]) < 0.02
 
 
-def test_another_engine_is_driven_too() -> None:
+def test_another_engine_also_records_a_trace_of_given_actions() -> None:
     assert scripted()["seen"] == [1, 3, 29]
 
 

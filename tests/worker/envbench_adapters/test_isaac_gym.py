@@ -57,7 +57,8 @@ class TestIsaacGym(BackendContract):
 
 
 def ran(python: Path, mode: Literal["measure", "verify"], **stand_in: str) -> Reply:
-    """The reply of a worker that is run by hand, for what the contract does not ask."""
+    """The reply of a worker that the test starts itself, for checks that the contract does not
+    have."""
     amount = Verify(audit_calls=300)
     trial = Trial(cell=TestIsaacGym().cell, mode=mode, protocol=testing.SHORT, verify=amount)
     job = testing.make_job(trial, target_of(trial.cell), "isaac")
@@ -131,7 +132,7 @@ def without_environments(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def shown(text: str) -> str:
-    """Words as they stand, however the lines were broken."""
+    """The text with each line break as a space."""
     return " ".join(text.split())
 
 

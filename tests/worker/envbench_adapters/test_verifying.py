@@ -1,9 +1,10 @@
-"""Gymnasium's and EnvPool's backends counted a second way, and led step by step from one start.
+"""Gymnasium's and EnvPool's backends counted a second way, and given the same actions from the same
+start.
 
-What is stated here was seen with EnvPool 1.2.5 (whose MuJoCo is 3.6.0) and Gymnasium 1.4 with
-MuJoCo 4.0.0: Pong is the same to the last bit; the ant parts after a few steps, because contacts
-multiply what two versions of MuJoCo round differently (with 3.6.0 on both sides it is the same to
-the last bit), and EnvPool leaves the 84 contact forces at zero.
+Observed with EnvPool 1.2.5 (which has MuJoCo 3.6.0) and Gymnasium 1.4 with MuJoCo 4.0.0: Pong is
+the same to the last bit. The ants diverge after a few steps, because contacts amplify the rounding
+differences of the two MuJoCo versions. With 3.6.0 on both sides they are the same to the last bit,
+except that EnvPool leaves the 84 contact forces at zero.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ STATE = 27  # of the ant's 111 observations; the other 84 are contact forces
 
 @once
 def verified(name: str, family: Any, task: str, lock_steps: int = 60, calls: int = 400) -> Reply:
-    """The reply of a worker that was led and audited; two environments."""
+    """The reply of a worker with two environments that got given actions and was audited."""
     given = {"threads": "1"} if name.startswith("envpool") else {}  # others want the cores too
     backend = backends.get(name)
     return testing.verified(
@@ -50,7 +51,7 @@ def verified(name: str, family: Any, task: str, lock_steps: int = 60, calls: int
 
 
 def trace(name: str, family: str, task: str, steps: int = 60) -> dict[str, Any]:
-    """The arrays of a worker that was led."""
+    """The arrays of the trace of a worker that got given actions."""
     found = verified(name, family, task, steps).trace
     assert found is not None
     return dict(np.load(io.BytesIO(found)))
@@ -108,7 +109,7 @@ def test_envpools_pong_equals_gymnasiums_within_a_grey_level(name: str) -> None:
 
 @slow
 @pytest.mark.parametrize("name", ENVPOOL)
-def test_envpools_ant_first_equals_gymnasiums_except_for_contact_forces(name: str) -> None:
+def test_envpools_ant_equals_gymnasiums_at_first_except_for_contact_forces(name: str) -> None:
     reference, own = trace("for-loop", "mujoco", "Ant-v3"), trace(name, "mujoco", "Ant-v3")
     ours, theirs = reference["observations"], own["observations"]
     assert ours.shape == theirs.shape == (60, 2, 111)
@@ -135,7 +136,7 @@ def test_a_task_that_always_starts_with_noise_has_no_trace() -> None:
     assert verified("for-loop", "mujoco", "Reacher-v5", 5, 5).trace is None
 
 
-# ---------------------------------------------------------------- the ledger
+# ---------------------------------------------------------------- the reported settings of a step
 
 
 @slow
@@ -165,7 +166,7 @@ def test_envpools_ant_differs_only_in_unknown_values(name: str) -> None:
 
 
 class Emulator(gymnasium.Env[int, int]):
-    """Emulates so many frames per step. Its third step ends the game after one of them."""
+    """Emulates ``frames`` frames per step. The third step ends the game after one frame."""
 
     observation_space = gymnasium.spaces.Discrete(2)
     action_space = gymnasium.spaces.Discrete(2)

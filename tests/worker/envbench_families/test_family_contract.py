@@ -56,7 +56,8 @@ def test_envpools_carts_move_as_gymnasiums_carts_do() -> None:
 
 
 def agreement(family: str, name: str, lock_steps: int) -> Any:
-    """As ``envbench verify`` compares: the other backend first, the reference from its start."""
+    """Compare as ``envbench verify`` does: the other backend runs first, the reference from its
+    start."""
     from envbench import runtimes
     from envbench.engine.local_executor import make_job
     from envbench.model import Trial, Verify

@@ -33,8 +33,8 @@ def test_the_first_half_is_made_a_few_steps_at_a_time_in_different_numbers(audit
     [
         (500, 1000, 50.0, 200),  # 10 per second: only 200 of the other 500 fit into 20 s
         (500, 1000, 1.0, 500),  # all the rest fits
-        (500, 600, 0.5, 500),  # as many as half a second has, which is more than the rest
-        (500, 1000, 5000.0, 32),  # 0.1 per second: still every number of STRIDES once
+        (500, 600, 0.5, 500),  # half a second's worth, although only 100 are left
+        (500, 1000, 5000.0, 32),  # 0.1 per second: still the sum of STRIDES
     ],
 )
 def test_the_rest_is_made_at_once_as_far_as_it_fits_into_twenty_seconds(

@@ -1,4 +1,4 @@
-"""The worker's measuring loop on a virtual clock, its sensors, and its actions (FAULTS 16, 17)."""
+"""The worker's measuring loop on a virtual clock, its sensors, and its actions ."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_a_number_of_calls_is_used_up_exactly(
         ([0, 100, 0, 100], True),
     ],
 )
-def test_windows_are_not_steady_if_nothing_was_stepped_in_either_half(
+def test_windows_are_not_steady_if_one_half_has_no_steps(
     worker: Any, steps: list[int], steady: bool
 ) -> None:
     windows = worker.measure.Windows()
@@ -167,7 +167,7 @@ def test_windows_are_back_to_back_and_each_is_reported_as_it_ends(
 
     def books(event: dict[str, Any]) -> None:
         ended_at[event["phase"]] = adapter.now
-        adapter.now += 5_000_000  # keeping them takes time, and is somebody's time
+        adapter.now += 5_000_000  # bookkeeping takes time, which must be part of a window
         emit(event)
 
     made.emit = books
@@ -346,7 +346,9 @@ def test_a_jump_of_the_wall_clock_changes_nothing(
     monkeypatch.setattr(time, "time", never)
     monkeypatch.setattr(time, "time_ns", never)
     monkeypatch.setattr(time, "perf_counter_ns", lambda: adapter.now)
-    importlib.reload(worker.measure)  # it reads the clock that it names, not the one of Clocked
+    importlib.reload(
+        worker.measure
+    )  # after the reload it reads its own clock again, not that of Clocked
     made = meter(worker, adapter, measured_s=1)
     made.warm_up()
     made.sensors.begin()
@@ -372,7 +374,7 @@ def test_steal_and_throttling_are_of_the_window_and_not_of_all_time(
     assert sensors.window()["throttled_periods"] == 0
 
 
-def test_without_any_sensor_a_window_is_still_a_window(
+def test_without_any_sensor_a_window_is_valid_and_its_load_is_unknown(
     worker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("machine_cpu", "throttling", "pressure"):
@@ -484,10 +486,10 @@ def test_a_bank_for_many_environments_stays_small(worker: Any) -> None:
     assert sum(batch.nbytes for batch in bank) <= 2 * worker.actions.BANK_BYTES
 
 
-# ---------------------------------------------------------------- what cannot be, and the clock
+# ---------------------------------------------------------------- impossible figures, and the clock
 
 
-def test_a_backend_that_returns_at_once_is_an_impossible_figure(
+def test_a_backend_that_returns_at_once_raises_an_impossible_figure(
     worker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     adapter = Clocked(worker, monkeypatch, lambda n: 1000)

@@ -13,7 +13,7 @@ from envbench_adapters.gymnasium.for_loop import GymnasiumVector, make
 class Subprocess(GymnasiumVector):
     def make_vector(self) -> Any:
         settings = self.job.settings
-        self.envs = AsyncVectorEnv.__new__(AsyncVectorEnv)  # ``dead_child`` asks it if this fails
+        self.envs = AsyncVectorEnv.__new__(AsyncVectorEnv)  # for ``dead_child``, should it fail
         AsyncVectorEnv.__init__(
             self.envs,
             [partial(make, self.job)] * self.job.numenv,

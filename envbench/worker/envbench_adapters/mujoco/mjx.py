@@ -28,8 +28,7 @@ class Mjx(Ants, JaxBatch):
 
     def build(self) -> None:
         self.model = ant_model.load()
-        # ``impl`` is given, because with Warp and a GPU, MJX would choose Warp's engine: another
-        # row.
+        # Without ``impl``, MJX would choose Warp's engine on a GPU. Warp has a row of its own.
         self.on_mjx = mjx.put_model(self.model, impl="jax")
         self.draw(ant_model.motors(self.model))
 

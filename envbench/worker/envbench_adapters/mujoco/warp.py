@@ -1,9 +1,9 @@
 """mujoco-warp: MuJoCo's physics as Warp kernels, for thousands of worlds on a GPU, in float32.
 
 A control step copies the actions to the device and launches one graph of five physics steps, as
-MuJoCo Warp's ``mjwarp-testspeed`` does for one physics step. So does a CPU: without a graph,
-launching about a hundred kernels per step from Python took fifty times as long. Results stay on the
-device.
+MuJoCo Warp's ``mjwarp-testspeed`` does for one physics step. On a CPU, too, there is a graph:
+without one, launching about a hundred kernels per step from Python took fifty times as long.
+Results stay on the device.
 
 Kernels are compiled while the graph is captured (``compile``) and kept in Warp's cache on disk.
 ``facts`` says how many modules were compiled and not found there.

@@ -1,8 +1,8 @@
 """The parts in Sample Factory's own processes: the task of a rollout worker, and the policy.
 
-The task runs on Gymnasium 0.29, the last version that Sample Factory supports, as ``families``
-makes it. The wrappers of Sample Factory's examples are not used: they press fire, clip rewards, end
-episodes with a life and resize with another filter.
+The task runs on Gymnasium 0.29, the last version that Sample Factory supports, as
+``envbench_families`` makes it. The wrappers of Sample Factory's examples are not used: they press
+fire, clip rewards, end episodes with a life and resize with another filter.
 
 In verify mode an observation also has ``audit``, three float64: the environment, its number of
 transitions, and its frames as the emulator or the simulation counts them. So a trajectory shows how

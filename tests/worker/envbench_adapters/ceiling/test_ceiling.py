@@ -1,7 +1,7 @@
 """ceiling: each family's core can be built and stepped, and its steps are counted a second time.
 
-The engines of atari, mujoco and dm_control count them. The others have no counter: here the carts'
-ends and a stand-in for Box2D's world count them instead.
+The engines of atari, mujoco and dm_control count them. The others have no counter: here the tests
+count the ends of the carts' episodes, and the steps of a stand-in for Box2D's world.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""mjx: MuJoCo's physics until the first contact, counted by simulated time, by one program.
+"""mjx: equals MuJoCo's physics until the first contact, and is counted by simulated time.
 
 XLA takes most of the time: some 25 s of processor for each of the three programs here, which are
 kept between workers and sessions (``conftest.pytest_configure``).
 
-Seen with mujoco-mjx 3.17.0 beside MuJoCo 4.0.0: the ant falls within 1e-5 of MuJoCo's for three
-control steps; its feet touch the ground in the fourth. There MJX, as it turns the contact frame
-of a capsule steeper than 60 degrees with the world's axes and MuJoCo with the capsule's, has
-another pyramid for the cone of friction, and the two part at once (0.3 in a velocity).
+Observed with mujoco-mjx 3.17.0 and MuJoCo 4.0.0: for three control steps the ant falls as in
+MuJoCo, within 1e-5. Its feet touch the ground in the fourth. For a capsule steeper than 60 degrees,
+MJX aligns the contact frame with the world's axes, and MuJoCo with the capsule's. So their friction
+pyramids differ, and the two diverge at once (by 0.3 in a velocity).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from envbench_adapters.mujoco.mjx import Mjx
 from envbench_worker.contract import Job
 adapter = Mjx(Job("measure", "mujoco", "Ant-v3", 4, 4, 5, {"mode": "scan"}, 0))
 adapter.build()
-adapter.first_calls = 1  # the program for the steps left, alone
+adapter.first_calls = 1  # compile only the program for the remaining steps
 adapter.compile()
 begin, view = adapter.state, np.asarray(adapter.state.qvel)
 seen = view.copy()

@@ -1,7 +1,7 @@
 """mujoco-rollout: MuJoCo itself, to the last bit, counted by simulated time.
 
-A rollout starts the solver without a warm start, so where calls end shows in the last digits
-(1e-14 at first, as far as contacts let two ants stay together): seen with MuJoCo 4.0.0.
+A rollout starts the solver without a warm start, so the last digits depend on where calls end. The
+difference is 1e-14 at first and grows with contacts. Observed with MuJoCo 4.0.0.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def observations(horizon: int) -> Any:
 
 
 def stepped(restart: int) -> Any:
-    """The same by ``mj_step``, its warm start forgotten every so many control steps."""
+    """The same by ``mj_step``, with the warm start reset every ``restart`` control steps."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(WORKER_PATH))
         ant = import_module("envbench_adapters.mujoco.ant")

@@ -1,11 +1,12 @@
-"""mujoco-warp: MuJoCo's physics in float32 until feet touch the ground, counted by its own time.
+"""mujoco-warp: in float32, it equals MuJoCo's physics until feet touch the ground. Its own clock
+counts the steps.
 
 Some 50 modules are compiled where Warp's cache lacks them: half a minute of a core, once.
 
-Seen with MuJoCo Warp 4.0.0 beside MuJoCo 4.0.0: the ant falls within 1e-5 for three control
-steps and touches the ground in the fourth. Warp turns the contact frame of a capsule steeper
-than 60 degrees with the world's axes and MuJoCo with the capsule's, which gives another pyramid
-for the cone of friction: there they part at once (0.2 in a velocity), as MJX does.
+Observed with MuJoCo Warp 4.0.0 and MuJoCo 4.0.0: for three control steps the ant falls as in
+MuJoCo, within 1e-5. It touches the ground in the fourth. For a capsule steeper than 60 degrees,
+Warp, like MJX, aligns the contact frame with the world's axes, and MuJoCo with the capsule's. So
+their friction pyramids differ, and they diverge at once (by 0.2 in a velocity).
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from envbench.testing import BackendContract
 BACKEND = backends.get("mujoco-warp")
 pytestmark = pytest.mark.slow
 IN_THE_AIR = 3  # control steps before a foot touches the ground
-# Launched one by one, what was captured; then a world that diverged, and one without room.
+# Compare the graph with its steps launched one by one. Then overflow a buffer, then make a world
+# diverge.
 SCRIPT = """
 import sys
 sys.path.insert(0, sys.argv[1])

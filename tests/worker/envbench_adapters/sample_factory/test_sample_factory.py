@@ -1,4 +1,5 @@
-"""sample-factory: its samplers are followed, counted a second way, and ended with all they started.
+"""sample-factory: its samplers follow given actions, are counted a second way, and end with all
+their processes.
 
 The real library in its own runtime (made where it is not there yet), in real processes.
 """
@@ -136,7 +137,7 @@ if __name__ == "__main__":
 
 @once
 def scripted() -> str:
-    """What a program prints that is run in the backend's own runtime."""
+    """The output of a program that runs in the backend's own runtime."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "script.py"
         path.write_text(PREAMBLE.format(worker=str(WORKER.parents[1])) + FOLLOWS + DIES)
@@ -148,7 +149,7 @@ def scripted() -> str:
 
 
 @pytest.mark.parametrize("family", ["atari", "mujoco"])
-def test_with_actions_of_the_bank_it_equals_its_own_environments(family: str) -> None:
+def test_given_actions_give_the_results_of_an_environment_stepped_alone(family: str) -> None:
     assert f"{family} agrees" in scripted()
 
 
