@@ -57,6 +57,7 @@ from envbench.model import (
 from envbench.results import store
 from envbench.results.reading import run_of
 from envbench.stats.summary import rate
+from envbench.text import counted
 
 KERNEL = "kernel"
 IN_ONE_RUN = "--baseline, --baseline-python, --baseline-ref"
@@ -152,15 +153,24 @@ class Stored:
 
 
 def read(
-    path: Path, wanted: CellRequest, here: Fingerprint, say: Callable[[str], None]
+    path: Path,
+    wanted: CellRequest,
+    here: Fingerprint,
+    say: Callable[[str], None],
+    refuses: Callable[[Cell], bool],
 ) -> list[Stored]:
-    """Return the wanted cells of a file from this machine; ``UsageError`` if there are none."""
+    """Return the wanted cells of a file from this machine, except those of rows that ``verify``
+    refused; ``UsageError`` if there are none."""
     if not path.is_file():
         raise UsageError(f"--against: there is no file {path}.")
     plans, warnings = resume.read(path)
     for warning in warnings:
         say(f"Warning: {warning}")
-    cells = [each for each in stored(plans) if _is_wanted(each.cell, wanted)]
+    every = [each for each in stored(plans) if _is_wanted(each.cell, wanted)]
+    cells = [each for each in every if not refuses(each.cell)]
+    if len(cells) < len(every):
+        count = counted(len(every) - len(cells), "cell")
+        say(f"Warning: {count} left out: `envbench verify` refused the figures.")
     if not cells:
         raise UsageError(
             f"{path} has none of these cells with at least five processes.",
