@@ -23,7 +23,9 @@ from helpers.record_factories import (
     make_cell,
     make_fact,
     make_failure,
+    make_refusal,
     make_windows,
+    write,
 )
 from helpers.short_measurements import shorten_runs, start_short_pairs
 from scipy.stats import ttest_ind
@@ -242,6 +244,14 @@ def test_a_file_that_is_not_of_this_machine_is_refused(here: Path) -> None:
     assert "none of these cells with at least five" in done.stderr
     assert "envbench baseline save" in done.stderr
     assert not Path("results").exists()
+
+
+def test_rates_of_a_row_that_verify_refused_are_no_baseline(here: Path) -> None:
+    path = written(here / "mine.jsonl", runs(50, fingerprint=digest(fingerprint())))
+    write(here / "verified.jsonl", [make_refusal(CELL)])
+    done = against(path)
+    assert (done.exit_code, "none of these cells" in done.stderr) == (2, True), done.output
+    assert "Warning: 1 cell left out: `envbench verify` refused the figures." in done.stderr
 
 
 def test_against_refuses_cells_and_options_that_its_file_does_not_support(here: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -85,6 +86,13 @@ def test_equal_distributions_of_episodes_count_as_equal() -> None:
 def test_different_lengths_or_returns_count_as_unequal(length: float, reward: float) -> None:
     found = traces.compare(BOX2D, played_by_chance(1, 20), played_by_chance(2, length, reward))
     assert compared(BOX2D, found)[0] is False
+
+
+@pytest.mark.parametrize(("chance", "same"), [(0.0011, True), (0.0009, False)])
+def test_distributions_are_equal_above_a_chance_of_a_thousandth(chance: float, same: bool) -> None:
+    found = traces.compare(BOX2D, played_by_chance(1, 20), played_by_chance(2, 20))
+    found = msgspec.structs.replace(found, p_values={"length": 0.5, "return": chance})
+    assert compared(BOX2D, found)[0] is same
 
 
 def test_too_few_episodes_decide_nothing() -> None:

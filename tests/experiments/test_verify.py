@@ -180,7 +180,7 @@ def test_a_task_whose_start_cannot_be_set_is_verified_without_a_comparison(
 
 
 @slow
-def test_the_command_compares_records_and_shows_in_the_report(place: Place) -> None:
+def test_verify_records_its_findings_and_the_report_shows_them(place: Place) -> None:
     place.short = True
     words = ["--env", "mujoco", "--backend", "subprocess", "--total-step", 60]
     done = place.run("verify", *words, "--json")

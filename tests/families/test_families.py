@@ -17,6 +17,8 @@ from envbench.families import BUILT_IN, EnvFamily, Standard
 from envbench.families.family import FOR_ANY_FAMILY, LARGEST_SKIP, SMALLEST_SKIP
 from envbench.process.code_hash import code_files
 
+ROOT = Path(__file__).parents[2]
+
 # ---------------------------------------------------------------- data
 
 
@@ -26,6 +28,15 @@ def test_a_family_has_a_worker_file_and_a_backend(family: EnvFamily) -> None:
     own = {path.name for path in code_files(adapter, "measure", family=family.worker)}
     assert f"{family.name}.py" in own
     assert any(family.name in backend.families for backend in registry().values())
+
+
+@pytest.mark.parametrize("name", ["classic_control", "dm_control"])
+def test_the_documents_state_the_standard_of_equal_work(name: str) -> None:
+    standard = families.get(name).standards["env"]
+    text = (ROOT / "docs" / "verify.md").read_text()
+    (row,) = (line for line in text.splitlines() if line.startswith(f"| {name} |"))
+    allowed = f"{standard.tolerance:g}".replace("e-0", "e-")
+    assert f"at most {allowed} for {standard.steps} steps" in row
 
 
 @pytest.mark.parametrize("name", ["classic_control", "dm_control", "box2d"])

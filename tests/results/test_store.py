@@ -105,7 +105,7 @@ def test_two_plans_of_one_second_get_files_of_their_own(tmp_path):
     )
 
 
-def test_a_start_that_is_a_path_stays_in_its_folder(tmp_path):
+def test_a_start_time_that_looks_like_a_path_makes_no_file_outside_the_folder(tmp_path):
     assert new_results_file(tmp_path, "laptop", "../../x/y").parent == tmp_path / "laptop"
 
 
