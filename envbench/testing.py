@@ -122,7 +122,7 @@ class BackendContract:
         family = families.get(self.family)
         if reply.trace is not None and not family.own_tasks and not self.cell.variant:
             trace = traces.read_trace(reply.trace)
-            together = len(trace.rewards) // 2 if family.starts_alike else 0
+            together = len(trace.rewards) // 2 if family.fixed_start == "noiseless" else 0
             assert traces.responds(trace, together) is not False
 
     def test_leaves_no_process_behind(self) -> None:
@@ -176,7 +176,7 @@ def verified(
     first ``together`` lock-steps (by default half, if starts are alike) all actions are equal.
     """
     if together is None:
-        together = lock_steps // 2 if families.get(family).starts_alike else 0
+        together = lock_steps // 2 if families.get(family).fixed_start == "noiseless" else 0
     cell = make_cell("contract", family, task, backend, numenv, settings or {})
     amount = Verify(lock_steps=lock_steps, audit_calls=calls, together=together)
     trial = Trial(cell=cell, mode="verify", seed=seed, verify=amount)

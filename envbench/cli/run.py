@@ -88,9 +88,9 @@ MEASURE = grouped(
 def run(cells: CellRequest, options: Options, measure: Measure, as_json: bool) -> None:
     """Measure how fast environments step on this machine.
 
-    One cell takes about a minute. By default, measure every family that has a table in the
-    profile, with every backend that can run here except `ceiling`, at the numbers of environments
-    in the profile. To resume a stopped run, run the same command again.
+    One cell takes about a minute. By default, measure every family that the profile lists, with
+    every backend that can run here except `ceiling`, at the numbers of environments in the
+    profile. To resume a stopped run, run the same command again.
     """
     refuse_together("--duration", "--total-step")
     refuse_together("--quick", "--duration", "--repeats")

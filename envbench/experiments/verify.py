@@ -130,8 +130,6 @@ def _references(target: Target, targets: Sequence[Target]) -> list[Cell]:
 
 def _together(steps: int, target: Target) -> int:
     """How many lock-steps share one action: half; 0 if starts differ or actions are constant."""
-    if not target.family.starts_alike:
-        return 0
     setting = with_role(target.backend, "actions")
     constant = setting is not None and target.cell.settings.get(setting.name) == "constant"
-    return 0 if constant else steps // 2
+    return 0 if constant or target.family.fixed_start != "noiseless" else steps // 2

@@ -6,7 +6,9 @@ import math
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from envbench import families
 from envbench.backends import get, registry
@@ -119,7 +121,15 @@ def test_steps_are_compared_only_from_a_common_start(given: dict[str, Any], why:
 
 def test_a_family_may_name_the_built_in_backends_that_step_any_family() -> None:
     assert set(FOR_ANY_FAMILY) <= {each.name for each in BACKENDS}
-    assert all(families.trouble(each) == "" for each in families.BUILT_IN)
+
+
+@pytest.mark.parametrize("family", BUILT_IN, ids=lambda family: family.name)
+def test_the_rows_and_references_of_a_family_are_backends_that_run_it(family: EnvFamily) -> None:
+    running = {each.name for each in BACKENDS if family.name in each.families}
+    assert {*family.rows} <= running
+    assert {each.reference for each in family.standards.values()} <= running
+    assert msgspec.convert(msgspec.to_builtins(family), EnvFamily) == family  # within the bounds
+    assert families.trouble(replace(family, backends=["for-loop"], standards={})) == ""
 
 
 def test_a_task_without_frames_gets_the_rule_of_its_own_family() -> None:

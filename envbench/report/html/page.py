@@ -21,13 +21,7 @@ import msgspec
 from envbench import __version__
 from envbench.machine import Profiles
 from envbench.model import Record, Run, RuntimeFact
-from envbench.report.contents import (
-    DETAILS,
-    OVERVIEW,
-    PUBLISHED,
-    BlockContent,
-    block_contents,
-)
+from envbench.report.contents import DETAILS, OVERVIEW, PUBLISHED, BlockContent, block_contents
 from envbench.report.html.cells import opened
 from envbench.report.plots.draw import Drawing, Place, Spot, drawn
 from envbench.report.plots.picture import Picture

@@ -231,7 +231,7 @@ def test_environments_that_start_apart_are_not_said_to_ignore_their_actions(
     own = families.EnvFamily(name="own", title="Own", worker=code, **given)
     steps = 200
     order = job(worker, own.name, task="Pendulum-v1")._replace(
-        family_code=code, numenv=2, together=steps // 2 if own.starts_alike else 0
+        family_code=code, numenv=2, together=steps // 2 if own.fixed_start == "noiseless" else 0
     )
     adapter = worker("adapters.gymnasium.for_loop").ForLoop(order)
     adapter.build()
