@@ -40,7 +40,7 @@ def make_env(job: Job, name: str, cfg: Any, env_config: Any, render_mode: Any = 
     return Audited(env, job, env_config.env_id if env_config else 0)
 
 
-class Task(gymnasium.Wrapper):  # type: ignore[misc]
+class Task(gymnasium.ObservationWrapper):  # type: ignore[misc]
     """Converts FrameStack's lazy observations to arrays, and seeds the first reset."""
 
     def __init__(self, env: Any, seed: int) -> None:
@@ -50,12 +50,10 @@ class Task(gymnasium.Wrapper):  # type: ignore[misc]
     def reset(self, *, seed: Optional[int] = None, options: Any = None) -> Any:
         # Sample Factory ignores its seed and seeds environment i with i.
         own = None if seed is None else self._job_seed + seed
-        observation, info = self.env.reset(seed=own, options=options)
-        return np.asarray(observation), info
+        return super().reset(seed=own, options=options)
 
-    def step(self, action: Any) -> Any:
-        observation, reward, terminated, truncated, info = self.env.step(action)
-        return np.asarray(observation), reward, terminated, truncated, info
+    def observation(self, observation: Any) -> Any:
+        return np.asarray(observation)
 
 
 class Audited(gymnasium.Wrapper):  # type: ignore[misc]
@@ -63,12 +61,8 @@ class Audited(gymnasium.Wrapper):  # type: ignore[misc]
 
     def __init__(self, env: Any, job: Job, index: int) -> None:
         super().__init__(Counted(env, envbench_families.of(job)))
-        self.observation_space = gymnasium.spaces.Dict(
-            {
-                "obs": env.observation_space,
-                AUDIT: gymnasium.spaces.Box(-np.inf, np.inf, (3,), np.float64),
-            }
-        )
+        audit = gymnasium.spaces.Box(-np.inf, np.inf, (3,), np.float64)
+        self.observation_space = gymnasium.spaces.Dict({"obs": env.observation_space, AUDIT: audit})
         self._audit = np.array([index, 0, 0], dtype=np.float64)
 
     def reset(self, **kwargs: Any) -> Any:
