@@ -67,9 +67,13 @@ class VerifyExperiment(Experiment[list[Verification]]):
         return Chosen(targets=targets, notes=chosen.notes)
 
     def design(self, targets: Sequence[Target]) -> VerifyDesign:
-        steps = {each.cell.key: each.family.lock_steps for each in targets}
+        verify = Verify(audit_calls=self.audit_calls)
+        steps = {
+            each.cell.key: each.family.lock_steps if _reference_name(each) else verify.lock_steps
+            for each in targets
+        }
         return VerifyDesign(
-            verify=Verify(audit_calls=self.audit_calls),
+            verify=verify,
             lock_steps=steps,
             together={each.cell.key: _together(steps[each.cell.key], each) for each in targets},
             references={

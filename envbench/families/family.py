@@ -34,9 +34,10 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     Both start alike and get the same actions. The first ``steps`` observations may differ by at
     most ``tolerance`` (in ``unit``), rewards by ``reward_tolerance``. Without a common start,
-    ``episodes`` of both are compared as distributions instead. ``first``: how many leading numbers
-    of an observation are compared; None: all. ``stack``: an observation is a stack of this many
-    frames; those from before the first step are ignored.
+    ``episodes`` of both are compared as distributions instead, on ``episode_tasks`` (empty: all
+    tasks). ``first``: how many leading numbers of an observation are compared; None: all.
+    ``stack``: an observation is a stack of this many frames; those from before the first step are
+    ignored.
     """
 
     reference: str = "for-loop"
@@ -47,6 +48,7 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     first: Annotated[int, Meta(ge=1)] | None = None
     stack: Annotated[int, Meta(ge=0)] = 0
     episodes: Annotated[int, Meta(ge=0)] = 0
+    episode_tasks: list[str] = []
 
 
 class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -98,9 +100,11 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         standard = self.standards.get(kind)
         if standard is None:
             return f"no comparison is defined for {self.name}"
+        if standard.episodes:
+            tasks = standard.episode_tasks or [task]
+            return "" if task in tasks else f"only episodes of {listed(tasks)} are compared"
         own = self.fixed_start == "observation" and task not in (self.start_tasks or [task])
-        own_start = not standard.episodes and (own or not self.fixed_start)
-        return f"nothing sets a common start of {task}" if own_start else ""
+        return f"nothing sets a common start of {task}" if own or not self.fixed_start else ""
 
     def frames_per_step(self, task: str, given: float | None = None) -> int | float:
         """Frames in one step of the task. ``given`` is ``--frame-skip``; ``UsageError`` if invalid.

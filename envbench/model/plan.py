@@ -108,6 +108,7 @@ class Job(Strict, frozen=True, kw_only=True):
     cpus: list[Int] = []  # the cores that the worker may use; empty: no limit
     own_task: bool = False  # a user's own task, which may read the current folder
     together: Int = 0  # as in ``verify``, for adapters
+    observed: Int | None = None  # verify: lock-steps whose observations are kept; None: all
     turns: str = ""  # a named pipe that orders slices one by one; empty: windows back to back
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+from typing import Any
+
 import msgspec
 import numpy as np
 import pytest
@@ -23,6 +26,21 @@ def played(lengths: list[int], reward: float = 1.0) -> Trace:
     return Trace(
         observations=np.zeros((steps, 1, 2)), rewards=np.full((steps, 1), reward), ended=ended
     )
+
+
+def test_a_trace_may_have_the_observations_of_its_first_steps_only() -> None:
+    arrays = {"rewards": np.zeros((5, 2)), "ended": np.zeros((5, 2), bool)}
+    for shape in [(3, 2, 8), (5, 2), (0, 2, 8)]:
+        assert traces.read_trace(saved(observations=np.zeros(shape), **arrays))
+    for shape in [(6, 2, 8), (3, 1, 8), (5,), ()]:
+        with pytest.raises(ValueError, match="differ in steps or environments"):
+            traces.read_trace(saved(observations=np.zeros(shape), **arrays))
+
+
+def saved(**arrays: Any) -> bytes:
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
 
 
 @pytest.mark.parametrize(

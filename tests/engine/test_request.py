@@ -412,6 +412,15 @@ def test_only_a_verifying_job_gives_all_environments_the_same_actions() -> None:
     assert make_job(Trial(cell=cell(), verify=amount), target_of(cell()), "r").together == 0
 
 
+@pytest.mark.parametrize(("family", "kept"), [("atari", None), ("box2d", 200)])
+def test_a_job_keeps_all_observations_unless_episodes_are_compared(
+    family: str, kept: int | None
+) -> None:
+    task = families.default_task(family)
+    wanted = make_cell("laptop", family, task, backends.get("for-loop"), 2, {})
+    assert make_job(Trial(cell=wanted, mode="verify"), target_of(wanted), "r").observed == kept
+
+
 def test_a_cells_key_shows_only_settings_that_differ_from_the_default() -> None:
     assert cell("envpool-async", 8).key == "atari/Pong-v5/envpool-async/8"
     varied = cell("envpool-async", 8, overcommit="2", threads="0")

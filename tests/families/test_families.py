@@ -106,6 +106,11 @@ STEPS = {"env": Standard(steps=100)}
         ({}, "no comparison is defined for revfam"),
         ({"standards": STEPS}, "nothing sets a common start of T-v0"),
         ({"standards": {"env": Standard(episodes=200)}}, ""),
+        ({"standards": {"env": Standard(episodes=200, episode_tasks=["T-v0"])}}, ""),
+        (
+            {"standards": {"env": Standard(episodes=200, episode_tasks=["A-v0", "B-v0"])}},
+            "only episodes of A-v0 and B-v0 are compared",
+        ),
         ({"standards": STEPS, "fixed_start": "seed"}, ""),
         ({"standards": STEPS, "fixed_start": "noiseless"}, ""),
         ({"standards": STEPS, "fixed_start": "observation"}, ""),
