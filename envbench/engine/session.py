@@ -246,7 +246,7 @@ def make_plan(
     return Plan(
         plan_id=new_id(now),
         experiment=experiment.name,
-        spec=digest([experiment.name, cells, design, sources, seed]),
+        spec=digest([experiment.name, experiment.purpose, cells, design, sources, seed]),
         cells=cells,
         design=design,
         behaviour={each.backend.name: each.backend.behaviour for each in targets},
