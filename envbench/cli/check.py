@@ -164,7 +164,7 @@ def check(
         then = stored.read(
             against, cells, fingerprint(), tell, lambda cell: loaded().selection.refuses(cell)
         )
-        anew = stored.anew(then, rule, size)
+        anew = stored.anew(against, then, rule, size)
         conduct(
             anew,
             options,

@@ -58,8 +58,9 @@ class Cell(Strict, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """A stable readable identifier: ``atari/Pong-v5/envpool-async/8`` and any variant."""
+        """Stable and readable: ``atari/Pong-v5/envpool-async/8``, any variant, any workload."""
         tail = "".join(f",{k}={v}" for k, v in sorted(self.variant.items()))
+        tail += "" if self.workload == "step" else f"@{self.workload}"
         return f"{self.env}/{self.task}/{self.backend}/{self.numenv}{tail}"
 
 

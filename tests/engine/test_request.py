@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from envbench import backends, families
 from envbench.backends import Backend, Setting
@@ -425,6 +426,12 @@ def test_a_cells_key_shows_only_settings_that_differ_from_the_default() -> None:
     assert cell("envpool-async", 8).key == "atari/Pong-v5/envpool-async/8"
     varied = cell("envpool-async", 8, overcommit="2", threads="0")
     assert varied.key == "atari/Pong-v5/envpool-async/8,overcommit=2.0"
+
+
+def test_cells_that_differ_only_in_their_workload_have_different_keys() -> None:
+    training: Any = "training"
+    for step in (cell("envpool-async", 8), cell("envpool-async", 8, overcommit="2")):
+        assert replace(step, workload=training).key == f"{step.key}@training"
 
 
 def test_a_users_own_task_has_the_given_frames_per_step() -> None:

@@ -17,6 +17,7 @@ import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from filecmp import cmp
+from hashlib import sha256
 from pathlib import Path
 from typing import ClassVar
 
@@ -71,6 +72,7 @@ class BaselineExperiment(Experiment[dict[str, Failure]]):
     targets: Sequence[Target] = ()  # if empty, what ``cells`` asks for
     cells: CellRequest = CellRequest()
     pairs: int = pairs.DEFAULT_PAIRS
+    purpose: str = ""  # to save rates; or to compare them with a file, whose hash it has
 
     name: ClassVar[str] = "baseline"
     unit: ClassVar[str] = "process pair"
@@ -129,7 +131,8 @@ def save(outcome: Campaign[dict[str, Failure]], path: Path) -> None:
         partial.unlink()
     except FileExistsError as error:
         raise UsageError(
-            f"{path} exists already: what was measured is in {outcome.journal.path}."
+            f"{path} exists already: what was measured is in {outcome.journal.path}.",
+            hint="To save it, repeat this with another --output.",
         ) from error
     except OSError as error:
         raise StorageError(
@@ -194,11 +197,12 @@ def read(
     return cells
 
 
-def anew(cells: Sequence[Stored], rule: Rule, size: Size) -> BaselineExperiment:
-    """Return the experiment that measures them anew, beside the kernel."""
+def anew(path: Path, cells: Sequence[Stored], rule: Rule, size: Size) -> BaselineExperiment:
+    """Return the experiment that measures cells of a file anew, and never resumes its plans."""
     chosen = not_too_many(Chosen(targets=[target_of(each.cell) for each in cells]))
     pairs = size.of(chosen.targets, rule).pairs
-    return BaselineExperiment(targets=chosen.targets, pairs=pairs)
+    purpose = f"compare with {sha256(path.read_bytes()).hexdigest()}"
+    return BaselineExperiment(targets=chosen.targets, pairs=pairs, purpose=purpose)
 
 
 def verdict(outcome: Campaign[dict[str, Failure]], then: Stored, rule: Rule) -> CellVerdict:
