@@ -64,6 +64,10 @@ class LockHeld(EnvbenchError):
     """Another envbench is measuring on this machine."""
 
 
+class CodeChanged(EnvbenchError):
+    """The code that a plan measures was edited while the plan ran."""
+
+
 class Interrupted(EnvbenchError):
     """Stopped by SIGHUP (129), SIGINT (130) or SIGTERM (143)."""
 

@@ -19,8 +19,8 @@ from msgspec.structs import replace
 
 from envbench.engine.availability import TRIES, Arm, Arms
 from envbench.engine.experiment import Experiment, Facts, Findings
-from envbench.engine.resume import STAMP
-from envbench.errors import Interrupted
+from envbench.engine.resume import STAMP, differences, identity
+from envbench.errors import CodeChanged, Interrupted
 from envbench.model import (
     Block,
     BlockRecord,
@@ -99,7 +99,8 @@ class Campaign(Generic[Findings]):
     stopped: Interrupted | None = None
 
     def carry_out(self) -> None:
-        """Execute the remaining blocks. An interrupted block is recorded before ``Interrupted``."""
+        """Execute the remaining blocks. A block that was interrupted, or after which the code is no
+        longer the plan's, is recorded before ``Interrupted`` or ``CodeChanged`` is raised."""
         self.listener.began(self.experiment, self.plan, len(self.done), self.left)
         try:
             while (block := self.experiment.next(self.plan, self.done)) is not None:
@@ -150,8 +151,9 @@ class Campaign(Generic[Findings]):
         now, began = datetime.now(UTC), time.monotonic()
         try:
             executed = self.executor.run(block, self.arms, self.listener.event)
-        except Interrupted:
-            stopped = Failure(reason="interrupted", message="stopped before its end")
+            self._compare_code()
+        except (Interrupted, CodeChanged) as error:
+            stopped = Failure(reason="interrupted", message=str(error))
             executed = Executed(
                 trials=[_failed(each, new_id(now), stopped) for each in block.trials]
             )
@@ -164,6 +166,16 @@ class Campaign(Generic[Findings]):
                 self.journal.append(each)
                 self.shared[each.hash] = each
         return self._record(block, executed, now, began)
+
+    def _compare_code(self) -> None:
+        """Raise ``CodeChanged`` if the block may have run other code than the plan names."""
+        now = replace(self.plan, **identity(self.experiment, self.arms))
+        if changed := differences(self.plan, now, self.arms):
+            raise CodeChanged(
+                f"the code changed while the plan ran: {'; '.join(changed)}.",
+                hint="Do not edit code while envbench measures it. The last block does not count, "
+                "and the same command begins a new plan.",
+            )
 
     def _record(self, block: Block, executed: Executed, now: datetime, began: float) -> BlockRecord:
         record = BlockRecord(

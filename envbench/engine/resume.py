@@ -1,9 +1,9 @@
 """Find the plan that an earlier call of the same command began, and decide whether to resume it.
 
 The newest plan of the same request is resumed if it is incomplete or its outcome was never shown.
-Since the plan began, the machine, the code of the workers and the packages must not have changed.
-For a plan that measures code under development, the files that its interpreters may import must be
-unchanged, too.
+Since the plan began, the machine, the interpreters, the code of the workers and the packages must
+not have changed. For a plan that measures code under development, the files that its interpreters
+may import must be unchanged, too. All of this must also stay as it is while the plan runs.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec.structs import asdict
@@ -31,14 +32,15 @@ from envbench.model import (
     RuntimeFact,
     Shared,
     Stored,
+    digest,
 )
+from envbench.process.code_hash import code_hash
 from envbench.results import store
 from envbench.results.reading import lines
 
 STAMP = "%Y-%m-%dT%H-%M-%SZ"  # of a plan's start, and of its file
 CODE = (".py", ".so", ".pyd", ".dylib", ".pth")
-
-
+OTHER = ("__pycache__", "site-packages")  # folders in which no package is importable by its path
 OWN_SOURCE = checkout(PACKAGE) or PACKAGE  # envbench's own code, which is not measured
 
 
@@ -138,7 +140,7 @@ def find(
     plans: Iterable[Recorded],
     wanted: Plan,
     experiment: Experiment[object],
-    watched: Sequence[Arm] = (),
+    arms: Mapping[str, Arm] = {},
 ) -> tuple[Recorded, list[str]] | None:
     """The unfinished plan of the same command, and what has changed since. If nothing has, it can
     be resumed. None if there is no such plan.
@@ -146,7 +148,7 @@ def find(
     A complete plan counts as unfinished until its outcome was shown, after any pause. A complete
     plan in which every block failed does not keep an older plan from being resumed. If no plan is
     of the same request, the result is the newest unfinished one of that experiment and the
-    differences. ``watched``: arms whose code a person may have edited since.
+    differences.
     """
     refused: tuple[Recorded, list[str]] | None = None
     other: tuple[Recorded, list[str]] | None = None  # of another request
@@ -155,10 +157,9 @@ def find(
         if each.abandoned or left is None:
             continue
         same = each.plan.spec == wanted.spec
-        changed = differences(each.plan, wanted)
+        changed = [] if each.concluded else differences(each.plan, wanted, arms)
         if same and not each.concluded:
             changed += paused_too_long(each, experiment.longest_pause_s) if left else []
-            changed = changed or edited_since(each.done, watched)
             if not changed:
                 return each, []
         if left and same:
@@ -173,8 +174,9 @@ def find(
 # ---------------------------------------------------------------- what has changed
 
 
-def differences(old: Plan, new: Plan) -> list[str]:
-    """What keeps ``old`` from being resumed as ``new``; empty if nothing does."""
+def differences(old: Plan, new: Plan, arms: Mapping[str, Arm] = {}) -> list[str]:
+    """What keeps ``old`` from being resumed as ``new``; empty if nothing does. With ``arms``, the
+    newest file of changed code is named."""
     before = asdict(old.design)
     request = {
         "the cells (environments, backends, numenv or settings)": old.cells != new.cells,
@@ -186,22 +188,26 @@ def differences(old: Plan, new: Plan) -> list[str]:
             if before.get(name) != value
         },
     }
-    places = {each.name: each.place for each in old.arms}
     changed = {
         **request,
         "the request": old.spec != new.spec and not any(request.values()),
         "the machine": old.fingerprint != new.fingerprint,
         "the CPUs that may be used": (old.cores, old.quota) != (new.cores, new.quota),
-        **{
-            f"the {e.name}'s interpreter or source": places.get(e.name, e.place) != e.place
-            for e in new.arms
-        },
     }
     found = [what for what, differs in changed.items() if differs]
+    places = _changed_keys(old.places, new.places)
+    found += [f"the interpreter or source of {key}" for key in places]
     code = [key.rpartition("/")[0] for key in _changed_keys(old.code, new.code)]
     found += [f"envbench's code for {key}" for key in dict.fromkeys(code)]
     packages = _changed_keys(old.runtimes, new.runtimes)
     found += [f"the packages or Python of {key}" for key in packages]
+    users: dict[str, list[str]] = {}  # of each interpreter
+    for key in _changed_keys(old.imports, new.imports):
+        users.setdefault(arms[key].python if key in arms else "", []).append(key)
+    found += [
+        f"the code that {' and '.join(keys)} may import{_newest(python, old.started_utc)}"
+        for python, keys in users.items()
+    ]
     if not found and old.runtimes.keys() != new.runtimes.keys():
         return ["which backends can run here"]
     return found
@@ -238,43 +244,58 @@ def _start(block: BlockRecord) -> float:
         return 0.0
 
 
-def edited_since(done: Sequence[BlockRecord], arms: Iterable[Arm]) -> list[str]:
-    """Source files that the arms may import and that were written after the first block began."""
-    if not done:
-        return []
-    users: dict[str, dict[str, None]] = {}  # of each interpreter
-    for arm in arms:
-        user = f"the {arm.name}" if arm.name else arm.backend.name
-        users.setdefault(arm.python, {})[user] = None
-    return [
-        f"{newer}, which {' and '.join(names)} may import"
-        for python, names in users.items()
-        if (newer := changed_since(python, min(map(_start, done)))) is not None
-    ]
+# ---------------------------------------------------------------- what runs
 
 
-def changed_since(python: str, moment: float) -> Path | None:
-    """A source file on the interpreter's import path that was written later, if there is one."""
-    for folder in _import_path(python):
-        for place, folders, names in os.walk(folder):
-            folders[:] = [
-                name
-                for name in folders
-                if name[0] != "." and name != "__pycache__" and Path(place, name) != OWN_SOURCE
-            ]
-            for path in (Path(place, name) for name in names if name.endswith(CODE)):
-                if _newest_change(path) > moment:
-                    return path
-    return None
+def identity(experiment: Experiment[object], arms: Mapping[str, Arm]) -> dict[str, Any]:
+    """What runs now: the fields of a plan that name the code and where it is, by ``arm_key``.
+
+    A place is a folder, not a path of an interpreter: a folder has one under several names.
+    """
+    ready = [arm for arm in arms.values() if arm.failure is None]
+    watches = experiment.watches_code or any(arm.target.family.own_tasks for arm in ready)
+    watched = [arm for arm in ready if arm.to_probe and watches]
+    imports = {python: _hash_of_imports(python) for python in {arm.python for arm in watched}}
+    return {
+        "code": {
+            f"{arm.key}/{mode}": _code_hash(arm, mode) for arm in ready for mode in experiment.modes
+        },
+        "places": {arm.key: digest(os.path.realpath(Path(arm.python).parent)) for arm in ready},
+        "imports": {arm.key: imports[arm.python] for arm in watched},
+    }
 
 
-def _newest_change(path: Path) -> float:
-    """When a file last changed here. A copy may keep its old modification time, so the change time
-    counts, too, except for files that installers link from a cache: each new link updates it."""
-    status = path.lstat()
-    return status.st_mtime if status.st_nlink > 1 else max(status.st_mtime, status.st_ctime)
+def _code_hash(arm: Arm, mode: str) -> str:
+    """The hash of the code that the arm's workers load in that mode, and of their variables."""
+    family_code = arm.target.family.worker
+    code = code_hash(arm.backend.adapter, mode, arm.worker.parents[1], family_code)
+    return digest([code, runtimes.environment(arm.backend)])
 
 
-def _import_path(python: str) -> list[str]:
-    folders = runtimes.ask(python, "import sys; print(*sys.path, sep='\\n')").splitlines()
-    return [each for each in folders if os.path.isdir(each) and Path(each) != OWN_SOURCE]
+def _hash_of_imports(python: str) -> str:
+    files = code_files(python)
+    return digest(sorted((os.fsencode(p), s.st_ino, s.st_size, s.st_mtime_ns) for p, s in files))
+
+
+def _newest(python: str, since_utc: str) -> str:
+    """The newest file that the interpreter may import, in brackets; "" if it is older than that."""
+    at, path = max(((s.st_mtime, path) for path, s in code_files(python)), default=(0.0, ""))
+    newer = time.strftime(STAMP, time.gmtime(at)) > since_utc
+    return f" (the newest file is {path})" if newer else ""
+
+
+def code_files(python: str) -> Iterator[tuple[str, os.stat_result]]:
+    """Every file of code on the interpreter's import path, under the real path of its folder."""
+    seen = {os.path.realpath(OWN_SOURCE)}  # each folder once: links may form a loop
+    import_path = runtimes.ask(python, "import sys; print(*sys.path, sep='\\n')").splitlines()
+    waiting = [os.path.realpath(each) for each in import_path]
+    while waiting:
+        if (folder := waiting.pop()) in seen:
+            continue
+        seen.add(folder)
+        with suppress(OSError), os.scandir(folder) as entries:  # it may not exist
+            for each in entries:
+                if each.name.endswith(CODE) and each.is_file():
+                    yield each.path, each.stat()
+                elif each.name[0] != "." and each.name not in OTHER and each.is_dir():
+                    waiting.append(os.path.realpath(each) if each.is_symlink() else each.path)

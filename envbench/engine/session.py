@@ -16,7 +16,7 @@ from typing import Generic
 
 from msgspec.structs import replace
 
-from envbench import __version__, runtimes
+from envbench import __version__
 from envbench.engine import availability, resume
 from envbench.engine.availability import Arm, Arms
 from envbench.engine.campaign import Campaign, Executor, Listener, new_id
@@ -29,7 +29,6 @@ from envbench.machine import catalogue, choose, fingerprint, lock, valid_name, w
 from envbench.machine.host import quota_cpus, usable_cores
 from envbench.model import Arm as ArmFact
 from envbench.model import Cell, Failure, MachineFact, Plan, Shared, arm_key, digest
-from envbench.process.code_hash import code_hash
 from envbench.results import store
 from envbench.results.store import Journal
 
@@ -227,12 +226,9 @@ class _Session(Generic[Findings]):
 
     def _find(self, plan: Plan) -> tuple[resume.Recorded, list[str]] | None:
         """The unfinished plan and what has changed since (``resume.find``)."""
-        own_tasks = any(arm.target.family.own_tasks for arm in self.arms.values())
-        watched = self.arms.values() if self.experiment.watches_code or own_tasks else []
         results, machine = self.site.options.results, self.site.profile.name
         plans = resume.recorded(results, machine, self.experiment.name)
-        arms = [each for each in watched if each.to_probe]
-        return resume.find(plans, plan, self.experiment, arms)
+        return resume.find(plans, plan, self.experiment, self.arms)
 
 
 # ---------------------------------------------------------------- a new plan
@@ -264,9 +260,7 @@ def make_plan(
         quota=quota_cpus(),
         seed=seed,
         fingerprint=digest(site.fingerprint),
-        code={
-            f"{arm.key}/{mode}": _code_hash(arm, mode) for arm in ready for mode in experiment.modes
-        },
+        **resume.identity(experiment, arms),
         runtimes={arm.key: arm.runtime.hash for arm in ready if arm.runtime is not None},
         started_utc=now.strftime(resume.STAMP),
         command=["envbench", *sys.argv[1:]],
@@ -281,10 +275,3 @@ def _place(name: str, ready: Sequence[Arm]) -> str:
     requirements. (Not of paths: one folder has an interpreter under several names.)"""
     own = [each for each in ready if each.name == name]
     return digest(sorted((arm_key("", e.cell), str(Path(e.python).parent)) for e in own))
-
-
-def _code_hash(arm: Arm, mode: str) -> str:
-    """The hash of the code that the arm's workers load in that mode, and of their variables."""
-    family_code = arm.target.family.worker
-    code = code_hash(arm.backend.adapter, mode, arm.worker.parents[1], family_code)
-    return digest([code, runtimes.environment(arm.backend)])

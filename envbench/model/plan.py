@@ -249,10 +249,11 @@ OneDesign = TypeVar("OneDesign", bound=_Design)
 class Plan(Strict, frozen=True, kw_only=True, tag="plan"):
     """What an experiment will do, and everything that decides which block comes next.
 
-    ``spec`` is the hash of the request: the same command gives the same hash. ``code`` and
-    ``runtimes`` identify what ran, by ``arm_key``; ``code`` has a hash per mode (``…/measure``). To
-    resume, both must be unchanged. ``logical_cpus`` counts the whole machine, ``cores`` are those
-    that may be used, and ``quota`` is the container's limit.
+    ``spec`` is the hash of the request: the same command gives the same hash. ``code``, ``places``,
+    ``imports`` and ``runtimes`` identify what ran, by ``arm_key``: envbench's own code, a hash per
+    mode (``…/measure``); the interpreter's folder; all code that it may import, where a person may
+    edit that; and the packages. To resume, all must be unchanged. ``logical_cpus`` counts the whole
+    machine, ``cores`` are those that may be used, and ``quota`` is the container's limit.
     """
 
     schema: Int = SCHEMA
@@ -269,6 +270,8 @@ class Plan(Strict, frozen=True, kw_only=True, tag="plan"):
     seed: Int
     fingerprint: str
     code: dict[str, str] = {}
+    places: dict[str, str] = {}
+    imports: dict[str, str] = {}
     runtimes: dict[str, str] = {}  # hashes of RuntimeFacts
     started_utc: str
     command: list[str]

@@ -17,6 +17,8 @@ import click.testing
 import msgspec
 import pytest
 from helpers.command_line import ROOT
+from helpers.record_factories import make_cell
+from helpers.virtual_environments import make_interpreter, site_packages
 from helpers.virtual_executor import (
     BROKEN,
     SPEED,
@@ -30,9 +32,11 @@ from helpers.virtual_executor import (
 
 from envbench import backends
 from envbench.backends import Backend
-from envbench.engine.availability import TRIES
-from envbench.engine.resume import OWN_SOURCE, changed_since
+from envbench.engine.availability import TRIES, Arm
+from envbench.engine.request import target_of
+from envbench.engine.resume import OWN_SOURCE, code_files, identity
 from envbench.errors import Interrupted
+from envbench.experiments.run import RunExperiment
 from envbench.model import Block, Failure
 from envbench.results import store
 
@@ -496,18 +500,30 @@ def test_a_plan_with_the_design_of_another_experiment_is_skipped(
 CALL = """
 import sys
 from test_resume import called
-sys.exit(called(int(sys.argv[1]), sys.argv[2:]))
+sys.exit(called(int(sys.argv[1]), sys.argv[2], sys.argv[3:]))
 """
 
 
-def called(stop: int, words: list[str]) -> int:
-    """A call in its own process, stopped at that block. Its backends need no library."""
+def called(stop: int, edit: str, words: list[str]) -> int:
+    """A call in its own process, stopped at that block. Its backends need no library. ``edit``: a
+    file that is edited when the second block begins."""
+    executor = stop_at(stop)
+
+    def before_block() -> None:
+        if edit and len(executor.blocks) == 1:
+            add_line(Path(edit))
+
+    executor.before_block = before_block
     known = {name: in_mujoco(backends.get(name)) for name in ("for-loop", "brax")}
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(backends.BACKENDS, "loaded", (known, []))
-        done: click.testing.Result = invoke(stop_at(stop), *words)
+        done: click.testing.Result = invoke(executor, *words)
     sys.stderr.write(done.stderr)
     return done.exit_code
+
+
+def add_line(path: Path) -> None:
+    path.write_text(path.read_text() + "\n# another release\n")
 
 
 class Tree:
@@ -520,10 +536,9 @@ class Tree:
         shutil.copy(ROOT / "pyproject.toml", folder / "tree")
 
     def edit(self, file: str) -> None:
-        path = self.folder / "tree" / "envbench" / "worker" / file
-        path.write_text(path.read_text() + "\n# another release\n")
+        add_line(self.folder / "tree" / "envbench" / "worker" / file)
 
-    def call(self, *words: str, stop: int = 99) -> subprocess.CompletedProcess[str]:
+    def call(self, *words: str, stop: int = 99, edit: str = "") -> subprocess.CompletedProcess[str]:
         path = [
             str(self.folder / "tree"),
             str(Path(__file__).parent),
@@ -535,7 +550,7 @@ class Tree:
             "ENVBENCH_LOCK_FILE": str(self.folder / "lock"),
         }
         return subprocess.run(
-            [sys.executable, "-c", CALL, str(stop), *words],
+            [sys.executable, "-c", CALL, str(stop), edit, *words],
             cwd=self.folder,
             env=environment,
             capture_output=True,
@@ -640,16 +655,149 @@ def test_impossible_figures_in_a_file_stop_no_command_and_give_no_verdict(
 # ---------------------------------------------------------------- edits of the measured code
 
 
+def code_of(python: Path) -> dict[str, str]:
+    """What a plan of the user's own task records of the code that its backend may import."""
+    cell = make_cell("for-loop", 2, env="gym", task="My-v0")
+    arm = Arm(target=target_of(cell), python=str(python))
+    found: dict[str, str] = identity(RunExperiment(), {arm.key: arm})["imports"]
+    return found
+
+
+def folder_of(code: Path, text: str = "old = 1") -> Path:
+    """A folder with a module, whose time is the same for all texts."""
+    code.mkdir(parents=True)
+    (code / "mymod.py").write_text(text)
+    os.utime(code / "mymod.py", (1e9, 1e9))
+    return code
+
+
+def switch(link: Path, target: Path) -> None:
+    link.unlink()
+    link.symlink_to(target)
+
+
+def exchange(old: Path, new: Path) -> None:
+    old.rename(old.with_name("gone"))
+    new.rename(old)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda here, site: (here / "src" / "mymod.py").write_text("new = 1"),
+        lambda here, site: (here / "src" / "mymod.py").unlink(),
+        lambda here, site: (here / "src" / "more.py").touch(),
+        lambda here, site: exchange(here / "src", here / "other"),
+        lambda here, site: (site / "beside.py").write_text("new = 1"),
+        lambda here, site: (site / "lent.pth").unlink(),
+        lambda here, site: switch(here / "path", here / "other"),
+        lambda here, site: switch(site / "linked", here / "other"),
+        lambda here, site: switch(site / "one.py", here / "other" / "mymod.py"),
+        lambda here, site: (here / "package" / "mymod.py").write_text("new = 1"),
+    ],
+    ids=["edited", "deleted", "added", "moved", "installed", "no .pth", "link on the path switched",
+         "link to a package switched", "link to a module switched", "linked package edited"],
+)  # fmt: skip
+def test_every_change_of_importable_code_is_noticed(
+    tmp_path: Path, edit: Callable[[Path, Path], None]
+) -> None:
+    for name in ("src", "first", "package", "other"):
+        folder_of(tmp_path / name)
+    (tmp_path / "path").symlink_to(tmp_path / "first")
+    python = make_interpreter(tmp_path / "venv", paths=[tmp_path / "src", tmp_path / "path"])
+    site = site_packages(python)
+    (site / "linked").symlink_to(tmp_path / "package")
+    (site / "one.py").symlink_to(tmp_path / "first" / "mymod.py")
+    before = code_of(python)
+    assert [*before] == ["for-loop/gym/step"]
+    assert before == code_of(python)
+    edit(tmp_path, site)
+    assert before != code_of(python)
+
+
+def test_only_files_of_code_are_searched_for_edits_and_links_may_form_a_loop(
+    tmp_path: Path,
+) -> None:
+    src = folder_of(tmp_path / "src")
+    python = make_interpreter(tmp_path / "venv", paths=[src])
+    before = code_of(python)
+    for harmless in ("results.jsonl", "__pycache__/x.py", ".venv/y.py"):
+        (src / harmless).parent.mkdir(exist_ok=True)
+        (src / harmless).touch()
+    (src / "itself").symlink_to(src)
+    (src / ".#mymod.py").symlink_to("an editor's lock, which names no file")
+    assert before == code_of(python)
+
+
 def test_other_packages_beside_an_installed_envbench_are_searched_for_edits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     site = tmp_path / "site-packages"
     for package in ("envbench", "users_own"):
-        (site / package).mkdir(parents=True)
-        (site / package / "code.py").touch()
+        folder_of(site / package)
     monkeypatch.setattr("envbench.engine.resume.OWN_SOURCE", site / "envbench")
     monkeypatch.setattr("envbench.runtimes.ask", lambda *_: str(site))
-    assert changed_since("python", 0.0) == site / "users_own" / "code.py"
+    assert [path for path, _ in code_files("python")] == [str(site / "users_own" / "mymod.py")]
+
+
+def test_another_interpreter_with_equal_packages_begins_a_new_plan(
+    machine: VirtualExecutor, tmp_path: Path
+) -> None:
+    old, new = (tmp_path / name for name in ("old", "new"))
+    for folder in (old, new):
+        folder.mkdir()
+        for name in ("python", "python3"):
+            (folder / name).symlink_to(sys.executable)
+    words = (*RUN, "--backend", "fake-fast", "--python")
+    assert invoke(stop_at(2), *words, f"fake-fast={old}/python").exit_code == 130
+    assert "Resuming" in invoke(stop_at(2), *words, f"fake-fast={old}/python3").stderr
+    done = invoke(machine, *words, f"fake-fast={new}/python")
+    assert "changed: the interpreter or source of fake-fast/gym/step. Beginning" in done.stderr
+    assert len(machine.blocks) == 3
+
+
+def test_an_edit_while_a_plan_runs_ends_it_and_the_last_block_does_not_count(
+    machine: VirtualExecutor, tmp_path: Path
+) -> None:
+    module = folder_of(tmp_path / "src") / "mymod.py"
+    python = make_interpreter(tmp_path / "venv", paths=[module.parent])
+    words = (*RUN, "--backend", "fake-fast", "--python", f"fake-fast={python}")
+
+    def edit() -> None:
+        if len(machine.blocks) == 1:  # the second block begins
+            os.utime(module, (4e9, 4e9))
+
+    machine.searches, machine.before_block = True, edit
+    ended = invoke(machine, *words)
+    assert (ended.exit_code, len(machine.blocks)) == (1, 2)
+    what = f"the code that fake-fast/gym/step may import (the newest file is {module})"
+    assert f"the code changed while the plan ran: {what}." in ended.stderr
+    assert "the same command begins a new plan" in ended.stderr
+    assert [block.interrupted for block in blocks()] == [False, True]
+    later = VirtualExecutor()
+    later.searches = True
+    done = invoke(later, *words)
+    assert f"cannot resume; changed: {what}. Beginning a new plan" in done.stderr
+    assert (done.exit_code, len(later.blocks)) == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("file", "counts"),
+    [("for_loop.py", False), ("brax_env.py", True)],
+    ids=["its own adapter", "another adapter"],
+)
+def test_an_edit_of_an_adapter_ends_the_plans_that_contain_its_backend(
+    tree: Tree, file: str, counts: bool
+) -> None:
+    words = ("run", "--env", "mujoco", "--machine", "laptop", "--backend", "for-loop",
+             "--numenv", "2", "--repeats", "3")  # fmt: skip
+    (path,) = (tree.folder / "tree" / "envbench" / "worker").rglob(file)
+    done = tree.call(*words, edit=str(path))
+    assert (done.returncode == 0) is counts, done.stderr
+    changed = "the code changed while the plan ran: envbench's code for for-loop/mujoco/step."
+    assert (changed not in done.stderr) is counts
+    made = [not each.interrupted for each in blocks(tree.folder / "results")]
+    assert made == ([True] * 3 if counts else [True, False])
 
 
 def test_nothing_in_a_checkout_of_envbench_is_measured_code() -> None:

@@ -57,6 +57,8 @@ def pairs_plan(cells: Sequence[Cell] = CELLS, pairs: int = 8, **given: Any) -> P
         "seed": 3,
         "fingerprint": digest(LAPTOP),
         "code": {f"{arm}/for-loop/atari/step/measure": "w" for arm in ARMS},
+        "places": {f"{arm}/for-loop/atari/step": "p" for arm in ARMS},
+        "imports": {f"{arm}/for-loop/atari/step": "i" for arm in ARMS},
         "runtimes": {f"{arm}/for-loop/atari/step": PACKAGES.hash for arm in ARMS},
         "started_utc": "2026-01-01T00-00-00Z",
         "command": ["envbench", "check"],

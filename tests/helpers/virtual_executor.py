@@ -17,6 +17,7 @@ from typing import Any
 
 import click.testing
 import msgspec
+import pytest
 
 from envbench.backends import Backend
 from envbench.cli import envbench
@@ -68,6 +69,7 @@ class VirtualExecutor:
         self.dead_probes: dict[str, int] = {}
         self.dead_of = BROKEN
         self.facts_before: dict[str, Any] = {}  # what every trial records of the machine
+        self.searches = False  # for edits of code on the import path, which takes long
 
     @property
     def trials(self) -> list[Trial]:
@@ -188,7 +190,10 @@ class VirtualExecutor:
 def invoke(executor: VirtualExecutor, *words: object) -> click.testing.Result:
     """Call the command line with that executor. Any exception fails the test."""
     runner = click.testing.CliRunner()
-    result = runner.invoke(envbench, [*map(str, words)], obj=executor)
+    with pytest.MonkeyPatch.context() as patched:
+        if not executor.searches:
+            patched.setattr("envbench.engine.resume.code_files", lambda _: iter(()))
+        result = runner.invoke(envbench, [*map(str, words)], obj=executor)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result
 
