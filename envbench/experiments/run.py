@@ -57,7 +57,7 @@ class RunExperiment(Experiment[list[Summary]]):
 
     name: ClassVar[str] = "run"
     unit: ClassVar[str] = "run"
-    keeps_profile: ClassVar[bool] = True
+    in_tables: ClassVar[bool] = True
     shows_figures: ClassVar[bool] = True
 
     @property
