@@ -89,7 +89,7 @@ class Experiment(ABC, Generic[Findings_co]):
         """Choose the cells. Raise ``UsageError`` before any work."""
 
     @abstractmethod
-    def design(self, targets: Sequence[Target]) -> Design:
+    def design(self, targets: Sequence[Target], site: Site) -> Design:
         """Decide the numbers that are fixed before anything is measured."""
 
     def arms(self, targets: Sequence[Target], site: Site, say: Say) -> list[Arm]:

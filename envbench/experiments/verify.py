@@ -66,7 +66,7 @@ class VerifyExperiment(Experiment[list[Verification]]):
         targets.sort(key=lambda each: each.cell.backend != _reference_name(each))
         return Chosen(targets=targets, notes=chosen.notes)
 
-    def design(self, targets: Sequence[Target]) -> VerifyDesign:
+    def design(self, targets: Sequence[Target], site: Site) -> VerifyDesign:
         steps = {each.cell.key: each.family.lock_steps for each in targets}
         return VerifyDesign(
             verify=Verify(audit_calls=self.audit_calls),
