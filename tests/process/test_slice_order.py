@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
 from helpers.pair_factories import cycles, pairs_plan
 
 from envbench.engine import pairs
-from envbench.model import Programme
+from envbench.model import Job, Programme, Protocol
 from envbench.process import alternate
 from envbench.process.reply import WindowEnded
 from envbench.process.slice_order import NotOrdered, SliceOrder
 from envbench.process.supervisor import Limits
 
 
-def table(programme: Programme, *ns_per_call: float) -> SliceOrder:
+def jobs(count: int, **protocol: Any) -> list[Job]:
+    values = {"run_id": "r", "adapter": "a:b", "family": "atari", "task": "Pong-v5", "seed": 0}
+    counts = {"numenv": 2, "env_instances": 6, "frame_skip": 4, "settings": {}}
+    return [Job(**values, **counts, protocol=Protocol(**protocol)) for _ in range(count)]
+
+
+def table(programme: Programme, *ns_per_call: float, **protocol: Any) -> SliceOrder:
     """A table of workers that are ready. They became ready in reverse order."""
-    made = SliceOrder(programme, len(ns_per_call))
+    made = SliceOrder(programme, jobs(len(ns_per_call), **protocol))
     for side, ns in reversed([*enumerate(ns_per_call)]):
         made.worker_ready(side, ns)
     return made
@@ -75,7 +82,7 @@ def test_the_mean_length_of_slices_decides_for_five_workers(
 
 def test_a_first_worker_that_dies_before_it_is_ready_leaves_the_pace_to_the_next() -> None:
     for late in (False, True):
-        made = SliceOrder(alternating(), 2)
+        made = SliceOrder(alternating(), jobs(2))
         if late:
             made.worker_ready(1, 2e6)
         made.worker_ended(0)
@@ -111,7 +118,7 @@ def test_slices_of_ended_workers_are_skipped() -> None:
 
 
 def test_no_slice_begins_before_all_workers_are_ready_or_have_ended() -> None:
-    made = SliceOrder(alternating(), 3)
+    made = SliceOrder(alternating(), jobs(3))
     made.worker_ready(0, 1e6)
     made.worker_ready(1, 1e6)
     assert not made.may_go(0)
@@ -169,10 +176,50 @@ def test_a_slice_after_the_last_one_is_refused() -> None:
 
 
 def test_after_all_have_ended_no_slice_is_ordered() -> None:
-    made = SliceOrder(alternating(), 2)
+    made = SliceOrder(alternating(), jobs(2))
     made.worker_ended(0, 1)
     assert made.await_turn(0) == b"\n"
     assert made.await_turn(1) == b"\n"
+
+
+def test_in_a_random_order_each_worker_steps_for_its_time_in_slices_of_its_own() -> None:
+    made = table(Programme(mixed=[0.1, 0.5]), 1e6, 2e6, measured_s=6.0)
+    count = Counter(each.index for each in made.steps)
+    assert count == {0: 60, 1: 12}
+    assert {(each.index, each.calls) for each in made.steps} == {(0, 100), (1, 250)}
+
+
+def test_in_a_random_order_a_long_call_is_a_slice_and_there_are_at_least_four() -> None:
+    made = table(Programme(mixed=[0.1, 0.1]), 1e9, 1e6, measured_s=2.0)
+    assert Counter(each.index for each in made.steps) == {0: 4, 1: 20}
+
+
+def test_the_slices_of_a_worker_are_spread_evenly_over_a_random_order() -> None:
+    made = table(Programme(mixed=[0.1] * 5, seed=3), *[1e6] * 5, measured_s=6.0)
+    order = [each.index for each in made.steps]
+    for index in range(5):
+        places = [place for place, each in enumerate(order) if each == index]
+        assert max(abs(place - 5 * number) for number, place in enumerate(places)) <= 12
+    again = table(Programme(mixed=[0.1] * 5, seed=3), *[1e6] * 5, measured_s=6.0)
+    other = table(Programme(mixed=[0.1] * 5, seed=4), *[1e6] * 5, measured_s=6.0)
+    assert [each.index for each in again.steps] == order
+    assert [each.index for each in other.steps] != order
+
+
+@pytest.mark.parametrize("total", [1, 99, 100, 101, 1234])
+def test_a_number_of_vector_steps_is_made_exactly(total: int) -> None:
+    made = table(Programme(mixed=[0.1, 0.1]), 1e6, 3e6, calls=total)
+    for index in (0, 1):
+        assert sum(each.calls or 0 for each in made.steps if each.index == index) == total
+
+
+def test_a_lead_in_lasts_its_time_and_returns_all_that_was_in_flight() -> None:
+    made = table(Programme(mixed=[0.1, 0.1], lead_in_s=0.03), 1e6, 20e6, measured_s=1.0)
+    assert made.lead_in(0) == 30
+    assert made.lead_in(1) == 3  # six environments in flight, two per batch
+    made.made.append(0)
+    assert made.lead_in(0) == 0  # no switch
+    assert table(Programme(mixed=[0.1]), 1e6).lead_in(0) == 0
 
 
 def test_the_limits_of_the_start_grow_with_the_number_of_workers() -> None:
