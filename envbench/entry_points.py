@@ -90,7 +90,7 @@ def _value(point: EntryPoint, kind: type[T]) -> T:
     if isinstance(value, Mapping):
         value = {"name": point.name, **value}
     elif not isinstance(value, kind):
-        raise UsageError(f"its value has the type {type(value).__name__}, not a {kind.__name__}")
+        raise UsageError(f"its value has the type {type(value).__name__}, not {kind.__name__}")
     # Also convert a value of the right type, because its constructor does not check fields.
     return msgspec.convert(msgspec.to_builtins(value), kind)
 

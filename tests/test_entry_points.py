@@ -85,7 +85,7 @@ def test_a_backend_object_of_a_plugin_is_used_unchanged(plugins: Plugins) -> Non
         ("raising", "raise RuntimeError('no licence')", "RuntimeError: no licence"),
         ("quitting", "raise SystemExit(0)", "SystemExit"),
         ("missing", "OTHER = 1", "AttributeError"),
-        ("of-no-kind", "BACKEND = 7", "its value is a int"),
+        ("of-no-kind", "BACKEND = 7", "its value has the type int"),
         ("for-loop", as_mapping(), "is taken"),
         ("extra", as_mapping(speed=9), "unknown field `speed`"),
         ("mistyped", as_mapping(repeats="five"), "repeats"),
@@ -119,7 +119,7 @@ def test_the_warning_for_a_broken_plugin_names_its_package_and_the_fix(
     ("name", "source", "says"),
     [
         ("family-quitting", "raise SystemExit(0)", "SystemExit"),
-        ("family-of-no-kind", "FAMILY = 7", "its value is a int"),
+        ("family-of-no-kind", "FAMILY = 7", "its value has the type int"),
         ("atari", "FAMILY = {'title': 'Mine', 'worker': 'a:B', 'frames': 1}", "is taken"),
         ("family-mistyped", "FAMILY = {'title': 7, 'worker': 'a:B'}", "title"),
     ],

@@ -239,7 +239,7 @@ def test_a_file_that_is_not_of_this_machine_is_refused(here: Path) -> None:
     few = runs(50, count=4, fingerprint=digest(fingerprint()))
     done = against(written(here / "few.jsonl", few))
     assert done.exit_code == 2
-    assert "no such cell with five processes" in done.stderr
+    assert "none of these cells with at least five" in done.stderr
     assert "envbench baseline save" in done.stderr
     assert not Path("results").exists()
 
@@ -248,12 +248,12 @@ def test_against_refuses_cells_and_options_that_its_file_does_not_support(here: 
     path = written(here / "mine.jsonl", runs(50, fingerprint=digest(fingerprint())))
     for words, said in [
         (["--baseline", "a==1"], "--baseline and --against cannot be combined"),
-        (["--plan"], "not known beforehand"),
-        (["--precise"], "not known beforehand"),
+        (["--plan"], "cannot predict"),
+        (["--precise"], "cannot predict"),
         (["--set", "actions=bank"], "with their settings"),
-        (["--backend", "subprocess"], "no such cell"),
-        (["--env", "mujoco"], "no such cell"),
-        (["--numenv", "7"], "no such cell"),
+        (["--backend", "subprocess"], "none of these cells"),
+        (["--env", "mujoco"], "none of these cells"),
+        (["--numenv", "7"], "none of these cells"),
     ]:
         done = against(path, *words)
         assert (done.exit_code, said in done.stderr) == (2, True), (words, done.output)

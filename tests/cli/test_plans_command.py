@@ -208,7 +208,7 @@ def test_damaged_lines_are_warnings_and_the_other_plans_are_listed() -> None:
     assert [row["plan"] for row in json.loads(done.stdout)["plans"]] == [good]
     assert done.stderr.count("Warning: ") == 2
     assert "2020-01-01T00-00-00Z.jsonl:1: line skipped" in done.stderr
-    assert "it is torn" in done.stderr
+    assert "it is incomplete" in done.stderr
     warnings = json.loads(done.stdout)["warnings"]
     assert [f"Warning: {each}" for each in warnings] == done.stderr.splitlines()
 
@@ -294,7 +294,7 @@ def test_an_abandoned_plan_keeps_its_blocks_and_is_abandoned_once() -> None:
     before = blocks()
     done = call("abandon", plan)
     assert (done.exit_code, done.stdout) == (0, "")
-    assert f"{plan} is abandoned: the same command begins a new plan." in done.stderr
+    assert f"{plan} is abandoned: the command that began it now begins a new plan." in done.stderr
     assert call("abandon", plan).exit_code == 0
     assert blocks() == before
     assert sum(isinstance(each, EndedRecord) for each in records()) == 1
@@ -316,15 +316,15 @@ def test_abandon_names_the_older_plan_that_the_same_command_resumes() -> None:
     other = measure(*RUN, "--repeats", "2", stop=2)
     new = measure(*words, stop=2)
     done = call("abandon", new)
-    assert f"{new} is abandoned: the same command resumes {old}." in done.stderr
-    assert "the same command begins a new plan" in call("abandon", other).stderr
-    assert "the same command begins a new plan" in call("abandon", old).stderr
+    assert f"{new} is abandoned: the command that began it now resumes {old}." in done.stderr
+    assert "the command that began it now begins a new plan" in call("abandon", other).stderr
+    assert "the command that began it now begins a new plan" in call("abandon", old).stderr
 
 
 def test_abandon_names_the_newer_plan_that_the_same_command_resumes() -> None:
     words = (*RUN, "--repeats", "3", "--fresh")
     old, new = measure(*words, stop=3), measure(*words, stop=2)
-    assert f"the same command resumes {new}." in call("abandon", old).stderr
+    assert f"the command that began it now resumes {new}." in call("abandon", old).stderr
 
 
 def test_after_abandon_a_plan_older_than_a_finished_one_is_not_resumed() -> None:
@@ -332,7 +332,7 @@ def test_after_abandon_a_plan_older_than_a_finished_one_is_not_resumed() -> None
     measure(*words, stop=3)
     measure(*words)
     new = measure(*words, stop=2)
-    assert "the same command begins a new plan" in call("abandon", new).stderr
+    assert "the command that began it now begins a new plan" in call("abandon", new).stderr
 
 
 def test_after_abandon_a_plan_that_paused_too_long_is_not_resumed(
@@ -340,9 +340,9 @@ def test_after_abandon_a_plan_that_paused_too_long_is_not_resumed(
 ) -> None:
     words = (*RUN, "--repeats", "3", "--fresh")
     old, new = measure(*words, stop=3), measure(*words, stop=2)
-    assert f"the same command resumes {old}." in call("abandon", new).stderr
+    assert f"the command that began it now resumes {old}." in call("abandon", new).stderr
     monkeypatch.setattr(RunExperiment, "longest_pause_s", -1.0)
-    assert "the same command begins a new plan" in call("abandon", new).stderr
+    assert "the command that began it now begins a new plan" in call("abandon", new).stderr
 
 
 def test_after_abandon_a_plan_of_other_packages_is_not_resumed() -> None:
@@ -353,7 +353,7 @@ def test_after_abandon_a_plan_of_other_packages_is_not_resumed() -> None:
     other = msgspec.structs.replace(plan, runtimes=dict.fromkeys(plan.runtimes, "0" * 12))
     path.write_bytes(path.read_bytes() + msgspec.json.encode(other) + b"\n")
     new = measure(*words, stop=2)
-    assert "the same command begins a new plan" in call("abandon", new).stderr
+    assert "the command that began it now begins a new plan" in call("abandon", new).stderr
 
 
 # ---------------------------------------------------------------- delete

@@ -280,7 +280,7 @@ def test_a_bad_line_is_a_warning_that_names_it_and_the_report_is_made(folder):
     lines = len(path.read_bytes().split(b"\n"))
     name = path.relative_to(folder)
     assert f"Warning: {name}:{lines - 1}: line skipped: a newer envbench" in found.stderr
-    assert f"Warning: {name}:{lines}: line skipped: it is torn" in found.stderr
+    assert f"Warning: {name}:{lines}: line skipped: it is incomplete" in found.stderr
 
 
 def test_records_of_a_family_are_reported_without_its_plugin(folder):

@@ -132,7 +132,7 @@ def test_a_note_lists_the_backends_that_do_not_have_a_setting() -> None:
         settings={"resize": "bilinear"},
     )  # fmt: skip
     assert choose(asked, PROFILE).notes == [
-        "Note: without a setting resize, and measured without it: for-loop."
+        "Note: these have no setting resize and are measured without it: for-loop."
     ]
 
 

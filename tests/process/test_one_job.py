@@ -368,7 +368,7 @@ def test_too_many_open_files_are_reported_with_the_command_that_raises_the_limit
     failure = failure_of(
         run("environment_raises", message=f"OSError: {OSError(24, os.strerror(24))}")
     )
-    assert failure.hint == "Raise the limit, such as with: ulimit -n 4096"
+    assert failure.hint == "Raise the limit, for example: ulimit -n 4096"
 
 
 @pytest.mark.parametrize(("then", "how"), [("crashes", "SIGABRT"), ("hangs", "stalled for")])

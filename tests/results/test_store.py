@@ -118,7 +118,7 @@ def test_an_incomplete_last_line_is_skipped_and_the_next_append_starts_a_new_one
     os.truncate(file, file.stat().st_size - 20)
     reading = store.read(file)
     assert [record.block_id for _, record in reading.records] == ["whole"]
-    assert f"{file}:2: line skipped: it is torn" in reading.warnings[0]
+    assert f"{file}:2: line skipped: it is incomplete" in reading.warnings[0]
     add_record(file, make_block("next"))
     assert [(n, r.block_id) for n, r in store.read(file).records] == [(1, "whole"), (3, "next")]
     assert len(store.read(file).warnings) == 1

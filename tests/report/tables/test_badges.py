@@ -80,7 +80,7 @@ def test_the_newest_verification_counts_even_if_it_failed() -> None:
 
 
 def test_a_note_says_that_other_packages_were_verified() -> None:
-    note = "The packages or envbench changed between measuring and verifying"
+    note = "the packages or envbench changed between measuring and verifying"
     assert note in table(make_verification(runtime="another"))
     assert note in table(make_verification(worker="another"))
     same = make_verification(runtime="runtime", worker="worker")

@@ -96,7 +96,7 @@ def test_the_note_names_the_rows_verified_with_other_packages(
         for name, runtime in zip(("for-loop", "subprocess"), runtimes, strict=True)
     ]
     said = note(*plan(20, ("for-loop", 1), ("subprocess", 1)), *findings)
-    changed = f"The packages or envbench changed between measuring and verifying {rows}."
+    changed = f"For {rows}: the packages or envbench changed between measuring and verifying."
     assert changed in said
 
 
@@ -109,7 +109,7 @@ def ceiling(**given: Any) -> list[Any]:
 def test_only_a_figure_above_the_ceiling_is_explained(speed: int, explained: bool) -> None:
     rows = measured_plan({("for-loop", 1): 100, ("envpool-async", 8): speed})
     said = note(*rows, *ceiling())
-    assert "Ceiling: ALE alone on 12 cores makes 3200.00 FPS (2025-11-20)." in said
+    assert "Ceiling: ALE alone, on 12 cores: 3200.00 FPS (2025-11-20)." in said
     why = "A share over 100 % comes from another engine, lower precision, drift or noise."
     assert (why in said) is explained
 
@@ -120,8 +120,8 @@ CARTPOLE = {"env": "classic_control", "task": "CartPole-v1", "frame_skip": 1}
 @pytest.mark.parametrize(
     ("states", "cell", "says"),
     [
-        (1, {}, "ALE alone on 1 core makes"),
-        (2048, CARTPOLE, "alone on 2 cores makes"),  # each core steps 1,024 states
+        (1, {}, "ALE alone, on 1 core:"),
+        (2048, CARTPOLE, "alone, on 2 cores:"),  # each core steps 1,024 states
     ],
 )
 def test_the_ceiling_is_said_with_its_cores(states: int, cell: dict[str, Any], says: str) -> None:
