@@ -31,7 +31,7 @@ class Slice(NamedTuple):
     """A slice of a worker (its index). ``calls``: None if the worker's speed decides it."""
 
     kind: Literal["step", "reset"]
-    index: int
+    worker: int
     calls: int | None = None
 
 
@@ -157,7 +157,7 @@ class SliceOrder:
             return f"{lead}step {due.calls or self.calls(index)}\n".encode()
 
     def may_go(self, index: int) -> bool:
-        return self._over or (self.all_ready and self.slices[self.next].index == index)
+        return self._over or (self.all_ready and self.slices[self.next].worker == index)
 
     @property
     def _over(self) -> bool:
@@ -167,7 +167,7 @@ class SliceOrder:
         """The worker has made the ordered slice. ``NotOrdered``: it made another one."""
         with self.changed:
             due = None if self._over else self.slices[self.next]
-            if due is None or due.index != index:
+            if due is None or due.worker != index:
                 raise NotOrdered
             if due.kind == "step" and window.calls != (due.calls or self.calls(index)):
                 raise NotOrdered
@@ -181,7 +181,7 @@ class SliceOrder:
 
     def _skip(self) -> None:
         """Pass over the slices of workers that have ended."""
-        while not self._over and self.slices[self.next].index in self.ended:
+        while not self._over and self.slices[self.next].worker in self.ended:
             self.next += 1
 
     def _size_reset_slices(self, window: WindowEnded) -> None:

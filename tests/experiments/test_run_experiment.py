@@ -26,7 +26,7 @@ from envbench.engine.experiment import Options, Site
 from envbench.engine.request import make_cell, target_of
 from envbench.experiments.run import Measure, RunExperiment, calls_of_round
 from envbench.machine import fingerprint
-from envbench.machine.profile_file import Profile
+from envbench.machine.profile_file import Profile, Table
 from envbench.model import (
     Block,
     BlockRecord,
@@ -46,7 +46,8 @@ def cell(backend: str = "for-loop", numenv: int = 2, task: str = "Pong-v5", **gi
 
 def site(*gpus: str) -> Site:
     machine = msgspec.structs.replace(fingerprint(), gpus=[*gpus])
-    return Site(profile=Profile(name="laptop", title="Laptop"), fingerprint=machine, options=Options())
+    profile = Profile(name="laptop", title="Laptop", atari=Table(numenv=[1], rows=["for-loop"]))
+    return Site(profile=profile, fingerprint=machine, options=Options())
 
 
 def plan(
@@ -160,7 +161,7 @@ def test_a_single_cell_alternates_with_the_reference_kernel() -> None:
         assert (block.round, block.stage, block.reference) == (number, 1, None)
         assert (trial.cell, trial.arm, trial.mode) == (made.cells[0], "", "measure")
         assert trial.protocol == made.design_as(RunDesign).protocol["envpool-async"]
-        assert (kernel.arm, kernel.cell.backend) == ("kernel", "reference")
+        assert (kernel.arm, kernel.cell.backend) == ("kernel", "reference-kernel")
         assert block.programme.mixed == [0.1, 0.1]
 
 
@@ -209,7 +210,7 @@ def test_a_program_on_a_gpu_has_a_block_of_its_own() -> None:
 
 def test_the_processes_of_a_block_fit_into_the_free_memory() -> None:
     cells = [cell(numenv=n) for n in range(1, 6)]
-    made = plan(cells, repeats=2, free_gib=4)  # 2.8 GiB to use, and 0.5 GiB for each at first
+    made = plan(cells, repeats=2, free_gib=5)  # 3.5 GiB to use, and over 0.5 GiB for each at first
     sizes = [len(group) for number, group in RUN.remaining(made, []) if number == 0]
     assert sizes == [5]
     peak = int(1.2 * 2**30)

@@ -74,10 +74,10 @@ def test_the_mean_length_of_slices_decides_for_five_workers(
 ) -> None:
     turns = cycles(20, 5)
     made = table(Programme(turns=turns, slice_s=0.01), *ns_per_call)
-    assert [side for _, side in made.steps] == turns[:slices]
+    assert [each.worker for each in made.steps] == turns[:slices]
     for side, ns in enumerate(ns_per_call):
         assert made.calls(side) == max(1, round(10e6 / ns))
-        assert [whose for _, whose in made.steps].count(side) == slices / 5
+        assert [each.worker for each in made.steps].count(side) == slices / 5
 
 
 def test_a_first_worker_that_dies_before_it_is_ready_leaves_the_pace_to_the_next() -> None:
@@ -184,33 +184,33 @@ def test_after_all_have_ended_no_slice_is_ordered() -> None:
 
 def test_in_a_random_order_each_worker_steps_for_its_time_in_slices_of_its_own() -> None:
     made = table(Programme(mixed=[0.1, 0.5]), 1e6, 2e6, measured_s=6.0)
-    count = Counter(each.index for each in made.steps)
+    count = Counter(each.worker for each in made.steps)
     assert count == {0: 60, 1: 12}
-    assert {(each.index, each.calls) for each in made.steps} == {(0, 100), (1, 250)}
+    assert {(each.worker, each.calls) for each in made.steps} == {(0, 100), (1, 250)}
 
 
 def test_in_a_random_order_a_long_call_is_a_slice_and_there_are_at_least_four() -> None:
     made = table(Programme(mixed=[0.1, 0.1]), 1e9, 1e6, measured_s=2.0)
-    assert Counter(each.index for each in made.steps) == {0: 4, 1: 20}
+    assert Counter(each.worker for each in made.steps) == {0: 4, 1: 20}
 
 
 def test_the_slices_of_a_worker_are_spread_evenly_over_a_random_order() -> None:
     made = table(Programme(mixed=[0.1] * 5, seed=3), *[1e6] * 5, measured_s=6.0)
-    order = [each.index for each in made.steps]
+    order = [each.worker for each in made.steps]
     for index in range(5):
         places = [place for place, each in enumerate(order) if each == index]
         assert max(abs(place - 5 * number) for number, place in enumerate(places)) <= 12
     again = table(Programme(mixed=[0.1] * 5, seed=3), *[1e6] * 5, measured_s=6.0)
     other = table(Programme(mixed=[0.1] * 5, seed=4), *[1e6] * 5, measured_s=6.0)
-    assert [each.index for each in again.steps] == order
-    assert [each.index for each in other.steps] != order
+    assert [each.worker for each in again.steps] == order
+    assert [each.worker for each in other.steps] != order
 
 
 @pytest.mark.parametrize("total", [1, 99, 100, 101, 1234])
 def test_a_number_of_vector_steps_is_made_exactly(total: int) -> None:
     made = table(Programme(mixed=[0.1, 0.1]), 1e6, 3e6, calls=total)
     for index in (0, 1):
-        assert sum(each.calls or 0 for each in made.steps if each.index == index) == total
+        assert sum(each.calls or 0 for each in made.steps if each.worker == index) == total
 
 
 def test_a_lead_in_lasts_its_time_and_returns_all_that_was_in_flight() -> None:
@@ -232,4 +232,4 @@ def test_the_slice_order_follows_the_programme_of_a_pair() -> None:
     plan = pairs_plan()
     block = pairs.pair(plan, (("baseline", plan.cells[0]), ("candidate", plan.cells[0])), number=0)
     made = table(block.programme, 1e6, 1e6)
-    assert [side for _, side in made.steps] == block.programme.turns
+    assert [each.worker for each in made.steps] == block.programme.turns
