@@ -161,7 +161,7 @@ class SliceOrder:
 
     @property
     def _over(self) -> bool:
-        return self.next >= len(self.slices)
+        return self.settled and self.next >= len(self.slices)
 
     def slice_made(self, index: int, window: WindowEnded) -> None:
         """The worker has made the ordered slice. ``NotOrdered``: it made another one."""
@@ -181,7 +181,7 @@ class SliceOrder:
 
     def _skip(self) -> None:
         """Pass over the slices of workers that have ended."""
-        while not self._over and self.slices[self.next].worker in self.ended:
+        while self.next < len(self.slices) and self.slices[self.next].worker in self.ended:
             self.next += 1
 
     def _size_reset_slices(self, window: WindowEnded) -> None:

@@ -194,6 +194,14 @@ def test_in_a_random_order_a_long_call_is_a_slice_and_there_are_at_least_four() 
     assert Counter(each.worker for each in made.steps) == {0: 4, 1: 20}
 
 
+def test_in_a_random_order_the_first_worker_that_is_ready_waits_for_the_others() -> None:
+    made = SliceOrder(Programme(mixed=[0.1, 0.1]), jobs(2, measured_s=1.0))
+    made.worker_ready(0, 1e6)
+    assert not made.may_go(0)
+    made.worker_ready(1, 1e6)
+    assert made.may_go(0) != made.may_go(1)
+
+
 def test_the_slices_of_a_worker_are_spread_evenly_over_a_random_order() -> None:
     made = table(Programme(mixed=[0.1] * 5, seed=3), *[1e6] * 5, measured_s=6.0)
     order = [each.worker for each in made.steps]

@@ -167,7 +167,8 @@ class Sensors:
         ``share``: how much of the worker's own work since then was measured. The rest are lead-ins,
         which do the same work. While other workers step, this one is stopped and uses nothing.
         """
-        own = {name: each * share for name, each in _grown(self._begun, _everything()).items()}
+        own = _grown(self._begun, _everything())
+        own = {name: type(each)(each * share) for name, each in own.items()}
         grown = {name: max(each, 0) for name, each in {**own, **self._measured}.items()}
         cpu, busy = grown.get("cpu_s"), grown.get("busy")
         return {
