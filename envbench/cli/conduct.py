@@ -133,7 +133,7 @@ class Display:
         return f"{self.experiment.place(self.plan, block)}  {what}"
 
     def trying_again(self, block: Block, failure: Failure) -> None:
-        self.say(f"{cell_name(block.trials[-1].cell)}: {failure.message}. Trying again.")
+        self.say(f"{self._place(block)}: {failure.message}. Trying again.")
 
     def event(self, event: Event) -> None:
         """Move the bar. A log gets a line only when a block ends."""

@@ -211,22 +211,22 @@ def dealt(plan: Plan, cells: Sequence[Cell], number: int, earlier: Done) -> list
     order = chance.sample(cells, len(cells))
     blocks = [[cell] for cell in order if not design.slice_s.get(cell.backend, 0.0)]
     mixed = [cell for cell in order if design.slice_s.get(cell.backend, 0.0)]
-    known = {
-        trial.cell.key: trial.peak_memory_bytes or 0 for each in earlier for trial in each.trials
-    }
+    known = [(e.cell.key, e.peak_memory_bytes or 0) for block in earlier for e in block.trials]
+    needs = {cell.key: _estimated(plan, cell) for cell in cells}
+    needs |= {key: size for key, size in sorted(known) if size}
     room = plan.free_memory * MEMORY_SHARE
     groups: list[list[Cell]] = [[] for _ in range(math.ceil(len(mixed) / design.block_size))]
-    left = [room] * len(groups)
     for cell in mixed:
-        need = known.get(cell.key) or _estimated(plan, cell)
-        fitting = [place for place, each in enumerate(left) if each >= need or not groups[place]]
+        fitting = [
+            each
+            for each in groups
+            if not each
+            or len(each) < design.block_size
+            and sum(needs[one.key] for one in [*each, cell]) <= room
+        ]
         if not fitting:
             groups.append([])
-            left.append(room)
-            fitting = [len(groups) - 1]
-        place = min(fitting, key=lambda place: len(groups[place]))
-        groups[place].append(cell)
-        left[place] -= need
+        min(fitting or groups[-1:], key=len).append(cell)
     blocks += [each for each in groups if each]
     chance.shuffle(blocks)
     return blocks

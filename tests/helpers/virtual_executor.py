@@ -54,8 +54,8 @@ def fake(name: str, **given: Any) -> Backend:
 
 
 class VirtualExecutor:
-    """``trouble[n]`` replaces the result of the n-th block. ``dead_probes`` says how many of the
-    first probes of each backend die of a signal."""
+    """``trouble[n]`` is raised by the n-th block, or is the failure of its last trial.
+    ``dead_probes`` says how many of the first probes of each backend die of a signal."""
 
     def __init__(self) -> None:
         self.now = 0.0  # seconds of the virtual clock
@@ -73,6 +73,11 @@ class VirtualExecutor:
     def trials(self) -> list[Trial]:
         """The last trial of each block; earlier ones are references."""
         return [block.trials[-1] for block in self.blocks]
+
+    @property
+    def own_trials(self) -> list[Trial]:
+        """The trials of all blocks, without those of an arm, such as the reference kernel."""
+        return [trial for block in self.blocks for trial in block.trials if not trial.arm]
 
     # ------------------------------------------------------------ what an executor does
 
@@ -93,7 +98,7 @@ class VirtualExecutor:
         records = []
         for trial in block.trials:
             arm = arms[arm_key(trial.arm, trial.cell)]
-            failure = arm.failure or trouble
+            failure = arm.failure or (trouble if trial is block.trials[-1] else None)
             record = self._blank(trial, failure)
             if failure is None:
                 record = self._done(block, trial, record, by_products)
