@@ -221,8 +221,10 @@ def dealt(plan: Plan, cells: Sequence[Cell], number: int, earlier: Done) -> list
             each
             for each in groups
             if not each
-            or len(each) < design.block_size
-            and sum(needs[one.key] for one in [*each, cell]) <= room
+            or (
+                len(each) < design.block_size
+                and sum(needs[one.key] for one in [*each, cell]) <= room
+            )
         ]
         if not fitting:
             groups.append([])

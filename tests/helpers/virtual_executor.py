@@ -55,7 +55,8 @@ def fake(name: str, **given: Any) -> Backend:
 
 class VirtualExecutor:
     """``trouble[n]`` is raised by the n-th block, or is the failure of its last trial.
-    ``dead_probes`` says how many of the first probes of each backend die of a signal."""
+    ``broken_arms`` are the failures of all trials of an arm. ``dead_probes`` says how many of the
+    first probes of each backend die of a signal."""
 
     def __init__(self) -> None:
         self.now = 0.0  # seconds of the virtual clock
@@ -67,6 +68,7 @@ class VirtualExecutor:
         self.packages = {"fake": "1.0"}
         self.dead_probes: dict[str, int] = {}
         self.dead_of = BROKEN
+        self.broken_arms: dict[str, Failure] = {}
         self.facts_before: dict[str, Any] = {}  # what every trial records of the machine
 
     @property
@@ -98,7 +100,9 @@ class VirtualExecutor:
         records = []
         for trial in block.trials:
             arm = arms[arm_key(trial.arm, trial.cell)]
-            failure = arm.failure or (trouble if trial is block.trials[-1] else None)
+            failure = arm.failure or self.broken_arms.get(trial.arm)
+            if trial is block.trials[-1]:
+                failure = failure or trouble
             record = self._blank(trial, failure)
             if failure is None:
                 record = self._done(block, trial, record, by_products)
