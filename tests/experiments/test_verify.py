@@ -125,7 +125,7 @@ def verify(python: Path, folder: Path, family: Family, names: list[str]) -> list
         experiment="verify",
         spec="s",
         cells=[each.cell for each in targets],
-        design=experiment.design(targets),
+        design=experiment.design(targets, site),
         seed=0,
         fingerprint="f",
         started_utc="2026-01-02T03-04-05Z",
