@@ -17,7 +17,7 @@ from envbench.model import Job, Programme
 from envbench.process.reply import WindowEnded
 from envbench.process.starting import POLL_S
 
-FEWEST_MIXED = 4  # slices per worker in a random order
+FEWEST_MIXED, MOST_MIXED = 4, 10_000  # slices per worker in a random order
 FEWEST_SLICES = 10  # per worker, if one slice is longer than it was meant to be
 FEWEST_RESET_SLICES = 4
 MOST_RESETS = 10_000  # per slice
@@ -48,6 +48,8 @@ class SliceOrder:
         self.next = 0
         self.resets = 0  # per slice; 0: not known yet
         self.made: list[int] = []
+        self.measured_ns, self.slices_made = [0] * self.count, [0] * self.count  # of steps
+        self.timed = [bool(programme.mixed) and each.protocol.calls is None for each in jobs]
         self.ns_per_call: dict[int, float] = {}  # of the workers that are warm
         self.ended: set[int] = set()
         self.settled = False
@@ -106,6 +108,7 @@ class SliceOrder:
                 wanted = protocol.measured_s * 1e9 / (calls * self.ns_per_call[index])
                 every = [calls] * max(FEWEST_MIXED, round(wanted))
             else:
+                calls = max(calls, math.ceil(protocol.calls / MOST_MIXED))
                 every = [calls] * (protocol.calls // calls)
                 every += [rest] if (rest := protocol.calls % calls) else []
             placed += [
@@ -173,6 +176,8 @@ class SliceOrder:
                 raise NotOrdered
             if due.kind == "step":
                 self.made.append(index)
+                self.measured_ns[index] += window.ns
+                self.slices_made[index] += 1
             elif not self.resets:
                 self._size_reset_slices(window)
             self.next += 1
@@ -180,9 +185,23 @@ class SliceOrder:
             self.changed.notify_all()
 
     def _skip(self) -> None:
-        """Pass over the slices of workers that have ended."""
-        while self.next < len(self.slices) and self.slices[self.next].worker in self.ended:
+        """Pass over the slices of workers that need none. After the last slice, each worker that is
+        faster than it was in its warm-up gets more, until it has measured for its time."""
+        while self.next < len(self.slices) and self._needs_none(self.slices[self.next].worker):
             self.next += 1
+        if self._over:
+            self.steps += [
+                Slice("step", index, self.calls(index))
+                for index in sorted(self.ns_per_call)
+                if self.timed[index] and not self._needs_none(index)
+            ]
+
+    def _needs_none(self, index: int) -> bool:
+        """Has this worker ended, or measured for its time? It may not make slices for ever, in case
+        that its clock stands still."""
+        count, wanted = self.slices_made[index], self.jobs[index].protocol.measured_s * 1e9
+        enough = count >= FEWEST_MIXED and self.measured_ns[index] >= wanted
+        return index in self.ended or (self.timed[index] and (enough or count >= 2 * MOST_MIXED))
 
     def _size_reset_slices(self, window: WindowEnded) -> None:
         """Set the resets per slice and the number of slices by the time of the first reset."""

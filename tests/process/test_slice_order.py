@@ -12,7 +12,7 @@ from envbench.engine import pairs
 from envbench.model import Job, Programme, Protocol
 from envbench.process import alternate
 from envbench.process.reply import WindowEnded
-from envbench.process.slice_order import NotOrdered, SliceOrder
+from envbench.process.slice_order import MOST_MIXED, NotOrdered, SliceOrder
 from envbench.process.supervisor import Limits
 
 
@@ -212,6 +212,44 @@ def test_the_slices_of_a_worker_are_spread_evenly_over_a_random_order() -> None:
     other = table(Programme(mixed=[0.1] * 5, seed=4), *[1e6] * 5, measured_s=6.0)
     assert [each.worker for each in again.steps] == order
     assert [each.worker for each in other.steps] != order
+
+
+def measured(made: SliceOrder, *ns_per_call: int) -> list[int]:
+    """Make all slices, each worker at that speed. Returns each one's nanoseconds."""
+    total = [0] * len(ns_per_call)
+    while not made._over:
+        due = made.slices[made.next]
+        calls = due.calls or 0
+        total[due.worker] += calls * ns_per_call[due.worker]
+        made.slice_made(due.worker, ended(calls * ns_per_call[due.worker], calls))
+    return total
+
+
+def test_a_worker_measures_for_its_time_even_if_its_speed_has_changed() -> None:
+    made = table(Programme(mixed=[0.1] * 4), 1e6, 1e6, 1e6, 1e6, measured_s=6.0)
+    made.worker_ended(3)
+    fast, steady, slow, dead = measured(made, 300_000, 1_000_000, 2_500_000, 1_000_000)
+    assert 6e9 <= fast < 6.03e9
+    assert 6e9 <= slow < 6.25e9
+    assert (steady, dead) == (6e9, 0)
+
+
+def test_a_worker_makes_four_slices_even_if_they_last_longer_than_its_time() -> None:
+    made = table(Programme(mixed=[0.1]), 1e6, measured_s=0.3)
+    assert measured(made, 5_000_000) == [4 * 500_000_000]
+
+
+def test_a_worker_whose_clock_stands_still_does_not_step_for_ever() -> None:
+    made = table(Programme(mixed=[0.1]), 1e6, measured_s=1.0)
+    assert measured(made, 0) == [0]
+    assert len(made.made) == 2 * MOST_MIXED
+
+
+def test_a_very_large_number_of_vector_steps_is_made_in_longer_slices() -> None:
+    total = 10**12
+    made = table(Programme(mixed=[0.1]), 1e6, calls=total)
+    assert len(made.steps) == MOST_MIXED
+    assert sum(each.calls or 0 for each in made.steps) == total
 
 
 @pytest.mark.parametrize("total", [1, 99, 100, 101, 1234])
