@@ -56,8 +56,11 @@ class SliceOrder:
         self.changed = threading.Condition()
 
     @property
-    def slices(self) -> list[Slice]:
-        return self.steps + self.reset_slices
+    def due(self) -> Slice | None:
+        """The next slice; None after the last one."""
+        if self.next < len(self.steps):
+            return self.steps[self.next]
+        return next(iter(self.reset_slices[self.next - len(self.steps) :]), None)
 
     # ------------------------------------------------------------ getting ready
 
@@ -150,9 +153,9 @@ class SliceOrder:
         """Wait for this worker's next slice; returns the order, or an empty line after the last."""
         with self.changed:
             self.changed.wait_for(lambda: self.may_go(index))
-            if self._over:
+            due = self.due
+            if due is None:
                 return b"\n"
-            due = self.slices[self.next]
             if due.kind == "reset":
                 return f"reset {max(1, self.resets)}\n".encode()
             lead_in = self.lead_in(index)
@@ -160,16 +163,12 @@ class SliceOrder:
             return f"{lead}step {due.calls or self.calls(index)}\n".encode()
 
     def may_go(self, index: int) -> bool:
-        return self._over or (self.all_ready and self.slices[self.next].worker == index)
-
-    @property
-    def _over(self) -> bool:
-        return self.settled and self.next >= len(self.slices)
+        return self.settled and (self.due is None or self.due.worker == index)
 
     def slice_made(self, index: int, window: WindowEnded) -> None:
         """The worker has made the ordered slice. ``NotOrdered``: it made another one."""
         with self.changed:
-            due = None if self._over else self.slices[self.next]
+            due = self.due
             if due is None or due.worker != index:
                 raise NotOrdered
             if due.kind == "step" and window.calls != (due.calls or self.calls(index)):
@@ -187,9 +186,9 @@ class SliceOrder:
     def _skip(self) -> None:
         """Pass over the slices of workers that need none. After the last slice, each worker that is
         faster than it was in its warm-up gets more, until it has measured for its time."""
-        while self.next < len(self.slices) and self._needs_none(self.slices[self.next].worker):
+        while self.due and self._needs_none(self.due.worker):
             self.next += 1
-        if self._over:
+        if self.settled and self.due is None:
             self.steps += [
                 Slice("step", index, self.calls(index))
                 for index in sorted(self.ns_per_call)

@@ -217,8 +217,7 @@ def test_the_slices_of_a_worker_are_spread_evenly_over_a_random_order() -> None:
 def measured(made: SliceOrder, *ns_per_call: int) -> list[int]:
     """Make all slices, each worker at that speed. Returns each one's nanoseconds."""
     total = [0] * len(ns_per_call)
-    while not made._over:
-        due = made.slices[made.next]
+    while due := made.due:
         calls = due.calls or 0
         total[due.worker] += calls * ns_per_call[due.worker]
         made.slice_made(due.worker, ended(calls * ns_per_call[due.worker], calls))
