@@ -177,7 +177,7 @@ class Display:
         """Estimate the seconds that so many blocks will take, from those that have ended."""
         if self.seconds:
             return blocks * sum(self.seconds) / len(self.seconds)
-        return blocks * self.experiment.block_seconds
+        return blocks * self.experiment.block_seconds(self.plan)
 
     def _update(self, **fields: Any) -> None:
         self._shown = now = time.monotonic()

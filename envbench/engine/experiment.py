@@ -77,8 +77,7 @@ class Experiment(ABC, Generic[Findings_co]):
         """Did a person name the backends? If so, a backend that cannot run is an error."""
         return True
 
-    @property
-    def block_seconds(self) -> float:
+    def block_seconds(self, plan: Plan) -> float:
         """Estimated seconds of a block, before the first has ended. By default: those of a pair."""
         return pair_seconds()
 

@@ -42,6 +42,7 @@ START_S = 4.0  # the expected time of the start, build and warm-up of a trial
 BLOCK_SIZE = 5
 SLICE_S, LONG_SLICE_S = 0.1, 0.5  # long: of a backend that makes large batches
 LEAD_IN_S = 0.03
+KERNEL_SHARE = 1 / 3  # of the seconds of the cell beside it
 MEMORY_SHARE = 0.7  # of the free memory, for the processes of a block
 
 
@@ -88,11 +89,11 @@ class RunExperiment(Experiment[list[Summary]]):
         """A named backend that cannot run is a failure; any other is left out."""
         return "record" if self.named else "leave out"
 
-    @property
-    def block_seconds(self) -> float:
-        measure = self.measure
-        seconds = 0.0 if measure.total_steps else measure.duration_s / (measure.repeats or 5)
-        return BLOCK_SIZE * (START_S + 1.3 * (QUICK_S if measure.quick else seconds))
+    def block_seconds(self, plan: Plan) -> float:
+        design = plan.design_as(RunDesign)
+        steps = [0.0 if each.calls else each.measured_s for each in design.protocol.values()]
+        cells = min(len(plan.cells), design.block_size) + (len(plan.cells) == 1) * KERNEL_SHARE
+        return cells * (START_S + (1 + LEAD_IN_S / SLICE_S) * sum(steps) / len(steps))
 
     def choose(self, site: Site) -> Chosen:
         chosen = choose(self.cells, site.profile, site.fingerprint.usable_cpus)
@@ -162,7 +163,8 @@ class RunExperiment(Experiment[list[Summary]]):
         protocol = trials[0].protocol
         if len(trials) == 1 and protocol.calls is None:
             kernel = kernel_target(cells[0].machine).cell
-            trials.insert(0, Trial(cell=kernel, arm=KERNEL_ARM, seed=seed, protocol=protocol))
+            short = msgspec.structs.replace(QUICK, measured_s=protocol.measured_s * KERNEL_SHARE)
+            trials.insert(0, Trial(cell=kernel, arm=KERNEL_ARM, seed=seed, protocol=short))
             slices.insert(0, SLICE_S)
         programme = Programme(mixed=slices, seed=seed, lead_in_s=LEAD_IN_S)
         return Block(round=number, trials=trials, programme=programme)

@@ -40,7 +40,6 @@ class VerifyExperiment(Experiment[list[Verification]]):
     unit: ClassVar[str] = "backend"
     modes: ClassVar[tuple[str, ...]] = ("measure", "verify")
     missing = "leave out"
-    block_seconds = 8.0
 
     @property
     def named(self) -> bool:
@@ -65,6 +64,9 @@ class VerifyExperiment(Experiment[list[Verification]]):
         targets.sort(key=lambda each: bool(each.cell.variant))
         targets.sort(key=lambda each: each.cell.backend != _reference_name(each))
         return Chosen(targets=targets, notes=chosen.notes)
+
+    def block_seconds(self, plan: Plan) -> float:
+        return 8.0
 
     def design(self, targets: Sequence[Target], site: Site) -> VerifyDesign:
         steps = {each.cell.key: each.family.lock_steps for each in targets}
