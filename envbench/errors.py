@@ -34,14 +34,15 @@ class UsageError(EnvbenchError):
 class UnknownName(UsageError):
     """An unknown backend, family, task, machine or setting.
 
-    The message suggests the nearest known name whose similarity (0 to 1) is at least ``closeness``.
+    The message suggests the name nearest in any case, from a similarity of ``closeness`` (0 to 1).
     """
 
     def __init__(self, what: str, name: str, known: list[str], *, closeness: float = 0.5) -> None:
         from difflib import get_close_matches
 
-        near = get_close_matches(name, known, n=1, cutoff=closeness)
-        suggestion = f" Did you mean {near[0]!r}?" if near else ""
+        folded = {each.casefold(): each for each in known}
+        near = get_close_matches(name.casefold(), folded, n=1, cutoff=closeness)
+        suggestion = f" Did you mean {folded[near[0]]!r}?" if near else ""
         shown = ", ".join(known[:20]) + (", …" if len(known) > 20 else "")
         super().__init__(
             f"unknown {what} {name!r}.{suggestion}",

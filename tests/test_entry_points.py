@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from helpers.record_factories import LAPTOP
 
 from envbench import backends, families
 from envbench.backends import get
 from envbench.backends.builtin import BUILT_IN
-from envbench.engine.request import CellRequest, choose
+from envbench.engine.experiment import Options, Site
+from envbench.engine.request import CellRequest
 from envbench.errors import UsageError
+from envbench.experiments.check.stages import cells_to_check
 from envbench.machine import Profile, Table
 
 BY_NAME = {backend.name: backend for backend in BUILT_IN}
@@ -115,12 +118,35 @@ def test_the_warning_for_a_broken_plugin_names_its_package_and_the_fix(
     assert warning.isprintable()
 
 
+def test_a_check_measures_a_usual_family_only_with_the_backends_that_run_it(
+    plugins: Plugins,
+) -> None:
+    install_family(plugins, "revfam", usual=True, default_task="A-v0")
+    profile = Profile(name="here", title="Here", atari=Table(numenv=[1], rows=["for-loop"]))
+    chosen = cells_to_check(
+        CellRequest(), Site(profile=profile, fingerprint=LAPTOP, options=Options())
+    )
+    cells = [(each.cell.env, each.cell.backend) for each in chosen.targets]
+    assert [backend for env, backend in cells if env == "revfam"] == ["for-loop"]
+    assert len(cells) == 2 * 3 + 1
+
+
+ANOTHER_ATARI = """
+FAMILY = {'title': 'Mine', 'worker': 'a:B', 'frames': 1, 'backends': ['for-loop']}
+"""
+
+
 @pytest.mark.parametrize(
     ("name", "source", "says"),
     [
         ("family-quitting", "raise SystemExit(0)", "SystemExit"),
         ("family-of-no-kind", "FAMILY = 7", "its value has the type int"),
-        ("atari", "FAMILY = {'title': 'Mine', 'worker': 'a:B', 'frames': 1}", "is taken"),
+        (
+            "atari",
+            "FAMILY = {'title': 'Mine', 'worker': 'a:B', 'frames': 1}",
+            "`backends` is empty",
+        ),
+        ("atari", ANOTHER_ATARI, "the name 'atari' is taken"),
         ("family-mistyped", "FAMILY = {'title': 7, 'worker': 'a:B'}", "title"),
     ],
 )
@@ -157,10 +183,28 @@ FAMILY = EnvFamily(name='chess', title='Chess', worker='a:B', frames=1, backends
         ({"worker": "nowhere"}, "`worker` 'nowhere' is not 'module:Class'"),
         ({"default_task": "\x1b[31m"}, "`default_task`"),
         ({"frames": None}, "`frames` is missing: frames per step (or give `frames_of` or"),
-        ({"frames": -3}, "`frames` of -3: a step has 0.001 to 1000 frames"),
-        ({"frames": None, "frames_of": {"A": 0}}, "`frames` of 0: a step has"),
+        ({"frames": -3}, "Expected `float` >= 0.001 - at `$.frames`"),
+        ({"frames": 1001}, "Expected `float` <= 1000.0 - at `$.frames`"),
+        ({"frames": None, "frames_of": {"A": 0}}, "Expected `float` >= 0.001 - at `$.frames_of"),
+        ({"frames": None, "frames_of": {"A": 1}, "default_task": "B-v0"}, "`frames` is missing"),
         ({"backends": ["nosuch"]}, "`backends`: 'nosuch' is not one of for-loop,"),
         ({"backends": ["ceiling"]}, "`backends`: 'ceiling' is not one of"),
+        ({"backends": []}, "`backends` is empty"),
+        ({"rows": ["nope"]}, "`rows`: 'nope' is not one of for-loop,"),
+        ({"rows": []}, "`rows` is empty"),
+        ({"rows": ["for-loop", "for-loop"]}, "`rows` is empty, or names a backend twice"),
+        ({"usual": True}, "`default_task` is missing"),
+        ({"lock_steps": -5}, "Expected `int` >= 1 - at `$.lock_steps`"),
+        ({"standards": {"env": {"steps": -3}}}, "Expected `int` >= 0 - at `$.standards[...].steps"),
+        ({"standards": {"env": {"tolerance": -1.0}}}, "at `$.standards[...].tolerance`"),
+        (
+            {"standards": {"env": {"reference": "nope"}}, "fixed_start": "seed"},
+            "`standards`: the reference 'nope' is not one of the `backends`",
+        ),
+        (
+            {"standards": {"env": {}}, "backends": ["subprocess"]},
+            "the reference 'for-loop' is not one of the `backends`",
+        ),
     ],
 )
 def test_the_warning_for_a_family_with_a_wrong_field_names_its_package(
@@ -172,12 +216,3 @@ def test_the_warning_for_a_family_with_a_wrong_field_names_its_package(
     (warning,) = backends.plugin_warnings()
     assert says in warning
     assert "'wrong' of the package 'wrong' is left out" in warning
-
-
-def test_a_family_without_a_backend_is_reported_as_such(plugins: Plugins) -> None:
-    install_family(plugins, "lonely", default_task="A-v0", backends=[])
-    profile = Profile(name="here", title="Here", atari=Table(numenv=[1], rows=["for-loop"]))
-    for numenv in (None, [1]):
-        with pytest.raises(UsageError, match="no backend runs lonely") as caught:
-            choose(CellRequest(family="lonely", numenv=numenv), profile)
-        assert "package" in caught.value.hint

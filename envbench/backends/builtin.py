@@ -81,14 +81,8 @@ _ENVPOOL = [
 ]
 # EnvPool's own procedure (its benchmark/test_envpool.py): one constant batch of actions,
 # use_inter_area_resize=False, threads bound from core 0, and the library's use_fire_reset.
-PRESETS: dict[str, dict[str, str]] = {
-    "envpool-published": {
-        "actions": "constant",
-        "resize": "bilinear",
-        "fire_reset": "true",
-        "affinity": "0",
-    }
-}
+_PUBLISHED = {"actions": "constant", "resize": "bilinear", "fire_reset": "true", "affinity": "0"}
+PRESETS = {"envpool-published": _PUBLISHED}
 _NODES = Setting(
     name="nodes",
     default="",
@@ -137,14 +131,12 @@ _PROCESSES_IN_BATCHES = Behaviour(steps_in="processes", large_batches=True)
 _ADAPTERS = "envbench_adapters."
 _UNIX = ["linux", "darwin"]
 _VECTORISED = ["atari", "mujoco", "dm_control", "classic_control", "box2d"]
-_PYTHON_NEEDS = [  # for families that a Python library steps
+_NEEDS = [  # for families that a Python library steps
     Needs(add=["dm-control==1.0.50", "mujoco==3.17.*", "gymnasium"], families=["dm_control"]),
     Needs(add=["gymnasium[box2d]"], families=["box2d"]),
 ]
 
-_gymnasium = partial(
-    Backend, families=[*_VECTORISED, "gym"], needs=_PYTHON_NEEDS, library="gymnasium"
-)
+_gymnasium = partial(Backend, families=[*_VECTORISED, "gym"], needs=_NEEDS, library="gymnasium")
 _envpool = partial(Backend, families=_VECTORISED, library="envpool", systems=_UNIX)
 _on_device = partial(  # all environments in one program, on a GPU if there is one
     Backend,
@@ -296,16 +288,14 @@ BUILT_IN = [
         repeats=2,
         settings=[_threads("Genesis's choice, which is one on a CPU")],
     ),
-    Backend(
+    _gymnasium(
         name="ceiling",
         label="Ceiling",
         behaviour=_PROCESSES_IN_BATCHES,
         one_per_core=True,
         families=_VECTORISED,
-        needs=_PYTHON_NEEDS,
         kind="ceiling",
         adapter=_ADAPTERS + "ceiling.ceiling:Ceiling",
-        library="gymnasium",
     ),
 ]
 

@@ -5,7 +5,7 @@ store the records of a baseline for a check on another day. The exit codes are i
 from __future__ import annotations
 
 import os
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import click
@@ -35,6 +35,7 @@ from envbench.experiments.check.sources import WORKING_TREE, Source, refuse_impo
 from envbench.experiments.check.stages import CheckExperiment, Size
 from envbench.machine import fingerprint
 from envbench.model import Failure, Rule
+from envbench.results.folder import load_files
 from envbench.text import counted, printable
 
 
@@ -159,8 +160,11 @@ def check(
     )
     shown = partial(show, as_json=as_json, summary=summary, against=against)
     if against is not None:
-        then = stored.read(against, cells, fingerprint(), tell)
-        anew = stored.anew(then, rule, size)
+        loaded = cache(partial(load_files, [against], lambda _: None))
+        then = stored.read(
+            against, cells, fingerprint(), tell, lambda cell: loaded().selection.refuses(cell)
+        )
+        anew = stored.anew(against, then, rule, size)
         conduct(
             anew,
             options,

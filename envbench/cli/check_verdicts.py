@@ -107,17 +107,14 @@ def _advice(against: Path) -> str:
 
 
 def _append(summary: Path, text: str) -> None:
-    """A summary that cannot be written does not change the verdict."""
+    """A summary that cannot be written, such as a pipe without a reader, does not change the
+    verdict."""
     try:
-        with open(summary, "a", encoding="utf-8", opener=_without_waiting) as file:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK
+        with open(os.open(summary, flags, 0o666), "a", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
         tell(f"Warning: {summary} cannot be written: {error.strerror}.")
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    """Open a file. A pipe without a reader is an error."""
-    return os.open(path, flags | os.O_NONBLOCK, 0o666)
 
 
 def document(

@@ -122,7 +122,7 @@ def _new_profile(name: str, like: str | None, title: str | None, found: Fingerpr
 
 
 def _refuse_taken(made: Profile) -> None:
-    """Refuse a name that would hide a profile that ships, and a title that another one has."""
+    """Refuse the name of a shipped profile, which it would hide, and the title of another one."""
     known = machine.catalogue()
     entry = known.entries.get(made.name)
     if entry is not None and entry.source != "local":

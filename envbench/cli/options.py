@@ -264,7 +264,7 @@ def measured_cells(*options: Option) -> Option:
     """Options as ``cells: CellRequest``. By default, all that the profile lists."""
     skips = Number(SMALLEST_SKIP, LARGEST_SKIP)
     return cell_options(
-        family_option(f"{_FAMILIES}  [default: those with a table in the profile]"),
+        family_option(f"{_FAMILIES}  [default: those that the profile lists]"),
         backends_option("all that can run here"),
         *options,
         option("--frame-skip N", "Frames per step, for --env gym.  [default: 1]", skips),

@@ -100,7 +100,7 @@ def abandon(plan: str, results: Path) -> None:
         recorded.abandon(found)
         resumed = recorded.next_resumed(found)
     then = f"resumes {resumed}" if resumed else "begins a new plan"
-    tell(f"{found.plan.plan_id} is abandoned: the command that began it now {then}.")
+    tell(f"{found.plan.plan_id} is abandoned. Its command, given again, {then}.")
 
 
 @plans.command(short_help="Remove the file of PLAN.")

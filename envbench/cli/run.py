@@ -89,9 +89,9 @@ def run(cells: CellRequest, options: Options, measure: Measure, as_json: bool) -
     """Measure how fast environments step on this machine.
 
     Cells alternate in short slices, so that all see the same noise. One cell takes about a
-    minute. By default, measure every family that has a table in the
-    profile, with every backend that can run here except `ceiling`, at the numbers of environments
-    in the profile. To resume a stopped run, run the same command again.
+    minute. By default, measure every family that the profile lists, with every backend that can
+    run here except `ceiling`, at the numbers of environments in the profile. To resume a stopped
+    run, run the same command again.
     """
     refuse_together("--duration", "--total-step")
     refuse_together("--quick", "--duration", "--repeats")

@@ -51,8 +51,8 @@ def verify(cells: CellRequest, options: Options, total_step: int, as_json: bool)
 
     Each backend is compared with a reference backend, from the same fixed start and with the same
     actions. Its steps are counted twice, by its adapter and by the environments themselves. By
-    default, verify every family that has a table in the profile, with every backend that can run
-    here except `ceiling`. To resume a stopped verification, run the same command again.
+    default, verify every family that the profile lists, with every backend that can run here
+    except `ceiling`. To resume a stopped verification, run the same command again.
     """
     experiment = VerifyExperiment(cells=cells, audit_calls=total_step)
     conduct(experiment, options, partial(_show, as_json=as_json), partly=True)

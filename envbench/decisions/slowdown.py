@@ -173,8 +173,8 @@ def stages_of(usual: Figures, every: Figures, rule: Rule) -> dict[str, Stage]:
 
 
 def _unless_contradicted(steps: Stage, all_steps: Stage, rule: Rule) -> Stage:
-    """The usual pace's stage, weakened where the interval of all steps contradicts it: fewer stalls
-    can offset slower steps."""
+    """The usual pace's stage, but undecided if the interval of all steps contradicts it: fewer
+    stalls can offset slower steps."""
     low, high = all_steps.interval
     if steps.verdict == "REGRESSION" and low >= 1 - rule.margin:
         return replace(steps, verdict="INCONCLUSIVE")

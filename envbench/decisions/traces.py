@@ -28,7 +28,7 @@ MOST_APART = 1e-4  # the largest distance between environments with the same act
 
 @dataclass(frozen=True, kw_only=True)
 class Trace:
-    """Arrays of (steps, environments, …)."""
+    """Arrays of (steps, environments, …). Observations may be those of the first steps only."""
 
     observations: Array
     rewards: Array
@@ -46,8 +46,8 @@ def read_trace(raw: bytes) -> Trace:
             found = {name: arrays[name] for name in ("observations", "rewards", "ended")}
     except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile) as error:
         raise ValueError(f"a trace cannot be read: {error}") from error
-    leading = {array.shape[:2] for array in found.values()}
-    if len(leading) != 1 or len(next(iter(leading))) != 2:
+    seen, rewards, ended = (array.shape[:2] for array in found.values())
+    if len(rewards) != 2 or rewards != ended or seen[1:] != rewards[1:] or seen > rewards:
         raise ValueError("the arrays of a trace differ in steps or environments")
     return Trace(**found)
 

@@ -66,7 +66,8 @@ class Experiment(ABC, Generic[Findings_co]):
     keeps_profile: ClassVar[bool] = False  # is a generated profile written to a file?
     shows_figures: ClassVar[bool] = False  # does the figure of a block mean something on its own?
     watches_code: ClassVar[bool] = False  # can the measured code be edited while it runs?
-    longest_pause_s: ClassVar[float | None] = None  # after a longer pause it is not resumed
+    longest_pause_s: ClassVar[float | None] = None  # then an unfinished plan is not resumed
+    purpose: str = ""  # a plan of another purpose is not resumed
 
     @property
     def missing(self) -> Missing:

@@ -36,6 +36,7 @@ from envbench.process.reply import OnEvent, Reply
 Launches = Mapping[int, Launch]  # of the trials that can start, by their place in the block
 START = "start.npz"  # the first observations in this file are where a job's environments start
 TRACE = "trace"
+OBSERVED = 200  # lock-steps that show if observations follow actions, where episodes are compared
 CHANGED = Failure(
     reason="setup",
     message="the packages of its runtime changed while the plan ran",
@@ -69,6 +70,7 @@ class LocalExecutor:
 def make_job(trial: Trial, target: Target, run_id: str) -> Job:
     """The order for a trial's worker."""
     family = target.family
+    standard = family.standards.get(trial.cell.kind)
     return Job(
         run_id=run_id,
         adapter=target.backend.adapter,
@@ -76,6 +78,7 @@ def make_job(trial: Trial, target: Target, run_id: str) -> Job:
         family_code=family.worker,
         own_task=family.own_tasks,
         together=trial.verify.together if trial.mode == "verify" else 0,
+        observed=OBSERVED if standard and standard.episodes else None,
         **_shared(trial, Job),
         **_shared(trial.cell, Job),
     )

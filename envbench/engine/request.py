@@ -15,13 +15,14 @@ from functools import cached_property
 import msgspec
 
 from envbench import backends, families
-from envbench.backends import Backend, resolve_settings
+from envbench.backends import Backend, Setting, resolve_settings
 from envbench.backends.builtin import KERNEL
 from envbench.backends.specification import check_shares, settings_of, with_role
 from envbench.errors import UnknownName, UsageError
 from envbench.families.family import EnvFamily
 from envbench.machine import Profile, numa_nodes, usable_cores
 from envbench.model import Cell, Family, section
+from envbench.text import listed
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +79,7 @@ class _Choice:
     profile: Profile
     cpus: int
     notes: list[str] = field(default_factory=list)
-    left_out: dict[str, dict[str, None]] = field(default_factory=dict)  # backends by setting
+    left_out: dict[str, dict[str, None]] = field(default_factory=dict)  # what is lacking: where
 
     def made(self) -> Chosen:
         targets = [
@@ -87,19 +88,15 @@ class _Choice:
             for backend in self._backends(family)
             for numenv in self._enough(backend, self._ladder(family, backend))
         ]
-        if not targets and not any(map(self._backends, self._families)):
-            raise UsageError(
-                f"no backend runs {', '.join(self._families)}.",
-                hint="Its package has to name the backends that run it: docs/backends.md.",
-            )
         if not targets:
+            wanted = ", ".join(self._families) or "any env family that is known here"
             raise UsageError(
-                f"the profile {self.profile.name!r} has no table for {', '.join(self._families)}.",
-                hint="Give --numenv, or add a table with a ladder to the profile.",
+                f"the profile {self.profile.name!r} has no table for {wanted}.",
+                hint="Give --env and --numenv, or add a table with a ladder to the profile.",
             )
         without = [
-            f"Note: these have no setting {name} and are measured without it: {', '.join(lacking)}."
-            for name, lacking in self.left_out.items()
+            f"Note: these {lack} and are measured without it: {', '.join(lacking)}."
+            for lack, lacking in self.left_out.items()
         ]
         return Chosen(targets=targets, notes=[*self.notes, *without])
 
@@ -117,13 +114,19 @@ class _Choice:
                     "--task needs --env, the family of the task.",
                     hint="Add --env FAMILY. For a task of your own, add --env gym.",
                 )
-            return [name for name in families.names() if name in self.profile.tables]
+            return [name for name in families.names() if name in self._listed]
         family = families.get(request.family)
         if not family.default_task and request.task is None:
-            raise UsageError(
-                f"--env {family.name} needs --task, such as --task my_package:MyEnv-v0."
-            )
+            raise UsageError(f"--env {family.name} needs --task, such as my_package:MyEnv-v0.")
         return [family.name]
+
+    @property
+    def _listed(self) -> set[Family]:
+        """The families with a table, and those of the rows of accelerators and physics."""
+        tables = self.profile.tables
+        shared = {*tables}.difference(families.names())
+        rows = [backends.of_record(row) for name in shared for row in tables[name].rows]
+        return {*tables, *(family for backend in rows for family in backend.families)}
 
     @cached_property
     def _named(self) -> list[Backend]:
@@ -150,6 +153,8 @@ class _Choice:
                 raise UsageError(f"{backend.name} takes no --numenv: the number of cores decides.")
             return [self.cpus * families.get(family).ceiling_states]
         heading = section(backend.kind, accelerator=backend.accelerator)
+        if request.family is None and not {family, heading} & self.profile.tables.keys():
+            return []  # the profile lists other backends of the family
         table = self.profile.table(family, heading)
         return request.numenv or request.ladder or (table.numenv if table else [])
 
@@ -196,21 +201,27 @@ class _Choice:
         ]:
             if value is None:
                 continue
-            known = [backend, *self._eligible, *backends.registry().values()]
-            name = next((own.name for each in known if (own := with_role(each, role))), role)
-            if name in given:
-                raise UsageError(f"the setting {name!r} is given twice: by --set and by {option}.")
-            given[name] = value
+            if role not in {each.role for each in self._known}:
+                every = backends.registry().values()
+                takers = [each.name for each in every if with_role(each, role)]
+                raise UsageError(f"{option} applies to {listed(takers)} only.")
+            setting = with_role(backend, role)
+            if setting is None:
+                self.left_out.setdefault(f"do not take {option}", {})[backend.name] = None
+            elif setting.name in given:
+                raise UsageError(f"{setting.name!r} is given twice: by --set and by {option}.")
+            else:
+                given[setting.name] = value
         return given
 
     def _own(self, given: dict[str, str], backend: Backend, family: Family) -> dict[str, str]:
         """The given settings that this backend has. Refuses one that no chosen backend has."""
-        mine = settings_of(backend, family)
+        mine, known = settings_of(backend, family), {each.name for each in self._known}
         for name in given:
-            if name not in self._known_settings:
-                raise UnknownName("setting", name, sorted(self._known_settings))
+            if name not in known:
+                raise UnknownName("setting", name, sorted(known))
             if name not in mine:
-                self.left_out.setdefault(name, {})[backend.name] = None
+                self.left_out.setdefault(f"have no setting {name}", {})[backend.name] = None
         return {name: value for name, value in given.items() if name in mine}
 
     @cached_property
@@ -222,15 +233,15 @@ class _Choice:
         return [each for each in every if each.kind != "ceiling" or each in self._named]
 
     @cached_property
-    def _known_settings(self) -> set[str]:
-        every = self._eligible
-        return {name for f in self._families for each in every for name in settings_of(each, f)}
+    def _known(self) -> list[Setting]:
+        """The settings of the chosen backends, in the requested families."""
+        chosen = [(each, family) for family in self._families for each in self._backends(family)]
+        return [setting for pair in chosen for setting in settings_of(*pair).values()]
 
 
 def _check_cores(nodes: str) -> None:
     """Refuse nodes with unusable cores, or with one core twice."""
-    usable = set(usable_cores())
-    seen: set[int] = set()
+    usable, seen = set(usable_cores()), set[int]()
     for first, last in re.findall(r"(\d+)(?:-(\d+))?", nodes):
         cores = set(range(int(first), int(last or first) + 1))
         if not cores:

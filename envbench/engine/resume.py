@@ -143,10 +143,10 @@ def find(
     """The unfinished plan of the same command, and what has changed since. If nothing has, it can
     be resumed. None if there is no such plan.
 
-    A complete plan counts as unfinished until its outcome was shown. A complete plan in which every
-    block failed does not keep an older plan from being resumed. If no plan is of the same request,
-    the result is the newest unfinished one of that experiment and the differences. ``watched``:
-    arms whose code a person may have edited since.
+    A complete plan counts as unfinished until its outcome was shown, after any pause. A complete
+    plan in which every block failed does not keep an older plan from being resumed. If no plan is
+    of the same request, the result is the newest unfinished one of that experiment and the
+    differences. ``watched``: arms whose code a person may have edited since.
     """
     refused: tuple[Recorded, list[str]] | None = None
     other: tuple[Recorded, list[str]] | None = None  # of another request
@@ -157,7 +157,7 @@ def find(
         same = each.plan.spec == wanted.spec
         changed = differences(each.plan, wanted)
         if same and not each.concluded:
-            changed += paused_too_long(each, experiment.longest_pause_s)
+            changed += paused_too_long(each, experiment.longest_pause_s) if left else []
             changed = changed or edited_since(each.done, watched)
             if not changed:
                 return each, []

@@ -182,7 +182,12 @@ class _Session(Generic[Findings]):
         """Write down a profile that was made for this host, so that the report knows its table."""
         profile = self.site.profile
         if self.experiment.keeps_profile and profile.name not in catalogue().entries:
-            path = write_profile(profile, Path("machines"))
+            try:
+                path = write_profile(profile, Path("machines"))
+            except UsageError:
+                if profile.name in catalogue().entries:  # another call has just written it
+                    return
+                raise
             self.listener.say(
                 f"No profile fits this machine: made {path}. Edit its title and ladder as you like."
             )
@@ -247,7 +252,7 @@ def make_plan(
     return Plan(
         plan_id=new_id(now),
         experiment=experiment.name,
-        spec=digest([experiment.name, cells, design, sources, seed]),
+        spec=digest([experiment.name, experiment.purpose, cells, design, sources, seed]),
         cells=cells,
         design=design,
         behaviour={each.backend.name: each.backend.behaviour for each in targets},

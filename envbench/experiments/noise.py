@@ -26,9 +26,9 @@ A, B = "a", "b"
 
 @dataclass(frozen=True, kw_only=True)
 class OwnNoise:
-    """Holds the spread between pairs of equal workers, and its 95 % interval, which is wide because
-    there are few pairs. Also the slowdowns that a default check would detect with this spread, and
-    with the interval's ends."""
+    """Holds the spread between pairs of equal workers with its 95 % interval, which is wide because
+    there are few pairs. ``detectable`` is the slowdown that a default check would find with this
+    spread; its interval is for the ends of the spread's interval."""
 
     stage: Stage
     spread_interval: tuple[float, float]

@@ -2,13 +2,13 @@
 
 A plan is finished when its outcome was shown. Before that it is measured (no block is left) or
 unfinished. An abandoned plan is not resumed; its blocks stay. Deleting a plan removes its file and
-the by-products that no other plan of the machine refers to.
+the by-products that no other file of the machine refers to.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+import shutil
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,10 +25,10 @@ from envbench.experiments.run import RunExperiment
 from envbench.experiments.verify import VerifyExperiment
 from envbench.model import Plan
 from envbench.results import store
-from envbench.results.store import BY_PRODUCTS, Journal
+from envbench.results.store import BY_PRODUCTS, PART, Journal
 from envbench.text import listed
 
-_BY_PRODUCT = re.compile(r"[0-9a-f]{8,128}(\.[a-z0-9]{1,8})?")
+_BY_PRODUCT = re.compile(r"[0-9a-f]{64}\.[a-z0-9]{1,8}")
 CLOSE = 0.9  # all ids of a day are similar: suggest one only for a typing error
 EVERY: tuple[type[Experiment[object]], ...] = (
     RunExperiment,
@@ -141,29 +141,37 @@ def next_resumed(given_up: Recorded) -> str | None:
 
 
 def delete(recorded: Recorded) -> list[Path]:
-    """Remove its file and its own by-products; returns what was removed."""
-    machine = recorded.path.parent
-    every, _ = _recorded(machine.parent, machine.name)
-    others = [each for each in every if each.path != recorded.path]
-    if len(every) - len(others) > 1:
-        raise UsageError(
-            f"{recorded.path} holds more than one plan: envbench does not delete it.",
-            hint="Someone joined several plans in this file. Split it first.",
-        )
-    own = _by_products([recorded]) - _by_products(others)
-    removed = [recorded.path, *(machine / BY_PRODUCTS / name for name in own)]
-    try:
-        for path in removed:
-            path.unlink(missing_ok=True)
-        with suppress(OSError):  # it is missing, or other plans need it
-            (machine / BY_PRODUCTS).rmdir()
-    except OSError as error:
-        raise StorageError(f"cannot delete {path}: {error.strerror or error}.") from error
+    """Remove its file, and the by-products that no other file needs; returns what was removed."""
+    with Journal.open(recorded.path):  # another lock file may let it be measured just now
+        if len(resume.read(recorded.path)[0]) > 1:
+            raise UsageError(
+                f"{recorded.path} holds more than one plan: envbench does not delete it.",
+                hint="Someone joined several plans in this file. Split it first.",
+            )
+        try:
+            removed = [recorded.path, *_unreferenced(recorded.path)]
+            for path in removed:
+                shutil.rmtree(path) if path.name.startswith(PART) else path.unlink(missing_ok=True)
+            with suppress(OSError):  # it is missing, or other plans need it
+                (recorded.path.parent / BY_PRODUCTS).rmdir()
+        except OSError as error:
+            raise StorageError(f"cannot delete {error.filename}: {error.strerror}.") from error
     return removed
 
 
-def _by_products(plans: Iterable[Recorded]) -> set[str]:
-    """The names of the plans' by-products. Paths, which a foreign record may have, are ignored."""
-    trials = (trial for each in plans for block in each.done for trial in block.trials)
-    names = (name for trial in trials for name in trial.by_products.values())
-    return {name for name in names if _BY_PRODUCT.fullmatch(name)}
+def _unreferenced(path: Path) -> set[Path]:
+    """The by-products, whole or not, that no other file of the machine refers to.
+
+    While another of its plans is measured, only those of this file: the record that refers to a new
+    by-product may still be to come.
+    """
+    folder = path.parent / BY_PRODUCTS
+    # First the names, then the locks, then the references: what is written meanwhile is kept.
+    there = [] if folder.is_symlink() else [each.name for each in folder.glob("*")]
+    names = {each for each in there if each.startswith(PART) or _BY_PRODUCT.fullmatch(each)}
+    files = store.files(path.parents[1], path.parent.name)
+    busy = any(store.is_open(each) for each in files if each != path)
+    # On any line: that of an interrupted block, or one that cannot be decoded, refers to them, too.
+    found = {each: _BY_PRODUCT.findall(each.read_text("latin-1")) for each in files}
+    own = {f"{PART}{path.name}", *found.pop(path)}
+    return {folder / each for each in (names & own if busy else names).difference(*found.values())}

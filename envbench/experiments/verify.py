@@ -69,9 +69,13 @@ class VerifyExperiment(Experiment[list[Verification]]):
         return 8.0
 
     def design(self, targets: Sequence[Target], site: Site) -> VerifyDesign:
-        steps = {each.cell.key: each.family.lock_steps for each in targets}
+        verify = Verify(audit_calls=self.audit_calls)
+        steps = {
+            each.cell.key: each.family.lock_steps if _reference_name(each) else verify.lock_steps
+            for each in targets
+        }
         return VerifyDesign(
-            verify=Verify(audit_calls=self.audit_calls),
+            verify=verify,
             lock_steps=steps,
             together={each.cell.key: _together(steps[each.cell.key], each) for each in targets},
             references={
@@ -132,8 +136,6 @@ def _references(target: Target, targets: Sequence[Target]) -> list[Cell]:
 
 def _together(steps: int, target: Target) -> int:
     """How many lock-steps share one action: half; 0 if starts differ or actions are constant."""
-    if not target.family.starts_alike:
-        return 0
     setting = with_role(target.backend, "actions")
     constant = setting is not None and target.cell.settings.get(setting.name) == "constant"
-    return 0 if constant else steps // 2
+    return 0 if constant or target.family.fixed_start != "noiseless" else steps // 2

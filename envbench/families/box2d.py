@@ -12,16 +12,17 @@ _WORK = {
     "observation_shape": [8],
     "observation_dtype": "float32",
 }
+# Those whose episodes are short enough. CarRacing's have up to 1,000 images.
+_TASKS = ["LunarLander-v3", "LunarLanderContinuous-v3", "BipedalWalker-v3"]
 BOX2D = EnvFamily(
     name="box2d",
     title="Box2D",
     worker="envbench_families.box2d:Box2d",
     default_task="LunarLander-v3",
     frames=1,
-    fixed_start="",
     lock_steps=12_000,
     work={"env": _WORK},
     any_task=["autoreset", "returned_to", "observation_dtype"],
-    standards={"env": Standard(episodes=200)},
+    standards={"env": Standard(episodes=200, episode_tasks=_TASKS)},
     engine="Box2D",
 )

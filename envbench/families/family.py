@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from keyword import iskeyword
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 from envbench.errors import UnknownName, UsageError
 from envbench.model import LARGEST_SKIP, Kind
@@ -20,6 +21,7 @@ SMALLEST_SKIP = 0.001
 DEFAULT_ROWS = ("for-loop", "subprocess", "envpool-sync", "envpool-async", "envpool-numa")
 # The built-in backends that step any family by its class in the worker.
 FOR_ANY_FAMILY = (*DEFAULT_ROWS, "sample-factory")
+Frames = Annotated[float, Meta(ge=SMALLEST_SKIP, le=LARGEST_SKIP)]  # in one step
 # Names with another meaning in a profile. No family may have them: its table there has its name.
 _TAKEN = "accelerators|physics|name|title|hardware|check|match|fits|table|tables"
 # How Gymnasium's environments reset, and where their results are: a part of each reference's work.
@@ -32,19 +34,21 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     Both start alike and get the same actions. The first ``steps`` observations may differ by at
     most ``tolerance`` (in ``unit``), rewards by ``reward_tolerance``. Without a common start,
-    ``episodes`` of both are compared as distributions instead. ``first``: how many leading numbers
-    of an observation are compared; None: all. ``stack``: an observation is a stack of this many
-    frames; those from before the first step are ignored.
+    ``episodes`` of both are compared as distributions instead, on ``episode_tasks`` (empty: all
+    tasks). ``first``: how many leading numbers of an observation are compared; None: all.
+    ``stack``: an observation is a stack of this many frames; those from before the first step are
+    ignored.
     """
 
     reference: str = "for-loop"
-    steps: int = 0
-    tolerance: float = 0.0
-    reward_tolerance: float = 0.0
+    steps: Annotated[int, Meta(ge=0)] = 0
+    tolerance: Annotated[float, Meta(ge=0)] = 0.0
+    reward_tolerance: Annotated[float, Meta(ge=0)] = 0.0
     unit: str = ""
-    first: int | None = None
-    stack: int = 0
-    episodes: int = 0
+    first: Annotated[int, Meta(ge=1)] | None = None
+    stack: Annotated[int, Meta(ge=0)] = 0
+    episodes: Annotated[int, Meta(ge=0)] = 0
+    episode_tasks: list[str] = []
 
 
 class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -64,46 +68,43 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ``envbench.decisions`` compares. None: any value is accepted, and the name is a difference only
     if the backend does not report it. ``any_task`` are the names that apply to tasks other than the
     default. The names in ``reported`` may differ although a step computes the same. ``backends``,
-    for a plugin: those of ``FOR_ANY_FAMILY`` that run it. ``rows`` are the backends of its table in
-    a new profile, and where a profile has no table for the family. ``usual``: a new profile has its
-    table, and ``check`` measures it by default.
+    for a plugin: those of ``FOR_ANY_FAMILY`` that run it, at least one. ``rows`` are the backends
+    of its table in a new profile, and where a profile has no table for the family. ``usual``: a new
+    profile has its table, and ``check`` measures it by default.
     """
 
     name: str
     title: str
     worker: str  # "module:Class", imported by the worker only
     default_task: str = ""
-    frames: float | None = None
-    frames_of: dict[str, float] = {}
+    frames: Frames | None = None
+    frames_of: dict[str, Frames] = {}
     any_frames: bool = False
     frames_rule: str = ""
     own_tasks: bool = False
     fixed_start: Literal["noiseless", "seed", "observation", ""] = ""
     start_tasks: list[str] = []
-    lock_steps: int = 200
+    lock_steps: Annotated[int, Meta(ge=1)] = 200
     work: dict[Kind, dict[str, Any]] = {}
     any_task: list[str] = []
     reported: tuple[str, ...] = REPORTED
     standards: dict[Kind, Standard] = {}
     rows: tuple[str, ...] = DEFAULT_ROWS
     usual: bool = False
-    ceiling_states: int = 1  # environments per core of its ceiling
+    ceiling_states: Annotated[int, Meta(ge=1)] = 1  # environments per core of its ceiling
     engine: str = "the engine"  # what its ceiling measures, in Markdown
     backends: list[str] = []
-
-    @property
-    def starts_alike(self) -> bool:
-        """Do all environments of a comparison start from the same state?"""
-        return self.fixed_start == "noiseless"
 
     def uncompared(self, kind: Kind, task: str) -> str:
         """Say why two backends cannot be compared on the task; "" if they can."""
         standard = self.standards.get(kind)
         if standard is None:
             return f"no comparison is defined for {self.name}"
+        if standard.episodes:
+            tasks = standard.episode_tasks or [task]
+            return "" if task in tasks else f"only episodes of {listed(tasks)} are compared"
         own = self.fixed_start == "observation" and task not in (self.start_tasks or [task])
-        own_start = not standard.episodes and (own or not self.fixed_start)
-        return f"nothing sets a common start of {task}" if own_start else ""
+        return f"nothing sets a common start of {task}" if own or not self.fixed_start else ""
 
     def frames_per_step(self, task: str, given: float | None = None) -> int | float:
         """Frames in one step of the task. ``given`` is ``--frame-skip``; ``UsageError`` if invalid.
@@ -154,13 +155,20 @@ def trouble(family: EnvFamily) -> str:
         return f"`worker` {family.worker!r} is not 'module:Class'"
     if not f"{family.default_task}{family.engine}{family.frames_rule}".isprintable():
         return "`default_task`, `engine` or `frames_rule` holds control characters"
-    skips = [*family.frames_of.values(), *([] if family.frames is None else [family.frames])]
-    if bad := [each for each in skips if not SMALLEST_SKIP <= each <= LARGEST_SKIP]:
-        return f"`frames` of {bad[0]:g}: a step has {SMALLEST_SKIP} to {LARGEST_SKIP:g} frames"
-    if not skips and not family.any_frames:
+    task = without_version(family.default_task)
+    frames = family.frames or (family.frames_of.get(task) if task else family.frames_of)
+    if not frames and not family.any_frames:
         return "`frames` is missing: frames per step (or give `frames_of` or `any_frames`)"
-    if unknown := [each for each in family.backends if each not in FOR_ANY_FAMILY]:
-        return f"`backends`: {unknown[0]!r} is not one of {listed(FOR_ANY_FAMILY)}"
+    if family.usual and not family.default_task:
+        return "`default_task` is missing: a `usual` family is measured without --task"
+    for field, names in (("backends", family.backends), ("rows", family.rows)):
+        if unknown := [each for each in names if each not in FOR_ANY_FAMILY]:
+            return f"`{field}`: {unknown[0]!r} is not one of {listed(FOR_ANY_FAMILY)}"
+        if not names or len(set(names)) < len(names):
+            return f"`{field}` is empty, or names a backend twice"
+    references = [each.reference for each in family.standards.values()]
+    if unknown := [each for each in references if each not in family.backends]:
+        return f"`standards`: the reference {unknown[0]!r} is not one of the `backends`"
     return title_trouble(family.title)
 
 

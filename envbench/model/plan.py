@@ -58,8 +58,9 @@ class Cell(Strict, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """A stable readable identifier: ``atari/Pong-v5/envpool-async/8`` and any variant."""
+        """Stable and readable: ``atari/Pong-v5/envpool-async/8``, any variant, any workload."""
         tail = "".join(f",{k}={v}" for k, v in sorted(self.variant.items()))
+        tail += "" if self.workload == "step" else f"@{self.workload}"
         return f"{self.env}/{self.task}/{self.backend}/{self.numenv}{tail}"
 
 
@@ -108,6 +109,7 @@ class Job(Strict, frozen=True, kw_only=True):
     cpus: list[Int] = []  # the cores that the worker may use; empty: no limit
     own_task: bool = False  # a user's own task, which may read the current folder
     together: Int = 0  # as in ``verify``, for adapters
+    observed: Int | None = None  # verify: lock-steps whose observations are kept; None: all
     turns: str = ""  # a named pipe that orders slices one by one; empty: windows back to back
 
 

@@ -124,7 +124,7 @@ def drift(found: Measured, other: Measured) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Verified:
-    """A row's verification. ``stale``: other packages or another worker measured the row."""
+    """A row's verification. ``stale``: the row was measured with other code."""
 
     verification: Verification
     stale: bool = False

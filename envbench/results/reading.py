@@ -63,8 +63,8 @@ DESIGNS = {  # of the experiments that this envbench knows
 Facts = dict[str, dict[str, Any]]  # what adapters reported about their trials, by hash
 _DECODER = msgspec.json.Decoder(Stored)
 _BLANK = re.compile(rb"\s*\n")
-_NO_RECORD = re.compile(  # not an object, one without a name, or one that is too short
-    rb'(?:[^\S\n]*(?:[^\s{][^\n]*|\{(?:[^\n]{0,14}|[^\S\n]*[^\s"][^\n]*))\n)+'
+_NO_RECORD = re.compile(  # not an object, one without a name, or one shorter than any record
+    rb'(?:[^\S\n]*(?:[^\s{][^\n]*|\{(?:[^\n]{0,35}|[^\S\n]*[^\s"][^\n]*))\n)+'
 )
 
 
@@ -88,7 +88,7 @@ def read(path: Path) -> Reading:
             if refusal := _refusal(os.fstat(file.fileno())):
                 return Reading(warnings=[f"{path}: not read: it is {refusal}"])
             for number, line in lines(file):
-                outcome = _decode(line)
+                outcome = _decode(line, explained=bad < MAX_WARNINGS)
                 bad += isinstance(outcome, str)
                 if not isinstance(outcome, str):
                     reading.records.append((number + skipped, outcome))
@@ -136,14 +136,14 @@ def _skip(file: BufferedReader, those: re.Pattern[bytes]) -> int:
     return skipped
 
 
-def _decode(line: bytes) -> Stored | str:
-    """The line's record, or the reason why it has none."""
+def _decode(line: bytes, *, explained: bool) -> Stored | str:
+    """The line's record, or the reason why it has none; finding the exact reason is slow."""
     if len(line) > MAX_LINE_BYTES:
         return f"it is longer than {MAX_LINE_BYTES // 2**20} MiB"
     try:
         record = _DECODER.decode(line)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        return _why(line, error)
+        return _why(line, error) if explained else "it is no record"
     if record.schema != SCHEMA:
         return _other_schema(record.schema)
     return _nonsense(record) or record

@@ -210,7 +210,7 @@ def newest_verifications(
     """For each row the newest verification with the packages that were measured, else the newest.
 
     Newer code checks more, so its result replaces an older one, even if it could not verify the
-    row.
+    row. But a failed attempt does not lift a refusal.
     """
     measured: dict[Row, list[Measured]] = defaultdict(list)
     for each in shown:
@@ -219,7 +219,10 @@ def newest_verifications(
     for verification in sorted(verifications, key=lambda each: each.started_utc):
         row = row_of(verification.cell)
         stale = any(_other_packages(each, verification, runtimes) for each in measured[row])
-        if not stale or row not in found or found[row].stale:
+        before = found.get(row)
+        if before and before.verdict.refused and verification.failure and before.stale == stale:
+            continue
+        if not stale or before is None or before.stale:
             location = locations.get(verification.verification_id)
             found[row] = Verified(verification=verification, stale=stale, location=location)
     for row, verified in found.items():

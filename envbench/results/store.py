@@ -13,6 +13,7 @@ import errno
 import os
 import re
 import shlex
+import shutil
 import tempfile
 import time
 import weakref
@@ -31,6 +32,7 @@ from envbench.results.reading import read as read
 LOCK_TIMEOUT_S = 10.0
 LONGEST_NAME = 255  # bytes, of a folder or file
 BY_PRODUCTS = "by-products"  # a folder of each machine, with files named by their hash
+PART = ".part-"  # the folder of an incomplete one: this, and the name of the journal's file
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -73,8 +75,8 @@ def files(results: Path, machine: str | None = None) -> list[Path]:
     """Every results file, or those of one machine, by machine and then by start."""
     try:
         folders = results.iterdir() if results.is_dir() else []  # glob hides what is not readable
-        paths = [path for each in folders for path in each.glob("*.jsonl") if path.is_file()]
-        paths = [path for path in paths if machine in (None, path.parent.name)]
+        own = [each for each in folders if machine in (None, each.name)]
+        paths = [path for each in own for path in each.glob("*.jsonl") if path.is_file()]
     except OSError as error:
         if error.errno in (errno.EMFILE, errno.ENFILE):
             raise  # that is not the folder's fault
@@ -143,7 +145,8 @@ class Journal:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """The existing file at ``path``. Links are refused."""
+        """The existing file at ``path``. A link, and a folder that is a link, are refused."""
+        check_folder(path.absolute().parents[1], path.absolute().parent.name)
         with _writing(path):
             return cls(path, os.open(path, _FLAGS))
 
@@ -178,17 +181,21 @@ class Journal:
     def keep(self, name: str, content: bytes) -> None:
         """Store a by-product beside the results. It gets its name when it is complete."""
         folder = self.path.parent / BY_PRODUCTS
+        place = folder / f"{PART}{self.path.name}"
         with _writing(folder / name):
+            shutil.rmtree(place, ignore_errors=True)  # its writer is dead: this file is locked
             folder.mkdir(exist_ok=True)
             if (folder / name).exists():  # the name is a hash of the content
                 return
-            with tempfile.TemporaryDirectory(dir=folder, prefix=".part-") as place:
-                partial = Path(place, name)
-                with partial.open("wb") as file:
+            place.mkdir()
+            try:
+                with (place / name).open("wb") as file:
                     file.write(content)
                     file.flush()
                     os.fsync(file.fileno())
-                os.replace(partial, folder / name)
+                os.replace(place / name, folder / name)
+            finally:
+                shutil.rmtree(place, ignore_errors=True)
 
     def _check_unchanged(self) -> int:
         """The file's size in bytes. Refuses if the path leads elsewhere or lines are missing."""
@@ -215,6 +222,14 @@ class Journal:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def is_open(path: Path) -> bool:
+    """Does any ``Journal`` hold this file's lock?"""
+    from filelock import lock_descriptor
+
+    with path.open("rb") as file:
+        return not lock_descriptor(file.fileno(), blocking=False)
 
 
 def _lock(descriptor: int, path: Path) -> None:

@@ -49,7 +49,7 @@ def test_equal_arms_are_never_a_regression(here: Path, baseline: str) -> None:
     # Other tests use the same cores, so the machine may be too noisy to pass. Then the verdict is
     # INCONCLUSIVE.
     assert done.exit_code in (0, 4), done.output
-    assert "both are the same code" in done.stderr
+    assert "both sides are the same code" in done.stderr
     (cell,) = json.loads(done.stdout)["cells"]
     assert cell["verdict"] in ("PASS", "INCONCLUSIVE")
     assert set(cell["stages"][0]) == {

@@ -23,7 +23,9 @@ from helpers.record_factories import (
     make_cell,
     make_fact,
     make_failure,
+    make_refusal,
     make_windows,
+    write,
 )
 from helpers.short_measurements import shorten_runs, start_short_pairs
 from scipy.stats import ttest_ind
@@ -33,7 +35,7 @@ from envbench.engine import resume
 from envbench.engine.campaign import Executed
 from envbench.engine.local_executor import LocalExecutor
 from envbench.engine.pairs import trial_of
-from envbench.errors import StorageError
+from envbench.errors import Interrupted, StorageError
 from envbench.experiments.check import baseline as baselines
 from envbench.experiments.check.baseline import DRIFT, compared, granting_drift, save
 from envbench.machine import fingerprint
@@ -112,12 +114,59 @@ class Fails(LocalExecutor):
     """Every block succeeds at once, except those of cells with the numbers in ``failing``."""
 
     failing: tuple[int, ...] = ()
+    stop: int | None = None  # the number of the block that is interrupted
+    blocks = 0
 
     def run(self, block: Block, *_: Any) -> Executed:
+        self.blocks += 1
+        if self.blocks == self.stop:
+            raise Interrupted(130)
         kernel, cell = block.trials
         failure = make_failure() if cell.cell.numenv in self.failing else None
         own = make_trial(cell=cell.cell, step=1 + block.round / 1000, failure=failure)
         return Executed(trials=[make_trial("kernel", cell=kernel.cell), own])
+
+
+def test_a_comparison_does_not_resume_the_plan_that_was_saved_in_its_file(here: Path) -> None:
+    stored = here / "stored.jsonl"
+    assert save_two_cells(stored, Fails()).exit_code == 0
+    (measured,) = store.files(here / "results")
+    measured.write_bytes(stored.read_bytes())  # as if killed after the copy
+    executor = Fails()
+    done = against(stored, "--pairs", 5, executor=executor)
+    assert "everything is measured" not in done.stderr
+    assert executor.blocks == 10
+    executor = Fails()
+    again = save_two_cells(stored, executor)  # it concludes its own plan
+    assert "everything is measured" in again.stderr
+    assert (again.exit_code, executor.blocks) == (0, 0)
+
+
+def test_a_comparison_with_an_unfinished_baseline_measures_anew_and_resumes_itself(
+    here: Path,
+) -> None:
+    stopped = Fails()
+    stopped.stop = 8
+    words = ["baseline", "save", "--output", str(here / "stored.jsonl"), *LOOP, "--pairs", "9"]
+    assert CliRunner().invoke(envbench, words, obj=stopped).exit_code == 130
+    (path,) = store.files(here / "results")
+    first, second = Fails(), Fails()
+    first.stop = 3
+    assert against(path, "--pairs", 9, executor=first).exit_code == 130
+    assert "Resuming" in against(path, "--pairs", 9, executor=second).stderr
+    assert (first.blocks, second.blocks) == (3, 7)
+    assert [len(blocks(each)) for each in store.files(here / "results")] == [7, 9]
+
+
+def test_a_stopped_comparison_is_not_resumed_with_another_file(here: Path) -> None:
+    stored = [here / "one.jsonl", here / "two.jsonl"]
+    for path in stored:
+        assert save_two_cells(path, Fails()).exit_code == 0
+    stopped, other = Fails(), Fails()
+    stopped.stop = 4
+    assert against(stored[0], "--pairs", 5, executor=stopped).exit_code == 130
+    assert "Resuming" not in against(stored[1], "--pairs", 5, executor=other).stderr
+    assert other.blocks == 10
 
 
 def save_two_cells(stored: Path, executor: Fails) -> Result:
@@ -242,6 +291,14 @@ def test_a_file_that_is_not_of_this_machine_is_refused(here: Path) -> None:
     assert "none of these cells with at least five" in done.stderr
     assert "envbench baseline save" in done.stderr
     assert not Path("results").exists()
+
+
+def test_rates_of_a_row_that_verify_refused_are_no_baseline(here: Path) -> None:
+    path = written(here / "mine.jsonl", runs(50, fingerprint=digest(fingerprint())))
+    write(here / "verified.jsonl", [make_refusal(CELL)])
+    done = against(path)
+    assert (done.exit_code, "none of these cells" in done.stderr) == (2, True), done.output
+    assert "Warning: 1 cell left out: `envbench verify` refused the figures." in done.stderr
 
 
 def test_against_refuses_cells_and_options_that_its_file_does_not_support(here: Path) -> None:

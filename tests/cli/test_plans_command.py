@@ -295,7 +295,7 @@ def test_an_abandoned_plan_keeps_its_blocks_and_is_abandoned_once() -> None:
     before = blocks()
     done = call("abandon", plan)
     assert (done.exit_code, done.stdout) == (0, "")
-    assert f"{plan} is abandoned: the command that began it now begins a new plan." in done.stderr
+    assert f"{plan} is abandoned. Its command, given again, begins a new plan." in done.stderr
     assert call("abandon", plan).exit_code == 0
     assert blocks() == before
     assert sum(isinstance(each, EndedRecord) for each in records()) == 1
@@ -317,15 +317,15 @@ def test_abandon_names_the_older_plan_that_the_same_command_resumes() -> None:
     other = measure(*RUN, "--repeats", "2", stop=2)
     new = measure(*words, stop=2)
     done = call("abandon", new)
-    assert f"{new} is abandoned: the command that began it now resumes {old}." in done.stderr
-    assert "the command that began it now begins a new plan" in call("abandon", other).stderr
-    assert "the command that began it now begins a new plan" in call("abandon", old).stderr
+    assert f"{new} is abandoned. Its command, given again, resumes {old}." in done.stderr
+    assert "Its command, given again, begins a new plan" in call("abandon", other).stderr
+    assert "Its command, given again, begins a new plan" in call("abandon", old).stderr
 
 
 def test_abandon_names_the_newer_plan_that_the_same_command_resumes() -> None:
     words = (*RUN, "--repeats", "3", "--fresh")
     old, new = measure(*words, stop=3), measure(*words, stop=2)
-    assert f"the command that began it now resumes {new}." in call("abandon", old).stderr
+    assert f"Its command, given again, resumes {new}." in call("abandon", old).stderr
 
 
 def test_after_abandon_a_plan_older_than_a_finished_one_is_not_resumed() -> None:
@@ -333,7 +333,7 @@ def test_after_abandon_a_plan_older_than_a_finished_one_is_not_resumed() -> None
     measure(*words, stop=3)
     measure(*words)
     new = measure(*words, stop=2)
-    assert "the command that began it now begins a new plan" in call("abandon", new).stderr
+    assert "Its command, given again, begins a new plan" in call("abandon", new).stderr
 
 
 def test_after_abandon_a_plan_that_paused_too_long_is_not_resumed(
@@ -341,9 +341,9 @@ def test_after_abandon_a_plan_that_paused_too_long_is_not_resumed(
 ) -> None:
     words = (*RUN, "--repeats", "3", "--fresh")
     old, new = measure(*words, stop=3), measure(*words, stop=2)
-    assert f"the command that began it now resumes {old}." in call("abandon", new).stderr
+    assert f"Its command, given again, resumes {old}." in call("abandon", new).stderr
     monkeypatch.setattr(RunExperiment, "longest_pause_s", -1.0)
-    assert "the command that began it now begins a new plan" in call("abandon", new).stderr
+    assert "Its command, given again, begins a new plan" in call("abandon", new).stderr
 
 
 def test_after_abandon_a_plan_of_other_packages_is_not_resumed() -> None:
@@ -354,7 +354,7 @@ def test_after_abandon_a_plan_of_other_packages_is_not_resumed() -> None:
     other = msgspec.structs.replace(plan, runtimes=dict.fromkeys(plan.runtimes, "0" * 12))
     path.write_bytes(path.read_bytes() + msgspec.json.encode(other) + b"\n")
     new = measure(*words, stop=2)
-    assert "the command that began it now begins a new plan" in call("abandon", new).stderr
+    assert "Its command, given again, begins a new plan" in call("abandon", new).stderr
 
 
 # ---------------------------------------------------------------- delete

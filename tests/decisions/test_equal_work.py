@@ -292,6 +292,17 @@ def test_a_reference_gets_a_tick_even_if_its_task_has_no_common_start() -> None:
     )
 
 
+def test_a_task_with_long_episodes_is_not_compared_and_the_verdict_says_why() -> None:
+    own = make_cell("envpool-sync", env="box2d", task="CarRacing-v3", frame_skip=1)
+    audit = Audit(calls=10, steps=20, resets=0, frames=20.0)
+    verdict = judge(make_verification(cell=own, agreement=None, audit=audit, responds=None))
+    assert (verdict.badge, verdict.unequal) == ("–", False)
+    assert verdict.lock_step == (
+        "not compared: only episodes of LunarLander-v3, LunarLanderContinuous-v3 and "
+        "BipedalWalker-v3 are compared"
+    )
+
+
 def test_too_few_episodes_decide_nothing_and_the_user_learns_how_to_get_more() -> None:
     few = Agreement(
         reference="for-loop",

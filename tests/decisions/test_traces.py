@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import io
+from typing import Any
+
+import msgspec
 import numpy as np
 import pytest
 
@@ -22,6 +26,21 @@ def played(lengths: list[int], reward: float = 1.0) -> Trace:
     return Trace(
         observations=np.zeros((steps, 1, 2)), rewards=np.full((steps, 1), reward), ended=ended
     )
+
+
+def test_a_trace_may_have_the_observations_of_its_first_steps_only() -> None:
+    arrays = {"rewards": np.zeros((5, 2)), "ended": np.zeros((5, 2), bool)}
+    for shape in [(3, 2, 8), (5, 2), (0, 2, 8)]:
+        assert traces.read_trace(saved(observations=np.zeros(shape), **arrays))
+    for shape in [(6, 2, 8), (3, 1, 8), (5,), ()]:
+        with pytest.raises(ValueError, match="differ in steps or environments"):
+            traces.read_trace(saved(observations=np.zeros(shape), **arrays))
+
+
+def saved(**arrays: Any) -> bytes:
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -85,6 +104,13 @@ def test_equal_distributions_of_episodes_count_as_equal() -> None:
 def test_different_lengths_or_returns_count_as_unequal(length: float, reward: float) -> None:
     found = traces.compare(BOX2D, played_by_chance(1, 20), played_by_chance(2, length, reward))
     assert compared(BOX2D, found)[0] is False
+
+
+@pytest.mark.parametrize(("chance", "same"), [(0.0011, True), (0.0009, False)])
+def test_distributions_are_equal_above_a_chance_of_a_thousandth(chance: float, same: bool) -> None:
+    found = traces.compare(BOX2D, played_by_chance(1, 20), played_by_chance(2, 20))
+    found = msgspec.structs.replace(found, p_values={"length": 0.5, "return": chance})
+    assert compared(BOX2D, found)[0] is same
 
 
 def test_too_few_episodes_decide_nothing() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from envbench import backends, families
 from envbench.backends import Backend, Setting
@@ -17,8 +19,10 @@ from envbench.engine.pairs import seed_of_round
 from envbench.engine.request import CellRequest, choose, make_cell, target_of
 from envbench.errors import UnknownName, UsageError
 from envbench.machine import Profile, Table
+from envbench.machine.profile_file import read_profile
 from envbench.model import Cell, Protocol, Trial, Verify
 
+SHIPPED = sorted((Path(__file__).parents[2] / "machines").glob("*.toml"))
 LADDER = Table(numenv=[1, 2, 8], rows=["for-loop"])
 PROFILE = Profile(name="here", title="Here", hardware="two cores", atari=LADDER, mujoco=LADDER)
 ATARI = [
@@ -177,6 +181,49 @@ def test_without_a_named_family_those_with_a_table_are_measured() -> None:
     assert {each.env for each in every} == {"atari"}
 
 
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_every_shipped_profile_lists_cells_to_run_and_to_verify(path: Path) -> None:
+    profile = read_profile(path)
+    headings = {"accelerators", "physics"} & profile.tables.keys() or {""}
+    for ladder in (None, [2]):  # as `run` and as `verify` request them
+        found = cells(CellRequest(ladder=ladder), profile)
+        assert headings <= {each.section for each in found}
+        assert {each.env for each in found} >= profile.tables.keys() & set(families.names())
+
+
+def test_a_profile_of_accelerators_and_physics_lists_the_families_of_their_rows() -> None:
+    sizes = {"numenv": [256, 1024]}
+    profile = Profile(
+        name="gpu", title="GPU",
+        accelerators=Table(rows=["brax"], **sizes), physics=Table(rows=["not-here"], **sizes),
+    )  # fmt: skip
+    every = [("mujoco", name, n) for name in [*ACCELERATORS, *PHYSICS] for n in (256, 1024)]
+    for request in (CellRequest(), CellRequest(family="mujoco")):
+        found = cells(request, profile)
+        assert [(each.env, each.backend, each.numenv) for each in found] == every
+    assert {each.backend for each in cells(CellRequest(numenv=[4]), profile)} == {
+        *ACCELERATORS, *PHYSICS,
+    }  # fmt: skip
+    with pytest.raises(UsageError, match="the profile 'gpu' has no table for box2d") as caught:
+        cells(CellRequest(family="box2d"), profile)
+    assert "--numenv" in caught.value.hint
+    assert cells(CellRequest(family="box2d", numenv=[4]), profile)
+
+
+def test_the_ladder_of_a_family_is_not_used_for_one_that_only_accelerators_list() -> None:
+    sizes = Table(numenv=[256], rows=["brax"])
+    profile = Profile(name="h", title="H", atari=LADDER, accelerators=sizes)
+    found = cells(CellRequest(), profile)
+    assert {each.backend for each in found if each.env == "mujoco"} == set(ACCELERATORS)
+
+
+def test_a_profile_whose_rows_are_unknown_here_has_a_message_of_its_own() -> None:
+    lost = Profile(name="lost", title="Lost", physics=Table(numenv=[1], rows=["not-here"]))
+    with pytest.raises(UsageError, match="no table for any env family that is known") as caught:
+        cells(CellRequest(), lost)
+    assert "--env and --numenv" in caught.value.hint
+
+
 @pytest.mark.parametrize("family", ["mujoco", "classic_control", "dm_control", "box2d"])
 def test_a_named_family_without_a_table_gets_the_ladder_of_the_first_table(family: str) -> None:
     only = Profile(name="here", title="Here", hardware="", atari=LADDER)
@@ -242,9 +289,10 @@ def test_every_requested_combination_is_one_cell(
         assert cell.env_instances == cell.numenv * (3 if threefold else 1)
 
 
-def test_the_error_for_an_unknown_backend_names_the_nearest() -> None:
+@pytest.mark.parametrize("typed", ["envpool-synk", "ENVPOOL-SYNC", "EnvPool-Synk"])
+def test_the_error_for_an_unknown_backend_names_the_nearest(typed: str) -> None:
     with pytest.raises(UnknownName, match="Did you mean 'envpool-sync'"):
-        named(family="atari", backends=["envpool-synk"])
+        named(family="atari", backends=[typed])
 
 
 # ---------------------------------------------------------------- settings by their role
@@ -283,8 +331,9 @@ def test_overcommit_sets_the_setting_with_that_role_whatever_its_name(plugin: st
     assert (own.settings["surplus"], own.env_instances) == (1.5, 3)
     assert (pool.settings["overcommit"], pool.env_instances) == (1.5, 3)
     assert (loop.variant, loop.env_instances) == ({}, 2)
-    (note,) = found.notes
-    assert "measured without it: for-loop" in note
+    assert found.notes == [
+        "Note: these do not take --overcommit and are measured without it: for-loop."
+    ]
 
 
 def test_nodes_set_the_setting_with_that_role_and_limit_the_cells(
@@ -315,7 +364,10 @@ def test_a_setting_given_both_by_role_and_by_name_is_refused() -> None:
 @pytest.mark.parametrize("backends_named", [["for-loop"], ["for-loop", "subprocess"]])
 @pytest.mark.parametrize(
     ("given", "says"),
-    [({"in_flight": "2"}, "overcommit"), ({"nodes": "0"}, "nodes")],
+    [
+        ({"in_flight": "2"}, "--overcommit applies to envpool-async, envpool-numa and ale-vector"),
+        ({"nodes": "0"}, "--numa-node applies to envpool-numa only"),
+    ],
     ids=["--overcommit", "--numa-node"],
 )
 def test_an_option_that_no_chosen_backend_has_is_refused(
@@ -361,10 +413,25 @@ def test_only_a_verifying_job_gives_all_environments_the_same_actions() -> None:
     assert make_job(Trial(cell=cell(), verify=amount), target_of(cell()), "r").together == 0
 
 
+@pytest.mark.parametrize(("family", "kept"), [("atari", None), ("box2d", 200)])
+def test_a_job_keeps_all_observations_unless_episodes_are_compared(
+    family: str, kept: int | None
+) -> None:
+    task = families.default_task(family)
+    wanted = make_cell("laptop", family, task, backends.get("for-loop"), 2, {})
+    assert make_job(Trial(cell=wanted, mode="verify"), target_of(wanted), "r").observed == kept
+
+
 def test_a_cells_key_shows_only_settings_that_differ_from_the_default() -> None:
     assert cell("envpool-async", 8).key == "atari/Pong-v5/envpool-async/8"
     varied = cell("envpool-async", 8, overcommit="2", threads="0")
     assert varied.key == "atari/Pong-v5/envpool-async/8,overcommit=2.0"
+
+
+def test_cells_that_differ_only_in_their_workload_have_different_keys() -> None:
+    training: Any = "training"
+    for step in (cell("envpool-async", 8), cell("envpool-async", 8, overcommit="2")):
+        assert replace(step, workload=training).key == f"{step.key}@training"
 
 
 def test_a_users_own_task_has_the_given_frames_per_step() -> None:

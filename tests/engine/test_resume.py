@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -202,6 +203,25 @@ def test_an_outcome_that_could_not_be_saved_can_be_saved_by_the_next_call(
     assert done.exit_code == 0, done.stderr
     assert len(machine.blocks) == measured_before
     assert Path("another.jsonl").exists()
+
+
+@pytest.mark.parametrize("stop", [None, 4])
+def test_only_a_complete_baseline_is_resumed_after_more_than_an_hour(
+    machine: VirtualExecutor, monkeypatch: pytest.MonkeyPatch, stop: int | None
+) -> None:
+    words = ("baseline", "save", "--machine", "laptop", "--env", "mujoco", "--backend", "for-loop",
+             "--numenv", "2", "--pairs", "5", "--output", "kept.jsonl")  # fmt: skip
+    if stop:
+        invoke(stop_at(stop), *words)
+    else:
+        invoke(machine, *words)
+        kill_before_the_outcome()
+    later, now = VirtualExecutor(), time.time()
+    monkeypatch.setattr("envbench.engine.resume.time", SimpleNamespace(time=lambda: now + 3700))
+    done = invoke(later, *words)
+    assert done.exit_code == 0, done.stderr
+    assert ("cannot resume; changed: the time" in done.stderr) == bool(stop)
+    assert (len(later.blocks), len(plans())) == ((5, 2) if stop else (0, 1))
 
 
 def test_a_plan_that_ended_with_a_failure_is_finished(machine: VirtualExecutor) -> None:

@@ -9,11 +9,20 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from helpers.record_factories import add_record, make_block, make_cell, make_plan, new_results_file
+from helpers.record_factories import (
+    add_record,
+    make_block,
+    make_cell,
+    make_failure,
+    make_plan,
+    new_results_file,
+)
 
 from envbench.errors import StorageError, UsageError
 from envbench.experiments import recorded_plans
-from envbench.results.store import BY_PRODUCTS, Journal
+from envbench.model import TrialRecord
+from envbench.results import store
+from envbench.results.store import BY_PRODUCTS, PART, Journal
 
 
 def product(content: str) -> str:
@@ -77,6 +86,76 @@ def test_deleting_the_last_plan_with_by_products_removes_their_folder(tmp_path: 
     path = put(tmp_path, "only", "own")
     recorded_plans.delete(recorded_plans.named(tmp_path, "only"))
     assert not [*path.parent.iterdir()]
+
+
+def test_a_by_product_that_no_file_refers_to_is_removed_with_any_plan(tmp_path: Path) -> None:
+    gone, kept = put(tmp_path, "gone"), put(tmp_path, "kept", "interrupted", "torn")
+    block = make_block("other", plan_id="kept")
+    add_record(kept, msgspec.structs.replace(block, trials=[interrupted(block.trials[0])]))
+    folder = gone.parent / BY_PRODUCTS
+    for name in ("lost", "redone"):  # killed before the record, and referred to by no block
+        (folder / product(name)).touch()
+    (folder / f"{PART}2025-01-01T00-00-00Z.jsonl").mkdir()
+    (folder / f"{PART}2025-01-01T00-00-00Z.jsonl" / product("part")).touch()
+    (folder / "notes.txt").touch()
+    with kept.open("a") as file:
+        file.write(f'{{"type":"block","by_products":{{"trace":"{product("redone")}"}},"torn')
+    recorded_plans.delete(recorded_plans.named(tmp_path, "gone"))
+    names = {product(name) for name in ("interrupted", "torn", "redone")}
+    assert {path.name for path in folder.iterdir()} == {*names, "notes.txt"}
+    recorded_plans.delete(recorded_plans.named(tmp_path, "kept"))
+    assert [path.name for path in folder.iterdir()] == ["notes.txt"]
+
+
+def interrupted(trial: TrialRecord) -> TrialRecord:
+    """It was repeated, so no plan counts it; it has a by-product."""
+    failure = make_failure(reason="interrupted")
+    names = {"trace": product("interrupted")}
+    return msgspec.structs.replace(trial, failure=failure, by_products=names)
+
+
+def test_a_by_product_whose_record_may_still_come_is_kept(tmp_path: Path) -> None:
+    gone, measured = put(tmp_path, "gone", "own"), put(tmp_path, "measured")
+    folder = gone.parent / BY_PRODUCTS
+    (folder / product("new")).touch()
+    for path in (gone, measured):
+        (folder / f"{PART}{path.name}").mkdir()
+    with Journal.open(measured):
+        recorded_plans.delete(recorded_plans.named(tmp_path, "gone"))
+    assert {path.name for path in folder.iterdir()} == {product("new"), f"{PART}{measured.name}"}
+
+
+def test_a_plan_that_is_measured_under_another_lock_file_is_not_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "LOCK_TIMEOUT_S", 0.1)
+    path = put(tmp_path, "measured", "own")
+    with Journal.open(path), pytest.raises(StorageError, match="has been writing to"):
+        recorded_plans.delete(recorded_plans.named(tmp_path, "measured"))
+    assert (path.exists(), (path.parent / BY_PRODUCTS / product("own")).exists()) == (True, True)
+
+
+def test_a_machine_folder_that_is_a_link_loses_nothing(tmp_path: Path) -> None:
+    path = put(tmp_path / "elsewhere", "theirs", "own")
+    results = tmp_path / "results"
+    results.mkdir()
+    (results / "laptop").symlink_to(path.parent)
+    before = path.read_bytes()
+    for change in (recorded_plans.delete, recorded_plans.abandon):
+        with pytest.raises(UsageError, match="is a link that leads to"):
+            change(recorded_plans.named(results, "theirs"))
+    assert path.read_bytes() == before
+    assert (path.parent / BY_PRODUCTS / product("own")).exists()
+
+
+def test_by_products_in_a_folder_that_is_a_link_stay(tmp_path: Path) -> None:
+    path = put(tmp_path, "gone", "own")
+    folder = path.parent / BY_PRODUCTS
+    folder.rename(tmp_path / "elsewhere")
+    folder.symlink_to(tmp_path / "elsewhere")
+    recorded_plans.delete(recorded_plans.named(tmp_path, "gone"))
+    assert not path.exists()
+    assert [each.name for each in (tmp_path / "elsewhere").iterdir()] == [product("own")]
 
 
 def test_the_beginning_of_an_id_is_enough_where_it_fits_one_plan(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from envbench.engine.availability import Arm
 from envbench.engine.campaign import Campaign
 from envbench.engine.experiment import Options, Site
 from envbench.engine.local_executor import LocalExecutor
-from envbench.engine.request import CellRequest
+from envbench.engine.request import CellRequest, choose
 from envbench.experiments.verify import VerifyExperiment
 from envbench.machine import Profile, Table
 from envbench.model import (
@@ -176,11 +176,27 @@ def test_a_task_whose_start_cannot_be_set_is_verified_without_a_comparison(
     assert says == f"not compared: nothing sets a common start of {task}"
 
 
+@pytest.mark.parametrize(
+    ("task", "steps", "reference"),
+    [("LunarLander-v3", 12_000, True), ("CarRacing-v3", 200, False)],
+)
+def test_many_steps_are_made_only_for_tasks_whose_episodes_are_compared(
+    task: str, steps: int, reference: bool
+) -> None:
+    profile = Profile(name="here", title="Here", box2d=Table(numenv=[2], rows=["for-loop"]))
+    request = CellRequest(family="box2d", task=task, backends=["for-loop", "subprocess"])
+    machine = Fingerprint(cpu="c", logical_cpus=2, physical_cores=2, usable_cpus=2, memory_gib=8)
+    site = Site(profile=profile, fingerprint=machine, options=Options())
+    design = VerifyExperiment(cells=request).design(choose(request, profile).targets, site)
+    assert set(design.lock_steps.values()) == {steps}
+    assert list(design.references) == [f"box2d/{task}/subprocess/2"] * reference
+
+
 # ---------------------------------------------------------------- the command
 
 
 @slow
-def test_the_command_compares_records_and_shows_in_the_report(place: Place) -> None:
+def test_verify_records_its_findings_and_the_report_shows_them(place: Place) -> None:
     place.short = True
     words = ["--env", "mujoco", "--backend", "subprocess", "--total-step", 60]
     done = place.run("verify", *words, "--json")

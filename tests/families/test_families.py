@@ -6,7 +6,9 @@ import math
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from envbench import families
 from envbench.backends import get, registry
@@ -17,6 +19,8 @@ from envbench.families import BUILT_IN, EnvFamily, Standard
 from envbench.families.family import FOR_ANY_FAMILY, LARGEST_SKIP, SMALLEST_SKIP
 from envbench.process.code_hash import code_files
 
+ROOT = Path(__file__).parents[2]
+
 # ---------------------------------------------------------------- data
 
 
@@ -26,6 +30,15 @@ def test_a_family_has_a_worker_file_and_a_backend(family: EnvFamily) -> None:
     own = {path.name for path in code_files(adapter, "measure", family=family.worker)}
     assert f"{family.name}.py" in own
     assert any(family.name in backend.families for backend in registry().values())
+
+
+@pytest.mark.parametrize("name", ["classic_control", "dm_control"])
+def test_the_documents_state_the_standard_of_equal_work(name: str) -> None:
+    standard = families.get(name).standards["env"]
+    text = (ROOT / "docs" / "verify.md").read_text()
+    (row,) = (line for line in text.splitlines() if line.startswith(f"| {name} |"))
+    allowed = f"{standard.tolerance:g}".replace("e-0", "e-")
+    assert f"at most {allowed} for {standard.steps} steps" in row
 
 
 @pytest.mark.parametrize("name", ["classic_control", "dm_control", "box2d"])
@@ -93,6 +106,11 @@ STEPS = {"env": Standard(steps=100)}
         ({}, "no comparison is defined for revfam"),
         ({"standards": STEPS}, "nothing sets a common start of T-v0"),
         ({"standards": {"env": Standard(episodes=200)}}, ""),
+        ({"standards": {"env": Standard(episodes=200, episode_tasks=["T-v0"])}}, ""),
+        (
+            {"standards": {"env": Standard(episodes=200, episode_tasks=["A-v0", "B-v0"])}},
+            "only episodes of A-v0 and B-v0 are compared",
+        ),
         ({"standards": STEPS, "fixed_start": "seed"}, ""),
         ({"standards": STEPS, "fixed_start": "noiseless"}, ""),
         ({"standards": STEPS, "fixed_start": "observation"}, ""),
@@ -108,7 +126,15 @@ def test_steps_are_compared_only_from_a_common_start(given: dict[str, Any], why:
 
 def test_a_family_may_name_the_built_in_backends_that_step_any_family() -> None:
     assert set(FOR_ANY_FAMILY) <= {each.name for each in BACKENDS}
-    assert all(families.trouble(each) == "" for each in families.BUILT_IN)
+
+
+@pytest.mark.parametrize("family", BUILT_IN, ids=lambda family: family.name)
+def test_the_rows_and_references_of_a_family_are_backends_that_run_it(family: EnvFamily) -> None:
+    running = {each.name for each in BACKENDS if family.name in each.families}
+    assert {*family.rows} <= running
+    assert {each.reference for each in family.standards.values()} <= running
+    assert msgspec.convert(msgspec.to_builtins(family), EnvFamily) == family  # within the bounds
+    assert families.trouble(replace(family, backends=["for-loop"], standards={})) == ""
 
 
 def test_a_task_without_frames_gets_the_rule_of_its_own_family() -> None:

@@ -105,7 +105,7 @@ def test_two_plans_of_one_second_get_files_of_their_own(tmp_path):
     )
 
 
-def test_a_start_that_is_a_path_stays_in_its_folder(tmp_path):
+def test_a_start_time_that_looks_like_a_path_makes_no_file_outside_the_folder(tmp_path):
     assert new_results_file(tmp_path, "laptop", "../../x/y").parent == tmp_path / "laptop"
 
 
@@ -517,8 +517,12 @@ def test_a_file_of_bad_lines_gives_a_bounded_number_of_warnings(file):
 
 
 @pytest.mark.parametrize(
-    "bad", [b"x", b" {", b"[1, 2]", b"this is not JSON", b"{ nor is this", b'{"nor": "this"}']
-)
+    "bad",
+    [
+        b"x", b" {", b"[1, 2]", b"this is not JSON", b"{ nor is this", b'{"nor": "this"}',
+        b'{"type":"xxxxxxxxxxxxxxxxxxxx"}', b'{"type":"block","schema":22222222}',
+    ],
+)  # fmt: skip
 def test_three_megabytes_of_bad_lines_are_read_fast_and_counted(file, bad):
     count = 1_500_000 // (len(bad) + 1)
     bad_lines = (bad + b"\n") * count
@@ -529,6 +533,24 @@ def test_three_megabytes_of_bad_lines_are_read_fast_and_counted(file, bad):
     found = [(number, record.block_id) for number, record in reading.records]
     assert found == [(count + 1, "a"), (2 * count + 3, "b")]
     assert reading.warnings[-1] == f"{file}: {2 * count - MAX_WARNINGS} more lines skipped"
+
+
+def test_thirty_megabytes_of_unknown_types_are_read_in_under_two_seconds(file):
+    for bad in (
+        b'{"type":"xxxxxxxxxxxxxxxxxxxx"}\n',
+        b'{"type":"yyyyyyyyyyyyyyyyyyyyyyyyyyyyyy"}\n',
+    ):
+        file.write_bytes(bad * (31_000_000 // len(bad)))
+        start = time.process_time()
+        reading = store.read(file)
+        assert time.process_time() - start < 2
+        assert reading.warnings[-1].endswith("more lines skipped")
+
+
+def test_the_shortest_record_is_read_after_many_bad_lines(file):
+    shortest = b'{"type":"facts","hash":"","facts":{}}\n'
+    file.write_bytes(b"{}\n" * 100 + shortest * 2)
+    assert [number for number, _ in store.read(file).records] == [101, 102]
 
 
 def test_a_file_of_over_2_gib_is_refused_unread(file):
@@ -588,3 +610,27 @@ def test_a_by_product_is_stored_once_and_whole_or_not_at_all(
         assert [path.name for path in folder.iterdir()] == ["abc.npz"]
         assert (folder / "abc.npz").read_bytes() == b"trace"
         assert store.files(tmp_path) == [journal.path]
+
+
+def test_what_a_killed_writer_left_of_a_by_product_is_removed_by_the_next_one(
+    tmp_path: Path,
+) -> None:
+    with store.Journal.create(tmp_path, "laptop", "2026-01-01T00-00-00Z") as journal:
+        folder = tmp_path / "laptop" / store.BY_PRODUCTS
+        died, other = (folder / f"{store.PART}{name}" for name in (journal.path.name, "o.jsonl"))
+        for place in (died, other):
+            place.mkdir(parents=True)
+            (place / "abc.npz").write_bytes(b"tra")
+        journal.keep("abc.npz", b"trace")
+        assert {path.name for path in folder.iterdir()} == {"abc.npz", other.name}
+        died.mkdir()
+        journal.keep("abc.npz", b"trace")  # killed when only its folder was left
+        assert not died.exists()
+
+
+def test_a_file_in_a_folder_that_is_a_link_is_not_opened_for_writing(tmp_path: Path) -> None:
+    path = new_results_file(tmp_path / "elsewhere", "laptop", "2026-01-01T00-00-00Z")
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "laptop").symlink_to(path.parent)
+    with pytest.raises(UsageError, match="is a link"):
+        store.Journal.open(tmp_path / "results" / "laptop" / path.name)

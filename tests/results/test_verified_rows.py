@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from helpers.record_factories import make_cell, make_verification, measured_plan
 
-from envbench.model import RuntimeFact, Verification
+from envbench.model import Audit, Failure, RuntimeFact, Verification
 from envbench.results.measured_cells import Location, Verified
 from envbench.results.selection import newest_verifications, select
 
@@ -70,6 +70,18 @@ def test_if_no_verification_has_the_measured_packages_the_newest_is_shown_as_sta
     )
     for given in ((first, last), (last, first)):
         assert name_of(shown_of(*given)) == ("last", True)
+
+
+def test_a_failed_attempt_does_not_lift_a_refusal_of_the_same_packages() -> None:
+    wrong = Audit(calls=10, steps=20, resets=0, frames=4.0)
+    stalled = Failure(reason="stalled", message="no progress")
+    refusal, attempt = finding("refusal", 20, audit=wrong), finding("attempt", 21, failure=stalled)
+    assert name_of(shown_of(refusal, attempt)) == ("refusal", False)
+    assert shown_of(refusal, attempt).verdict.refused
+    assert name_of(shown_of(finding("good", 20), attempt)) == ("attempt", False)
+    older = finding("older", 20, audit=wrong, runtime="other-envpool")
+    assert name_of(shown_of(older, attempt)) == ("attempt", False)
+    assert name_of(shown_of(refusal, attempt, finding("fixed", 22))) == ("fixed", False)
 
 
 @pytest.mark.parametrize(

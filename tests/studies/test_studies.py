@@ -295,7 +295,7 @@ def test_a_planted_slowdown_is_as_large_as_requested(
 
 
 @pytest.mark.slow
-def test_an_arm_is_an_interpreter_with_its_own_pace(tmp_path: Path) -> None:
+def test_each_arm_of_a_live_check_has_an_interpreter_and_a_planted_speed(tmp_path: Path) -> None:
     from planted import make_arm
 
     make_arm(tmp_path / "longer", step=0.5, reset=1.0, start=1.0)

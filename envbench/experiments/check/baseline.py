@@ -17,6 +17,7 @@ import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from filecmp import cmp
+from hashlib import sha256
 from pathlib import Path
 from typing import ClassVar
 
@@ -57,6 +58,7 @@ from envbench.model import (
 from envbench.results import store
 from envbench.results.reading import run_of
 from envbench.stats.summary import rate
+from envbench.text import counted
 
 IN_ONE_RUN = "--baseline, --baseline-python, --baseline-ref"
 DRIFT = 0.10  # between two times, on a shared machine: docs/measurement.md
@@ -69,6 +71,7 @@ class BaselineExperiment(Experiment[dict[str, Failure]]):
     targets: Sequence[Target] = ()  # if empty, what ``cells`` asks for
     cells: CellRequest = CellRequest()
     pairs: int = pairs.DEFAULT_PAIRS
+    purpose: str = ""  # to save rates; or to compare them with a file, whose hash it has
 
     name: ClassVar[str] = "baseline"
     unit: ClassVar[str] = "process pair"
@@ -127,7 +130,8 @@ def save(outcome: Campaign[dict[str, Failure]], path: Path) -> None:
         partial.unlink()
     except FileExistsError as error:
         raise UsageError(
-            f"{path} exists already: what was measured is in {outcome.journal.path}."
+            f"{path} exists already: what was measured is in {outcome.journal.path}.",
+            hint="To save it, repeat this with another --output.",
         ) from error
     except OSError as error:
         raise StorageError(
@@ -151,15 +155,24 @@ class Stored:
 
 
 def read(
-    path: Path, wanted: CellRequest, here: Fingerprint, say: Callable[[str], None]
+    path: Path,
+    wanted: CellRequest,
+    here: Fingerprint,
+    say: Callable[[str], None],
+    refuses: Callable[[Cell], bool],
 ) -> list[Stored]:
-    """Return the wanted cells of a file from this machine; ``UsageError`` if there are none."""
+    """Return the wanted cells of a file from this machine, except those of rows that ``verify``
+    refused; ``UsageError`` if there are none."""
     if not path.is_file():
         raise UsageError(f"--against: there is no file {path}.")
     plans, warnings = resume.read(path)
     for warning in warnings:
         say(f"Warning: {warning}")
-    cells = [each for each in stored(plans) if _is_wanted(each.cell, wanted)]
+    every = [each for each in stored(plans) if _is_wanted(each.cell, wanted)]
+    cells = [each for each in every if not refuses(each.cell)]
+    if len(cells) < len(every):
+        count = counted(len(every) - len(cells), "cell")
+        say(f"Warning: {count} left out: `envbench verify` refused the figures.")
     if not cells:
         raise UsageError(
             f"{path} has none of these cells with at least five processes.",
@@ -183,11 +196,12 @@ def read(
     return cells
 
 
-def anew(cells: Sequence[Stored], rule: Rule, size: Size) -> BaselineExperiment:
-    """Return the experiment that measures them anew, beside the kernel."""
+def anew(path: Path, cells: Sequence[Stored], rule: Rule, size: Size) -> BaselineExperiment:
+    """Return the experiment that measures cells of a file anew, and never resumes its plans."""
     chosen = not_too_many(Chosen(targets=[target_of(each.cell) for each in cells]))
     pairs = size.of(chosen.targets, rule).pairs
-    return BaselineExperiment(targets=chosen.targets, pairs=pairs)
+    purpose = f"compare with {sha256(path.read_bytes()).hexdigest()}"
+    return BaselineExperiment(targets=chosen.targets, pairs=pairs, purpose=purpose)
 
 
 def verdict(outcome: Campaign[dict[str, Failure]], then: Stored, rule: Rule) -> CellVerdict:

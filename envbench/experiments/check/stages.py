@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import msgspec
 
-from envbench import families
+from envbench import backends, families
 from envbench.decisions import slowdown
 from envbench.decisions.slowdown import FEWEST_PAIRS, Slices, Stage, Verdict
 from envbench.engine import pairs
@@ -183,6 +183,8 @@ def cells_to_check(request: CellRequest, site: Site) -> Chosen:
     usual = [each.name for each in families.registry().values() if each.usual]
     for text in profile.check or [f"{name}/{cell}" for name in usual for cell in DEFAULT_CELLS]:
         family, backend, numenv = text.split("/")
+        if not profile.check and family not in backends.get(backend).families:
+            continue
         one = msgspec.structs.replace(
             request, family=family, backends=[backend], numenv=[int(numenv)]
         )

@@ -21,13 +21,7 @@ import msgspec
 from envbench import __version__
 from envbench.machine import Profiles
 from envbench.model import Record, Run, RuntimeFact
-from envbench.report.contents import (
-    DETAILS,
-    OVERVIEW,
-    PUBLISHED,
-    BlockContent,
-    block_contents,
-)
+from envbench.report.contents import DETAILS, OVERVIEW, PUBLISHED, BlockContent, block_contents
 from envbench.report.html.cells import opened
 from envbench.report.plots.draw import Drawing, Place, Spot, drawn
 from envbench.report.plots.picture import Picture
@@ -190,14 +184,8 @@ def _point(spot: Spot, width: int) -> _Part:
     """Its position, and the middle of its text: above it, within the picture."""
     x, y = round(spot.x * SCALE), round(spot.y * SCALE)
     half = min(width // 2, round(len(spot.text) * CHARACTER / 2))
-    above = y - 14 if y > 40 else y + 24
-    return {
-        "x": x,
-        "y": y,
-        "text": spot.text,
-        "left": min(max(x, half), width - half),
-        "top": above,
-    }
+    left, top = min(max(x, half), width - half), y - 14 if y > 40 else y + 24
+    return {"x": x, "y": y, "text": spot.text, "left": left, "top": top}
 
 
 def _template() -> Any:

@@ -10,13 +10,19 @@ from envbench_worker.contract import Adapter, Trace
 
 
 def follow(
-    step: Callable[[Any], Any], bank: List[Any], calls: int, start: Any, flat: Callable[[Any], Any]
+    adapter: Adapter, step: Callable[[Any], Any], calls: int, first: Any, flat: Callable[[Any], Any]
 ) -> Trace:
-    """Step a vector of environments through the bank. ``flat`` makes an array of observations."""
-    results = [step(batch) for batch in islice(cycle(bank), calls)]
-    observations = np.stack([flat(result[0]) for result in results])
-    rewards, terminated, truncated = (np.stack(each) for each in list(zip(*results))[1:4])
-    return Trace(observations, rewards, terminated | truncated, start)
+    """Step a vector of environments through the bank, from their ``first`` observations. ``flat``
+    makes an array of observations."""
+    kept, start = range(calls)[: adapter.job.observed], np.array(first)[None]
+    observations, outcomes = [], []
+    for call, batch in enumerate(islice(cycle(adapter.bank), calls)):
+        seen, *outcome = step(batch)[:4]
+        outcomes.append(outcome)
+        if call in kept:
+            observations.append(flat(seen))
+    rewards, terminated, truncated = (np.stack(each) for each in zip(*outcomes))
+    return Trace(np.stack(observations), rewards, terminated | truncated, start)
 
 
 class AnyOrder:
@@ -29,8 +35,9 @@ class AnyOrder:
     def __init__(self, adapter: Adapter, calls: int, seen: Any, made: Any) -> None:
         self.bank, self.calls, self.numenv = adapter.bank, calls, adapter.job.numenv
         self.made = made
+        kept = len(range(calls)[: adapter.job.observed])
         self.trace = Trace(
-            np.zeros((calls, self.numenv, *seen.shape), seen.dtype),
+            np.zeros((kept, self.numenv, *seen.shape), seen.dtype),
             np.zeros((calls, self.numenv)),
             np.zeros((calls, self.numenv), np.bool_),
             np.zeros((1, self.numenv, *seen.shape), seen.dtype),
@@ -47,9 +54,10 @@ class AnyOrder:
         self.trace.start[0, ids[first]] = observations[first]
         traced &= (rows >= 0) & (rows < self.calls)
         where = rows[traced], ids[traced]
-        self.trace.observations[where] = observations[traced]
         self.trace.rewards[where] = rewards[traced]
         self.trace.ended[where] = ended[traced]
+        traced &= rows < len(self.trace.observations)
+        self.trace.observations[rows[traced], ids[traced]] = observations[traced]
 
     def next_actions(self, ids: Any) -> Any:
         bank = self.bank

@@ -105,10 +105,6 @@ class Atari(Family):
             "max_frames": own.ale.getInt("max_num_frames_per_episode"),
         }
 
-    def described(self) -> Dict[str, Any]:
-        text = "AtariPreprocessing(noop_max=30, area 84x84 grey), stack of 4"
-        return dict(super().described(), preprocessing=text)
-
     def envpool_arguments(self) -> Dict[str, Any]:
         skip, settings = int(self.job.frame_skip), self.job.settings
         return {

@@ -83,11 +83,11 @@ class Family:
         return {"max_steps": env.spec.max_episode_steps}
 
     def described(self) -> Dict[str, Any]:
-        """Facts read from one more environment, made as for measuring."""
+        """Return the ``work`` of one more environment, made as for measuring."""
         env = type(self)(self.job._replace(mode="measure")).make()
         work = self.work(env)
         env.close()
-        return {"work": work}
+        return work
 
     def envpool_arguments(self) -> Dict[str, Any]:
         """More arguments of ``envpool.make``."""

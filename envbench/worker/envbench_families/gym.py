@@ -25,4 +25,4 @@ class Gym(Family):
 
     def described(self) -> Dict[str, Any]:
         """Make no further environment: making a user's own may be slow or have side effects."""
-        return {"work": {}}
+        return {}

@@ -80,11 +80,6 @@ class Mujoco(Family):
                 found[name] = bool(getattr(own, attribute))
         return found
 
-    def described(self) -> Dict[str, Any]:
-        facts = super().described()
-        work = facts["work"]
-        return dict(facts, physics_timestep_s=work["timestep_s"], substeps=work["substeps"])
-
     def envpool_noiseless(self, config: Dict[str, Any]) -> Optional[Dict[str, Any]]:
         return {"reset_noise_scale": 0.0} if "reset_noise_scale" in config else None
 

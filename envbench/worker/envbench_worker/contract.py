@@ -26,6 +26,7 @@ class Job(NamedTuple):
     seed: int
     family_code: str = ""  # "module:Class" in envbench_families, or a plugin's
     together: int = 0  # verify: batches in which every environment gets the first one's action
+    observed: Optional[int] = None  # verify: lock-steps whose observations are kept; None: all
 
 
 def named(name: str) -> Any:
@@ -44,7 +45,8 @@ class Counts(NamedTuple):
 class Trace(NamedTuple):
     """What environments returned in lock-step: arrays of shape (calls, numenv, …).
 
-    ``start``: the observations before the first step, (1, numenv, …), if a reference needs them.
+    ``observations`` are those of the first ``Job.observed`` calls. ``start``: those before the
+    first step, (1, numenv, …), if a reference needs them.
     """
 
     observations: Any

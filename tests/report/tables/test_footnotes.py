@@ -132,7 +132,7 @@ def test_the_ceiling_is_said_with_its_cores(states: int, cell: dict[str, Any], s
     assert "Ceiling" not in note(*rows)
 
 
-def test_a_ceiling_has_the_footnotes_of_an_entry_except_that_it_was_measured_alone() -> None:
+def test_a_ceiling_has_all_footnotes_of_a_figure_except_that_it_was_alone_in_its_session() -> None:
     """A ceiling is measured by a command of its own: so it is usually measured without other
     cells."""
     rows = plan(20, ("for-loop", 1))

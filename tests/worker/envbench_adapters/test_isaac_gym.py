@@ -50,7 +50,8 @@ class TestIsaacGym(BackendContract):
     def in_python_3_8(self, python: Path) -> None:
         self.interpreters["isaac-gym"] = str(python)
 
-    def audit(self, reply: Reply) -> None:
+    def test_runs_on_the_device_in_its_own_python(self) -> None:
+        reply = self.measured()
         assert reply.python.startswith("3.8.")
         assert reply.facts["device"] == "cuda:0"
         assert reply.peak_gpu_memory_bytes == 123456789

@@ -132,6 +132,16 @@ def test_results_in_any_order_get_the_same_actions(
 
 
 @slow
+@pytest.mark.parametrize("name", ALL)
+def test_where_episodes_are_compared_only_the_first_observations_are_kept(name: str) -> None:
+    found = trace(name, "box2d", "LunarLander-v3", steps=300)
+    assert found["rewards"].shape == found["ended"].shape == (300, 2)
+    assert found["observations"].shape == (200, 2, 8)
+    assert (found["observations"][1:] != found["observations"][:-1]).any(axis=2).mean() > 0.98
+    assert found["ended"].any()
+
+
+@slow
 def test_a_task_that_always_starts_with_noise_has_no_trace() -> None:
     assert verified("for-loop", "mujoco", "Reacher-v5", 5, 5).trace is None
 
@@ -231,7 +241,7 @@ def test_environments_that_start_apart_are_not_said_to_ignore_their_actions(
     own = families.EnvFamily(name="own", title="Own", worker=code, **given)
     steps = 200
     order = job(worker, own.name, task="Pendulum-v1")._replace(
-        family_code=code, numenv=2, together=steps // 2 if own.starts_alike else 0
+        family_code=code, numenv=2, together=steps // 2 if own.fixed_start == "noiseless" else 0
     )
     adapter = worker("adapters.gymnasium.for_loop").ForLoop(order)
     adapter.build()

@@ -12,7 +12,7 @@ import ale_py
 import envbench_families
 import gymnasium
 from ale_py import roms
-from envbench_families.atari import MAX_FRAMES
+from envbench_families import atari
 from envbench_worker.contract import Counts
 
 from envbench_adapters.ceiling.ceiling import Core
@@ -55,16 +55,9 @@ class AleCore(Core):
         return float(self.before + self._whole_steps() - self.began)
 
     def work(self) -> Dict[str, Any]:
-        return {
-            "frame_skip": int(self.job.frame_skip),
-            "sticky": 0.0,
-            "noop_max": 0,
-            "fire_reset": False,
-            "episodic_life": False,
-            "reward_clip": False,
-            "action_set": "minimal",
-            "max_frames": MAX_FRAMES,
-        }
+        observed = ("max_pool", "resize", "grayscale", "screen", "stack")  # not by this core
+        found = dict(atari.reference(self.job), noop_max=0)
+        return {name: value for name, value in found.items() if name not in observed}
 
     def facts(self) -> Dict[str, Any]:
         return dict(super().facts(), game=self.game)
@@ -74,7 +67,7 @@ class AleCore(Core):
         ale = ale_py.ALEInterface()
         ale.setInt("random_seed", self.job.seed)
         ale.setInt("frame_skip", int(self.job.frame_skip))
-        ale.setInt("max_num_frames_per_episode", MAX_FRAMES)
+        ale.setInt("max_num_frames_per_episode", atari.MAX_FRAMES)
         ale.setFloat("repeat_action_probability", 0.0)
         ale.loadROM(roms.get_rom_path(self.game))
         return ale

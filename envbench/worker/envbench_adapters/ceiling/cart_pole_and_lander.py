@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import cycle, islice
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple
 
 import gymnasium
 from envbench_worker.contract import Counts
@@ -12,6 +12,7 @@ from gymnasium.envs.classic_control.cartpole import CartPoleVectorEnv
 from envbench_adapters.ceiling.ceiling import Core
 
 MAX_STEPS = 1000  # of the lander
+FALLS = 32  # worlds of a process, each with its own terrain
 STEP_S, VELOCITY_ITERATIONS, POSITION_ITERATIONS = 1.0 / 50, 6 * 30, 2 * 30  # as Gymnasium's
 
 
@@ -41,9 +42,10 @@ class CartPoleCore(Core):
 
 
 class LanderCore(Core):
-    """Box2D's ``World.Step`` alone, in the world of the lunar lander, which falls without engines.
+    """Box2D's ``World.Step`` alone, in worlds of the lunar lander, which falls without engines.
 
-    After it lands, or ``MAX_STEPS``, it gets a new world: a reset. Box2D has no clock to count by.
+    The falls are repeated in turn. A call that starts one is a reset. No Python code listens to
+    contacts: a fall has as many steps as its first time. Box2D has no clock to count by.
     """
 
     def tasks(self) -> List[str]:
@@ -52,20 +54,23 @@ class LanderCore(Core):
         return ["LunarLander-v3"]
 
     def build(self) -> None:
-        self.env = gymnasium.make(self.job.task).unwrapped
-        self.env.reset(seed=self.job.seed)
-        self.made = 0  # steps of this episode
+        first = self.job.seed * FALLS
+        self.falls = cycle([_fall(self.job.task, first + i) for i in range(FALLS)])
+        self.world: Any = None
+        self.left = 0  # the steps that are left of this fall
 
     def run(self, calls: int) -> Counts:
-        env, resets = self.env, 0
+        resets = 0
         for _ in range(calls):
-            if env.game_over or self.made >= MAX_STEPS or not env.lander.awake:
-                env.reset()
-                self.made = 0
-                resets += 1
+            if self.left:
+                self.world.Step(STEP_S, VELOCITY_ITERATIONS, POSITION_ITERATIONS)
+                self.left -= 1
             else:
-                env.world.Step(STEP_S, VELOCITY_ITERATIONS, POSITION_ITERATIONS)
-                self.made += 1
+                self.world, self.left, start = next(self.falls)
+                for body, place, velocity, spin in start:
+                    body.transform, body.linearVelocity = place, velocity
+                    body.angularVelocity = spin
+                resets += 1
         return Counts(calls - resets, resets)
 
     def work(self) -> Dict[str, Any]:
@@ -73,3 +78,19 @@ class LanderCore(Core):
 
     def action_source(self) -> str:
         return "none: the lander falls"
+
+
+def _fall(task: str, seed: int) -> Tuple[Any, int, List[Any]]:
+    """Let a lander fall once. Return its world, the steps until Gymnasium's task ends the episode,
+    and where its bodies began."""
+    env: Any = gymnasium.make(task)
+    env.reset(seed=seed)
+    world, bodies, steps = env.unwrapped.world, [env.unwrapped.lander, *env.unwrapped.legs], 1
+    start = [
+        (each, (tuple(each.position), each.angle), tuple(each.linearVelocity), each.angularVelocity)
+        for each in bodies
+    ]
+    while not any(env.step(0)[2:4]):
+        steps += 1
+    world.contactListener = None
+    return world, steps, start

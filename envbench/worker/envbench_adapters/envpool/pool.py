@@ -44,8 +44,7 @@ class EnvPool(Adapter):
         if job.mode == "verify":
             self.frames_per_step = self.family.envpool_frames(self._work())
             self.pool = Watched(self.pool, "elapsed_step", np.zeros(job.env_instances, np.int64))
-        space = self.pool.action_space
-        self.bank = actions.of_job(space, job)
+        self.bank = actions.of_job(self.pool.action_space, job)
         self.batches = cycle(self.bank)
         self.elapsed = BytesIO()  # ``elapsed_step`` of each result since the last count
 

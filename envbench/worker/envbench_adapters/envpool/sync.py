@@ -6,7 +6,6 @@ from io import BytesIO
 from itertools import islice
 from typing import Optional
 
-import numpy as np
 from envbench_worker.contract import Counts, Trace
 
 from envbench_adapters import verifying
@@ -34,5 +33,4 @@ class EnvPoolSync(EnvPool):
     def follow(self, calls: int) -> Optional[Trace]:
         if self.noiseless() is None:
             return None
-        start = np.array(self.first)[None]
-        return verifying.follow(self.pool.step, self.bank, calls, start, self.family.flat)
+        return verifying.follow(self, self.pool.step, calls, self.first, self.family.flat)

@@ -62,7 +62,7 @@ def of_system(folder: Path = SYSTEM) -> List[Node]:
 
 
 def call_bound(node: Node, function: str, *arguments: Any) -> None:
-    """In a new process: bind it, then import ``function`` (``module:name``) and call it.
+    """Bind this new process, then import ``function`` (``module:name``) and call it.
 
     Its first argument says whether the memory is bound.
     """

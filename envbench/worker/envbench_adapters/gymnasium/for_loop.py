@@ -34,12 +34,10 @@ class GymnasiumVector(Adapter):
 
     def probe(self) -> None:
         """Refuses older vector environments: they reset within the step and do not state it."""
-        if int(gymnasium.__version__.split(".")[0]) < 1:
-            raise ImportError(
-                "Gymnasium {} resets within the step: envbench needs Gymnasium 1.0 or newer".format(
-                    gymnasium.__version__
-                )
-            )
+        version = gymnasium.__version__
+        if int(version.split(".")[0]) < 1:
+            text = "Gymnasium {} resets within the step: envbench needs Gymnasium 1.0 or newer"
+            raise ImportError(text.format(version))
         envbench_families.of(self.job).probe()
 
     def build(self) -> None:
@@ -47,8 +45,7 @@ class GymnasiumVector(Adapter):
         self.envs = self.make_vector()
         self.autoreset = autoreset.of(self.envs, (autoreset.NEXT_STEP, autoreset.SAME_STEP))
         self.first, _ = self.envs.reset(seed=job.seed)
-        space = self.envs.single_action_space
-        self.bank = actions.of_job(space, job, self.envs.action_space)
+        self.bank = actions.of_job(self.envs.single_action_space, job, self.envs.action_space)
         self.batches = cycle(self.bank)
         self.ends = BytesIO()
         self.ended = 0  # environments whose next step only resets
@@ -90,12 +87,11 @@ class GymnasiumVector(Adapter):
             return None
         if self.autoreset.mode == autoreset.SAME_STEP:
             return None  # at an end, the next episode's observation replaces the last one
-        start = np.array(self.first)[None]
         if self.start is not None:  # only for the reference, whose environments are in this process
-            start = self.start[None]
+            self.first = self.start
             for env, observation in zip(self.envs.envs, self.start):
                 family.set_start(env, observation)
-        trace = verifying.follow(self.envs.step, self.bank, calls, start, np.asarray)
+        trace = verifying.follow(self, self.envs.step, calls, self.first, np.asarray)
         self.ended = int(trace.ended[-1].sum())
         self.envs.call("frames_made")  # discarded: only the steps of ``run`` are counted twice
         return trace
@@ -107,16 +103,14 @@ class GymnasiumVector(Adapter):
     def facts(self) -> Dict[str, Any]:
         space, family = self.envs.single_observation_space, envbench_families.of(self.job)
         identifier, arguments = family.gym_id()
-        described = family.described()
         return self.common_facts(
             space,
             self.autoreset.mode,
-            described.pop("work"),
+            family.described(),
             "host",
             autoreset_source=self.autoreset.source,
             library_task=identifier,
             library_arguments=arguments,
-            **described,
         )
 
     def close(self) -> None:

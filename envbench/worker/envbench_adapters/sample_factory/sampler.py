@@ -139,7 +139,7 @@ class SampleFactory(Adapter):
         return self.common_facts(
             self.env_info.obs_space["obs"],
             "same-step",
-            family.described()["work"],
+            family.described(),
             "host",
             action_source=self.action_source() + " by the policy worker",
             library_task=identifier,

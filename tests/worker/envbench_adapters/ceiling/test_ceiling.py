@@ -1,15 +1,16 @@
 """ceiling: each family's core can be built and stepped, and its steps are counted a second time.
 
 The engines of atari, mujoco and dm_control count them. The others have no counter: here the tests
-count the ends of the carts' episodes, and the steps of a stand-in for Box2D's world.
+count the ends of the carts' episodes, and the steps of Box2D's worlds.
 """
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import import_module
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -121,35 +122,53 @@ def test_a_cart_whose_pole_fell_is_reset_in_its_next_step(core: Any) -> None:
     assert carts.work() == {"timestep_s": 0.02, "max_steps": 500}
 
 
-class Lander:
-    """A replacement for Gymnasium's LunarLander. It counts its steps, and lands after ten."""
+# ---------------------------------------------------------------- with the real Box2D
 
-    def __init__(self) -> None:
-        self.lander = SimpleNamespace(awake=True)
-        self.world = self.unwrapped = self
-        self.made = self.resets = 0
+FALLING = """
+import json, sys, time
+sys.path.insert(0, sys.argv[1])
+import Box2D
+from envbench_adapters.ceiling.cart_pole_and_lander import LanderCore
+from envbench_worker.contract import Job
 
-    def reset(self, seed: int | None = None) -> None:
-        self.game_over, self.resets = False, self.resets + 1
+job = Job("measure", "box2d", "LunarLander-v3", 1, 1, 1, {"actions": "bank"}, 3)
+core = LanderCore(job, job, 0)
+core.probe()
+core.build()
+cpu, step, inside, landed = time.thread_time_ns, Box2D.b2World.Step, [], []
 
-    def Step(self, seconds: float, *iterations: int) -> None:
-        assert (seconds, iterations) == (0.02, (180, 60))
-        self.made += 1
-        self.game_over = self.made % 10 == 0
+def measured(world, *arguments):
+    assert arguments == (0.02, 180, 60)
+    began = cpu()
+    step(world, *arguments)
+    inside.append(cpu() - began)
+
+def watched(world, *arguments):
+    step(world, *arguments)
+    landed.append(any(each.contact.touching for body in world.bodies for each in body.contacts))
+
+def ran(stepped, calls, log):
+    Box2D.b2World.Step = stepped
+    log.clear()
+    began = cpu()
+    counts = core.run(calls)
+    return [*counts, len(log), cpu() - began]
+
+found = [[*ran(measured, calls, inside), sum(inside)] for calls in (1, 70, 9, 6000, 6000, 6000)]
+print(json.dumps([found, ran(watched, 6000, landed), sum(landed)]))
+"""
 
 
-def test_a_lander_that_landed_is_reset_and_the_reset_is_no_step(
-    core: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world = Lander()
-    monkeypatch.setattr("gymnasium.make", lambda task: world)
-    monkeypatch.setitem(sys.modules, "Box2D", SimpleNamespace())
-    lander = core("box2d")
-    lander.probe()
-    lander.build()
-    for calls in (1, 40, 500):
-        made, resets = world.made, world.resets
-        counts = lander.run(calls)
-        assert (counts.steps, counts.resets) == (world.made - made, world.resets - resets)
-        assert sum(counts) == calls
-    assert counts.resets > 3
+@slow
+def test_nearly_all_time_of_the_landers_ceiling_is_in_the_step_of_box2ds_world() -> None:
+    """The CPU time includes the test's own clock. Each episode has to touch the ground."""
+    python = testing.interpreter(CEILING, family="box2d")
+    words = [python, "-c", FALLING, str(WORKER_PATH)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    found, (steps, resets, watched, _), landed = json.loads(done.stdout)
+    for (made, starts, stepped, *_), calls in zip(found, (1, 70, 9, *[6000] * 3), strict=True):
+        assert (made, made + starts) == (stepped, calls)
+    assert min(1 - inside / total for *_, total, inside in found[-3:]) < 0.15
+    assert steps == watched
+    assert 50 < steps / resets < 100  # about 70: Gymnasium's lander falls as long without engines
+    assert 0.01 < landed / steps < 0.2
