@@ -28,6 +28,7 @@ from envbench.backends import Backend
 from envbench.engine import resume
 from envbench.errors import Interrupted
 from envbench.experiments.check.baseline import stored
+from envbench.experiments.run import BLOCK_SIZE
 from envbench.model import Failure
 
 KILLED = Failure(reason="signal", message="the worker died of SIGKILL", signal="SIGKILL")
@@ -65,7 +66,7 @@ def test_the_others_of_a_block_count_if_one_of_its_cells_fails(machine: VirtualE
     assert [run.cell.key for run in runs() if run.failure] == [last]
     assert len(others) == 2
     # A later round has five cells, so they fit into one block.
-    assert [len(block.trials) for block in machine.blocks] == [3, 3, 5, 5]
+    assert [len(block.trials) for block in machine.blocks] == [3, 3, BLOCK_SIZE, BLOCK_SIZE]
 
 
 def test_a_plan_ends_if_every_cell_of_its_blocks_has_failed(machine: VirtualExecutor) -> None:
