@@ -129,15 +129,18 @@ def measuring(parent: psutil.Process) -> list[psutil.Process]:
 def used_in_slices(
     controller: list[psutil.Process], workers: list[psutil.Process], seconds: float
 ) -> tuple[float, float]:
-    """CPU seconds of the controller while one worker runs and the others are stopped, and for how
-    long that was. The first and last 5 ms of each such time belong to the switch."""
+    """CPU seconds of the controller while a slice is open, and for how long that was.
+
+    One thread steps here, so a worker is running or ready to run in a slice. Otherwise it is
+    stopped, or waits for an order. The first and last 5 ms of a slice may belong to the switch.
+    """
     used = lasted = 0.0
     inside: list[tuple[float, float]] = []
     running: list[psutil.Process] = []
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         before = running
-        running = [each for each in workers if each.status() != psutil.STATUS_STOPPED]
+        running = [each for each in workers if each.status() == psutil.STATUS_RUNNING]
         if len(running) != 1 or running != before:
             if len(inside) > 3:
                 (began, cpu_before), (ended_at, cpu_after) = inside[1], inside[-2]
