@@ -107,8 +107,7 @@ def _advice(against: Path) -> str:
 
 
 def _append(summary: Path, text: str) -> None:
-    """A summary that cannot be written, such as a pipe without a reader, does not change the
-    verdict."""
+    """Append the verdict. A file that cannot be written (a pipe without a reader) is a warning."""
     try:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK
         with open(os.open(summary, flags, 0o666), "a", encoding="utf-8") as file:

@@ -166,7 +166,7 @@ def _unreferenced(path: Path) -> set[Path]:
     by-product may still be to come.
     """
     folder = path.parent / BY_PRODUCTS
-    # First the names, then the locks, then the references: what is written meanwhile is kept.
+    # In this order: names, locks, references. So a by-product that is written now is kept.
     there = [] if folder.is_symlink() else [each.name for each in folder.glob("*")]
     names = {each for each in there if each.startswith(PART) or _BY_PRODUCT.fullmatch(each)}
     files = store.files(path.parents[1], path.parent.name)

@@ -1,4 +1,4 @@
-"""Env families as data: each is complete, and says how many frames a step has."""
+"""Env families as data: each is complete and gives the frames of a step."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class CartPoleCore(Core):
 class LanderCore(Core):
     """Box2D's ``World.Step`` alone, in worlds of the lunar lander, which falls without engines.
 
-    The falls are repeated in turn. A call that starts one is a reset. No Python code listens to
+    The falls are repeated in order. A call that starts one is a reset. No Python code listens to
     contacts: a fall has as many steps as its first time. Box2D has no clock to count by.
     """
 
