@@ -67,16 +67,16 @@ MEASURE = grouped(
     ),
     option(
         "--total-step K",
-        "Vector steps per cell, over all its runs, instead of a duration.",
+        "Timed vector steps per cell, over all its runs, instead of a duration.",
         click.IntRange(1, 10**12),
         also="total_steps",
     ),
     option(
         "--repeats N",
-        "Fresh processes per cell.  [default: 5 for most backends]",
+        "Blocks per cell, each with a fresh process.  [default: 5 for most backends]",
         click.IntRange(1, 1000),
     ),
-    option("--quick", "Measure only one process per cell, for 3 s. There is no interval."),
+    option("--quick", "Measure each cell in one block, for 3 s. There is no interval."),
 )
 
 
@@ -88,9 +88,10 @@ MEASURE = grouped(
 def run(cells: CellRequest, options: Options, measure: Measure, as_json: bool) -> None:
     """Measure how fast environments step on this machine.
 
-    One cell takes about a minute. By default, measure every family that the profile lists, with
-    every backend that can run here except `ceiling`, at the numbers of environments in the
-    profile. To resume a stopped run, run the same command again.
+    Cells alternate in short slices, so that all see the same noise. One cell takes about a
+    minute. By default, measure every family that the profile lists, with every backend that can
+    run here except `ceiling`, at the numbers of environments in the profile. To resume a stopped
+    run, run the same command again.
     """
     refuse_together("--duration", "--total-step")
     refuse_together("--quick", "--duration", "--repeats")

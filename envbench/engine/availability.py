@@ -104,6 +104,9 @@ def own_runtime(target: Target, overrides: Mapping[str, str], *, setup: bool, sa
     return Arm(target=target, failure=failure)
 
 
+KERNEL_ARM = "kernel"  # the name of its arm beside a cell
+
+
 def kernel_arm(name: str, kernel: Target) -> Arm:
     """The arm of the reference kernel: it runs in envbench's own interpreter."""
     return Arm(name=name, target=kernel, python=sys.executable)

@@ -136,11 +136,9 @@ class Campaign(Generic[Findings]):
             killed = next((each for each in failures if each.killed), None)
             if killed is None or not tries_left:
                 break
-            stopped = [
-                replace(each, failure=each.failure and replace(each.failure, reason="interrupted"))
-                for each in record.trials
-            ]
-            self.journal.append(replace(record, trials=stopped))
+            stopped = replace(killed, reason="interrupted")  # so none of its trials counts
+            trials = [replace(each, failure=stopped) for each in record.trials]
+            self.journal.append(replace(record, trials=trials))
             self.listener.trying_again(block, killed)
         self.journal.append(record)
         self.done.append(record)

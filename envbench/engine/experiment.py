@@ -78,8 +78,7 @@ class Experiment(ABC, Generic[Findings_co]):
         """Did a person name the backends? If so, a backend that cannot run is an error."""
         return True
 
-    @property
-    def block_seconds(self) -> float:
+    def block_seconds(self, plan: Plan) -> float:
         """Estimated seconds of a block, before the first has ended. By default: those of a pair."""
         return pair_seconds()
 
@@ -90,7 +89,7 @@ class Experiment(ABC, Generic[Findings_co]):
         """Choose the cells. Raise ``UsageError`` before any work."""
 
     @abstractmethod
-    def design(self, targets: Sequence[Target]) -> Design:
+    def design(self, targets: Sequence[Target], site: Site) -> Design:
         """Decide the numbers that are fixed before anything is measured."""
 
     def arms(self, targets: Sequence[Target], site: Site, say: Say) -> list[Arm]:

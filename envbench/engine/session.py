@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Generic
 
+import psutil
 from msgspec.structs import replace
 
 from envbench import __version__
@@ -239,7 +240,7 @@ def make_plan(
 ) -> Plan:
     """What was asked for, and what the outcome depends on: the machine, the code, the packages."""
     now = datetime.now(UTC)
-    cells, design = [each.cell for each in targets], experiment.design(targets)
+    cells, design = [each.cell for each in targets], experiment.design(targets, site)
     ready = [arm for arm in arms.values() if arm.failure is None]
     sources = {arm.name: arm.source for arm in arms.values() if arm.source}
     commit, dirty = git_state()
@@ -258,6 +259,7 @@ def make_plan(
         logical_cpus=site.fingerprint.logical_cpus,
         cores=usable_cores(),
         quota=quota_cpus(),
+        free_memory=psutil.virtual_memory().available,
         seed=seed,
         fingerprint=digest(site.fingerprint),
         **resume.identity(experiment, arms),

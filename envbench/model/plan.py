@@ -134,20 +134,32 @@ Start = Literal["in turns", "at once", "reference last"]
 class Programme(Strict, frozen=True, kw_only=True):
     """Which slices the trials of a block make, and in which order.
 
-    ``turns`` lists the trial (its index) of each slice of steps, in order. Empty: each trial runs
-    on its own, by its protocol. ``equal_calls``: every trial makes as many vector steps per slice
-    as the first one makes in ``slice_s``; otherwise each has its own number. ``reset_turns`` are
-    slices of resets, made after the steps. ``lead_in_s``: untimed steps after a switch to another
-    trial. ``start``: the trials alternate every 10 ms until they warm up, or all run at once, or
-    the block's reference runs last and starts from the other's first observations.
+    Either ``turns`` lists the trial (its index) of each slice of steps, in order. A slice lasts
+    ``slice_s``. ``equal_calls``: every trial makes as many vector steps per slice as the first one
+    makes in that time; otherwise each has its own number. ``reset_turns`` are slices of resets,
+    made after the steps.
+
+    Or ``mixed`` has the seconds per slice of each trial. Each makes slices for the time, or the
+    vector steps, of its protocol, in a random order (``seed``) over the whole block. Without
+    either, each trial runs on its own, by its protocol.
+
+    ``lead_in_s``: untimed steps after a switch to another trial. ``start``: the trials alternate
+    every 10 ms until they warm up, or all run at once, or the block's reference runs last and
+    starts from the other's first observations.
     """
 
     turns: list[Int] = []
     slice_s: float = 0.0
+    mixed: list[float] = []
+    seed: Int = 0
     equal_calls: bool = False
     reset_turns: list[Int] = []
     lead_in_s: float = 0.0
     start: Start = "in turns"
+
+    @property
+    def alternates(self) -> bool:
+        return bool(self.turns or self.mixed)
 
 
 class Block(Strict, frozen=True, kw_only=True):
@@ -195,10 +207,16 @@ class _Design(Strict, frozen=True, kw_only=True):
 
 
 class RunDesign(_Design, frozen=True, kw_only=True, tag="run"):
-    """Each cell is measured alone, in rounds. Both mappings are by backend."""
+    """Rounds of random blocks, whose cells alternate. The mappings are by backend.
 
-    repeats: dict[str, Int]  # rounds per backend
+    ``slice_s``: seconds per slice; 0.0: the backend cannot alternate, and has blocks of its own.
+    ``block_size``: the most cells of a block.
+    """
+
+    repeats: dict[str, Int]  # rounds
     protocol: dict[str, Protocol]
+    slice_s: dict[str, float] = {}
+    block_size: Int = 1
     quick: bool = False
 
 
@@ -254,6 +272,7 @@ class Plan(Strict, frozen=True, kw_only=True, tag="plan"):
     mode (``…/measure``); the interpreter's folder; all code that it may import, where a person may
     edit that; and the packages. To resume, all must be unchanged. ``logical_cpus`` counts the whole
     machine, ``cores`` are those that may be used, and ``quota`` is the container's limit.
+    ``free_memory`` is in bytes.
     """
 
     schema: Int = SCHEMA
@@ -267,6 +286,7 @@ class Plan(Strict, frozen=True, kw_only=True, tag="plan"):
     logical_cpus: Int = 1
     cores: list[Int] = []
     quota: float | None = None
+    free_memory: Int = 0
     seed: Int
     fingerprint: str
     code: dict[str, str] = {}

@@ -60,7 +60,7 @@ def alternate(
     ``on_event`` is called from the workers' threads.
     """
     count = len(launches)
-    order = SliceOrder(programme, count)
+    order = SliceOrder(programme, [each.job for each in launches])
     threads: dict[Future[Reply], _Worker] = {}
     with job_folder() as folder, ThreadPoolExecutor(count) as pool:
         workers = [
@@ -103,7 +103,7 @@ class _Worker:
         self.start = Start(order.changed, at_once=order.programme.start == "at once")
         pipe = folder / f"turns-{index}"
         os.mkfifo(pipe)
-        self.takes_orders = bool(order.steps)  # without turns, each works on its own
+        self.takes_orders = order.programme.alternates  # else each works on its own
         job = replace(launch.job, turns=str(pipe)) if self.takes_orders else launch.job
         self.launch = replace(launch, job=job)
         self.orders = os.open(pipe, os.O_RDWR)  # opening it only to write would wait for a reader

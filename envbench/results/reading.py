@@ -241,7 +241,8 @@ def joined(stored: Iterable[tuple[int, Stored]]) -> Archive:
 def _of_block(plan: Plan, block: BlockRecord, facts: Facts) -> dict[str, Run | Verification]:
     """The runs or the verification of a block, by the id of their trial."""
     if isinstance(plan.design, RunDesign):
-        return {trial.trial_id: run_of(plan, block, trial, facts) for trial in block.trials}
+        own = [trial for trial in block.trials if not trial.arm]  # not the reference kernel
+        return {trial.trial_id: run_of(plan, block, trial, facts) for trial in own}
     if isinstance(plan.design, VerifyDesign) and not block.interrupted:
         return {block.trials[-1].trial_id: verification_of(plan, block, facts)}
     return {}

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,7 @@ def test_a_recorded_run_holds_the_raw_facts(place: Place, faulty_python: Path) -
 
 
 @slow
-def test_a_quick_look_is_one_short_run_and_says_so(place: Place, faulty_python: Path) -> None:
+def test_a_quick_look_is_one_short_block_and_says_so(place: Place, faulty_python: Path) -> None:
     place.short = False
     done = place.run("run", *loop(faulty_python), "--numenv", 1, "--quick", "--json")
     (cell,) = done.document["cells"]
@@ -93,7 +94,11 @@ def test_a_quick_look_is_one_short_run_and_says_so(place: Place, faulty_python: 
     (run,) = place.runs()
     assert run.quick
     assert 3e9 <= sum(run.measured.ns) < 4e9
-    assert sum(run.warmup.ns) < 2e9
+    (block,) = place.blocks()
+    assert [trial.arm for trial in block.trials] == ["kernel", ""]
+    switches = sum(after == 1 != before for before, after in pairwise([0, *block.turns]))
+    assert sum(run.warmup.ns[:-switches]) < 2e9  # without the lead-ins
+    assert sum(run.warmup.ns[-switches:]) < 0.05 * 1e9 * switches
 
 
 @slow

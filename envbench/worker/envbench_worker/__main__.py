@@ -97,7 +97,7 @@ class Worker:
             meter.take_turns(orders)
         else:
             meter.measure()
-        load = meter.sensors.load()
+        load = meter.load()
         self.times["warmup_ns"] = sum(meter.warmup.ns)
         self.times["measured_ns"] = sum(meter.measured.ns)
         return {

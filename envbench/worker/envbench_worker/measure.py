@@ -50,6 +50,7 @@ class Meter:
         self.measured = Windows()
         self.resets = Windows()  # slices of resets
         self.total_steps = 0
+        self._warm = 0  # the windows of the warm-up, without lead-ins
         self._last = self._ramp = 0  # the last window's end; the windows of the calibration
         self._origin = self._warmup_origin = 0  # when the columns' times begin
 
@@ -82,7 +83,7 @@ class Meter:
     def measure(self) -> None:
         """Run windows of a fixed number of calls until the time or the calls are used up."""
         calls = self._fitting()
-        self.sensors.begin()
+        self._begin()
         # A pool runs ahead while the load is read: that work belongs to the warm-up.
         self.run_window("warmup", self.warmup, calls)
         self._origin = self._last
@@ -96,6 +97,16 @@ class Meter:
         while self._last < end:
             self.run_window("measure", self.measured, calls)
 
+    def _begin(self) -> None:
+        self._warm = len(self.warmup.ns)
+        self.sensors.begin()
+
+    def load(self) -> Dict[str, Any]:
+        """Return the ``envbench.model.Load`` of all measured windows."""
+        measured = sum(self.measured.ns) + sum(self.resets.ns)
+        lead_ins = sum(self.warmup.ns[self._warm :])
+        return self.sensors.load(measured / (measured + lead_ins) if measured else 1.0)
+
     def take_turns(self, orders: Iterable[Tuple[str, int]]) -> None:
         """Run one slice per order. Between two orders other processes use the machine.
 
@@ -104,7 +115,7 @@ class Meter:
         are recorded as a window of the warm-up and do not affect a rate. Any other word raises
         ``ValueError``.
         """
-        self.sensors.begin()
+        self._begin()
         self._origin = clock()
         for what, calls in orders:
             self.sensors.window()
@@ -169,7 +180,7 @@ class Meter:
 
     def _keep(self, windows: Windows, start: int, calls: int, counts: Counts) -> None:
         ns = self._last - start
-        reason = invalidity(self.sensors.window(), ns)
+        reason = invalidity(self.sensors.window(windows is not self.warmup), ns)
         if reason:
             windows.invalid[str(len(windows.ns))] = reason
         # A lead-in comes between measured windows, but is recorded in the warm-up's columns.

@@ -144,23 +144,32 @@ class Sensors:
 
     def __init__(self) -> None:
         self._window = _outside()
-        self._stretch: Dict[str, float] = {}
+        self._begun: Dict[str, float] = {}
+        self._measured: Dict[str, float] = {}  # the growth over all measured windows
 
-    def window(self) -> Dict[str, float]:
+    def window(self, measured: bool = False) -> Dict[str, float]:
         """Read what changed since the last call: suspended_ns, throttled_periods, steal_share, …"""
         before, self._window = self._window, _outside()
         grown = _grown(before, self._window)
+        if measured:
+            self._measured = {k: self._measured.get(k, 0) + grown[k] for k in grown}
         if "all" in grown:
             grown["steal_share"] = grown["steal"] / grown["all"] if grown["all"] > 0 else 0.0
         return grown
 
     def begin(self) -> None:
         """Begin the interval that ``load`` reports on."""
-        self._stretch = _everything()
+        self._begun, self._measured = _everything(), {}
 
-    def load(self) -> Dict[str, Any]:
-        """Return the ``envbench.model.Load`` since ``begin``."""
-        grown = {name: max(each, 0) for name, each in _grown(self._stretch, _everything()).items()}
+    def load(self, share: float = 1.0) -> Dict[str, Any]:
+        """Return the ``envbench.model.Load`` of the measured windows since ``begin``.
+
+        ``share``: how much of the worker's own work since then was measured. The rest are lead-ins,
+        which do the same work. While other workers step, this one is stopped and uses nothing.
+        """
+        own = _grown(self._begun, _everything())
+        own = {name: type(each)(each * share) for name, each in own.items()}
+        grown = {name: max(each, 0) for name, each in {**own, **self._measured}.items()}
         cpu, busy = grown.get("cpu_s"), grown.get("busy")
         return {
             "cpu_s": cpu,

@@ -237,7 +237,7 @@ def test_a_disturbed_lead_in_leaves_the_slice_after_it_valid(
     made.warm_up()
     windows = len(made.warmup.ns)
     throttled = iter([{}, {"throttled_periods": 1}, {}, {}])  # before and after each slice
-    monkeypatch.setattr(made.sensors, "window", lambda: next(throttled))
+    monkeypatch.setattr(made.sensors, "window", lambda *_: next(throttled))
     made.take_turns([("lead", 5), ("step", 20)])
     assert made.warmup.invalid == {str(windows): "throttled"}
     assert made.measured.invalid == {}
