@@ -7,6 +7,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import combinations_with_replacement
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -333,8 +335,69 @@ def test_checks_are_drawn_from_pairs_and_a_slower_candidate_is_found() -> None:
     assert found["REGRESSION"] == 40
 
 
+def test_a_simulated_session_deals_every_cell_once_per_round() -> None:
+    import numpy as np
+    from blocks_simulated import NOISES, PLANS, session
+
+    for setup in PLANS.values():
+        trials, truth = session(np.random.default_rng(1), setup, NOISES["all of these"])
+        cells = [each.cell for each in trials]
+        assert {cells.count(cell) for cell in cells} == {setup.rounds}
+        assert len(truth.session) == len(set(cells)) == len(setup.classes)
+        blocks = [each.block for each in trials]
+        assert max(blocks.count(block) for block in blocks) == setup.block
+
+
+def test_the_two_truths_differ_only_where_classes_react_differently() -> None:
+    import numpy as np
+    from blocks_simulated import NOISES, PLANS, session
+
+    setup = PLANS["10 cells"]
+    for name, differ in (("steps", False), ("lost cores, minutes", True)):
+        _, truth = session(np.random.default_rng(1), setup, NOISES[name])
+        gaps = [a - b for a, b in zip(truth.session, truth.long_run, strict=True)]
+        by_class = dict(zip(setup.classes, gaps, strict=True))
+        assert (abs(by_class["pool"] - by_class["processes"]) > 0.001) is differ
+
+
+def test_blocks_that_were_left_out_are_inside_the_predicted_intervals() -> None:
+    import numpy as np
+    from blocks_simulated import NOISES, PLANS, leave_one_out, session
+
+    trials, _ = session(np.random.default_rng(1), PLANS["10 cells"], NOISES["drift"])
+    found = leave_one_out(trials)
+    assert set(found) == set(combinations_with_replacement(("one-thread", "pool", "processes"), 2))
+    inside = [each for pair in found.values() for each in pair]
+    pairs = [len([x for x in trials if x.block == block]) for block in range(10)]
+    assert len(inside) == sum(count * (count - 1) // 2 for count in pairs)
+    assert 0.85 < sum(inside) / len(inside) < 1.0
+    assert leave_one_out([each for each in trials if each.block == 0]) == {}
+
+
+def test_a_ratio_far_from_the_predicted_one_is_outside() -> None:
+    from blocks_simulated import predicted
+
+    from envbench.stats.block_model import TrialRate, fit
+
+    pair = [TrialRate(cell=cell, block=0, steps_in="pool", rate=1.0) for cell in "ab"]
+    rates = (1.01, 0.99, 1.0, 1.02, 0.98)
+    model = fit([replace(pair[0], block=k, rate=rate) for k, rate in enumerate(rates)]
+                + [replace(pair[1], block=k) for k in range(5)])  # fmt: skip
+    assert predicted(model, *pair) == [True]
+    assert predicted(model, replace(pair[0], rate=1.1), pair[1]) == [False]
+    assert predicted(fit(pair), *pair) == []
+
+
 @pytest.mark.parametrize(
-    "name", ["check_live", "check_resampled", "check_traces", "check_simulated", "random_kills"]
+    "name",
+    [
+        "blocks_simulated",
+        "check_live",
+        "check_resampled",
+        "check_traces",
+        "check_simulated",
+        "random_kills",
+    ],
 )
 def test_the_scripts_have_a_help_text(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
