@@ -172,7 +172,7 @@ def check(
         )
     _check_sources(experiment.arm_sources)
     if only_plan:
-        targets = experiment.choose(site_of(options)).targets
+        targets = experiment.choose(site_of(options, experiment)).targets
         show_plan(targets, size.of(targets, rule), experiment.arm_sources, as_json=as_json)
         return
     conduct(experiment, options, lambda outcome: shown(outcome, outcome.findings))

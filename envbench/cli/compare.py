@@ -28,6 +28,7 @@ from envbench.results import store
 from envbench.results.folder import load_files
 from envbench.results.measured_cells import Measured
 from envbench.stats.intervals import Interval
+from envbench.stats.summary import Summary
 from envbench.text import counted
 
 
@@ -121,11 +122,15 @@ def _row(pair: Pair) -> list[str]:
     name = cell.key
     if (cell.backend, cell.variant) != (other.backend, other.variant):
         name = f"{cell.machine} {cell.env}/{cell.task}/{cell.numenv}"
-    speeds = [pair.first.summary.fps, pair.second.summary.fps]
-    figures = ["-" if fps is None else f"{fps:.2f}" for fps in speeds]
+    figures = [_figure(pair.first.summary), _figure(pair.second.summary)]
     ratio = "" if pair.ratio is None else f"{pair.ratio:.3f}"
     verdict = "not comparable" if pair.unlike else pair.verdict
     return [name, *figures, ratio, _span(pair.interval), verdict]
+
+
+def _figure(summary: Summary) -> str:
+    mark = " (quick)" if summary.quick else ""
+    return "-" if summary.fps is None else f"{summary.fps:.2f}{mark}"
 
 
 def _span(interval: Interval | None) -> str:

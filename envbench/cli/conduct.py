@@ -197,7 +197,8 @@ class Display:
             return "done"
         if trial.cell.key in self.refused:
             return "done, but `envbench verify` refused the figures of its row"
-        figure = rate(run_of(self.plan, record, trial, {}))
-        return (
-            f"no figure: {figure.invalid}" if figure.fps is None else f"{rate_text(figure.fps)} FPS"
-        )
+        run = run_of(self.plan, record, trial, {})
+        figure, mark = rate(run), " (quick)" if run.quick else ""
+        if figure.fps is None:
+            return f"no figure: {figure.invalid}"
+        return f"{rate_text(figure.fps)} FPS{mark}"

@@ -54,7 +54,7 @@ class Site:
     @property
     def other_hardware(self) -> bool:
         """Is this machine not the hardware that the profile names?"""
-        return not self.profile.match.empty and not self.profile.fits(self.fingerprint)
+        return not self.profile.match.fits_hardware(self.fingerprint)
 
 
 class Experiment(ABC, Generic[Findings_co]):
@@ -63,7 +63,7 @@ class Experiment(ABC, Generic[Findings_co]):
     name: ClassVar[str]
     unit: ClassVar[str] = "block"  # what a person calls a block; its plural ends in s
     modes: ClassVar[tuple[str, ...]] = ("measure",)  # of its trials
-    keeps_profile: ClassVar[bool] = False  # is a generated profile written to a file?
+    in_tables: ClassVar[bool] = False  # do a report's tables show the findings?
     shows_figures: ClassVar[bool] = False  # does the figure of a block mean something on its own?
     watches_code: ClassVar[bool] = False  # can the measured code be edited while it runs?
     longest_pause_s: ClassVar[float | None] = None  # then an unfinished plan is not resumed

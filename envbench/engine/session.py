@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Generic
 
@@ -50,7 +51,7 @@ def carry_out(
         raise EnvbenchError(
             "measuring needs the process control of Linux or macOS.", hint="Use WSL 2."
         )
-    site = site_of(options)
+    site = site_of(options, experiment)
     chosen = experiment.choose(site)
     for note in chosen.notes:
         listener.say(note)
@@ -69,11 +70,19 @@ def carry_out(
     return result
 
 
-def site_of(options: Options) -> Site:
-    """The profile to measure under, and this machine's fingerprint."""
+def site_of(options: Options, experiment: Experiment[object]) -> Site:
+    """The profile to measure under, and this machine's fingerprint.
+
+    What a report's tables show under one name is never of two hosts.
+    """
     here = fingerprint()
+
+    @cache
+    def taken(name: str) -> bool:
+        return experiment.in_tables and resume.has_other_hosts(options.results, name, here)
+
     name = None if options.machine is None else valid_name(options.machine)
-    return Site(profile=choose(name, here), fingerprint=here, options=options)
+    return Site(profile=choose(name, here, taken), fingerprint=here, options=options)
 
 
 @dataclass
@@ -179,17 +188,20 @@ class _Session(Generic[Findings]):
 
     def _keep_profile(self) -> None:
         """Write down a profile that was made for this host, so that the report knows its table."""
-        profile = self.site.profile
-        if self.experiment.keeps_profile and profile.name not in catalogue().entries:
+        profile, known = self.site.profile, catalogue()
+        if self.experiment.in_tables and profile.name not in known.entries:
+            other, options = known.matching(self.site.fingerprint), self.site.options
+            why = "No profile fits this machine"
+            if other is not None and options.machine is None:
+                folder = options.results / other.name
+                why = f"The results in {folder} are of another computer, or of an unknown one"
             try:
                 path = write_profile(profile, Path("machines"))
             except UsageError:
                 if profile.name in catalogue().entries:  # another call has just written it
                     return
                 raise
-            self.listener.say(
-                f"No profile fits this machine: made {path}. Edit its title and ladder as you like."
-            )
+            self.listener.say(f"{why}: made {path}. Edit its title and ladder as you like.")
 
     # ------------------------------------------------------------ the plan
 

@@ -77,7 +77,7 @@ class RunExperiment(Experiment[list[Summary]]):
 
     name: ClassVar[str] = "run"
     unit: ClassVar[str] = "block"
-    keeps_profile: ClassVar[bool] = True
+    in_tables: ClassVar[bool] = True
     shows_figures: ClassVar[bool] = True
 
     @property

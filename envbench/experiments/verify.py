@@ -38,6 +38,7 @@ class VerifyExperiment(Experiment[list[Verification]]):
 
     name: ClassVar[str] = "verify"
     unit: ClassVar[str] = "backend"
+    in_tables: ClassVar[bool] = True
     modes: ClassVar[tuple[str, ...]] = ("measure", "verify")
     missing = "leave out"
 

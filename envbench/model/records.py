@@ -248,7 +248,11 @@ class EndedRecord(Strict, frozen=True, kw_only=True, tag="ended"):
 
 
 class Fingerprint(Strict, frozen=True, kw_only=True):
-    """What identifies the hardware and system. Excludes what changes from minute to minute."""
+    """What identifies the computer and its system. Excludes what changes from minute to minute.
+
+    ``host`` distinguishes computers of the same hardware (``envbench.machine.host.host_id``). It is
+    "" in older records: such a host is unknown, and never this one.
+    """
 
     cpu: str
     logical_cpus: Int
@@ -259,6 +263,12 @@ class Fingerprint(Strict, frozen=True, kw_only=True):
     system: str = ""
     kernel: str = ""
     architecture: str = ""
+    host: str = ""
+
+    @property
+    def hardware(self) -> Fingerprint:
+        """The fingerprint without the host: equal for computers of one model and system."""
+        return msgspec.structs.replace(self, host="")
 
 
 class MachineFact(Strict, frozen=True, kw_only=True, tag="machine"):

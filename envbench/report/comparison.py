@@ -21,6 +21,8 @@ By = Callable[[Measured], Hashable]
 
 NOTES = {
     "hardware": "were measured on different hardware or another version of the system",
+    "host": "were measured on different computers of the same hardware, or on unknown ones",
+    "quick": "have a figure that was measured quickly (`--quick`): one short process, no interval",
     "stand-in": "ran as tasks with different names (one replaces a task that no longer exists): "
     "`envbench verify` found that they do the same work, and lists the differences",
     "in-flight": "have different numbers of environments in flight per environment in the batch",
@@ -157,8 +159,12 @@ def _unlike(first: Measured, second: Measured, by: By) -> list[str]:
 
 def _notes(first: Measured, second: Measured) -> list[str]:
     one, other = first.cell, second.cell
+    machines = [first.fingerprint, second.fingerprint]
+    hardware = [each and each.hardware for each in machines]
     found = {
-        "hardware": first.fingerprint != second.fingerprint,
+        "hardware": hardware[0] != hardware[1],
+        "host": hardware[0] == hardware[1] and machines[0] != machines[1],
+        "quick": first.summary.quick or second.summary.quick,
         "stand-in": first.ran != second.ran and first.badge == second.badge == "✓",
         "in-flight": one.env_instances * other.numenv != other.env_instances * one.numenv,
         "session": first.plan_id != second.plan_id,

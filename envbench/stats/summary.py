@@ -129,6 +129,11 @@ class Summary:
     speeds: tuple[float, ...] = ()
     frames_per_cpu_s: float | None = None
 
+    @property
+    def quick(self) -> bool:
+        """Whether it was measured with ``--quick``."""
+        return "quick" in self.flags
+
 
 def summarise(runs: Sequence[Run], *, cpus: int = 1, alone: bool = False) -> Summary:
     """Summarise one cell's runs in one plan (at least one run).

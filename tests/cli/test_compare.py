@@ -12,6 +12,7 @@ from helpers.command_line import Place
 from helpers.record_factories import (
     make_cell,
     make_refusal,
+    measured_plan,
     new_results_file,
     plan_of_rounds,
     write,
@@ -90,6 +91,15 @@ def test_files_machines_backends_and_rows_can_be_compared(place: Place) -> None:
     (cell,) = whole["cells"]
     assert whole["geometric_mean"] == pytest.approx(cell["ratio"]) == pytest.approx(1000 / 502)
     assert (cell["verdict"], whole["only_in_a"], whole["only_in_b"]) == ("faster", 1, 0)
+
+
+def test_a_quick_figure_is_marked_beside_the_others(place: Place) -> None:
+    quick = measured_plan({("envpool-sync", 8): 200}, plan_id="b", quick=True, repeats=1)
+    put(place, "laptop", [*plan_of_rounds("a", SLOW), *quick])
+    done = place.run("compare", "for-loop", "envpool-sync")
+    assert " 3200.00 (quick) " in done.out
+    assert done.out.count("(quick)") == 1
+    assert "1 of 1 pair have a figure that was measured quickly" in done.err
 
 
 @pytest.mark.parametrize(

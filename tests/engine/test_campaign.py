@@ -134,6 +134,15 @@ def test_fps_is_the_frames_of_the_measured_windows_over_their_time(
         assert (cell["machine"], cell["task"], cell["frame_skip"]) == ("laptop", "My-v0", 3)
 
 
+def test_each_quick_figure_is_marked_as_it_is_measured(workers: VirtualExecutor) -> None:
+    done = invoke(workers, "run", *WORDS, "--quick")
+    lines = [line for line in done.stderr.splitlines() if " FPS" in line]
+    assert len(lines) == 4
+    assert all(line.endswith(" FPS (quick)") for line in lines)
+    assert done.stdout.count("quick") == 4
+    assert "FPS (quick)" not in call(workers, "--repeats", "1").stderr
+
+
 def test_fewer_than_five_runs_give_no_interval(workers: VirtualExecutor) -> None:
     for cell in json.loads(call(workers, "--repeats", "4").stdout)["cells"]:
         assert (cell["interval"], cell["flags"]) == (None, ["few-runs", "other-hardware"])

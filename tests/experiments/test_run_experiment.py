@@ -386,7 +386,7 @@ def test_run_shows_no_figure_of_a_row_that_verify_refused(quiet: Path) -> None:
     assert before["fps"] > 0
     write(
         new_results_file(quiet / "results", own.machine, "2026-01-02T03:04:05Z"),
-        [make_refusal(own)],
+        [msgspec.structs.replace(make_refusal(own), fingerprint=measured.fingerprint)],
     )
     done = invoke(VirtualExecutor(), *words, "--json")
     (after,) = json.loads(done.stdout)["cells"]

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from helpers.record_factories import (
     DIFFERENT,
+    LAPTOP,
     OTHER,
     make_cell,
     make_failure,
@@ -186,6 +188,19 @@ def test_machines_are_paired_by_row_and_numenv_with_a_note_on_hardware() -> None
     assert found.pairs[0].notes == ["hardware", "session"]
     assert found.pairs[0].verdict == "faster"
     assert compare(shown("a", SLOW), select(there).measured, by_cell).pairs == []
+
+
+def test_two_computers_of_one_model_are_compared_with_a_note_on_the_host() -> None:
+    sides = shown("a", SLOW), shown("b", FAST)
+    twin = msgspec.structs.replace(LAPTOP, host="1a2b3c4d5e6f")
+    (pair,) = compare(sides[0], [replace(sides[1][0], fingerprint=twin)], by_cell).pairs
+    assert pair.notes == ["host", "session"]
+
+
+def test_a_quick_figure_is_noted() -> None:
+    quick = select(measured_plan({("for-loop", 8): 200}, plan_id="b", quick=True, repeats=1))
+    (pair,) = compare(shown("a", SLOW), quick.measured, by_cell).pairs
+    assert (pair.notes, pair.verdict) == (["quick", "session"], "?")
 
 
 def test_a_failed_cell_is_a_pair_without_a_ratio() -> None:

@@ -179,13 +179,20 @@ def read(
             hint="Make one: envbench baseline save --output FILE. Or measure baseline and "
             f"candidate in one run, which is more precise: {IN_ONE_RUN}.",
         )
-    if other := {each.fingerprint for each in cells} - {digest(here)}:
-        facts = [fact for plan in plans for fact in plan.shared if isinstance(fact, MachineFact)]
-        cpu = next((each.fingerprint.cpu for each in facts if each.hash in other), "unknown")
+    facts = [fact for plan in plans for fact in plan.shared if isinstance(fact, MachineFact)]
+    known = {digest(here): here, **{fact.hash: fact.fingerprint for fact in facts}}
+    found = [known.get(each.fingerprint) for each in cells]
+    if other := [each for each in found if each is None or each.hardware != here.hardware]:
         raise UsageError(
-            f"{path} was measured on another machine or system ({cpu}): rates of two machines "
-            "say nothing about a change.",
+            f"{path} was measured on another machine or system "
+            f"({other[0].cpu if other[0] else 'unknown'}): rates of two machines say nothing about "
+            "a change.",
             hint=f"Measure baseline and candidate here, in one run: {IN_ONE_RUN}.",
+        )
+    if any(each != here for each in found):
+        say(
+            f"Note: {path} was measured on another computer of the same hardware, or on an unknown "
+            "one. A difference between the two computers looks like a change."
         )
     if not all(each.beside_kernel for each in cells):
         say(

@@ -159,16 +159,14 @@ def _other_columns(results: MachineResults) -> dict[str, dict[str, Entry]]:
     * after ``envbench verify``: a badge per row.
     """
     measured = {found.label for found in results.measured}
-    made: dict[str, dict[str, str]] = {}
+    columns: dict[str, dict[str, Entry]] = {}
     if top := results.top:
-        best = {row: max(found.fps or 0.0 for found in each) for row, each in results.rows.items()}
-        made[CEILING] = {label: f"{100 * fps / top:.0f} %" for label, fps in best.items()}
-    if results.section:
-        made |= cost_columns(results)
-    columns = {
-        name: {label: Entry(text=text) for label, text in texts.items()}
-        for name, texts in made.items()
-    }
+        columns[CEILING] = {
+            label: Entry(text=f"{100 * (best.fps or 0.0) / top:.0f} %", notes=footnotes.quick(best))
+            for label, best in results.highest.items()
+        }
+    for name, texts in (cost_columns(results) if results.section else {}).items():
+        columns[name] = {label: Entry(text=text) for label, text in texts.items()}
     columns[EQUAL_WORK] = {
         label: Entry(text=found.verdict.badge, notes=tuple(footnotes.of_verification(found)))
         for label, found in results.verified.items()

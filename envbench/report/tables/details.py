@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from envbench.model import Fingerprint, Plan
 from envbench.report.tables.build import cost_columns, largest
-from envbench.report.tables.footnotes import hardware
+from envbench.report.tables.footnotes import hardware, quick
 from envbench.report.tables.machine_results import MachineResults, in_order
 from envbench.report.tables.table import Entry, Table, entries, grid
 from envbench.results.measured_cells import lines_by_file
@@ -39,7 +39,10 @@ def _cost_table(results: MachineResults) -> Table | None:
         for name, texts in columns.items()
         for label, text in texts.items()
     }
-    known |= {(label, NUMENV): Entry(text=str(each.numenv)) for label, each in found.items()}
+    known |= {
+        (label, NUMENV): Entry(text=str(each.numenv), notes=quick(each))
+        for label, each in found.items()
+    }
     return Table(
         heading=markdown(f"Costs - {results.heading}"),
         columns=[NUMENV, *columns],
@@ -149,4 +152,5 @@ def _command(plan: Plan, rows: Mapping[str, list[str]]) -> list[Entry]:
 
 def _machine(found: Fingerprint) -> str:
     words = [hardware(found), f"{found.memory_gib} GiB", found.system, found.kernel]
-    return ", ".join(markdown(word) for word in [*words, found.architecture] if word)
+    words += [found.architecture, found.host and f"host {found.host}"]
+    return ", ".join(markdown(word) for word in words if word)

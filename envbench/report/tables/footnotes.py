@@ -90,9 +90,14 @@ def of_failure(failure: Failure) -> str:
 
 def elsewhere(found: Measured, profile: Profile | None) -> bool:
     """Whether it was measured on hardware that does not match the profile."""
-    if profile is None or profile.match.empty or found.fingerprint is None:
+    if profile is None or found.fingerprint is None:
         return False
-    return not profile.fits(found.fingerprint)
+    return not profile.match.fits_hardware(found.fingerprint)
+
+
+def quick(found: Measured) -> tuple[str, ...]:
+    """The footnote of a quick figure."""
+    return (FLAGS["quick"],) if found.summary.quick else ()
 
 
 def hardware(found: Fingerprint) -> str:

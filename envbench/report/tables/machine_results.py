@@ -71,8 +71,18 @@ class MachineResults:
             rows[found.label].append(found)
         return {label: row for label, row in rows.items() if row}
 
+    @property
+    def highest(self) -> dict[str, Measured]:
+        """Each row's highest figure. A quick one counts only where a row has no other."""
+
+        def rank(found: Measured) -> tuple[bool, float]:
+            return not found.summary.quick, found.fps or 0.0
+
+        return {label: max(row, key=rank) for label, row in self.rows.items()}
+
     def competes(self, found: Measured) -> bool:
-        """Whether it can be the best of its column: it does equal work as far as known.
+        """Whether it can be the best of its column: it does equal work as far as known, and was not
+        measured quickly.
 
         A badge other than ✓ excludes a row, and so do settings that change the work. Without a
         current verification only built-in backends compete: the project's tests verify them.
@@ -83,7 +93,7 @@ class MachineResults:
             equal = built_in
         else:
             equal = verified.verdict.badge == "✓" and (built_in or not verified.stale)
-        return equal and backends.same_work(found.cell)
+        return equal and backends.same_work(found.cell) and not found.summary.quick
 
     def place(self, label: str) -> tuple[int, str]:
         """A key that sorts by row; other labels come last."""

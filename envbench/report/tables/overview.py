@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from envbench import backends
 from envbench.decisions import fastest
-from envbench.report.tables.footnotes import DRIFT, OPENING, of_entry
+from envbench.report.tables.footnotes import DRIFT, OPENING, of_entry, quick
 from envbench.report.tables.machine_results import MachineResults, family_title
 from envbench.report.tables.table import Entry, Table, entries, grid
 from envbench.results.measured_cells import Measured, drift, within_noise
@@ -40,7 +40,7 @@ def _fps(found: Measured) -> float:
 def highest(every: Iterable[MachineResults]) -> list[Table]:
     """*Highest FPS*: a table per family and task, each machine's best in bold.
 
-    Different work is never bold.
+    Different work and quick figures are never bold.
     """
     return [_highest(group) for group in _grouped(every)]
 
@@ -62,8 +62,8 @@ def _highest(group: Sequence[MachineResults]) -> Table:
     best: dict[_Place, Measured] = {}
     best_equal: dict[str, float] = defaultdict(float)
     for results in group:
-        for label, row in results.rows.items():
-            found = best[label, results.title] = max(row, key=_fps)
+        for label, found in results.highest.items():
+            best[label, results.title] = found
             if results.competes(found):
                 best_equal[results.title] = max(best_equal[results.title], _fps(found))
     known = {}
@@ -106,6 +106,7 @@ def _single(group: Sequence[MachineResults]) -> Table | None:
 
 def _entry(found: Measured, text: str, *notes: str) -> Entry:
     """The entry, marked where the row is known to do different work."""
+    notes = (*quick(found), *notes)
     if found.badge != "≠" and backends.same_work(found.cell):
         return Entry(text=text, notes=notes, measured=found)
     return Entry(text=f"≠ {text}", notes=(DIFFERENT_WORK, *notes), measured=found)

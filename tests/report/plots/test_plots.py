@@ -69,6 +69,25 @@ def test_published_figures_are_separate_dashed_curves() -> None:
     ]
 
 
+def test_a_quick_figure_has_a_hollow_marker_that_the_legend_and_its_text_explain() -> None:
+    quick = measured_plan({("for-loop", 4): 45}, plan_id="quick", quick=True, repeats=1)
+    drawn = picture([*HERE, *quick], "atari laptop")
+    with plots.as_figure(drawn) as figure:
+        (legend,) = figure.legends
+        names = [text.get_text() for text in legend.get_texts()]
+        assert names == ["For-loop", "EnvPool (async)", "measured quickly (--quick)"]
+        (hollow,) = [line for line in figure.axes[0].lines if line.get_markerfacecolor() == "white"]
+        assert hollow.get_xydata().tolist() == [[4, 720]]
+    texts = [spot.text for spot in draw(drawn, "svg").spots]
+    assert "For-loop at 4: 720.00 FPS, measured quickly" in texts
+    assert sum("quickly" in text for text in texts) == 1
+
+
+def test_the_digest_of_a_picture_without_quick_figures_stays_as_it_was() -> None:
+    point = msgspec.to_builtins(Point(1, 2.0))
+    assert point == {"numenv": 1, "fps": 2.0, "low": None, "high": None}
+
+
 def test_a_backend_has_its_colour_on_every_machine() -> None:
     drawn = picture([*HERE, *THERE, THEIRS], "atari")
     assert [chart.title for chart in drawn.charts] == ["Atari - Laptop", "Atari - server"]

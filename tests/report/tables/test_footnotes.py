@@ -189,6 +189,7 @@ def test_a_machine_is_described_by_its_cpus_and_each_kind_of_gpu(
     ("fingerprint", "says"),
     [
         (LAPTOP, []),
+        (msgspec.structs.replace(LAPTOP, host="another"), []),
         (OTHER, ["Not measured on the profile's hardware: Some CPU, 2 CPUs."]),
         (None, ["The hardware of this measurement is not recorded."]),
     ],

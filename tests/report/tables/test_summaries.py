@@ -80,6 +80,27 @@ def test_a_row_with_different_work_is_shown_but_never_bold() -> None:
     assert "≠" not in block(HERE, "overview")
 
 
+def test_a_quick_figure_is_marked_in_every_summary_and_never_bold() -> None:
+    quick = measured_plan({("subprocess", 1): 999}, plan_id="quick", quick=True, repeats=1)
+    for name, heading, entry in (
+        ("overview", "Highest FPS - Atari", "15984.00 at 1<sup>a</sup>"),
+        ("single", "Single environment - Atari", "15984.00 (19.98×)<sup>a</sup>"),
+        ("costs", "Costs - Atari - Laptop", "1<sup>a</sup>"),
+    ):
+        text = block([*HERE, *quick], name)
+        assert grid(text, heading)["Subprocess"][0] == entry
+        assert "<sup>a</sup> Measured quickly (`--quick`)" in text
+        assert "Measured quickly" not in block(HERE, name)
+    assert "**1440.00** at 8" in block([*HERE, *quick], "overview")
+    assert "Subprocess" not in block([*HERE, *quick], "recommendation")
+
+
+def test_a_quick_figure_does_not_hide_the_best_one_of_its_row() -> None:
+    quick = measured_plan({("envpool-async", 1): 99}, plan_id="quick", quick=True, repeats=1)
+    table = grid(block([*HERE, *quick], "overview"), "Highest FPS - Atari")
+    assert table["EnvPool (async)"] == ["**1440.00** at 8"]
+
+
 def test_another_engine_is_marked_beside_the_figure() -> None:
     finding = Verification(
         verification_id="v", cell=make_cell("envpool-async", 8), started_utc="2026",

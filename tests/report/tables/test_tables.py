@@ -125,10 +125,21 @@ def test_flags_and_other_hardware_are_footnotes_inside_the_block():
         fingerprint=digest(OTHER),
     )
     text = rendered(records)
-    assert grid(text)["For-loop"] == ["**160.00**<sup>a,b</sup>", "**160.00**<sup>a,b</sup>"]
+    assert grid(text)["For-loop"] == ["160.00<sup>a,b</sup>", "160.00<sup>a,b</sup>"]
     assert "<sup>a</sup> Measured quickly (`--quick`)" in text
     assert "<sup>b</sup> Not measured on the profile's hardware: Some CPU, 2 CPUs." in text
     assert "No figure has an interval." in text
+
+
+def test_a_quick_figure_is_marked_and_not_bold_and_so_is_its_share_of_the_ceiling():
+    quick = measured_plan({("for-loop", 8): 50}, plan_id="quick", quick=True, repeats=1)
+    whole = measured_plan({("for-loop", 1): 9, ("envpool-async", 8): 30})
+    top = measured_plan({("ceiling", 12): 200}, plan_id="top", cell={"kind": "ceiling"})
+    table = grid(rendered([*quick, *whole, *top]))
+    assert table["For-loop"] == ["**144.00**", "800.00<sup>a</sup>", "4 %"]
+    assert table["EnvPool (async)"] == ["", "**480.00**", "15 %"]
+    (only,) = [row for name, row in grid(rendered([*quick, *top])).items() if name == "For-loop"]
+    assert only == ["", "800.00<sup>a</sup>", "25 %<sup>a</sup>"]
 
 
 def test_a_failure_is_a_footnote_in_an_empty_entry():
