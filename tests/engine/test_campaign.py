@@ -137,9 +137,9 @@ def test_fps_is_the_frames_of_the_measured_windows_over_their_time(
 def test_each_quick_figure_is_marked_as_it_is_measured(workers: VirtualExecutor) -> None:
     done = invoke(workers, "run", *WORDS, "--quick")
     lines = [line for line in done.stderr.splitlines() if " FPS" in line]
-    assert len(lines) == 4
+    assert len(lines) == 6
     assert all(line.endswith(" FPS (quick)") for line in lines)
-    assert done.stdout.count("quick") == 4
+    assert done.stdout.count("quick") == 6
     assert "FPS (quick)" not in call(workers, "--repeats", "1").stderr
 
 
