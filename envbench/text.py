@@ -7,6 +7,7 @@ mention anyone.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 
@@ -49,6 +50,21 @@ def cut(text: str) -> str:
 def names_cut(text: str) -> str:
     """Return the text with each long name cut. A path stays whole where its parts are short."""
     return re.sub(r"[^\s/]{101,}", lambda name: cut(name[0]), text)
+
+
+def rounded(value: float, half: float | None = None) -> str:
+    """``20,700 ±2 %``: a positive value, rounded to what the half-width of its interval supports.
+
+    ``half`` is a share of the value (0.02). At least two significant digits remain; without
+    ``half`` there are three.
+    """
+    size = math.floor(math.log10(value))
+    place = size - 2 if not half else min(size - 1, math.floor(math.log10(value * half)))
+    text = f"{round(value, -place):,.{max(0, -place)}f}"
+    if half is None:
+        return text
+    percent = 100 * half
+    return f"{text} ±{percent:.0f} %" if percent >= 0.95 else f"{text} ±{percent:.1g} %"
 
 
 def counted(count: float, noun: str) -> str:

@@ -16,6 +16,7 @@ from typing import ClassVar
 import msgspec
 
 from envbench.backends import Backend
+from envbench.decisions.session import Session, session
 from envbench.engine.availability import KERNEL_ARM, Arm, Say, kernel_arm
 from envbench.engine.experiment import Done, Experiment, Facts, Missing, Site
 from envbench.engine.pairs import seed_of_round
@@ -69,7 +70,15 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunExperiment(Experiment[list[Summary]]):
+class Figures:
+    """A summary of each cell that has a run, in the plan's order, and how the cells compare."""
+
+    summaries: list[Summary]
+    session: Session
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunExperiment(Experiment[Figures]):
     """Measures the cells in rounds of random blocks."""
 
     cells: CellRequest = CellRequest()
@@ -169,24 +178,21 @@ class RunExperiment(Experiment[list[Summary]]):
         programme = Programme(mixed=slices, seed=seed, lead_in_s=LEAD_IN_S)
         return Block(round=number, trials=trials, programme=programme)
 
-    def conclude(self, plan: Plan, done: Done, facts: Facts) -> list[Summary]:
-        """Return a summary of each cell that has a run, in the plan's order."""
+    def conclude(self, plan: Plan, done: Done, facts: Facts) -> Figures:
         alone = len(plan.cells) == 1
         by_cell: dict[str, list[Run]] = {cell.key: [] for cell in plan.cells}
         for run in runs(done, plan, facts):
             by_cell.get(run.cell.key, []).append(run)
         every = by_cell.values()
-        return [summarise(own, cpus=plan.logical_cpus, alone=alone) for own in every if own]
+        return Figures(
+            summaries=[summarise(own, cpus=plan.logical_cpus, alone=alone) for own in every if own],
+            session=session(runs(done, plan, facts), plan.behaviour),
+        )
 
 
 def runs(done: Sequence[BlockRecord], plan: Plan, facts: Facts) -> list[Run]:
-    """Return the runs of these blocks."""
-    return [
-        run_of(plan, block, trial, facts)
-        for block in done
-        for trial in block.trials
-        if not trial.arm
-    ]
+    """Return the runs of these blocks, the reference kernel's included."""
+    return [run_of(plan, block, trial, facts) for block in done for trial in block.trials]
 
 
 def cells_of(block: BlockRecord) -> list[Cell]:

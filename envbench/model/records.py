@@ -161,6 +161,8 @@ class Run(TrialResult, frozen=True, kw_only=True):
     round: Int  # from 0
     started_utc: str
     fingerprint: str  # hash of a MachineFact
+    block: str = ""  # its id; trials of one block alternated
+    arm: str = ""  # not empty: it is the reference kernel
     quick: bool = False
     facts: dict[str, Any] = {}  # observation shape and dtype, autoreset, threads, physics …
 

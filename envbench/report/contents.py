@@ -58,9 +58,11 @@ class BlockContent:
         return self.picture is None and self.results is None
 
 
-def block_contents(selection: Selection, profiles: Profiles) -> dict[str, BlockContent]:
-    """All contents by heading, in the order of chapters."""
-    every = list(machine_results(selection, profiles).values())
+def block_contents(
+    selection: Selection, profiles: Profiles, *, plain: bool = False
+) -> dict[str, BlockContent]:
+    """All contents by heading, in the order of chapters. ``plain``: figures have two decimals."""
+    every = list(machine_results(selection, profiles, plain=plain).values())
     summaries = [
         _summary(name, chapter, make(every)) for name, (chapter, make) in SUMMARIES.items()
     ]

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from envbench.backends import shown
+from envbench.decisions.session import Session
 from envbench.model import Cell, Record, Run, fields
 from envbench.results.measured_cells import Location, Measured, lines_by_file
 from envbench.results.selection import Selection
@@ -22,11 +23,23 @@ SCHEMA = 1
 _FORMULA = tuple("=+-@\t\r\uff1d\uff0b\uff0d\uff20")  # a spreadsheet's, also in full width
 
 
-def cell_json(summary: Summary, *, other_hardware: bool = False) -> dict[str, Any]:
-    """Return a cell as plain values. ``other_hardware``: not measured on its profile's hardware."""
+def cell_json(
+    summary: Summary, session: Session, *, other_hardware: bool = False
+) -> dict[str, Any]:
+    """Return a cell as plain values, with its place in its session.
+
+    ``other_hardware``: not measured on its profile's hardware.
+    """
+    standing = None if summary.fps is None else session.standings.get(summary.cell.key)
+    adjusted = standing.adjusted if standing else None
     return {
+        "key": summary.cell.key,
         **fields(summary.cell, "machine env task backend numenv env_instances frame_skip settings"),
         **fields(summary, "fps steps_per_second interval runs failure"),
+        "adjusted_fps": adjusted.rate if adjusted else None,
+        "adjusted_interval": adjusted.interval if adjusted else None,
+        "rank": standing.rank if standing else None,
+        "ties": standing.ties if standing else [],
         "flags": [*summary.flags, *(["other-hardware"] if other_hardware else [])],
     }
 
@@ -34,7 +47,16 @@ def cell_json(summary: Summary, *, other_hardware: bool = False) -> dict[str, An
 def measured_json(found: Measured, *, other_hardware: bool) -> dict[str, Any]:
     """Return a cell of a report, with the records of its runs."""
     records = [{"run": at.record, "file": at.file, "line": at.line} for at in found.locations]
-    return {**cell_json(found.summary, other_hardware=other_hardware), "records": records}
+    cell = cell_json(found.summary, found.session, other_hardware=other_hardware)
+    return {**cell, "session": found.plan_id, "records": records}
+
+
+def ratios_json(session: Session) -> list[dict[str, Any]]:
+    """Return the ratio of each two cells of one task and kind, once. Cells are named by key."""
+    return [
+        {"cell": cell.key, "to": to.key, **fields(ratio, "ratio interval")}
+        for cell, to, ratio in session.ratios()
+    ]
 
 
 # ---------------------------------------------------------------- rows of a flat table
@@ -47,7 +69,7 @@ def of_runs(
     return [
         _run_row(run, selection.badge(run.cell), locations.get(run.run_id))
         for run in records
-        if isinstance(run, Run)
+        if isinstance(run, Run) and not run.arm
     ]
 
 
@@ -65,11 +87,20 @@ def of_cell(found: Measured) -> dict[str, Any]:
     summary, costs = found.summary, found.summary.costs
     low, high = summary.interval or (None, None)
     files = lines_by_file(found.locations).items()
+    standing = None if found.fps is None else found.session.standings.get(found.cell.key)
+    adjusted = found.adjusted.interval if found.adjusted else None
+    adjusted_low, adjusted_high = adjusted or (None, None)
     return {
+        "key": found.cell.key,
         **_cell_columns(summary.cell),
         "fps": summary.fps,
         "fps_low": low,
         "fps_high": high,
+        "adjusted_fps": found.adjusted.rate if found.adjusted else None,
+        "adjusted_low": adjusted_low,
+        "adjusted_high": adjusted_high,
+        "rank": standing.rank if standing else None,
+        "ties": " ".join(standing.ties) if standing else "",
         "steps_per_second": summary.steps_per_second,
         "start_s": costs.start_s if costs else None,
         "first_step_s": costs.first_step_s if costs else None,

@@ -241,8 +241,7 @@ def joined(stored: Iterable[tuple[int, Stored]]) -> Archive:
 def _of_block(plan: Plan, block: BlockRecord, facts: Facts) -> dict[str, Run | Verification]:
     """The runs or the verification of a block, by the id of their trial."""
     if isinstance(plan.design, RunDesign):
-        own = [trial for trial in block.trials if not trial.arm]  # not the reference kernel
-        return {trial.trial_id: run_of(plan, block, trial, facts) for trial in own}
+        return {trial.trial_id: run_of(plan, block, trial, facts) for trial in block.trials}
     if isinstance(plan.design, VerifyDesign) and not block.interrupted:
         return {block.trials[-1].trial_id: verification_of(plan, block, facts)}
     return {}
@@ -257,6 +256,8 @@ def run_of(plan: Plan, block: BlockRecord, trial: TrialRecord, facts: Facts) -> 
         round=block.round,
         started_utc=block.started_utc,
         fingerprint=plan.fingerprint,
+        block=block.block_id,
+        arm=trial.arm,
         quick=isinstance(plan.design, RunDesign) and plan.design.quick,
         facts={**facts.get(trial.facts, {}), **{k: v for k, v in beside.items() if v}},
         **_result(trial),

@@ -1,12 +1,17 @@
 """Which measurement of each cell, and which verification of each row, a report shows.
 
-Each cell shows its newest *complete* measurement: the runs of one plan in which every round ended
-(or the cell failed). Runs of different plans are never pooled. In order of preference:
+A *complete* measurement of a cell has the runs of one plan in which every round ended (or the cell
+failed). Runs of different plans are never pooled. Each cell shows one measurement. In order of
+preference:
 
-1. the newest with an interval (five processes or more);
+1. one with an interval (five processes or more);
 2. one of fewer processes;
 3. a quick one, or one that measured for less time than a quick one does;
 4. a failure: a footnote and an empty entry.
+
+Of equally good ones it shows that of the table's session, otherwise the newest. A table's session
+is the newest plan that measured at least half as many of its cells as any other plan. Cells of
+other sessions have a footnote, and are never ranked.
 
 An incomplete measurement is never shown: its rounds do not yet cover the machine's drift.
 ``Selection.warnings`` counts it and says how to finish it.
@@ -15,12 +20,13 @@ An incomplete measurement is never shown: its rounds do not yet cover the machin
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
 
 from envbench import backends
+from envbench.decisions.session import Session, session
 from envbench.model import (
     Cell,
     EndedRecord,
@@ -40,10 +46,12 @@ from envbench.results.measured_cells import (
     Location,
     Measured,
     Row,
+    TableKey,
     Verified,
     judged,
     row_of,
 )
+from envbench.results.relations import Relations, relations
 from envbench.stats.summary import QUICK_S, summarise
 from envbench.text import counted, one_line
 
@@ -64,6 +72,7 @@ class Selection:
 
     measured: list[Measured] = field(default_factory=list)
     verified: dict[Row, Verified] = field(default_factory=dict)
+    relations: Relations = field(default_factory=Relations)
     published: list[Published] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -88,25 +97,39 @@ def select(records: Iterable[Record], locations: Mapping[str, Location] | None =
     published = {each.identity: each for each in records if isinstance(each, Published)}
     warnings: list[str] = []
     complete: dict[_Slot, list[Measured]] = defaultdict(list)
+    of_plan: dict[str, list[Run]] = defaultdict(list)
+    for run in (record for record in records if isinstance(record, Run)):
+        of_plan[run.plan_id].append(run)
+    sessions: dict[str, Session] = {}
     for plan, runs in _complete(records, warnings):
+        if plan.plan_id not in sessions:
+            sessions[plan.plan_id] = session(of_plan[plan.plan_id], plan.behaviour)
         found = _measured(plan, runs, machines, locations)
+        found = replace(found, session=sessions[plan.plan_id])
         complete[*row_of(found.cell), str(found.numenv)].append(found)
+    main = _main_sessions(complete.values())
+
+    def shown_first(found: Measured) -> tuple[object, ...]:
+        return found.quality, found.plan_id == main[found.table], found.rank
+
     best: list[Measured] = []
     newer = 0
     for _, every in sorted(complete.items()):
-        found = max(every, key=lambda each: each.rank)
+        found = max(every, key=shown_first)
         figures = [each for each in every if each.fps is not None]
         newer += sum(each.when > found.when for each in figures)
         best.append(replace(found, times=sum(not each.quick for each in figures)))
     if newer:
         warnings.append(
             f"{counted(newer, 'newer measurement')} not shown: a quick or short one does not "
-            "replace a longer one, and one of under five processes none that has an interval"
+            "replace a longer one, one of under five processes none that has an interval, and a "
+            "table shows one session if it can"
         )
     verifications = [each for each in records if isinstance(each, Verification)]
     verified = newest_verifications(verifications, best, runtimes, locations)
     selection = Selection(
         verified=verified,
+        relations=relations(complete.values()),
         published=[published[key] for key in sorted(published)],
         warnings=warnings,
     )
@@ -117,13 +140,31 @@ def select(records: Iterable[Record], locations: Mapping[str, Location] | None =
     return selection
 
 
+def _main_sessions(complete: Iterable[Sequence[Measured]]) -> dict[TableKey, str]:
+    """The plan of each table's session. Only the best measurements of a cell count."""
+    cells: dict[TableKey, Counter[str]] = defaultdict(Counter)
+    began: dict[str, tuple[str, str]] = {}
+    for every in complete:
+        best = max(each.quality for each in every)
+        for each in every:
+            cells[each.table][each.plan_id] += each.quality == best
+            began[each.plan_id] = each.plan.started_utc, each.plan_id
+    return {
+        table: max(
+            (name for name, count in own.items() if 2 * count >= max(own.values())),
+            key=began.__getitem__,
+        )
+        for table, own in cells.items()
+    }
+
+
 def _complete(records: list[Record], warnings: list[str]) -> Iterator[tuple[Plan, list[Run]]]:
     """Each complete measurement of a plan; the others become warnings."""
     plans = {each.plan_id: each for each in reversed(records) if isinstance(each, Plan)}
     cells = {name: {*map(_ENCODER.encode, plan.cells)} for name, plan in plans.items()}
     measurements: dict[tuple[str, bytes], dict[str, Run]] = defaultdict(dict)
     for each in records:
-        if isinstance(each, Run):  # a copied file does not double its runs
+        if isinstance(each, Run) and not each.arm:  # a copied file does not double its runs
             of_cell = measurements[each.plan_id, _ENCODER.encode(each.cell)]
             of_cell.setdefault(each.run_id, each)
     unfinished = Counter[str]()

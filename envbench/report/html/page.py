@@ -30,7 +30,7 @@ from envbench.report.tables.machine_results import MachineResults, in_order, mac
 from envbench.report.tables.table import Entry, Existing, Table, entries, letters, note_once
 from envbench.results.measured_cells import Measured
 from envbench.results.selection import Selection
-from envbench.text import markdown
+from envbench.text import markdown, rounded
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -40,7 +40,7 @@ ALL_CELLS = "All measured cells"
 LAST = (ALL_CELLS, DETAILS, PUBLISHED)  # chapters
 SCALE = 1.25  # CSS pixels per point of a plot
 CHARACTER = 7.2  # CSS pixels per character
-_NUMBER = re.compile(r"(?:≠ )?[*±]{0,2}(\d[\d,]*(?:\.\d+)?)(?=$|[\s*])")
+_NUMBER = re.compile(r"(?:[≠≈] )*[*±]{0,2}(\d[\d,]*(?:\.\d+)?)(?=$|[\s*])")
 
 _Cells = Sequence[tuple[Measured, MachineResults]]
 _Part = dict[str, Any]  # a table, a plot, or both
@@ -131,22 +131,24 @@ def _all_cells(cells: _Cells) -> Table:
         heading=ALL_CELLS,
         first="machine",
         columns=[
-            *("family", "task", "backend", "environments", "FPS", "95 % interval", "steps/s"),
+            *("family", "task", "backend", "environments", "FPS", "rank", "steps/s"),
             *("equal work", "flags"),
         ],
-        rows=[(markdown(results.title), _cell_row(each)) for each, results in cells],
+        rows=[(markdown(results.title), _cell_row(each, results)) for each, results in cells],
     )
 
 
-def _cell_row(found: Measured) -> list[Entry]:
-    summary, cell, spread = found.summary, found.cell, ""
-    if summary.interval and summary.fps:
-        low, high = summary.interval
-        spread = f"±{50 * (high - low) / summary.fps:.1f} %"
-    steps = "" if summary.steps_per_second is None else f"{summary.steps_per_second:.2f}"
+def _cell_row(found: Measured, results: MachineResults) -> list[Entry]:
+    summary, cell, rank = found.summary, found.cell, ""
+    if found.fps is not None and (standing := found.session.standings.get(cell.key)):
+        rank = standing.text
+    steps = "" if summary.steps_per_second is None else rounded(summary.steps_per_second)
     names = [cell.env, markdown(cell.task), markdown(found.label), str(cell.numenv)]
-    rest = [spread, steps, found.badge, ", ".join(summary.flags)]
-    return [*entries(names), Entry(fps=summary.fps, measured=found), *entries(rest)]
+    rest = [rank, steps, found.badge, ", ".join(summary.flags)]
+    figure = Entry(measured=found)
+    if found.fps is not None:
+        figure = Entry(text=results.text(found), fps=results.value(found), measured=found)
+    return [*entries(names), figure, *entries(rest)]
 
 
 def _plots(
@@ -199,8 +201,6 @@ def _template() -> Any:
 
 
 def _text(entry: Entry) -> str:
-    if entry.fps is not None:
-        return f"{entry.fps:.2f}"
     if entry.measured is not None and not entry.text:
         return "refused" if entry.measured.refused else "failed"
     return entry.text

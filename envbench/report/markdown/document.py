@@ -152,6 +152,15 @@ def _unknown(place: str, heading: str, near: str, known: Iterable[str]) -> str:
 # ---------------------------------------------------------------- empty blocks
 
 
+_PLAIN = re.compile(r"^\|.*\|\s*(\*\*)?\d+\.\d\d(\*\*)?\s*(<sup>|\|)", re.MULTILINE)
+_ROUNDED = re.compile(r"^\|.*\d ±[\d.]+ %", re.MULTILINE)
+
+
+def is_plain(text: str) -> bool:
+    """Do the document's tables have figures of two decimals, and none with an interval?"""
+    return _PLAIN.search(text) is not None and _ROUNDED.search(text) is None
+
+
 def fresh(contents: Mapping[str, BlockContent]) -> str:
     """A new results page with a section per chapter and an empty block per content."""
     return _with_blocks(_PAGE, [each for each in contents.values() if each.on_new_page])

@@ -82,8 +82,8 @@ def chart(results: MachineResults, *, published: bool = False) -> Chart:
 
 
 def _point(found: Measured) -> Point:
-    low, high = found.summary.interval or (None, None)
-    return Point(found.numenv, found.fps or 0.0, low, high, found.summary.quick or msgspec.UNSET)
+    low, high = found.span or (None, None)
+    return Point(found.numenv, found.figure or 0.0, low, high, found.summary.quick or msgspec.UNSET)
 
 
 def _published(figures: Iterable[Published]) -> list[Curve]:

@@ -90,8 +90,6 @@ def _values(
     results: MachineResults, others: Mapping[str, Mapping[str, Entry]]
 ) -> dict[tuple[str, str], Entry]:
     """The known entries by row label and column heading, both in Markdown."""
-    able = [found for found in results.with_figures if results.competes(found)]
-    best = best_of_columns((found.numenv, found.fps or 0.0) for found in able)
     values = {
         (markdown(label), name): entry
         for name, column in others.items()
@@ -100,14 +98,23 @@ def _values(
     for label in results.not_run:
         values[markdown(label), str(results.planned.numenv[0])] = Entry(text=NOT_RUN)
     for found in results.measured:
-        values[markdown(found.label), str(found.numenv)] = _entry(found, best, results)
+        values[markdown(found.label), str(found.numenv)] = _entry(found, results)
     return values
 
 
-def _entry(found: Measured, best: Mapping[int, str], results: MachineResults) -> Entry:
+def _entry(found: Measured, results: MachineResults) -> Entry:
     notes = tuple(footnotes.of_entry(found, results))
-    is_best = results.competes(found) and best.get(found.numenv) == f"{found.fps or 0.0:.2f}"
-    return Entry(fps=found.fps, best=is_best, notes=notes, measured=found)
+    if found.fps is None:
+        return Entry(notes=notes, measured=found)
+    leaders = results.leaders[found.numenv]
+    return Entry(
+        text=results.text(found),
+        fps=results.value(found),
+        best=leaders == [found],
+        tie=len(leaders) > 1 and found in leaders,
+        notes=notes,
+        measured=found,
+    )
 
 
 # ---------------------------------------------------------------- rows and columns
@@ -160,9 +167,9 @@ def _other_columns(results: MachineResults) -> dict[str, dict[str, Entry]]:
     """
     measured = {found.label for found in results.measured}
     columns: dict[str, dict[str, Entry]] = {}
-    if top := results.top:
+    if results.top:
         columns[CEILING] = {
-            label: Entry(text=f"{100 * (best.fps or 0.0) / top:.0f} %", notes=footnotes.quick(best))
+            label: Entry(text=results.share(best), notes=footnotes.quick(best))
             for label, best in results.highest.items()
         }
     for name, texts in (cost_columns(results) if results.section else {}).items():
@@ -237,7 +244,7 @@ def build_published(results: MachineResults, existing: Existing) -> Table:
     best = best_of_columns((each.numenv, each.fps) for each in figures)
     known = {
         ((each.backend, each.source), each.numenv): Entry(
-            fps=each.fps, best=f"{each.fps:.2f}" == best[each.numenv]
+            text=f"{each.fps:.2f}", fps=each.fps, best=f"{each.fps:.2f}" == best[each.numenv]
         )
         for each in figures
     }

@@ -6,7 +6,7 @@ all rows is in the note; a footnote is for a few entries.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from envbench import backends, families
@@ -20,7 +20,7 @@ from envbench.text import counted, listed, markdown
 OPENING = "FPS is frames per second"
 OTHERS = "The other figures are the document's own."  # in the note
 NO_RECORD = "The results contain no record of this figure."
-DRIFT = "drift of 5 to 10 % between sessions of a shared machine is not included in the intervals"
+TIES = "Bold: shown to be the fastest. ≈: not shown to differ from the highest."
 
 FLAGS = {
     "quick": "Measured quickly (`--quick`): one short process, no interval.",
@@ -57,7 +57,15 @@ def of_entry(found: Measured, results: MachineResults) -> list[str]:
         notes.append("The hardware of this measurement is not recorded.")
     elif found.fingerprint is not None and elsewhere(found, profile):
         notes.append(f"Not measured on the profile's hardware: {hardware(found.fingerprint)}.")
-    return notes
+    return [*notes, *of_other_session(found, results)]
+
+
+def of_other_session(found: Measured, results: MachineResults) -> list[str]:
+    """The footnote of a figure that is not of the table's session."""
+    if found.plan_id == results.session or found.fps is None:
+        return []
+    day = markdown(found.when[:10])
+    return [f"Of another session ({day}): it is not ranked with the others."]
 
 
 def of_verification(found: Verified) -> list[str]:
@@ -122,11 +130,10 @@ def of_table(results: MachineResults, *, others: bool = False) -> str:
     sentences = [
         _opening(found.cell.frame_skip for found in measured),
         *_about_rows(measured),
-        _intervals(measured),
-        *_ceiling(results.ceiling, measured),
+        *([] if results.plain else _intervals(results)),
+        *_ceiling(results),
         *_equal_work(results),
         _machines(measured),
-        *_sessions(measured),
         *([OTHERS] if others else []),
     ]
     return " ".join(sentences)
@@ -184,29 +191,45 @@ def _kept(counts: Mapping[int, int]) -> str:
     return f"more environments in flight than the batch has: {each}"
 
 
-def _intervals(measured: Sequence[Measured]) -> str:
-    spans = [(found.summary.interval, found.fps) for found in measured]
-    widths = [50 * (span[1] - span[0]) / fps for span, fps in spans if span is not None and fps]
-    if not widths:
-        return "No figure has an interval."
-    small, large = f"{min(widths):.1f}", f"{max(widths):.1f}"
-    reach = f"±{small} %" if small == large else f"±{small} % to ±{large} %"
-    without = len(measured) - len(widths)
-    verb = "has" if without == 1 else "have"
-    others = f" {counted(without, 'figure')} {verb} none." if without else ""
-    return f"The 95 % intervals are {reach}.{others}"
+def _intervals(results: MachineResults) -> list[str]:
+    """What ± means, and how much the host drifts."""
+    measured = results.with_figures
+    if all(found.span is None for found in measured):
+        return ["No figure has an interval."]
+    alternated = [found for found in measured if found.adjusted and found.span]
+    sentences = []
+    if alternated:
+        sentences.append(
+            "The cells alternated in short slices. ± is a 95 % interval that compares them with "
+            f"each other. {TIES}"
+        )
+    if any(found.span and not found.adjusted for found in measured):
+        who = "Other cells were" if alternated else "The cells were"
+        sentences.append(
+            f"{who} measured one after another, so they are not ranked. Their ± is the 95 % "
+            "interval of the cell alone."
+        )
+    if drift := results.relations.figures:
+        reach, count = f"{100 * drift.reach:.0f} %", counted(drift.sessions, "session")
+        sentences.append(
+            f"Measured on another day, a figure can differ more: by up to {reach}, as {count} of "
+            "the same cells show."
+        )
+    return sentences
 
 
-def _ceiling(ceiling: Measured | None, measured: Sequence[Measured]) -> list[str]:
-    if ceiling is None or ceiling.fps is None:
+def _ceiling(results: MachineResults) -> list[str]:
+    ceiling = results.ceiling
+    if ceiling is None or not results.top:
         return []
     family = families.of_record(ceiling.cell.env)
     alone, cores = family.engine, counted(ceiling.numenv // family.ceiling_states, "core")
     when = markdown(ceiling.when[:10])
     beyond = "A share over 100 % comes from another engine, lower precision, drift or noise."
+    above = any(results.value(found) > results.top for found in results.with_figures)
     return [
-        f"Ceiling: {alone} alone, on {cores}: {ceiling.fps:.2f} FPS ({when}).",
-        *([beyond] if any((found.fps or 0.0) > ceiling.fps for found in measured) else []),
+        f"Ceiling: {alone} alone, on {cores}: {results.text(ceiling)} FPS ({when}).",
+        *([beyond] if above else []),
         *(FLAGS[flag] for flag in ceiling.summary.flags if flag != "one-go"),
     ]
 
@@ -229,25 +252,3 @@ def _machines(measured: Sequence[Measured]) -> str:
     days = sorted({markdown(each.when[:10]) for each in measured})
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     return f"Measured on {'; '.join(dict.fromkeys(found)) or 'unknown hardware'}, {when}."
-
-
-def _sessions(measured: Sequence[Measured]) -> list[str]:
-    """Which rows were measured in which session, where there were several.
-
-    A row of several sessions is named with the numbers of environments.
-    """
-    days: dict[str, str] = defaultdict(str)
-    rows: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for found in measured:
-        days[found.plan_id] = max(days[found.plan_id], markdown(found.when[:10]))
-        rows[found.plan_id, markdown(found.label)].append(found.numenv)
-    if len(days) < 2:
-        return []
-    times = Counter(label for _, label in rows)
-    sessions: dict[str, list[str]] = defaultdict(list)
-    for (plan, label), numenvs in rows.items():
-        at = f" at {', '.join(map(str, sorted(numenvs)))}" if times[label] > 1 else ""
-        sessions[plan].append(f"{label}{at}")
-    ordered = sorted(sessions, key=lambda plan: days[plan])
-    each = "; ".join(f"{', '.join(sessions[plan])} on {days[plan]}" for plan in ordered)
-    return [f"Measured in {len(sessions)} sessions ({each}): {DRIFT}."]
