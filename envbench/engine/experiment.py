@@ -32,7 +32,7 @@ Findings_co = TypeVar("Findings_co", covariant=True)
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Options of every measuring command. ``pythons`` are interpreters by backend; ``setup``:
-    isolated runtimes may be made."""
+    isolated runtimes may be made; ``cpus`` are the cores to measure on (empty: all usable)."""
 
     results: Path = Path("results")
     machine: str | None = None
@@ -41,6 +41,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     fresh: bool = False
     setup: bool = True
     pythons: Mapping[str, str] = {}
+    cpus: Sequence[int] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

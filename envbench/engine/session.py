@@ -28,11 +28,12 @@ from envbench.engine.local_executor import LocalExecutor
 from envbench.engine.request import Target
 from envbench.errors import EnvbenchError, Interrupted, Unavailable, UsageError
 from envbench.machine import catalogue, choose, fingerprint, lock, valid_name, write_profile
-from envbench.machine.host import quota_cpus, usable_cores
+from envbench.machine.host import busy_cores, kept_to, quota_cpus, usable_cores
 from envbench.model import Arm as ArmFact
 from envbench.model import Cell, Failure, MachineFact, Plan, Shared, arm_key, digest
 from envbench.results import store
 from envbench.results.store import Journal
+from envbench.text import listed
 
 
 def carry_out(
@@ -51,10 +52,26 @@ def carry_out(
         raise EnvbenchError(
             "measuring needs the process control of Linux or macOS.", hint="Use WSL 2."
         )
+    with kept_to(options.cpus):
+        return _carried_out(experiment, options, listener, show, executor)
+
+
+def _carried_out(
+    experiment: Experiment[Findings],
+    options: Options,
+    listener: Listener,
+    show: Callable[[Campaign[Findings]], int],
+    executor: Executor | None,
+) -> int:
     site = site_of(options, experiment)
     chosen = experiment.choose(site)
     for note in chosen.notes:
         listener.say(note)
+    if options.cpus and (busy := busy_cores(options.cpus)):
+        listener.say(
+            f"Warning: other programs are using {listed([f'core {core}' for core in busy])}. What "
+            "they use while cells are measured is recorded."
+        )
     store.check_folder(options.results, site.profile.name)
     with lock.acquire(wait=options.wait, on_wait=listener.say):
         session = _Session(experiment, site, listener, executor or LocalExecutor())

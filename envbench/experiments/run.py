@@ -179,13 +179,13 @@ class RunExperiment(Experiment[Figures]):
         return Block(round=number, trials=trials, programme=programme)
 
     def conclude(self, plan: Plan, done: Done, facts: Facts) -> Figures:
-        alone = len(plan.cells) == 1
+        alone, cpus = len(plan.cells) == 1, len(plan.cores) or plan.logical_cpus
         by_cell: dict[str, list[Run]] = {cell.key: [] for cell in plan.cells}
         for run in runs(done, plan, facts):
             by_cell.get(run.cell.key, []).append(run)
         every = by_cell.values()
         return Figures(
-            summaries=[summarise(own, cpus=plan.logical_cpus, alone=alone) for own in every if own],
+            summaries=[summarise(own, cpus=cpus, alone=alone) for own in every if own],
             session=session(runs(done, plan, facts), plan.behaviour),
         )
 

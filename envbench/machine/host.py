@@ -22,8 +22,10 @@ import secrets
 import subprocess
 import sys
 import tempfile
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
+from envbench.errors import UsageError
 from envbench.model import Fingerprint
 from envbench.text import one_line
 
@@ -151,6 +153,34 @@ def clean_name(text: str) -> str:
 def usable_cores() -> list[int]:
     """List the logical CPUs in this process's affinity mask; empty where there are no masks."""
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+
+
+@contextlib.contextmanager
+def kept_to(cores: Collection[int]) -> Iterator[None]:
+    """Keep this thread, and the threads and processes that it starts, to these cores; empty: all.
+
+    Raises ``UsageError`` for a core that cannot be used, and where the system has no masks.
+    """
+    if not cores:
+        yield
+        return
+    usable = usable_cores()
+    if unusable := sorted(set(cores) - set(usable)):
+        known = f"Usable cores: {', '.join(map(str, usable))}" if usable else "Leave out --cpus."
+        raise UsageError(f"--cpus: core {unusable[0]} cannot be used here.", hint=known)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, usable)
+
+
+def busy_cores(cores: Collection[int]) -> list[int]:
+    """List those of these cores that are busy for over a tenth of half a second."""
+    import psutil
+
+    shares = psutil.cpu_percent(interval=0.5, percpu=True)
+    return [core for core in sorted(cores) if core < len(shares) and shares[core] > 10]
 
 
 def usable_cpus() -> int:

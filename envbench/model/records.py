@@ -56,7 +56,7 @@ class Load(Strict, frozen=True, kw_only=True):
     """
 
     cpu_s: float | None = None  # CPU seconds of the worker's process tree
-    other_cpu_s: float | None = None  # CPU seconds of everything else on the machine
+    other_cpu_s: float | None = None  # CPU seconds of everything else on the usable cores
     steal_s: float | None = None
     throttled_s: float | None = None
     throttled_periods: Int | None = None

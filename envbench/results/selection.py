@@ -208,7 +208,7 @@ def _measured(
     cell, last = runs[0].cell, runs[-1]
     found = machines.get(last.fingerprint)
     processes = last.facts.get("processes")
-    cpus = found.logical_cpus if found else 1
+    cpus = len(plan.cores) or (found.logical_cpus if found else 1)
     summary = summarise(runs, cpus=cpus, alone=len(plan.cells) == 1)
     return Measured(
         summary=summary,

@@ -139,8 +139,8 @@ def summarise(runs: Sequence[Run], *, cpus: int = 1, alone: bool = False) -> Sum
     """Summarise one cell's runs in one plan (at least one run).
 
     One failed or impossible run makes the cell a failure: the others may have succeeded by luck.
-    Interrupted runs do not count, unless there are no others. ``cpus`` is the number of logical
-    CPUs of the machine (for ``other-load``); ``alone``: the plan had no other cell.
+    Interrupted runs do not count, unless there are no others. ``cpus`` is the number of
+    CPUs that they could use (for ``other-load``); ``alone``: the plan had no other cell.
     """
     finished = [run for run in runs if run.failure is None or run.failure.reason != "interrupted"]
     rates = [rate(run) for run in finished if run.failure is None]

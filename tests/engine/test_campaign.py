@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -28,7 +29,7 @@ from helpers.virtual_executor import (
     runs,
 )
 
-from envbench import backends, families
+from envbench import backends, families, model
 from envbench.engine import local_executor
 from envbench.engine.availability import Arm
 from envbench.engine.campaign import new_id
@@ -141,6 +142,13 @@ def test_each_quick_figure_is_marked_as_it_is_measured(workers: VirtualExecutor)
     assert all(line.endswith(" FPS (quick)") for line in lines)
     assert done.stdout.count("quick") == 6
     assert "FPS (quick)" not in call(workers, "--repeats", "1").stderr
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+def test_a_measurement_can_be_kept_to_some_cores(workers: VirtualExecutor) -> None:
+    last = max(os.sched_getaffinity(0))
+    assert call(workers, "--quick", "--cpus", f"{last}").exit_code == 0
+    assert [each.cores for each in records() if isinstance(each, model.Plan)] == [[last]]
 
 
 def test_fewer_than_five_runs_give_no_interval(workers: VirtualExecutor) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from envbench.errors import UsageError
 from envbench.machine import fingerprint, host
 from envbench.machine.host import (
     _lines,
@@ -59,6 +61,34 @@ def test_an_affinity_mask_reduces_the_usable_cpus() -> None:
         assert fingerprint().usable_cpus == 1
     finally:
         os.sched_setaffinity(0, before)
+
+
+@linux
+def test_a_measurement_is_kept_to_the_named_cores_and_the_mask_restored() -> None:
+    before = os.sched_getaffinity(0)
+    with host.kept_to([min(before)]):
+        assert host.usable_cores() == [min(before)]
+        assert subprocess.check_output(["nproc"]).strip() == b"1"
+    assert os.sched_getaffinity(0) == before
+    with host.kept_to([]):
+        assert os.sched_getaffinity(0) == before
+
+
+@linux
+def test_a_core_that_cannot_be_used_is_refused() -> None:
+    with pytest.raises(UsageError, match="core 9999 cannot be used here"), host.kept_to([0, 9999]):
+        pass
+
+
+def test_a_busy_core_is_noticed() -> None:
+    spin = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        os.sched_setaffinity(spin.pid, {0})
+        time.sleep(0.2)
+        assert 0 in host.busy_cores([0])
+    finally:
+        spin.kill()
+        spin.wait()
 
 
 # ---------------------------------------------------------------- the host
