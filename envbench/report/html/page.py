@@ -2,6 +2,10 @@
 
 It needs no network. The content-security policy names the hash of its only script. Markup comes
 from a Jinja template with escaping on. The same records give the same bytes.
+
+A click on a figure opens its cell: its runs with their windows, files and lines, and its flags,
+settings, packages and command. The page's script computes each window's FPS. Windows are those of
+the shown plan. A cell that ``envbench verify`` refused has no figure.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -20,9 +25,8 @@ import msgspec
 
 from envbench import __version__
 from envbench.machine import Profiles
-from envbench.model import Record, Run, RuntimeFact
+from envbench.model import Record, Run, RuntimeFact, fields
 from envbench.report.contents import DETAILS, OVERVIEW, PUBLISHED, BlockContent, block_contents
-from envbench.report.html.cells import opened
 from envbench.report.plots.draw import Drawing, Place, Spot, drawn
 from envbench.report.plots.picture import Picture
 from envbench.report.tables.footnotes import of_entry
@@ -30,7 +34,8 @@ from envbench.report.tables.machine_results import MachineResults, in_order, mac
 from envbench.report.tables.table import Entry, Existing, Table, entries, letters, note_once
 from envbench.results.measured_cells import Measured
 from envbench.results.selection import Selection
-from envbench.text import markdown
+from envbench.stats.summary import rate
+from envbench.text import markdown, one_line
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -52,10 +57,7 @@ def html_page(selection: Selection, profiles: Profiles, records: Sequence[Record
     chapters = _chapters(block_contents(selection, profiles).values(), cells)
     runs = {each.run_id: each for each in records if isinstance(each, Run)}
     runtimes = {each.hash: each for each in records if isinstance(each, RuntimeFact)}
-    opening = [
-        {"machine": results.title, **opened(found, _notes(found, results), runs, runtimes)}
-        for found, results in cells
-    ]
+    opening = [_opened(found, results, runs, runtimes) for found, results in cells]
     data = msgspec.json.encode({"cells": opening}).decode()
     numbers = {id(found): number for number, (found, _) in enumerate(cells)}
     targets = _targets(part for parts in chapters.values() for part in parts)
@@ -88,6 +90,56 @@ def _notes(found: Measured, results: MachineResults) -> list[str]:
         where = f" ({at.place})" if at else ""
         notes.append(markdown(f"{verdict.badge} {verdict.audit}; {verdict.lock_step}.{where}", 900))
     return [inline(note).striptags() for note in notes]
+
+
+def _opened(
+    found: Measured,
+    results: MachineResults,
+    runs: Mapping[str, Run],
+    runtimes: Mapping[str, RuntimeFact],
+) -> dict[str, Any]:
+    """One cell as plain values, for the page's script. ``runs`` by id, ``runtimes`` by hash."""
+    summary, cell, plan = found.summary, found.cell, found.plan
+    low, high = summary.interval or (None, None)
+    places = {at.record: at.place for at in found.locations}
+    fact = runtimes.get(found.runtime)
+    return {
+        "machine": results.title,
+        "task": one_line(cell.task),
+        "label": one_line(found.label),
+        **fields(cell, "numenv env_instances frame_skip"),
+        **fields(summary, "fps steps_per_second"),
+        "low": low,
+        "high": high,
+        "ran": one_line(found.ran),
+        "settings": _lines(cell.settings),
+        "flags": _notes(found, results),
+        "command": one_line(shlex.join(plan.command), 4000),
+        "envbench": one_line(f"{plan.envbench_version}, commit {plan.git_commit or 'unknown'}"),
+        "plan": one_line(plan.plan_id),
+        "python": one_line(f"{fact.implementation} {fact.python}") if fact else "unknown",
+        "packages": _lines(fact.packages if fact else {}),
+        "runs": [_run(runs[name], places.get(name, "")) for name in summary.runs if name in runs],
+    }
+
+
+def _lines(texts: Mapping[str, object]) -> dict[str, str]:
+    return {one_line(name): one_line(str(value)) for name, value in texts.items()}
+
+
+def _run(run: Run, place: str) -> dict[str, Any]:
+    """``where`` is the file and line of its record."""
+    columns = "start_ns ns steps invalid"
+    return {
+        "id": one_line(run.run_id),
+        "where": one_line(place),
+        "failure": f"{run.failure.reason}: {one_line(run.failure.message)}" if run.failure else "",
+        **fields(run, "round seed started_utc"),
+        "fps": None if run.failure else rate(run).fps,
+        **fields(run, "steady times load peak_memory_bytes"),
+        "warmup": fields(run.warmup, columns),
+        "measured": fields(run.measured, columns),
+    }
 
 
 def _chapters(contents: Iterable[BlockContent], cells: _Cells) -> dict[str, list[_Part]]:
