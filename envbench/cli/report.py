@@ -10,7 +10,7 @@ import click
 from envbench.cli.options import RESULTS, FilePath, option
 from envbench.cli.terminal import print_json, tell, warn
 from envbench.errors import EnvbenchError, UsageError
-from envbench.machine import Profile, catalogue
+from envbench.machine import catalogue
 from envbench.report.contents import BlockContent, block_contents
 from envbench.report.data_export import SCHEMA, measured_json
 from envbench.report.markdown.document import Filled, extended, filled, fresh
@@ -18,7 +18,6 @@ from envbench.report.output_files import draw_stale, read_text, stale, write_tex
 from envbench.report.plots.draw import Kind
 from envbench.report.tables.footnotes import elsewhere
 from envbench.results.folder import load_folder
-from envbench.results.measured_cells import Measured
 from envbench.text import counted
 
 
@@ -81,15 +80,12 @@ def report(
     else:
         _write(files, kinds)
     if as_json:
-        _print_cells(loaded.selection.measured, known.profiles)
-
-
-def _print_cells(measured: Sequence[Measured], profiles: Mapping[str, Profile]) -> None:
-    cells = [
-        measured_json(each, other_hardware=elsewhere(each, profiles.get(each.cell.machine)))
-        for each in measured
-    ]
-    print_json({"schema": SCHEMA, "cells": cells}, indent=-1)
+        profiles = known.profiles
+        cells = [
+            measured_json(each, other_hardware=elsewhere(each, profiles.get(each.cell.machine)))
+            for each in loaded.selection.measured
+        ]
+        print_json({"schema": SCHEMA, "cells": cells}, indent=-1)
 
 
 def _documents(

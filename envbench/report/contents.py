@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,7 @@ MOST_MACHINES = 12  # a new page has no plots of a family measured on more machi
 OVERVIEW, PLOTS, DETAILS, PUBLISHED = "Overview", "Plots", "Details", "Published by others"
 
 # The summaries of all results: marker, chapter, and what makes the tables.
-SUMMARIES: dict[str, tuple[str, Callable[[Sequence[MachineResults]], list[Table]]]] = {
+SUMMARIES: dict[str, tuple[str, Callable[[Sequence[MachineResults]], Iterable[Table]]]] = {
     "envbench: overview": (OVERVIEW, overview.highest),
     "envbench: single": (OVERVIEW, overview.single),
     "envbench: recommendation": (OVERVIEW, overview.recommendation),
@@ -76,7 +76,8 @@ def block_contents(selection: Selection, profiles: Profiles) -> dict[str, BlockC
 # ---------------------------------------------------------------- tables
 
 
-def _summary(name: str, chapter: str, tables: list[Table]) -> BlockContent:
+def _summary(name: str, chapter: str, made: Iterable[Table]) -> BlockContent:
+    tables = list(made)
     some = bool(tables)
     return BlockContent(
         heading=name, chapter=chapter, tables=lambda _: tables, has_results=some, on_new_page=some

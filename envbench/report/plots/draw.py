@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from envbench.machine import usable_cpus
-from envbench.report.plots.picture import Chart, Curve, Picture, Point
+from envbench.report.plots.picture import Chart, Curve, Picture
 from envbench.text import one_line
 
 if TYPE_CHECKING:
@@ -104,16 +104,13 @@ def _spots(figure: Figure, picture: Picture) -> list[Spot]:
         for curve in chart.curves:
             places = axes.transData.transform([(each.numenv, each.fps) for each in curve.points])
             for (x, y), point in zip(places, curve.points, strict=True):
-                text = f"{machine}{one_line(curve.label, 60)} at {_description(point)}"
+                known = point.low is not None and point.high is not None
+                span = f" ({point.low:,.0f}–{point.high:,.0f})" if known else ""
+                at = f"{point.numenv:,}: {point.fps:,.2f} FPS{span}"
+                text = f"{machine}{one_line(curve.label, 60)} at {at}"
                 place = None if curve.published else (chart.title, curve.label, point.numenv)
                 found.append(Spot(float(x) * scale, float(height - y) * scale, text, place))
     return found
-
-
-def _description(point: Point) -> str:
-    known = point.low is not None and point.high is not None
-    span = f" ({point.low:,.0f}–{point.high:,.0f})" if known else ""
-    return f"{point.numenv:,}: {point.fps:,.2f} FPS{span}"
 
 
 @contextmanager

@@ -7,7 +7,7 @@ physics and ceilings, which are other kinds. Refused rows have no figure.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from envbench import backends
 from envbench.decisions import fastest
@@ -37,19 +37,6 @@ def _fps(found: Measured) -> float:
 # ---------------------------------------------------------------- all machines
 
 
-def highest(every: Iterable[MachineResults]) -> list[Table]:
-    """*Highest FPS*: a table per family and task, each machine's best in bold.
-
-    Different work is never bold.
-    """
-    return [_highest(group) for group in _grouped(every)]
-
-
-def single(every: Iterable[MachineResults]) -> list[Table]:
-    """*Single environment*: the FPS of one environment, and its ratio to the Python loop's."""
-    return [made for group in _grouped(every) if (made := _single(group)) is not None]
-
-
 def _grouped(every: Iterable[MachineResults]) -> Iterable[list[MachineResults]]:
     """The results with figures by family and task: the machines of one table."""
     groups: dict[tuple[str, str], list[MachineResults]] = defaultdict(list)
@@ -58,50 +45,56 @@ def _grouped(every: Iterable[MachineResults]) -> Iterable[list[MachineResults]]:
     return groups.values()
 
 
-def _highest(group: Sequence[MachineResults]) -> Table:
-    best: dict[_Place, Measured] = {}
-    best_equal: dict[str, float] = defaultdict(float)
-    for results in group:
-        for label, row in results.rows.items():
-            found = best[label, results.title] = max(row, key=_fps)
-            if results.competes(found):
-                best_equal[results.title] = max(best_equal[results.title], _fps(found))
-    known = {}
-    for (label, machine), found in best.items():
-        bold = "**" if found.fps == best_equal[machine] else ""
-        known[label, machine] = _entry(found, f"{bold}{found.fps:.2f}{bold} at {found.numenv}")
-    note = (
-        f"{OPENING}: steps per second × frame_skip. Each entry is the row's highest FPS, and the "
-        "number of environments that reached it. A maximum is biased upward; expect less when "
-        "re-measured."
-    )
-    sessions = {(machine, found.plan_id) for (_, machine), found in best.items()}
-    if len(sessions) > len({machine for machine, _ in sessions}):
-        note += f" A machine's rows come from several sessions: {DRIFT}."
-    return _table("Highest FPS", group, known, note)
+def highest(every: Iterable[MachineResults]) -> Iterator[Table]:
+    """*Highest FPS*: a table per family and task, each machine's best in bold.
+
+    Different work is never bold.
+    """
+    for group in _grouped(every):
+        best: dict[_Place, Measured] = {}
+        best_equal: dict[str, float] = defaultdict(float)
+        for results in group:
+            for label, row in results.rows.items():
+                found = best[label, results.title] = max(row, key=_fps)
+                if results.competes(found):
+                    best_equal[results.title] = max(best_equal[results.title], _fps(found))
+        known = {}
+        for (label, machine), found in best.items():
+            bold = "**" if found.fps == best_equal[machine] else ""
+            known[label, machine] = _entry(found, f"{bold}{found.fps:.2f}{bold} at {found.numenv}")
+        note = (
+            f"{OPENING}: steps per second × frame_skip. Each entry is the row's highest FPS, and "
+            "the number of environments that reached it. A maximum is biased upward; expect less "
+            "when re-measured."
+        )
+        sessions = {(machine, found.plan_id) for (_, machine), found in best.items()}
+        if len(sessions) > len({machine for machine, _ in sessions}):
+            note += f" A machine's rows come from several sessions: {DRIFT}."
+        yield _table("Highest FPS", group, known, note)
 
 
-def _single(group: Sequence[MachineResults]) -> Table | None:
-    alone = {
-        (found.label, results.title): found
-        for results in group
-        for found in results.with_figures
-        if found.numenv == 1
-    }
-    if not alone:
-        return None
+def single(every: Iterable[MachineResults]) -> Iterator[Table]:
+    """*Single environment*: the FPS of one environment, and its ratio to the Python loop's."""
     base = backends.row_label(BASE, {})
-    known = {}
-    for (label, machine), found in alone.items():
-        text = f"{found.fps:.2f}{_speed_up(found, alone.get((base, machine)))}"
-        instances = found.cell.env_instances
-        in_flight = f"{instances} environments are in flight for a batch of one."
-        known[label, machine] = _entry(found, text, *([in_flight] if instances > 1 else []))
-    note = (
-        f"{OPENING} of one environment, including frame_skip. In brackets: the ratio to For-loop. "
-        "≈: the difference is within noise."
-    )
-    return _table("Single environment", group, known, note)
+    for group in _grouped(every):
+        alone = {
+            (found.label, results.title): found
+            for results in group
+            for found in results.with_figures
+            if found.numenv == 1
+        }
+        known = {}
+        for (label, machine), found in alone.items():
+            text = f"{found.fps:.2f}{_speed_up(found, alone.get((base, machine)))}"
+            instances = found.cell.env_instances
+            in_flight = f"{instances} environments are in flight for a batch of one."
+            known[label, machine] = _entry(found, text, *([in_flight] if instances > 1 else []))
+        note = (
+            f"{OPENING} of one environment, including frame_skip. In brackets: the ratio to "
+            "For-loop. ≈: the difference is within noise."
+        )
+        if known:
+            yield _table("Single environment", group, known, note)
 
 
 def _entry(found: Measured, text: str, *notes: str) -> Entry:
@@ -135,19 +128,19 @@ def _table(
 # ---------------------------------------------------------------- one machine
 
 
-def recommendation(every: Iterable[MachineResults]) -> list[Table]:
+def recommendation(every: Iterable[MachineResults]) -> Iterator[Table]:
     """Which row to use, and why: a table for each group with at least two that compete.
 
     A row ties if ``decisions.fastest`` cannot tell it from the best. A maximum is biased upward, so
     footnotes say what was measured only once.
     """
-    return [made for results in _shown(every) if (made := _recommendation(results)) is not None]
+    for results in _shown(every):
+        able = [each for each in results.with_figures if results.competes(each) and not each.quick]
+        if len(able) > 1:
+            yield _recommendation(results, able)
 
 
-def _recommendation(results: MachineResults) -> Table | None:
-    able = [each for each in results.with_figures if results.competes(each) and not each.quick]
-    if len(able) < 2:
-        return None
+def _recommendation(results: MachineResults, able: Sequence[Measured]) -> Table:
     best = max(able, key=_fps)
     alone = [
         each
