@@ -144,17 +144,11 @@ def _other_engine(found: Verification) -> bool:
     return found.cell.kind == "ceiling" or backends.of_record(found.cell.backend).own_engine
 
 
-def _uncompared(found: Verification) -> str:
-    """Why a backend with the reference's engine cannot be compared with the reference; or ""."""
-    cell = found.cell
-    if _other_engine(found):
-        return ""
-    return families.of_record(cell.env).uncompared(cell.kind, cell.task)
-
-
 def _lock_step(found: Verification) -> tuple[bool | None, str]:
-    cell, why = found.cell, _uncompared(found)
-    standard = families.of_record(cell.env).standards.get(cell.kind)
+    cell, family = found.cell, families.of_record(found.cell.env)
+    standard = family.standards.get(cell.kind)
+    # Why a backend with the reference's engine cannot be compared with the reference.
+    why = "" if _other_engine(found) else family.uncompared(cell.kind, cell.task)
     if not _follows(found):
         return False, "its observations do not follow the actions"
     if _is_reference(found):

@@ -159,7 +159,16 @@ class Journal:
                 f"at most {MAX_LINE_BYTES} bytes can be read back."
             )
         with _writing(self.path):
-            _append_line(self._descriptor, line, self._check_unchanged())
+            size = self._check_unchanged()
+            if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
+                line = b"\n" + line  # a power cut left the last line incomplete: end it first
+            try:
+                if os.write(self._descriptor, line) != len(line):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                os.fsync(self._descriptor)
+            except OSError:
+                os.ftruncate(self._descriptor, size)
+                raise
             self._size = self._check_unchanged()
 
     def end(self, plan_id: str, how: Literal["concluded", "abandoned"]) -> None:
@@ -244,16 +253,3 @@ def _lock(descriptor: int, path: Path) -> None:
                 hint="Another envbench measures the same plan: wait for its end, or use --fresh.",
             )
         time.sleep(0.01)
-
-
-def _append_line(descriptor: int, line: bytes, size: int) -> None:
-    if size and os.pread(descriptor, 1, size - 1) != b"\n":
-        line = b"\n" + line  # a power cut left the last line incomplete: end it first
-    try:
-        written = os.write(descriptor, line)
-        if written != len(line):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        os.fsync(descriptor)
-    except OSError:
-        os.ftruncate(descriptor, size)
-        raise
