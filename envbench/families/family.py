@@ -119,7 +119,12 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         fixed = self.frames_of.get(without_version(task), self.frames)
         if fixed is None:
             if given is None and not self.any_frames:
-                raise self._unknown_frames(task)
+                version = self.default_task.removeprefix(without_version(self.default_task))
+                known = [f"{name}{version}" for name in self.frames_of]
+                error = UnknownName(f"{self.name} task", task, known)
+                rule = f" ({self.frames_rule})" if self.frames_rule else ""
+                error.hint += f". For another task, give its frames per step{rule} by --frame-skip."
+                raise error
             return _whole(1 if given is None else given)
         if given not in (None, fixed):
             raise UsageError(
@@ -127,14 +132,6 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                 hint="Leave out --frame-skip.",
             )
         return _whole(fixed)
-
-    def _unknown_frames(self, task: str) -> UnknownName:
-        version = self.default_task.removeprefix(without_version(self.default_task))
-        known = [f"{name}{version}" for name in self.frames_of]
-        error = UnknownName(f"{self.name} task", task, known)
-        rule = f" ({self.frames_rule})" if self.frames_rule else ""
-        error.hint += f". For another task, give its frames per step{rule} by --frame-skip."
-        return error
 
 
 def without_version(task: str) -> str:

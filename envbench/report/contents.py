@@ -143,7 +143,11 @@ def _shared_plots(every: Sequence[MachineResults]) -> list[BlockContent]:
 
 
 def _plot(words: Sequence[str], title: str, charts: list[Chart], **given: Any) -> BlockContent:
-    picture = Picture(name=_file_name(words), title=title, charts=charts)
+    whole = "-".join(words)
+    plain = re.sub(r"[^a-zA-Z0-9._-]+", "-", whole).strip("-.")[:80] or "plot"
+    # A few digits keep the file's name unique where characters are replaced.
+    name = plain if plain == whole else f"{plain}-{digest(whole)[:6]}"
+    picture = Picture(name=name, title=title, charts=charts)
     heading = f"{PLOT} {' '.join(words)}"
     return BlockContent(heading=heading, chapter=PLOTS, picture=picture, **given)
 
@@ -153,10 +157,3 @@ def _words(results: MachineResults) -> tuple[str, ...]:
     is_default = results.task == families.default_task(results.env)
     task = "" if is_default else comment(results.task) or "?"
     return tuple(word for word in (results.env, task, results.section) if word)
-
-
-def _file_name(words: Sequence[str]) -> str:
-    """The words as a file name; a few digits keep it unique where characters are replaced."""
-    whole = "-".join(words)
-    plain = re.sub(r"[^a-zA-Z0-9._-]+", "-", whole).strip("-.")[:80] or "plot"
-    return plain if plain == whole else f"{plain}-{digest(whole)[:6]}"

@@ -257,18 +257,13 @@ def _check_out(commit: str, folder: Path) -> None:
     for tag in tags.splitlines():
         git(*inside, "update-ref", *tag.split(" "), purpose="tags")
     if (folder / ".gitmodules").exists():
-        _submodules(*inside)
-
-
-def _submodules(*inside: str) -> None:
-    """Fetch the submodules, with the URLs that the working tree uses."""
-    try:
-        origin = git("remote", "get-url", "origin")
-    except UsageError:
-        origin = _top()
-    git(*inside, "remote", "add", "origin", origin, purpose="submodules")
-    update = ("submodule", "update", "--quiet", "--init", "--recursive")
-    git(*inside, *update, purpose="submodules")
+        try:  # the URLs of submodules that the working tree uses
+            origin = git("remote", "get-url", "origin")
+        except UsageError:
+            origin = _top()
+        git(*inside, "remote", "add", "origin", origin, purpose="submodules")
+        update = ("submodule", "update", "--quiet", "--init", "--recursive")
+        git(*inside, *update, purpose="submodules")
 
 
 def _top() -> str:

@@ -27,8 +27,7 @@ from envbench import __version__
 from envbench.machine import Profiles
 from envbench.model import Record, Run, RuntimeFact, fields
 from envbench.report.contents import DETAILS, OVERVIEW, PUBLISHED, BlockContent, block_contents
-from envbench.report.plots.draw import Drawing, Place, Spot, drawn
-from envbench.report.plots.picture import Picture
+from envbench.report.plots.draw import Place, Spot, drawn
 from envbench.report.tables.footnotes import of_entry
 from envbench.report.tables.machine_results import MachineResults, in_order, machine_results
 from envbench.report.tables.table import Entry, Existing, Table, entries, letters, note_once
@@ -216,20 +215,17 @@ def _plots(
     ]
     drawings = drawn([(picture, "svg") for _, picture in wanted])
     for (results, picture), drawing in zip(wanted, drawings, strict=True):
-        yield results, {"plot": _plot(picture, drawing, places)}
-
-
-def _plot(picture: Picture, drawing: Drawing, places: Mapping[Place | None, int]) -> _Part:
-    width, height = (round(size * SCALE) for size in drawing.size)
-    return {
-        "source": f"data:image/svg+xml;base64,{base64.b64encode(drawing.data).decode()}",
-        "title": picture.description,
-        "width": width,
-        "height": height,
-        "points": [
-            _point(spot, width) | {"cell": places.get(spot.place)} for spot in drawing.spots
-        ],
-    }
+        width, height = (round(size * SCALE) for size in drawing.size)
+        plot = {
+            "source": f"data:image/svg+xml;base64,{base64.b64encode(drawing.data).decode()}",
+            "title": picture.description,
+            "width": width,
+            "height": height,
+            "points": [
+                _point(spot, width) | {"cell": places.get(spot.place)} for spot in drawing.spots
+            ],
+        }
+        yield results, {"plot": plot}
 
 
 def _point(spot: Spot, width: int) -> _Part:

@@ -172,22 +172,18 @@ def _with_blocks(text: str, contents: Iterable[BlockContent]) -> str:
     chapters: dict[str, list[str]] = defaultdict(list)
     for each in contents:
         chapters[each.chapter].append(f"<!-- {each.heading} -->\n<!-- {each.heading} -->\n")
-    for chapter, added in chapters.items():
-        text = _with_added(text, "\n".join(added), chapter)
-    return text
-
-
-def _with_added(text: str, added: str, chapter: str) -> str:
     newline = "\r\n" if "\r\n" in text else "\n"
-    headings = blocks.sections(text)
-    own = [i for i, (_, name, _) in enumerate(headings) if name == chapter]
-    end = len(text)
-    if own:
-        level = headings[own[-1]][0]
-        later = [offset for depth, _, offset in headings[own[-1] + 1 :] if depth <= level]
-        end = later[0] if later else end
-    else:
-        added = f"### {chapter}\n\n{added}"
-    head, tail = text[:end].rstrip("\r\n"), text[end:]
-    body = ("\n\n" if head else "") + added + ("\n" if tail else "")
-    return head + body.replace("\n", newline) + tail
+    for chapter, empty in chapters.items():
+        headings = blocks.sections(text)
+        own = [i for i, (_, name, _) in enumerate(headings) if name == chapter]
+        added, end = "\n".join(empty), len(text)
+        if own:
+            level = headings[own[-1]][0]
+            later = [offset for depth, _, offset in headings[own[-1] + 1 :] if depth <= level]
+            end = later[0] if later else end
+        else:
+            added = f"### {chapter}\n\n{added}"
+        head, tail = text[:end].rstrip("\r\n"), text[end:]
+        body = ("\n\n" if head else "") + added + ("\n" if tail else "")
+        text = head + body.replace("\n", newline) + tail
+    return text

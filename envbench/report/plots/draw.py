@@ -164,23 +164,20 @@ def styles(picture: Picture) -> dict[tuple[str, bool], Look]:
     found: dict[tuple[str, bool], Look] = {}
     rows: Counter[tuple[int, bool]] = Counter()
     for curve in (curve for chart in picture.charts for curve in chart.curves):
-        if (curve.label, curve.published) not in found:
-            found[curve.label, curve.published] = _style(curve, rows[curve.place, curve.published])
-            rows[curve.place, curve.published] += 1
+        if (curve.label, curve.published) in found:
+            continue
+        nth = rows[curve.place, curve.published]  # of its backend's rows
+        rows[curve.place, curve.published] += 1
+        colour = COLOURS[curve.place % len(COLOURS)]
+        found[curve.label, curve.published] = {
+            "color": colour,
+            "marker": MARKERS[(curve.place + 3 * nth) % len(MARKERS)],
+            "markersize": 4.5,
+            "markerfacecolor": "white" if curve.published else colour,
+            "linewidth": 1.0 if curve.published else 1.6,
+            "linestyle": DASHED if curve.published else LINES[nth % len(LINES)],
+        }
     return found
-
-
-def _style(curve: Curve, nth: int) -> Look:
-    """The style of its backend's ``nth`` row."""
-    colour = COLOURS[curve.place % len(COLOURS)]
-    return {
-        "color": colour,
-        "marker": MARKERS[(curve.place + 3 * nth) % len(MARKERS)],
-        "markersize": 4.5,
-        "markerfacecolor": "white" if curve.published else colour,
-        "linewidth": 1.0 if curve.published else 1.6,
-        "linestyle": DASHED if curve.published else LINES[nth % len(LINES)],
-    }
 
 
 def shown(text: str) -> str:

@@ -100,14 +100,11 @@ def _values(
     for label in results.not_run:
         values[markdown(label), str(results.planned.numenv[0])] = Entry(text=NOT_RUN)
     for found in results.measured:
-        values[markdown(found.label), str(found.numenv)] = _entry(found, best, results)
+        notes = tuple(footnotes.of_entry(found, results))
+        is_best = results.competes(found) and best.get(found.numenv) == f"{found.fps or 0.0:.2f}"
+        entry = Entry(fps=found.fps, best=is_best, notes=notes, measured=found)
+        values[markdown(found.label), str(found.numenv)] = entry
     return values
-
-
-def _entry(found: Measured, best: Mapping[int, str], results: MachineResults) -> Entry:
-    notes = tuple(footnotes.of_entry(found, results))
-    is_best = results.competes(found) and best.get(found.numenv) == f"{found.fps or 0.0:.2f}"
-    return Entry(fps=found.fps, best=is_best, notes=notes, measured=found)
 
 
 # ---------------------------------------------------------------- rows and columns
