@@ -115,13 +115,20 @@ def compare(first: Iterable[Measured], second: Iterable[Measured], by: By) -> Co
 def _pair(first: Measured, second: Measured, by: By) -> Pair:
     above, below = second.summary, first.summary
     spans = above.interval is not None and below.interval is not None
+    one, other = first.cell, second.cell
+    notes = {
+        "hardware": first.fingerprint != second.fingerprint,
+        "stand-in": first.ran != second.ran and first.badge == second.badge == "✓",
+        "in-flight": one.env_instances * other.numenv != other.env_instances * one.numenv,
+        "session": first.plan_id != second.plan_id,
+    }
     return Pair(
         first=first,
         second=second,
         ratio=above.fps / below.fps if above.fps and below.fps else None,
         interval=ratio_interval((above.speeds, below.speeds)) if spans else None,
         unlike=_unlike(first, second, by),
-        notes=_notes(first, second),
+        notes=[name for name, applies in notes.items() if applies],
     )
 
 
@@ -153,17 +160,6 @@ def _unlike(first: Measured, second: Measured, by: By) -> list[str]:
         each = " and ".join(badge or "not verified" for badge in badges)
         found.append(f"`envbench verify` did not find that they do the same work ({each})")
     return found
-
-
-def _notes(first: Measured, second: Measured) -> list[str]:
-    one, other = first.cell, second.cell
-    found = {
-        "hardware": first.fingerprint != second.fingerprint,
-        "stand-in": first.ran != second.ran and first.badge == second.badge == "✓",
-        "in-flight": one.env_instances * other.numenv != other.env_instances * one.numenv,
-        "session": first.plan_id != second.plan_id,
-    }
-    return [name for name, applies in found.items() if applies]
 
 
 def rows_of(measured: Sequence[Measured], name: str) -> list[Measured]:

@@ -121,11 +121,22 @@ class Journal:
     """
 
     def __init__(self, path: Path, descriptor: int) -> None:
+        from filelock import lock_descriptor
+
         self.path = path
         self._descriptor = descriptor
         self._size = 0  # bytes after the last append: the file may not be smaller
         self.close = weakref.finalize(self, os.close, descriptor)
-        _lock(descriptor, path)
+        # The lock is on the results file itself, without a lock file. It ends with the descriptor.
+        deadline = time.monotonic() + LOCK_TIMEOUT_S
+        while not lock_descriptor(descriptor, blocking=False):
+            if time.monotonic() > deadline:
+                raise StorageError(
+                    f"another process has been writing to {path} for {LOCK_TIMEOUT_S:.0f} s.",
+                    hint="Another envbench measures the same plan: wait for its end, or use "
+                    "--fresh.",
+                )
+            time.sleep(0.01)
 
     @classmethod
     def create(cls, results: Path, machine: str, stamp: str) -> Self:
@@ -239,17 +250,3 @@ def is_open(path: Path) -> bool:
 
     with path.open("rb") as file:
         return not lock_descriptor(file.fileno(), blocking=False)
-
-
-def _lock(descriptor: int, path: Path) -> None:
-    """Lock the results file itself, without a lock file. The lock ends with the descriptor."""
-    from filelock import lock_descriptor
-
-    deadline = time.monotonic() + LOCK_TIMEOUT_S
-    while not lock_descriptor(descriptor, blocking=False):
-        if time.monotonic() > deadline:
-            raise StorageError(
-                f"another process has been writing to {path} for {LOCK_TIMEOUT_S:.0f} s.",
-                hint="Another envbench measures the same plan: wait for its end, or use --fresh.",
-            )
-        time.sleep(0.01)

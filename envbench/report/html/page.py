@@ -52,6 +52,8 @@ _Part = dict[str, Any]  # a table, a plot, or both
 
 def html_page(selection: Selection, profiles: Profiles, records: Sequence[Record]) -> str:
     """Return the whole page as text."""
+    from jinja2 import Environment, StrictUndefined
+
     cells = _cells(machine_results(selection, profiles).values())
     chapters = _chapters(block_contents(selection, profiles).values(), cells)
     runs = {each.run_id: each for each in records if isinstance(each, Run)}
@@ -60,7 +62,11 @@ def html_page(selection: Selection, profiles: Profiles, records: Sequence[Record
     data = msgspec.json.encode({"cells": opening}).decode()
     numbers = {id(found): number for number, (found, _) in enumerate(cells)}
     targets = _targets(part for parts in chapters.values() for part in parts)
-    text: str = _template().render(
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"inline": inline, "text": _text, "number": number, "hash": _hash}
+    text: str = environment.from_string(_asset("page.html.jinja")).render(
         version=__version__,
         asset=_asset,
         chapters=chapters,
@@ -234,16 +240,6 @@ def _point(spot: Spot, width: int) -> _Part:
     half = min(width // 2, round(len(spot.text) * CHARACTER / 2))
     left, top = min(max(x, half), width - half), y - 14 if y > 40 else y + 24
     return {"x": x, "y": y, "text": spot.text, "left": left, "top": top}
-
-
-def _template() -> Any:
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters |= {"inline": inline, "text": _text, "number": number, "hash": _hash}
-    return environment.from_string(_asset("page.html.jinja"))
 
 
 def _text(entry: Entry) -> str:
