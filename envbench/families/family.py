@@ -5,6 +5,7 @@ Everything that depends on a family is a field here, or a method of the class in
 
 from __future__ import annotations
 
+import math
 import re
 from keyword import iskeyword
 from typing import Annotated, Any, Literal
@@ -163,9 +164,16 @@ def trouble(family: EnvFamily) -> str:
             return f"`{field}`: {unknown[0]!r} is not one of {listed(FOR_ANY_FAMILY)}"
         if not names or len(set(names)) < len(names):
             return f"`{field}` is empty, or names a backend twice"
-    references = [each.reference for each in family.standards.values()]
+    standards = family.standards.values()
+    references = [each.reference for each in standards]
     if unknown := [each for each in references if each not in family.backends]:
         return f"`standards`: the reference {unknown[0]!r} is not one of the `backends`"
+    if " - " in family.title or family.title.startswith("envbench"):
+        return "`title` begins a table's marker: it cannot contain ' - ' or begin with envbench"
+    if any(
+        math.isinf(each.tolerance + each.reward_tolerance) for each in family.standards.values()
+    ):
+        return "`standards`: a tolerance is infinite, so everything would be equal"
     return title_trouble(family.title)
 
 
