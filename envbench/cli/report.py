@@ -14,7 +14,7 @@ from envbench.machine import catalogue
 from envbench.report.contents import BlockContent, block_contents
 from envbench.report.data_export import SCHEMA, measured_json
 from envbench.report.markdown.document import Filled, extended, filled, fresh
-from envbench.report.output_files import draw_stale, read_text, stale, write_text
+from envbench.report.output_files import draw_stale, read_text, stale, surplus, write_text
 from envbench.report.plots.draw import Kind
 from envbench.report.tables.footnotes import elsewhere
 from envbench.results.folder import load_folder
@@ -108,10 +108,11 @@ def _check(files: Mapping[Path, Filled], kinds: Sequence[Kind]) -> None:
     old = [path for path, new in files.items() if not path.exists() or read_text(path) != new.text]
     for path, new in files.items():
         old += [drawn for drawn, _, _ in stale(path, new.pictures, kinds)]
+        old += [] if new.current is None else surplus(path, new.current)
     if count := sum(len(new.misspelt) for new in files.values()):
         markers = counted(count, "misspelt marker")
         raise EnvbenchError(f"{markers}: the warnings above name the lines.")
-    if names := ", ".join(map(str, old)):
+    if names := ", ".join(dict.fromkeys(map(str, old))):
         raise EnvbenchError(f"out of date: {names}.", hint="To update, run this without --check.")
     for path in files:
         tell(f"{path} is up to date.")
@@ -124,6 +125,9 @@ def _write(files: Mapping[Path, Filled], kinds: Sequence[Kind]) -> None:
             continue
         for drawn in draw_stale(path, new.pictures, kinds):  # first: no link is ever broken
             tell(f"wrote {drawn}")
+        for drawn in [] if new.current is None else surplus(path, new.current):
+            drawn.unlink()
+            tell(f"removed {drawn}: no results for it")
         wrote = "wrote" if write_text(path, new.text) else "unchanged:"
         count = f" ({counted(new.figures, 'figure')})" if new.figures else ""
         tell(f"{wrote} {path}{count}")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any, get_args
 
 from envbench import families
 from envbench.machine import Profiles
-from envbench.model import digest
+from envbench.model import Section, digest
 from envbench.report.plots.picture import Chart, Picture, chart
 from envbench.report.tables import details, overview
 from envbench.report.tables.build import build, build_published
@@ -71,6 +72,20 @@ def block_contents(selection: Selection, profiles: Profiles) -> dict[str, BlockC
     made = [*summaries, *_shared_plots(every), *_plots(every), *tables]
     made.sort(key=lambda content: order.index(content.chapter))
     return {content.heading: content for content in made}
+
+
+def possible_headings(contents: Iterable[BlockContent]) -> set[str]:
+    """The headings that more results of the same machines could fill, for the default tasks."""
+    owners = {each.results.machine: each.results for each in contents if each.results is not None}
+    found: set[str] = set()
+    for family in families.registry().values():
+        for owner, section in product(owners.values(), get_args(Section)):
+            task = family.default_task
+            could = replace(owner, env=family.name, task=task, section=section)
+            words = " ".join(_words(could))
+            found |= {could.heading, could.published_heading, f"{PLOT} {words}"}
+            found.add(f"{PLOT} {words} {comment(owner.machine)}")
+    return found
 
 
 # ---------------------------------------------------------------- tables

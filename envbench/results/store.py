@@ -76,7 +76,7 @@ def files(results: Path, machine: str | None = None) -> list[Path]:
     try:
         folders = results.iterdir() if results.is_dir() else []  # glob hides what is not readable
         own = [each for each in folders if machine in (None, each.name)]
-        paths = [path for each in own for path in each.glob("*.jsonl") if path.is_file()]
+        paths = [path for each in own for path in in_folder(each)]
     except OSError as error:
         if error.errno in (errno.EMFILE, errno.ENFILE):
             raise  # that is not the folder's fault
@@ -86,6 +86,11 @@ def files(results: Path, machine: str | None = None) -> list[Path]:
         ) from error
     # Without the suffix ``…Z`` comes before ``…Z-2`` of the same second (``Journal.create``).
     return sorted(paths, key=lambda path: (path.parent.name, path.stem))
+
+
+def in_folder(folder: Path) -> list[Path]:
+    """The results files of one folder. What only has such a name (a folder, a pipe) is none."""
+    return [path for path in sorted(folder.glob("*.jsonl")) if path.is_file()]
 
 
 def option(results: Path) -> str:

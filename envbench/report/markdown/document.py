@@ -14,7 +14,7 @@ from difflib import get_close_matches
 
 from envbench import families
 from envbench.errors import UsageError
-from envbench.report.contents import PLOT, PREFIX, BlockContent
+from envbench.report.contents import PLOT, PREFIX, BlockContent, possible_headings
 from envbench.report.markdown import blocks
 from envbench.report.markdown.table_text import parse, render
 from envbench.report.plots.picture import FOLDER, Picture
@@ -47,12 +47,14 @@ You can edit everything outside the marked tables: `envbench report` does not ch
 class Filled:
     """A filled document: its text, the number of figures, the linked pictures, and warnings.
 
-    ``misspelt`` are the warnings about comments that are probably misspelt markers.
+    ``misspelt`` are the warnings about comments that are probably misspelt markers. ``current``,
+    for the results' own page: all pictures of the results; any other drawing is out of date.
     """
 
     text: str
     figures: int = 0
     pictures: list[Picture] = field(default_factory=list)
+    current: list[Picture] | None = None
     warnings: list[str] = field(default_factory=list)
     misspelt: list[str] = field(default_factory=list)
 
@@ -78,10 +80,11 @@ def filled(
         )
     warnings: list[str] = []
     texts: dict[str, str] = {}
+    possible = possible_headings(contents.values())
     for block in found:
         content, present = contents.get(block.heading), text[block.start : block.end]
         if content is None:
-            near = _nearest(block.heading, contents)
+            near = "" if block.heading in possible else _nearest(block.heading, contents)
             warning = _unknown(f"{source}:{block.line}", block.heading, near, contents)
             (misspelt if near else warnings).append(warning)
         new = _new_text(content, present, own=own)
@@ -94,6 +97,7 @@ def filled(
         text=blocks.fill(text, found, texts),
         figures=sum(each.figures for each in known),
         pictures=[each.picture for each in known if each.picture is not None],
+        current=[e.picture for e in contents.values() if e.picture is not None] if own else None,
         warnings=[*misspelt, *warnings],
         misspelt=misspelt,
     )
