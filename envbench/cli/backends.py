@@ -12,7 +12,7 @@ from envbench.cli.options import AS_JSON, PYTHONS, Text, completing, option
 from envbench.cli.terminal import print_json, table, tell, warn
 from envbench.errors import UNAVAILABLE, Unavailable, UsageError
 from envbench.model import fields
-from envbench.runtimes.interpreters import Status, make, one_per_runtime, status
+from envbench.runtimes.interpreters import make, one_per_runtime, status
 
 _COMPLETE = completing(registry)
 
@@ -40,19 +40,15 @@ def backends(
         ]
         print_json({"backends": rows})
         return
-    click.echo(_status_table(found))
-    if settings or names:
-        for each in chosen:
-            click.echo(f"\n{_settings_table(each)}")
-
-
-def _status_table(found: list[tuple[Backend, Status]]) -> str:
-    rows = [
+    texts = [
         [each.name, each.label, ", ".join(each.families), state.state, state.reason, state.fix]
         for each, state in found
     ]
     heads = ["name", "row", "families", "status", "why", "what to do"]
-    return table(rows, heads, maxcolwidths=_on_a_terminal(None, 24, 14, None, 36, 48))
+    click.echo(table(texts, heads, maxcolwidths=_on_a_terminal(None, 24, 14, None, 36, 48)))
+    if settings or names:
+        for each in chosen:
+            click.echo(f"\n{_settings_table(each)}")
 
 
 def _settings_table(backend: Backend) -> str:

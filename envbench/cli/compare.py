@@ -120,7 +120,20 @@ def _print_table(found: Comparison) -> None:
         reach = f"95 % interval {span}" if span else "no interval"
         ratios = counted(len(found.counted), "ratio")
         click.echo(f"geometric mean of {ratios}: {found.geometric_mean:.3f} ({reach})")
-    _tell_notes(found)
+    for pair in found.pairs:
+        for reason in pair.unlike:
+            tell(f"not comparable: {pair.second.cell.key}: {reason}.")
+    for note in dict.fromkeys(note for pair in found.pairs for note in pair.notes):
+        count = sum(note in pair.notes for pair in found.pairs)
+        tell(f"{count} of {counted(len(found.pairs), 'pair')} {NOTES[note]}.")
+    if any(pair.verdict == "?" and not pair.unlike for pair in found.pairs):
+        tell(
+            "?: there is no interval. A side has fewer than five processes, or the records do not "
+            "show how much the host drifts between sessions."
+        )
+    for name, side in (("A", found.only_first), ("B", found.only_second)):
+        if side:
+            tell(f"only in {name}: {counted(len(side), 'cell')}.")
 
 
 def _row(pair: Pair) -> list[str]:
@@ -141,23 +154,6 @@ def _figure(found: Measured) -> str:
 
 def _span(interval: Interval | None) -> str:
     return "{:.3f} - {:.3f}".format(*interval) if interval else ""
-
-
-def _tell_notes(found: Comparison) -> None:
-    for pair in found.pairs:
-        for reason in pair.unlike:
-            tell(f"not comparable: {pair.second.cell.key}: {reason}.")
-    for note in dict.fromkeys(note for pair in found.pairs for note in pair.notes):
-        count = sum(note in pair.notes for pair in found.pairs)
-        tell(f"{count} of {counted(len(found.pairs), 'pair')} {NOTES[note]}.")
-    if any(pair.verdict == "?" and not pair.unlike for pair in found.pairs):
-        tell(
-            "?: there is no interval. A side has fewer than five processes, or the records do not "
-            "show how much the host drifts between sessions."
-        )
-    for name, side in (("A", found.only_first), ("B", found.only_second)):
-        if side:
-            tell(f"only in {name}: {counted(len(side), 'cell')}.")
 
 
 def _json(found: Comparison) -> dict[str, Any]:

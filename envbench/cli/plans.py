@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,7 +14,6 @@ from envbench.cli.options import AS_JSON, RESULTS, Text, machine_option, option
 from envbench.cli.terminal import print_json, table, tell, warn
 from envbench.errors import LockHeld, UsageError
 from envbench.experiments import recorded_plans as recorded
-from envbench.experiments.recorded_plans import Listed
 from envbench.machine import lock, valid_name
 from envbench.text import counted, listed, one_line
 
@@ -63,21 +62,18 @@ def plans(
     if as_json:
         print_json({"schema": 1, "plans": found, "warnings": warnings})
     elif found:
-        click.echo(_table(found))
+        rows = []
+        for each in found:
+            of = "?" if each.left is None else each.done + each.left
+            blocks, command = f"{each.done} of {of}", one_line(shlex.join(each.command), 60)
+            what = [each.plan, each.experiment, each.machine, each.state]
+            rows.append([*what, blocks, each.failed or "", command])
+        heads = ["plan", "experiment", "machine", "state", "blocks", "failed", "command"]
+        click.echo(table(rows, heads))
     else:
         place = results / (machine or "")
         missing = "" if place.is_dir() else ": that folder does not exist"
         tell(f"There are no {'unfinished ' if unfinished else ''}plans in {place}{missing}.")
-
-
-def _table(found: Sequence[Listed]) -> str:
-    rows = []
-    for each in found:
-        of = "?" if each.left is None else each.done + each.left
-        blocks, command = f"{each.done} of {of}", one_line(shlex.join(each.command), 60)
-        what = [each.plan, each.experiment, each.machine, each.state]
-        rows.append([*what, blocks, each.failed or "", command])
-    return table(rows, ["plan", "experiment", "machine", "state", "blocks", "failed", "command"])
 
 
 @contextmanager

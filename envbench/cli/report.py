@@ -11,15 +11,14 @@ import click
 from envbench.cli.options import RESULTS, FilePath, option
 from envbench.cli.terminal import print_json, tell, warn
 from envbench.errors import EnvbenchError, UsageError
-from envbench.machine import Profile, catalogue
+from envbench.machine import catalogue
 from envbench.report.contents import BlockContent, block_contents
 from envbench.report.data_export import SCHEMA, measured_json, ratios_json
 from envbench.report.markdown.document import Filled, extended, filled, fresh, is_plain
-from envbench.report.output_files import draw_stale, read_text, stale, write_text
+from envbench.report.output_files import draw_stale, read_text, stale, surplus, write_text
 from envbench.report.plots.draw import Kind
 from envbench.report.tables.footnotes import elsewhere
 from envbench.results.folder import load_folder
-from envbench.results.measured_cells import Measured
 from envbench.text import counted
 
 
@@ -93,23 +92,19 @@ def report(
     else:
         _write(files, kinds)
     if as_json:
-        _print_cells(loaded.selection.measured, known.profiles)
-
-
-def _print_cells(measured: Sequence[Measured], profiles: Mapping[str, Profile]) -> None:
-    cells = [
-        measured_json(each, other_hardware=elsewhere(each, profiles.get(each.cell.machine)))
-        for each in measured
-    ]
-    sessions = {each.plan_id: each.session for each in measured}
-    shown = {(each.plan_id, each.cell.key) for each in measured if each.fps is not None}
-    ratios = [
-        {"session": name, **ratio}
-        for name, session in sessions.items()
-        for ratio in ratios_json(session)
-        if {(name, ratio["cell"]), (name, ratio["to"])} <= shown
-    ]
-    print_json({"schema": SCHEMA, "cells": cells, "ratios": ratios}, indent=-1)
+        profiles, measured = known.profiles, loaded.selection.measured
+        cells = [
+            measured_json(each, other_hardware=elsewhere(each, profiles.get(each.cell.machine)))
+            for each in measured
+        ]
+        shown = {(each.plan_id, each.cell.key) for each in measured if each.fps is not None}
+        ratios = [
+            {"session": name, **ratio}
+            for name, session in {each.plan_id: each.session for each in measured}.items()
+            for ratio in ratios_json(session)
+            if {(name, ratio["cell"]), (name, ratio["to"])} <= shown
+        ]
+        print_json({"schema": SCHEMA, "cells": cells, "ratios": ratios}, indent=-1)
 
 
 def _documents(
@@ -142,10 +137,11 @@ def _check(files: Mapping[Path, Filled], kinds: Sequence[Kind]) -> None:
     old = [path for path, new in files.items() if not path.exists() or read_text(path) != new.text]
     for path, new in files.items():
         old += [drawn for drawn, _, _ in stale(path, new.pictures, kinds)]
+        old += [] if new.current is None else surplus(path, new.current)
     if count := sum(len(new.misspelt) for new in files.values()):
         markers = counted(count, "misspelt marker")
         raise EnvbenchError(f"{markers}: the warnings above name the lines.")
-    if names := ", ".join(map(str, old)):
+    if names := ", ".join(dict.fromkeys(map(str, old))):
         raise EnvbenchError(f"out of date: {names}.", hint="To update, run this without --check.")
     for path in files:
         tell(f"{path} is up to date.")
@@ -158,6 +154,9 @@ def _write(files: Mapping[Path, Filled], kinds: Sequence[Kind]) -> None:
             continue
         for drawn in draw_stale(path, new.pictures, kinds):  # first: no link is ever broken
             tell(f"wrote {drawn}")
+        for drawn in [] if new.current is None else surplus(path, new.current):
+            drawn.unlink()
+            tell(f"removed {drawn}: no results for it")
         wrote = "wrote" if write_text(path, new.text) else "unchanged:"
         count = f" ({counted(new.figures, 'figure')})" if new.figures else ""
         tell(f"{wrote} {path}{count}")

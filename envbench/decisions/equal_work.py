@@ -48,7 +48,11 @@ def judge(found: Verification) -> Verdict:
     exact, audit = _audit(found)
     same, lock_step = _lock_step(found)
     other = differences(cell.env, cell.kind, found.work, task=cell.task)
-    badge: Mark = "✓" if same and _same_work(found, other) else "≠"
+    # Its settings and its report say whether it does other work: comparing steps may miss that.
+    reported = families.of_record(cell.env).reported
+    computed = {name for name, (_, own) in other.items() if own != "unknown"}.difference(reported)
+    same_work = same and backends.same_work(cell) and not computed
+    badge: Mark = "✓" if same_work else "≠"
     undecided = same is None and not _other_engine(found)
     if exact is None or not _recorded(found) or undecided:
         badge = "–"
@@ -89,13 +93,6 @@ def _differ(wanted: Any, own: Any) -> bool:
     if isinstance(wanted, float) and isinstance(own, int | float):
         return abs(wanted - own) >= 1e-9
     return bool(wanted != own) or isinstance(wanted, bool) != isinstance(own, bool)
-
-
-def _same_work(found: Verification, other: Differences) -> bool:
-    """Do its settings and its report say equal work? Comparing steps may miss what they change."""
-    reported = families.of_record(found.cell.env).reported
-    computed = {name for name, (_, own) in other.items() if own != "unknown"}.difference(reported)
-    return backends.same_work(found.cell) and not computed
 
 
 def _shown(value: Any) -> str:
@@ -144,17 +141,11 @@ def _other_engine(found: Verification) -> bool:
     return found.cell.kind == "ceiling" or backends.of_record(found.cell.backend).own_engine
 
 
-def _uncompared(found: Verification) -> str:
-    """Why a backend with the reference's engine cannot be compared with the reference; or ""."""
-    cell = found.cell
-    if _other_engine(found):
-        return ""
-    return families.of_record(cell.env).uncompared(cell.kind, cell.task)
-
-
 def _lock_step(found: Verification) -> tuple[bool | None, str]:
-    cell, why = found.cell, _uncompared(found)
-    standard = families.of_record(cell.env).standards.get(cell.kind)
+    cell, family = found.cell, families.of_record(found.cell.env)
+    standard = family.standards.get(cell.kind)
+    # Why a backend with the reference's engine cannot be compared with the reference.
+    why = "" if _other_engine(found) else family.uncompared(cell.kind, cell.task)
     if not _follows(found):
         return False, "its observations do not follow the actions"
     if _is_reference(found):

@@ -169,18 +169,13 @@ def stages_of(usual: Figures, every: Figures, rule: Rule) -> dict[str, Stage]:
     """
     loose = msgspec.structs.replace(rule, tolerance=min(0.5, LOOSELY * rule.tolerance))
     steps, all_steps = stage(usual, rule), stage(every, loose)
-    return {STEPS: _unless_contradicted(steps, all_steps, rule), ALL_STEPS: all_steps}
-
-
-def _unless_contradicted(steps: Stage, all_steps: Stage, rule: Rule) -> Stage:
-    """The usual pace's stage, but undecided if the interval of all steps contradicts it: fewer
-    stalls can offset slower steps."""
     low, high = all_steps.interval
+    # Undecided if the interval of all steps contradicts it: fewer stalls can offset slower steps.
     if steps.verdict == "REGRESSION" and low >= 1 - rule.margin:
-        return replace(steps, verdict="INCONCLUSIVE")
-    if steps.verdict == "IMPROVEMENT" and high <= 1 + rule.margin:
-        return replace(steps, verdict="PASS")
-    return steps
+        steps = replace(steps, verdict="INCONCLUSIVE")
+    elif steps.verdict == "IMPROVEMENT" and high <= 1 + rule.margin:
+        steps = replace(steps, verdict="PASS")
+    return {STEPS: steps, ALL_STEPS: all_steps}
 
 
 def of_cell(first: Stages, second: Stages | None) -> tuple[Verdict, list[str]]:

@@ -12,6 +12,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from envbench.families import Standard
 from envbench.model import Agreement, Audit
 
@@ -76,7 +78,7 @@ def compare(standard: Standard, theirs: Trace, own: Trace) -> Agreement:
     ended, own_ended = theirs.ended[:steps], own.ended[:steps]
     other_ends = np.flatnonzero((ended != own_ended).any(axis=1))
     ends = np.flatnonzero(np.logical_and(ended, own_ended).any(axis=1))
-    return Agreement(
+    found = Agreement(
         reference=standard.reference,
         distances=[_finite(x) for x in apart.reshape(steps, -1).max(axis=1)],
         reward_distances=[_finite(x) for x in rewards.max(axis=1)],
@@ -85,9 +87,10 @@ def compare(standard: Standard, theirs: Trace, own: Trace) -> Agreement:
         first_end=int(ends[0]) if len(ends) else None,
         ends=int(own_ended.sum()),
         reference_ends=int(ended.sum()),
-        # If all compared steps have to agree, movement adds nothing.
-        late_movement=_late_movement(a, b) if standard.steps < LEAST_STEPS else None,
     )
+    if standard.steps >= LEAST_STEPS or agreed(standard, found) == steps:
+        return found  # all compared steps have to agree, or do: movement adds nothing
+    return msgspec.structs.replace(found, late_movement=_late_movement(a, b))
 
 
 def _distributions(standard: Standard, theirs: Trace, own: Trace) -> Agreement:

@@ -117,22 +117,18 @@ def package_differences(arms: Arms) -> dict[str, list[str]]:
     ``envpool 1.2.4 → 1.2.5``. Empty if no arm was named."""
     differences: dict[str, list[str]] = {}
     for first, second in combinations([arm for arm in arms.values() if arm.source], 2):
-        if arm_key("", first.cell) == arm_key("", second.cell):
-            known = differences.setdefault(first.backend.name, [])
-            known += [each for each in _differing(first, second) if each not in known]
+        if arm_key("", first.cell) != arm_key("", second.cell):
+            continue
+        known = differences.setdefault(first.backend.name, [])
+        if first.runtime is None or second.runtime is None:
+            continue
+        facts = (first.runtime, second.runtime)
+        a, b = ({"Python": each.python.split()[0], **each.packages} for each in facts)
+        for name in sorted({*a, *b}, key=str.lower):
+            text = printable(f"{name} {a.get(name, 'none')} → {b.get(name, 'none')}")
+            if a.get(name) != b.get(name) and text not in known:
+                known.append(text)
     return differences
-
-
-def _differing(*sides: Arm) -> list[str]:
-    facts = [each.runtime for each in sides if each.runtime is not None]
-    if len(facts) < len(sides):
-        return []
-    a, b = ({"Python": each.python.split()[0], **each.packages} for each in facts)
-    return [
-        printable(f"{name} {a.get(name, 'none')} → {b.get(name, 'none')}")
-        for name in sorted({*a, *b}, key=str.lower)
-        if a.get(name) != b.get(name)
-    ]
 
 
 def answer_of(arm: Arm, reply: Reply) -> Arm:

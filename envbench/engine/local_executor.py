@@ -180,7 +180,11 @@ class _Recording:
             return record
         reference = None if self.block.reference == side else self.block.reference
         if reference is not None and reference not in self.traces:
-            return replace(record, failure=self._no_reference(reference))
+            name, why = self.block.trials[reference].cell.backend, self.replies[reference].failure
+            cause = why.message if why else "it recorded nothing"
+            message = f"not compared: its reference {name} failed: {cause}"
+            failure = Failure(reason="setup", message=message, hint=why.hint if why else "")
+            return replace(record, failure=failure)
         family = self.arms[side].target.family
         agreement = None
         try:
@@ -199,9 +203,3 @@ class _Recording:
             agreement=agreement,
             responds=None if family.own_tasks else traces.responds(trace, trial.verify.together),
         )
-
-    def _no_reference(self, reference: int) -> Failure:
-        name, why = self.block.trials[reference].cell.backend, self.replies[reference].failure
-        cause = why.message if why else "it recorded nothing"
-        message = f"not compared: its reference {name} failed: {cause}"
-        return Failure(reason="setup", message=message, hint=why.hint if why else "")

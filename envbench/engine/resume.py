@@ -81,8 +81,11 @@ def _recorded(path: Path, plan: Plan, records: Sequence[Stored], warnings: list[
     for each in records:
         if isinstance(each, EndedRecord) and each.plan_id == plan.plan_id:
             ended.add(each.how)
-        elif isinstance(each, BlockRecord) and _counts(each, plan):
-            blocks.setdefault(each.identity, each)  # files may have been copied or joined by hand
+        elif isinstance(each, BlockRecord) and each.plan_id == plan.plan_id:
+            right_shape = plan.design.trials in (None, len(each.trials))
+            if right_shape and not each.interrupted:
+                # Files may have been copied or joined by hand.
+                blocks.setdefault(each.identity, each)
     return Recorded(
         path=path,
         plan=plan,
@@ -92,12 +95,6 @@ def _recorded(path: Path, plan: Plan, records: Sequence[Stored], warnings: list[
         abandoned="abandoned" in ended,
         warnings=warnings,
     )
-
-
-def _counts(block: BlockRecord, plan: Plan) -> bool:
-    """Is it a block of this plan, of the right shape and not interrupted?"""
-    right_shape = plan.design.trials in (None, len(block.trials))
-    return block.plan_id == plan.plan_id and right_shape and not block.interrupted
 
 
 def recorded(

@@ -5,6 +5,7 @@ Everything that depends on a family is a field here, or a method of the class in
 
 from __future__ import annotations
 
+import math
 import re
 from keyword import iskeyword
 from typing import Annotated, Any, Literal
@@ -119,7 +120,12 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         fixed = self.frames_of.get(without_version(task), self.frames)
         if fixed is None:
             if given is None and not self.any_frames:
-                raise self._unknown_frames(task)
+                version = self.default_task.removeprefix(without_version(self.default_task))
+                known = [f"{name}{version}" for name in self.frames_of]
+                error = UnknownName(f"{self.name} task", task, known)
+                rule = f" ({self.frames_rule})" if self.frames_rule else ""
+                error.hint += f". For another task, give its frames per step{rule} by --frame-skip."
+                raise error
             return _whole(1 if given is None else given)
         if given not in (None, fixed):
             raise UsageError(
@@ -127,14 +133,6 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
                 hint="Leave out --frame-skip.",
             )
         return _whole(fixed)
-
-    def _unknown_frames(self, task: str) -> UnknownName:
-        version = self.default_task.removeprefix(without_version(self.default_task))
-        known = [f"{name}{version}" for name in self.frames_of]
-        error = UnknownName(f"{self.name} task", task, known)
-        rule = f" ({self.frames_rule})" if self.frames_rule else ""
-        error.hint += f". For another task, give its frames per step{rule} by --frame-skip."
-        return error
 
 
 def without_version(task: str) -> str:
@@ -166,9 +164,16 @@ def trouble(family: EnvFamily) -> str:
             return f"`{field}`: {unknown[0]!r} is not one of {listed(FOR_ANY_FAMILY)}"
         if not names or len(set(names)) < len(names):
             return f"`{field}` is empty, or names a backend twice"
-    references = [each.reference for each in family.standards.values()]
+    standards = family.standards.values()
+    references = [each.reference for each in standards]
     if unknown := [each for each in references if each not in family.backends]:
         return f"`standards`: the reference {unknown[0]!r} is not one of the `backends`"
+    if " - " in family.title or family.title.startswith("envbench"):
+        return "`title` begins a table's marker: it cannot contain ' - ' or begin with envbench"
+    if any(
+        math.isinf(each.tolerance + each.reward_tolerance) for each in family.standards.values()
+    ):
+        return "`standards`: a tolerance is infinite, so everything would be equal"
     return title_trouble(family.title)
 
 

@@ -58,7 +58,8 @@ def code_files(adapter: str, mode: str, root: Path = WORKER_PATH, family: str = 
     files: set[Path] = set()
     while waiting:
         name = waiting.pop()
-        path = _source(root, name)
+        place = root.joinpath(*name.split("."))
+        path = next(filter(Path.is_file, (place.with_suffix(".py"), place / "__init__.py")), None)
         if path is None or path in files or (name == VERIFYING and mode != "verify"):
             continue
         files.add(path)
@@ -66,12 +67,6 @@ def code_files(adapter: str, mode: str, root: Path = WORKER_PATH, family: str = 
         skipped = MODES - {mode} if name == ENTRY else frozenset[str]()
         waiting += [package, *_names(path.read_bytes(), package, skipped)]
     return sorted(files)
-
-
-def _source(root: Path, module: str) -> Path | None:
-    """The file of a module or package; None where ``root`` has none."""
-    place = root.joinpath(*module.split("."))
-    return next((p for p in (place.with_suffix(".py"), place / "__init__.py") if p.is_file()), None)
 
 
 @lru_cache(maxsize=256)

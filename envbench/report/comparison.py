@@ -121,12 +121,23 @@ def compare(
 
 
 def _pair(first: Measured, second: Measured, by: By, relations: Relations) -> Pair:
+    one, other = first.cell, second.cell
+    machines = [first.fingerprint, second.fingerprint]
+    hardware = [each and each.hardware for each in machines]
+    notes = {
+        "hardware": hardware[0] != hardware[1],
+        "host": hardware[0] == hardware[1] and machines[0] != machines[1],
+        "quick": first.summary.quick or second.summary.quick,
+        "stand-in": first.ran != second.ran and first.badge == second.badge == "✓",
+        "in-flight": one.env_instances * other.numenv != other.env_instances * one.numenv,
+        "session": first.plan_id != second.plan_id,
+    }
     return Pair(
         first=first,
         second=second,
         relation=relations.between(second, first),
         unlike=_unlike(first, second, by),
-        notes=_notes(first, second),
+        notes=[name for name, applies in notes.items() if applies],
     )
 
 
@@ -158,21 +169,6 @@ def _unlike(first: Measured, second: Measured, by: By) -> list[str]:
         each = " and ".join(badge or "not verified" for badge in badges)
         found.append(f"`envbench verify` did not find that they do the same work ({each})")
     return found
-
-
-def _notes(first: Measured, second: Measured) -> list[str]:
-    one, other = first.cell, second.cell
-    machines = [first.fingerprint, second.fingerprint]
-    hardware = [each and each.hardware for each in machines]
-    found = {
-        "hardware": hardware[0] != hardware[1],
-        "host": hardware[0] == hardware[1] and machines[0] != machines[1],
-        "quick": first.summary.quick or second.summary.quick,
-        "stand-in": first.ran != second.ran and first.badge == second.badge == "✓",
-        "in-flight": one.env_instances * other.numenv != other.env_instances * one.numenv,
-        "session": first.plan_id != second.plan_id,
-    }
-    return [name for name, applies in found.items() if applies]
 
 
 def rows_of(measured: Sequence[Measured], name: str) -> list[Measured]:

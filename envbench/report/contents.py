@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any, get_args
 
 from envbench import families
 from envbench.machine import Profiles
-from envbench.model import digest
+from envbench.model import Section, digest
 from envbench.report.plots.picture import Chart, Picture, chart
 from envbench.report.tables import details, overview
 from envbench.report.tables.build import build, build_published
@@ -24,7 +25,7 @@ MOST_MACHINES = 12  # a new page has no plots of a family measured on more machi
 OVERVIEW, PLOTS, DETAILS, PUBLISHED = "Overview", "Plots", "Details", "Published by others"
 
 # The summaries of all results: marker, chapter, and what makes the tables.
-SUMMARIES: dict[str, tuple[str, Callable[[Sequence[MachineResults]], list[Table]]]] = {
+SUMMARIES: dict[str, tuple[str, Callable[[Sequence[MachineResults]], Iterable[Table]]]] = {
     "envbench: overview": (OVERVIEW, overview.highest),
     "envbench: single": (OVERVIEW, overview.single),
     "envbench: recommendation": (OVERVIEW, overview.recommendation),
@@ -75,10 +76,25 @@ def block_contents(
     return {content.heading: content for content in made}
 
 
+def possible_headings(contents: Iterable[BlockContent]) -> set[str]:
+    """The headings that more results of the same machines could fill, for the default tasks."""
+    owners = {each.results.machine: each.results for each in contents if each.results is not None}
+    found: set[str] = set()
+    for family in families.registry().values():
+        for owner, section in product(owners.values(), get_args(Section)):
+            task = family.default_task
+            could = replace(owner, env=family.name, task=task, section=section)
+            words = " ".join(_words(could))
+            found |= {could.heading, could.published_heading, f"{PLOT} {words}"}
+            found.add(f"{PLOT} {words} {comment(owner.machine)}")
+    return found
+
+
 # ---------------------------------------------------------------- tables
 
 
-def _summary(name: str, chapter: str, tables: list[Table]) -> BlockContent:
+def _summary(name: str, chapter: str, made: Iterable[Table]) -> BlockContent:
+    tables = list(made)
     some = bool(tables)
     return BlockContent(
         heading=name, chapter=chapter, tables=lambda _: tables, has_results=some, on_new_page=some
@@ -144,7 +160,11 @@ def _shared_plots(every: Sequence[MachineResults]) -> list[BlockContent]:
 
 
 def _plot(words: Sequence[str], title: str, charts: list[Chart], **given: Any) -> BlockContent:
-    picture = Picture(name=_file_name(words), title=title, charts=charts)
+    whole = "-".join(words)
+    plain = re.sub(r"[^a-zA-Z0-9._-]+", "-", whole).strip("-.")[:80] or "plot"
+    # A few digits keep the file's name unique where characters are replaced.
+    name = plain if plain == whole else f"{plain}-{digest(whole)[:6]}"
+    picture = Picture(name=name, title=title, charts=charts)
     heading = f"{PLOT} {' '.join(words)}"
     return BlockContent(heading=heading, chapter=PLOTS, picture=picture, **given)
 
@@ -154,10 +174,3 @@ def _words(results: MachineResults) -> tuple[str, ...]:
     is_default = results.task == families.default_task(results.env)
     task = "" if is_default else comment(results.task) or "?"
     return tuple(word for word in (results.env, task, results.section) if word)
-
-
-def _file_name(words: Sequence[str]) -> str:
-    """The words as a file name; a few digits keep it unique where characters are replaced."""
-    whole = "-".join(words)
-    plain = re.sub(r"[^a-zA-Z0-9._-]+", "-", whole).strip("-.")[:80] or "plot"
-    return plain if plain == whole else f"{plain}-{digest(whole)[:6]}"

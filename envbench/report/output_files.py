@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -98,6 +99,20 @@ def draw_stale(page: Path, pictures: Iterable[Picture], kinds: Sequence[Kind]) -
     for (path, picture, _), drawing in zip(found, drawings, strict=True):
         write_bytes(path, stamped(drawing.data, picture.digest))
         yield path
+
+
+def surplus(document: Path, pictures: Iterable[Picture]) -> list[Path]:
+    """Return what earlier reports drew beside a document and none of these pictures shows."""
+    digests = {picture.name: picture.digest for picture in pictures}
+    found = []
+    for path in sorted((document.parent / FOLDER).glob("*.*")):
+        data = path.read_bytes() if path.is_file() else b""
+        if _STAMP.search(data[-200:]) and not shows(data, digests.get(path.stem, "")):
+            found.append(path)
+    return found
+
+
+_STAMP = re.compile(rb"<!-- envbench picture \w+ \w+ -->\n\Z")
 
 
 def stamped(drawing: bytes, digest: str) -> bytes:

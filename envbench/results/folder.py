@@ -45,10 +45,13 @@ def load_files(paths: Sequence[Path], warn: Warn, results: Path | None = None) -
             locations.setdefault(known, Location(known, name, line))
         warn([*reading.warnings, *(f"{path}: {warning}" for warning in archive.warnings)])
         gc.freeze()  # records live until exit: the garbage collector can skip them
-    beside = {other for path in paths for other in path.parent.glob("*.jsonl")} - {*paths}
-    for path in sorted(beside):
-        found = joined(store.read(path).records).records
-        records += [each for each in found if isinstance(each, Verification | RuntimeFact)]
+    folders = dict.fromkeys(path.parent for path in paths)
+    for path in (each for folder in folders for each in store.in_folder(folder)):
+        if path not in paths:
+            reading = store.read(path)
+            warn(reading.warnings)
+            found = joined(reading.records).records
+            records += [each for each in found if isinstance(each, Verification | RuntimeFact)]
     selection = select(records, locations)
     warn(selection.warnings)
     shown = [

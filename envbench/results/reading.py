@@ -84,7 +84,8 @@ def read(path: Path) -> Reading:
     """The good records of one file. Raises ``StorageError`` only where it cannot be opened."""
     reading, bad, skipped = Reading(), 0, 0
     try:
-        with path.open("rb") as file:
+        # Without waiting: opening a pipe would wait for its writer.
+        with open(path, "rb", opener=lambda name, how: os.open(name, how | os.O_NONBLOCK)) as file:
             if refusal := _refusal(os.fstat(file.fileno())):
                 return Reading(warnings=[f"{path}: not read: it is {refusal}"])
             for number, line in lines(file):

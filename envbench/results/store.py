@@ -76,7 +76,7 @@ def files(results: Path, machine: str | None = None) -> list[Path]:
     try:
         folders = results.iterdir() if results.is_dir() else []  # glob hides what is not readable
         own = [each for each in folders if machine in (None, each.name)]
-        paths = [path for each in own for path in each.glob("*.jsonl") if path.is_file()]
+        paths = [path for each in own for path in in_folder(each)]
     except OSError as error:
         if error.errno in (errno.EMFILE, errno.ENFILE):
             raise  # that is not the folder's fault
@@ -86,6 +86,11 @@ def files(results: Path, machine: str | None = None) -> list[Path]:
         ) from error
     # Without the suffix ``…Z`` comes before ``…Z-2`` of the same second (``Journal.create``).
     return sorted(paths, key=lambda path: (path.parent.name, path.stem))
+
+
+def in_folder(folder: Path) -> list[Path]:
+    """The results files of one folder. What only has such a name (a folder, a pipe) is none."""
+    return [path for path in sorted(folder.glob("*.jsonl")) if path.is_file()]
 
 
 def option(results: Path) -> str:
@@ -121,11 +126,22 @@ class Journal:
     """
 
     def __init__(self, path: Path, descriptor: int) -> None:
+        from filelock import lock_descriptor
+
         self.path = path
         self._descriptor = descriptor
         self._size = 0  # bytes after the last append: the file may not be smaller
         self.close = weakref.finalize(self, os.close, descriptor)
-        _lock(descriptor, path)
+        # The lock is on the results file itself, without a lock file. It ends with the descriptor.
+        deadline = time.monotonic() + LOCK_TIMEOUT_S
+        while not lock_descriptor(descriptor, blocking=False):
+            if time.monotonic() > deadline:
+                raise StorageError(
+                    f"another process has been writing to {path} for {LOCK_TIMEOUT_S:.0f} s.",
+                    hint="Another envbench measures the same plan: wait for its end, or use "
+                    "--fresh.",
+                )
+            time.sleep(0.01)
 
     @classmethod
     def create(cls, results: Path, machine: str, stamp: str) -> Self:
@@ -159,7 +175,16 @@ class Journal:
                 f"at most {MAX_LINE_BYTES} bytes can be read back."
             )
         with _writing(self.path):
-            _append_line(self._descriptor, line, self._check_unchanged())
+            size = self._check_unchanged()
+            if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
+                line = b"\n" + line  # a power cut left the last line incomplete: end it first
+            try:
+                if os.write(self._descriptor, line) != len(line):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                os.fsync(self._descriptor)
+            except OSError:
+                os.ftruncate(self._descriptor, size)
+                raise
             self._size = self._check_unchanged()
 
     def end(self, plan_id: str, how: Literal["concluded", "abandoned"]) -> None:
@@ -230,30 +255,3 @@ def is_open(path: Path) -> bool:
 
     with path.open("rb") as file:
         return not lock_descriptor(file.fileno(), blocking=False)
-
-
-def _lock(descriptor: int, path: Path) -> None:
-    """Lock the results file itself, without a lock file. The lock ends with the descriptor."""
-    from filelock import lock_descriptor
-
-    deadline = time.monotonic() + LOCK_TIMEOUT_S
-    while not lock_descriptor(descriptor, blocking=False):
-        if time.monotonic() > deadline:
-            raise StorageError(
-                f"another process has been writing to {path} for {LOCK_TIMEOUT_S:.0f} s.",
-                hint="Another envbench measures the same plan: wait for its end, or use --fresh.",
-            )
-        time.sleep(0.01)
-
-
-def _append_line(descriptor: int, line: bytes, size: int) -> None:
-    if size and os.pread(descriptor, 1, size - 1) != b"\n":
-        line = b"\n" + line  # a power cut left the last line incomplete: end it first
-    try:
-        written = os.write(descriptor, line)
-        if written != len(line):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        os.fsync(descriptor)
-    except OSError:
-        os.ftruncate(descriptor, size)
-        raise

@@ -136,12 +136,18 @@ def install(
 
 
 def _run(command: list[str], on_line: Callable[[str], None]) -> None:
-    """Run it; ``CalledProcessError`` with the last lines of its output if it fails."""
+    """Run it; ``CalledProcessError`` with the last lines of its output if it fails.
+
+    It gets the user's environment, with pip's folders of wheels named to uv as well.
+    """
     tail: deque[str] = deque(maxlen=_TAIL_LINES)
+    changes = {"UV_NO_PROGRESS": "1", "NO_COLOR": "1"}
+    if links := _find_links():
+        changes["UV_FIND_LINKS"] = ",".join(links)
     with subprocess.Popen(
         command,
         cwd="/",  # out of reach of another project's uv settings
-        env=_environment(),
+        env={**os.environ, **changes},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -168,11 +174,3 @@ def _uv() -> str:
     except FileNotFoundError as error:
         hint = "Install it again: pip install --force-reinstall uv"
         raise Unavailable(f"the installer is missing: {error}", hint=hint) from error
-
-
-def _environment() -> dict[str, str]:
-    """The user's environment, with pip's folders of wheels named to uv as well."""
-    changes = {"UV_NO_PROGRESS": "1", "NO_COLOR": "1"}
-    if links := _find_links():
-        changes["UV_FIND_LINKS"] = ",".join(links)
-    return {**os.environ, **changes}

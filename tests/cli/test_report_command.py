@@ -71,6 +71,15 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def of_others(folder: Path) -> None:
+    """Add results of a family that the laptop's profile has no table for."""
+    pole = {"env": "classic_control", "task": "CartPole-v1", "frame_skip": 1}
+    speeds = {("for-loop", 1): 300, ("for-loop", 2): 310}
+    started = {"started_utc": "2025-11-20T11:00:00Z"}
+    path = new_results_file(folder / "results", "laptop", "2025-11-20T11:00:00Z")
+    write(path, measured_plan(speeds, plan_id="pole", cell=pole, **started))
+
+
 def outside_blocks(text: str) -> list[str]:
     """The lines outside of all blocks. A block is the text between two equal markers."""
     kept, opened = [], ""
@@ -369,3 +378,35 @@ def test_ten_thousand_records_are_reported_within_three_seconds(tmp_path):
 def _children_cpu_s() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
+
+
+def test_plots_and_markers_of_results_that_are_gone_are_no_error(folder: Path) -> None:
+    of_others(folder)
+    assert envbench("report", cwd=folder).returncode == 0
+    plot = folder / "results/plots/classic_control-laptop.svg"
+    assert plot.is_file()
+    own = folder / "results/plots/my-own.svg"
+    own.write_text("<svg/>")
+    (folder / "results/laptop/2025-11-20T11-00-00Z.jsonl").unlink()
+    checked = envbench("report", "--check", cwd=folder)
+    assert (checked.returncode, "classic_control-laptop.svg" in checked.stderr) == (1, True)
+    done = envbench("report", cwd=folder)
+    assert f"removed {plot.relative_to(folder)}: no results for it" in done.stderr
+    assert not plot.exists()
+    assert own.is_file()
+    checked = envbench("report", "--check", cwd=folder)
+    assert (checked.returncode, checked.stderr.count("misspelt")) == (0, 0), checked.stderr
+
+
+def test_a_folder_a_broken_link_and_a_pipe_with_a_results_files_name_are_ignored(
+    folder: Path,
+) -> None:
+    laptop = folder / "results/laptop"
+    (laptop / "folder.jsonl").mkdir()
+    (laptop / "link.jsonl").symlink_to("nowhere")
+    os.mkfifo(laptop / "pipe.jsonl")
+    assert envbench("report", "--json", cwd=folder).returncode == 0
+    file = str(next(each for each in laptop.glob("*.jsonl") if each.is_file()).relative_to(folder))
+    assert envbench("compare", file, file, cwd=folder).returncode == 0
+    named = envbench("compare", "results/laptop/pipe.jsonl", file, cwd=folder)
+    assert named.returncode == 2

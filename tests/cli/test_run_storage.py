@@ -103,7 +103,7 @@ def test_read_only_results_are_refused_before_anything_is_measured(place: Place)
         )
         return Done(done.returncode, done.stdout, done.stderr)
 
-    done = ended_within(2, begin)
+    done = ended_within(10, begin)
     assert done.code == 1
     assert "cannot write results" in done.err
     assert "--results DIR" in done.err
@@ -115,7 +115,7 @@ def test_a_profile_folder_that_links_outside_the_results_is_refused(place: Place
     place.results.mkdir()
     (place.results / "laptop").symlink_to(outside)
     words = ["run", *NORMAL, "--backend", "for-loop", *SHORT, "--machine", "laptop"]
-    done = ended_within(2, lambda: place.run(*words))
+    done = ended_within(10, lambda: place.run(*words))
     assert done.code == 2
     assert "is a link that leads to" in done.err
     assert list(outside.iterdir()) == []

@@ -109,6 +109,18 @@ def test_every_environment_must_still_move_at_the_end() -> None:
     assert not moves_on(compare(standard("mujoco"), reference, own))
 
 
+def test_a_row_that_equals_the_reference_throughout_need_not_move_as_far_as_the_others() -> None:
+    """A car in a valley may lie nearly still, in the reference as well."""
+    reference, own = trace(steps=200), trace(steps=200)
+    for each in (reference, own):
+        each.observations[3:, 1] *= 0.1
+    found = compare(standard("classic_control"), reference, own)
+    assert found.late_movement is None
+    assert moves_on(found)
+    own.observations[150:, 1] += 1.0
+    assert not moves_on(compare(standard("classic_control"), reference, own))
+
+
 def test_nan_and_infinity_count_as_the_largest_distance() -> None:
     reference, own = trace(), trace()
     own.observations[0] = np.nan

@@ -137,6 +137,21 @@ def test_the_rows_and_references_of_a_family_are_backends_that_run_it(family: En
     assert families.trouble(replace(family, backends=["for-loop"], standards={})) == ""
 
 
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"title": "Atari - Laptop"}, "cannot contain ' - '"),
+        ({"title": "envbench: overview"}, "begin with envbench"),
+        ({"standards": {"env": Standard(steps=9, tolerance=math.inf)}}, "tolerance is infinite"),
+    ],
+)
+def test_a_plugins_title_cannot_read_as_another_marker_and_its_tolerance_is_finite(
+    given: dict[str, Any], why: str
+) -> None:
+    family = replace(of_plugin(backends=["for-loop"], rows=["for-loop"]), **given)
+    assert why in families.trouble(family)
+
+
 def test_a_task_without_frames_gets_the_rule_of_its_own_family() -> None:
     mine = families.EnvFamily(name="m", title="M", worker="a:B", frames_of={"Own": 2})
     with pytest.raises(UnknownName) as caught:

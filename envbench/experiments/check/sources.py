@@ -84,6 +84,10 @@ def refuse_impossible(name: str, source: Source) -> None:
 
 def prepare(name: str, source: Source) -> Prepared:
     """Copy the source as it is now: files may be edited while a check runs."""
+    copied = [
+        each if (path := _local(each)) is None else str(kept_copy(path))
+        for each in source.requirements
+    ]
     tree = checked_out(source.ref, f"--{name}-ref") if source.ref else None
     # An older envbench has its worker in another folder. A ref never runs the worker of today.
     own_workers = tree.glob("envbench/*/envbench_worker/__main__.py") if tree else iter(())
@@ -91,7 +95,7 @@ def prepare(name: str, source: Source) -> Prepared:
         name=name,
         source=str(source),
         python=runtimes.interpreter(source.python, f"--{name}-python") if source.python else "",
-        added=[*map(_copied, source.requirements), *([str(tree)] if tree else [])],
+        added=[*copied, *([str(tree)] if tree else [])],
         worker=next(own_workers, WORKER),
     )
 
@@ -128,12 +132,6 @@ def _pinned() -> list[str]:
         with contextlib.suppress(metadata.PackageNotFoundError):
             pinned.append(f"{name}=={metadata.version(name)}")
     return pinned
-
-
-def _copied(requirement: str) -> str:
-    """The path of a copy of a wheel or folder; any other requirement as it is."""
-    path = _local(requirement)
-    return requirement if path is None else str(kept_copy(path))
 
 
 def _local(requirement: str) -> Path | None:
@@ -259,18 +257,13 @@ def _check_out(commit: str, folder: Path) -> None:
     for tag in tags.splitlines():
         git(*inside, "update-ref", *tag.split(" "), purpose="tags")
     if (folder / ".gitmodules").exists():
-        _submodules(*inside)
-
-
-def _submodules(*inside: str) -> None:
-    """Fetch the submodules, with the URLs that the working tree uses."""
-    try:
-        origin = git("remote", "get-url", "origin")
-    except UsageError:
-        origin = _top()
-    git(*inside, "remote", "add", "origin", origin, purpose="submodules")
-    update = ("submodule", "update", "--quiet", "--init", "--recursive")
-    git(*inside, *update, purpose="submodules")
+        try:  # the URLs of submodules that the working tree uses
+            origin = git("remote", "get-url", "origin")
+        except UsageError:
+            origin = _top()
+        git(*inside, "remote", "add", "origin", origin, purpose="submodules")
+        update = ("submodule", "update", "--quiet", "--init", "--recursive")
+        git(*inside, *update, purpose="submodules")
 
 
 def _top() -> str:

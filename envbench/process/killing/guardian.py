@@ -66,21 +66,17 @@ def read_process(pid: int) -> Process:
 def all_processes() -> dict[int, Process]:
     """Return every process, by its number. A system without /proc shows only their parents."""
     if not LINUX:
-        return _from_ps()
+        import subprocess
+
+        with subprocess.Popen(["ps", "-A", "-o", "pid=,ppid="], stdout=subprocess.PIPE) as ps:
+            rows = [map(int, line.split()) for line in ps.communicate()[0].splitlines()]
+        return {pid: Process("", parent, 0, 0) for pid, parent in rows if pid != ps.pid}
     table = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
             with contextlib.suppress(OSError):  # it has ended
                 table[int(name)] = read_process(int(name))
     return table
-
-
-def _from_ps() -> dict[int, Process]:
-    import subprocess
-
-    with subprocess.Popen(["ps", "-A", "-o", "pid=,ppid="], stdout=subprocess.PIPE) as ps:
-        rows = [[int(word) for word in line.split()] for line in ps.communicate()[0].splitlines()]
-    return {pid: Process("", parent, 0, 0) for pid, parent in rows if pid != ps.pid}
 
 
 def below(top: int, table: dict[int, Process], without: Collection[int] = ()) -> set[int]:

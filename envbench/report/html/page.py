@@ -2,6 +2,10 @@
 
 It needs no network. The content-security policy names the hash of its only script. Markup comes
 from a Jinja template with escaping on. The same records give the same bytes.
+
+A click on a figure opens its cell: its runs with their windows, files and lines, and its flags,
+settings, packages and command. The page's script computes each window's FPS. Windows are those of
+the shown plan. A cell that ``envbench verify`` refused has no figure.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -20,17 +25,16 @@ import msgspec
 
 from envbench import __version__
 from envbench.machine import Profiles
-from envbench.model import Record, Run, RuntimeFact
+from envbench.model import Record, Run, RuntimeFact, fields
 from envbench.report.contents import DETAILS, OVERVIEW, PUBLISHED, BlockContent, block_contents
-from envbench.report.html.cells import opened
-from envbench.report.plots.draw import Drawing, Place, Spot, drawn
-from envbench.report.plots.picture import Picture
+from envbench.report.plots.draw import Place, Spot, drawn
 from envbench.report.tables.footnotes import of_entry
 from envbench.report.tables.machine_results import MachineResults, in_order, machine_results
 from envbench.report.tables.table import Entry, Existing, Table, entries, letters, note_once
 from envbench.results.measured_cells import Measured
 from envbench.results.selection import Selection
-from envbench.text import markdown, rounded
+from envbench.stats.summary import rate
+from envbench.text import markdown, one_line, rounded
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -48,18 +52,21 @@ _Part = dict[str, Any]  # a table, a plot, or both
 
 def html_page(selection: Selection, profiles: Profiles, records: Sequence[Record]) -> str:
     """Return the whole page as text."""
+    from jinja2 import Environment, StrictUndefined
+
     cells = _cells(machine_results(selection, profiles).values())
     chapters = _chapters(block_contents(selection, profiles).values(), cells)
     runs = {each.run_id: each for each in records if isinstance(each, Run)}
     runtimes = {each.hash: each for each in records if isinstance(each, RuntimeFact)}
-    opening = [
-        {"machine": results.title, **opened(found, _notes(found, results), runs, runtimes)}
-        for found, results in cells
-    ]
+    opening = [_opened(found, results, runs, runtimes) for found, results in cells]
     data = msgspec.json.encode({"cells": opening}).decode()
     numbers = {id(found): number for number, (found, _) in enumerate(cells)}
     targets = _targets(part for parts in chapters.values() for part in parts)
-    text: str = _template().render(
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"inline": inline, "text": _text, "number": number, "hash": _hash}
+    text: str = environment.from_string(_asset("page.html.jinja")).render(
         version=__version__,
         asset=_asset,
         chapters=chapters,
@@ -88,6 +95,56 @@ def _notes(found: Measured, results: MachineResults) -> list[str]:
         where = f" ({at.place})" if at else ""
         notes.append(markdown(f"{verdict.badge} {verdict.audit}; {verdict.lock_step}.{where}", 900))
     return [inline(note).striptags() for note in notes]
+
+
+def _opened(
+    found: Measured,
+    results: MachineResults,
+    runs: Mapping[str, Run],
+    runtimes: Mapping[str, RuntimeFact],
+) -> dict[str, Any]:
+    """One cell as plain values, for the page's script. ``runs`` by id, ``runtimes`` by hash."""
+    summary, cell, plan = found.summary, found.cell, found.plan
+    low, high = summary.interval or (None, None)
+    places = {at.record: at.place for at in found.locations}
+    fact = runtimes.get(found.runtime)
+    return {
+        "machine": results.title,
+        "task": one_line(cell.task),
+        "label": one_line(found.label),
+        **fields(cell, "numenv env_instances frame_skip"),
+        **fields(summary, "fps steps_per_second"),
+        "low": low,
+        "high": high,
+        "ran": one_line(found.ran),
+        "settings": _lines(cell.settings),
+        "flags": _notes(found, results),
+        "command": one_line(shlex.join(plan.command), 4000),
+        "envbench": one_line(f"{plan.envbench_version}, commit {plan.git_commit or 'unknown'}"),
+        "plan": one_line(plan.plan_id),
+        "python": one_line(f"{fact.implementation} {fact.python}") if fact else "unknown",
+        "packages": _lines(fact.packages if fact else {}),
+        "runs": [_run(runs[name], places.get(name, "")) for name in summary.runs if name in runs],
+    }
+
+
+def _lines(texts: Mapping[str, object]) -> dict[str, str]:
+    return {one_line(name): one_line(str(value)) for name, value in texts.items()}
+
+
+def _run(run: Run, place: str) -> dict[str, Any]:
+    """``where`` is the file and line of its record."""
+    columns = "start_ns ns steps invalid"
+    return {
+        "id": one_line(run.run_id),
+        "where": one_line(place),
+        "failure": f"{run.failure.reason}: {one_line(run.failure.message)}" if run.failure else "",
+        **fields(run, "round seed started_utc"),
+        "fps": None if run.failure else rate(run).fps,
+        **fields(run, "steady times load peak_memory_bytes"),
+        "warmup": fields(run.warmup, columns),
+        "measured": fields(run.measured, columns),
+    }
 
 
 def _chapters(contents: Iterable[BlockContent], cells: _Cells) -> dict[str, list[_Part]]:
@@ -166,20 +223,17 @@ def _plots(
     ]
     drawings = drawn([(picture, "svg") for _, picture in wanted])
     for (results, picture), drawing in zip(wanted, drawings, strict=True):
-        yield results, {"plot": _plot(picture, drawing, places)}
-
-
-def _plot(picture: Picture, drawing: Drawing, places: Mapping[Place | None, int]) -> _Part:
-    width, height = (round(size * SCALE) for size in drawing.size)
-    return {
-        "source": f"data:image/svg+xml;base64,{base64.b64encode(drawing.data).decode()}",
-        "title": picture.description,
-        "width": width,
-        "height": height,
-        "points": [
-            _point(spot, width) | {"cell": places.get(spot.place)} for spot in drawing.spots
-        ],
-    }
+        width, height = (round(size * SCALE) for size in drawing.size)
+        plot = {
+            "source": f"data:image/svg+xml;base64,{base64.b64encode(drawing.data).decode()}",
+            "title": picture.description,
+            "width": width,
+            "height": height,
+            "points": [
+                _point(spot, width) | {"cell": places.get(spot.place)} for spot in drawing.spots
+            ],
+        }
+        yield results, {"plot": plot}
 
 
 def _point(spot: Spot, width: int) -> _Part:
@@ -188,16 +242,6 @@ def _point(spot: Spot, width: int) -> _Part:
     half = min(width // 2, round(len(spot.text) * CHARACTER / 2))
     left, top = min(max(x, half), width - half), y - 14 if y > 40 else y + 24
     return {"x": x, "y": y, "text": spot.text, "left": left, "top": top}
-
-
-def _template() -> Any:
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters |= {"inline": inline, "text": _text, "number": number, "hash": _hash}
-    return environment.from_string(_asset("page.html.jinja"))
 
 
 def _text(entry: Entry) -> str:

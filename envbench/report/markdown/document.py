@@ -14,7 +14,7 @@ from difflib import get_close_matches
 
 from envbench import families
 from envbench.errors import UsageError
-from envbench.report.contents import PLOT, PREFIX, BlockContent
+from envbench.report.contents import PLOT, PREFIX, BlockContent, possible_headings
 from envbench.report.markdown import blocks
 from envbench.report.markdown.table_text import parse, render
 from envbench.report.plots.picture import FOLDER, Picture
@@ -47,12 +47,14 @@ You can edit everything outside the marked tables: `envbench report` does not ch
 class Filled:
     """A filled document: its text, the number of figures, the linked pictures, and warnings.
 
-    ``misspelt`` are the warnings about comments that are probably misspelt markers.
+    ``misspelt`` are the warnings about comments that are probably misspelt markers. ``current``,
+    for the results' own page: all pictures of the results; any other drawing is out of date.
     """
 
     text: str
     figures: int = 0
     pictures: list[Picture] = field(default_factory=list)
+    current: list[Picture] | None = None
     warnings: list[str] = field(default_factory=list)
     misspelt: list[str] = field(default_factory=list)
 
@@ -78,10 +80,11 @@ def filled(
         )
     warnings: list[str] = []
     texts: dict[str, str] = {}
+    possible = possible_headings(contents.values())
     for block in found:
         content, present = contents.get(block.heading), text[block.start : block.end]
         if content is None:
-            near = _nearest(block.heading, contents)
+            near = "" if block.heading in possible else _nearest(block.heading, contents)
             warning = _unknown(f"{source}:{block.line}", block.heading, near, contents)
             (misspelt if near else warnings).append(warning)
         new = _new_text(content, present, own=own)
@@ -94,6 +97,7 @@ def filled(
         text=blocks.fill(text, found, texts),
         figures=sum(each.figures for each in known),
         pictures=[each.picture for each in known if each.picture is not None],
+        current=[e.picture for e in contents.values() if e.picture is not None] if own else None,
         warnings=[*misspelt, *warnings],
         misspelt=misspelt,
     )
@@ -181,22 +185,18 @@ def _with_blocks(text: str, contents: Iterable[BlockContent]) -> str:
     chapters: dict[str, list[str]] = defaultdict(list)
     for each in contents:
         chapters[each.chapter].append(f"<!-- {each.heading} -->\n<!-- {each.heading} -->\n")
-    for chapter, added in chapters.items():
-        text = _with_added(text, "\n".join(added), chapter)
-    return text
-
-
-def _with_added(text: str, added: str, chapter: str) -> str:
     newline = "\r\n" if "\r\n" in text else "\n"
-    headings = blocks.sections(text)
-    own = [i for i, (_, name, _) in enumerate(headings) if name == chapter]
-    end = len(text)
-    if own:
-        level = headings[own[-1]][0]
-        later = [offset for depth, _, offset in headings[own[-1] + 1 :] if depth <= level]
-        end = later[0] if later else end
-    else:
-        added = f"### {chapter}\n\n{added}"
-    head, tail = text[:end].rstrip("\r\n"), text[end:]
-    body = ("\n\n" if head else "") + added + ("\n" if tail else "")
-    return head + body.replace("\n", newline) + tail
+    for chapter, empty in chapters.items():
+        headings = blocks.sections(text)
+        own = [i for i, (_, name, _) in enumerate(headings) if name == chapter]
+        added, end = "\n".join(empty), len(text)
+        if own:
+            level = headings[own[-1]][0]
+            later = [offset for depth, _, offset in headings[own[-1] + 1 :] if depth <= level]
+            end = later[0] if later else end
+        else:
+            added = f"### {chapter}\n\n{added}"
+        head, tail = text[:end].rstrip("\r\n"), text[end:]
+        body = ("\n\n" if head else "") + added + ("\n" if tail else "")
+        text = head + body.replace("\n", newline) + tail
+    return text

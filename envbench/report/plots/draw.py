@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from envbench.machine import usable_cpus
-from envbench.report.plots.picture import Chart, Curve, Picture, Point
+from envbench.report.plots.picture import Chart, Curve, Picture
 from envbench.text import one_line
 
 if TYPE_CHECKING:
@@ -106,17 +106,14 @@ def _spots(figure: Figure, picture: Picture) -> list[Spot]:
         for curve in chart.curves:
             places = axes.transData.transform([(each.numenv, each.fps) for each in curve.points])
             for (x, y), point in zip(places, curve.points, strict=True):
-                text = f"{machine}{one_line(curve.label, 60)} at {_description(point)}"
+                known = point.low is not None and point.high is not None
+                span = f" ({point.low:,.0f}–{point.high:,.0f})" if known else ""
+                quick = ", measured quickly" if point.quick else ""
+                at = f"{point.numenv:,}: {point.fps:,.2f} FPS{span}{quick}"
+                text = f"{machine}{one_line(curve.label, 60)} at {at}"
                 place = None if curve.published else (chart.title, curve.label, point.numenv)
                 found.append(Spot(float(x) * scale, float(height - y) * scale, text, place))
     return found
-
-
-def _description(point: Point) -> str:
-    known = point.low is not None and point.high is not None
-    span = f" ({point.low:,.0f}–{point.high:,.0f})" if known else ""
-    quick = ", measured quickly" if point.quick else ""
-    return f"{point.numenv:,}: {point.fps:,.2f} FPS{span}{quick}"
 
 
 @contextmanager
@@ -173,23 +170,20 @@ def styles(picture: Picture) -> dict[tuple[str, bool], Look]:
     found: dict[tuple[str, bool], Look] = {}
     rows: Counter[tuple[int, bool]] = Counter()
     for curve in (curve for chart in picture.charts for curve in chart.curves):
-        if (curve.label, curve.published) not in found:
-            found[curve.label, curve.published] = _style(curve, rows[curve.place, curve.published])
-            rows[curve.place, curve.published] += 1
+        if (curve.label, curve.published) in found:
+            continue
+        nth = rows[curve.place, curve.published]  # of its backend's rows
+        rows[curve.place, curve.published] += 1
+        colour = COLOURS[curve.place % len(COLOURS)]
+        found[curve.label, curve.published] = {
+            "color": colour,
+            "marker": MARKERS[(curve.place + 3 * nth) % len(MARKERS)],
+            "markersize": 4.5,
+            "markerfacecolor": "white" if curve.published else colour,
+            "linewidth": 1.0 if curve.published else 1.6,
+            "linestyle": DASHED if curve.published else LINES[nth % len(LINES)],
+        }
     return found
-
-
-def _style(curve: Curve, nth: int) -> Look:
-    """The style of its backend's ``nth`` row."""
-    colour = COLOURS[curve.place % len(COLOURS)]
-    return {
-        "color": colour,
-        "marker": MARKERS[(curve.place + 3 * nth) % len(MARKERS)],
-        "markersize": 4.5,
-        "markerfacecolor": "white" if curve.published else colour,
-        "linewidth": 1.0 if curve.published else 1.6,
-        "linestyle": DASHED if curve.published else LINES[nth % len(LINES)],
-    }
 
 
 def shown(text: str) -> str:

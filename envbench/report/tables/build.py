@@ -29,6 +29,7 @@ def build(results: MachineResults, existing: Existing) -> Table:
     columns = _columns(existing.header[1:], results, others)
     values = _values(results, others)
     by_hand = {markdown(each.label) for each in backends.registry().values() if each.by_hand}
+    refused = {markdown(name) for name, each in results.verified.items() if each.verdict.refused}
     rows: list[Row] = []
     has_own_figures = False
     for label, *texts in _rows(existing.rows, results):
@@ -37,9 +38,12 @@ def build(results: MachineResults, existing: Existing) -> Table:
             text = texts[place] if texts and place is not None else ""
             if text == NOT_RUN and label in by_hand:
                 text = ""
+            if label in refused and existing.from_report(text):
+                text = ""  # no figure of a refused row stays, whenever it was measured
             # Of two rows or columns with the same name only the first is filled.
             entry = values.pop((label, name), None)
-            if entry is None or not (name in others or _replaces(entry, text)):
+            own = bare(text) and label not in refused and name not in others  # the document's text
+            if entry is None or (own and entry.fps is None):
                 entry = kept(text, existing, name, entry.notes if entry else ())
                 if bare(entry.text) and not entry.notes and name not in others:
                     has_own_figures = True
@@ -75,15 +79,6 @@ def kept(text: str, existing: Existing, column: str, notes: Sequence[str] = ()) 
         return Entry(text=text)
     every = [*notes, *existing.notes(text), footnotes.NO_RECORD]
     return Entry(text=bare(text), notes=tuple(dict.fromkeys(every)))
-
-
-def _replaces(entry: Entry, text: str) -> bool:
-    """Whether a known entry replaces the document's text. A figure always does.
-
-    No figure of a refused row stays in a document, whenever it was measured.
-    """
-    refused = entry.measured is not None and entry.measured.refused
-    return entry.fps is not None or not bare(text) or refused
 
 
 def _values(

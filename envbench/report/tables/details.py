@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from envbench.model import Fingerprint, Plan
 from envbench.report.tables.build import cost_columns, largest
@@ -25,30 +25,28 @@ _COSTS_NOTE = (
 )
 
 
-def cost_tables(every: Iterable[MachineResults]) -> list[Table]:
+def cost_tables(every: Iterable[MachineResults]) -> Iterator[Table]:
     """A table for each group of results with recorded costs."""
-    return [made for results in every if (made := _cost_table(results)) is not None]
-
-
-def _cost_table(results: MachineResults) -> Table | None:
-    found, columns = largest(results), cost_columns(results)
-    if not columns:
-        return None
-    known = {
-        (label, name): Entry(text=text, measured=found[label])
-        for name, texts in columns.items()
-        for label, text in texts.items()
-    }
-    known |= {
-        (label, NUMENV): Entry(text=str(each.numenv), notes=quick(each))
-        for label, each in found.items()
-    }
-    return Table(
-        heading=markdown(f"Costs - {results.heading}"),
-        columns=[NUMENV, *columns],
-        rows=grid({row: row for row in results.labels if row in found}, [NUMENV, *columns], known),
-        note=_COSTS_NOTE,
-    )
+    for results in every:
+        found, columns = largest(results), cost_columns(results)
+        if not columns:
+            continue
+        known = {
+            (label, name): Entry(text=text, measured=found[label])
+            for name, texts in columns.items()
+            for label, text in texts.items()
+        }
+        known |= {
+            (label, NUMENV): Entry(text=str(each.numenv), notes=quick(each))
+            for label, each in found.items()
+        }
+        labels = {row: row for row in results.labels if row in found}
+        yield Table(
+            heading=markdown(f"Costs - {results.heading}"),
+            columns=[NUMENV, *columns],
+            rows=grid(labels, [NUMENV, *columns], known),
+            note=_COSTS_NOTE,
+        )
 
 
 # ---------------------------------------------------------------- equal work
@@ -61,25 +59,23 @@ _EQUAL_WORK_NOTE = (
 )
 
 
-def equal_work_tables(every: Iterable[MachineResults]) -> list[Table]:
+def equal_work_tables(every: Iterable[MachineResults]) -> Iterator[Table]:
     """A table for each group of results with a verified row."""
-    return [_equal_work_table(results) for results in every if results.verified]
-
-
-def _equal_work_table(results: MachineResults) -> Table:
-    rows = []
-    for label in sorted(results.verified, key=results.place):
-        found, verdict = results.verified[label], results.verified[label].verdict
-        differences = ", ".join(verdict.differences) or "nothing"
-        texts = [verdict.badge, verdict.audit, verdict.lock_step, differences]
-        record = code(found.location.place) if found.location else ""
-        rows.append((markdown(label), entries([*(markdown(text, 900) for text in texts), record])))
-    return Table(
-        heading=markdown(f"Equal work - {results.heading}"),
-        columns=["", "Audit", "Lock-step", "Differs in", "Record"],
-        rows=rows,
-        note=_EQUAL_WORK_NOTE,
-    )
+    for results in (each for each in every if each.verified):
+        rows = []
+        for label in sorted(results.verified, key=results.place):
+            found, verdict = results.verified[label], results.verified[label].verdict
+            differences = ", ".join(verdict.differences) or "nothing"
+            texts = [verdict.badge, verdict.audit, verdict.lock_step, differences]
+            cells = [markdown(text, 900) for text in texts]
+            record = code(found.location.place) if found.location else ""
+            rows.append((markdown(label), entries([*cells, record])))
+        yield Table(
+            heading=markdown(f"Equal work - {results.heading}"),
+            columns=["", "Audit", "Lock-step", "Differs in", "Record"],
+            rows=rows,
+            note=_EQUAL_WORK_NOTE,
+        )
 
 
 # ---------------------------------------------------------------- commands and records

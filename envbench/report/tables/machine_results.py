@@ -205,12 +205,9 @@ def machine_results(
 
 def _host_profile(name: str, group: _Group) -> Profile | None:
     """The profile that ``envbench run`` made for the host, where no file has one."""
-    for found in (each for row in group.values() for each in row):
-        if found.fingerprint is not None:
-            made = profile_for_host(found.fingerprint)
-            if made.name == name:
-                return made
-    return None
+    prints = [each.fingerprint for row in group.values() for each in row]
+    made = (profile_for_host(each) for each in prints if each is not None)
+    return next((profile for profile in made if profile.name == name), None)
 
 
 def _size(profile: Profile | None, *groups: Mapping[_Key, Sequence[Measured | Published]]) -> int:

@@ -7,7 +7,7 @@ physics and ceilings, which are other kinds. Refused rows have no figure.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from envbench import backends
 from envbench.decisions import fastest
@@ -32,19 +32,6 @@ def _shown(every: Iterable[MachineResults]) -> list[MachineResults]:
 # ---------------------------------------------------------------- all machines
 
 
-def highest(every: Iterable[MachineResults]) -> list[Table]:
-    """*Highest FPS*: a table per family and task, each machine's best in bold, or its ties marked.
-
-    Different work, quick figures and those of another session are never bold.
-    """
-    return [_highest(group) for group in _grouped(every)]
-
-
-def single(every: Iterable[MachineResults]) -> list[Table]:
-    """*Single environment*: the FPS of one environment, and its ratio to the Python loop's."""
-    return [made for group in _grouped(every) if (made := _single(group)) is not None]
-
-
 def _grouped(every: Iterable[MachineResults]) -> Iterable[list[MachineResults]]:
     """The results with figures by family and task: the machines of one table."""
     groups: dict[tuple[str, str], list[MachineResults]] = defaultdict(list)
@@ -53,41 +40,47 @@ def _grouped(every: Iterable[MachineResults]) -> Iterable[list[MachineResults]]:
     return groups.values()
 
 
-def _highest(group: Sequence[MachineResults]) -> Table:
-    known = {}
-    for results in group:
-        leaders = results.leading(results.highest.values())
-        for label, found in results.highest.items():
-            bold = "**" if leaders == [found] else ""
-            tie = TIE if len(leaders) > 1 and found in leaders else ""
-            text = f"{tie}{bold}{results.text(found)}{bold} at {found.numenv}"
-            known[label, results.title] = _entry(found, text, *of_other_session(found, results))
+def highest(every: Iterable[MachineResults]) -> Iterator[Table]:
+    """*Highest FPS*: a table per family and task, each machine's best in bold, or its ties marked.
+
+    Different work, quick figures and those of another session are never bold.
+    """
     note = (
         f"{OPENING}: steps per second × frame_skip. Each entry is the row's highest FPS, and the "
         "number of environments that reached it. A maximum is biased upward; expect less when "
         f"re-measured. {TIES}"
     )
-    return _table("Highest FPS", group, known, note)
+    for group in _grouped(every):
+        known = {}
+        for results in group:
+            leaders = results.leading(results.highest.values())
+            for label, found in results.highest.items():
+                bold = "**" if leaders == [found] else ""
+                tie = TIE if len(leaders) > 1 and found in leaders else ""
+                text = f"{tie}{bold}{results.text(found)}{bold} at {found.numenv}"
+                known[label, results.title] = _entry(found, text, *of_other_session(found, results))
+        yield _table("Highest FPS", group, known, note)
 
 
-def _single(group: Sequence[MachineResults]) -> Table | None:
+def single(every: Iterable[MachineResults]) -> Iterator[Table]:
+    """*Single environment*: the FPS of one environment, and its ratio to the Python loop's."""
     base = backends.row_label(BASE, {})
-    known = {}
-    for results in group:
-        alone = {found.label: found for found in results.with_figures if found.numenv == 1}
-        for label, found in alone.items():
-            text = f"{results.text(found)}{_speed_up(found, alone.get(base), results)}"
-            instances = found.cell.env_instances
-            in_flight = f"{instances} environments are in flight for a batch of one."
-            notes = [*([in_flight] if instances > 1 else []), *of_other_session(found, results)]
-            known[label, results.title] = _entry(found, text, *notes)
-    if not known:
-        return None
     note = (
         f"{OPENING} of one environment, including frame_skip. In brackets: the ratio to For-loop. "
         "≈: the difference is within noise."
     )
-    return _table("Single environment", group, known, note)
+    for group in _grouped(every):
+        known = {}
+        for results in group:
+            alone = {found.label: found for found in results.with_figures if found.numenv == 1}
+            for label, found in alone.items():
+                text = f"{results.text(found)}{_speed_up(found, alone.get(base), results)}"
+                instances = found.cell.env_instances
+                in_flight = f"{instances} environments are in flight for a batch of one."
+                notes = [*([in_flight] if instances > 1 else []), *of_other_session(found, results)]
+                known[label, results.title] = _entry(found, text, *notes)
+        if known:
+            yield _table("Single environment", group, known, note)
 
 
 def _entry(found: Measured, text: str, *notes: str) -> Entry:
@@ -125,19 +118,19 @@ def _table(
 # ---------------------------------------------------------------- one machine
 
 
-def recommendation(every: Iterable[MachineResults]) -> list[Table]:
+def recommendation(every: Iterable[MachineResults]) -> Iterator[Table]:
     """Which row to use, and why: a table for each group with at least two that compete.
 
     A row ties if the interval of its ratio to the best contains 1. A maximum is biased upward, so
     footnotes say what was measured only once.
     """
-    return [made for results in _shown(every) if (made := _recommendation(results)) is not None]
+    for results in _shown(every):
+        able = [each for each in results.with_figures if results.competes(each)]
+        if len(able) > 1:
+            yield _recommendation(results, able)
 
 
-def _recommendation(results: MachineResults) -> Table | None:
-    able = [each for each in results.with_figures if results.competes(each)]
-    if len(able) < 2:
-        return None
+def _recommendation(results: MachineResults, able: Sequence[Measured]) -> Table:
     best = max(able, key=results.value)
     alone = [
         each

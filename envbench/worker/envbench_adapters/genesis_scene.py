@@ -41,11 +41,8 @@ class Genesis(Ants):
 
     def compile(self) -> None:
         self.scene.build(n_envs=self.job.numenv)
-        self._draw_forces()
-
-    def _draw_forces(self) -> None:
-        """Columns in the order of MuJoCo's actuators, with the degree of freedom of each."""
         model, job = ant_model.load(), self.job
+        # Columns in the order of MuJoCo's actuators, with the degree of freedom of each.
         joints = [model.joint(joint).name for joint in model.actuator_trnid[:, 0]]
         self.dofs = [self.ant.get_joint(name).dofs_idx_local[0] for name in joints]
         gear = model.actuator_gear[:, 0].astype(np.float32)

@@ -201,13 +201,6 @@ def plain(value: Any) -> Any:
     raise TypeError("{} cannot be written as JSON".format(type(value).__name__))
 
 
-def write_reply(folder: str, reply: Dict[str, Any]) -> None:
-    partial = os.path.join(folder, "reply.json.partial")
-    with open(partial, "w", encoding="utf-8") as file:
-        json.dump(reply, file, default=plain)
-    os.replace(partial, os.path.join(folder, "reply.json"))
-
-
 def main(folder: str, event_fd: int) -> None:
     """Run the job in ``folder``. The reply comes first: a failing ``close`` loses no data."""
     with open(os.path.join(folder, "job.json"), encoding="utf-8") as file:
@@ -222,7 +215,10 @@ def main(folder: str, event_fd: int) -> None:
     header = runtime()
     reply = worker.reply()
     close = reply.pop("close", None)
-    write_reply(folder, dict(header, **reply))
+    partial = os.path.join(folder, "reply.json.partial")
+    with open(partial, "w", encoding="utf-8") as file:
+        json.dump(dict(header, **reply), file, default=plain)
+    os.replace(partial, os.path.join(folder, "reply.json"))
     if close is not None:
         worker.enter("close")
         close()

@@ -56,6 +56,19 @@ def test_a_refused_figure_of_an_earlier_report_is_removed() -> None:
     assert "3111.00" not in older  # a figure of an older plan is refused with its row
 
 
+def test_a_figure_of_a_refused_row_is_removed_although_its_record_is_gone() -> None:
+    existing = """| Atari - laptop | 1 | 8 |
+|---|---|---|
+| For-loop | 1600.00 | 77.25 |
+| Subprocess | 3200.00 | 88.25 |
+
+FPS is frames per second: steps per second × frame_skip (4)."""
+    refused = make_verification(audit=Audit(calls=10, steps=40, resets=0, frames=80.0))
+    text = table(refused, existing=existing)
+    assert "88.25" not in text
+    assert "77.25" in text
+
+
 def test_a_row_that_differs_from_the_reference_is_never_the_best() -> None:
     differing = msgspec.structs.replace(make_verification().agreement, distances=[9.0] * 200)
     text = table(make_verification(agreement=differing))

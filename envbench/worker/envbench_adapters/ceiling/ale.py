@@ -26,8 +26,14 @@ class AleCore(Core):
     def build(self) -> None:
         gymnasium.register_envs(ale_py)
         self.game = gymnasium.spec("ALE/" + self.job.task).kwargs["game"]
-        self.ale = self._emulator()
-        minimal = self.ale.getMinimalActionSet()
+        ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+        self.ale = ale = ale_py.ALEInterface()
+        ale.setInt("random_seed", self.job.seed)
+        ale.setInt("frame_skip", int(self.job.frame_skip))
+        ale.setInt("max_num_frames_per_episode", atari.MAX_FRAMES)
+        ale.setFloat("repeat_action_probability", 0.0)
+        ale.loadROM(roms.get_rom_path(self.game))
+        minimal = ale.getMinimalActionSet()
         self.bank = self.columns(gymnasium.spaces.Discrete(len(minimal)))
         self.actions = cycle([minimal[int(batch[0])] for batch in self.bank])
         self.before = 0  # frames of episodes that ended in the latest run
@@ -61,13 +67,3 @@ class AleCore(Core):
 
     def facts(self) -> Dict[str, Any]:
         return dict(super().facts(), game=self.game)
-
-    def _emulator(self) -> Any:
-        ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
-        ale = ale_py.ALEInterface()
-        ale.setInt("random_seed", self.job.seed)
-        ale.setInt("frame_skip", int(self.job.frame_skip))
-        ale.setInt("max_num_frames_per_episode", atari.MAX_FRAMES)
-        ale.setFloat("repeat_action_probability", 0.0)
-        ale.loadROM(roms.get_rom_path(self.game))
-        return ale
