@@ -158,9 +158,13 @@ class SliceOrder:
                 return b"\n"
             if due.kind == "reset":
                 return f"reset {max(1, self.resets)}\n".encode()
-            lead_in = self.lead_in(index)
-            lead = f"lead {lead_in}\n" if lead_in else ""
-            return f"{lead}step {due.calls or self.calls(index)}\n".encode()
+            return self.order(due).encode()
+
+    def order(self, due: Slice) -> str:
+        """The order for a slice of steps, with its lead-in if there is one."""
+        lead_in = self.lead_in(due.worker)
+        lead = f"lead {lead_in}\n" if lead_in else ""
+        return f"{lead}step {due.calls or self.calls(due.worker)}\n"
 
     def may_go(self, index: int) -> bool:
         return self.settled and (self.due is None or self.due.worker == index)
