@@ -51,15 +51,15 @@ def deal(plan: Plan, cells: Sequence[Cell], number: int, earlier: Done) -> list[
 def _groups(
     plan: Plan, cells: Sequence[Cell], needs: dict[str, float], chance: random.Random
 ) -> list[list[Cell]]:
-    """Groups of at most ``block_size`` cells that fit into the memory. None has a single cell, if
-    that can be avoided."""
+    """Groups of at most ``block_size`` cells that fit into the memory. Cells that need much of it
+    are dealt first, and a cell that would be alone gets one of a larger group."""
     size, room = plan.design_as(RunDesign).block_size, plan.free_memory * MEMORY_SHARE
 
     def fit(group: Sequence[Cell]) -> bool:
         return len(group) <= size and sum(needs[each.key] for each in group) <= room
 
     groups: list[list[Cell]] = [[] for _ in range(math.ceil(len(cells) / size))]
-    for cell in cells:
+    for cell in sorted(cells, key=lambda cell: needs[cell.key] * size <= room):
         fitting = [each for each in groups if not each or fit([*each, cell])]
         if not fitting:
             groups.append([])
