@@ -42,8 +42,9 @@ DEFAULT_DURATION_S = 30.0
 MOST_WINDOWS = 10_000  # per trial, so that its record stays well under the store's limit
 START_S = 4.0  # the expected time of the start, build and warm-up of a trial
 BLOCK_SIZE = 5
-SLICE_S, LONG_SLICE_S = 0.1, 0.5  # long: of a backend that makes large batches
-LEAD_IN_S = 0.03
+SLICE_S, LONG_SLICE_S = 0.5, 1.0  # long: of a backend that makes large batches
+LEAD_IN_S = 0.01
+FEWEST_SLICES = 6  # per trial; a short trial has shorter slices
 KERNEL_SHARE = 1 / 3  # of the seconds of the cell beside it
 
 
@@ -163,9 +164,8 @@ class RunExperiment(Experiment[list[Summary]]):
         seconds = min(each.protocol.measured_s for each in trials) * KERNEL_SHARE
         short = msgspec.structs.replace(QUICK, measured_s=seconds)
         beside = [Trial(cell=k, arm=KERNEL_ARM, seed=seed, protocol=short) for k in kernels]
-        programme = Programme(
-            mixed=[SLICE_S] * len(beside) + slices, seed=seed, lead_in_s=LEAD_IN_S
-        )
+        slices = [slice_seconds(Behaviour(), short, gpu=False)] * len(beside) + slices
+        programme = Programme(mixed=slices, seed=seed, lead_in_s=LEAD_IN_S)
         return Block(round=number, trials=[*beside, *trials], programme=programme)
 
     def failures(self, block: BlockRecord) -> list[Failure]:
@@ -203,6 +203,8 @@ def slice_seconds(behaviour: Behaviour, protocol: Protocol, *, gpu: bool) -> flo
     if gpu and behaviour.steps_in == "device":
         return 0.0
     slice_s = LONG_SLICE_S if behaviour.large_batches else SLICE_S
+    if protocol.calls is None:
+        slice_s = min(slice_s, protocol.measured_s / FEWEST_SLICES)
     return max(slice_s, protocol.measured_s / MOST_WINDOWS)
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from statistics import median
@@ -54,7 +54,7 @@ def alternate(
     launches: Sequence[Launch],
     programme: Programme,
     on_event: OnEvent = lambda _: None,
-    order_of: type[SliceOrder] = SliceOrder,
+    order_of: Callable[[Programme, Sequence[Job]], SliceOrder] = SliceOrder,
 ) -> tuple[list[Reply], list[int]]:
     """Run the workers. Return each one's reply, and the worker of each slice of steps, in order.
 

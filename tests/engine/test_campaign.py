@@ -108,7 +108,7 @@ def test_the_order_of_cells_depends_on_the_seed(
 def test_a_machine_that_slows_down_over_minutes_favours_no_backend(
     workers: VirtualExecutor,
 ) -> None:
-    workers.speed = lambda name: SPEED.get(name, 1000) * (1 - workers.now / 200)
+    workers.speed = lambda name: SPEED.get(name, 1000) * (1 - workers.now / 240)
     document = json.loads(call(workers, "--repeats", "10").stdout)
     fps = {(cell["backend"], cell["numenv"]): cell["fps"] for cell in document["cells"]}
     assert workers.now > 100  # twice as fast at the beginning as at the end

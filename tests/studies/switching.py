@@ -117,13 +117,11 @@ class Planned(NamedTuple):
 
 
 class Order(SliceOrder):
-    """Profiles and stretches, in a random order. The programme's ``mixed`` has one number, which
-    says in which group and session: its index in ``SESSIONS``."""
+    """Profiles and stretches, in a random order."""
 
-    group: Group  # set by ``session``
-
-    def __init__(self, programme: Programme, jobs: Sequence[Job]) -> None:
+    def __init__(self, group: Group, programme: Programme, jobs: Sequence[Job]) -> None:
         super().__init__(programme, jobs)
+        self.group = group
         self.planned: list[Planned] = []
         self.ended_ns = 0
 
@@ -166,14 +164,13 @@ def session(name: str, number: int) -> list[Made]:
     targets = list(targets_of(group))
     orders: list[Order] = []
 
-    class This(Order):
-        def __init__(self, programme: Programme, jobs: Sequence[Job]) -> None:
-            super().__init__(programme, jobs)
-            self.group = group
-            orders.append(self)
+    def order_of(programme: Programme, jobs: Sequence[Job]) -> Order:
+        orders.append(Order(group, programme, jobs))
+        return orders[0]
 
     programme = Programme(mixed=[1.0] * len(targets), seed=1000 * number + len(targets))
-    replies, turns = alternate([launch(each, number) for each in targets], programme, order_of=This)
+    launches = [launch(each, number) for each in targets]
+    replies, turns = alternate(launches, programme, order_of=order_of)
     for target, reply in zip(targets, replies, strict=True):
         if reply.failure is not None:
             raise SystemExit(f"{target.backend.name}: {reply.failure.message}")
@@ -236,8 +233,8 @@ def lost_ms(profiles: Any, lead_ms: float) -> float:
     """Milliseconds that a slice after this lead-in loses, compared with the normal speed of the
     later half. Below zero: it gains.
 
-    ``profiles``: nanoseconds of each window, one row per profile. Medians over the profiles, because
-    a burst of steal hits a few of them.
+    ``profiles``: nanoseconds of each window, one row per profile. Medians over the profiles,
+    because a burst of steal hits a few of them.
     """
     half = profiles.shape[1] // 2
     normal = np.median(profiles[:, half:])
