@@ -174,6 +174,7 @@ def test_shared_facts_are_written_once_before_the_runs_and_each_run_at_its_end(
         for name in SPEED
     }
     assert len({block.block_id for block in measured}) == 4
+    assert plan.behaviour["pooled-kernel"].steps_in == "pool"
     trials = [each for block in measured for each in block.trials]
     assert len({each.trial_id for each in trials}) == len(trials) == 12 + 2  # a kernel per round
 
