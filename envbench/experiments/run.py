@@ -164,9 +164,11 @@ class RunExperiment(Experiment[list[Summary]]):
         seconds = min(each.protocol.measured_s for each in trials) * KERNEL_SHARE
         short = msgspec.structs.replace(QUICK, measured_s=seconds)
         beside = [Trial(cell=k, arm=KERNEL_ARM, seed=seed, protocol=short) for k in kernels]
+        trials = [*beside, *trials]
         slices = [slice_seconds(Behaviour(), short, gpu=False)] * len(beside) + slices
-        programme = Programme(mixed=slices, seed=seed, lead_in_s=LEAD_IN_S)
-        return Block(round=number, trials=[*beside, *trials], programme=programme)
+        leads = [lead_in_seconds(plan.behaviour.get(e.cell.backend, Behaviour())) for e in trials]
+        programme = Programme(mixed=slices, seed=seed, lead_in_s=leads)
+        return Block(round=number, trials=trials, programme=programme)
 
     def failures(self, block: BlockRecord) -> list[Failure]:
         """Those of the cells: a kernel that fails takes nothing from the cells beside it."""
@@ -206,6 +208,16 @@ def slice_seconds(behaviour: Behaviour, protocol: Protocol, *, gpu: bool) -> flo
     if protocol.calls is None:
         slice_s = min(slice_s, protocol.measured_s / FEWEST_SLICES)
     return max(slice_s, protocol.measured_s / MOST_WINDOWS)
+
+
+def lead_in_seconds(behaviour: Behaviour) -> float:
+    """Seconds of untimed steps before a slice.
+
+    Processes that make batches on their own need none: what they make beyond a slice belongs to
+    their next one. Untimed steps would use that up.
+    """
+    free = behaviour.steps_in == "processes" and behaviour.large_batches
+    return 0.0 if free else LEAD_IN_S
 
 
 def _protocol(design: RunDesign, cell: Cell, number: int) -> Protocol:

@@ -135,9 +135,10 @@ class SliceOrder:
     def lead_in(self, index: int) -> int:
         """Vector steps before a slice that follows another worker's: for the programme's time, and
         until all that was in flight is returned."""
-        if not self.programme.lead_in_s or self.made[-1:] == [index]:
+        seconds = self.programme.lead_in_s[index] if self.programme.lead_in_s else 0.0
+        if not seconds or self.made[-1:] == [index]:
             return 0
-        job, wanted = self.jobs[index], self.programme.lead_in_s * 1e9 / self.ns_per_call[index]
+        job, wanted = self.jobs[index], seconds * 1e9 / self.ns_per_call[index]
         return math.ceil(max(wanted, job.env_instances / job.numenv))
 
     def _fitting(self, slices: Sequence[object], ns: float, fewest: int) -> int:

@@ -199,6 +199,14 @@ def test_backends_that_make_large_batches_have_long_slices() -> None:
     backends_of = [trial.cell.backend for trial in block.trials]
     slices = dict(zip(backends_of, block.programme.mixed, strict=True))
     assert (slices["for-loop"], slices["sample-factory"]) == (0.5, 1.0)
+    leads = dict(zip(backends_of, block.programme.lead_in_s, strict=True))
+    # Sample Factory's processes work ahead: their next slice gets that.
+    assert leads == {
+        "for-loop": 0.01,
+        "sample-factory": 0.0,
+        "reference-kernel": 0.01,
+        "pooled-kernel": 0.01,
+    }
 
 
 def test_a_program_on_a_gpu_has_a_block_of_its_own() -> None:
