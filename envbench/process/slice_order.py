@@ -21,6 +21,7 @@ FEWEST_MIXED, MOST_MIXED = 4, 10_000  # slices per worker in a random order
 FEWEST_SLICES = 10  # per worker, if one slice is longer than it was meant to be
 FEWEST_RESET_SLICES = 4
 MOST_RESETS = 10_000  # per slice
+LEAD_SHARE = 0.03  # of a slice: the longest lead-in, unless the programme wants more
 
 
 class NotOrdered(Exception):
@@ -133,13 +134,14 @@ class SliceOrder:
         return max(1, round(slice_ns / self.pace(index)))
 
     def lead_in(self, index: int) -> int:
-        """Vector steps before a slice that follows another worker's: for the programme's time, and
-        until all that was in flight is returned."""
+        """Vector steps before a slice that follows another worker's: for the programme's time, or
+        until all that was in flight is returned, if that costs little."""
         seconds = self.programme.lead_in_s[index] if self.programme.lead_in_s else 0.0
         if not seconds or self.made[-1:] == [index]:
             return 0
         job, wanted = self.jobs[index], seconds * 1e9 / self.ns_per_call[index]
-        return math.ceil(max(wanted, job.env_instances / job.numenv))
+        in_flight = min(job.env_instances / job.numenv, LEAD_SHARE * self.calls(index))
+        return math.ceil(max(wanted, in_flight))
 
     def _fitting(self, slices: Sequence[object], ns: float, fewest: int) -> int:
         """How many of the planned slices fit into the planned time if each takes ``ns``: whole
