@@ -36,6 +36,7 @@ from tabulate import tabulate
 
 from envbench import runtimes
 from envbench.backends.builtin import KERNEL, POOLED_KERNEL
+from envbench.decisions import slowdown
 from envbench.engine import request
 from envbench.engine.local_executor import make_job
 from envbench.engine.request import CellRequest, Target
@@ -51,9 +52,10 @@ RESULTS = ROOT / "results" / "studies" / "switching"
 MEASUREMENT = ROOT / "docs" / "measurement.md"
 SLICES_S = (0.1, 0.25, 0.5, 1.0)
 STRETCH_S = 3.0  # of each backend
-LEADS_MS = (0, 5, 10, 30)
+LEADS_MS = (0, 5, 10, 20)
 LEAD_IN_S = 0.01  # of the stretches
 BOOTSTRAPS = 400
+EARLY_S = 0.05  # of a profile: caches are full again by then
 
 
 class Group(NamedTuple):
@@ -229,44 +231,58 @@ def windows(reply: Reply, order: Order, index: int) -> Iterator[tuple[list[int],
 # ---------------------------------------------------------------- the tables
 
 
-def lost_ms(profiles: Any, lead_ms: float) -> float:
-    """Milliseconds that a slice after this lead-in loses, compared with the normal speed of the
-    later half. Below zero: it gains. Only the first fifth is compared: later differences are noise.
+def fastest(windows: Any, axis: int | None = None) -> Any:
+    """The time of an undisturbed window: a tenth of the windows are faster. On a shared machine,
+    other programs slow many windows down."""
+    return np.quantile(windows, 0.1, axis=axis)
 
-    ``profiles``: nanoseconds of each window, one row per profile. Lower quartiles over the
-    profiles, because on a shared machine other programs slow many windows down.
+
+def lost_ms(profiles: Any, early: int, lead_ms: float) -> float:
+    """Milliseconds that a slice after this lead-in loses in its ``early`` first windows, compared
+    with the speed of its later half. Below zero: it gains.
+
+    ``profiles``: nanoseconds of each window, one row per profile.
     """
-    count = profiles.shape[1]
-    normal = np.quantile(profiles[:, count // 2 :], 0.25)
-    early = np.quantile(profiles[:, : count // 5], 0.25, axis=0)
-    counts = np.clip((np.cumsum(early) - lead_ms * 1e6) / early, 0.0, 1.0)  # the lead-in's do not
-    return float(((early - normal) * counts).sum() / 1e6)
+    normal = fastest(profiles[:, profiles.shape[1] // 2 :])
+    first = fastest(profiles[:, :early], axis=0)
+    counts = np.clip((np.cumsum(first) - lead_ms * 1e6) / first, 0.0, 1.0)  # the lead-in's do not
+    return float(((first - normal) * counts).sum() / 1e6)
 
 
-def interval(profiles: Any, lead_ms: float) -> tuple[float, float]:
+def interval(profiles: Any, early: int, lead_ms: float) -> tuple[float, float]:
     """``lost_ms``, and twice its bootstrapped standard error."""
     chance = np.random.default_rng(0)
     rows = len(profiles)
-    again = [
-        lost_ms(profiles[chance.integers(rows, size=rows)], lead_ms) for _ in range(BOOTSTRAPS)
-    ]
-    return lost_ms(profiles, lead_ms), 2 * float(np.std(again))
+    picks = [chance.integers(rows, size=rows) for _ in range(BOOTSTRAPS)]
+    again = [lost_ms(profiles[pick], early, lead_ms) for pick in picks]
+    return lost_ms(profiles, early, lead_ms), 2 * float(np.std(again))
 
 
 def recovery(made: Sequence[Made]) -> str:
     """A row per backend: time lost after each lead-in."""
-    profiles: dict[str, list[list[float]]] = defaultdict(list)
-    for each in made:
-        if not each.slice_s:
-            profiles[each.cell].append([*each.lead_ns, each.ns])
     rows = []
-    for cell, own in profiles.items():
-        found = [interval(np.array(own), lead) for lead in LEADS_MS]
-        rows.append(
-            [cell, str(len(own)), *(f"{lost:+.1f} ±{width:.1f} ms" for lost, width in found)]
+    for group, cell in dict.fromkeys((each.group, each.cell) for each in made):
+        profiles = profiles_of(
+            [e for e in made if not e.slice_s and (e.group, e.cell) == (group, cell)]
         )
+        early = math.ceil(EARLY_S / GROUPS[group].window_s)
+        found = [interval(profiles, early, lead) for lead in LEADS_MS]
+        shown = [f"{lost:+.1f} ±{width:.1f} ms" for lost, width in found]
+        rows.append([cell, str(len(profiles)), *shown])
     heads = ["backend", "profiles", *(f"after {lead} ms" for lead in LEADS_MS)]
     return tabulate(rows, heads, tablefmt="github", disable_numparse=True)
+
+
+def profiles_of(made: Sequence[Made]) -> Any:
+    """The windows of these profiles, one row each. The machine was slower in some sessions than in
+    others, so each session's are scaled to one speed."""
+    sessions: dict[int, list[list[int]]] = defaultdict(list)
+    for each in made:
+        sessions[each.session].append([*each.lead_ns, each.ns])
+    every = [np.array(own, dtype=float) for own in sessions.values()]
+    normal = [fastest(own[:, own.shape[1] // 2 :]) for own in every]
+    middle = float(np.median(normal))
+    return np.concatenate([own * middle / n for own, n in zip(every, normal, strict=True)])
 
 
 def switching(made: Sequence[Made]) -> str:
@@ -282,15 +298,27 @@ def switching(made: Sequence[Made]) -> str:
         row = [f"{length:g} s", str(len(own)), f"{median(switches) / 1e6:.1f} ms"]
         row += [f"{100 * sum(alone) / spent:.1f} %", f"{100 * sum(switches) / spent:.1f} %"]
         spreads = residuals([each for each in made if each.slice_s == length])
-        rows.append([*row, *(f"{100 * each:.1f} %" for each in spreads)])
+        rows.append([*row, *map(shown_spread, spreads)])
     heads = ["slice", "slices", "stop and resume", "lead-in", "switching"]
     heads += ["threads", "processes"]
     return tabulate(rows, heads, tablefmt="github", disable_numparse=True)
 
 
-def residuals(made: Sequence[Made]) -> tuple[float, float]:
-    """The standard deviations of log rate - session - backend: of backends in one process, and of
-    those in several. One stretch per session and backend."""
+class Spread(NamedTuple):
+    """A standard deviation with its degrees of freedom."""
+
+    value: float
+    degrees: int
+
+
+def shown_spread(spread: Spread) -> str:
+    low, high = slowdown.spread_interval(spread.value, spread.degrees + 1)
+    return f"{100 * spread.value:.1f} % ({100 * low:.0f}–{100 * high:.0f})"
+
+
+def residuals(made: Sequence[Made]) -> tuple[Spread, Spread]:
+    """How log rate - session - backend varies: of backends in one process, and of ``subprocess``.
+    One stretch per session and backend, at least two sessions."""
     rates: dict[tuple[int, str], tuple[int, int]] = {}
     for each in made:
         calls, ns = rates.get((each.session, each.cell), (0, 0))
@@ -298,15 +326,14 @@ def residuals(made: Sequence[Made]) -> tuple[float, float]:
     logs = {key: math.log(calls / ns) for key, (calls, ns) in rates.items()}
     single = sorted({cell for _, cell in logs if cell != "subprocess"})
     sessions = sorted({number for number, _ in logs})
-    if len(sessions) < 2:
-        return math.nan, math.nan
     level = {n: fmean(logs[n, cell] for cell in single) for n in sessions}
     off = {key: each - level[key[0]] for key, each in logs.items()}
     usual = {cell: fmean(off[n, cell] for n in sessions) for _, cell in logs}
     left = {key: each - usual[key[1]] for key, each in off.items()}
     free = (len(sessions) - 1) * (len(single) - 1)
     threads = math.sqrt(sum(left[n, c] ** 2 for n in sessions for c in single) / free)
-    return threads, stdev(left[n, "subprocess"] for n in sessions)
+    processes = stdev(left[n, "subprocess"] for n in sessions)
+    return Spread(threads, free), Spread(processes, len(sessions) - 1)
 
 
 # ---------------------------------------------------------------- the command
