@@ -155,7 +155,7 @@ class Display:
     def block_ended(self, record: BlockRecord, left: int) -> None:
         self.done += 1
         self.total = self.done + left
-        if record.failure is None:
+        if not self.experiment.failures(record):
             self.seconds.append(time.monotonic() - self.block_start)
         figures = self.experiment.shows_figures
         rest = "" if figures else f"; {clock(self.remaining(left))} left"

@@ -132,7 +132,7 @@ class Campaign(Generic[Findings]):
         self.listener.block_began(block)
         for tries_left in reversed(range(TRIES)):
             record = self._attempt(block)
-            failures = [each.failure for each in record.trials if each.failure]
+            failures = self.experiment.failures(record)
             killed = next((each for each in failures if each.killed), None)
             if killed is None or not tries_left:
                 break

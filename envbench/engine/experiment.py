@@ -19,7 +19,7 @@ from envbench.engine.availability import Arm, Say, own_runtime
 from envbench.engine.pairs import pair_seconds
 from envbench.engine.request import Chosen, Target
 from envbench.machine import Profile
-from envbench.model import Block, BlockRecord, Design, Fingerprint, Plan, arm_key
+from envbench.model import Block, BlockRecord, Design, Failure, Fingerprint, Plan, arm_key
 from envbench.results.reading import Facts as Facts
 
 # What happens if a backend cannot run here: the request is refused, its cells are recorded as
@@ -118,6 +118,10 @@ class Experiment(ABC, Generic[Findings_co]):
     @abstractmethod
     def conclude(self, plan: Plan, done: Done, facts: Facts) -> Findings_co:
         """Return what the records say, whether the plan is complete or not."""
+
+    def failures(self, block: BlockRecord) -> list[Failure]:
+        """Return the failures of a block's trials, in order. By default, all of them count."""
+        return [each.failure for each in block.trials if each.failure]
 
     def next(self, plan: Plan, done: Done) -> Block | None:
         """Return the next block; None if the plan is complete."""

@@ -112,7 +112,8 @@ def _replies(
         block.programme,
         turns=[place[side] for side in block.programme.turns if side in place],
         reset_turns=[place[side] for side in block.programme.reset_turns if side in place],
-        mixed=[block.programme.mixed[side] for side in sides] if block.programme.mixed else [],
+        mixed=[block.programme.mixed[side] for side in sides if block.programme.mixed],
+        lead_in_s=[block.programme.lead_in_s[side] for side in sides if block.programme.lead_in_s],
     )
     replies, turns = alternate(list(launches.values()), programme, on_event)
     return dict(zip(sides, replies, strict=True)), [sides[turn] for turn in turns]

@@ -287,8 +287,8 @@ def make_cell(
     )
 
 
-def kernel_target(machine: str = "") -> Target:
-    """Return the reference kernel as a cell, to be measured beside others."""
-    family = families.get(KERNEL.families[0])
-    cell = make_cell(machine, family.name, "reference", KERNEL, 1, {})
-    return Target(cell=cell, backend=KERNEL, family=family)
+def kernel_target(machine: str = "", kernel: Backend = KERNEL) -> Target:
+    """Return a reference kernel as a cell, to be measured beside others."""
+    family = families.get(kernel.families[0])
+    cell = make_cell(machine, family.name, "reference", kernel, 1, {})
+    return Target(cell=cell, backend=kernel, family=family)

@@ -180,7 +180,7 @@ def find(
             refused = refused or (each, changed)
         elif left:
             other = other or (each, changed)
-        elif same and not all(block.failure for block in each.done):
+        elif same and not all(map(experiment.failures, each.done)):
             return refused
     return refused or other
 

@@ -272,6 +272,7 @@ def make_plan(
     cells, design = [each.cell for each in targets], experiment.design(targets, site)
     ready = [arm for arm in arms.values() if arm.failure is None]
     sources = {arm.name: arm.source for arm in arms.values() if arm.source}
+    used = [e.backend for e in targets] + [e.backend for e in arms.values()]  # with the kernels
     commit, dirty = git_state()
     seed = site.options.seed
     return Plan(
@@ -280,7 +281,7 @@ def make_plan(
         spec=digest([experiment.name, experiment.purpose, cells, design, sources, seed]),
         cells=cells,
         design=design,
-        behaviour={each.backend.name: each.backend.behaviour for each in targets},
+        behaviour={each.name: each.behaviour for each in used},
         arms=[
             ArmFact(name=name, source=source, place=_place(name, ready))
             for name, source in sources.items()

@@ -8,7 +8,6 @@ tried again in later rounds: it would fail again.
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -16,16 +15,19 @@ from typing import ClassVar
 import msgspec
 
 from envbench.backends import Backend
+from envbench.backends.builtin import KERNELS
 from envbench.decisions.session import Session, session
 from envbench.engine.availability import KERNEL_ARM, Arm, Say, kernel_arm
 from envbench.engine.experiment import Done, Experiment, Facts, Missing, Site
 from envbench.engine.pairs import seed_of_round
 from envbench.engine.request import CellRequest, Chosen, Target, choose, kernel_target
+from envbench.experiments.dealing import Dealt, deal
 from envbench.model import (
     Behaviour,
     Block,
     BlockRecord,
     Cell,
+    Failure,
     Plan,
     Programme,
     Protocol,
@@ -41,10 +43,10 @@ DEFAULT_DURATION_S = 30.0
 MOST_WINDOWS = 10_000  # per trial, so that its record stays well under the store's limit
 START_S = 4.0  # the expected time of the start, build and warm-up of a trial
 BLOCK_SIZE = 5
-SLICE_S, LONG_SLICE_S = 0.1, 0.5  # long: of a backend that makes large batches
-LEAD_IN_S = 0.03
+SLICE_S, LONG_SLICE_S = 0.5, 1.0  # long: of a backend that makes large batches
+LEAD_IN_S = 0.01
+FEWEST_SLICES = 6  # per trial; a short trial has shorter slices
 KERNEL_SHARE = 1 / 3  # of the seconds of the cell beside it
-MEMORY_SHARE = 0.7  # of the free memory, for the processes of a block
 
 
 class Measure(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,8 +103,10 @@ class RunExperiment(Experiment[Figures]):
     def block_seconds(self, plan: Plan) -> float:
         design = plan.design_as(RunDesign)
         steps = [0.0 if each.calls else each.measured_s for each in design.protocol.values()]
-        cells = min(len(plan.cells), design.block_size) + (len(plan.cells) == 1) * KERNEL_SHARE
-        return cells * (START_S + (1 + LEAD_IN_S / SLICE_S) * sum(steps) / len(steps))
+        kernels = len({KERNELS[each.steps_in].name for each in plan.behaviour.values()})
+        blocks = math.ceil(len(plan.cells) / design.block_size)
+        trials = (len(plan.cells) + kernels * KERNEL_SHARE) / blocks
+        return trials * (START_S + (1 + LEAD_IN_S / SLICE_S) * sum(steps) / len(steps))
 
     def choose(self, site: Site) -> Chosen:
         chosen = choose(self.cells, site.profile, site.fingerprint.usable_cpus)
@@ -131,52 +135,53 @@ class RunExperiment(Experiment[Figures]):
         )
 
     def arms(self, targets: Sequence[Target], site: Site, say: Say) -> list[Arm]:
-        kernel = kernel_target(site.profile.name)
-        return [kernel_arm(KERNEL_ARM, kernel), *super().arms(targets, site, say)]
+        kernels = {k.name: k for k in (KERNELS[e.backend.behaviour.steps_in] for e in targets)}
+        made = [kernel_target(site.profile.name, each) for _, each in sorted(kernels.items())]
+        return [*(kernel_arm(KERNEL_ARM, k) for k in made), *super().arms(targets, site, say)]
 
     def place(self, plan: Plan, block: Block | BlockRecord) -> str:
         return f"round {block.round + 1}/{max(plan.design_as(RunDesign).repeats.values())}"
 
-    def remaining(self, plan: Plan, done: Done) -> list[tuple[int, list[Cell]]]:
-        """Return the round and the cells of each block that is not measured yet. A round leaves
-        out the cells that failed in an earlier one."""
+    def remaining(self, plan: Plan, done: Done) -> list[Dealt]:
+        """Return each block that is not measured yet. A round leaves out the cells that failed in
+        an earlier one."""
         made = {(each.round, frozenset(cell.key for cell in cells_of(each))) for each in done}
-        failed = {
-            trial.cell.key: each.round for each in done for trial in each.trials if trial.failure
-        }
+        failed = {cell.key: each.round for each in done for cell in cells_of(each, failed=True)}
         repeats = plan.design_as(RunDesign).repeats
-        blocks: list[tuple[int, list[Cell]]] = []
+        blocks: list[Dealt] = []
         for number in range(max(repeats[cell.backend] for cell in plan.cells)):
             cells = [
                 cell
                 for cell in plan.cells
                 if number < repeats[cell.backend] and failed.get(cell.key, number) >= number
             ]
-            earlier = [each for each in done if each.round < number]
-            blocks += [(number, each) for each in dealt(plan, cells, number, earlier)]
+            blocks += deal(plan, cells, number, [each for each in done if each.round < number])
         return [
-            (number, cells)
-            for number, cells in blocks
-            if (number, frozenset(cell.key for cell in cells)) not in made
+            each
+            for each in blocks
+            if (each.round, frozenset(cell.key for cell in each.cells)) not in made
         ]
 
-    def block(self, plan: Plan, todo: tuple[int, list[Cell]]) -> Block:
-        """All cells of a round have the same seed, so they get the same actions. A cell that would
-        be alone for some seconds alternates with the reference kernel."""
-        number, cells = todo
+    def block(self, plan: Plan, todo: Dealt) -> Block:
+        """All cells of a round have the same seed, so they get the same actions."""
+        number, cells, kernels = todo
         design, seed = plan.design_as(RunDesign), seed_of_round(plan.seed, number)
         trials = [Trial(cell=c, seed=seed, protocol=_protocol(design, c, number)) for c in cells]
         slices = [design.slice_s.get(cell.backend, 0.0) for cell in cells]
         if not all(slices):
             return Block(round=number, trials=trials)
-        protocol = trials[0].protocol
-        if len(trials) == 1 and protocol.calls is None:
-            kernel = kernel_target(cells[0].machine).cell
-            short = msgspec.structs.replace(QUICK, measured_s=protocol.measured_s * KERNEL_SHARE)
-            trials.insert(0, Trial(cell=kernel, arm=KERNEL_ARM, seed=seed, protocol=short))
-            slices.insert(0, SLICE_S)
-        programme = Programme(mixed=slices, seed=seed, lead_in_s=LEAD_IN_S)
+        seconds = min(each.protocol.measured_s for each in trials) * KERNEL_SHARE
+        short = msgspec.structs.replace(QUICK, measured_s=seconds)
+        beside = [Trial(cell=k, arm=KERNEL_ARM, seed=seed, protocol=short) for k in kernels]
+        trials = [*beside, *trials]
+        slices = [slice_seconds(Behaviour(), short, gpu=False)] * len(beside) + slices
+        leads = [lead_in_seconds(plan.behaviour.get(e.cell.backend, Behaviour())) for e in trials]
+        programme = Programme(mixed=slices, seed=seed, lead_in_s=leads)
         return Block(round=number, trials=trials, programme=programme)
+
+    def failures(self, block: BlockRecord) -> list[Failure]:
+        """Those of the cells: a kernel that fails takes nothing from the cells beside it."""
+        return [each.failure for each in block.trials if each.failure and not each.arm]
 
     def conclude(self, plan: Plan, done: Done, facts: Facts) -> Figures:
         alone, cpus = len(plan.cells) == 1, len(plan.cores) or plan.logical_cpus
@@ -195,9 +200,10 @@ def runs(done: Sequence[BlockRecord], plan: Plan, facts: Facts) -> list[Run]:
     return [run_of(plan, block, trial, facts) for block in done for trial in block.trials]
 
 
-def cells_of(block: BlockRecord) -> list[Cell]:
-    """The cells of a block, without the reference kernel."""
-    return [trial.cell for trial in block.trials if not trial.arm]
+def cells_of(block: BlockRecord, *, failed: bool = False) -> list[Cell]:
+    """The cells of a block, without the reference kernels. ``failed``: only those that failed."""
+    own = [trial for trial in block.trials if not trial.arm]
+    return [trial.cell for trial in own if trial.failure or not failed]
 
 
 def slice_seconds(behaviour: Behaviour, protocol: Protocol, *, gpu: bool) -> float:
@@ -205,48 +211,19 @@ def slice_seconds(behaviour: Behaviour, protocol: Protocol, *, gpu: bool) -> flo
     if gpu and behaviour.steps_in == "device":
         return 0.0
     slice_s = LONG_SLICE_S if behaviour.large_batches else SLICE_S
+    if protocol.calls is None:
+        slice_s = min(slice_s, protocol.measured_s / FEWEST_SLICES)
     return max(slice_s, protocol.measured_s / MOST_WINDOWS)
 
 
-def dealt(plan: Plan, cells: Sequence[Cell], number: int, earlier: Done) -> list[list[Cell]]:
-    """Deal the cells of a round at random into blocks, about equally many to each.
+def lead_in_seconds(behaviour: Behaviour) -> float:
+    """Seconds of untimed steps before a slice.
 
-    The processes of a block have to fit into the free memory together. ``earlier`` rounds show how
-    much a cell needs; until then it is estimated.
+    Processes that make batches on their own need none: what they make beyond a slice belongs to
+    their next one. Untimed steps would use that up.
     """
-    design = plan.design_as(RunDesign)
-    chance = random.Random(f"{plan.seed} {number}")
-    order = chance.sample(cells, len(cells))
-    blocks = [[cell] for cell in order if not design.slice_s.get(cell.backend, 0.0)]
-    mixed = [cell for cell in order if design.slice_s.get(cell.backend, 0.0)]
-    known = [(e.cell.key, e.peak_memory_bytes or 0) for block in earlier for e in block.trials]
-    needs = {cell.key: _estimated(plan, cell) for cell in cells}
-    needs |= {key: size for key, size in sorted(known) if size}
-    room = plan.free_memory * MEMORY_SHARE
-    groups: list[list[Cell]] = [[] for _ in range(math.ceil(len(mixed) / design.block_size))]
-    for cell in mixed:
-        fitting = [
-            each
-            for each in groups
-            if not each
-            or (
-                len(each) < design.block_size
-                and sum(needs[one.key] for one in [*each, cell]) <= room
-            )
-        ]
-        if not fitting:
-            groups.append([])
-        min(fitting or groups[-1:], key=len).append(cell)
-    blocks += [each for each in groups if each]
-    chance.shuffle(blocks)
-    return blocks
-
-
-def _estimated(plan: Plan, cell: Cell) -> float:
-    """Bytes that a cell's processes may need, before one was measured."""
-    behaviour = plan.behaviour.get(cell.backend, Behaviour())
-    per_env = {"processes": 0.2, "device": 0.002}.get(behaviour.steps_in, 0.02)
-    return (0.5 + per_env * cell.env_instances) * 2**30
+    free = behaviour.steps_in == "processes" and behaviour.large_batches
+    return 0.0 if free else LEAD_IN_S
 
 
 def _protocol(design: RunDesign, cell: Cell, number: int) -> Protocol:

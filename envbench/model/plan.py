@@ -143,9 +143,9 @@ class Programme(Strict, frozen=True, kw_only=True):
     vector steps, of its protocol, in a random order (``seed``) over the whole block. Without
     either, each trial runs on its own, by its protocol.
 
-    ``lead_in_s``: untimed steps after a switch to another trial. ``start``: the trials alternate
-    every 10 ms until they warm up, or all run at once, or the block's reference runs last and
-    starts from the other's first observations.
+    ``lead_in_s``: seconds of untimed steps of each trial after a switch to it; empty: none.
+    ``start``: the trials alternate every 10 ms until they warm up, or all run at once, or the
+    block's reference runs last and starts from the other's first observations.
     """
 
     turns: list[Int] = []
@@ -154,7 +154,7 @@ class Programme(Strict, frozen=True, kw_only=True):
     seed: Int = 0
     equal_calls: bool = False
     reset_turns: list[Int] = []
-    lead_in_s: float = 0.0
+    lead_in_s: list[float] = []
     start: Start = "in turns"
 
     @property

@@ -154,7 +154,11 @@ class TrialResult(Strict, frozen=True, kw_only=True):
 
 
 class Run(TrialResult, frozen=True, kw_only=True):
-    """One trial of a ``run`` plan."""
+    """One trial of a ``run`` plan.
+
+    ``without_others``: it did not alternate with another cell, although the plan has several cells
+    and lets them alternate.
+    """
 
     run_id: str
     plan_id: str
@@ -164,6 +168,7 @@ class Run(TrialResult, frozen=True, kw_only=True):
     block: str = ""  # its id; trials of one block alternated
     arm: str = ""  # not empty: it is the reference kernel
     quick: bool = False
+    without_others: bool = False
     facts: dict[str, Any] = {}  # observation shape and dtype, autoreset, threads, physics …
 
 

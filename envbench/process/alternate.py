@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from statistics import median
@@ -51,16 +51,20 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def alternate(
-    launches: Sequence[Launch], programme: Programme, on_event: OnEvent = lambda _: None
+    launches: Sequence[Launch],
+    programme: Programme,
+    on_event: OnEvent = lambda _: None,
+    order_of: Callable[[Programme, Sequence[Job]], SliceOrder] = SliceOrder,
 ) -> tuple[list[Reply], list[int]]:
     """Run the workers. Return each one's reply, and the worker of each slice of steps, in order.
 
     The worker of the first slice starts first. A slice lasts about ``programme.slice_s``. If a
     single vector step takes longer, there are fewer slices, at least ``FEWEST_SLICES`` per worker.
-    ``on_event`` is called from the workers' threads.
+    ``on_event`` is called from the workers' threads. ``order_of``: a study may order slices of its
+    own kind.
     """
     count = len(launches)
-    order = SliceOrder(programme, [each.job for each in launches])
+    order = order_of(programme, [each.job for each in launches])
     threads: dict[Future[Reply], _Worker] = {}
     with job_folder() as folder, ThreadPoolExecutor(count) as pool:
         workers = [

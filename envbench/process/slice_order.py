@@ -21,6 +21,7 @@ FEWEST_MIXED, MOST_MIXED = 4, 10_000  # slices per worker in a random order
 FEWEST_SLICES = 10  # per worker, if one slice is longer than it was meant to be
 FEWEST_RESET_SLICES = 4
 MOST_RESETS = 10_000  # per slice
+LEAD_SHARE = 0.03  # of a slice: the longest lead-in, unless the programme wants more
 
 
 class NotOrdered(Exception):
@@ -133,12 +134,14 @@ class SliceOrder:
         return max(1, round(slice_ns / self.pace(index)))
 
     def lead_in(self, index: int) -> int:
-        """Vector steps before a slice that follows another worker's: for the programme's time, and
-        until all that was in flight is returned."""
-        if not self.programme.lead_in_s or self.made[-1:] == [index]:
+        """Vector steps before a slice that follows another worker's: for the programme's time, or
+        until all that was in flight is returned, if that costs little."""
+        seconds = self.programme.lead_in_s[index] if self.programme.lead_in_s else 0.0
+        if not seconds or self.made[-1:] == [index]:
             return 0
-        job, wanted = self.jobs[index], self.programme.lead_in_s * 1e9 / self.ns_per_call[index]
-        return math.ceil(max(wanted, job.env_instances / job.numenv))
+        job, wanted = self.jobs[index], seconds * 1e9 / self.ns_per_call[index]
+        in_flight = min(job.env_instances / job.numenv, LEAD_SHARE * self.calls(index))
+        return math.ceil(max(wanted, in_flight))
 
     def _fitting(self, slices: Sequence[object], ns: float, fewest: int) -> int:
         """How many of the planned slices fit into the planned time if each takes ``ns``: whole
@@ -158,9 +161,13 @@ class SliceOrder:
                 return b"\n"
             if due.kind == "reset":
                 return f"reset {max(1, self.resets)}\n".encode()
-            lead_in = self.lead_in(index)
-            lead = f"lead {lead_in}\n" if lead_in else ""
-            return f"{lead}step {due.calls or self.calls(index)}\n".encode()
+            return self.order(due).encode()
+
+    def order(self, due: Slice) -> str:
+        """The order for a slice of steps, with its lead-in if there is one."""
+        lead_in = self.lead_in(due.worker)
+        lead = f"lead {lead_in}\n" if lead_in else ""
+        return f"{lead}step {due.calls or self.calls(due.worker)}\n"
 
     def may_go(self, index: int) -> bool:
         return self.settled and (self.due is None or self.due.worker == index)

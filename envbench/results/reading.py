@@ -251,6 +251,8 @@ def _of_block(plan: Plan, block: BlockRecord, facts: Facts) -> dict[str, Run | V
 def run_of(plan: Plan, block: BlockRecord, trial: TrialRecord, facts: Facts) -> Run:
     """One trial of a ``run`` plan."""
     beside = {"before": trial.before, "environment": trial.environment}
+    design, own = plan.design, [each for each in block.trials if not each.arm]
+    blocks = isinstance(design, RunDesign) and design.block_size > 1  # older plans have none
     return Run(
         run_id=trial.trial_id,
         plan_id=plan.plan_id,
@@ -259,7 +261,8 @@ def run_of(plan: Plan, block: BlockRecord, trial: TrialRecord, facts: Facts) -> 
         fingerprint=plan.fingerprint,
         block=block.block_id,
         arm=trial.arm,
-        quick=isinstance(plan.design, RunDesign) and plan.design.quick,
+        quick=isinstance(design, RunDesign) and design.quick,
+        without_others=blocks and len(plan.cells) > 1 and len(own) == 1,
         facts={**facts.get(trial.facts, {}), **{k: v for k, v in beside.items() if v}},
         **_result(trial),
     )

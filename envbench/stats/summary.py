@@ -182,6 +182,7 @@ def _flags(runs: Sequence[Run], rates: Sequence[Rate], cpus: int, *, alone: bool
         "quick": quick,
         "few-runs": few and not quick,
         "one-go": alone and not few and not quick,
+        "no-alternation": all(run.without_others for run in runs),
         "unsteady": any(run.steady is False for run in runs),
         # Raw physics has no episodes, so it never resets.
         "no-reset": any(r.cell.kind != "physics" and not any(r.measured.resets) for r in runs),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -9,8 +10,9 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
-from helpers.command_line import NORMAL, SHORT, Done, Place, loop, wait_until
+from helpers.command_line import NORMAL, SHORT, Done, Place, ended, loop, wait_until
 from helpers.skip_or_fail import not_here
 from helpers.virtual_environments import lent_packages, make_interpreter
 
@@ -192,6 +194,47 @@ def test_an_environment_that_deletes_its_job_folder_is_a_failed_cell_and_the_pla
         assert failure_of(run).reason == "exit"
         assert "its job folder was deleted" in failure_of(run).message
     assert len(place.runs()) == 2
+
+
+# ---------------------------------------------------------------- the kernel beside the cells
+
+
+def kernels(controller: psutil.Process) -> list[psutil.Process]:
+    """The workers that step a reference kernel."""
+    found = []
+    for each in controller.children(recursive=True):
+        with contextlib.suppress(psutil.Error, OSError):
+            words = each.cmdline()
+            job = Path(words[-2], "job.json") if len(words) > 2 else None
+            if job is not None and job.is_file() and "reference:" in job.read_text():
+                found.append(each)
+    return found
+
+
+@slow
+@linux
+def test_a_killed_kernel_takes_nothing_from_the_cells_beside_it(
+    place: Place, faulty_python: Path
+) -> None:
+    words = ["--backend", "for-loop,subprocess", "--numenv", 1, "--duration", 2, "--repeats", 1]
+    pythons = [f"--python={name}={faulty_python}" for name in ("for-loop", "subprocess")]
+    process = place.start("run", *NORMAL, *words, *pythons, "--json")
+    wait_until(lambda: len(kernels(psutil.Process(process.pid))) == 2, "the kernels")
+    for each in kernels(psutil.Process(process.pid)):
+        each.kill()
+    done = ended(process)
+    assert done.code == 0, done.err
+    assert [cell["failure"] for cell in done.document["cells"]] == [None, None]
+    (block,) = place.blocks()  # it was not repeated
+    signals = {trial.cell.backend: trial.failure and trial.failure.signal for trial in block.trials}
+    assert signals == {
+        "reference-kernel": "SIGKILL",
+        "pooled-kernel": "SIGKILL",
+        "for-loop": None,
+        "subprocess": None,
+    }
+    assert "SIGKILL" not in done.err
+    assert place.processes() == []
 
 
 # ---------------------------------------------------------------- throttled

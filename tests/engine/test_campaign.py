@@ -92,7 +92,8 @@ def test_each_round_measures_every_cell_once_in_a_different_order(
     cells = {(name, n) for name in SPEED for n in (2, 4, 6)}
     assert all(set(each) == cells for each in rounds)
     assert len({frozenset(each[:3]) for each in rounds}) > 1  # dealt into other blocks
-    assert [len(block.trials) for block in workers.blocks] == [3] * 12
+    assert [len([t for t in block.trials if not t.arm]) for block in workers.blocks] == [3] * 12
+    assert [len(block.trials) for block in workers.blocks].count(4) == 6  # a kernel per round
     assert [run.round for run in runs()] == [i // 6 for i in range(36)]
 
 
@@ -108,7 +109,7 @@ def test_the_order_of_cells_depends_on_the_seed(
 def test_a_machine_that_slows_down_over_minutes_favours_no_backend(
     workers: VirtualExecutor,
 ) -> None:
-    workers.speed = lambda name: SPEED[name] * (1 - workers.now / 200)
+    workers.speed = lambda name: SPEED.get(name, 1000) * (1 - workers.now / 240)
     document = json.loads(call(workers, "--repeats", "10").stdout)
     fps = {(cell["backend"], cell["numenv"]): cell["fps"] for cell in document["cells"]}
     assert workers.now > 100  # twice as fast at the beginning as at the end
@@ -173,7 +174,7 @@ def test_shared_facts_are_written_once_before_the_runs_and_each_run_at_its_end(
     arms = [f"{name}/gym/step" for name in SPEED]
     assert plan.runtimes == dict.fromkeys(arms, runtime.hash)
     worker = families.get("gym").worker
-    of_kernel = {"kernel/reference-kernel/gym/step/measure"}
+    of_kernel = {"kernel/pooled-kernel/gym/step/measure"}
     assert {key: value for key, value in plan.code.items() if key not in of_kernel} == {
         f"{name}/gym/step/measure": digest(
             [code_hash(f"{name}:Fake", "measure", family=worker), environment(fake(name))]
@@ -181,7 +182,9 @@ def test_shared_facts_are_written_once_before_the_runs_and_each_run_at_its_end(
         for name in SPEED
     }
     assert len({block.block_id for block in measured}) == 4
-    assert len({each.trial_id for block in measured for each in block.trials}) == 12
+    assert plan.behaviour["pooled-kernel"].steps_in == "pool"
+    trials = [each for block in measured for each in block.trials]
+    assert len({each.trial_id for each in trials}) == len(trials) == 12 + 2  # a kernel per round
 
 
 def test_other_variables_for_the_worker_begin_a_new_plan(

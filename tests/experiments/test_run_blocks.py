@@ -35,7 +35,7 @@ KILLED = Failure(reason="signal", message="the worker died of SIGKILL", signal="
 WORDS = ("--env", "gym", "--task", "My-v0", "--machine", "laptop")
 SIX = ("run", *WORDS, "--numenv", "2,4,6")  # cells: a round has two blocks of three
 SINGLE = ("run", *WORDS, "--backend", "fake-slow", "--numenv", "2")
-KERNEL = "reference-kernel"
+KERNEL = "pooled-kernel"  # of a backend with a pool of threads
 
 
 @pytest.fixture
@@ -60,13 +60,14 @@ def test_the_others_of_a_block_count_if_one_of_its_cells_fails(machine: VirtualE
     machine.trouble[1] = BROKEN
     done = invoke(machine, *SIX, "--repeats", "3", "--json")
     assert done.exit_code == 1
-    *others, last = [trial.cell.key for trial in machine.blocks[0].trials]
+    *others, last = [trial.cell.key for trial in machine.blocks[0].trials if not trial.arm]
     made = Counter(run.cell.key for run in runs() if run.failure is None)
     assert made == {cell.key: 3 for cell in plans()[0].cells if cell.key != last}
     assert [run.cell.key for run in runs() if run.failure] == [last]
     assert len(others) == 2
     # A later round has five cells, so they fit into one block.
-    assert [len(block.trials) for block in machine.blocks] == [3, 3, BLOCK_SIZE, BLOCK_SIZE]
+    sizes = [len([t for t in block.trials if not t.arm]) for block in machine.blocks]
+    assert sizes == [3, 3, BLOCK_SIZE, BLOCK_SIZE]
 
 
 def test_a_plan_ends_if_every_cell_of_its_blocks_has_failed(machine: VirtualExecutor) -> None:
@@ -85,7 +86,7 @@ def test_a_cell_that_is_left_alone_alternates_with_the_reference_kernel(
     words = ("run", *WORDS, "--numenv", "2", "--repeats", "3", "--json")  # a cell per backend
     shown = cells(invoke(machine, *words).stdout)
     assert [[each.arm for each in block.trials] for block in machine.blocks] == [
-        ["", ""], ["kernel", ""], ["kernel", ""],
+        ["kernel", "", ""], ["kernel", ""], ["kernel", ""],
     ]  # fmt: skip
     assert sorted(len(cell["runs"]) for cell in shown) == [1, 3]
 
@@ -151,10 +152,9 @@ def test_each_cell_of_a_block_has_its_own_progress_line(machine: VirtualExecutor
         f"gym My-v0 {trial.cell.backend} × {trial.cell.numenv}"
         for block in machine.blocks
         for trial in block.trials
+        if not trial.arm
     ]
-    figures = [
-        f"{SPEED[trial.cell.backend]:,} FPS" for block in machine.blocks for trial in block.trials
-    ]
+    figures = [f"{SPEED[trial.cell.backend]:,} FPS" for trial in machine.own_trials]
     figures[-1] = "signal: the worker died of SIGSEGV"
     assert lines == [
         f"[{1 + number // 3}/2] round 1/1  {name}: {figure}"
@@ -187,6 +187,34 @@ def test_a_kernel_that_fails_beside_a_cell_takes_no_figure_from_it(
     assert done.exit_code == 0, done.stderr
     (cell,) = cells(done.stdout)
     assert (cell["fps"], len(cell["runs"]), cell["failure"]) == (1000, 5, None)
+
+
+@pytest.mark.parametrize("failure", [BROKEN, KILLED])
+def test_a_kernel_that_fails_beside_several_cells_takes_nothing_from_them(
+    machine: VirtualExecutor, failure: Failure
+) -> None:
+    machine.broken_arms = {"kernel": failure}
+    done = invoke(machine, *SIX, "--repeats", "5", "--json")
+    assert done.exit_code == 0, done.stderr
+    shown = cells(done.stdout)
+    assert [(len(cell["runs"]), cell["failure"]) for cell in shown] == [(5, None)] * 6
+    assert len(machine.blocks) == 2 * 5  # no block is repeated
+    assert "SIG" not in done.stderr
+    kernels = [trial for block in blocks() for trial in block.trials if trial.arm]
+    assert [trial.failure for trial in kernels] == [failure] * 5
+    (listed,) = json.loads(invoke(machine, "plans", "--json").stdout)["plans"]
+    assert (listed["state"], listed["failed"]) == ("finished", 0)
+    for page in (("report", "--json"), ("export",)):
+        assert "SIG" not in invoke(machine, *page).stdout
+
+
+def test_a_killed_kernel_beside_a_killed_cell_repeats_the_block(machine: VirtualExecutor) -> None:
+    machine.broken_arms, machine.trouble = {"kernel": KILLED}, {1: KILLED}
+    done = invoke(machine, *SINGLE, "--repeats", "5", "--json")
+    assert done.exit_code == 0, done.stderr
+    assert len(machine.blocks) == 5 + 1
+    (cell,) = cells(done.stdout)
+    assert (len(cell["runs"]), cell["failure"]) == (5, None)
 
 
 def test_the_rates_of_a_run_are_a_baseline_without_the_kernels(machine: VirtualExecutor) -> None:

@@ -23,7 +23,8 @@ from hypothesis import strategies as st
 from envbench import backends
 from envbench.engine import resume
 from envbench.engine.experiment import Options, Site
-from envbench.engine.request import make_cell, target_of
+from envbench.engine.request import kernel_target, make_cell, target_of
+from envbench.experiments.dealing import Dealt
 from envbench.experiments.run import Measure, RunExperiment, calls_of_round
 from envbench.machine import fingerprint
 from envbench.machine.profile_file import Profile, Table
@@ -36,6 +37,7 @@ from envbench.model import (
     RunDesign,
     TrialRecord,
 )
+from envbench.results.reading import run_of
 
 RUN = RunExperiment()
 
@@ -161,14 +163,14 @@ def test_a_single_cell_alternates_with_the_reference_kernel() -> None:
         assert (block.round, block.stage, block.reference) == (number, 1, None)
         assert (trial.cell, trial.arm, trial.mode) == (made.cells[0], "", "measure")
         assert trial.protocol == made.design_as(RunDesign).protocol["envpool-async"]
-        assert (kernel.arm, kernel.cell.backend) == ("kernel", "reference-kernel")
-        assert block.programme.mixed == [0.1, 0.1]
+        assert (kernel.arm, kernel.cell.backend) == ("kernel", "pooled-kernel")
+        assert block.programme.mixed == [0.5, 0.5]
 
 
 def test_a_single_cell_with_a_number_of_steps_has_no_kernel_beside_it() -> None:
     (block,) = every_block(plan(total_steps=10, repeats=1))
     assert [trial.arm for trial in block.trials] == [""]
-    assert block.programme.mixed == [0.1]
+    assert block.programme.mixed == [0.5]
 
 
 def test_the_cells_of_a_round_are_dealt_at_random_into_blocks_of_equal_size() -> None:
@@ -194,8 +196,17 @@ def test_the_order_depends_on_the_seed_alone() -> None:
 def test_backends_that_make_large_batches_have_long_slices() -> None:
     made = plan([cell(), cell("sample-factory", 4)], repeats=1)
     (block,) = every_block(made)
-    slices = dict(zip([each.backend for each in own(block)], block.programme.mixed, strict=True))
-    assert slices == {"for-loop": 0.1, "sample-factory": 0.5}
+    backends_of = [trial.cell.backend for trial in block.trials]
+    slices = dict(zip(backends_of, block.programme.mixed, strict=True))
+    assert (slices["for-loop"], slices["sample-factory"]) == (0.5, 1.0)
+    leads = dict(zip(backends_of, block.programme.lead_in_s, strict=True))
+    # Sample Factory's processes work ahead: their next slice gets that.
+    assert leads == {
+        "for-loop": 0.01,
+        "sample-factory": 0.0,
+        "reference-kernel": 0.01,
+        "pooled-kernel": 0.01,
+    }
 
 
 def test_a_program_on_a_gpu_has_a_block_of_its_own() -> None:
@@ -208,16 +219,33 @@ def test_a_program_on_a_gpu_has_a_block_of_its_own() -> None:
     assert [trial.arm for trial in alone.trials] == [""]
 
 
+def test_a_run_says_whether_its_cell_alternated_with_other_cells() -> None:
+    cells = [cell(numenv=n) for n in range(1, 4)]
+
+    def without_others(of: Plan, *together: Cell) -> list[bool]:
+        block = record(of, 0, together)
+        kernel = TrialRecord(trial_id="k", cell=kernel_target().cell, arm="kernel", seed=0)
+        block = msgspec.structs.replace(block, trials=[kernel, *block.trials])
+        return [run_of(of, block, each, {}).without_others for each in block.trials[1:]]
+
+    made = plan(cells)
+    assert without_others(made, *cells) == [False] * 3
+    assert without_others(made, cells[0]) == [True]
+    assert without_others(plan(cells[:1]), cells[0]) == [False]  # "one-go" says that
+    design = msgspec.structs.replace(made.design_as(RunDesign), block_size=1)
+    assert without_others(msgspec.structs.replace(made, design=design), cells[0]) == [False]
+
+
 def test_the_processes_of_a_block_fit_into_the_free_memory() -> None:
     cells = [cell(numenv=n) for n in range(1, 6)]
     made = plan(cells, repeats=2, free_gib=5)  # 3.5 GiB to use, and over 0.5 GiB for each at first
-    sizes = [len(group) for number, group in RUN.remaining(made, []) if number == 0]
+    sizes = [len(each.cells) for each in RUN.remaining(made, []) if each.round == 0]
     assert sizes == [5]
     peak = int(1.2 * 2**30)
     done = [record(made, 0, cells)]
     learnt = [msgspec.structs.replace(e, peak_memory_bytes=peak) for e in done[0].trials]
     done = [msgspec.structs.replace(done[0], trials=learnt)]
-    assert sorted(len(group) for _, group in RUN.remaining(made, done)) == [1, 2, 2]
+    assert sorted(len(each.cells) for each in RUN.remaining(made, done)) == [1, 2, 2]
 
 
 # ---------------------------------------------------------------- identity
@@ -324,7 +352,7 @@ WHOLE = plan([cell(numenv=n) for n in range(1, 8)], repeats=4)
 ORDER = RUN.remaining(WHOLE, [])
 
 
-def left(of: Plan, done: Sequence[BlockRecord]) -> list[tuple[int, list[Cell]]]:
+def left(of: Plan, done: Sequence[BlockRecord]) -> list[Dealt]:
     found = RUN.remaining(of, done)
     assert RUN.left(of, done) == len(found)
     return found
@@ -345,16 +373,16 @@ def read_back(folder: Path, of: Plan, blocks: Sequence[BlockRecord]) -> list[Blo
 def test_the_runs_that_remain_are_those_without_a_finished_record(
     tmp_path_factory: pytest.TempPathFactory, done: set[int], stopped: set[int]
 ) -> None:
-    blocks = [record(WHOLE, *ORDER[i]) for i in done]
-    blocks += [record(WHOLE, *ORDER[i], "interrupted") for i in stopped]
+    blocks = [record(WHOLE, *ORDER[i][:2]) for i in done]
+    blocks += [record(WHOLE, *ORDER[i][:2], "interrupted") for i in stopped]
     counted = read_back(tmp_path_factory.getbasetemp(), WHOLE, blocks)
     assert left(WHOLE, counted) == [ORDER[i] for i in range(len(ORDER)) if i not in done]
 
 
 def test_a_failed_cell_is_left_out_of_later_rounds_and_the_others_are_not() -> None:
-    number, cells = ORDER[0]
-    rest = [each for _, group in left(WHOLE, [record(WHOLE, number, cells, "signal")])
-            for each in group]  # fmt: skip
+    number, cells, _ = ORDER[0]
+    failed = left(WHOLE, [record(WHOLE, number, cells, "signal")])
+    rest = [each for dealt in failed for each in dealt.cells]
     assert Counter(each.numenv for each in rest) == {
         **{each.numenv: 4 for each in WHOLE.cells if each not in cells},
         **{each.numenv: 3 for each in cells[:-1]},
@@ -362,18 +390,18 @@ def test_a_failed_cell_is_left_out_of_later_rounds_and_the_others_are_not() -> N
 
 
 def test_runs_of_another_plan_do_not_count(tmp_path: Path) -> None:
-    others = [record(WHOLE, *each, plan_id="p0") for each in ORDER]
+    others = [record(WHOLE, *each[:2], plan_id="p0") for each in ORDER]
     assert len(left(WHOLE, read_back(tmp_path, WHOLE, others))) == len(ORDER)
 
 
 def test_cells_that_differ_only_in_a_setting_are_different() -> None:
     made = plan([cell("envpool-async", 8), cell("envpool-async", 8, threads="1")], repeats=1)
-    ((_, cells),) = left(made, [])
+    ((_, cells, _),) = left(made, [])
     assert sorted(cells, key=made.cells.index) == made.cells
 
 
 def test_a_block_read_from_a_file_counts_as_done(tmp_path: Path) -> None:
-    blocks = read_back(tmp_path, WHOLE, [record(WHOLE, *each) for each in ORDER[:3]])
+    blocks = read_back(tmp_path, WHOLE, [record(WHOLE, *each[:2]) for each in ORDER[:3]])
     assert left(WHOLE, blocks) == ORDER[3:]
     assert not any(each.interrupted for each in blocks)
 

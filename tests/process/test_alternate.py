@@ -161,7 +161,9 @@ def test_five_different_backends_alternate_in_one_block(mark: str) -> None:
     turns = cycles(12, 5)
     block = Block(
         trials=[Trial(cell=each.cell, seed=1, protocol=SHORT) for each in targets],
-        programme=Programme(turns=turns, slice_s=0.05, lead_in_s=0.03, equal_calls=False),
+        programme=Programme(
+            turns=turns, slice_s=0.05, lead_in_s=[0.03] * len(PONG), equal_calls=False
+        ),
     )
     watcher = Watcher()
     with watcher.looking():
@@ -299,8 +301,8 @@ def test_the_start_of_a_worker_excludes_the_time_of_the_others(tmp_path: Path, m
 def test_the_untimed_steps_after_a_switch_belong_to_no_slice(baseline: str, mark: str) -> None:
     turns = [0, 0, 1, 1, 1, 0, 1, 0] * 3
     arms = paced_arms({"a": baseline, "b": baseline})
-    made = executed(paced_block(("a", "b"), turns, lead_in_s=0.02), arms)
-    bare = executed(paced_block(("a", "b"), turns, lead_in_s=0.0), arms)
+    made = executed(paced_block(("a", "b"), turns, lead_in_s=[0.02, 0.02]), arms)
+    bare = executed(paced_block(("a", "b"), turns, lead_in_s=[]), arms)
     for side, (trial, without) in enumerate(zip(made.trials, bare.trials, strict=True)):
         assert (trial.failure, without.failure) == (None, None)
         switches = sum(

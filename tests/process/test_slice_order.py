@@ -149,7 +149,7 @@ def test_a_library_without_resets_gets_one_order_to_reset() -> None:
 
 
 def test_a_lead_in_is_ordered_only_after_a_switch() -> None:
-    programme = Programme(turns=[0, 0, 1, 0], slice_s=0.01, lead_in_s=0.005)
+    programme = Programme(turns=[0, 0, 1, 0], slice_s=0.01, lead_in_s=[0.005, 0.005])
     made = table(programme, 1e6, 2e6)
     assert made.await_turn(0) == b"lead 5\nstep 10\n"
     made.slice_made(0, ended(calls=10))
@@ -258,13 +258,14 @@ def test_a_number_of_vector_steps_is_made_exactly(total: int) -> None:
         assert sum(each.calls or 0 for each in made.steps if each.worker == index) == total
 
 
-def test_a_lead_in_lasts_its_time_and_returns_all_that_was_in_flight() -> None:
-    made = table(Programme(mixed=[0.1, 0.1], lead_in_s=0.03), 1e6, 20e6, measured_s=1.0)
+def test_a_lead_in_lasts_its_time_or_returns_what_was_in_flight_if_that_costs_little() -> None:
+    made = table(Programme(mixed=[0.5, 0.5], lead_in_s=[0.03, 0.005]), 1e6, 5e6, measured_s=1.0)
     assert made.lead_in(0) == 30
     assert made.lead_in(1) == 3  # six environments in flight, two per batch
+    assert table(Programme(mixed=[0.5], lead_in_s=[0.005]), 20e6).lead_in(0) == 1  # not 60 ms
     made.made.append(0)
     assert made.lead_in(0) == 0  # no switch
-    assert table(Programme(mixed=[0.1]), 1e6).lead_in(0) == 0
+    assert table(Programme(mixed=[0.1]), 1e6).lead_in(0) == 0  # none is wanted
 
 
 def test_the_limits_of_the_start_grow_with_the_number_of_workers() -> None:

@@ -178,8 +178,14 @@ def test_a_cell_measured_alone_has_a_flag():
     assert summarise(five()[:4], alone=True).flags == ["few-runs"]
 
 
+def test_a_cell_that_never_alternated_with_another_cell_has_a_flag():
+    assert summarise(five(without_others=True)).flags == ["no-alternation"]
+    assert summarise([*five(without_others=True)[:4], *five()[:1]]).flags == []
+
+
 def test_every_flag_has_a_sentence_and_cells_show_flags_in_the_order_of_the_sentences():
     disturbed = five(
+        without_others=True,
         steady=False,
         load=Load(throttled_periods=1, other_cpu_s=0.11),
         measured=make_windows([100] * 4, resets=[0] * 4, invalid=dict.fromkeys("012", "steal 7 %")),

@@ -180,6 +180,46 @@ def test_simulated_effects_equal_those_of_the_rule(scripts: None) -> None:
             assert simulated(times, turns) == pytest.approx(ours), kind
 
 
+@pytest.mark.parametrize(("lead_ms", "lost"), [(0, 8.0), (5, 5.5), (10, 3.0), (30, 0.0)])
+def test_the_time_that_a_slice_loses_after_a_lead_in(lead_ms: float, lost: float) -> None:
+    """Windows of 5 ms: the first takes 10 ms, the next one 8 ms, then all take 5 ms."""
+    import numpy as np
+    from switching import lost_ms
+
+    profile = [10e6, 8e6] + [5e6] * 98
+    quiet = [profile] * 3 + [[5 * each for each in profile]]  # another program slows the last one
+    assert lost_ms(np.array(quiet), 10, lead_ms) == pytest.approx(lost)
+
+
+def test_switching_costs_what_is_neither_slice_nor_lead_in() -> None:
+    from switching import Made, switching
+
+    given = {"group": "small", "calls": 10, "lead_ns": [10**7]}
+    made = [
+        Made(**given, session=session, cell=cell, slice_s=0.1, ns=85 * 10**6, since_ns=10**8)
+        for cell in ("for-loop", "envpool-sync", "subprocess")
+        for session in range(2)
+    ]
+    row = switching(made).splitlines()[-1].split("|")
+    assert [each.strip() for each in row[1:6]] == ["0.1 s", "6", "5.0 ms", "10.0 %", "5.0 %"]
+
+
+def test_the_noise_left_in_ratios_excludes_what_all_backends_share() -> None:
+    from switching import Made, residuals
+
+    def made(session: int, cell: str, ns: int) -> Any:
+        return Made(group="small", session=session, cell=cell, slice_s=0.1, calls=10,
+                    lead_ns=[], ns=ns, since_ns=0)  # fmt: skip
+
+    cells = ("for-loop", "envpool-sync", "subprocess")
+    shared = [made(n, cell, 10**7 * (1 + n)) for n in range(4) for cell in cells]
+    assert [each.value for each in residuals(shared)] == pytest.approx([0.0, 0.0], abs=1e-12)
+    slower = [*shared[:-1], made(3, "subprocess", 5 * 10**7)]
+    threads, processes = residuals(slower)
+    assert threads.value == pytest.approx(0.0, abs=1e-12)
+    assert (processes.value > 0.1, threads.degrees, processes.degrees) == (True, 3, 3)
+
+
 def test_a_slice_length_is_judged_by_how_much_equal_pairs_differ() -> None:
     from slice_length import Stepped, table
 

@@ -26,6 +26,8 @@ FLAGS = {
     "quick": "Measured quickly (`--quick`): one short process, no interval.",
     "few-runs": "Fewer than five processes: there is no interval.",
     "one-go": "The only cell of its session: the interval covers minutes, not changes over hours.",
+    "no-alternation": "It alternated with no other cell, for example because it keeps a GPU "
+    "busy: its ratios to other cells contain the machine's drift.",
     "unsteady": "The speed was not steady when the longest warm-up ended.",
     "no-reset": "At least one process measured no reset, so the cost of resets is not complete.",
     "disturbed": "Most windows were disturbed. All count, except those in which the machine slept.",

@@ -112,8 +112,8 @@ class Meter:
 
         ``step N``: N vector steps, a measured window. ``reset N``: reset all environments N times.
         ``lead N``: N vector steps before the next slice, to refill the caches after a switch. They
-        are recorded as a window of the warm-up and do not affect a rate. Any other word raises
-        ``ValueError``.
+        are recorded as a window of the warm-up and do not affect a rate. They send no event: it
+        would take CPU time from the slice that follows. Any other word raises ``ValueError``.
         """
         self._begin()
         self._origin = clock()
@@ -123,7 +123,7 @@ class Meter:
             if what == "step":
                 self.run_window("measure", self.measured, calls)
             elif what == "lead":
-                self.run_window("warmup", self.warmup, calls)
+                self._steps(self.warmup, calls)
             elif what == "reset":
                 self._reset_window(calls)
             else:
@@ -172,11 +172,16 @@ class Meter:
 
     def run_window(self, phase: str, windows: Windows, calls: int) -> None:
         start = self._last
+        counts = self._steps(windows, calls)
+        self._tell(phase, self._last - start, calls, counts)
+
+    def _steps(self, windows: Windows, calls: int) -> Counts:
+        start = self._last
         counts = self.adapter.run(calls)
         self._last = clock()
         self._keep(windows, start, calls, counts)
         self.total_steps += counts.steps
-        self._tell(phase, self._last - start, calls, counts)
+        return counts
 
     def _keep(self, windows: Windows, start: int, calls: int, counts: Counts) -> None:
         ns = self._last - start

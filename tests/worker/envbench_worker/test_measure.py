@@ -212,8 +212,9 @@ def test_a_lead_in_is_recorded_with_the_warm_up_and_not_measured(
     assert made.warmup.ns[windows:] == [5_000_000, 7_000_000]
     assert made.warmup.steps[windows:] == [2 * 5 - 1, 2 * 7 - 1]
     assert made.total_steps == steps + 3 * (2 * 20 - 1) + 9 + 13
+    # The controller would read the event of a lead-in during the slice after it.
     told = [(event["phase"], event["calls"]) for event in made.events[windows:]]
-    assert told == [("measure", 20), ("warmup", 5), ("measure", 20), ("warmup", 7), ("measure", 20)]
+    assert told == [("measure", 20)] * 3
 
 
 def test_a_lead_in_starts_on_the_same_scale_as_the_rest_of_the_warm_up(
