@@ -51,6 +51,11 @@ def names_cut(text: str) -> str:
     return re.sub(r"[^\s/]{101,}", lambda name: cut(name[0]), text)
 
 
+def percent(share: float) -> str:
+    """``87 %`` for 0.87; two digits below a tenth: ``0.38 %``."""
+    return f"{100 * share:.0f} %" if share >= 0.0995 else f"{100 * share:.2g} %"
+
+
 def counted(count: float, noun: str) -> str:
     """``1 pair``, ``2 pairs``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

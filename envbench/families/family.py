@@ -107,6 +107,11 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         own = self.fixed_start == "observation" and task not in (self.start_tasks or [task])
         return f"nothing sets a common start of {task}" if own or not self.fixed_start else ""
 
+    @property
+    def table_rows(self) -> list[str]:
+        """The rows of its tables: the ``rows`` that can run it."""
+        return [each for each in self.rows if each in (self.backends or self.rows)]
+
     def frames_per_step(self, task: str, given: float | None = None) -> int | float:
         """Frames in one step of the task. ``given`` is ``--frame-skip``; ``UsageError`` if invalid.
 
@@ -160,16 +165,19 @@ def trouble(family: EnvFamily) -> str:
     if family.usual and not family.default_task:
         return "`default_task` is missing: a `usual` family is measured without --task"
     for field, names in (("backends", family.backends), ("rows", family.rows)):
-        if unknown := [each for each in names if each not in FOR_ANY_FAMILY]:
-            return f"`{field}`: {unknown[0]!r} is not one of {listed(FOR_ANY_FAMILY)}"
+        known = family.backends if field == "rows" and names != DEFAULT_ROWS else FOR_ANY_FAMILY
+        if unknown := [each for each in names if each not in known]:
+            return f"`{field}`: {unknown[0]!r} is not one of {listed(known)}"
         if not names or len(set(names)) < len(names):
             return f"`{field}` is empty, or names a backend twice"
     standards = family.standards.values()
     references = [each.reference for each in standards]
     if unknown := [each for each in references if each not in family.backends]:
         return f"`standards`: the reference {unknown[0]!r} is not one of the `backends`"
-    if " - " in family.title or family.title.startswith("envbench"):
-        return "`title` begins a table's marker: it cannot contain ' - ' or begin with envbench"
+    if " - " in family.title or "(" in family.title or family.title.startswith("envbench"):
+        return (
+            "`title` begins a table's marker: it cannot contain ' - ' or ( or begin with envbench"
+        )
     if any(
         math.isinf(each.tolerance + each.reward_tolerance) for each in family.standards.values()
     ):

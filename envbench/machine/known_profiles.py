@@ -162,7 +162,7 @@ def profile_for_host(found: Fingerprint) -> Profile:
             usable=None if whole else found.usable_cpus,
             gpu=gpus[0] if gpus else None,
         ),
-        **{each.name: Table(numenv=ladder, rows=list(each.rows)) for each in usual},
+        **{each.name: Table(numenv=ladder, rows=each.table_rows) for each in usual},
         accelerators=Table(numenv=sizes, rows=ACCELERATOR_ROWS),
         physics=Table(numenv=sizes, rows=PHYSICS_ROWS),
     )

@@ -118,10 +118,11 @@ def make(prepared: Prepared, target: Target, say: Say) -> Arm:
 
 
 def without(backend: Backend, family: str, workload: str, added: list[str]) -> Backend:
-    """Return the backend without the requirements that ``added`` replaces."""
+    """Return the backend without the requirements that ``added`` replaces; their extras stay."""
     replaced = {_name(each) for each in added}
     needed = backend.requirements_of(family, workload) or _pinned()
     base = [each for each in needed if _name(each) not in replaced]
+    base += [each[: each.index("]") + 1] for each in needed if each not in base and "[" in each]
     return msgspec.structs.replace(backend, requirements=base, needs=[])
 
 

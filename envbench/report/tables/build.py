@@ -15,7 +15,7 @@ from envbench.report.tables.machine_results import MachineResults, backend_order
 from envbench.report.tables.table import Entry, Existing, Row, Table, bare, grid
 from envbench.results.measured_cells import Measured
 from envbench.stats.summary import Costs
-from envbench.text import markdown
+from envbench.text import markdown, percent
 
 NOT_RUN = "not run"  # the library has to be installed by hand and has no results yet
 
@@ -154,7 +154,7 @@ def _other_columns(results: MachineResults) -> dict[str, dict[str, Entry]]:
     made: dict[str, dict[str, str]] = {}
     if top := results.top:
         best = {row: max(found.fps or 0.0 for found in each) for row, each in results.rows.items()}
-        made[CEILING] = {label: f"{100 * fps / top:.0f} %" for label, fps in best.items()}
+        made[CEILING] = {label: percent(fps / top) for label, fps in best.items()}
     if results.section:
         made |= cost_columns(results)
     columns = {

@@ -15,7 +15,7 @@ from envbench.report.tables.footnotes import DRIFT, OPENING, of_entry
 from envbench.report.tables.machine_results import MachineResults, family_title
 from envbench.report.tables.table import Entry, Table, entries, grid
 from envbench.results.measured_cells import Measured, drift, within_noise
-from envbench.text import counted, listed, markdown
+from envbench.text import counted, listed, markdown, percent
 
 BASE = "for-loop"  # speed-ups are relative to it
 DIFFERENT_WORK = (
@@ -182,7 +182,7 @@ def _choice(found: Measured, results: MachineResults) -> list[Entry]:
     notes = (*once, *of_entry(found, results))
     texts = [f"{_fps(found):.2f}", "" if per_cpu_s is None else f"{per_cpu_s:.0f}"]
     if top := results.top:
-        texts.append(f"{100 * _fps(found) / top:.0f} %")
+        texts.append(percent(_fps(found) / top))
     name = Entry(text=f"**{_named(found)}**{more}", notes=notes, measured=found)
     return [name, *entries(texts, found)]
 

@@ -34,6 +34,14 @@ def test_requirements_replace_those_of_the_same_name() -> None:
     assert len(rest.requirements) == len(theirs.requirements_of("atari", "step")) - 1
 
 
+@pytest.mark.parametrize("backend", ["for-loop", "subprocess"])
+def test_a_requirement_that_is_replaced_keeps_the_extras_that_a_family_needs(backend: str) -> None:
+    made = sources.without(get(backend), "box2d", "step", ["gymnasium==1.2.3"])
+    assert "gymnasium[box2d]" in made.requirements
+    kept = sources.without(get(backend), "box2d", "step", ["numpy==1.26"])
+    assert any(each.startswith("gymnasium[box2d]") for each in kept.requirements)
+
+
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A git working tree with two commits of a project, and a change that is not committed."""
