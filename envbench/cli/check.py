@@ -34,7 +34,7 @@ from envbench.experiments.check import baseline as stored
 from envbench.experiments.check.sources import WORKING_TREE, Source, refuse_impossible, untracked
 from envbench.experiments.check.stages import CheckExperiment, Size
 from envbench.machine import fingerprint
-from envbench.model import Failure, Rule
+from envbench.model import MOST_ROUNDS, Failure, Rule
 from envbench.results.folder import load_files
 from envbench.text import counted, printable
 
@@ -85,7 +85,7 @@ RULE = grouped(
         default=0.001,
     ),
 )
-PAIRS = click.IntRange(5, 1000)
+PAIRS = click.IntRange(5, MOST_ROUNDS)
 SIZE = grouped(
     "size",
     Size,

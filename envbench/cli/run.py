@@ -31,6 +31,7 @@ from envbench.engine.experiment import Options
 from envbench.engine.request import CellRequest
 from envbench.errors import CELL_FAILED
 from envbench.experiments.run import DEFAULT_DURATION_S, Measure, RunExperiment, runs
+from envbench.model import MOST_ROUNDS
 from envbench.report.data_export import SCHEMA, cell_json
 from envbench.report.tables.footnotes import FLAGS
 from envbench.results import store
@@ -74,7 +75,7 @@ MEASURE = grouped(
     option(
         "--repeats N",
         "Fresh processes per cell.  [default: 5 for most backends]",
-        click.IntRange(1, 1000),
+        click.IntRange(1, MOST_ROUNDS),
     ),
     option("--quick", "Measure only one process per cell, for 3 s. There is no interval."),
 )
