@@ -165,6 +165,11 @@ class Journal:
     def open(cls, path: Path) -> Self:
         """The existing file at ``path``. A link, and a folder that is a link, are refused."""
         check_folder(path.absolute().parents[1], path.absolute().parent.name)
+        if path.is_symlink():
+            raise UsageError(
+                f"{path} is a link that leads to {os.path.realpath(path)}: it is not changed.",
+                hint="Replace the link with the file, or begin a new plan with --fresh.",
+            )
         with _writing(path):
             return cls(path, os.open(path, _FLAGS))
 

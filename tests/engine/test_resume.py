@@ -645,6 +645,23 @@ def test_a_plan_in_two_files_counts_once(machine: VirtualExecutor) -> None:
     assert len(third.blocks) == 6
 
 
+def test_an_unfinished_plan_whose_file_is_a_link_is_refused_until_fresh_is_given(
+    machine: VirtualExecutor,
+) -> None:
+    invoke(stop_at(3), *RUN)
+    (path,) = files()
+    path.rename("elsewhere.jsonl")
+    path.symlink_to(Path("elsewhere.jsonl").absolute())
+    before = path.read_bytes()
+    refused = invoke(machine, *RUN)
+    assert (refused.exit_code, machine.blocks) == (2, [])
+    assert f"{path} is a link that leads to {Path('elsewhere.jsonl').absolute()}" in refused.stderr
+    assert "--fresh" in refused.stderr
+    assert path.read_bytes() == before
+    assert invoke(machine, *RUN, "--fresh").exit_code == 0
+    assert path.read_bytes() == before
+
+
 def test_a_finished_plan_that_lost_a_line_is_not_resumed(machine: VirtualExecutor) -> None:
     invoke(machine, *RUN)
     (path,) = files()

@@ -290,7 +290,7 @@ def test_a_results_file_that_is_a_link_is_not_written_through(tmp_path):
     victim = tmp_path / "victim"
     victim.write_text("mine")
     (tmp_path / "x.jsonl").symlink_to(victim)
-    with pytest.raises(StorageError):
+    with pytest.raises(UsageError, match=r"x\.jsonl is a link that leads to .*victim"):
         add_record(tmp_path / "x.jsonl", make_block())
     assert victim.read_text() == "mine"
 
