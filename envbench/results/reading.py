@@ -197,10 +197,9 @@ def _bad_plan(plan: Plan) -> str:
         if not backends <= design.repeats.keys() & design.protocol.keys():
             return "a backend of its cells has no repeats or no protocol"
         rounds = [design.repeats[cell.backend] for cell in plan.cells]
-    if not 0 < sum(rounds) <= MOST_BLOCKS:
-        return f"it requests no block, or more than {MOST_BLOCKS:,}"
-    most = max(rounds)
-    return f"a cell has {most:,} rounds, more than {MOST_ROUNDS:,}" if most > MOST_ROUNDS else ""
+    if not 0 < sum(rounds) <= MOST_BLOCKS or max(rounds) > MOST_ROUNDS:
+        return f"it requests no block, over {MOST_ROUNDS:,} per cell, or over {MOST_BLOCKS:,}"
+    return ""
 
 
 # ---------------------------------------------------------------- joining
