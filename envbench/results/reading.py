@@ -198,7 +198,7 @@ def _bad_plan(plan: Plan) -> str:
             return "a backend of its cells has no repeats or no protocol"
         rounds = [design.repeats[cell.backend] for cell in plan.cells]
     if not 0 < sum(rounds) <= MOST_BLOCKS or max(rounds) > MOST_ROUNDS:
-        return f"it requests no block, over {MOST_ROUNDS:,} per cell, or over {MOST_BLOCKS:,}"
+        return f"it requests no block, over {MOST_ROUNDS:,} per cell or over {MOST_BLOCKS:,} in all"
     return ""
 
 
