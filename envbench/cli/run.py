@@ -7,7 +7,6 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from pathlib import Path
 
 import click
 
@@ -96,7 +95,11 @@ def run(cells: CellRequest, options: Options, measure: Measure, as_json: bool) -
     refuse_together("--duration", "--total-step")
     refuse_together("--quick", "--duration", "--repeats")
     experiment = RunExperiment(cells=cells, measure=measure)
-    selected = cache(partial(_selection, options.results))  # `run` verifies nothing
+
+    @cache  # `run` verifies nothing
+    def selected(machine: str) -> Selection:
+        return load_files(store.files(options.results, machine), lambda _: None).selection
+
     conduct(
         experiment,
         options,
@@ -104,11 +107,6 @@ def run(cells: CellRequest, options: Options, measure: Measure, as_json: bool) -
         partly=True,
         refuses=lambda cell: selected(cell.machine).refuses(cell),
     )
-
-
-def _selection(results: Path, machine: str) -> Selection:
-    """The measurements and verifications of one machine."""
-    return load_files(store.files(results, machine), lambda _: None).selection
 
 
 def _show(

@@ -14,28 +14,14 @@ from envbench.families.family import SMALLEST_SKIP, EnvFamily, Standard, title_t
 from envbench.families.gym import GYM
 from envbench.families.mujoco import MUJOCO
 
-CHAPTERS = ("Overview", "Plots", "Details", "Published by others")  # of a report
 BUILT_IN = (ATARI, MUJOCO, DM_CONTROL, CLASSIC_CONTROL, BOX2D, GYM)
-
-
-def _trouble(family: EnvFamily) -> str:
-    """``trouble``, and a title that could be that of another table or chapter."""
-    title = f"{family.title} ".casefold()
-    near = [
-        each
-        for each in (*CHAPTERS, *(known.title for known in BUILT_IN))
-        if title.startswith(f"{each} ".casefold())
-    ]
-    return trouble(family) or (f"`title` begins with {near[0]}, as other titles do" if near else "")
-
-
 FAMILIES = Registry(
     kind=EnvFamily,
     group="envbench.families",
     noun="env family",
     built_in=lambda: BUILT_IN,
     unique=("name", "title"),
-    problem=_trouble,
+    problem=trouble,
 )
 registry, get = FAMILIES.by_name, FAMILIES.get
 

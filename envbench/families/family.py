@@ -165,22 +165,16 @@ def trouble(family: EnvFamily) -> str:
     if family.usual and not family.default_task:
         return "`default_task` is missing: a `usual` family is measured without --task"
     for field, names in (("backends", family.backends), ("rows", family.rows)):
-        known = family.backends if field == "rows" and names != DEFAULT_ROWS else FOR_ANY_FAMILY
-        if unknown := [each for each in names if each not in known]:
-            return f"`{field}`: {unknown[0]!r} is not one of {listed(known)}"
+        if unknown := [each for each in names if each not in FOR_ANY_FAMILY]:
+            return f"`{field}`: {unknown[0]!r} is not one of {listed(FOR_ANY_FAMILY)}"
         if not names or len(set(names)) < len(names):
             return f"`{field}` is empty, or names a backend twice"
     standards = family.standards.values()
-    references = [each.reference for each in standards]
-    if unknown := [each for each in references if each not in family.backends]:
+    if unknown := [e.reference for e in standards if e.reference not in family.backends]:
         return f"`standards`: the reference {unknown[0]!r} is not one of the `backends`"
     if " - " in family.title or "(" in family.title or family.title.startswith("envbench"):
-        return (
-            "`title` begins a table's marker: it cannot contain ' - ' or ( or begin with envbench"
-        )
-    if any(
-        math.isinf(each.tolerance + each.reward_tolerance) for each in family.standards.values()
-    ):
+        return "`title` is part of a marker: it cannot contain ( or ' - ', or begin with envbench"
+    if any(math.isinf(each.tolerance + each.reward_tolerance) for each in standards):
         return "`standards`: a tolerance is infinite, so everything would be equal"
     return title_trouble(family.title)
 

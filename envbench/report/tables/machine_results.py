@@ -166,13 +166,10 @@ def _tables(profile: Profile | None, *groups: Iterable[_Key]) -> list[_Key]:
     for family in families.registry().values():
         if profile is not None and family.default_task and family.name in profile.tables:
             wanted.add((family.name, family.default_task, ""))
-    return sorted(wanted, key=_order)
-
-
-def _order(key: _Key) -> tuple[int, bool, str, Section]:
-    family, task, section = key
-    order = [*families.names(), family]
-    return order.index(family), task != families.default_task(family), task, section
+    order = [*families.names(), *(family for family, *_ in wanted)]
+    return sorted(
+        wanted, key=lambda k: (order.index(k[0]), k[1] != families.default_task(k[0]), *k[1:])
+    )
 
 
 def _results(
