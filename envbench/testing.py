@@ -147,10 +147,16 @@ class BackendContract:
         Its fact ``unknown_task`` is what the same worker replied to a probe of an unknown task.
         """
         if type(self) not in self.measurements:
+            import psutil
+
             mark = uuid.uuid4().hex
             trial = Trial(cell=self.cell, mode="measure", seed=SEED, protocol=SHORT)
             reply = _executed(trial, self.backend, self.overrides, {_MARK: mark}, PROBING)
-            self.measurements[type(self)] = reply, _marked(mark)
+            # The living processes that it started, even if their parent has ended.
+            living = psutil.process_iter(["environ", "status"])
+            marked = [each for each in living if (each.info["environ"] or {}).get(_MARK) == mark]
+            left = [each.pid for each in marked if each.info["status"] != psutil.STATUS_ZOMBIE]
+            self.measurements[type(self)] = reply, left
         reply, _ = self.measurements[type(self)]
         assert reply.ok, reply.failure
         return reply
@@ -200,12 +206,3 @@ def _executed(
     python = interpreter(backend, overrides, trial.cell.env)
     environment = {**os.environ, **runtimes.environment(backend), **more}
     return execute(job, python=python, environment=environment, worker=worker)
-
-
-def _marked(mark: str) -> list[int]:
-    """The living processes that a run started, even if their parent has ended."""
-    import psutil
-
-    living = psutil.process_iter(["environ", "status"])
-    marked = [each for each in living if (each.info["environ"] or {}).get(_MARK) == mark]
-    return [each.pid for each in marked if each.info["status"] != psutil.STATUS_ZOMBIE]

@@ -63,8 +63,13 @@ def rounded(value: float, half: float | None = None) -> str:
     text = f"{round(value, -place):,.{max(0, -place)}f}"
     if half is None:
         return text
-    percent = 100 * half
-    return f"{text} ±{percent:.0f} %" if percent >= 0.95 else f"{text} ±{percent:.1g} %"
+    width = 100 * half
+    return f"{text} ±{width:.0f} %" if width >= 0.95 else f"{text} ±{width:.1g} %"
+
+
+def percent(share: float) -> str:
+    """``87 %`` for 0.87; two digits below a tenth: ``0.38 %``."""
+    return f"{100 * share:.0f} %" if share >= 0.0995 else f"{100 * share:.2g} %"
 
 
 def counted(count: float, noun: str) -> str:

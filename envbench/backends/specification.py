@@ -14,7 +14,7 @@ import msgspec
 
 from envbench import families
 from envbench.errors import UnknownName, UsageError
-from envbench.model import Behaviour, Family, Kind, Settings, Value
+from envbench.model import MOST_ROUNDS, Behaviour, Family, Kind, Settings, Value
 
 _BOOLS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 _TAKES = {"bool": "true or false", "int": "a whole number", "float": "a number", "str": "text"}
@@ -233,8 +233,8 @@ def trouble(backend: Backend) -> str:
     texts = [backend.label, backend.by_hand, *(each.help for each in backend.settings)]
     if not backend.label or not all(text.isprintable() for text in texts):
         return "its label is empty, or a text of it holds control characters"
-    if backend.repeats < 1 or not backend.families or not backend.library.strip():
-        return "it needs a library, a family and at least one repeat"
+    if not (1 <= backend.repeats <= MOST_ROUNDS and backend.families and backend.library.strip()):
+        return f"it needs a library, a family and 1 to {MOST_ROUNDS} repeats"
     for setting in backend.settings:
         setting.parse(shown(setting.default))
     return ""

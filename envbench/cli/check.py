@@ -34,7 +34,7 @@ from envbench.experiments.check import baseline as stored
 from envbench.experiments.check.sources import WORKING_TREE, Source, refuse_impossible, untracked
 from envbench.experiments.check.stages import CheckExperiment, Size
 from envbench.machine import fingerprint
-from envbench.model import Failure, Rule
+from envbench.model import MOST_ROUNDS, Failure, Rule
 from envbench.results.folder import load_files
 from envbench.text import counted, printable
 
@@ -85,7 +85,7 @@ RULE = grouped(
         default=0.001,
     ),
 )
-PAIRS = click.IntRange(5, 1000)
+PAIRS = click.IntRange(5, MOST_ROUNDS)
 SIZE = grouped(
     "size",
     Size,
@@ -170,7 +170,12 @@ def check(
             options,
             lambda done: shown(done, [stored.verdict(done, each, rule) for each in then]),
         )
-    _check_sources(experiment.arm_sources)
+    sources = experiment.arm_sources
+    for name, source in sources.items():
+        refuse_impossible(name, source)
+    if any(source.ref == WORKING_TREE for source in sources.values()) and (left_out := untracked()):
+        names = ", ".join(map(printable, left_out[:3])) + (", …" if len(left_out) > 3 else "")
+        tell(f"Note: untracked files are not included: {names}. Add them with git add.")
     if only_plan:
         targets = experiment.choose(site_of(options, experiment)).targets
         show_plan(targets, size.of(targets, rule), experiment.arm_sources, as_json=as_json)
@@ -199,15 +204,6 @@ def _check_summary(path: Path | None) -> None:
         raise UsageError(
             f"--summary: {path} cannot be written.", hint="Its folder has to exist already."
         )
-
-
-def _check_sources(sources: dict[str, Source]) -> None:
-    """Refuse an arm that cannot be made; mention choices that may surprise."""
-    for name, source in sources.items():
-        refuse_impossible(name, source)
-    if any(source.ref == WORKING_TREE for source in sources.values()) and (left_out := untracked()):
-        shown = ", ".join(map(printable, left_out[:3])) + (", …" if len(left_out) > 3 else "")
-        tell(f"Note: untracked files are not included: {shown}. Add them with git add.")
 
 
 @click.group()

@@ -50,7 +50,11 @@ def conduct(
 
     def show_all(outcome: Campaign[Findings]) -> int:
         if outcome.stopped is not None:
-            tell(_stopped(experiment, outcome))
+            done, pause = len(outcome.done), experiment.longest_pause_s
+            of = f"{done} of {counted(done + outcome.left, experiment.unit)}"
+            until = f" within {pause / 60:.0f} minutes" if pause else ""
+            again = f"The same command resumes from here{until}."
+            tell(f"Stopped: {of} in {outcome.journal.path}. {again}")
             if partly:
                 show(outcome)
             return outcome.stopped.exit_code
@@ -61,14 +65,6 @@ def conduct(
 
     executor: Any = click.get_current_context().find_object(object)
     sys.exit(carry_out(experiment, options, Display(refuses), show_all, executor))
-
-
-def _stopped(experiment: Experiment[Findings], outcome: Campaign[Findings]) -> str:
-    done = len(outcome.done)
-    of = f"{done} of {counted(done + outcome.left, experiment.unit)}"
-    pause = experiment.longest_pause_s
-    until = f" within {pause / 60:.0f} minutes" if pause else ""
-    return f"Stopped: {of} in {outcome.journal.path}. The same command resumes from here{until}."
 
 
 # ---------------------------------------------------------------- progress

@@ -57,7 +57,12 @@ def doctor(wait: bool, as_json: bool) -> None:
             _print_table(found, noise)
         return 0
 
-    conduct(NoiseExperiment(), options, show)
+    try:
+        conduct(NoiseExperiment(), options, show)
+    except EnvbenchError as error:
+        if "--results" in error.hint:  # an option of the other measuring commands
+            error.hint = "Set ENVBENCH_CACHE to a folder that you can write to."
+        raise
 
 
 def _print_table(found: list[Sign], noise: OwnNoise) -> None:

@@ -37,7 +37,9 @@ def import_csv(files: tuple[Path, ...], results: Path) -> None:
     marked as published, with their source. No comparison uses them. Importing a file again replaces
     the figures of an earlier file of the same name.
     """
-    taken = {_name(path): published_csv.parse(read_text(path), str(path)) for path in files}
+    names = [re.sub(r"[^0-9A-Za-z._-]", "-", path.stem)[:60] + ".jsonl" for path in files]
+    parsed = [published_csv.parse(read_text(path), str(path)) for path in files]
+    taken = dict(zip(names, parsed, strict=True))
     if len(taken) < len(files):
         raise UsageError("two of these files have the same name: rename one of them.")
     folder = store.check_folder(results, FOLDER)
@@ -47,10 +49,6 @@ def import_csv(files: tuple[Path, ...], results: Path) -> None:
         count = counted(len(figures), "figure")
         tell(f"{'wrote' if written else 'unchanged:'} {folder / name} ({count})")
     tell("`envbench report` shows them in tables of their own.")
-
-
-def _name(path: Path) -> str:
-    return re.sub(r"[^0-9A-Za-z._-]", "-", path.stem)[:60] + ".jsonl"
 
 
 @click.command()

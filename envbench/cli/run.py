@@ -7,7 +7,6 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from pathlib import Path
 
 import click
 
@@ -32,6 +31,7 @@ from envbench.engine.experiment import Options
 from envbench.engine.request import CellRequest
 from envbench.errors import CELL_FAILED
 from envbench.experiments.run import DEFAULT_DURATION_S, Figures, Measure, RunExperiment, runs
+from envbench.model import MOST_ROUNDS
 from envbench.report.data_export import SCHEMA, cell_json, ratios_json
 from envbench.report.tables.footnotes import FLAGS
 from envbench.results import store
@@ -76,7 +76,7 @@ MEASURE = grouped(
     option(
         "--repeats N",
         "Blocks per cell, each with a fresh process.  [default: 5 for most backends]",
-        click.IntRange(1, 1000),
+        click.IntRange(1, MOST_ROUNDS),
     ),
     option("--quick", "Measure each cell in one block, for 3 s. There is no interval."),
 )
@@ -98,7 +98,11 @@ def run(cells: CellRequest, options: Options, measure: Measure, as_json: bool) -
     refuse_together("--duration", "--total-step")
     refuse_together("--quick", "--duration", "--repeats")
     experiment = RunExperiment(cells=cells, measure=measure)
-    selected = cache(partial(_selection, options.results))  # `run` verifies nothing
+
+    @cache  # `run` verifies nothing
+    def selected(machine: str) -> Selection:
+        return load_files(store.files(options.results, machine), lambda _: None).selection
+
     conduct(
         experiment,
         options,
@@ -106,11 +110,6 @@ def run(cells: CellRequest, options: Options, measure: Measure, as_json: bool) -
         partly=True,
         refuses=lambda cell: selected(cell.machine).refuses(cell),
     )
-
-
-def _selection(results: Path, machine: str) -> Selection:
-    """The measurements and verifications of one machine."""
-    return load_files(store.files(results, machine), lambda _: None).selection
 
 
 def _show(

@@ -153,8 +153,8 @@ def unknown_task(arm: Arm, known: list[str]) -> UsageError:
     """The error for a task that the arm's backend does not know."""
     cell = arm.cell
     every = families.registry().values()
-    owner = next((each.name for each in every if each.default_task == cell.task), None)
-    if owner is not None:
+    owner = next((each.name for each in every if each.default_task == cell.task), cell.env)
+    if owner != cell.env:
         message = f"{cell.backend} has no {cell.env} task {cell.task!r}."
         return UsageError(message, hint=f"{cell.task} is a {owner} task: --env {owner}")
     module, colon, name = cell.task.rpartition(":")

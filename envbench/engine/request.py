@@ -8,7 +8,7 @@ Errors are ``UsageError`` (exit 2), raised before anything is measured.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -103,8 +103,8 @@ class _Choice:
     # ------------------------------------------------------------ families and backends
 
     @cached_property
-    def _families(self) -> Sequence[Family]:
-        """The requested family, or those that the profile lists."""
+    def _families(self) -> dict[Family, EnvFamily]:
+        """The requested family, or those that the profile lists, by name."""
         request = self.request
         if request.task is not None and not request.task.partition(":")[0].strip():
             raise UsageError(f"--task {request.task!r} is not a task such as my_package:MyEnv-v0.")
@@ -114,19 +114,15 @@ class _Choice:
                     "--task needs --env, the family of the task.",
                     hint="Add --env FAMILY. For a task of your own, add --env gym.",
                 )
-            return [name for name in families.names() if name in self._listed]
+            tables = self.profile.tables  # of families, and of accelerators and physics
+            shared = {*tables}.difference(families.names())
+            rows = [backends.of_record(row) for name in shared for row in tables[name].rows]
+            listed = {*tables, *(family for backend in rows for family in backend.families)}
+            return {name: each for name, each in families.registry().items() if name in listed}
         family = families.get(request.family)
         if not family.default_task and request.task is None:
             raise UsageError(f"--env {family.name} needs --task, such as my_package:MyEnv-v0.")
-        return [family.name]
-
-    @property
-    def _listed(self) -> set[Family]:
-        """The families with a table, and those of the rows of accelerators and physics."""
-        tables = self.profile.tables
-        shared = {*tables}.difference(families.names())
-        rows = [backends.of_record(row) for name in shared for row in tables[name].rows]
-        return {*tables, *(family for backend in rows for family in backend.families)}
+        return {family.name: family}
 
     @cached_property
     def _named(self) -> list[Backend]:
@@ -151,7 +147,7 @@ class _Choice:
         if backend.one_per_core:
             if request.numenv and request.backends == [backend.name]:
                 raise UsageError(f"{backend.name} takes no --numenv: the number of cores decides.")
-            return [self.cpus * families.get(family).ceiling_states]
+            return [self.cpus * self._families[family].ceiling_states]
         heading = section(backend.kind, accelerator=backend.accelerator)
         if request.family is None and not {family, heading} & self.profile.tables.keys():
             return []  # the profile lists other backends of the family
@@ -185,11 +181,11 @@ class _Choice:
             given = self._own(given, backend, family)
         if request.preset:
             given = {**backends.preset_settings(request.preset, backend, family), **given}
-        task = request.task or families.default_task(family)
+        task = request.task or self._families[family].default_task
         cell = make_cell(
             self.profile.name, family, task, backend, numenv, given, request.frame_skip
         )
-        return Target(cell=cell, backend=backend, family=families.get(family))
+        return Target(cell=cell, backend=backend, family=self._families[family])
 
     def _settings(self, backend: Backend) -> dict[str, str]:
         """The given settings. One given by its role gets the backend's name for that role."""
@@ -289,6 +285,5 @@ def make_cell(
 
 def kernel_target(machine: str = "", kernel: Backend = KERNEL) -> Target:
     """Return a reference kernel as a cell, to be measured beside others."""
-    family = families.get(kernel.families[0])
-    cell = make_cell(machine, family.name, "reference", kernel, 1, {})
-    return Target(cell=cell, backend=kernel, family=family)
+    cell = make_cell(machine, kernel.families[0], "reference", kernel, 1, {})
+    return Target(cell=cell, backend=kernel, family=families.get(cell.env))

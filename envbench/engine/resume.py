@@ -167,10 +167,12 @@ def find(
     refused: tuple[Recorded, list[str]] | None = None
     other: tuple[Recorded, list[str]] | None = None  # of another request
     for each in plans:
-        left = 0 if each.concluded else blocks_left(experiment, each)
-        if each.abandoned or left is None:
-            continue
         same = each.plan.spec == wanted.spec
+        if each.abandoned or (not same and (each.concluded or refused or other)):
+            continue  # nothing depends on what is left of it, which may be slow to find out
+        left = 0 if each.concluded else blocks_left(experiment, each)
+        if left is None:
+            continue
         changed = [] if each.concluded else differences(each.plan, wanted, arms)
         if same and not each.concluded:
             changed += paused_too_long(each, experiment.longest_pause_s) if left else []

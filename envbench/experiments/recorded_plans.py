@@ -172,7 +172,7 @@ def _unreferenced(path: Path) -> set[Path]:
     """
     folder = path.parent / BY_PRODUCTS
     # In this order: names, locks, references. So a by-product that is written now is kept.
-    there = [] if folder.is_symlink() else [each.name for each in folder.glob("*")]
+    there = [each.name for each in folder.glob("*")]
     names = {each for each in there if each.startswith(PART) or _BY_PRODUCT.fullmatch(each)}
     files = store.files(path.parents[1], path.parent.name)
     busy = any(store.is_open(each) for each in files if each != path)

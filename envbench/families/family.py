@@ -107,6 +107,11 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         own = self.fixed_start == "observation" and task not in (self.start_tasks or [task])
         return f"nothing sets a common start of {task}" if own or not self.fixed_start else ""
 
+    @property
+    def table_rows(self) -> list[str]:
+        """The rows of its tables: the ``rows`` that can run it."""
+        return [each for each in self.rows if each in (self.backends or self.rows)]
+
     def frames_per_step(self, task: str, given: float | None = None) -> int | float:
         """Frames in one step of the task. ``given`` is ``--frame-skip``; ``UsageError`` if invalid.
 
@@ -165,14 +170,11 @@ def trouble(family: EnvFamily) -> str:
         if not names or len(set(names)) < len(names):
             return f"`{field}` is empty, or names a backend twice"
     standards = family.standards.values()
-    references = [each.reference for each in standards]
-    if unknown := [each for each in references if each not in family.backends]:
+    if unknown := [e.reference for e in standards if e.reference not in family.backends]:
         return f"`standards`: the reference {unknown[0]!r} is not one of the `backends`"
-    if " - " in family.title or family.title.startswith("envbench"):
-        return "`title` begins a table's marker: it cannot contain ' - ' or begin with envbench"
-    if any(
-        math.isinf(each.tolerance + each.reward_tolerance) for each in family.standards.values()
-    ):
+    if " - " in family.title or "(" in family.title or family.title.startswith("envbench"):
+        return "`title` is part of a marker: it cannot contain ( or ' - ', or begin with envbench"
+    if any(math.isinf(each.tolerance + each.reward_tolerance) for each in standards):
         return "`standards`: a tolerance is infinite, so everything would be equal"
     return title_trouble(family.title)
 

@@ -104,13 +104,9 @@ def profile(name: str) -> Profile:
 
 def _files() -> dict[str, Path]:
     """The file of each name. A local one hides a shipped one."""
-    folders = [each for each in (_shipped(), LOCAL) if each]
+    shipped = PACKAGE if (PACKAGE / "machines").is_dir() else checkout(PACKAGE.resolve())
+    folders = [*([shipped / "machines"] if shipped else []), LOCAL]
     return {path.stem: path for folder in folders for path in folder.glob("*.toml")}
-
-
-def _shipped() -> Path | None:
-    home = PACKAGE if (PACKAGE / "machines").is_dir() else checkout(PACKAGE.resolve())
-    return home / "machines" if home else None
 
 
 def checkout(package: Path) -> Path | None:
@@ -175,7 +171,9 @@ def profile_for_host(found: Fingerprint) -> Profile:
     whole = found.usable_cpus == found.logical_cpus
     share = f"{found.logical_cpus}" if whole else f"{found.usable_cpus} of {found.logical_cpus}"
     name, gpus = clean_name(found.cpu), [clean_name(gpu) for gpu in found.gpus]
-    cpu = _model(name)
+    # Without trademarks and the clock rate, fit for a title.
+    bare = re.sub(r"-{2,}", "-", _NOISE.sub(" ", name)).split()
+    cpu = " ".join(bare)[:50].strip(" -,") or "Machine"
     ladder = default_ladder(found.usable_cpus)
     cards = "".join(f", {gpus.count(gpu)} x {gpu}" for gpu in dict.fromkeys(gpus))
     usual = [each for each in families.registry().values() if each.usual]
@@ -192,7 +190,7 @@ def profile_for_host(found: Fingerprint) -> Profile:
             gpu=gpus[0] if gpus else None,
             host=found.host or None,
         ),
-        **{each.name: Table(numenv=ladder, rows=list(each.rows)) for each in usual},
+        **{each.name: Table(numenv=ladder, rows=each.table_rows) for each in usual},
         accelerators=Table(numenv=sizes, rows=ACCELERATOR_ROWS),
         physics=Table(numenv=sizes, rows=PHYSICS_ROWS),
     )
@@ -211,9 +209,3 @@ def default_ladder(cores: int) -> list[int]:
     powers = {1 << n for n in range(step.bit_length() + 1)}
     between = {step * 3 // 2} if top < 128 else set()
     return sorted(powers | between | set(range(2 * step, top, step)) | {top})
-
-
-def _model(cpu: str) -> str:
-    """The CPU's name without trademarks and clock rate, fit for a title."""
-    bare = re.sub(r"-{2,}", "-", _NOISE.sub(" ", cpu))
-    return " ".join(bare.split())[:50].strip(" -,") or "Machine"

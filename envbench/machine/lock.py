@@ -6,7 +6,7 @@ about the holder. This note is only for people: it may be missing or out of date
 
 The lock file is in the system's temporary folder, where every user can reach it.
 ``ENVBENCH_LOCK_FILE`` names another place, for containers that share a machine and for tests.
-Its folder must exist.
+Its folder must exist. What exists at that place must be a plain file.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ _NO_FOLLOW = os.O_NOFOLLOW | os.O_NONBLOCK
 
 def default_path() -> Path:
     """Return one place for all users of this machine, whatever each one's TMPDIR is."""
-    named = os.environ.get("ENVBENCH_LOCK_FILE")
-    if named:
+    if named := os.environ.get("ENVBENCH_LOCK_FILE"):
         return Path(named)
     shared = "/tmp" if os.access("/tmp", os.W_OK | os.X_OK) else tempfile.gettempdir()
     return Path(shared) / "envbench.lock"
@@ -83,6 +82,8 @@ def _take(lock: BaseFileLock) -> bool:
     place = Path(lock.lock_file)
     try:
         place.parent.stat()  # where it is missing, filelock would create it
+        if place.exists() and not place.is_file():  # the note would lie in /dev
+            raise OSError("it is not a plain file")
         lock.acquire(blocking=False)
     except Timeout:
         if os.path.lexists(place):
@@ -95,7 +96,7 @@ def _take(lock: BaseFileLock) -> bool:
 
 
 def _unusable(place: Path, error: OSError) -> StorageError:
-    verb, hint = "used", "Remove that file, or set ENVBENCH_LOCK_FILE to another one."
+    verb, hint = "used", "Set ENVBENCH_LOCK_FILE to a plain file, or remove a link at this path."
     reason = error.strerror or str(error)
     if not os.path.lexists(place):
         verb = "created"

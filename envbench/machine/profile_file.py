@@ -160,7 +160,7 @@ class Profile(_Tables, frozen=True, kw_only=True, forbid_unknown_fields=True):  
             sizes = CPU_SIZES if self.match.gpu is None else GPU_SIZES
             return Table(numenv=sizes, rows=[]) if family in self.tables else None
         first = next((self.tables[name] for name in families.names() if name in self.tables), None)
-        return first and Table(numenv=first.numenv, rows=list(families.of_record(family).rows))
+        return first and Table(numenv=first.numenv, rows=families.of_record(family).table_rows)
 
 
 Profiles = Mapping[str, Profile]  # by name

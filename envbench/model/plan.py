@@ -18,6 +18,7 @@ from envbench.model.values import (
 
 Mode = Literal["measure", "probe", "verify"]
 Workload = Literal["step"]  # what runs the environments; later perhaps a policy or training
+MOST_ROUNDS = 1000  # of a cell: more repeats or pairs are refused
 
 
 # ---------------------------------------------------------------- cells and trials

@@ -37,7 +37,7 @@ _NOT_ORDERED = Failure(
     reason="invalid-figure",
     phase="measure",
     message="its worker makes slices that were not ordered",
-    hint="It may be of another version of envbench. Name a newer one.",
+    hint="It is of an older envbench (name a newer one), or the environment forked the worker.",
 )
 
 

@@ -25,6 +25,7 @@ import msgspec
 
 from envbench.errors import StorageError
 from envbench.model import (
+    MOST_ROUNDS,
     SCHEMA,
     BlockRecord,
     EndedRecord,
@@ -186,18 +187,18 @@ def _bad_trial(trial: TrialRecord) -> str:
 
 def _bad_plan(plan: Plan) -> str:
     """Why an experiment would fail or never end with this plan; "" if it would not."""
-    design, blocks = plan.design, len(plan.cells)
+    design, rounds = plan.design, [1] * len(plan.cells)
     if not isinstance(design, DESIGNS.get(plan.experiment, object)):
         return f"its design does not fit the experiment {plan.experiment}"
     if isinstance(design, PairsDesign):
-        blocks *= design.pairs
+        rounds = [design.pairs] * len(plan.cells)
     if isinstance(design, RunDesign):
         backends = {cell.backend for cell in plan.cells}
         if not backends <= design.repeats.keys() & design.protocol.keys():
             return "a backend of its cells has no repeats or no protocol"
-        blocks = sum(design.repeats[cell.backend] for cell in plan.cells)
-    if not 0 < blocks <= MOST_BLOCKS:
-        return f"it requests no block, or more than {MOST_BLOCKS:,}"
+        rounds = [design.repeats[cell.backend] for cell in plan.cells]
+    if not 0 < sum(rounds) <= MOST_BLOCKS or max(rounds) > MOST_ROUNDS:
+        return f"it requests no block, over {MOST_ROUNDS:,} per cell or over {MOST_BLOCKS:,} in all"
     return ""
 
 

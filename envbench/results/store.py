@@ -44,23 +44,25 @@ def check_folder(results: Path, machine: str) -> Path:
     """``results/machine``, after a check that it can be written. Leaves nothing behind.
 
     If the folder is missing, the nearest existing folder above must be writable; ``Journal.create``
-    makes the missing ones. Refused: a name that is not a plain file name, and a link to a folder
-    outside ``results``.
+    makes the missing ones. The same holds for the by-products in it. Refused: a name that is not a
+    plain file name, and a link to another folder.
     """
     check_name(machine)
-    folder = results / machine
-    leads_to = os.path.realpath(folder)
-    if leads_to != os.path.join(os.path.realpath(results), machine):
-        raise UsageError(
-            f"{folder} is a link that leads to {leads_to}: results are not written there.",
-            hint="Remove the link, or name the folder you mean with --results.",
-        )
-    with _writing(folder):
-        if any(len(os.fsencode(part)) > LONGEST_NAME for part in folder.parts):
-            raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
-        nearest = next(place for place in (folder, *folder.parents) if place.exists())
-        with tempfile.TemporaryFile(dir=nearest):
-            return folder
+    for folder in (results / machine, results / machine / BY_PRODUCTS):
+        leads_to = os.path.realpath(folder)
+        if leads_to != os.path.join(os.path.realpath(results), folder.relative_to(results)):
+            raise UsageError(
+                f"{folder} is a link that leads to {leads_to}: results are not written there.",
+                hint="Remove the link, or name the folder you mean with --results.",
+            )
+        with _writing(folder):
+            if any(len(os.fsencode(part)) > LONGEST_NAME for part in folder.parts):
+                raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
+            places = (folder, *folder.parents)
+            nearest = next(each for each in places if each.exists() or each.is_symlink())
+            with tempfile.TemporaryFile(dir=nearest):
+                pass
+    return results / machine
 
 
 def check_name(machine: str) -> None:
@@ -163,6 +165,11 @@ class Journal:
     def open(cls, path: Path) -> Self:
         """The existing file at ``path``. A link, and a folder that is a link, are refused."""
         check_folder(path.absolute().parents[1], path.absolute().parent.name)
+        if path.is_symlink():
+            raise UsageError(
+                f"{path} is a link that leads to {os.path.realpath(path)}: it is not changed.",
+                hint="Replace the link with the file, or begin a new plan with --fresh.",
+            )
         with _writing(path):
             return cls(path, os.open(path, _FLAGS))
 

@@ -93,6 +93,14 @@ def test_doctor_help_says_where_the_records_are(place: Place) -> None:
     assert "`envbench plans --results ~/.cache/envbench/doctor` lists them" in said
 
 
+def test_doctor_names_the_variable_that_moves_its_records(place: Place) -> None:
+    done = place.run("doctor", env=place.environment(ENVBENCH_CACHE="/dev/null/x"))
+    assert done.code == 1
+    assert "cannot write results to /dev/null/x/doctor" in done.err
+    assert "Set ENVBENCH_CACHE to a folder that you can write to" in done.err
+    assert "--results" not in done.err
+
+
 def records(cache: Path) -> list[BlockRecord]:
     read = [store.read(path) for path in store.files(cache / "doctor")]
     every = [record for reading in read for _, record in reading.records]

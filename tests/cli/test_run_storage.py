@@ -121,6 +121,25 @@ def test_a_profile_folder_that_links_outside_the_results_is_refused(place: Place
     assert list(outside.iterdir()) == []
 
 
+@pytest.mark.parametrize("link", [True, False])
+def test_a_verification_refuses_by_products_that_are_no_folder_of_its_own(
+    place: Place, link: bool
+) -> None:
+    outside, folder = place.folder / "outside", place.results / "laptop"
+    outside.mkdir()
+    folder.mkdir(parents=True)
+    if link:
+        (folder / store.BY_PRODUCTS).symlink_to(outside)
+    else:
+        (folder / store.BY_PRODUCTS).touch()
+    words = ["verify", "--env", "mujoco", "--backend", "for-loop", "--machine", "laptop"]
+    done = ended_within(10, lambda: place.run(*words))
+    assert (done.code, "by-products" in done.err) == (2 if link else 1, True), done.err
+    assert ("Remove the link" if link else "Make it a folder") in done.err
+    assert "Looking at what can run here" not in done.err
+    assert list(outside.iterdir()) == place.files() == []
+
+
 # ---------------------------------------------------------------- the file is changed
 
 

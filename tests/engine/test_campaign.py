@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -280,7 +281,30 @@ def test_a_foreign_plan_of_absurd_size_is_skipped_with_a_warning(workers: Virtua
     assert call(workers, "--repeats", "1").exit_code == 0
     assert len(workers.blocks) == 2 * 2  # each call measures all cells
     (warning,) = store.read(path).warnings
-    assert "more than 1,000,000" in warning
+    assert "over 1,000,000" in warning
+
+
+def test_a_foreign_plan_with_more_repeats_than_the_option_takes_delays_no_command(
+    workers: VirtualExecutor,
+) -> None:
+    """Each of these lines would take seconds: its schedule has 800,000 runs."""
+    assert call(workers, "--repeats", "1").exit_code == 0
+    (path,) = files()
+    (plan,) = plans()
+    design = plan.design_as(RunDesign)
+    every = [1001, *[200_000] * 11]
+    for number, repeats in enumerate(every):
+        many = msgspec.structs.replace(design, repeats=dict.fromkeys(design.repeats, repeats))
+        foreign = msgspec.structs.replace(plan, plan_id=f"foreign{number}", design=many, spec="x")
+        with path.open("ab") as file:
+            file.write(msgspec.json.encode(foreign) + b"\n")
+    began = time.monotonic()
+    assert call(workers, "--repeats", "1").exit_code == 0
+    assert invoke(workers, "plans").exit_code == 0
+    assert time.monotonic() - began < 2
+    warnings = store.read(path).warnings
+    assert len(warnings) == len(every)
+    assert "over 1,000 per cell" in warnings[0]
 
 
 def test_a_resumed_plan_counts_its_remaining_blocks_and_warns_about_a_torn_line(

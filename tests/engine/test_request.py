@@ -392,6 +392,16 @@ def test_a_target_contains_its_backend_and_its_family() -> None:
         assert target.cell.workload == "step"
 
 
+def test_a_family_is_looked_up_at_most_once_per_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_up: list[str] = []
+    get, names = families.get, families.of_record
+    monkeypatch.setattr(families, "get", lambda name: looked_up.append(name) or get(name))
+    monkeypatch.setattr(families, "of_record", lambda name: looked_up.append(name) or names(name))
+    made = choose(CellRequest(backends=["ceiling"]), PROFILE, 2).targets
+    assert [each.cell.env for each in made] == ["atari", "mujoco"]
+    assert len(looked_up) <= len(made)
+
+
 def test_a_job_has_the_values_of_its_trial() -> None:
     wanted = cell("envpool-async", 8, overcommit="2.5")
     protocol = Protocol(measured_s=3.0, calls=7)

@@ -33,11 +33,12 @@ from helpers.virtual_executor import (
 from envbench import backends
 from envbench.backends import Backend
 from envbench.engine.availability import TRIES, Arm
+from envbench.engine.experiment import Done
 from envbench.engine.request import target_of
-from envbench.engine.resume import OWN_SOURCE, code_files, identity
+from envbench.engine.resume import OWN_SOURCE, code_files, find, identity, recorded
 from envbench.errors import Interrupted
 from envbench.experiments.run import RunExperiment
-from envbench.model import Block, Failure
+from envbench.model import Block, Failure, Plan
 from envbench.results import store
 
 KILLED = Failure(reason="signal", message="the worker died of SIGKILL", signal="SIGKILL")
@@ -317,6 +318,30 @@ def test_undoing_an_edit_lets_the_earlier_plan_resume(machine: VirtualExecutor) 
     assert "Resuming" in call("1.0", VirtualExecutor())
     assert len(plans()) == 3
     assert sum(not each.interrupted for each in blocks()) == 6 + 1
+
+
+def test_the_rest_of_a_plan_is_computed_only_where_the_answer_depends_on_it(
+    machine: VirtualExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seed in (0, 1, 2, 3):
+        invoke(stop_at(2), *RUN, "--seed", seed)
+    seen: list[int] = []
+    left = RunExperiment.left
+
+    def noted(self: RunExperiment, plan: Plan, done: Done) -> int:
+        seen.append(plan.seed)
+        return left(self, plan, done)
+
+    monkeypatch.setattr(RunExperiment, "left", noted)
+    every, wanted = recorded(Path("results")), plans()[0]
+    found = find(every, msgspec.structs.replace(wanted, spec="new", seed=9), RunExperiment())
+    assert found is not None
+    assert (found[0].plan.seed, found[1]) == (3, ["--seed"])  # the newest one
+    assert seen == [3]
+    found = find(recorded(Path("results")), wanted, RunExperiment())
+    assert found is not None
+    assert (found[0].plan.seed, found[1]) == (0, [])
+    assert seen == [3, 3, 0]
 
 
 def test_a_newer_plan_that_cannot_resume_is_named_even_after_a_finished_plan(
@@ -620,6 +645,23 @@ def test_a_plan_in_two_files_counts_once(machine: VirtualExecutor) -> None:
     third = VirtualExecutor()
     assert "Resuming" not in invoke(third, *RUN).stderr
     assert len(third.blocks) == 6
+
+
+def test_an_unfinished_plan_whose_file_is_a_link_is_refused_until_fresh_is_given(
+    machine: VirtualExecutor,
+) -> None:
+    invoke(stop_at(3), *RUN)
+    (path,) = files()
+    path.rename("elsewhere.jsonl")
+    path.symlink_to(Path("elsewhere.jsonl").absolute())
+    before = path.read_bytes()
+    refused = invoke(machine, *RUN)
+    assert (refused.exit_code, machine.blocks) == (2, [])
+    assert f"{path} is a link that leads to {Path('elsewhere.jsonl').absolute()}" in refused.stderr
+    assert "--fresh" in refused.stderr
+    assert path.read_bytes() == before
+    assert invoke(machine, *RUN, "--fresh").exit_code == 0
+    assert path.read_bytes() == before
 
 
 def test_a_finished_plan_that_lost_a_line_is_not_resumed(machine: VirtualExecutor) -> None:

@@ -153,8 +153,9 @@ def test_by_products_in_a_folder_that_is_a_link_stay(tmp_path: Path) -> None:
     folder = path.parent / BY_PRODUCTS
     folder.rename(tmp_path / "elsewhere")
     folder.symlink_to(tmp_path / "elsewhere")
-    recorded_plans.delete(recorded_plans.named(tmp_path, "gone"))
-    assert not path.exists()
+    with pytest.raises(UsageError, match="by-products is a link that leads to"):
+        recorded_plans.delete(recorded_plans.named(tmp_path, "gone"))
+    assert path.exists()
     assert [each.name for each in (tmp_path / "elsewhere").iterdir()] == [product("own")]
 
 

@@ -140,7 +140,8 @@ def test_the_rows_and_references_of_a_family_are_backends_that_run_it(family: En
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ({"title": "Atari - Laptop"}, "cannot contain ' - '"),
+        ({"title": "Rev - Laptop"}, "cannot contain ( or ' - '"),
+        ({"title": "Rev (published)"}, "cannot contain ( or ' - '"),
         ({"title": "envbench: overview"}, "begin with envbench"),
         ({"standards": {"env": Standard(steps=9, tolerance=math.inf)}}, "tolerance is infinite"),
     ],
@@ -149,7 +150,12 @@ def test_a_plugins_title_cannot_read_as_another_marker_and_its_tolerance_is_fini
     given: dict[str, Any], why: str
 ) -> None:
     family = replace(of_plugin(backends=["for-loop"], rows=["for-loop"]), **given)
-    assert why in families.trouble(family)
+    assert why in families.FAMILIES.problem(family)
+
+
+def test_a_plugins_tables_have_only_rows_that_can_run_it() -> None:
+    assert of_plugin(backends=["for-loop", "subprocess"]).table_rows == ["for-loop", "subprocess"]
+    assert families.get("box2d").table_rows == list(families.get("box2d").rows)
 
 
 def test_a_task_without_frames_gets_the_rule_of_its_own_family() -> None:

@@ -40,6 +40,8 @@ class Paced(gymnasium.Env):
         self.whole += 1
         if self.whole == {dies_at}:
             raise RuntimeError("the robot fell off the edge")
+        if self.whole == {forks_at}:
+            os.fork()
         look_for_trouble()
         return self.spin({step}), 0.0, self.made == 500, False, {{}}
 register(id="Paced-v0", entry_point=Paced)
@@ -49,8 +51,8 @@ TASK = ("--env", "gym", "--task", "paced_envs:Paced-v0", "--backend", "for-loop"
 
 def interpreter(folder: Path, **changes: float) -> str:
     """An interpreter with ``paced_envs``. ``changes``: microseconds per step or reset, seconds of
-    the start, the step at which the environment fails."""
-    paces = {"step": 100.0, "reset": 100.0, "start": 0.0, "dies_at": -1, **changes}
+    the start, the step at which the environment fails or forks."""
+    paces = {"step": 100.0, "reset": 100.0, "start": 0.0, "dies_at": -1, "forks_at": -1, **changes}
     package = folder / "packages" / "paced_envs"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text(PACED.format(**paces))

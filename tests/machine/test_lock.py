@@ -163,7 +163,17 @@ def refused(path: Path) -> StorageError:
 
 
 def test_a_folder_at_the_path_of_the_lock_is_an_error_with_the_reason(tmp_path: Path) -> None:
-    assert f"{tmp_path} cannot be used: Is a directory." in str(refused(tmp_path))
+    assert f"{tmp_path} cannot be used: it is not a plain file." in str(refused(tmp_path))
+
+
+def test_a_device_at_the_path_of_the_lock_is_refused_and_no_note_is_written(path: Path) -> None:
+    assert "/dev/null cannot be used: it is not a plain file." in str(refused(Path("/dev/null")))
+    os.mkfifo(path)
+    assert f"{path} cannot be used: it is not a plain file." in str(refused(path))
+    path.unlink()
+    path.symlink_to("/dev/null")
+    assert f"{path} cannot be used: it is not a plain file." in str(refused(path))
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
 def test_a_missing_folder_is_an_error_and_is_not_created(tmp_path: Path) -> None:

@@ -282,6 +282,19 @@ def test_a_worker_that_makes_slices_without_orders_is_a_failed_trial(
 
 
 @slow
+def test_a_worker_that_its_environment_forks_is_a_failed_trial_with_that_reason(
+    tmp_path: Path, baseline: str, mark: str
+) -> None:
+    forks = interpreter(tmp_path / "forks", forks_at=600)
+    arms = paced_arms({"a": forks, "b": baseline})
+    trial, other = executed(paced_block(("a", "b"), cycles(20, 2)), arms).trials
+    assert trial.failure is not None
+    assert "slices that were not ordered" in trial.failure.message
+    assert "or the environment forked the worker" in trial.failure.hint
+    assert other.failure is None
+
+
+@slow
 def test_the_start_of_a_worker_excludes_the_time_of_the_others(tmp_path: Path, mark: str) -> None:
     starts = {"a": 0.5, "b": 1.0}
     pythons = {name: interpreter(tmp_path / name, start=own) for name, own in starts.items()}

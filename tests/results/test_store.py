@@ -269,11 +269,28 @@ def test_a_machines_folder_that_is_a_link_elsewhere_is_refused(tmp_path, target)
     assert not (tmp_path / "missing").exists()
 
 
+@pytest.mark.parametrize("kind", ["link", "link to itself", "file"])
+def test_by_products_that_are_a_link_or_a_file_are_refused_before_anything_is_measured(
+    tmp_path, kind
+):
+    outside, beside = tmp_path / "outside", tmp_path / "results" / "laptop" / store.BY_PRODUCTS
+    outside.mkdir()
+    beside.parent.mkdir(parents=True)
+    beside.write_text("") if kind == "file" else beside.symlink_to(
+        outside if kind == "link" else beside
+    )
+    with pytest.raises((UsageError, StorageError), match="by-products") as refused:
+        store.check_folder(tmp_path / "results", "laptop")
+    fix = "Remove the link" if kind == "link" else "Make it a folder that can be written"
+    assert fix in refused.value.hint
+    assert not any(outside.iterdir())
+
+
 def test_a_results_file_that_is_a_link_is_not_written_through(tmp_path):
     victim = tmp_path / "victim"
     victim.write_text("mine")
     (tmp_path / "x.jsonl").symlink_to(victim)
-    with pytest.raises(StorageError):
+    with pytest.raises(UsageError, match=r"x\.jsonl is a link that leads to .*victim"):
         add_record(tmp_path / "x.jsonl", make_block())
     assert victim.read_text() == "mine"
 

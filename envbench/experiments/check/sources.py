@@ -74,12 +74,18 @@ def refuse_impossible(name: str, source: Source) -> None:
         runtimes.interpreter(source.python, f"--{name}-python")
     if source.ref:
         commit_of(source.ref, f"--{name}-ref")
+    hint = "Write one as envpool==1.2.4, or give the path of a wheel or of a project."
     for requirement in source.requirements:
-        if _local(requirement) is None and not name_of(requirement):
-            raise UsageError(
-                f"--{name}: {requirement!r} is not a requirement.",
-                hint="Write one as envpool==1.2.4, or give the path of a wheel or of a project.",
-            )
+        path = _local(requirement)
+        if path is None and not name_of(requirement):
+            raise UsageError(f"--{name}: {requirement!r} is not a requirement.", hint=hint)
+        if path is not None and path.is_dir():
+            _refuse_no_project(path, f"--{name} {requirement}", hint)
+
+
+def _refuse_no_project(folder: Path, arm: str, hint: str) -> None:
+    if not any((folder / name).exists() for name in ("pyproject.toml", "setup.py")):
+        raise UsageError(f"{arm} has no pyproject.toml or setup.py: nothing to install.", hint=hint)
 
 
 def prepare(name: str, source: Source) -> Prepared:
@@ -118,10 +124,11 @@ def make(prepared: Prepared, target: Target, say: Say) -> Arm:
 
 
 def without(backend: Backend, family: str, workload: str, added: list[str]) -> Backend:
-    """Return the backend without the requirements that ``added`` replaces."""
+    """Return the backend without the requirements that ``added`` replaces; their extras stay."""
     replaced = {_name(each) for each in added}
     needed = backend.requirements_of(family, workload) or _pinned()
     base = [each for each in needed if _name(each) not in replaced]
+    base += [each[: each.index("]") + 1] for each in needed if each not in base and "[" in each]
     return msgspec.structs.replace(backend, requirements=base, needs=[])
 
 
@@ -159,13 +166,17 @@ def _name(requirement: str) -> str:
 
 @contextlib.contextmanager
 def _unfinished(folder: Path) -> Iterator[Path]:
-    """A locked place for a copy that gets its name when it is complete."""
-    from filelock import FileLock
+    """A locked place for a copy that gets its name when it is complete. Removes what processes
+    that were killed left of theirs."""
+    from filelock import FileLock, Timeout
 
     partial = folder.with_name(f"{folder.name}.partial")
     folder.parent.mkdir(parents=True, exist_ok=True)
+    for each in folder.parent.glob("*.partial"):
+        with contextlib.suppress(Timeout), FileLock(each.with_suffix(".lock"), blocking=False):
+            shutil.rmtree(each, ignore_errors=True)
     with FileLock(f"{folder}.lock"):
-        shutil.rmtree(partial, ignore_errors=True)  # left by a process that was killed
+        shutil.rmtree(partial, ignore_errors=True)  # its process was killed since
         yield partial
         shutil.rmtree(partial, ignore_errors=True)
 
@@ -233,12 +244,8 @@ def checked_out(ref: str, option: str) -> Path:
         if not folder.is_dir():
             _check_out(commit, partial)
             partial.rename(folder)
-    if not any((folder / below / name).exists() for name in ("pyproject.toml", "setup.py")):
-        where = f"in {below}" if below else "at its top"
-        raise UsageError(
-            f"{option} {ref} has no pyproject.toml or setup.py {where}: nothing to install.",
-            hint="Run envbench in the folder of the project.",
-        )
+    what = f"{option} {ref}" + (f", folder {below}," if below else "")
+    _refuse_no_project(folder / below, what, "Run envbench in the folder of the project.")
     return folder / below
 
 

@@ -27,6 +27,7 @@ from envbench.errors import UsageError
 from envbench.experiments.check import sources
 from envbench.experiments.check.sources import WORKING_TREE, Source
 from envbench.model import (
+    MOST_ROUNDS,
     Block,
     BlockRecord,
     Cell,
@@ -75,7 +76,7 @@ class Size(msgspec.Struct, frozen=True, kw_only=True):
         if self.precise:
             pairs = precise_pairs(max(spreads.values()), rule)
         elif self.budget is not None:
-            pairs = int(self.budget / round_s)
+            pairs = min(int(self.budget / round_s), MOST_ROUNDS)
             if pairs < FEWEST_PAIRS:
                 raise UsageError(
                     f"--budget {self.budget:.0f}: {FEWEST_PAIRS} pairs of {len(targets)} cells "

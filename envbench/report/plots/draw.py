@@ -269,7 +269,7 @@ def _limits(chart: Chart) -> tuple[float, float]:
 
 def number(value: float) -> str:
     """Return a short number for an axis: 25,000, 0.5, 40 M."""
-    return f"{value:,.10g}" if abs(value) < 1e7 else f"{value / 1e6:,.10g} M"
+    return f"{value:,.10g}" if abs(value) < 1e6 else f"{value / 1e6:,.10g} M"
 
 
 def _draw_curve(axes: Axes, curve: Curve, look: Look) -> None:

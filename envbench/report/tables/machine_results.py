@@ -13,7 +13,7 @@ from envbench.model import Family, Published, Section
 from envbench.results.measured_cells import Measured, Verified
 from envbench.results.relations import Relations
 from envbench.results.selection import Selection
-from envbench.text import comment, rounded
+from envbench.text import comment, percent, rounded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +101,7 @@ class MachineResults:
 
     def share(self, found: Measured) -> str:
         """``87 %``: of the ceiling, where there is one."""
-        return f"{100 * self.value(found) / self.top:.0f} %" if self.top else ""
+        return percent(self.value(found) / self.top) if self.top else ""
 
     # ------------------------------------------------------------ the best
 
@@ -228,13 +228,10 @@ def _tables(profile: Profile | None, *groups: Iterable[_Key]) -> list[_Key]:
     for family in families.registry().values():
         if profile is not None and family.default_task and family.name in profile.tables:
             wanted.add((family.name, family.default_task, ""))
-    return sorted(wanted, key=_order)
-
-
-def _order(key: _Key) -> tuple[int, bool, str, Section]:
-    family, task, section = key
-    order = [*families.names(), family]
-    return order.index(family), task != families.default_task(family), task, section
+    order = [*families.names(), *(family for family, *_ in wanted)]
+    return sorted(
+        wanted, key=lambda k: (order.index(k[0]), k[1] != families.default_task(k[0]), *k[1:])
+    )
 
 
 def _results(

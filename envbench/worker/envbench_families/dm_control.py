@@ -41,13 +41,14 @@ class DmControl(Family):
 
         suite = env.unwrapped.suite
         option = suite.physics.model.opt
+        limit = suite._step_limit
         return {
+            **({"max_steps": int(limit)} if np.isfinite(limit) else {}),
             "engine": "MuJoCo " + mujoco.__version__,
             "timestep_s": float(option.timestep),
             "substeps": round(suite.control_timestep() / option.timestep),
             "integrator": name_of(mujoco.mjtIntegrator(option.integrator), _INTEGRATORS),
             "precision": str(np.asarray(suite.physics.data.qpos).dtype),
-            "max_steps": int(suite._step_limit),
         }
 
     def envpool_work(self, config: Dict[str, Any]) -> Dict[str, Any]:
@@ -62,7 +63,8 @@ def _suite() -> Dict[str, Tuple[str, str]]:
     """EnvPool's name of each task (``BallInCupCatch-v1``) -> dm_control's domain and task."""
     from dm_control import suite
 
-    return {"_".join(pair).title().replace("_", "") + "-v1": pair for pair in suite.ALL_TASKS}
+    words = {pair: "_".join(pair).split("_") for pair in suite.ALL_TASKS}
+    return {"".join(w[:1].upper() + w[1:] for w in words[p]) + "-v1": p for p in suite.ALL_TASKS}
 
 
 class SuiteEnv(gymnasium.Env):  # type: ignore[misc]

@@ -34,7 +34,7 @@ def of(envs: Any, counted: Sequence[str]) -> Autoreset:
 
     The default is next-step: Gymnasium 1.0, and EnvPool with an older Gymnasium, have no other.
     """
-    stated = getattr(envs, "metadata", {}).get("autoreset_mode")
+    stated = (getattr(envs, "metadata", None) or {}).get("autoreset_mode")
     if stated is None:
         return Autoreset(NEXT_STEP, "version")
     name = str(getattr(stated, "name", stated))

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from filelock import FileLock
+from helpers.virtual_executor import VirtualExecutor, invoke
 
 from envbench.backends import get
 from envbench.engine.request import make_cell, target_of
@@ -32,6 +34,14 @@ def test_requirements_replace_those_of_the_same_name() -> None:
     theirs = get("sample-factory")
     rest = sources.without(theirs, "atari", "step", ["/wheels/sample_factory-3.0-py3-none-any.whl"])
     assert len(rest.requirements) == len(theirs.requirements_of("atari", "step")) - 1
+
+
+@pytest.mark.parametrize("backend", ["for-loop", "subprocess"])
+def test_a_requirement_that_is_replaced_keeps_the_extras_that_a_family_needs(backend: str) -> None:
+    made = sources.without(get(backend), "box2d", "step", ["gymnasium==1.2.3"])
+    assert "gymnasium[box2d]" in made.requirements
+    kept = sources.without(get(backend), "box2d", "step", ["numpy==1.26"])
+    assert any(each.startswith("gymnasium[box2d]") for each in kept.requirements)
 
 
 @pytest.fixture
@@ -147,6 +157,7 @@ def test_a_wheel_or_a_folder_is_identified_by_its_content(
     assert old.read_bytes() == b"old"
     project = tmp_path / "project"
     (project / "pkg" / "__pycache__").mkdir(parents=True)
+    (project / "pyproject.toml").touch()
     (project / "pkg" / "__init__.py").write_text("a = 1")
     first = kept_copy(project)
     (project / "pkg" / "__pycache__" / "x.pyc").touch()
@@ -158,6 +169,36 @@ def test_a_wheel_or_a_folder_is_identified_by_its_content(
     sources.refuse_impossible("candidate", wanted)  # a whole path is no bad requirement
     copies = [str(kept_copy(path)) for path in (wheel, project)]
     assert sources.prepare("candidate", wanted).added == ["envpool==1.2.4", *copies]
+
+
+def test_a_folder_without_a_project_is_refused_before_it_is_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ENVBENCH_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "notes").mkdir()
+    words = ("--baseline", tmp_path / "notes", "--candidate", "ale-py", "--backend", "for-loop")
+    done = invoke(VirtualExecutor(), "check", "--machine", "laptop", *words)
+    assert done.exit_code == 2, done.stderr
+    named = f"--baseline {tmp_path / 'notes'} has no pyproject.toml or setup.py"
+    assert named in done.stderr
+    assert "the path of a wheel or of a project" in done.stderr
+    assert not (tmp_path / "cache").exists()
+    (tmp_path / "notes" / "setup.py").touch()
+    sources.refuse_impossible("baseline", Source(requirements=[str(tmp_path / "notes")]))
+
+
+def test_a_copy_removes_what_killed_processes_left_of_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ENVBENCH_CACHE", str(tmp_path / "cache"))
+    wheel = tmp_path / "mine-1.0-py3-none-any.whl"
+    wheel.write_bytes(b"new")
+    copies = kept_copy(wheel).parents[1]
+    for name in ("dead-1.0.partial", "living-1.0.partial"):
+        (copies / name / "half").mkdir(parents=True)
+    with FileLock(copies / "living-1.0.lock"):
+        kept_copy(wheel)
+    assert [each.name for each in copies.glob("*.partial")] == ["living-1.0.partial"]
 
 
 @slow

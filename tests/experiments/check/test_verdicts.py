@@ -196,6 +196,7 @@ def test_a_budget_is_filled_with_pairs_and_one_too_small_is_refused() -> None:
     longer = Size(budget=40 * pair_seconds()).of(cells, Rule())
     assert longer.pairs == 20
     assert longer.detectable[CELL.key] < default.detectable[CELL.key]
+    assert Size(budget=86_400).of(cells[:1], Rule()).pairs == 1000  # as many as --pairs takes
     with pytest.raises(UsageError, match="5 pairs of 2 cells take about"):
         Size(budget=9 * pair_seconds()).of(cells, Rule())
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,6 +57,24 @@ def test_envpools_carts_move_as_gymnasiums_carts_do() -> None:
     found = agreement("classic_control", "envpool-async", lock_steps=200)
     assert compared(standard, found)[0] is True
     assert max(found.distances[:8]) < 1e-6
+
+
+@pytest.mark.slow
+@not_on_windows
+@pytest.mark.parametrize("task", ["HumanoidCMUStand-v1", "LqrLqr21-v1"])
+def test_a_task_of_dm_control_has_one_name_and_may_have_no_limit(task: str, tmp_path: Path) -> None:
+    """EnvPool's name has CMU in capitals. The LQR tasks never end."""
+    words = [*("--env", "dm_control", "--backend", "for-loop,envpool-sync", "--numenv", "1")]
+    words += ["--total-step", "20", "--repeats", "1"]
+    done = subprocess.run(
+        [sys.executable, "-m", "envbench", "run", *words, "--task", task, "--json"],
+        cwd=tmp_path,
+        env={**os.environ, "ENVBENCH_LOCK_FILE": str(tmp_path / "lock")},
+        capture_output=True,
+        text=True,
+    )
+    cells = json.loads(done.stdout)["cells"]
+    assert [each["failure"] for each in cells] == [None, None], done.stderr
 
 
 def agreement(family: str, name: str, lock_steps: int) -> Any:

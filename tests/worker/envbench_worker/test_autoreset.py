@@ -134,7 +134,7 @@ def test_a_mode_may_be_an_enum_member_or_a_name(stated: Any, expected: str) -> N
 def test_without_a_stated_mode_the_mode_follows_from_the_version() -> None:
     from envbench_worker import autoreset
 
-    for envs in (SimpleNamespace(metadata={}), SimpleNamespace()):
+    for envs in (SimpleNamespace(metadata={}), SimpleNamespace(metadata=None), SimpleNamespace()):
         assert autoreset.of(envs, ("next-step",)) == ("next-step", "version")
 
 

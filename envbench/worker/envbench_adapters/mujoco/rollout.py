@@ -35,7 +35,13 @@ class MujocoRollout(Ants):
         self.pool = rollout.Rollout(nthread=self.threads if self.threads > 1 else 0)
         self.datas = [mujoco.MjData(self.model) for _ in range(self.threads)]
         self.bank = actions.of_job(ant_model.motors(self.model), job)
-        self.controls = cycle(_sequences(self.bank, job.settings["horizon"]))
+        # Controls for whole rollouts, (numenv, horizon, motors), in the bank's order, in float64.
+        horizon = job.settings["horizon"]
+        bank = self.bank * -(-horizon // len(self.bank))  # it may be shorter than the horizon
+        starts = range(0, len(bank) - horizon + 1, horizon)
+        self.controls = cycle(
+            [np.stack(bank[at : at + horizon], axis=1).astype(np.float64) for at in starts]
+        )
         kind = mujoco.mjtState.mjSTATE_FULLPHYSICS
         rest = np.empty(mujoco.mj_stateSize(self.model, kind))
         mujoco.mj_getState(self.model, self.datas[0], rest, kind)
@@ -91,10 +97,3 @@ class MujocoRollout(Ants):
 
     def close(self) -> None:
         self.pool.close()
-
-
-def _sequences(bank: List[Any], horizon: int) -> List[Any]:
-    """Controls for whole rollouts, (numenv, horizon, motors), in the bank's order, in float64."""
-    least = bank * -(-horizon // len(bank))  # a bank may be shorter than the horizon
-    starts = range(0, len(least) - horizon + 1, horizon)
-    return [np.stack(least[at : at + horizon], axis=1).astype(np.float64) for at in starts]
