@@ -1,8 +1,9 @@
 """``run``: every cell in rounds of random blocks, whose cells alternate; figures with intervals.
 
 A round deals the cells at random into blocks. A block starts a fresh process for each of its cells.
-They alternate in short slices, so that all of them see the same noise. A cell that fails is not
-tried again in later rounds: it would fail again.
+They alternate in short slices, so that all of them see the same noise. After the slices of steps
+they alternate in slices of other quantities (``AFTER``). A cell that fails is not tried again in
+later rounds: it would fail again.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from envbench.model import (
     Block,
     BlockRecord,
     Cell,
+    Other,
     Plan,
     Programme,
     Protocol,
@@ -35,6 +37,8 @@ from envbench.model import (
 from envbench.results.reading import run_of
 from envbench.stats.summary import QUICK_S, Summary, summarise
 
+AFTER: dict[Other, float] = {"latency": 0.6, "reset": 0.2}  # seconds per trial
+QUICK_AFTER: dict[Other, float] = {"latency": 0.3}
 QUICK = Protocol(warmup_min_s=1.0, warmup_max_s=1.0, measured_s=QUICK_S)
 DEFAULT_DURATION_S = 30.0
 MOST_WINDOWS = 10_000  # per trial, so that its record stays well under the store's limit
@@ -60,12 +64,16 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
         return min(repeats, self.total_steps) if self.total_steps else repeats
 
     def protocol_of(self, backend: Backend) -> Protocol:
-        """Return the protocol of each trial; ``calls`` is still the cell's whole budget."""
+        """Return the protocol of each trial; ``calls`` is still the cell's whole budget.
+
+        With a number of steps nothing else is measured, because that would be further steps.
+        """
+        after = {} if self.total_steps else QUICK_AFTER if self.quick else AFTER
         if self.quick:
-            return msgspec.structs.replace(QUICK, calls=self.total_steps)
+            return msgspec.structs.replace(QUICK, calls=self.total_steps, after=after)
         seconds = self.duration_s / self.repeats_of(backend)
         window_s = max(Protocol().window_s, seconds / MOST_WINDOWS)
-        return Protocol(window_s=window_s, measured_s=seconds, calls=self.total_steps)
+        return Protocol(window_s=window_s, measured_s=seconds, calls=self.total_steps, after=after)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,9 +99,11 @@ class RunExperiment(Experiment[list[Summary]]):
 
     def block_seconds(self, plan: Plan) -> float:
         design = plan.design_as(RunDesign)
-        steps = [0.0 if each.calls else each.measured_s for each in design.protocol.values()]
+        every = design.protocol.values()
+        steps = sum(0.0 if each.calls else each.measured_s for each in every) / len(every)
+        others = sum(sum(each.after.values()) for each in every) / len(every)
         cells = min(len(plan.cells), design.block_size) + (len(plan.cells) == 1) * KERNEL_SHARE
-        return cells * (START_S + (1 + LEAD_IN_S / SLICE_S) * sum(steps) / len(steps))
+        return cells * (START_S + (1 + LEAD_IN_S / SLICE_S) * steps + others)
 
     def choose(self, site: Site) -> Chosen:
         chosen = choose(self.cells, site.profile, site.fingerprint.usable_cpus)

@@ -13,6 +13,7 @@ from envbench.backends import shown
 from envbench.model import Cell, Record, Run, fields
 from envbench.results.measured_cells import Location, Measured, lines_by_file
 from envbench.results.selection import Selection
+from envbench.stats.costs import Costs
 from envbench.stats.summary import Summary, rate
 
 if TYPE_CHECKING:
@@ -28,6 +29,17 @@ def cell_json(summary: Summary, *, other_hardware: bool = False) -> dict[str, An
         **fields(summary.cell, "machine env task backend numenv env_instances frame_skip settings"),
         **fields(summary, "fps steps_per_second interval runs failure"),
         "flags": [*summary.flags, *(["other-hardware"] if other_hardware else [])],
+        "costs": costs_json(summary),
+    }
+
+
+def costs_json(summary: Summary) -> dict[str, Any] | None:
+    """Return what a cell costs besides its steps, as plain values; None if it has no figure."""
+    if summary.costs is None:
+        return None
+    return {
+        **fields(summary.costs, "latency reset_s memory_bytes gpu_memory_bytes"),
+        "frames_per_cpu_s": summary.frames_per_cpu_s,
     }
 
 
@@ -62,7 +74,7 @@ def _is_formula(value: object) -> bool:
 
 def of_cell(found: Measured) -> dict[str, Any]:
     """Return a measurement that a report shows: FPS, interval, costs, flags."""
-    summary, costs = found.summary, found.summary.costs
+    summary = found.summary
     low, high = summary.interval or (None, None)
     files = lines_by_file(found.locations).items()
     return {
@@ -71,10 +83,7 @@ def of_cell(found: Measured) -> dict[str, Any]:
         "fps_low": low,
         "fps_high": high,
         "steps_per_second": summary.steps_per_second,
-        "start_s": costs.start_s if costs else None,
-        "first_step_s": costs.first_step_s if costs else None,
-        "peak_memory_bytes": costs.memory_bytes if costs else None,
-        "peak_gpu_memory_bytes": costs.gpu_memory_bytes if costs else None,
+        **_cost_columns(summary),
         "runs": len(summary.runs),
         "flags": " ".join(summary.flags),
         "equal_work": found.badge,
@@ -84,6 +93,24 @@ def of_cell(found: Measured) -> dict[str, Any]:
         "run_ids": " ".join(summary.runs),
         # epyc-vm/2026-11-20T12-41-47Z.jsonl:7,31,52
         "records": " ".join(f"{file}:{','.join(map(str, lines))}" for file, lines in files),
+    }
+
+
+def _cost_columns(summary: Summary) -> dict[str, Any]:
+    """A flat row's columns of costs: empty where unknown."""
+    costs = summary.costs or Costs()
+    latency = costs.latency
+    return {
+        "start_s": costs.start_s,
+        "first_step_s": costs.first_step_s,
+        "reset_s": costs.reset_s,
+        "latency_p50_s": latency.p50_s if latency else None,
+        "latency_p95_s": latency.p95_s if latency else None,
+        "latency_p99_s": latency.p99_s if latency else None,
+        "latency_slowest_share": latency.slowest_share if latency else None,
+        "frames_per_cpu_s": summary.frames_per_cpu_s,
+        "peak_memory_bytes": costs.memory_bytes,
+        "peak_gpu_memory_bytes": costs.gpu_memory_bytes,
     }
 
 

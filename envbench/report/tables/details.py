@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,30 +11,86 @@ from envbench.model import Fingerprint, Plan
 from envbench.report.tables.build import cost_columns, largest
 from envbench.report.tables.footnotes import hardware, quick
 from envbench.report.tables.machine_results import MachineResults, in_order
-from envbench.report.tables.table import Entry, Table, entries, grid
+from envbench.report.tables.table import Entry, Table, entries, grid, note_once
 from envbench.results.measured_cells import lines_by_file
 from envbench.text import code, markdown
 
 # ---------------------------------------------------------------- costs
 
 NUMENV = "Environments"
+Columns = dict[str, dict[str, str]]  # heading -> row label -> text
 _COSTS_NOTE = (
     "Each row shows its largest number of environments. Start-up is import and build; the first "
     "step includes compilation. Both are medians over processes. A first step is shown as a range "
     "where one process took more than twice as long as another: a library may have cached compiled "
-    "code on disk. Memory is the sum of the largest memory of a worker and of its processes."
+    "code on disk. Memory is the sum of the largest memory of a worker and of its processes. A "
+    "reset is of all environments. CPU seconds are those of all processes of the worker."
+)
+_LATENCY_NOTE = (
+    "Each row shows its largest number of environments. The times are those of single vector "
+    "steps, in slices of their own. The slowest 1 % is their share of the total time: 1 % if all "
+    "steps take equally long."
 )
 
 
 def cost_tables(every: Iterable[MachineResults]) -> list[Table]:
-    """A table for each group of results with recorded costs."""
-    return [made for results in every if (made := _cost_table(results)) is not None]
+    """Tables of costs and of latency for each group of results with recorded costs."""
+    every = list(every)
+    costs = [(each, _costs(each)) for each in every]
+    latencies = [(each, _latencies(each)) for each in every]
+    return [
+        *note_once([_cost_table("Costs", *each, _COSTS_NOTE) for each in costs if each[1]]),
+        *note_once([_cost_table("Latency", *each, _LATENCY_NOTE) for each in latencies if each[1]]),
+    ]
 
 
-def _cost_table(results: MachineResults) -> Table | None:
-    found, columns = largest(results), cost_columns(results)
-    if not columns:
-        return None
+def _costs(results: MachineResults) -> Columns:
+    columns = cost_columns(results)
+    for label, found in largest(results).items():
+        summary = found.summary
+        if summary.costs and summary.costs.reset_s is not None:
+            columns.setdefault("Reset", {})[label] = duration(summary.costs.reset_s)
+        if summary.frames_per_cpu_s is not None and columns:
+            text = _three_digits(summary.frames_per_cpu_s)
+            columns.setdefault("Frames per CPU second", {})[label] = text
+    return columns
+
+
+def _latencies(results: MachineResults) -> Columns:
+    columns: Columns = {}
+    for label, found in largest(results).items():
+        latency = found.summary.costs.latency if found.summary.costs else None
+        if latency is None:
+            continue
+        share = latency.slowest_share
+        texts = {
+            "Median": duration(latency.p50_s),
+            "95 %": duration(latency.p95_s),
+            "99 %": duration(latency.p99_s),
+            "Slowest 1 %": "" if share is None else f"{100 * share:.2g} %",
+        }
+        for name, text in texts.items():
+            columns.setdefault(name, {})[label] = text
+    return columns
+
+
+def duration(seconds: float | None) -> str:
+    """With three digits: 12.3 µs, 4.56 ms, 0.789 s. "" for None."""
+    if seconds is None:
+        return ""
+    for unit, factor in (("µs", 1e6), ("ms", 1e3)):
+        if seconds * factor < 999.5:
+            return f"{_three_digits(seconds * factor)} {unit}"
+    return f"{_three_digits(seconds)} s"
+
+
+def _three_digits(value: float) -> str:
+    digits = 2 - math.floor(math.log10(value)) if value > 0 else 0
+    return f"{round(value, digits):,.{max(0, digits)}f}"
+
+
+def _cost_table(name: str, results: MachineResults, columns: Columns, note: str) -> Table:
+    found = largest(results)
     known = {
         (label, name): Entry(text=text, measured=found[label])
         for name, texts in columns.items()
@@ -43,11 +100,12 @@ def _cost_table(results: MachineResults) -> Table | None:
         (label, NUMENV): Entry(text=str(each.numenv), notes=quick(each))
         for label, each in found.items()
     }
+    shown = {label for texts in columns.values() for label in texts}
     return Table(
-        heading=markdown(f"Costs - {results.heading}"),
+        heading=markdown(f"{name} - {results.heading}"),
         columns=[NUMENV, *columns],
-        rows=grid({row: row for row in results.labels if row in found}, [NUMENV, *columns], known),
-        note=_COSTS_NOTE,
+        rows=grid({row: row for row in results.labels if row in shown}, [NUMENV, *columns], known),
+        note=note,
     )
 
 

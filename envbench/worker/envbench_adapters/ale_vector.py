@@ -31,6 +31,8 @@ SEEDS = 100  # tried for a fixed start; two or three starts are equally likely
 
 
 class AleVector(Adapter):
+    single_steps = "batches"
+
     def tasks(self) -> List[str]:
         gymnasium.register_envs(ale_py)
         return envbench_families.of(self.job).tasks()

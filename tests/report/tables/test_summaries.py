@@ -21,7 +21,7 @@ from helpers.record_factories import (
 
 from envbench.errors import UsageError
 from envbench.machine import Match, Profile, Table
-from envbench.model import Audit, Load, Run, Times, Verification, digest
+from envbench.model import Audit, Histogram, Load, Run, Times, Verification, digest
 from envbench.report.contents import block_contents
 from envbench.report.markdown.document import block_text, extended, filled, fresh
 from envbench.report.markdown.table_text import split_row
@@ -172,8 +172,26 @@ def test_costs_are_those_of_the_largest_number_of_environments() -> None:
             "Start-up",
             "First step",
             "Host memory",
+            "Frames per CPU second",
         ],
-        "For-loop": ["8", "1.5 s", "0.1 s", "1,024 MiB"],
+        "For-loop": ["8", "1.5 s", "0.1 s", "1,024 MiB", "640"],
+    }
+
+
+def test_latency_and_resets_are_in_the_costs_where_they_were_measured() -> None:
+    latency = Histogram(values=[10_000, 2_000_000], counts=[99, 1])
+    resets = make_windows([0], 40_000_000, resets=[80])
+    resets = msgspec.structs.replace(resets, calls=[10])
+    records = measured_plan({("for-loop", 8): 40}, run={"latency": latency, "resets": resets})
+    records += measured_plan({("subprocess", 8): 40}, plan_id="without")
+    text = block(records, "costs")
+    costs, latencies = "Costs - Atari - Laptop", "Latency - Atari - Laptop"
+    table = grid(text, costs)
+    column = table[costs].index("Reset")
+    assert [table[row][column] for row in ("For-loop", "Subprocess")] == ["4.00 ms", ""]
+    assert grid(text, latencies) == {
+        latencies: ["Environments", "Median", "95 %", "99 %", "Slowest 1 %"],
+        "For-loop": ["8", "10.0 µs", "10.0 µs", "10.0 µs", "67 %"],
     }
 
 

@@ -16,17 +16,20 @@ pytestmark = [
 
 
 class Atari(BackendContract):
+    single_steps = True
     family = "atari"
     task = "Pong-v5"
 
 
 class Mujoco(BackendContract):
+    single_steps = True
     family = "mujoco"
     task = "Ant-v3"
     sees_resets = True
 
 
 class Gym(BackendContract):
+    single_steps = True
     family = "gym"
     task = "CartPole-v1"
     sees_resets = True

@@ -1,0 +1,64 @@
+"""What a cell costs besides its steps per second: start-up, resets, memory. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from envbench.model import Run, Windows
+from envbench.stats.latency import Latency, latency
+
+
+@dataclass(frozen=True, kw_only=True)
+class Costs:
+    """The costs of a cell: the median of seconds, the maximum of bytes. None: not recorded.
+
+    ``start_s`` is import and build, ``first_step_s`` the first step including any compile, and
+    ``first_steps_s`` its shortest and longest time: libraries cache compiled code on disk. Time in
+    which a process was stopped for others is not included. ``reset_s``: the mean seconds of a
+    reset of all environments.
+    """
+
+    start_s: float | None = None
+    first_step_s: float | None = None
+    first_steps_s: tuple[float, float] | None = None
+    memory_bytes: int | None = None
+    gpu_memory_bytes: int | None = None
+    latency: Latency | None = None
+    reset_s: float | None = None
+
+
+def costs(runs: Sequence[Run]) -> Costs:
+    """Return the costs of one cell's finished runs."""
+    starts = [
+        _running_s(run, "import_ns") + _running_s(run, "build_ns") for run in runs if run.times
+    ]
+    first = [_running_s(run, "first_step_ns") for run in runs if run.times]
+    return Costs(
+        start_s=median(starts) if starts else None,
+        first_step_s=median(first) if first else None,
+        first_steps_s=(min(first), max(first)) if first else None,
+        memory_bytes=max((run.peak_memory_bytes or 0 for run in runs), default=0) or None,
+        gpu_memory_bytes=max((run.peak_gpu_memory_bytes or 0 for run in runs), default=0) or None,
+        latency=latency(run.latency for run in runs if run.latency),
+        reset_s=_reset_s([run.resets for run in runs]),
+    )
+
+
+def _running_s(run: Run, phase: str) -> float:
+    """Seconds of a phase, without those in which other processes of the block started."""
+    ns: int = getattr(run.times, phase)
+    return max(0, ns - run.stopped_ns.get(phase, 0)) / 1e9
+
+
+def _reset_s(slices: Sequence[Windows]) -> float | None:
+    """Total time / number of resets, without slices in which the machine slept."""
+    known = [
+        (ns, calls)
+        for each in slices
+        for index, (ns, calls) in enumerate(zip(each.ns, each.calls, strict=True))
+        if not each.invalid.get(str(index), "").startswith("suspend")
+    ]
+    calls = sum(each for _, each in known)
+    return sum(ns for ns, _ in known) / calls / 1e9 if calls > 0 else None

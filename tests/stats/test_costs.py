@@ -1,0 +1,85 @@
+"""Costs of a cell: latency, resets, start-up."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+import pytest
+from helpers.record_factories import make_run, make_windows
+from hypothesis import given
+from hypothesis import strategies as st
+
+from envbench.model import Histogram, Times
+from envbench.stats.costs import costs
+from envbench.stats.latency import latency, merged, percentile
+
+S = 10**9
+
+
+def histogram(*values: int) -> Histogram:
+    counted = sorted(Counter(values).items())
+    return Histogram(values=[each for each, _ in counted], counts=[count for _, count in counted])
+
+
+# ---------------------------------------------------------------- latency
+
+
+def test_the_percentiles_are_of_the_steps_of_all_trials() -> None:
+    found = latency([histogram(*range(1, 101)), histogram(*range(101, 201))])
+    assert found is not None
+    assert found.steps == 200
+    assert [found.p50_s, found.p95_s, found.p99_s] == [100e-9, 190e-9, 198e-9]
+    assert found.slowest_share == pytest.approx((199 + 200) / sum(range(1, 201)))
+
+
+@pytest.mark.parametrize(
+    ("steps", "known"), [(1, []), (19, []), (20, ["p95"]), (99, ["p95"]), (100, ["p95", "p99"])]
+)
+def test_few_steps_have_no_high_percentile(steps: int, known: list[str]) -> None:
+    found = latency([histogram(*[7] * steps)])
+    assert found is not None
+    assert found.p50_s == 7e-9
+    assert [name for name in ("p95", "p99") if getattr(found, f"{name}_s")] == known
+    assert (found.slowest_share is not None) == ("p99" in known)
+
+
+def test_the_slowest_steps_take_one_percent_of_the_time_if_all_are_equal() -> None:
+    found = latency([histogram(*[5] * 150)])  # 1 % is one step and a half
+    assert found is not None
+    assert found.slowest_share == pytest.approx(0.01)
+
+
+def test_no_step_has_no_latency() -> None:
+    assert latency([]) is None
+    assert latency([Histogram()]) is None
+
+
+@given(st.lists(st.integers(1, 10**12), min_size=1, max_size=300), st.sampled_from([0.5, 0.95]))
+def test_a_percentile_is_the_smallest_value_that_the_share_does_not_exceed(
+    values: list[int], share: float
+) -> None:
+    found = percentile(merged([histogram(*values)]), share)
+    if found is None:
+        assert len(values) < 20
+        return
+    assert found in values
+    assert sum(each <= found for each in values) >= share * len(values) - 1e-6
+    assert sum(each < found for each in values) < share * len(values)
+
+
+# ---------------------------------------------------------------- resets and start-up
+
+
+def test_a_reset_costs_its_share_of_all_slices_in_which_the_machine_was_awake() -> None:
+    slices = make_windows([0, 0, 0], [3 * S, 1 * S, 99 * S], resets=[8, 8, 8])
+    slices = msgspec.structs.replace(slices, calls=[2, 2, 1], invalid={"2": "suspended"})
+    assert costs([make_run(resets=slices), make_run()]).reset_s == 1.0
+    assert costs([make_run()]).reset_s is None
+
+
+def test_time_in_which_a_process_was_stopped_for_others_is_no_start_up() -> None:
+    times = Times(import_ns=5 * S, build_ns=2 * S, first_step_ns=3 * S, warmup_ns=1, measured_ns=1)
+    stopped = {"import_ns": 4 * S, "first_step_ns": 2 * S}
+    found = costs([make_run(times=times, stopped_ns=stopped)])
+    assert (found.start_s, found.first_step_s) == (3.0, 1.0)
