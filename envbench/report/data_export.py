@@ -13,7 +13,7 @@ from envbench.backends import shown
 from envbench.model import Cell, Record, Run, fields
 from envbench.results.measured_cells import Location, Measured, lines_by_file
 from envbench.results.selection import Selection
-from envbench.stats.costs import Costs
+from envbench.stats.costs import PHASES, Costs
 from envbench.stats.summary import Summary, rate
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def costs_json(summary: Summary) -> dict[str, Any] | None:
     if summary.costs is None:
         return None
     return {
-        **fields(summary.costs, "latency reset_s memory_bytes gpu_memory_bytes"),
+        **fields(summary.costs, "start_up latency reset_s memory_bytes gpu_memory_bytes"),
         "frames_per_cpu_s": summary.frames_per_cpu_s,
     }
 
@@ -103,6 +103,13 @@ def _cost_columns(summary: Summary) -> dict[str, Any]:
     return {
         "start_s": costs.start_s,
         "first_step_s": costs.first_step_s,
+        **{
+            f"{phase}_{state}_s": getattr(costs.start_up[phase], f"{state}_s")
+            if costs.start_up
+            else None
+            for phase in PHASES
+            for state in ("cold", "warm")
+        },
         "reset_s": costs.reset_s,
         "latency_p50_s": latency.p50_s if latency else None,
         "latency_p95_s": latency.p95_s if latency else None,

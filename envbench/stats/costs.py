@@ -9,6 +9,20 @@ from statistics import median
 from envbench.model import Run, Windows
 from envbench.stats.latency import Latency, latency
 
+PHASES = ("import", "build", "first_step")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Phase:
+    """Seconds of one phase of the start, compile included.
+
+    ``cold``: of the cell's first process in its session, in which a library may have to compile or
+    to read from disk. ``warm``: the median of its later processes; None if there are none.
+    """
+
+    cold_s: float
+    warm_s: float | None
+
 
 @dataclass(frozen=True, kw_only=True)
 class Costs:
@@ -16,13 +30,14 @@ class Costs:
 
     ``start_s`` is import and build, ``first_step_s`` the first step including any compile, and
     ``first_steps_s`` its shortest and longest time: libraries cache compiled code on disk. Time in
-    which a process was stopped for others is not included. ``reset_s``: the mean seconds of a
-    reset of all environments.
+    which a process was stopped for others is not included. ``start_up`` has each of ``PHASES``.
+    ``reset_s``: the mean seconds of a reset of all environments.
     """
 
     start_s: float | None = None
     first_step_s: float | None = None
     first_steps_s: tuple[float, float] | None = None
+    start_up: dict[str, Phase] | None = None
     memory_bytes: int | None = None
     gpu_memory_bytes: int | None = None
     latency: Latency | None = None
@@ -39,11 +54,24 @@ def costs(runs: Sequence[Run]) -> Costs:
         start_s=median(starts) if starts else None,
         first_step_s=median(first) if first else None,
         first_steps_s=(min(first), max(first)) if first else None,
+        start_up=_start_up(sorted(runs, key=lambda run: (run.round, run.started_utc))),
         memory_bytes=max((run.peak_memory_bytes or 0 for run in runs), default=0) or None,
         gpu_memory_bytes=max((run.peak_gpu_memory_bytes or 0 for run in runs), default=0) or None,
         latency=latency(run.latency for run in runs if run.latency),
         reset_s=_reset_s([run.resets for run in runs]),
     )
+
+
+def _start_up(runs: Sequence[Run]) -> dict[str, Phase] | None:
+    """``runs``: in the order of their starts. One that failed before its first step has none."""
+    timed = [run for run in runs if run.times]
+    if not timed or timed[0] is not runs[0]:
+        return None
+    phases = {phase: [_running_s(run, f"{phase}_ns") for run in timed] for phase in PHASES}
+    return {
+        phase: Phase(cold_s=first, warm_s=median(later) if later else None)
+        for phase, (first, *later) in phases.items()
+    }
 
 
 def _running_s(run: Run, phase: str) -> float:

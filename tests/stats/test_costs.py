@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import msgspec
 import pytest
@@ -10,8 +11,8 @@ from helpers.record_factories import make_run, make_windows
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envbench.model import Histogram, Times
-from envbench.stats.costs import costs
+from envbench.model import Histogram, Run, Times
+from envbench.stats.costs import Phase, costs
 from envbench.stats.latency import latency, merged, percentile
 
 S = 10**9
@@ -83,3 +84,29 @@ def test_time_in_which_a_process_was_stopped_for_others_is_no_start_up() -> None
     stopped = {"import_ns": 4 * S, "first_step_ns": 2 * S}
     found = costs([make_run(times=times, stopped_ns=stopped)])
     assert (found.start_s, found.first_step_s) == (3.0, 1.0)
+
+
+def started(round_: int, seconds: int, **given: Any) -> Run:
+    times = Times(
+        import_ns=seconds * S, build_ns=S, first_step_ns=2 * seconds * S, warmup_ns=1, measured_ns=1
+    )
+    return make_run(round=round_, times=times, **given)
+
+
+def test_the_first_process_of_a_cell_is_cold_and_the_median_of_the_later_ones_is_warm() -> None:
+    found = costs([started(2, 3), started(0, 40), started(1, 1), started(3, 2)])
+    assert found.start_up == {
+        "import": Phase(cold_s=40.0, warm_s=2.0),
+        "build": Phase(cold_s=1.0, warm_s=1.0),
+        "first_step": Phase(cold_s=80.0, warm_s=4.0),
+    }
+
+
+def test_a_single_process_is_cold() -> None:
+    found = costs([started(0, 40)])
+    assert found.start_up is not None
+    assert found.start_up["import"] == Phase(cold_s=40.0, warm_s=None)
+
+
+def test_no_process_counts_as_cold_if_the_first_one_has_no_times() -> None:
+    assert costs([make_run(round=0, times=None), started(1, 3)]).start_up is None

@@ -31,16 +31,24 @@ _LATENCY_NOTE = (
     "steps, in slices of their own. The slowest 1 % is their share of the total time: 1 % if all "
     "steps take equally long."
 )
+_STARTS_NOTE = (
+    "Each row shows its largest number of environments. Cold is the first process of that cell in "
+    "its session, warm is the median of its later processes. envbench has imported the library "
+    "once before the first process, to see that it works, so files may be in memory already. The "
+    "first step includes compilation."
+)
 
 
 def cost_tables(every: Iterable[MachineResults]) -> list[Table]:
-    """Tables of costs and of latency for each group of results with recorded costs."""
+    """Tables of costs, latency and start-up for each group of results with recorded costs."""
     every = list(every)
     costs = [(each, _costs(each)) for each in every]
     latencies = [(each, _latencies(each)) for each in every]
+    starts = [(each, _starts(each)) for each in every]
     return [
         *note_once([_cost_table("Costs", *each, _COSTS_NOTE) for each in costs if each[1]]),
         *note_once([_cost_table("Latency", *each, _LATENCY_NOTE) for each in latencies if each[1]]),
+        *note_once([_cost_table("Start-up", *each, _STARTS_NOTE) for each in starts if each[1]]),
     ]
 
 
@@ -53,6 +61,18 @@ def _costs(results: MachineResults) -> Columns:
         if summary.frames_per_cpu_s is not None and columns:
             text = _three_digits(summary.frames_per_cpu_s)
             columns.setdefault("Frames per CPU second", {})[label] = text
+    return columns
+
+
+def _starts(results: MachineResults) -> Columns:
+    """The phases of the start, cold and warm."""
+    columns: Columns = {}
+    for label, found in largest(results).items():
+        costs = found.summary.costs
+        for phase, took in ((costs and costs.start_up) or {}).items():
+            name = phase.replace("_", " ").capitalize()
+            columns.setdefault(f"{name}, cold", {})[label] = duration(took.cold_s)
+            columns.setdefault(f"{name}, warm", {})[label] = duration(took.warm_s)
     return columns
 
 
