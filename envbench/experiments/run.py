@@ -34,6 +34,7 @@ from envbench.model import (
     RunDesign,
     Trial,
 )
+from envbench.results.memory_lines import with_memory_lines
 from envbench.results.reading import run_of
 from envbench.stats.summary import QUICK_S, Summary, summarise
 
@@ -186,7 +187,8 @@ class RunExperiment(Experiment[list[Summary]]):
         for run in runs(done, plan, facts):
             by_cell.get(run.cell.key, []).append(run)
         every = by_cell.values()
-        return [summarise(own, cpus=plan.logical_cpus, alone=alone) for own in every if own]
+        made = [summarise(own, cpus=plan.logical_cpus, alone=alone) for own in every if own]
+        return with_memory_lines([(plan, each) for each in made])
 
 
 def runs(done: Sequence[BlockRecord], plan: Plan, facts: Facts) -> list[Run]:

@@ -38,7 +38,7 @@ def costs_json(summary: Summary) -> dict[str, Any] | None:
     if summary.costs is None:
         return None
     return {
-        **fields(summary.costs, "start_up latency reset_s memory_bytes gpu_memory_bytes"),
+        **fields(summary.costs, "start_up latency reset_s memory_bytes memory gpu_memory_bytes"),
         "frames_per_cpu_s": summary.frames_per_cpu_s,
     }
 
@@ -117,6 +117,9 @@ def _cost_columns(summary: Summary) -> dict[str, Any]:
         "latency_slowest_share": latency.slowest_share if latency else None,
         "frames_per_cpu_s": summary.frames_per_cpu_s,
         "peak_memory_bytes": costs.memory_bytes,
+        "fixed_memory_bytes": costs.memory.fixed_bytes if costs.memory else None,
+        "memory_bytes_per_env": costs.memory.bytes_per_env if costs.memory else None,
+        "largest_env_instances": costs.memory.largest if costs.memory else None,
         "peak_gpu_memory_bytes": costs.gpu_memory_bytes,
     }
 

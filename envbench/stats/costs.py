@@ -8,6 +8,7 @@ from statistics import median
 
 from envbench.model import Run, Windows
 from envbench.stats.latency import Latency, latency
+from envbench.stats.memory import MemoryLine
 
 PHASES = ("import", "build", "first_step")
 
@@ -31,6 +32,7 @@ class Costs:
     ``start_s`` is import and build, ``first_step_s`` the first step including any compile, and
     ``first_steps_s`` its shortest and longest time: libraries cache compiled code on disk. Time in
     which a process was stopped for others is not included. ``start_up`` has each of ``PHASES``.
+    ``memory``: of the row's cells in this session; see ``envbench.results.memory_lines``.
     ``reset_s``: the mean seconds of a reset of all environments.
     """
 
@@ -40,6 +42,7 @@ class Costs:
     start_up: dict[str, Phase] | None = None
     memory_bytes: int | None = None
     gpu_memory_bytes: int | None = None
+    memory: MemoryLine | None = None
     latency: Latency | None = None
     reset_s: float | None = None
 

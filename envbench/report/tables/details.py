@@ -37,18 +37,26 @@ _STARTS_NOTE = (
     "once before the first process, to see that it works, so files may be in memory already. The "
     "first step includes compilation."
 )
+_MEMORY_NOTE = (
+    "A line through the memory of the row's cells of one session, over the environments that "
+    "exist (with those in flight). A cell's memory is the sum of the largest memory of a worker "
+    "and of its processes. Shared pages count once per process, so the sum is too high for many "
+    "processes. A column *fit* extends the line to the memory that was free when the session began."
+)
 
 
 def cost_tables(every: Iterable[MachineResults]) -> list[Table]:
-    """Tables of costs, latency and start-up for each group of results with recorded costs."""
+    """Tables of costs, latency, start-up and memory for each group of results that has them."""
     every = list(every)
     costs = [(each, _costs(each)) for each in every]
     latencies = [(each, _latencies(each)) for each in every]
     starts = [(each, _starts(each)) for each in every]
+    memory = [(each, _memory(each)) for each in every]
     return [
         *note_once([_cost_table("Costs", *each, _COSTS_NOTE) for each in costs if each[1]]),
         *note_once([_cost_table("Latency", *each, _LATENCY_NOTE) for each in latencies if each[1]]),
         *note_once([_cost_table("Start-up", *each, _STARTS_NOTE) for each in starts if each[1]]),
+        *note_once([_cost_table("Memory", *each, _MEMORY_NOTE) for each in memory if each[1]]),
     ]
 
 
@@ -62,6 +70,38 @@ def _costs(results: MachineResults) -> Columns:
             text = _three_digits(summary.frames_per_cpu_s)
             columns.setdefault("Frames per CPU second", {})[label] = text
     return columns
+
+
+def _memory(results: MachineResults) -> Columns:
+    """Of rows that were measured with three numbers of environments in one session."""
+    columns: Columns = {}
+    for label, found in largest(results).items():
+        line = found.summary.costs.memory if found.summary.costs else None
+        if line is None:
+            continue
+        texts = {
+            "Measured with": ", ".join(map(str, line.environments)),
+            "Fixed part": _mebibytes(line.fixed_bytes),
+            "Per environment": _mebibytes(line.bytes_per_env),
+            "Largest deviation": f"{100 * line.misfit:.0f} %",
+            "Fit": "" if line.largest is None else _floored(line.largest),
+        }
+        for name, text in texts.items():
+            columns.setdefault(name, {})[label] = text
+    return columns
+
+
+def _mebibytes(size: float) -> str:
+    if size <= 0:
+        return "none"
+    kib = size / 2**10
+    return f"{_three_digits(kib)} KiB" if kib < 999.5 else f"{_three_digits(kib / 2**10)} MiB"
+
+
+def _floored(count: int) -> str:
+    """With two digits: an extrapolation supports no more."""
+    unit = 10 ** max(0, len(str(count)) - 2)
+    return f"{count // unit * unit:,}"
 
 
 def _starts(results: MachineResults) -> Columns:
@@ -110,6 +150,7 @@ def _three_digits(value: float) -> str:
 
 
 def _cost_table(name: str, results: MachineResults, columns: Columns, note: str) -> Table:
+    columns = {heading: texts for heading, texts in columns.items() if any(texts.values())}
     found = largest(results)
     known = {
         (label, name): Entry(text=text, measured=found[label])

@@ -195,6 +195,42 @@ def test_latency_and_resets_are_in_the_costs_where_they_were_measured() -> None:
     }
 
 
+def test_phases_of_the_start_are_cold_and_warm_and_memory_has_a_part_per_environment() -> None:
+    def times(seconds: int) -> Times:
+        ns = seconds * 10**9
+        return Times(import_ns=ns, build_ns=ns, first_step_ns=ns, warmup_ns=1, measured_ns=1)
+
+    records = [
+        msgspec.structs.replace(
+            each,
+            times=times(9 if each.round == 0 else 2),
+            peak_memory_bytes=(100 + 10 * each.cell.numenv) * 2**20,
+        )
+        if isinstance(each, Run)
+        else each
+        for each in measured_plan(
+            {("for-loop", numenv): 5 for numenv in (1, 4, 8)}, free_memory=2**30
+        )
+    ]
+    text = block(records, "costs")
+    starts, memory = "Start-up - Atari - Laptop", "Memory - Atari - Laptop"
+    assert grid(text, starts) == {
+        starts: [
+            "Environments",
+            *("Import, cold", "Import, warm", "Build, cold", "Build, warm"),
+            *("First step, cold", "First step, warm"),
+        ],
+        "For-loop": ["8", *["9.00 s", "2.00 s"] * 3],
+    }
+    assert grid(text, memory) == {
+        memory: [
+            "Environments",
+            *("Measured with", "Fixed part", "Per environment", "Largest deviation", "Fit"),
+        ],
+        "For-loop": ["8", "1, 4, 8", "100 MiB", "10.0 MiB", "0 %", "92"],
+    }
+
+
 def test_every_row_has_its_command_and_every_machine_its_fingerprint() -> None:
     text = block(
         [*measured_plan({("for-loop", 1): 5},
