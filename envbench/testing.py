@@ -41,7 +41,7 @@ from envbench.model import Cell, Family, Other, Protocol, Trial, Verify
 from envbench.process.one_job import WORKER, execute
 from envbench.process.reply import Reply
 
-AFTER: dict[Other, float] = {"latency": 0.02, "reset": 0.01}
+AFTER: dict[Other, float] = {"latency": 0.02, "returns": 0.02, "reset": 0.01}
 SHORT = Protocol(window_s=0.05, warmup_min_s=0.2, warmup_max_s=0.2, measured_s=0.3, after=AFTER)
 SEED = seed_of_round(0, 1)  # as large as a plan's; verify uses seed 0
 PROBING = WORKER.with_name("probe_unknown_task.py")  # first probes an unknown task

@@ -38,7 +38,7 @@ from envbench.results.memory_lines import with_memory_lines
 from envbench.results.reading import run_of
 from envbench.stats.summary import QUICK_S, Summary, summarise
 
-AFTER: dict[Other, float] = {"latency": 0.6, "reset": 0.2}  # seconds per trial
+AFTER: dict[Other, float] = {"latency": 0.6, "returns": 0.2, "reset": 0.2}  # seconds per trial
 QUICK_AFTER: dict[Other, float] = {"latency": 0.3}
 QUICK = Protocol(warmup_min_s=1.0, warmup_max_s=1.0, measured_s=QUICK_S)
 DEFAULT_DURATION_S = 30.0

@@ -51,6 +51,24 @@ class Histogram(Strict, frozen=True, kw_only=True):
         return len(self.values) == len(self.counts) and min((*self.values, *self.counts, 0)) == 0
 
 
+class Returns(Strict, frozen=True, kw_only=True):
+    """Which environments were in the batches of ``calls`` vector steps.
+
+    ``counts``: how often, by the environment's id. ``ages``: vector steps from one return of an
+    environment to its next one.
+    """
+
+    calls: Int
+    counts: list[Int]
+    ages: Histogram
+
+    def fits(self, numenv: int, env_instances: int) -> bool:
+        """Is it of that many environments, and does it have as many returns as its calls give?"""
+        results = self.calls * numenv
+        as_many = len(self.counts) == env_instances and sum(self.counts) == results > 0
+        return as_many and min(self.counts) >= 0 and self.ages.whole
+
+
 class Times(Strict, frozen=True, kw_only=True):
     """Where a trial's time went, in nanoseconds."""
 
@@ -145,7 +163,8 @@ class TrialResult(Strict, frozen=True, kw_only=True):
 
     ``stopped_ns``: the part of each of its ``times`` in which it was stopped while another trial of
     the block started. ``latency``: the nanoseconds of single vector steps, to three significant
-    digits. ``resets``: slices in which all environments were reset repeatedly.
+    digits. ``returns``: of an asynchronous backend. ``resets``: slices in which all environments
+    were reset repeatedly.
 
     ``agreement`` is None if there is nothing to compare with: another engine, or a library whose
     start cannot be set. ``responds``: observations are numbers that change from step to step, are
@@ -161,6 +180,7 @@ class TrialResult(Strict, frozen=True, kw_only=True):
     warmup: Windows = Windows()
     measured: Windows = Windows()  # slices or windows, one entry each
     latency: Histogram | None = None
+    returns: Returns | None = None
     resets: Windows = Windows()
     steady: bool | None = None
     peak_memory_bytes: Int | None = None

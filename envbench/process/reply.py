@@ -25,6 +25,7 @@ from envbench.model import (
     Int,
     Job,
     Load,
+    Returns,
     Times,
     Windows,
     out_of_bounds,
@@ -83,6 +84,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     measured: Windows = Windows()
     resets: Windows = Windows()  # resets of all environments at once
     latency: Histogram | None = None
+    returns: Returns | None = None
     steady: bool | None = None
     peak_memory_bytes: Int | None = None
     peak_gpu_memory_bytes: Int | None = None
@@ -159,6 +161,8 @@ def _impossible(reply: Reply, job: Job) -> Iterator[str]:
         yield "the columns of its windows differ in length"
     if reply.ok and job.mode == "measure":
         yield from _impossible_figures(reply, job.numenv)
+        if reply.returns is not None and not reply.returns.fits(job.numenv, job.env_instances):
+            yield "its returns are not of its environments and calls"
 
 
 def _impossible_figures(reply: Reply, numenv: int) -> Iterator[str]:

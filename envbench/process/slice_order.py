@@ -21,7 +21,8 @@ FEWEST_MIXED, MOST_MIXED = 4, 10_000  # slices per worker in a random order
 FEWEST_SLICES = 10  # per worker, if one slice is longer than it was meant to be
 FEWEST_RESET_SLICES = 4
 MOST_RESETS = 10_000  # per slice
-SLICES_AFTER: dict[Other, int] = {"latency": 4, "reset": 2}  # per worker, in this order
+# per worker, in this order
+SLICES_AFTER: dict[Other, int] = {"latency": 4, "returns": 1, "reset": 2}
 
 
 class NotOrdered(Exception):

@@ -12,7 +12,7 @@ from envbench import families
 from envbench.machine import Profiles
 from envbench.model import digest
 from envbench.report.plots.picture import Chart, Picture, chart
-from envbench.report.tables import details, overview
+from envbench.report.tables import costs, details, overview
 from envbench.report.tables.build import build, build_published
 from envbench.report.tables.machine_results import MachineResults, family_title, machine_results
 from envbench.report.tables.table import Existing, Table
@@ -28,7 +28,7 @@ SUMMARIES: dict[str, tuple[str, Callable[[Sequence[MachineResults]], list[Table]
     "envbench: overview": (OVERVIEW, overview.highest),
     "envbench: single": (OVERVIEW, overview.single),
     "envbench: recommendation": (OVERVIEW, overview.recommendation),
-    "envbench: costs": (DETAILS, details.cost_tables),
+    "envbench: costs": (DETAILS, costs.cost_tables),
     "envbench: equal work": (DETAILS, details.equal_work_tables),
     "envbench: commands": (DETAILS, details.command_tables),
 }

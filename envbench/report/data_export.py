@@ -37,8 +37,9 @@ def costs_json(summary: Summary) -> dict[str, Any] | None:
     """Return what a cell costs besides its steps, as plain values; None if it has no figure."""
     if summary.costs is None:
         return None
+    names = "start_up latency service reset_s memory_bytes memory gpu_memory_bytes"
     return {
-        **fields(summary.costs, "start_up latency reset_s memory_bytes memory gpu_memory_bytes"),
+        **fields(summary.costs, names),
         "frames_per_cpu_s": summary.frames_per_cpu_s,
     }
 
@@ -115,6 +116,9 @@ def _cost_columns(summary: Summary) -> dict[str, Any]:
         "latency_p95_s": latency.p95_s if latency else None,
         "latency_p99_s": latency.p99_s if latency else None,
         "latency_slowest_share": latency.slowest_share if latency else None,
+        "fairness": costs.service.fairness if costs.service else None,
+        "age_p50": costs.service.age_p50 if costs.service else None,
+        "age_p99": costs.service.age_p99 if costs.service else None,
         "frames_per_cpu_s": summary.frames_per_cpu_s,
         "peak_memory_bytes": costs.memory_bytes,
         "fixed_memory_bytes": costs.memory.fixed_bytes if costs.memory else None,

@@ -182,6 +182,9 @@ def _bad_trial(trial: TrialRecord) -> str:
         return "the columns of its windows differ in length"
     if trial.latency is not None and not trial.latency.whole:
         return "its latencies are incomplete or negative"
+    cell, returns = trial.cell, trial.returns
+    if returns is not None and not returns.fits(cell.numenv, cell.env_instances):
+        return "its returns are not of its environments and calls"
     return out_of_bounds(trial.before)
 
 

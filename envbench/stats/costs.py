@@ -9,6 +9,7 @@ from statistics import median
 from envbench.model import Run, Windows
 from envbench.stats.latency import Latency, latency
 from envbench.stats.memory import MemoryLine
+from envbench.stats.service import Service, service
 
 PHASES = ("import", "build", "first_step")
 
@@ -44,6 +45,7 @@ class Costs:
     gpu_memory_bytes: int | None = None
     memory: MemoryLine | None = None
     latency: Latency | None = None
+    service: Service | None = None
     reset_s: float | None = None
 
 
@@ -61,6 +63,7 @@ def costs(runs: Sequence[Run]) -> Costs:
         memory_bytes=max((run.peak_memory_bytes or 0 for run in runs), default=0) or None,
         gpu_memory_bytes=max((run.peak_gpu_memory_bytes or 0 for run in runs), default=0) or None,
         latency=latency(run.latency for run in runs if run.latency),
+        service=service(run.returns for run in runs if run.returns),
         reset_s=_reset_s([run.resets for run in runs]),
     )
 

@@ -19,8 +19,8 @@ class MemoryLine:
     grow.
     """
 
-    fixed_bytes: float
-    bytes_per_env: float
+    fixed_bytes: int
+    bytes_per_env: int
     environments: tuple[int, ...]
     misfit: float
     largest: int | None
@@ -45,8 +45,8 @@ def memory_line(cells: Iterable[tuple[int, int]], free_bytes: int) -> MemoryLine
     fixed = height - slope * middle
     fit = (free_bytes - fixed) / slope if slope > 0 and free_bytes > 0 else None
     return MemoryLine(
-        fixed_bytes=fixed,
-        bytes_per_env=slope,
+        fixed_bytes=round(fixed),
+        bytes_per_env=round(slope),
         environments=counts,
         misfit=max(abs(fixed + slope * x - y) / y for x, y in points),
         largest=None if fit is None else max(0, math.floor(fit + 1e-6)),

@@ -244,6 +244,7 @@ def block_of(run: Run) -> tuple[FactsRecord | None, BlockRecord]:
         steady=run.steady,
         stopped_ns=run.stopped_ns,
         latency=run.latency,
+        returns=run.returns,
         resets=run.resets,
         peak_memory_bytes=run.peak_memory_bytes,
         peak_gpu_memory_bytes=run.peak_gpu_memory_bytes,

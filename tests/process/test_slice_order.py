@@ -307,6 +307,12 @@ def carried_out(made: SliceOrder, *, lacks: tuple[str, ...] = (), ns: int = 10**
 
 
 BOTH: dict[Any, float] = {"latency": 0.6, "reset": 0.2}
+ALL: dict[Any, float] = {**BOTH, "returns": 0.2}
+
+
+def test_returns_come_in_one_slice_between_the_single_steps_and_the_resets() -> None:
+    orders = carried_out(mixed_with_others(ALL), lacks=("latency",))
+    assert orders[5:] == ["0: latency_ms 150", "0: returns_ms 200", *["0: reset_ms 100"] * 2]
 
 
 def test_other_quantities_follow_the_steps_of_all_workers() -> None:

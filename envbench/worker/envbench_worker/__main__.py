@@ -108,6 +108,7 @@ class Worker:
             "measured": vars(meter.measured),
             "resets": vars(meter.resets),
             "latency": histogram(meter.latency),
+            "returns": meter.returns,
             "steady": steady,
             "peak_memory_bytes": sensors.tree_peak_memory(os.getpid()),
             "peak_gpu_memory_bytes": adapter.gpu_memory(),

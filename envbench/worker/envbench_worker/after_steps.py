@@ -1,4 +1,5 @@
-"""What a trial measures after its windows of steps: how long each single vector step takes.
+"""What a trial measures after its windows of steps: the time of each single vector step, and how
+often each environment of an asynchronous backend is in a batch.
 
 These slices never touch an adapter's timed loop. The clock is read by the iterator from which the
 loop takes its batches, so once per vector step.
@@ -10,6 +11,8 @@ import time
 from collections import Counter
 from itertools import islice
 from typing import Any, Dict, List, Optional
+
+import numpy as np
 
 from envbench_worker.contract import Adapter
 
@@ -58,6 +61,20 @@ def step_times(adapter: Adapter, calls: int) -> Optional[List[int]]:
         finally:
             adapter.batches = batches
     return [after - before for before, after in zip(starts, islice(starts, 1, None))] or None
+
+
+def returns(ids: List[Any], env_instances: int) -> Dict[str, Any]:
+    """Return the fields of ``envbench.model.Returns``. ``ids``: of the environments per batch."""
+    calls = np.repeat(np.arange(len(ids)), [len(each) for each in ids])
+    flat = np.concatenate(ids)
+    order = np.lexsort((calls, flat))  # by environment, then in time
+    same = np.diff(flat[order]) == 0
+    ages: Counter[int] = Counter(np.diff(calls[order])[same].tolist())
+    return {
+        "calls": len(ids),
+        "counts": np.bincount(flat, minlength=env_instances).tolist(),
+        "ages": histogram(ages) or {},
+    }
 
 
 def rounded(ns: int) -> int:

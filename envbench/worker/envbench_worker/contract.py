@@ -113,6 +113,13 @@ class Adapter(ABC):
         """Reset all environments at once, and return their number; None if the library cannot."""
         return None
 
+    def returned(self, calls: int) -> Optional[List[Any]]:
+        """Make ``calls`` vector steps. Return the ids of the environments in each batch, as arrays.
+
+        None: ids are unknown, or every environment is in every batch.
+        """
+        return None
+
     def unfinished(self) -> int:
         """After an exception: the transitions that the latest ``run`` made before it."""
         return 0

@@ -15,7 +15,7 @@ from collections import Counter
 from statistics import median, variance
 from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 
-from envbench_worker.after_steps import fitting, rounded, step_times
+from envbench_worker.after_steps import fitting, returns, rounded, step_times
 from envbench_worker.contract import Adapter, Counts, ImpossibleFigure
 from envbench_worker.sensors import Sensors
 
@@ -55,12 +55,17 @@ class Meter:
         self.measured = Windows()
         self.resets = Windows()  # slices of resets
         self.latency: Counter[int] = Counter()  # nanoseconds of single vector steps
+        self.returns: Optional[Dict[str, Any]] = None
         self.total_steps = 0
         self._warm = 0  # the windows of the warm-up, without lead-ins
         self._last = self._ramp = 0  # the last window's end; the windows of the calibration
         self._origin = self._warmup_origin = 0  # when the columns' times begin
         self._load: Optional[Dict[str, Any]] = None  # of the steps, once they are over
-        self._others = {"latency_ms": self._time_steps, "reset_ms": self._reset_for}
+        self._others = {
+            "latency_ms": self._time_steps,
+            "returns_ms": self._note_returns,
+            "reset_ms": self._reset_for,
+        }
 
     def first_step(self) -> int:
         """Make the first vector step, compile included; return its nanoseconds."""
@@ -124,9 +129,9 @@ class Meter:
 
         ``step N``: N vector steps, a measured window. ``reset N``: reset all environments N times.
         ``lead N``: N vector steps before the next slice, to refill the caches after a switch. They
-        are recorded as a window of the warm-up and do not affect a rate. ``latency_ms N`` and
-        ``reset_ms N``: about N ms of single steps or of resets, after all ``step`` orders. Any
-        other word raises ``ValueError``.
+        are recorded as a window of the warm-up and do not affect a rate. ``latency_ms N``,
+        ``returns_ms N`` and ``reset_ms N``: about N ms of another quantity, after all ``step``
+        orders. Any other word raises ``ValueError``.
         """
         self._begin()
         self._origin = clock()
@@ -164,6 +169,15 @@ class Meter:
             self.latency.update(map(rounded, took))
         made = Counts(len(took) * self.adapter.job.numenv, 0)
         self._tell("measure", self._last - start, len(took), made)
+
+    def _note_returns(self, seconds: float) -> None:
+        start, job = self._last, self.adapter.job
+        ids = self.adapter.returned(fitting(seconds, self._ns_per_call())) or []
+        self._last = clock()
+        if ids:
+            self.returns = returns(ids, job.env_instances)
+        made = Counts(len(ids) * job.numenv, 0)
+        self._tell("measure", self._last - start, len(ids), made)
 
     def _reset_for(self, seconds: float) -> None:
         """Reset all environments at least once. The first reset decides how many fit."""

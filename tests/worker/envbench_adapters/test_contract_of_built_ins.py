@@ -70,6 +70,12 @@ class TestEnvPoolSyncMujoco(Mujoco):
 class TestEnvPoolAsyncAtari(Atari):
     backend = get("envpool-async")
 
+    def test_knows_which_environments_it_returns(self) -> None:
+        returns = self.measured().returns
+        assert returns is not None
+        assert returns.fits(2, self.cell.env_instances)
+        assert min(returns.counts) > 0
+
 
 class TestEnvPoolAsyncMujoco(Mujoco):
     backend = get("envpool-async")

@@ -10,9 +10,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
-from envbench.model import Histogram, Load, Protocol
+from envbench.model import Histogram, Load, Protocol, Returns
 from envbench.process.code_hash import WORKER_PATH
 
 MS = 1_000_000
@@ -139,6 +140,40 @@ def test_equal_times_are_counted_together(worker: Any) -> None:
     made = worker.after_steps.histogram(Counter([30, 10, 30]))
     assert msgspec.convert(made, Histogram) == Histogram(values=[10, 30], counts=[1, 2])
     assert worker.after_steps.histogram(Counter()) is None
+
+
+# ---------------------------------------------------------------- returns
+
+
+def test_returns_are_counted_per_environment_with_the_steps_between_them(worker: Any) -> None:
+    ids = [np.array(each, np.int32) for each in ([0, 1], [0, 2], [1, 0], [0, 2])]
+    made = worker.after_steps.returns(ids, 4)
+    assert msgspec.convert(made, Returns) == Returns(
+        calls=4, counts=[4, 2, 2, 0], ages=Histogram(values=[1, 2], counts=[3, 2])
+    )
+    assert msgspec.convert(made, Returns).fits(2, 4)
+
+
+def test_environments_that_return_once_have_no_age(worker: Any) -> None:
+    made = worker.after_steps.returns([np.array([0, 1])], 2)
+    assert msgspec.convert(made, Returns) == Returns(calls=1, counts=[1, 1], ages=Histogram())
+
+
+def test_an_order_of_returns_records_one_slice_of_a_pool_that_knows_its_ids(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adapter = Batches(worker, monkeypatch, lambda n: MS)
+    adapter.job.env_instances = 4
+    batches = cycle([[0, 1], [2, 3]])
+    known = lambda calls: [np.array(each) for each in islice(batches, calls)]  # noqa: E731
+    monkeypatch.setattr(adapter, "returned", known, raising=False)
+    made = meter(worker, adapter)
+    made.warm_up()
+    made.take_turns([("returns_ms", 20)])
+    assert made.returns["counts"] == [10] * 4
+    assert made.returns["ages"] == {"values": [2], "counts": [36]}
+    event = made.events[-1]
+    assert (event["calls"], event["steps"]) == (20, 40)
 
 
 # ---------------------------------------------------------------- after the windows
