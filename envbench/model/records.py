@@ -93,6 +93,8 @@ class Load(Strict, frozen=True, kw_only=True):
     pressure_s: float | None = None  # time in which some task waited for a CPU (PSI)
     switches_voluntary: Int | None = None
     switches_involuntary: Int | None = None
+    cpu_energy_j: float | None = None  # joules of all processors and their memory (RAPL)
+    gpu_energy_j: float | None = None  # of all GPUs (NVML), if the backend uses one
     load_before: float | None = None  # 1-minute load average before the start
 
 

@@ -37,7 +37,7 @@ def costs_json(summary: Summary) -> dict[str, Any] | None:
     """Return what a cell costs besides its steps, as plain values; None if it has no figure."""
     if summary.costs is None:
         return None
-    names = "start_up latency service reset_s memory_bytes memory gpu_memory_bytes"
+    names = "start_up latency service reset_s memory_bytes memory gpu_memory_bytes energy"
     return {
         **fields(summary.costs, names),
         "frames_per_cpu_s": summary.frames_per_cpu_s,
@@ -120,6 +120,9 @@ def _cost_columns(summary: Summary) -> dict[str, Any]:
         "age_p50": costs.service.age_p50 if costs.service else None,
         "age_p99": costs.service.age_p99 if costs.service else None,
         "frames_per_cpu_s": summary.frames_per_cpu_s,
+        "cpu_energy_j": costs.energy.cpu_j if costs.energy else None,
+        "gpu_energy_j": costs.energy.gpu_j if costs.energy else None,
+        "frames_per_joule": costs.energy.frames_per_joule if costs.energy else None,
         "peak_memory_bytes": costs.memory_bytes,
         "fixed_memory_bytes": costs.memory.fixed_bytes if costs.memory else None,
         "memory_bytes_per_env": costs.memory.bytes_per_env if costs.memory else None,

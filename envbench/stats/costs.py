@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -27,6 +28,15 @@ class Phase:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Energy:
+    """Joules of the whole machine while windows of steps were open. None: a run has no counter."""
+
+    cpu_j: float | None
+    gpu_j: float | None
+    frames_per_joule: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Costs:
     """The costs of a cell: the median of seconds, the maximum of bytes. None: not recorded.
 
@@ -47,6 +57,7 @@ class Costs:
     latency: Latency | None = None
     service: Service | None = None
     reset_s: float | None = None
+    energy: Energy | None = None
 
 
 def costs(runs: Sequence[Run]) -> Costs:
@@ -65,6 +76,7 @@ def costs(runs: Sequence[Run]) -> Costs:
         latency=latency(run.latency for run in runs if run.latency),
         service=service(run.returns for run in runs if run.returns),
         reset_s=_reset_s([run.resets for run in runs]),
+        energy=_energy(runs),
     )
 
 
@@ -78,6 +90,19 @@ def _start_up(runs: Sequence[Run]) -> dict[str, Phase] | None:
         phase: Phase(cold_s=first, warm_s=median(later) if later else None)
         for phase, (first, *later) in phases.items()
     }
+
+
+def _energy(runs: Sequence[Run]) -> Energy | None:
+    """Over all measured windows, invalid ones too; None if no counter was read in every run."""
+    cpu = [run.load.cpu_energy_j for run in runs if run.load.cpu_energy_j is not None]
+    gpu = [run.load.gpu_energy_j for run in runs if run.load.gpu_energy_j is not None]
+    cpu_j, gpu_j = (
+        math.fsum(each) if len(each) == len(runs) and math.fsum(each) > 0 else None
+        for each in (cpu, gpu)
+    )
+    total = (cpu_j or 0.0) + (gpu_j or 0.0)
+    frames = math.fsum(sum(run.measured.steps) * run.cell.frame_skip for run in runs)
+    return Energy(cpu_j=cpu_j, gpu_j=gpu_j, frames_per_joule=frames / total) if total else None
 
 
 def _running_s(run: Run, phase: str) -> float:

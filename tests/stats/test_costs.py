@@ -11,8 +11,8 @@ from helpers.record_factories import make_run, make_windows
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envbench.model import Histogram, Run, Times
-from envbench.stats.costs import Phase, costs
+from envbench.model import Histogram, Load, Run, Times
+from envbench.stats.costs import Energy, Phase, costs
 from envbench.stats.latency import latency, merged, percentile
 
 S = 10**9
@@ -110,3 +110,19 @@ def test_a_single_process_is_cold() -> None:
 
 def test_no_process_counts_as_cold_if_the_first_one_has_no_times() -> None:
     assert costs([make_run(round=0, times=None), started(1, 3)]).start_up is None
+
+
+# ---------------------------------------------------------------- energy
+
+
+def test_frames_per_joule_are_all_frames_over_the_energy_of_processors_and_gpus() -> None:
+    loads = [Load(cpu_energy_j=30.0, gpu_energy_j=10.0), Load(cpu_energy_j=50.0, gpu_energy_j=10.0)]
+    found = costs([make_run(load=each) for each in loads])  # 1,600 frames each
+    assert found.energy == Energy(cpu_j=80.0, gpu_j=20.0, frames_per_joule=32.0)
+    only = costs([make_run(load=Load(cpu_energy_j=40.0))])
+    assert only.energy == Energy(cpu_j=40.0, gpu_j=None, frames_per_joule=40.0)
+
+
+def test_a_run_without_a_counter_leaves_the_energy_unknown() -> None:
+    assert costs([make_run(load=Load(cpu_energy_j=30.0)), make_run()]).energy is None
+    assert costs([make_run(load=Load(cpu_energy_j=0.0))]).energy is None

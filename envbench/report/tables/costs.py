@@ -18,7 +18,8 @@ _COSTS_NOTE = (
     "step includes compilation. Both are medians over processes. A first step is shown as a range "
     "where one process took more than twice as long as another: a library may have cached compiled "
     "code on disk. Memory is the sum of the largest memory of a worker and of its processes. A "
-    "reset is of all environments. CPU seconds are those of all processes of the worker."
+    "reset is of all environments. CPU seconds are those of all processes of the worker. Joules "
+    "are those of the whole machine, as far as it has counters."
 )
 _LATENCY_NOTE = (
     "Each row shows its largest number of environments. The times are those of single vector "
@@ -71,6 +72,9 @@ def _costs(results: MachineResults) -> Columns:
         if summary.frames_per_cpu_s is not None and columns:
             text = _three_digits(summary.frames_per_cpu_s)
             columns.setdefault("Frames per CPU second", {})[label] = text
+        if summary.costs and summary.costs.energy:
+            text = _three_digits(summary.costs.energy.frames_per_joule)
+            columns.setdefault("Frames per joule", {})[label] = text
     return columns
 
 

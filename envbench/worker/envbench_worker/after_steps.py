@@ -12,8 +12,6 @@ from collections import Counter
 from itertools import islice
 from typing import Any, Dict, List, Optional
 
-import numpy as np
-
 from envbench_worker.contract import Adapter
 
 MOST_PER_S, FEWEST_PER_S = 3000, 30  # vector steps per second of a slice
@@ -65,6 +63,8 @@ def step_times(adapter: Adapter, calls: int) -> Optional[List[int]]:
 
 def returns(ids: List[Any], env_instances: int) -> Dict[str, Any]:
     """Return the fields of ``envbench.model.Returns``. ``ids``: of the environments per batch."""
+    import numpy as np  # only adapters that have it return ids
+
     calls = np.repeat(np.arange(len(ids)), [len(each) for each in ids])
     flat = np.concatenate(ids)
     order = np.lexsort((calls, flat))  # by environment, then in time

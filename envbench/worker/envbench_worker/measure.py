@@ -17,6 +17,7 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 
 from envbench_worker.after_steps import fitting, returns, rounded, step_times
 from envbench_worker.contract import Adapter, Counts, ImpossibleFigure
+from envbench_worker.energy import Energy
 from envbench_worker.sensors import Sensors
 
 STEADY_WINDOWS = 8
@@ -114,6 +115,8 @@ class Meter:
 
     def _begin(self) -> None:
         self._warm = len(self.warmup.ns)
+        if self.adapter.gpu_memory() is not None:
+            self.sensors.energy = Energy(gpu=True)
         self.sensors.begin()
 
     def load(self) -> Dict[str, Any]:
@@ -133,6 +136,7 @@ class Meter:
         ``returns_ms N`` and ``reset_ms N``: about N ms of another quantity, after all ``step``
         orders. Any other word raises ``ValueError``.
         """
+        self.sensors.per_slice = True
         self._begin()
         self._origin = clock()
         for what, calls in orders:

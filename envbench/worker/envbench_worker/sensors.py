@@ -15,6 +15,8 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
+from envbench_worker.energy import Energy
+
 PROC = Path("/proc")
 
 
@@ -140,9 +142,15 @@ def tree_peak_memory(pid: int) -> Optional[int]:
 
 
 class Sensors:
-    """Reads the outside signals of a window, and the load of a series of windows."""
+    """Reads the outside signals of a window, and the load of a series of windows.
+
+    ``per_slice``: energy is read before and after each slice, because other workers step in
+    between. Otherwise windows are back to back, and it is read only before and after all of them.
+    """
 
     def __init__(self) -> None:
+        self.energy = Energy()
+        self.per_slice = False
         self._window = _outside()
         self._begun: Dict[str, float] = {}
         self._measured: Dict[str, float] = {}  # the growth over all measured windows
@@ -150,6 +158,8 @@ class Sensors:
     def window(self, measured: bool = False) -> Dict[str, float]:
         """Read what changed since the last call: suspended_ns, throttled_periods, steal_share, …"""
         before, self._window = self._window, _outside()
+        if self.per_slice:
+            self._window.update(self.energy.read())
         grown = _grown(before, self._window)
         if measured:
             self._measured = {k: self._measured.get(k, 0) + grown[k] for k in grown}
@@ -159,7 +169,7 @@ class Sensors:
 
     def begin(self) -> None:
         """Begin the interval that ``load`` reports on."""
-        self._begun, self._measured = _everything(), {}
+        self._begun, self._measured = self._everything(), {}
 
     def load(self, share: float = 1.0) -> Dict[str, Any]:
         """Return the ``envbench.model.Load`` of the measured windows since ``begin``.
@@ -167,7 +177,7 @@ class Sensors:
         ``share``: how much of the worker's own work since then was measured. The rest are lead-ins,
         which do the same work. While other workers step, this one is stopped and uses nothing.
         """
-        own = _grown(self._begun, _everything())
+        own = _grown(self._begun, self._everything())
         own = {name: type(each)(each * share) for name, each in own.items()}
         grown = {name: max(each, 0) for name, each in {**own, **self._measured}.items()}
         cpu, busy = grown.get("cpu_s"), grown.get("busy")
@@ -180,7 +190,14 @@ class Sensors:
             "pressure_s": grown.get("pressure_s"),
             "switches_voluntary": grown.get("voluntary"),
             "switches_involuntary": grown.get("nonvoluntary"),
+            "cpu_energy_j": grown.get("cpu_energy_j"),
+            "gpu_energy_j": grown.get("gpu_energy_j"),
         }
+
+    def _everything(self) -> Dict[str, float]:
+        found, waited = {**_outside(), **tree_usage(os.getpid())}, pressure()
+        found.update(self.energy.read())
+        return found if waited is None else {**found, "pressure_s": waited}
 
 
 def _outside() -> Dict[str, float]:
@@ -189,11 +206,6 @@ def _outside() -> Dict[str, float]:
     for name, value in (throttling() or {}).items():
         found["throttled_" + name] = value
     return found
-
-
-def _everything() -> Dict[str, float]:
-    found, waited = {**_outside(), **tree_usage(os.getpid())}, pressure()
-    return found if waited is None else {**found, "pressure_s": waited}
 
 
 def _grown(before: Dict[str, float], now: Dict[str, float]) -> Dict[str, float]:

@@ -54,6 +54,9 @@ class Batches:
             self.made += 1
         return self.counts(2 * calls, 0)
 
+    def gpu_memory(self) -> None:
+        return None
+
     def reset(self) -> int | None:
         self.resets += 1
         self.now += 2 * MS
