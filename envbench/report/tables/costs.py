@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from envbench.report.tables.build import cost_columns, largest
 from envbench.report.tables.footnotes import quick
 from envbench.report.tables.machine_results import MachineResults
 from envbench.report.tables.table import Entry, Table, grid, note_once
+from envbench.stats.costs import Costs
+from envbench.stats.summary import Summary
 from envbench.text import markdown
 
 NUMENV = "Environments"
@@ -47,79 +50,101 @@ _MEMORY_NOTE = (
 
 
 def cost_tables(every: Iterable[MachineResults]) -> list[Table]:
-    """Tables of costs, latency, start-up and memory for each group of results that has them."""
-    every = list(every)
-    costs = [(each, _costs(each)) for each in every]
-    latencies = [(each, _latencies(each)) for each in every]
-    starts = [(each, _starts(each)) for each in every]
-    memory = [(each, _memory(each)) for each in every]
-    service = [(each, _service(each)) for each in every]
-    return [
-        *note_once([_cost_table("Costs", *each, _COSTS_NOTE) for each in costs if each[1]]),
-        *note_once([_cost_table("Latency", *each, _LATENCY_NOTE) for each in latencies if each[1]]),
-        *note_once([_cost_table("Service", *each, _SERVICE_NOTE) for each in service if each[1]]),
-        *note_once([_cost_table("Start-up", *each, _STARTS_NOTE) for each in starts if each[1]]),
-        *note_once([_cost_table("Memory", *each, _MEMORY_NOTE) for each in memory if each[1]]),
+    """Tables of costs, latency, service, start-up and memory for each group of results that has
+    them."""
+    every, tables = list(every), []
+    kinds: list[tuple[str, Callable[[MachineResults], Columns], str]] = [
+        ("Costs", _costs, _COSTS_NOTE),
+        ("Latency", partial(_columns, texts=_latency), _LATENCY_NOTE),
+        ("Service", partial(_columns, texts=_service), _SERVICE_NOTE),
+        ("Start-up", partial(_columns, texts=_start_up), _STARTS_NOTE),
+        ("Memory", partial(_columns, texts=_memory), _MEMORY_NOTE),
     ]
+    for name, columns_of, note in kinds:
+        found = [(each, columns_of(each)) for each in every]
+        made = [_cost_table(name, each, columns, note) for each, columns in found if columns]
+        tables += note_once(made)
+    return tables
 
 
 def _costs(results: MachineResults) -> Columns:
+    """Those of the accelerators' tables and, where a row has any of these, further ones."""
     columns = cost_columns(results)
+    return {**columns, **_columns(results, _further)} if columns else {}
+
+
+def _columns(
+    results: MachineResults, texts: Callable[[Costs, Summary], Mapping[str, str]]
+) -> Columns:
+    """The texts of each row at its largest numenv, without empty columns."""
+    columns: Columns = {}
     for label, found in largest(results).items():
-        summary = found.summary
-        if summary.costs and summary.costs.reset_s is not None:
-            columns.setdefault("Reset", {})[label] = duration(summary.costs.reset_s)
-        if summary.frames_per_cpu_s is not None and columns:
-            text = _three_digits(summary.frames_per_cpu_s)
-            columns.setdefault("Frames per CPU second", {})[label] = text
-        if summary.costs and summary.costs.energy:
-            text = _three_digits(summary.costs.energy.frames_per_joule)
-            columns.setdefault("Frames per joule", {})[label] = text
+        if found.summary.costs:
+            for name, text in texts(found.summary.costs, found.summary).items():
+                if text:
+                    columns.setdefault(name, {})[label] = text
     return columns
 
 
-def _service(results: MachineResults) -> Columns:
+def _further(costs: Costs, summary: Summary) -> dict[str, str]:
+    per_cpu_s, energy = summary.frames_per_cpu_s, costs.energy
+    return {
+        "Reset": duration(costs.reset_s),
+        "Frames per CPU second": "" if per_cpu_s is None else _three_digits(per_cpu_s),
+        "Frames per joule": _three_digits(energy.frames_per_joule) if energy else "",
+    }
+
+
+def _latency(costs: Costs, _: Summary) -> dict[str, str]:
+    if (found := costs.latency) is None:
+        return {}
+    share = found.slowest_share
+    return {
+        "Median": duration(found.p50_s),
+        "95 %": duration(found.p95_s),
+        "99 %": duration(found.p99_s),
+        "Slowest 1 %": "" if share is None else f"{100 * share:.2g} %",
+    }
+
+
+def _service(costs: Costs, summary: Summary) -> dict[str, str]:
     """Of asynchronous rows that know which environments they return."""
-    columns: Columns = {}
-    for label, found in largest(results).items():
-        served = found.summary.costs.service if found.summary.costs else None
-        if served is None:
-            continue
-        cell = found.cell
-        texts = {
-            "In flight": str(cell.env_instances),
-            "Fairness": f"{served.fairness:.3f}",
-            "Least served": f"{served.smallest:.2f}",
-            "Most served": f"{served.largest:.2f}",
-            "Age if all were equal": f"{cell.env_instances / cell.numenv:.3g}",
-            "Median age": "" if served.age_p50 is None else str(served.age_p50),
-            "Age, 99 %": "" if served.age_p99 is None else str(served.age_p99),
-        }
-        for name, text in texts.items():
-            columns.setdefault(name, {})[label] = text
-    return columns
+    cell, found = summary.cell, costs.service
+    if found is None:
+        return {}
+    return {
+        "In flight": str(cell.env_instances),
+        "Fairness": f"{found.fairness:.3f}",
+        "Least served": f"{found.smallest:.2f}",
+        "Most served": f"{found.largest:.2f}",
+        "Age if all were equal": f"{cell.env_instances / cell.numenv:.3g}",
+        "Median age": "" if found.age_p50 is None else str(found.age_p50),
+        "Age, 99 %": "" if found.age_p99 is None else str(found.age_p99),
+    }
 
 
-def _memory(results: MachineResults) -> Columns:
+def _start_up(costs: Costs, _: Summary) -> dict[str, str]:
+    return {
+        f"{phase.replace('_', ' ').capitalize()}, {state}": duration(seconds)
+        for phase, took in (costs.start_up or {}).items()
+        for state, seconds in (("cold", took.cold_s), ("warm", took.warm_s))
+    }
+
+
+def _memory(costs: Costs, _: Summary) -> dict[str, str]:
     """Of rows that were measured with three numbers of environments in one session."""
-    columns: Columns = {}
-    for label, found in largest(results).items():
-        line = found.summary.costs.memory if found.summary.costs else None
-        if line is None:
-            continue
-        texts = {
-            "Measured with": ", ".join(map(str, line.environments)),
-            "Fixed part": _mebibytes(line.fixed_bytes),
-            "Per environment": _mebibytes(line.bytes_per_env),
-            "Largest deviation": f"{100 * line.misfit:.0f} %",
-            "Fit": "" if line.largest is None else _floored(line.largest),
-        }
-        for name, text in texts.items():
-            columns.setdefault(name, {})[label] = text
-    return columns
+    if (line := costs.memory) is None:
+        return {}
+    return {
+        "Measured with": ", ".join(map(str, line.environments)),
+        "Fixed part": _bytes(line.fixed_bytes),
+        "Per environment": _bytes(line.bytes_per_env),
+        "Largest deviation": f"{100 * line.misfit:.0f} %",
+        "Fit": "" if line.largest is None else _floored(line.largest),
+    }
 
 
-def _mebibytes(size: float) -> str:
+def _bytes(size: float) -> str:
     if size <= 0:
         return "none"
     kib = size / 2**10
@@ -130,36 +155,6 @@ def _floored(count: int) -> str:
     """With two digits: an extrapolation supports no more."""
     unit = 10 ** max(0, len(str(count)) - 2)
     return f"{count // unit * unit:,}"
-
-
-def _starts(results: MachineResults) -> Columns:
-    """The phases of the start, cold and warm."""
-    columns: Columns = {}
-    for label, found in largest(results).items():
-        costs = found.summary.costs
-        for phase, took in ((costs and costs.start_up) or {}).items():
-            name = phase.replace("_", " ").capitalize()
-            columns.setdefault(f"{name}, cold", {})[label] = duration(took.cold_s)
-            columns.setdefault(f"{name}, warm", {})[label] = duration(took.warm_s)
-    return columns
-
-
-def _latencies(results: MachineResults) -> Columns:
-    columns: Columns = {}
-    for label, found in largest(results).items():
-        latency = found.summary.costs.latency if found.summary.costs else None
-        if latency is None:
-            continue
-        share = latency.slowest_share
-        texts = {
-            "Median": duration(latency.p50_s),
-            "95 %": duration(latency.p95_s),
-            "99 %": duration(latency.p99_s),
-            "Slowest 1 %": "" if share is None else f"{100 * share:.2g} %",
-        }
-        for name, text in texts.items():
-            columns.setdefault(name, {})[label] = text
-    return columns
 
 
 def duration(seconds: float | None) -> str:
@@ -178,7 +173,6 @@ def _three_digits(value: float) -> str:
 
 
 def _cost_table(name: str, results: MachineResults, columns: Columns, note: str) -> Table:
-    columns = {heading: texts for heading, texts in columns.items() if any(texts.values())}
     found = largest(results)
     known = {
         (label, name): Entry(text=text, measured=found[label])

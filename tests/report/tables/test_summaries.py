@@ -21,7 +21,7 @@ from helpers.record_factories import (
 
 from envbench.errors import UsageError
 from envbench.machine import Match, Profile, Table
-from envbench.model import Audit, Histogram, Load, Run, Times, Verification, digest
+from envbench.model import Audit, Histogram, Load, Returns, Run, Times, Verification, digest
 from envbench.report.contents import block_contents
 from envbench.report.markdown.document import block_text, extended, filled, fresh
 from envbench.report.markdown.table_text import split_row
@@ -192,6 +192,25 @@ def test_latency_and_resets_are_in_the_costs_where_they_were_measured() -> None:
     assert grid(text, latencies) == {
         latencies: ["Environments", "Median", "95 %", "99 %", "Slowest 1 %"],
         "For-loop": ["8", "10.0 µs", "10.0 µs", "10.0 µs", "67 %"],
+    }
+
+
+def test_service_and_energy_are_shown_where_they_were_recorded() -> None:
+    returns = Returns(calls=30, counts=[10] * 24, ages=Histogram(values=[3], counts=[200]))
+    given = {"returns": returns, "load": Load(cpu_energy_j=32.0)}
+    records = measured_plan({("envpool-async", 8): 5}, run=given)  # 80 frames per run
+    records += measured_plan({("for-loop", 8): 40}, plan_id="without")
+    text = block(records, "costs")
+    costs, service = "Costs - Atari - Laptop", "Service - Atari - Laptop"
+    table = grid(text, costs)
+    column = table[costs].index("Frames per joule")
+    assert [table[row][column] for row in ("EnvPool (async)", "For-loop")] == ["2.50", ""]
+    assert grid(text, service) == {
+        service: [
+            *("Environments", "In flight", "Fairness", "Least served", "Most served"),
+            *("Age if all were equal", "Median age", "Age, 99 %"),
+        ],
+        "EnvPool (async)": ["8", "24", "1.000", "1.00", "1.00", "3", "3", "3"],
     }
 
 
