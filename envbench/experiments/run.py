@@ -1,8 +1,9 @@
 """``run``: every cell in rounds of random blocks, whose cells alternate; figures with intervals.
 
 A round deals the cells at random into blocks. A block starts a fresh process for each of its cells.
-They alternate in short slices, so that all of them see the same noise. A cell that fails is not
-tried again in later rounds: it would fail again.
+They alternate in short slices, so that all of them see the same noise. After the slices of steps
+they alternate in slices of other quantities (``AFTER``). A cell that fails is not tried again in
+later rounds: it would fail again.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from envbench.model import (
     BlockRecord,
     Cell,
     Failure,
+    Other,
     Plan,
     Programme,
     Protocol,
@@ -35,9 +37,12 @@ from envbench.model import (
     RunDesign,
     Trial,
 )
+from envbench.results.memory_lines import with_memory_lines
 from envbench.results.reading import run_of
 from envbench.stats.summary import QUICK_S, Summary, summarise
 
+AFTER: dict[Other, float] = {"latency": 0.6, "returns": 0.2, "reset": 0.2}  # seconds per trial
+QUICK_AFTER: dict[Other, float] = {"latency": 0.3}
 QUICK = Protocol(warmup_min_s=1.0, warmup_max_s=1.0, measured_s=QUICK_S)
 DEFAULT_DURATION_S = 30.0
 MOST_WINDOWS = 10_000  # per trial, so that its record stays well under the store's limit
@@ -63,12 +68,16 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
         return min(repeats, self.total_steps) if self.total_steps else repeats
 
     def protocol_of(self, backend: Backend) -> Protocol:
-        """Return the protocol of each trial; ``calls`` is still the cell's whole budget."""
+        """Return the protocol of each trial; ``calls`` is still the cell's whole budget.
+
+        With a number of steps nothing else is measured, because that would be further steps.
+        """
+        after = {} if self.total_steps else QUICK_AFTER if self.quick else AFTER
         if self.quick:
-            return msgspec.structs.replace(QUICK, calls=self.total_steps)
+            return msgspec.structs.replace(QUICK, calls=self.total_steps, after=after)
         seconds = self.duration_s / self.repeats_of(backend)
         window_s = max(Protocol().window_s, seconds / MOST_WINDOWS)
-        return Protocol(window_s=window_s, measured_s=seconds, calls=self.total_steps)
+        return Protocol(window_s=window_s, measured_s=seconds, calls=self.total_steps, after=after)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,11 +111,13 @@ class RunExperiment(Experiment[Figures]):
 
     def block_seconds(self, plan: Plan) -> float:
         design = plan.design_as(RunDesign)
-        steps = [0.0 if each.calls else each.measured_s for each in design.protocol.values()]
+        every = design.protocol.values()
+        steps = sum(0.0 if each.calls else each.measured_s for each in every) / len(every)
+        others = sum(sum(each.after.values()) for each in every) / len(every)
         kernels = len({KERNELS[each.steps_in].name for each in plan.behaviour.values()})
         blocks = math.ceil(len(plan.cells) / design.block_size)
         trials = (len(plan.cells) + kernels * KERNEL_SHARE) / blocks
-        return trials * (START_S + (1 + LEAD_IN_S / SLICE_S) * sum(steps) / len(steps))
+        return trials * (START_S + (1 + LEAD_IN_S / SLICE_S) * steps + others)
 
     def choose(self, site: Site) -> Chosen:
         chosen = choose(self.cells, site.profile, site.fingerprint.usable_cpus)
@@ -189,8 +200,9 @@ class RunExperiment(Experiment[Figures]):
         for run in runs(done, plan, facts):
             by_cell.get(run.cell.key, []).append(run)
         every = by_cell.values()
+        made = [summarise(own, cpus=cpus, alone=alone) for own in every if own]
         return Figures(
-            summaries=[summarise(own, cpus=cpus, alone=alone) for own in every if own],
+            summaries=with_memory_lines([(plan, each) for each in made]),
             session=session(runs(done, plan, facts), plan.behaviour),
         )
 

@@ -65,11 +65,15 @@ class Cell(Strict, frozen=True, kw_only=True):
         return f"{self.env}/{self.task}/{self.backend}/{self.numenv}{tail}"
 
 
+Other = Literal["latency", "returns", "reset"]  # what a trial measures after its steps
+
+
 class Protocol(Strict, frozen=True, kw_only=True):
     """How a trial measures, in seconds: warm-up, then windows.
 
     ``measured_s`` is the measured time of one trial. ``calls``, if not None, replaces it: the
     vector steps of a trial or, in a plan, of a cell over all its trials (``--total-step``).
+    ``after`` has the seconds for each other quantity, which has slices of its own after the steps.
     """
 
     window_s: float = 0.25
@@ -77,6 +81,7 @@ class Protocol(Strict, frozen=True, kw_only=True):
     warmup_max_s: float = 4.0
     measured_s: float = 8.0
     calls: Int | None = None
+    after: dict[Other, float] = {}
 
 
 class Verify(Strict, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Literal, NamedTuple
 
-from envbench.model import Job, Programme
+from envbench.model import Job, Other, Programme
 from envbench.process.reply import WindowEnded
 from envbench.process.starting import POLL_S
 
@@ -22,6 +22,8 @@ FEWEST_SLICES = 10  # per worker, if one slice is longer than it was meant to be
 FEWEST_RESET_SLICES = 4
 MOST_RESETS = 10_000  # per slice
 LEAD_SHARE = 0.03  # of a slice: the longest lead-in, unless the programme wants more
+# per worker, in this order
+SLICES_AFTER: dict[Other, int] = {"latency": 4, "returns": 1, "reset": 2}
 
 
 class NotOrdered(Exception):
@@ -29,11 +31,15 @@ class NotOrdered(Exception):
 
 
 class Slice(NamedTuple):
-    """A slice of a worker (its index). ``calls``: None if the worker's speed decides it."""
+    """A slice of a worker (its index). ``calls``: None if the worker's speed decides it.
 
-    kind: Literal["step", "reset"]
+    ``ms``: of another quantity than steps. The worker itself decides how much fits into that time.
+    """
+
+    kind: Literal["step"] | Other
     worker: int
     calls: int | None = None
+    ms: int | None = None
 
 
 class SliceOrder:
@@ -41,14 +47,16 @@ class SliceOrder:
 
     def __init__(self, programme: Programme, jobs: Sequence[Job]) -> None:
         self.steps = [Slice("step", index) for index in programme.turns]
-        self.reset_slices = [Slice("reset", index) for index in programme.reset_turns]
+        self.others = [Slice("reset", index) for index in programme.reset_turns]  # after the steps
         self.programme = programme
         self.jobs = jobs
         self.count = len(jobs)
         self.slice_ns = programme.slice_s * 1e9
         self.next = 0
         self.resets = 0  # per slice; 0: not known yet
-        self.made: list[int] = []
+        self.made: list[int] = []  # the worker of each slice of steps
+        self.latest: int | None = None  # the worker of the latest slice
+        self.lacking: set[tuple[int, str]] = set()  # what a worker's library cannot do
         self.measured_ns, self.slices_made = [0] * self.count, [0] * self.count  # of steps
         self.timed = [bool(programme.mixed) and each.protocol.calls is None for each in jobs]
         self.ns_per_call: dict[int, float] = {}  # of the workers that are warm
@@ -61,7 +69,7 @@ class SliceOrder:
         """The next slice; None after the last one."""
         if self.next < len(self.steps):
             return self.steps[self.next]
-        return next(iter(self.reset_slices[self.next - len(self.steps) :]), None)
+        return next(iter(self.others[self.next - len(self.steps) :]), None)
 
     # ------------------------------------------------------------ getting ready
 
@@ -95,7 +103,7 @@ class SliceOrder:
         if self.all_ready and not self.settled:
             self.settled = True
             if self.programme.mixed:
-                self.steps = self._mixed()
+                self.steps, self.others = self._mixed(), self._after()
             elif self.ns_per_call:
                 slices = [max(self.slice_ns, self.pace(index)) for index in self.ns_per_call]
                 self.steps = self.steps[: self._fitting(self.steps, fmean(slices), FEWEST_SLICES)]
@@ -121,6 +129,19 @@ class SliceOrder:
             ]
         return [each for _, each in sorted(placed)]
 
+    def _after(self) -> list[Slice]:
+        """The slices of other quantities: each quantity in rounds, in which the workers have a
+        random order."""
+        chance = random.Random(f"{self.programme.seed} after")
+        slices: list[Slice] = []
+        for other, count in SLICES_AFTER.items():
+            for _ in range(count):
+                for index in chance.sample(sorted(self.ns_per_call), len(self.ns_per_call)):
+                    seconds = self.jobs[index].protocol.after.get(other, 0.0)
+                    ms = round(1000 * seconds / count)
+                    slices += [Slice(other, index, ms=ms)] if ms else []
+        return slices
+
     def pace(self, index: int) -> float:
         """Nanoseconds per vector step; of the first worker, if all make equally many steps."""
         if self.programme.equal_calls:
@@ -137,7 +158,7 @@ class SliceOrder:
         """Vector steps before a slice that follows another worker's: for the programme's time, or
         until all that was in flight is returned, if that costs little."""
         seconds = self.programme.lead_in_s[index] if self.programme.lead_in_s else 0.0
-        if not seconds or self.made[-1:] == [index]:
+        if not seconds or self.latest == index:
             return 0
         job, wanted = self.jobs[index], seconds * 1e9 / self.ns_per_call[index]
         in_flight = min(job.env_instances / job.numenv, LEAD_SHARE * self.calls(index))
@@ -160,13 +181,16 @@ class SliceOrder:
             if due is None:
                 return b"\n"
             if due.kind == "reset":
-                return f"reset {max(1, self.resets)}\n".encode()
+                order = f"reset {max(1, self.resets)}" if due.ms is None else f"reset_ms {due.ms}"
+                return f"{order}\n".encode()
             return self.order(due).encode()
 
     def order(self, due: Slice) -> str:
         """The order for a slice of steps, with its lead-in if there is one."""
         lead_in = self.lead_in(due.worker)
         lead = f"lead {lead_in}\n" if lead_in else ""
+        if due.ms is not None:
+            return f"{lead}{due.kind}_ms {due.ms}\n"
         return f"{lead}step {due.calls or self.calls(due.worker)}\n"
 
     def may_go(self, index: int) -> bool:
@@ -184,23 +208,32 @@ class SliceOrder:
                 self.made.append(index)
                 self.measured_ns[index] += window.ns
                 self.slices_made[index] += 1
-            elif not self.resets:
+            elif due.ms is not None and not window.steps + window.resets:
+                self.lacking.add((index, due.kind))
+            elif due.ms is None and not self.resets:
                 self._size_reset_slices(window)
+            self.latest = index
             self.next += 1
             self._skip()
             self.changed.notify_all()
 
     def _skip(self) -> None:
-        """Pass over the slices of workers that need none. After the last slice, each worker that is
-        faster than it was in its warm-up gets more, until it has measured for its time."""
-        while self.due and self._needs_none(self.due.worker):
+        """Pass over the slices of workers that need none. After the last slice of steps, each
+        worker that is faster than it was in its warm-up gets more, until it has measured for its
+        time."""
+        while self.next < len(self.steps) and self._needs_none(self.steps[self.next].worker):
             self.next += 1
-        if self.settled and self.due is None:
+        if self.settled and self.next == len(self.steps):
             self.steps += [
                 Slice("step", index, self.calls(index))
                 for index in sorted(self.ns_per_call)
                 if self.timed[index] and not self._needs_none(index)
             ]
+        while self.next >= len(self.steps) and self.due and self._is_impossible(self.due):
+            self.next += 1
+
+    def _is_impossible(self, due: Slice) -> bool:
+        return due.worker in self.ended or (due.worker, due.kind) in self.lacking
 
     def _needs_none(self, index: int) -> bool:
         """Has this worker ended, or measured for its time? It may not make slices for ever, in case
@@ -212,8 +245,8 @@ class SliceOrder:
     def _size_reset_slices(self, window: WindowEnded) -> None:
         """Set the resets per slice and the number of slices by the time of the first reset."""
         if not window.resets:  # the library has no reset for all environments
-            self.reset_slices = self.reset_slices[:1]
+            self.others = self.others[:1]
             return
         self.resets = min(max(1, round(self.slice_ns / max(1, window.ns))), MOST_RESETS)
-        count = self._fitting(self.reset_slices, window.ns, FEWEST_RESET_SLICES)
-        self.reset_slices = self.reset_slices[:count]
+        count = self._fitting(self.others, window.ns, FEWEST_RESET_SLICES)
+        self.others = self.others[:count]

@@ -14,6 +14,7 @@ from envbench.decisions.session import Session
 from envbench.model import Cell, Record, Run, fields
 from envbench.results.measured_cells import Location, Measured, lines_by_file
 from envbench.results.selection import Selection
+from envbench.stats.costs import PHASES, Costs
 from envbench.stats.summary import Summary, rate
 
 if TYPE_CHECKING:
@@ -41,6 +42,18 @@ def cell_json(
         "rank": standing.rank if standing else None,
         "ties": standing.ties if standing else [],
         "flags": [*summary.flags, *(["other-hardware"] if other_hardware else [])],
+        "costs": costs_json(summary),
+    }
+
+
+def costs_json(summary: Summary) -> dict[str, Any] | None:
+    """Return what a cell costs besides its steps, as plain values; None if it has no figure."""
+    if summary.costs is None:
+        return None
+    names = "start_up latency service reset_s memory_bytes memory gpu_memory_bytes energy"
+    return {
+        **fields(summary.costs, names),
+        "frames_per_cpu_s": summary.frames_per_cpu_s,
     }
 
 
@@ -84,7 +97,7 @@ def _is_formula(value: object) -> bool:
 
 def of_cell(found: Measured) -> dict[str, Any]:
     """Return a measurement that a report shows: FPS, interval, costs, flags."""
-    summary, costs = found.summary, found.summary.costs
+    summary = found.summary
     low, high = summary.interval or (None, None)
     files = lines_by_file(found.locations).items()
     standing = None if found.fps is None else found.session.standings.get(found.cell.key)
@@ -102,10 +115,7 @@ def of_cell(found: Measured) -> dict[str, Any]:
         "rank": standing.rank if standing else None,
         "ties": " ".join(standing.ties) if standing else "",
         "steps_per_second": summary.steps_per_second,
-        "start_s": costs.start_s if costs else None,
-        "first_step_s": costs.first_step_s if costs else None,
-        "peak_memory_bytes": costs.memory_bytes if costs else None,
-        "peak_gpu_memory_bytes": costs.gpu_memory_bytes if costs else None,
+        **_cost_columns(summary),
         "runs": len(summary.runs),
         "flags": " ".join(summary.flags),
         "equal_work": found.badge,
@@ -115,6 +125,40 @@ def of_cell(found: Measured) -> dict[str, Any]:
         "run_ids": " ".join(summary.runs),
         # epyc-vm/2026-11-20T12-41-47Z.jsonl:7,31,52
         "records": " ".join(f"{file}:{','.join(map(str, lines))}" for file, lines in files),
+    }
+
+
+def _cost_columns(summary: Summary) -> dict[str, Any]:
+    """A flat row's columns of costs: empty where unknown."""
+    costs = summary.costs or Costs()
+    latency = costs.latency
+    return {
+        "start_s": costs.start_s,
+        "first_step_s": costs.first_step_s,
+        **{
+            f"{phase}_{state}_s": getattr(costs.start_up[phase], f"{state}_s")
+            if costs.start_up
+            else None
+            for phase in PHASES
+            for state in ("cold", "warm")
+        },
+        "reset_s": costs.reset_s,
+        "latency_p50_s": latency.p50_s if latency else None,
+        "latency_p95_s": latency.p95_s if latency else None,
+        "latency_p99_s": latency.p99_s if latency else None,
+        "latency_slowest_share": latency.slowest_share if latency else None,
+        "fairness": costs.service.fairness if costs.service else None,
+        "age_p50": costs.service.age_p50 if costs.service else None,
+        "age_p99": costs.service.age_p99 if costs.service else None,
+        "frames_per_cpu_s": summary.frames_per_cpu_s,
+        "cpu_energy_j": costs.energy.cpu_j if costs.energy else None,
+        "gpu_energy_j": costs.energy.gpu_j if costs.energy else None,
+        "frames_per_joule": costs.energy.frames_per_joule if costs.energy else None,
+        "peak_memory_bytes": costs.memory_bytes,
+        "fixed_memory_bytes": costs.memory.fixed_bytes if costs.memory else None,
+        "memory_bytes_per_env": costs.memory.bytes_per_env if costs.memory else None,
+        "largest_env_instances": costs.memory.largest if costs.memory else None,
+        "peak_gpu_memory_bytes": costs.gpu_memory_bytes,
     }
 
 

@@ -180,8 +180,13 @@ def _nonsense(record: Stored) -> str:
 
 
 def _bad_trial(trial: TrialRecord) -> str:
-    if not (trial.warmup.whole and trial.measured.whole):
+    if not (trial.warmup.whole and trial.measured.whole and trial.resets.whole):
         return "the columns of its windows differ in length"
+    if trial.latency is not None and not trial.latency.whole:
+        return "its latencies are incomplete or negative"
+    cell, returns = trial.cell, trial.returns
+    if returns is not None and not returns.fits(cell.numenv, cell.env_instances):
+        return "its returns are not of its environments and calls"
     return out_of_bounds(trial.before)
 
 

@@ -51,6 +51,7 @@ from envbench.results.measured_cells import (
     judged,
     row_of,
 )
+from envbench.results.memory_lines import with_memory_lines
 from envbench.results.relations import Relations, relations
 from envbench.stats.summary import QUICK_S, summarise
 from envbench.text import counted, one_line
@@ -119,6 +120,8 @@ def select(records: Iterable[Record], locations: Mapping[str, Location] | None =
         figures = [each for each in every if each.fps is not None]
         newer += sum(each.when > found.when for each in figures)
         best.append(replace(found, times=sum(not each.quick for each in figures)))
+    summaries = with_memory_lines([(each.plan, each.summary) for each in best])
+    best = [replace(each, summary=own) for each, own in zip(best, summaries, strict=True)]
     if newer:
         warnings.append(
             f"{counted(newer, 'newer measurement')} not shown: a quick or short one does not "

@@ -17,9 +17,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from statistics import median
 
 from envbench.model import LARGEST_FPS, Cell, Failure, Run, Windows
+from envbench.stats.costs import Costs, costs
 from envbench.stats.intervals import RUNS_FOR_INTERVAL, interval
 
 QUICK_S = 3.0  # the measured time of a quick run; a shorter run counts as quick, too
@@ -78,34 +78,6 @@ def _impossible(windows: Windows, numenv: int) -> str:
     if sum(windows.steps) > sum(windows.calls) * numenv:
         return "it reports more steps than its calls can return"
     return ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Costs:
-    """The costs of a cell besides its steps: the median of seconds, the maximum of bytes.
-
-    ``start_s`` is import and build, ``first_step_s`` the first step including any compile, and
-    ``first_steps_s`` its shortest and longest time: libraries cache compiled code on disk.
-    """
-
-    start_s: float | None
-    first_step_s: float | None
-    first_steps_s: tuple[float, float] | None
-    memory_bytes: int | None
-    gpu_memory_bytes: int | None
-
-
-def costs(runs: Sequence[Run]) -> Costs:
-    """Return the costs of one cell's finished runs; None for what no run recorded."""
-    times = [run.times for run in runs if run.times is not None]
-    first = [each.first_step_ns / 1e9 for each in times]
-    return Costs(
-        start_s=median((each.import_ns + each.build_ns) / 1e9 for each in times) if times else None,
-        first_step_s=median(first) if times else None,
-        first_steps_s=(min(first), max(first)) if times else None,
-        memory_bytes=max((run.peak_memory_bytes or 0 for run in runs), default=0) or None,
-        gpu_memory_bytes=max((run.peak_gpu_memory_bytes or 0 for run in runs), default=0) or None,
-    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -322,7 +322,7 @@ def test_json_is_one_document_of_cells_and_writes_no_file(folder):
     assert len(document["cells"]) == 7
     keys = "machine env task backend numenv env_instances settings fps steps_per_second frame_skip"
     assert all(
-        set(cell) == {*keys.split(), "interval", "runs", "flags", "failure", "records"}
+        set(cell) == {*keys.split(), "interval", "runs", "flags", "failure", "costs", "records"}
         for cell in document["cells"]
     )
     (cell,) = [cell for cell in document["cells"] if cell["env"] == "mujoco"]

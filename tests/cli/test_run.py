@@ -60,7 +60,14 @@ def test_the_json_is_one_document_of_the_documented_shape(
     assert set(cell) == {
         "machine", "env", "task", "backend", "numenv", "env_instances", "settings", "fps",
         "steps_per_second", "frame_skip", "interval", "runs", "flags", "failure",
+        "costs",
     }  # fmt: skip
+    assert set(cell["costs"]) == {
+        "start_up", "latency", "service", "reset_s", "memory_bytes", "memory", "gpu_memory_bytes",
+        "frames_per_cpu_s", "energy",
+    }  # fmt: skip
+    assert cell["costs"]["latency"] is cell["costs"]["reset_s"] is None  # further steps
+    assert cell["costs"]["memory_bytes"] > 10 << 20
     assert cell["runs"] == [run.run_id for run in place.runs()]
     assert (cell["interval"], cell["flags"][0]) == (None, "few-runs")
 
@@ -91,6 +98,10 @@ def test_a_quick_look_is_one_short_block_and_says_so(place: Place, faulty_python
     done = place.run("run", *loop(faulty_python), "--numenv", 1, "--quick", "--json")
     (cell,) = done.document["cells"]
     assert cell["flags"][0] == "quick"
+    latency = cell["costs"]["latency"]
+    assert latency["steps"] > 100
+    assert 0 < latency["p50_s"] <= latency["p95_s"] <= latency["p99_s"] < 0.3
+    assert cell["costs"]["reset_s"] is None
     (run,) = place.runs()
     assert run.quick
     assert 3e9 <= sum(run.measured.ns) < 4e9

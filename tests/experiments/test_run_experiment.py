@@ -142,6 +142,20 @@ def test_a_quick_plan_is_one_run_with_one_second_of_warm_up_and_three_of_windows
     assert (protocol.warmup_min_s, protocol.warmup_max_s, protocol.measured_s) == (1, 1, 3)
 
 
+def test_other_quantities_take_a_second_per_run_and_a_third_of_it_in_a_quick_plan() -> None:
+    def after(**given: Any) -> dict[str, float]:
+        return {**plan(**given).design_as(RunDesign).protocol["for-loop"].after}
+
+    assert after() == {"latency": 0.6, "returns": 0.2, "reset": 0.2}
+    assert after(quick=True) == {"latency": 0.3}
+
+
+def test_a_number_of_steps_leaves_no_room_for_the_steps_of_other_quantities() -> None:
+    for quick in (False, True):
+        design = plan(total_steps=100, quick=quick).design_as(RunDesign)
+        assert design.protocol["for-loop"].after == {}
+
+
 # ---------------------------------------------------------------- blocks and seeds
 
 

@@ -134,7 +134,7 @@ def test_long_resets_reduce_the_number_of_reset_slices() -> None:
         assert made.await_turn(0) == b"reset 1\n"
         made.slice_made(0, ended(ns=ns, resets=1))
         assert made.await_turn(1) == f"reset {made.resets}\n".encode()
-        return made.resets, len(made.reset_slices)
+        return made.resets, len(made.others)
 
     assert [resets(ns) for ns in (10, 10**6, 2 * 10**7, 10**9)] == [
         (10_000, 40), (10, 40), (1, 20), (1, 8)
@@ -263,7 +263,7 @@ def test_a_lead_in_lasts_its_time_or_returns_what_was_in_flight_if_that_costs_li
     assert made.lead_in(0) == 30
     assert made.lead_in(1) == 3  # six environments in flight, two per batch
     assert table(Programme(mixed=[0.5], lead_in_s=[0.005]), 20e6).lead_in(0) == 1  # not 60 ms
-    made.made.append(0)
+    made.latest = 0
     assert made.lead_in(0) == 0  # no switch
     assert table(Programme(mixed=[0.1]), 1e6).lead_in(0) == 0  # none is wanted
 
@@ -279,3 +279,90 @@ def test_the_slice_order_follows_the_programme_of_a_pair() -> None:
     block = pairs.pair(plan, (("baseline", plan.cells[0]), ("candidate", plan.cells[0])), number=0)
     made = table(block.programme, 1e6, 1e6)
     assert [each.worker for each in made.steps] == block.programme.turns
+
+
+# ---------------------------------------------------------------- other quantities than steps
+
+
+def mixed_with_others(*after: dict[Any, float]) -> SliceOrder:
+    """Workers with slices of other quantities; a step takes 100 ms, and a trial half a second."""
+    programme = Programme(mixed=[0.1] * len(after), lead_in_s=0.03)
+    protocols = [{"measured_s": 0.5, "after": each} for each in after]
+    made = SliceOrder(programme, [jobs(1, **protocol)[0] for protocol in protocols])
+    for index in range(len(after)):
+        made.worker_ready(index, 1e8)
+    return made
+
+
+def carried_out(made: SliceOrder, *, lacks: tuple[str, ...] = (), ns: int = 10**8) -> list[str]:
+    """The orders until the end, as ``worker: order``. Every slice of steps takes ``ns``."""
+    orders = []
+    while (due := made.due) is not None:
+        order = made.await_turn(due.worker).decode().splitlines()[-1]
+        orders.append(f"{due.worker}: {order}")
+        word = order.partition("_ms")[0]
+        counts = {"steps": 0, "resets": 0} if word in lacks else {"steps": 1, "resets": 1}
+        calls = due.calls or made.calls(due.worker)
+        made.slice_made(due.worker, WindowEnded(phase="measure", ns=ns, calls=calls, **counts))
+    return orders
+
+
+BOTH: dict[Any, float] = {"latency": 0.6, "reset": 0.2}
+ALL: dict[Any, float] = {**BOTH, "returns": 0.2}
+
+
+def test_returns_come_in_one_slice_between_the_single_steps_and_the_resets() -> None:
+    orders = carried_out(mixed_with_others(ALL), lacks=("latency",))
+    assert orders[5:] == ["0: latency_ms 150", "0: returns_ms 200", *["0: reset_ms 100"] * 2]
+
+
+def test_other_quantities_follow_the_steps_of_all_workers() -> None:
+    orders = carried_out(mixed_with_others(BOTH, BOTH))
+    steps, latencies, resets = orders[:10], orders[10:18], orders[18:]
+    assert {each[3:] for each in steps} == {"step 1"}
+    assert Counter(latencies) == {"0: latency_ms 150": 4, "1: latency_ms 150": 4}
+    assert Counter(resets) == {"0: reset_ms 100": 2, "1: reset_ms 100": 2}
+    for pair in zip(latencies[::2], latencies[1::2], strict=True):  # in rounds
+        assert pair[0] != pair[1]
+
+
+def test_they_follow_the_slices_that_a_faster_worker_gets_at_the_end() -> None:
+    orders = carried_out(mixed_with_others(BOTH), ns=5 * 10**7)
+    assert orders == [*["0: step 1"] * 10, *["0: latency_ms 150"] * 4, *["0: reset_ms 100"] * 2]
+
+
+def test_a_worker_without_them_makes_only_steps() -> None:
+    orders = carried_out(mixed_with_others({}, BOTH))
+    assert [each for each in orders[10:] if each.startswith("0")] == []
+    assert len(orders) == 10 + 4 + 2
+
+
+def test_what_a_library_lacks_is_ordered_once() -> None:
+    orders = carried_out(mixed_with_others(BOTH), lacks=("reset",))
+    assert orders[5:] == [*["0: latency_ms 150"] * 4, "0: reset_ms 100"]
+
+
+def test_only_the_other_quantities_of_a_worker_that_ended_are_left_out() -> None:
+    made = mixed_with_others(BOTH, BOTH)
+    for _ in range(10):
+        assert made.due is not None
+        made.slice_made(made.due.worker, ended(ns=10**8))
+    made.worker_ended(0)
+    assert carried_out(made) == [*["1: latency_ms 150"] * 4, *["1: reset_ms 100"] * 2]
+
+
+def test_the_end_of_a_worker_takes_no_steps_from_one_that_is_faster_than_expected() -> None:
+    made = mixed_with_others(BOTH, BOTH)
+    made.worker_ended(0)
+    orders = carried_out(made, ns=5 * 10**7)
+    assert orders.count("1: step 1") == 10
+
+
+def test_a_switch_to_another_worker_has_a_lead_in_before_its_single_steps_too() -> None:
+    made = mixed_with_others(BOTH, BOTH)
+    for _ in range(10):
+        assert made.due is not None
+        made.slice_made(made.due.worker, ended(ns=10**8))
+    made.latest = None
+    assert made.due is not None
+    assert made.await_turn(made.due.worker) == b"lead 3\nlatency_ms 150\n"

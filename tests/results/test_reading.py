@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import msgspec
+import pytest
 from helpers.record_factories import (
     as_stored,
     make_cell,
@@ -15,9 +19,9 @@ from helpers.record_factories import (
     write,
 )
 
-from envbench.model import Plan, Run
+from envbench.model import Histogram, Plan, Returns, Run, Windows
 from envbench.results import store
-from envbench.results.reading import joined
+from envbench.results.reading import joined, read
 from envbench.results.selection import select
 
 
@@ -74,3 +78,24 @@ def test_a_report_names_a_run_whose_plan_has_no_such_cell():
     selection = select(joint([*measured_plan({("for-loop", 1): 10}), foreign]).records)
     assert [each.summary.cell.frame_skip for each in selection.measured] == [4]
     assert any(foreign.run_id in warning for warning in selection.warnings)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"latency": Histogram(values=[5], counts=[])},
+        {"returns": Returns(calls=1, counts=[7], ages=Histogram())},
+        {"resets": Windows(ns=[1])},
+    ],
+    ids=["latency", "returns", "resets"],
+)
+def test_a_block_with_incomplete_quantities_is_skipped_with_its_line(
+    tmp_path: Path, given: dict[str, Any]
+) -> None:
+    path = tmp_path / "m" / "file.jsonl"
+    path.parent.mkdir()
+    write(path, [make_run(**given), make_run()])
+    reading = read(path)
+    assert [number for number, _ in reading.records] == [2]
+    assert len(reading.warnings) == 1
+    assert f"{path}:1: line skipped" in reading.warnings[0]

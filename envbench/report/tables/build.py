@@ -14,7 +14,7 @@ from envbench.report.tables import footnotes
 from envbench.report.tables.machine_results import MachineResults, backend_order
 from envbench.report.tables.table import Entry, Existing, Row, Table, bare, grid
 from envbench.results.measured_cells import Measured
-from envbench.stats.summary import Costs
+from envbench.stats.costs import Costs
 from envbench.text import markdown
 
 NOT_RUN = "not run"  # the library has to be installed by hand and has no results yet

@@ -15,6 +15,8 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence
 
+from envbench_worker.energy import Energy
+
 PROC = Path("/proc")
 
 
@@ -145,12 +147,16 @@ def tree_peak_memory(pid: int) -> Optional[int]:
 class Sensors:
     """Reads the outside signals of a window, and the load of a series of windows.
 
-    Where this process may not use all cores, those of the others do not count.
+    Where this process may not use all cores, those of the others do not count. ``per_slice``:
+    energy is read before and after each slice, because other workers step in between. Otherwise
+    windows are back to back, and it is read only before and after all of them.
     """
 
     def __init__(self) -> None:
         cores = usable_cores()
         self._cores = cores if len(cores) < (os.cpu_count() or 1) else []
+        self.energy = Energy()
+        self.per_slice = False
         self._window = _outside(self._cores)
         self._begun: Dict[str, float] = {}
         self._measured: Dict[str, float] = {}  # the growth over all measured windows
@@ -158,6 +164,8 @@ class Sensors:
     def window(self, measured: bool = False) -> Dict[str, float]:
         """Read what changed since the last call: suspended_ns, throttled_periods, steal_share, …"""
         before, self._window = self._window, _outside(self._cores)
+        if self.per_slice:
+            self._window.update(self.energy.read())
         grown = _grown(before, self._window)
         if measured:
             self._measured = {k: self._measured.get(k, 0) + grown[k] for k in grown}
@@ -167,7 +175,7 @@ class Sensors:
 
     def begin(self) -> None:
         """Begin the interval that ``load`` reports on."""
-        self._begun, self._measured = _everything(self._cores), {}
+        self._begun, self._measured = self._everything(), {}
 
     def load(self, share: float = 1.0) -> Dict[str, Any]:
         """Return the ``envbench.model.Load`` of the measured windows since ``begin``.
@@ -175,7 +183,7 @@ class Sensors:
         ``share``: how much of the worker's own work since then was measured. The rest are lead-ins,
         which do the same work. While other workers step, this one is stopped and uses nothing.
         """
-        own = _grown(self._begun, _everything(self._cores))
+        own = _grown(self._begun, self._everything())
         own = {name: type(each)(each * share) for name, each in own.items()}
         grown = {name: max(each, 0) for name, each in {**own, **self._measured}.items()}
         cpu, busy = grown.get("cpu_s"), grown.get("busy")
@@ -188,7 +196,14 @@ class Sensors:
             "pressure_s": grown.get("pressure_s"),
             "switches_voluntary": grown.get("voluntary"),
             "switches_involuntary": grown.get("nonvoluntary"),
+            "cpu_energy_j": grown.get("cpu_energy_j"),
+            "gpu_energy_j": grown.get("gpu_energy_j"),
         }
+
+    def _everything(self) -> Dict[str, float]:
+        found, waited = {**_outside(self._cores), **tree_usage(os.getpid())}, pressure()
+        found.update(self.energy.read())
+        return found if waited is None else {**found, "pressure_s": waited}
 
 
 def _outside(cores: Sequence[int]) -> Dict[str, float]:
@@ -197,11 +212,6 @@ def _outside(cores: Sequence[int]) -> Dict[str, float]:
     for name, value in (throttling() or {}).items():
         found["throttled_" + name] = value
     return found
-
-
-def _everything(cores: Sequence[int]) -> Dict[str, float]:
-    found, waited = {**_outside(cores), **tree_usage(os.getpid())}, pressure()
-    return found if waited is None else {**found, "pressure_s": waited}
 
 
 def _grown(before: Dict[str, float], now: Dict[str, float]) -> Dict[str, float]:

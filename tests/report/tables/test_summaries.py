@@ -21,7 +21,7 @@ from helpers.record_factories import (
 
 from envbench.errors import UsageError
 from envbench.machine import Match, Profile, Table
-from envbench.model import Audit, Load, Run, Times, Verification, digest
+from envbench.model import Audit, Histogram, Load, Returns, Run, Times, Verification, digest
 from envbench.report.contents import block_contents
 from envbench.report.markdown.document import block_text, extended, filled, fresh
 from envbench.report.markdown.table_text import split_row
@@ -172,8 +172,81 @@ def test_costs_are_those_of_the_largest_number_of_environments() -> None:
             "Start-up",
             "First step",
             "Host memory",
+            "Frames per CPU second",
         ],
-        "For-loop": ["8", "1.5 s", "0.1 s", "1,024 MiB"],
+        "For-loop": ["8", "1.5 s", "0.1 s", "1,024 MiB", "640"],
+    }
+
+
+def test_latency_and_resets_are_in_the_costs_where_they_were_measured() -> None:
+    latency = Histogram(values=[10_000, 2_000_000], counts=[99, 1])
+    resets = make_windows([0], 40_000_000, resets=[80])
+    resets = msgspec.structs.replace(resets, calls=[10])
+    records = measured_plan({("for-loop", 8): 40}, run={"latency": latency, "resets": resets})
+    records += measured_plan({("subprocess", 8): 40}, plan_id="without")
+    text = block(records, "costs")
+    costs, latencies = "Costs - Atari - Laptop", "Latency - Atari - Laptop"
+    table = grid(text, costs)
+    column = table[costs].index("Reset")
+    assert [table[row][column] for row in ("For-loop", "Subprocess")] == ["4.00 ms", ""]
+    assert grid(text, latencies) == {
+        latencies: ["Environments", "Median", "95 %", "99 %", "Slowest 1 %"],
+        "For-loop": ["8", "10.0 µs", "10.0 µs", "10.0 µs", "67 %"],
+    }
+
+
+def test_service_and_energy_are_shown_where_they_were_recorded() -> None:
+    returns = Returns(calls=30, counts=[10] * 24, ages=Histogram(values=[3], counts=[200]))
+    given = {"returns": returns, "load": Load(cpu_energy_j=32.0)}
+    records = measured_plan({("envpool-async", 8): 5}, run=given)  # 80 frames per run
+    records += measured_plan({("for-loop", 8): 40}, plan_id="without")
+    text = block(records, "costs")
+    costs, service = "Costs - Atari - Laptop", "Service - Atari - Laptop"
+    table = grid(text, costs)
+    column = table[costs].index("Frames per joule")
+    assert [table[row][column] for row in ("EnvPool (async)", "For-loop")] == ["2.50", ""]
+    assert grid(text, service) == {
+        service: [
+            *("Environments", "In flight", "Fairness", "Least served", "Most served"),
+            *("Age if all were equal", "Median age", "Age, 99 %"),
+        ],
+        "EnvPool (async)": ["8", "24", "1.000", "1.00", "1.00", "3", "3", "3"],
+    }
+
+
+def test_phases_of_the_start_are_cold_and_warm_and_memory_has_a_part_per_environment() -> None:
+    def times(seconds: int) -> Times:
+        ns = seconds * 10**9
+        return Times(import_ns=ns, build_ns=ns, first_step_ns=ns, warmup_ns=1, measured_ns=1)
+
+    records = [
+        msgspec.structs.replace(
+            each,
+            times=times(9 if each.round == 0 else 2),
+            peak_memory_bytes=(100 + 10 * each.cell.numenv) * 2**20,
+        )
+        if isinstance(each, Run)
+        else each
+        for each in measured_plan(
+            {("for-loop", numenv): 5 for numenv in (1, 4, 8)}, free_memory=2**30
+        )
+    ]
+    text = block(records, "costs")
+    starts, memory = "Start-up - Atari - Laptop", "Memory - Atari - Laptop"
+    assert grid(text, starts) == {
+        starts: [
+            "Environments",
+            *("Import, cold", "Import, warm", "Build, cold", "Build, warm"),
+            *("First step, cold", "First step, warm"),
+        ],
+        "For-loop": ["8", *["9.00 s", "2.00 s"] * 3],
+    }
+    assert grid(text, memory) == {
+        memory: [
+            "Environments",
+            *("Measured with", "Fixed part", "Per environment", "Largest deviation", "Fit"),
+        ],
+        "For-loop": ["8", "1, 4, 8", "100 MiB", "10.0 MiB", "0 %", "92"],
     }
 
 

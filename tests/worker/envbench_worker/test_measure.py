@@ -50,6 +50,9 @@ class Clocked:
     def compile(self) -> None:
         pass
 
+    def gpu_memory(self) -> None:
+        return None
+
     def prepare(self) -> None:
         pass
 
