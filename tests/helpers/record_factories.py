@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count, groupby
 from pathlib import Path
 from typing import Any
@@ -170,17 +170,28 @@ def measured_plan(
     return [make_fact(), make_fact(OTHER), plan, *runs]
 
 
-def plan_of_rounds(
-    name: str, speeds: Sequence[int], backend: str = "for-loop", **given: Any
+def varied_plan(
+    speeds: Mapping[tuple[str, int], Sequence[int]], **given: Any
 ) -> list[Plan | Run | MachineFact]:
-    """A whole plan of one cell of eight environments; each round has its own speed."""
-    records = measured_plan({(backend, 8): 1}, len(speeds), plan_id=name, **given)
+    """A whole plan whose rounds differ: (backend, numenv) -> steps per window in each round."""
+    (repeats,) = {len(each) for each in speeds.values()}
+    records = measured_plan(dict.fromkeys(speeds, 1), repeats, **given)
     return [
-        msgspec.structs.replace(each, measured=make_windows([speeds[each.round]] * 4))
+        msgspec.structs.replace(
+            each,
+            measured=make_windows([speeds[each.cell.backend, each.cell.numenv][each.round]] * 4),
+        )
         if isinstance(each, Run)
         else each
         for each in records
     ]
+
+
+def plan_of_rounds(
+    name: str, speeds: Sequence[int], backend: str = "for-loop", **given: Any
+) -> list[Plan | Run | MachineFact]:
+    """A whole plan of one cell of eight environments; each round has its own speed."""
+    return varied_plan({(backend, 8): speeds}, plan_id=name, **given)
 
 
 # ---------------------------------------------------------------- as they are stored
