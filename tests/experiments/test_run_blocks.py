@@ -165,7 +165,10 @@ def test_each_cell_of_a_block_has_its_own_progress_line(machine: VirtualExecutor
 def test_the_reference_kernel_beside_a_cell_is_never_a_figure(machine: VirtualExecutor) -> None:
     assert invoke(machine, *SINGLE, "--repeats", "5").exit_code == 0
     assert {trial.arm for block in blocks() for trial in block.trials} == {"kernel", ""}
-    assert {run.cell.backend for run in runs()} == {"fake-slow"}
+    assert {(run.cell.backend, run.arm) for run in runs()} == {
+        ("fake-slow", ""),
+        (KERNEL, "kernel"),
+    }
     again = invoke(VirtualExecutor(), *SINGLE, "--repeats", "5", "--json")
     shown = [again, invoke(machine, "plans", "--json")]
     shown += [invoke(machine, "export", *more) for more in ((), ("--runs",))]
@@ -177,6 +180,10 @@ def test_the_reference_kernel_beside_a_cell_is_never_a_figure(machine: VirtualEx
     assert "Fake-Slow" in Path("page.md").read_text()
     (cell,) = cells(again.stdout)
     assert (cell["fps"], len(cell["runs"]), cell["failure"]) == (1000, 5, None)
+    assert (cell["rank"], cell["ties"], cell["adjusted_fps"]) == (1, [], None)
+    assert json.loads(again.stdout)["ratios"] == []
+    report = json.loads(invoke(machine, "report", "--json").stdout)
+    assert ([each["rank"] for each in report["cells"]], report["ratios"]) == ([1], [])
 
 
 def test_a_kernel_that_fails_beside_a_cell_takes_no_figure_from_it(

@@ -11,7 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from envbench import backends
 from envbench.decisions import fastest
-from envbench.report.tables.footnotes import OPENING, TIES, of_entry, of_other_session, quick
+from envbench.report.tables.footnotes import (
+    NOT_RANKED,
+    OPENING,
+    TIES,
+    of_entry,
+    of_other_session,
+    quick,
+)
 from envbench.report.tables.machine_results import MachineResults, family_title
 from envbench.report.tables.table import TIE, Entry, Table, entries, grid
 from envbench.results.measured_cells import Measured
@@ -54,9 +61,10 @@ def _grouped(every: Iterable[MachineResults]) -> Iterable[list[MachineResults]]:
 
 
 def _highest(group: Sequence[MachineResults]) -> Table:
-    known = {}
+    known, ranked = {}, False
     for results in group:
         leaders = results.leading(results.highest.values())
+        ranked |= bool(leaders)
         for label, found in results.highest.items():
             bold = "**" if leaders == [found] else ""
             tie = TIE if len(leaders) > 1 and found in leaders else ""
@@ -65,7 +73,7 @@ def _highest(group: Sequence[MachineResults]) -> Table:
     note = (
         f"{OPENING}: steps per second × frame_skip. Each entry is the row's highest FPS, and the "
         "number of environments that reached it. A maximum is biased upward; expect less when "
-        f"re-measured. {TIES}"
+        f"re-measured. {TIES if ranked else NOT_RANKED}"
     )
     return _table("Highest FPS", group, known, note)
 
