@@ -26,6 +26,7 @@ def opened(
     """
     summary, cell, plan = found.summary, found.cell, found.plan
     low, high = summary.interval or (None, None)
+    adjusted_low, adjusted_high = (found.adjusted and found.adjusted.interval) or (None, None)
     places = {at.record: at.place for at in found.locations}
     fact = runtimes.get(found.runtime)
     return {
@@ -35,6 +36,9 @@ def opened(
         **fields(summary, "fps steps_per_second"),
         "low": low,
         "high": high,
+        "adjusted": found.adjusted.rate if found.adjusted else None,
+        "adjusted_low": adjusted_low,
+        "adjusted_high": adjusted_high,
         "ran": one_line(found.ran),
         "settings": _lines(cell.settings),
         "flags": notes,

@@ -27,7 +27,7 @@ from envbench.report.plots.draw import Drawing, Place, Spot, drawn
 from envbench.report.plots.picture import Picture
 from envbench.report.tables.footnotes import of_entry
 from envbench.report.tables.machine_results import MachineResults, in_order, machine_results
-from envbench.report.tables.table import Entry, Existing, Table, entries, letters, note_once
+from envbench.report.tables.table import TIE, Entry, Existing, Table, entries, letters, note_once
 from envbench.results.measured_cells import Measured
 from envbench.results.selection import Selection
 from envbench.text import markdown, rounded
@@ -40,7 +40,7 @@ ALL_CELLS = "All measured cells"
 LAST = (ALL_CELLS, DETAILS, PUBLISHED)  # chapters
 SCALE = 1.25  # CSS pixels per point of a plot
 CHARACTER = 7.2  # CSS pixels per character
-_NUMBER = re.compile(r"(?:[≠≈] )*[*±]{0,2}(\d[\d,]*(?:\.\d+)?)(?=$|[\s*])")
+_NUMBER = re.compile(r"(?:[≠≈] )*[*±]{0,2}(\d[\d,]*(?:\.\d+)?)(?=$|[\s*=])")
 
 _Cells = Sequence[tuple[Measured, MachineResults]]
 _Part = dict[str, Any]  # a table, a plot, or both
@@ -140,7 +140,7 @@ def _all_cells(cells: _Cells) -> Table:
 
 def _cell_row(found: Measured, results: MachineResults) -> list[Entry]:
     summary, cell, rank = found.summary, found.cell, ""
-    if found.fps is not None and (standing := found.session.standings.get(cell.key)):
+    if found.adjusted and (standing := found.session.standings.get(cell.key)):
         rank = standing.text
     steps = "" if summary.steps_per_second is None else rounded(summary.steps_per_second)
     names = [cell.env, markdown(cell.task), markdown(found.label), str(cell.numenv)]
@@ -203,7 +203,7 @@ def _template() -> Any:
 def _text(entry: Entry) -> str:
     if entry.measured is not None and not entry.text:
         return "refused" if entry.measured.refused else "failed"
-    return entry.text
+    return f"{TIE if entry.tie else ''}{entry.text}"
 
 
 def number(text: str) -> float | None:
