@@ -44,7 +44,14 @@ def highest(every: Iterable[MachineResults]) -> list[Table]:
 
     Different work, quick figures and those of another session are never bold.
     """
-    return [_highest(group) for group in _grouped(every)]
+    groups = list(_grouped(every))
+    ranked = any(results.fastest for group in groups for results in group)
+    note = (
+        f"{OPENING}: steps per second × frame_skip. Each entry is the row's highest FPS, and the "
+        "number of environments that reached it. A maximum is biased upward; expect less when "
+        f"re-measured. {TIES if ranked else NOT_RANKED}"
+    )
+    return [_highest(group, note) for group in groups]
 
 
 def single(every: Iterable[MachineResults]) -> list[Table]:
@@ -60,21 +67,14 @@ def _grouped(every: Iterable[MachineResults]) -> Iterable[list[MachineResults]]:
     return groups.values()
 
 
-def _highest(group: Sequence[MachineResults]) -> Table:
-    known, ranked = {}, False
+def _highest(group: Sequence[MachineResults], note: str) -> Table:
+    known = {}
     for results in group:
-        leaders = results.leading(results.highest.values())
-        ranked |= bool(leaders)
         for label, found in results.highest.items():
-            bold = "**" if leaders == [found] else ""
-            tie = TIE if len(leaders) > 1 and found in leaders else ""
+            bold = "**" if results.fastest == [found] else ""
+            tie = TIE if len(results.fastest) > 1 and found in results.fastest else ""
             text = f"{tie}{bold}{results.text(found)}{bold} at {found.numenv}"
             known[label, results.title] = _entry(found, text, *of_other_session(found, results))
-    note = (
-        f"{OPENING}: steps per second × frame_skip. Each entry is the row's highest FPS, and the "
-        "number of environments that reached it. A maximum is biased upward; expect less when "
-        f"re-measured. {TIES if ranked else NOT_RANKED}"
-    )
     return _table("Highest FPS", group, known, note)
 
 
