@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from envbench.text import code, listed, markdown, names_cut, one_line, rounded
@@ -59,6 +61,9 @@ def test_words_are_joined_as_an_english_list() -> None:
         (95.24, 0.02, "95 ±2 %"),
         (0.01234, 0.05, "0.0123 ±5 %"),
         (1.0, 2.5, "1.0 ±250 %"),
+        (1_232.0, 0.0, "1,232.0 ±0 %"),  # equal runs
+        (20_735.12, 1e-9, "20,735 ±0 %"),  # five digits at most
+        (160.0, math.inf, "160 ±inf %"),
         (999.96, None, "1,000"),
         (4.567, None, "4.57"),
         (1e-9, None, "0.00000000100"),

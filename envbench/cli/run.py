@@ -117,13 +117,18 @@ def _show(
 ) -> int:
     """Show the cells measured so far. Returns the exit code."""
     selection = selected(outcome.plan.cells[0].machine)
-    session = outcome.findings.session.without(selection.refuses)
+    cells = outcome.plan.cells
+    session = outcome.findings.session.without({c.key for c in cells if selection.refuses(c)})
     summaries = [judged(each, selection.badge(each.cell)) for each in outcome.findings.summaries]
     if as_json:
         other = outcome.other_hardware
-        cells = [cell_json(summary, session, other_hardware=other) for summary in summaries]
-        document = {"schema": SCHEMA, "plan": outcome.plan.plan_id, "cells": cells}
-        print_json({**document, "ratios": ratios_json(session)})
+        document = {
+            "schema": SCHEMA,
+            "plan": outcome.plan.plan_id,
+            "cells": [cell_json(each, session, other_hardware=other) for each in summaries],
+            "ratios": ratios_json(session),
+        }
+        print_json(document)
     elif summaries:
         click.echo(_table(summaries, session))
         for word in dict.fromkeys(word for summary in summaries for word in summary.flags):

@@ -20,11 +20,13 @@ from envbench.stats.intervals import TWO_SIDED, Interval, t_quantile
 
 @dataclass(frozen=True, kw_only=True)
 class Drift:
-    """``spread``: the standard deviation of a cell's logarithmic rate over sessions."""
+    """``spread``: the standard deviation of a cell's logarithmic rate over sessions. ``hosts`` are
+    those with cells of several sessions."""
 
     spread: float
     degrees: int
     sessions: int
+    hosts: frozenset[str] = frozenset()
 
     @property
     def reach(self) -> float:
@@ -53,9 +55,9 @@ def drift(cells: Iterable[tuple[str, Mapping[str, float]]]) -> Drift | None:
             sessions |= {(host, each) for each in rates}
     if not squares:
         return None
-    degrees = len(sessions) - len({host for host, _ in sessions})
-    spread = math.sqrt(squares / values)
-    return Drift(spread=spread, degrees=degrees, sessions=len(sessions))
+    hosts = frozenset(host for host, _ in sessions)
+    spread, degrees = math.sqrt(squares / values), len(sessions) - len(hosts)
+    return Drift(spread=spread, degrees=degrees, sessions=len(sessions), hosts=hosts)
 
 
 def ratio_between(one: Uncertain, other: Uncertain, drift: Drift) -> Interval:

@@ -9,7 +9,7 @@ Cells of two sessions have neither.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -51,11 +51,10 @@ class Session:
         shared = Counter(each.block for each in self.rates)
         return fit(self.rates) if max(shared.values(), default=0) > 1 else _NOTHING
 
-    def without(self, refused: Callable[[Cell], bool]) -> Session:
-        """The session without refused cells. Their rates still show the speeds of the blocks."""
-        return replace(
-            self, cells={key: each for key, each in self.cells.items() if not refused(each)}
-        )
+    def without(self, keys: Collection[str]) -> Session:
+        """The session without these cells. Their rates still show the speeds of the blocks."""
+        kept = {key: each for key, each in self.cells.items() if key not in keys}
+        return replace(self, cells=kept)
 
     @cached_property
     def classes(self) -> dict[str, str]:

@@ -20,7 +20,7 @@ An incomplete measurement is never shown: its rounds do not yet cover the machin
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -98,15 +98,8 @@ def select(records: Iterable[Record], locations: Mapping[str, Location] | None =
     published = {each.identity: each for each in records if isinstance(each, Published)}
     warnings: list[str] = []
     complete: dict[_Slot, list[Measured]] = defaultdict(list)
-    of_plan: dict[str, list[Run]] = defaultdict(list)
-    for run in (record for record in records if isinstance(record, Run)):
-        of_plan[run.plan_id].append(run)
-    sessions: dict[str, Session] = {}
     for plan, runs in _complete(records, warnings):
-        if plan.plan_id not in sessions:
-            sessions[plan.plan_id] = session(of_plan[plan.plan_id], plan.behaviour)
         found = _measured(plan, runs, machines, locations)
-        found = replace(found, session=sessions[plan.plan_id])
         complete[*row_of(found.cell), str(found.numenv)].append(found)
     main = _main_sessions(complete.values())
 
@@ -130,17 +123,51 @@ def select(records: Iterable[Record], locations: Mapping[str, Location] | None =
         )
     verifications = [each for each in records if isinstance(each, Verification)]
     verified = newest_verifications(verifications, best, runtimes, locations)
-    selection = Selection(
-        verified=verified,
-        relations=relations(complete.values()),
+    selection = Selection(verified=verified)
+    shown = {each.plan_id for each in best}
+    sessions = _sessions(records, complete.values(), shown, selection.refuses)
+    for each in best:
+        badge = selection.badge(each.cell)
+        summary, own = judged(each.summary, badge), sessions[each.plan_id]
+        selection.measured.append(replace(each, badge=badge, summary=summary, session=own))
+    compared = (
+        [replace(each, session=sessions.get(each.plan_id, each.session)) for each in every]
+        for every in complete.values()
+    )
+    return replace(
+        selection,
+        relations=relations(compared),
         published=[published[key] for key in sorted(published)],
         warnings=warnings,
     )
-    for each in best:
-        badge = selection.badge(each.cell)
-        shown = replace(each, badge=badge, summary=judged(each.summary, badge))
-        selection.measured.append(shown)
-    return selection
+
+
+def _sessions(
+    records: Iterable[Record],
+    complete: Iterable[Sequence[Measured]],
+    shown: Collection[str],
+    refuses: Callable[[Cell], bool],
+) -> dict[str, Session]:
+    """The sessions of the shown plans, and of those with the reference kernel, by plan.
+
+    Only complete cells that ``envbench verify`` did not refuse have a place in them.
+    """
+    runs: dict[str, dict[str, Run]] = defaultdict(dict)
+    for each in records:
+        if isinstance(each, Run):  # a copied file does not double its runs
+            runs[each.plan_id].setdefault(each.run_id, each)
+    plans: dict[str, tuple[Plan, set[str]]] = {}
+    for found in (found for every in complete for found in every):
+        plans.setdefault(found.plan_id, (found.plan, set()))[1].add(found.cell.key)
+    made = {}
+    for name, (plan, keys) in plans.items():
+        if name in shown or any(run.arm for run in runs[name].values()):
+            cells = {cell.key: cell for cell in plan.cells}
+            own = (r for r in runs[name].values() if r.arm or r.cell == cells.get(r.cell.key))
+            whole = session(own, plan.behaviour)
+            out = {key for key, cell in whole.cells.items() if key not in keys or refuses(cell)}
+            made[name] = whole.without(out)
+    return made
 
 
 def _main_sessions(complete: Iterable[Sequence[Measured]]) -> dict[TableKey, str]:

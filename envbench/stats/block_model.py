@@ -32,6 +32,7 @@ from envbench.stats.intervals import TWO_SIDED, Interval
 if TYPE_CHECKING:  # numpy is imported where a model is fitted
     from envbench.stats.reml import Array, Design, Fit
 
+LARGEST = 700.0  # the logarithm of a rate or a ratio, in absolute value
 BLOCKS_FOR_INTERVAL = 2  # of each cell; one process may be slow for its whole life
 
 
@@ -193,17 +194,18 @@ def _ratios(
     import numpy as np
 
     ones, others = np.nonzero(np.triu(design.joined, 1))
-    columns = [each[ones, others].tolist() for each in (errors, degrees, halves)]
-    differences = (logs[ones] - logs[others]).tolist()
+    log, half = logs[ones] - logs[others], halves[ones, others]
+    # Finite and positive, as in ``_exp``.
+    middles, lows, highs = np.exp(np.clip([log, log - half, log + half], -LARGEST, LARGEST))
+    columns = [middles, lows, highs, errors[ones, others], degrees[ones, others]]
     found = {}
-    for one, other, log, error, degree, half in zip(
-        ones.tolist(), others.tolist(), differences, *columns, strict=True
+    for one, other, middle, low, high, error, degree in zip(
+        ones.tolist(), others.tolist(), *(each.tolist() for each in columns), strict=True
     ):
-        if math.isnan(half):
-            ratio = Ratio(ratio=_exp(log))
+        if math.isnan(low):
+            ratio = Ratio(ratio=middle)
         else:
-            limits = _limits(log, half)
-            ratio = Ratio(ratio=_exp(log), error=error, degrees=degree, interval=limits)
+            ratio = Ratio(ratio=middle, error=error, degrees=degree, interval=(low, high))
         found[cells[one], cells[other]] = ratio
     return found
 
@@ -228,7 +230,7 @@ def _limits(log: float, half: float) -> Interval:
 
 def _exp(log: float) -> float:
     """Finite and positive, even for rates that differ by hundreds of orders of magnitude."""
-    return math.exp(min(max(log, -700.0), 700.0))
+    return math.exp(min(max(log, -LARGEST), LARGEST))
 
 
 def quasi(errors: Array) -> Array:

@@ -130,8 +130,8 @@ def fit(design: Design, values: Array) -> Fit:
         curvature = information + np.diag(np.maximum(-score, 0)) + prior
         uphill = score - prior @ logs
         step = np.linalg.solve(curvature, uphill)
-        logs = np.maximum(logs + np.clip(step, -2.0, 2.0), LEAST)
-        if step @ uphill < STEADY:
+        before, logs = logs, np.maximum(logs + np.clip(step, -2.0, 2.0), LEAST)
+        if (logs - before) @ uphill < STEADY:  # also where all rates are equal
             break
     solved = _Solved(design, np.exp(logs))
     moved = solved.outliers(values, moved)
@@ -206,7 +206,8 @@ class _Solved:
         normal = cells.T @ crossed
         joined = np.mean(1 / self.error) * design.joined  # invertible with it; same differences
         self.estimator = np.linalg.solve(normal + joined, crossed.T)
-        self.projection = precision - crossed @ self.estimator
+        precision -= crossed @ self.estimator
+        self.projection = precision
 
     def _within_blocks(self, shared: Array | float) -> Array:
         """V⁻¹ with the blocks' effects removed. V is (error on the diagonal) + (shared within each
@@ -217,7 +218,10 @@ class _Solved:
         precision: Array = design.same_group * (-shared * row_sums / self.error)
         precision[np.diag_indices_from(precision)] += 1 / self.error
         totals = design.same_block @ row_sums
-        return precision - design.same_block * np.outer(row_sums, row_sums / totals)
+        removed = np.outer(row_sums, row_sums / totals)
+        removed *= design.same_block
+        precision -= removed
+        return precision
 
     def outliers(self, values: Array, moved: Array) -> Array:
         """How far each value is moved (n,), from a first guess. Ten steps of Huber's algorithm."""

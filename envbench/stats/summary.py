@@ -137,12 +137,14 @@ def summarise(runs: Sequence[Run], *, cpus: int = 1, alone: bool = False) -> Sum
 
 
 def _frames_per_cpu_s(runs: Sequence[Run]) -> float | None:
-    """Over all measured windows, invalid ones too; None where a run has no CPU time."""
-    cpu_s = [run.load.cpu_s for run in runs if run.load.cpu_s]
+    """Over all measured windows, invalid ones too; None where a run has no CPU time, or an
+    impossible one."""
+    cpu_s = [run.load.cpu_s for run in runs if run.load.cpu_s and run.load.cpu_s > 0]
     if len(cpu_s) < len(runs):
         return None
     frames = math.fsum(sum(run.measured.steps) * run.cell.frame_skip for run in runs)
-    return frames / math.fsum(cpu_s)
+    seconds = math.fsum(cpu_s)
+    return frames / seconds if frames <= LARGEST_FPS * seconds else None
 
 
 def _flags(runs: Sequence[Run], rates: Sequence[Rate], cpus: int, *, alone: bool) -> list[str]:

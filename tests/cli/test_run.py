@@ -53,15 +53,16 @@ def test_the_json_is_one_document_of_the_documented_shape(
     done = place.run("run", *loop(faulty_python), *SHORT, "--json")
     assert done.code == 0, done.err
     document = done.document
-    assert set(document) == {"schema", "plan", "cells"}
-    assert document["schema"] == 1
+    assert set(document) == {"schema", "plan", "cells", "ratios"}
+    assert (document["schema"], document["ratios"]) == (1, [])
     assert document["plan"] == place.plans()[0].plan_id
     (cell,) = document["cells"]
     assert set(cell) == {
         "machine", "env", "task", "backend", "numenv", "env_instances", "settings", "fps",
-        "steps_per_second", "frame_skip", "interval", "runs", "flags", "failure",
-        "costs",
+        "steps_per_second", "frame_skip", "interval", "runs", "flags", "failure", "key",
+        "adjusted_fps", "adjusted_interval", "rank", "ties", "costs",
     }  # fmt: skip
+    assert (cell["rank"], cell["ties"], cell["adjusted_fps"]) == (1, [], None)
     assert set(cell["costs"]) == {
         "start_up", "latency", "service", "reset_s", "memory_bytes", "memory", "gpu_memory_bytes",
         "frames_per_cpu_s", "energy",

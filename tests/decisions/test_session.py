@@ -97,7 +97,7 @@ def test_a_failed_cell_has_no_place_and_an_interrupted_run_does_not_matter() -> 
 
 
 def test_a_refused_cell_is_not_ranked() -> None:
-    found = session(alternating(), {}).without(lambda cell: cell.backend == "envpool-async")
+    found = session(alternating(), {}).without({key("envpool-async")})
     assert {name: each.rank for name, each in found.standings.items()} == {
         key("for-loop"): 1,
         key("envpool-sync"): 1,

@@ -11,7 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from helpers.record_factories import make_refusal, new_results_file, write
 from helpers.virtual_executor import (
     BROKEN,
     SPEED,
@@ -165,7 +167,10 @@ def test_each_cell_of_a_block_has_its_own_progress_line(machine: VirtualExecutor
 def test_the_reference_kernel_beside_a_cell_is_never_a_figure(machine: VirtualExecutor) -> None:
     assert invoke(machine, *SINGLE, "--repeats", "5").exit_code == 0
     assert {trial.arm for block in blocks() for trial in block.trials} == {"kernel", ""}
-    assert {run.cell.backend for run in runs()} == {"fake-slow"}
+    assert {(run.cell.backend, run.arm) for run in runs()} == {
+        ("fake-slow", ""),
+        (KERNEL, "kernel"),
+    }
     again = invoke(VirtualExecutor(), *SINGLE, "--repeats", "5", "--json")
     shown = [again, invoke(machine, "plans", "--json")]
     shown += [invoke(machine, "export", *more) for more in ((), ("--runs",))]
@@ -177,6 +182,10 @@ def test_the_reference_kernel_beside_a_cell_is_never_a_figure(machine: VirtualEx
     assert "Fake-Slow" in Path("page.md").read_text()
     (cell,) = cells(again.stdout)
     assert (cell["fps"], len(cell["runs"]), cell["failure"]) == (1000, 5, None)
+    assert (cell["rank"], cell["ties"], cell["adjusted_fps"]) == (1, [], None)
+    assert json.loads(again.stdout)["ratios"] == []
+    report = json.loads(invoke(machine, "report", "--json").stdout)
+    assert ([each["rank"] for each in report["cells"]], report["ratios"]) == ([1], [])
 
 
 def test_a_kernel_that_fails_beside_a_cell_takes_no_figure_from_it(
@@ -227,3 +236,87 @@ def test_the_rates_of_a_run_are_a_baseline_without_the_kernels(machine: VirtualE
     ]
     assert {len(each.rates) for one in found for each in one} == {5}
     assert not any(each.beside_kernel for one in found for each in one)
+
+
+# ---------------------------------------------------------------- the cells of a session
+
+
+def test_the_json_has_the_place_of_each_cell_and_the_ratio_of_each_pair(
+    machine: VirtualExecutor,
+) -> None:
+    done = invoke(machine, *SIX, "--repeats", "5", "--json")
+    assert done.exit_code == 0, done.stderr
+    found = {cell["key"]: cell for cell in cells(done.stdout)}
+    assert len(found) == 6
+    for key, cell in found.items():
+        assert key.endswith(f"/{cell['backend']}/{cell['numenv']}")
+        # The faster backend of each number of environments is first, and nothing ties with it.
+        assert (cell["rank"], cell["ties"]) == (1 + (cell["backend"] == "fake-slow"), [])
+        assert cell["adjusted_fps"] == pytest.approx(cell["fps"])
+        low, high = cell["adjusted_interval"]
+        assert low < cell["adjusted_fps"] < high
+    ratios = json.loads(done.stdout)["ratios"]
+    assert len({frozenset((each["cell"], each["to"])) for each in ratios}) == len(ratios) == 15
+    for each in ratios:
+        assert set(each) == {"cell", "to", "ratio", "interval"}
+        expected = found[each["cell"]]["fps"] / found[each["to"]]["fps"]
+        assert each["ratio"] == pytest.approx(expected)
+        assert each["interval"][0] < each["ratio"] < each["interval"][1]
+
+
+def test_a_failed_cell_has_no_rank_and_is_in_no_ratio(machine: VirtualExecutor) -> None:
+    machine.trouble[1] = BROKEN
+    done = invoke(machine, *SIX, "--repeats", "3", "--json")
+    (failed,) = [cell for cell in cells(done.stdout) if cell["failure"]]
+    assert (failed["rank"], failed["ties"]) == (None, [])
+    assert (failed["adjusted_fps"], failed["adjusted_interval"]) == (None, None)
+    document = json.loads(done.stdout)
+    assert len(document["ratios"]) == 5 * 4 / 2
+    assert failed["key"] not in json.dumps(document["ratios"])
+    assert not any(failed["key"] in cell["ties"] for cell in document["cells"])
+
+
+def test_a_refused_cell_has_no_rank_and_is_in_no_ratio(machine: VirtualExecutor) -> None:
+    assert invoke(machine, *SIX, "--repeats", "3").exit_code == 0
+    (plan,) = plans()
+    cell = next(cell for cell in plan.cells if cell.backend == "fake-fast")
+    refusal = msgspec.structs.replace(make_refusal(cell), fingerprint=plan.fingerprint)
+    write(new_results_file(Path("results"), "laptop", "2026-01-01T00:00:00Z"), [refusal])
+    again = invoke(VirtualExecutor(), *SIX, "--repeats", "3", "--json")
+    assert again.exit_code == 1, again.stderr
+    assert {each["backend"]: each["rank"] for each in cells(again.stdout)} == {
+        "fake-fast": None, "fake-slow": 1,
+    }  # fmt: skip
+    document = json.loads(again.stdout)
+    assert len(document["ratios"]) == 3  # of the three cells that are left
+    for shown in (document["ratios"], [each["ties"] for each in document["cells"]]):
+        assert "fake-fast" not in json.dumps(shown)
+    report = json.loads(invoke(machine, "report", "--json").stdout)
+    ranks = [(each["key"], each["rank"], each["ties"]) for each in document["cells"]]
+    assert sorted((each["key"], each["rank"], each["ties"]) for each in report["cells"]) == sorted(
+        ranks
+    )
+    assert [{**each, "session": ""} for each in report["ratios"]] == [
+        {**each, "session": ""} for each in document["ratios"]
+    ]
+
+
+def test_one_block_gives_ratios_without_intervals_and_ties(machine: VirtualExecutor) -> None:
+    done = invoke(machine, *SIX, "--quick", "--json")
+    document = json.loads(done.stdout)
+    assert {each["interval"] for each in document["ratios"]} == {None}
+    assert {each["rank"] for each in document["cells"]} == {1}
+    assert {len(each["ties"]) for each in document["cells"]} == {1}
+    assert {each["adjusted_interval"] for each in document["cells"]} == {None}
+
+
+def test_the_table_of_a_run_has_rounded_figures_with_intervals_and_ranks(
+    machine: VirtualExecutor,
+) -> None:
+    done = invoke(machine, *SIX, "--repeats", "5")
+    rows = [line.split("  ") for line in done.stdout.splitlines()[2:]]
+    found = [[word.strip() for word in row if word.strip()] for row in rows]
+    assert [row[1:6] for row in found if row[2] == "2"] == [
+        ["Fake-Slow", "2", "1,000.0 ±0 %", "2", "1,000"],
+        ["Fake-Fast", "2", "4,000.0 ±0 %", "1", "4,000"],
+    ]

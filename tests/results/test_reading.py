@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +34,19 @@ def test_a_report_reads_exactly_the_stored_values():
     facts = {"threads": 4, "before": {"steal_s": 0.5}, "environment": {"OMP_NUM_THREADS": "1"}}
     cell = make_cell("envpool-sync", 8)
     records = [
-        *measured_plan({("for-loop", 1): 300}, run={"facts": facts}),
+        *measured_plan({("for-loop", 1): 300, ("subprocess", 1): 200}, run={"facts": facts}),
         make_plan([cell], plan_id="b"),
-        make_run(cell, plan_id="b", failure=make_failure(), facts={}),
+        make_run(make_cell("reference-kernel"), plan_id="b", block="b-b", arm="kernel"),
+        make_run(cell, plan_id="b", block="b-b", failure=make_failure(), facts={}),
         msgspec.structs.replace(make_refusal(cell), work={"frame_skip": 4}),
     ]
     found = joint(records)
     assert found.records == records
     assert found.warnings == []
+    runs = [each for each in found.records if isinstance(each, Run)]
+    assert Counter(run.block for run in runs) == {
+        **{f"plan-b{number}": 2 for number in range(5)}, "b-b": 2,
+    }  # fmt: skip
 
 
 def test_each_run_and_verification_has_its_line(tmp_path):

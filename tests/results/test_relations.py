@@ -10,6 +10,7 @@ from helpers.record_factories import make_cell, make_fact, make_plan, make_run
 
 from envbench.model import Record, Run
 from envbench.results.measured_cells import Measured
+from envbench.results.relations import Relation
 from envbench.results.selection import Selection, select
 
 FAST, SLOW = make_cell("envpool-sync", 1), make_cell("for-loop", 1)
@@ -42,6 +43,19 @@ def shown(selection: Selection, backend: str, numenv: int = 1) -> Measured:
     return next(
         each for each in selection.measured if (each.cell.backend, each.numenv) == (backend, numenv)
     )
+
+
+@pytest.mark.parametrize(
+    ("interval", "says"),
+    [
+        ((1.02, 1.1), "faster"), ((0.9, 0.98), "slower"), ((0.99, 1.01), "~"), ((1.0, 1.2), "~"),
+        (None, "?"),
+    ],
+)  # fmt: skip
+def test_an_interval_that_contains_one_is_a_tie(
+    interval: tuple[float, float] | None, says: str
+) -> None:
+    assert Relation(ratio=1.05, interval=interval).verdict == says
 
 
 def test_within_a_session_the_interval_does_not_contain_the_drift() -> None:

@@ -21,6 +21,7 @@ OPENING = "FPS is frames per second"
 OTHERS = "The other figures are the document's own."  # in the note
 NO_RECORD = "The results contain no record of this figure."
 TIES = "Bold: shown to be the fastest. ≈: not shown to differ from the highest."
+NOT_RANKED = "No row is ranked: that needs several cells that alternated in one session."
 
 FLAGS = {
     "quick": "Measured quickly (`--quick`): one short process, no interval.",
@@ -132,7 +133,7 @@ def of_table(results: MachineResults, *, others: bool = False) -> str:
     sentences = [
         _opening(found.cell.frame_skip for found in measured),
         *_about_rows(measured),
-        *([] if results.plain else _intervals(results)),
+        *(_ties(results) if results.plain else _intervals(results)),
         *_ceiling(results),
         *_equal_work(results),
         _machines(measured),
@@ -193,6 +194,11 @@ def _kept(counts: Mapping[int, int]) -> str:
     return f"more environments in flight than the batch has: {each}"
 
 
+def _ties(results: MachineResults) -> list[str]:
+    """What ≈ means, where the table has one."""
+    return [TIES] if any(len(leaders) > 1 for leaders in results.leaders.values()) else []
+
+
 def _intervals(results: MachineResults) -> list[str]:
     """What ± means, and how much the host drifts."""
     measured = results.with_figures
@@ -206,16 +212,19 @@ def _intervals(results: MachineResults) -> list[str]:
             f"each other. {TIES}"
         )
     if any(found.span and not found.adjusted for found in measured):
-        who = "Other cells were" if alternated else "The cells were"
+        alone = "± is the 95 % interval of the cell alone."
         sentences.append(
-            f"{who} measured one after another, so they are not ranked. Their ± is the 95 % "
-            "interval of the cell alone."
+            f"A cell that alternated with no other one is not ranked. Its {alone}"
+            if alternated
+            else f"No cell alternated with another one, so none is ranked. {alone}"
         )
-    if drift := results.relations.figures:
-        reach, count = f"{100 * drift.reach:.0f} %", counted(drift.sessions, "session")
+    drift = results.relations.figures
+    if drift and any(found.plan.fingerprint in drift.hosts for found in measured):
+        reach, sessions = f"{100 * drift.reach:.0f} %", counted(drift.sessions, "session")
+        hosts = f" of {len(drift.hosts)} hosts" if len(drift.hosts) > 1 else ""
         sentences.append(
-            f"Measured on another day, a figure can differ more: by up to {reach}, as {count} of "
-            "the same cells show."
+            f"Measured on another day, a figure can differ by up to {reach} (in 95 of 100 cases, "
+            f"estimated from {sessions}{hosts})."
         )
     return sentences
 
@@ -228,7 +237,8 @@ def _ceiling(results: MachineResults) -> list[str]:
     alone, cores = family.engine, counted(ceiling.numenv // family.ceiling_states, "core")
     when = markdown(ceiling.when[:10])
     beyond = "A share over 100 % comes from another engine, lower precision, drift or noise."
-    above = any(results.value(found) > results.top for found in results.with_figures)
+    top = results.top * (1 + 1e-9)  # adjusted figures are rounded in their last digits
+    above = any(results.value(found) > top for found in results.with_figures)
     return [
         f"Ceiling: {alone} alone, on {cores}: {results.text(ceiling)} FPS ({when}).",
         *([beyond] if above else []),

@@ -120,6 +120,11 @@ class MachineResults:
             columns[found.numenv].append(found)
         return {numenv: self.leading(column) for numenv, column in columns.items()}
 
+    @cached_property
+    def fastest(self) -> list[Measured]:
+        """The best of all rows at any numenv, followed by those that tie with it."""
+        return self.leading(self.highest.values())
+
     def leading(self, column: Iterable[Measured]) -> list[Measured]:
         """The best of several measurements, followed by those that tie with it. None is the best if
         only one competes, or if they did not alternate."""

@@ -11,7 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from envbench import backends
 from envbench.decisions import fastest
-from envbench.report.tables.footnotes import OPENING, TIES, of_entry, of_other_session, quick
+from envbench.report.tables.footnotes import (
+    NOT_RANKED,
+    OPENING,
+    TIES,
+    of_entry,
+    of_other_session,
+    quick,
+)
 from envbench.report.tables.machine_results import MachineResults, family_title
 from envbench.report.tables.table import TIE, Entry, Table, entries, grid
 from envbench.results.measured_cells import Measured
@@ -45,18 +52,19 @@ def highest(every: Iterable[MachineResults]) -> Iterator[Table]:
 
     Different work, quick figures and those of another session are never bold.
     """
+    groups = list(_grouped(every))
+    ranked = any(results.fastest for group in groups for results in group)
     note = (
         f"{OPENING}: steps per second × frame_skip. Each entry is the row's highest FPS, and the "
         "number of environments that reached it. A maximum is biased upward; expect less when "
-        f"re-measured. {TIES}"
+        f"re-measured. {TIES if ranked else NOT_RANKED}"
     )
-    for group in _grouped(every):
+    for group in groups:
         known = {}
         for results in group:
-            leaders = results.leading(results.highest.values())
             for label, found in results.highest.items():
-                bold = "**" if leaders == [found] else ""
-                tie = TIE if len(leaders) > 1 and found in leaders else ""
+                bold = "**" if results.fastest == [found] else ""
+                tie = TIE if len(results.fastest) > 1 and found in results.fastest else ""
                 text = f"{tie}{bold}{results.text(found)}{bold} at {found.numenv}"
                 known[label, results.title] = _entry(found, text, *of_other_session(found, results))
         yield _table("Highest FPS", group, known, note)

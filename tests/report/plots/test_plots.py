@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 from click.testing import CliRunner
-from helpers.record_factories import OTHER, measured_plan, new_results_file, write
+from helpers.record_factories import OTHER, measured_plan, new_results_file, varied_plan, write
 
 from envbench.cli import envbench
 from envbench.machine import Match, Profile, Table
@@ -53,11 +53,24 @@ def picture(records: list[Any], marker: str) -> Picture:
 def test_a_curve_is_a_row_with_its_intervals_and_the_ceiling_a_line() -> None:
     (chart,) = picture([*HERE, *CEILING], "atari laptop").charts
     assert [curve.label for curve in chart.curves] == ["For-loop", "EnvPool (async)"]
-    assert [(p.numenv, p.fps, p.low) for p in chart.curves[0].points] == [
-        (1, 800.0, 800.0),
-        (8, 640.0, 640.0),
-    ]
+    first, second = chart.curves[0].points
+    assert (first.numenv, second.numenv) == (1, 8)
+    assert [first.fps, first.low, first.high] == pytest.approx([800.0] * 3)
+    assert [second.fps, second.low, second.high] == pytest.approx([640.0] * 3)
     assert chart.ceiling == 3200.0
+
+
+def test_a_curve_has_the_figures_of_the_tables() -> None:
+    """Those as if all cells had been measured at the same time, with the interval to compare."""
+    records = varied_plan({("for-loop", 1): (50, 70, 60), ("envpool-async", 1): (91, 128, 109)})
+    (chart,) = picture(records, "atari laptop").charts
+    for curve, found in zip(chart.curves, select(records).measured[::-1], strict=True):
+        assert curve.label == found.label
+        assert found.adjusted is not None
+        (point,) = curve.points
+        assert (point.fps, (point.low, point.high)) == (
+            found.adjusted.rate, found.adjusted.interval,
+        )  # fmt: skip
 
 
 def test_published_figures_are_separate_dashed_curves() -> None:
