@@ -226,6 +226,8 @@ def blocks(results: Path = RESULTS) -> list[BlockRecord]:
     return [record for record in records(results) if isinstance(record, BlockRecord)]
 
 
-def runs() -> list[Run]:
+def runs(*, kernels: bool = False) -> list[Run]:
+    """The runs of cells; with ``kernels``, those of the reference kernels, too."""
     every = [joined(store.read(path).records).records for path in files()]
-    return [record for found in every for record in found if isinstance(record, Run)]
+    found = [record for records in every for record in records if isinstance(record, Run)]
+    return [run for run in found if kernels or not run.arm]

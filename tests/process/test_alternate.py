@@ -74,7 +74,7 @@ def block_with_others(names: Sequence[str]) -> Block:
     protocol = msgspec.structs.replace(SHORT, measured_s=0.2, after=after)
     return Block(
         trials=[Trial(cell=PACED, arm=name, seed=1, protocol=protocol) for name in names],
-        programme=Programme(mixed=[0.05] * len(names), lead_in_s=0.01),
+        programme=Programme(mixed=[0.05] * len(names), lead_in_s=[0.01] * len(names)),
     )
 
 

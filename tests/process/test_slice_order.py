@@ -286,7 +286,7 @@ def test_the_slice_order_follows_the_programme_of_a_pair() -> None:
 
 def mixed_with_others(*after: dict[Any, float]) -> SliceOrder:
     """Workers with slices of other quantities; a step takes 100 ms, and a trial half a second."""
-    programme = Programme(mixed=[0.1] * len(after), lead_in_s=0.03)
+    programme = Programme(mixed=[0.1] * len(after), lead_in_s=[0.03] * len(after))
     protocols = [{"measured_s": 0.5, "after": each} for each in after]
     made = SliceOrder(programme, [jobs(1, **protocol)[0] for protocol in protocols])
     for index in range(len(after)):
@@ -365,4 +365,4 @@ def test_a_switch_to_another_worker_has_a_lead_in_before_its_single_steps_too() 
         made.slice_made(made.due.worker, ended(ns=10**8))
     made.latest = None
     assert made.due is not None
-    assert made.await_turn(made.due.worker) == b"lead 3\nlatency_ms 150\n"
+    assert made.await_turn(made.due.worker) == b"lead 1\nlatency_ms 150\n"

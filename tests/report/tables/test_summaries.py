@@ -15,6 +15,7 @@ from helpers.record_factories import (
     make_plan,
     make_refusal,
     make_run,
+    make_windows,
     measured_plan,
     varied_plan,
 )

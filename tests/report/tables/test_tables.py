@@ -228,7 +228,7 @@ def test_a_quick_figure_is_marked_and_not_bold_and_so_is_its_share_of_the_ceilin
     top = measured_plan({("ceiling", 12): 200}, plan_id="top", cell={"kind": "ceiling"})
     text = rendered([*quick, *whole, *top])
     table = grid(text)
-    assert table["For-loop"] == ["**144.00 ±0 %**", "800<sup>a,b</sup>", "4 %"]
+    assert table["For-loop"] == ["**144.00 ±0 %**", "800<sup>a,b</sup>", "4.5 %"]
     assert "<sup>a</sup> Measured quickly" in text
     assert "<sup>b</sup> Of another session" in text
     assert table["EnvPool (async)"] == ["80.000 ±0 %", "**480.00 ±0 %**", "15 %"]
