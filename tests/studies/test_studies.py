@@ -15,10 +15,11 @@ from typing import Any
 
 import pytest
 from helpers.command_line import ROOT
-from helpers.record_factories import make_cell, make_windows
+from helpers.record_factories import make_cell, make_run, make_windows
 
+from envbench.decisions.session import session
 from envbench.engine import pairs
-from envbench.model import Arm, BlockRecord, Plan, Rule, TrialRecord
+from envbench.model import Arm, Behaviour, BlockRecord, Plan, Rule, TrialRecord
 
 STUDIES = ROOT / "tests" / "studies"
 ARMS = [Arm(name=name, source="a") for name in ("baseline", "candidate")]
@@ -189,6 +190,23 @@ def test_the_time_that_a_slice_loses_after_a_lead_in(lead_ms: float, lost: float
     profile = [10e6, 8e6] + [5e6] * 98
     quiet = [profile] * 3 + [[5 * each for each in profile]]  # another program slows the last one
     assert lost_ms(np.array(quiet), 10, lead_ms) == pytest.approx(lost)
+
+
+def test_half_widths_of_ratios_are_split_by_whether_a_side_has_several_processes() -> None:
+    from ratios import half_widths, shown
+
+    speeds = {"for-loop": 100, "envpool-sync": 200, "subprocess": 300}
+    runs = [
+        make_run(make_cell(name), [speed + (7 * number + place) % 3] * 4, block=f"b{number}")
+        for number in range(5)
+        for place, (name, speed) in enumerate(speeds.items())
+    ]
+    found = session(runs, {"subprocess": Behaviour(steps_in="processes")})
+    single, several = (half_widths(found, processes=each) for each in (False, True))
+    assert (len(single), len(several)) == (1, 2)
+    assert all(0 < each < 10 for each in single + several)
+    assert shown([1.0, 2.0, 3.0]).startswith("±2.0 %")
+    assert shown([]) == "-"
 
 
 def test_switching_costs_what_is_neither_slice_nor_lead_in() -> None:
