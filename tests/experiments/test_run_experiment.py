@@ -178,13 +178,13 @@ def test_a_single_cell_alternates_with_the_reference_kernel() -> None:
         assert (trial.cell, trial.arm, trial.mode) == (made.cells[0], "", "measure")
         assert trial.protocol == made.design_as(RunDesign).protocol["envpool-async"]
         assert (kernel.arm, kernel.cell.backend) == ("kernel", "pooled-kernel")
-        assert block.programme.mixed == [0.5, 0.5]
+        assert block.programme.mixed == [0.1, 0.1]
 
 
 def test_a_single_cell_with_a_number_of_steps_has_no_kernel_beside_it() -> None:
     (block,) = every_block(plan(total_steps=10, repeats=1))
     assert [trial.arm for trial in block.trials] == [""]
-    assert block.programme.mixed == [0.5]
+    assert block.programme.mixed == [0.1]
 
 
 def test_the_cells_of_a_round_are_dealt_at_random_into_blocks_of_equal_size() -> None:
@@ -212,7 +212,7 @@ def test_backends_that_make_large_batches_have_long_slices() -> None:
     (block,) = every_block(made)
     backends_of = [trial.cell.backend for trial in block.trials]
     slices = dict(zip(backends_of, block.programme.mixed, strict=True))
-    assert (slices["for-loop"], slices["sample-factory"]) == (0.5, 1.0)
+    assert (slices["for-loop"], slices["sample-factory"]) == (0.1, 1.0)
     leads = dict(zip(backends_of, block.programme.lead_in_s, strict=True))
     # Sample Factory's processes work ahead: their next slice gets that.
     assert leads == {
