@@ -37,11 +37,12 @@ from envbench.decisions import traces
 from envbench.engine.local_executor import make_job
 from envbench.engine.pairs import seed_of_round
 from envbench.engine.request import Target, make_cell
-from envbench.model import Cell, Family, Protocol, Trial, Verify
+from envbench.model import Cell, Family, Other, Protocol, Trial, Verify
 from envbench.process.one_job import WORKER, execute
 from envbench.process.reply import Reply
 
-SHORT = Protocol(window_s=0.05, warmup_min_s=0.2, warmup_max_s=0.2, measured_s=0.3)
+AFTER: dict[Other, float] = {"latency": 0.02, "returns": 0.02, "reset": 0.01}
+SHORT = Protocol(window_s=0.05, warmup_min_s=0.2, warmup_max_s=0.2, measured_s=0.3, after=AFTER)
 SEED = seed_of_round(0, 1)  # as large as a plan's; verify uses seed 0
 PROBING = WORKER.with_name("probe_unknown_task.py")  # first probes an unknown task
 Texts = Mapping[str, str]
@@ -54,6 +55,7 @@ class BackendContract:
 
     ``settings`` are as ``--set`` gives them; ``overrides`` as ``--python`` does (backend name ->
     interpreter). ``sees_resets``: episodes of random actions end within half a second.
+    ``single_steps``: whether single vector steps are timed; None: that is not tested.
     """
 
     backend: ClassVar[Backend]
@@ -63,6 +65,7 @@ class BackendContract:
     settings: ClassVar[Mapping[str, str]] = {}
     overrides: ClassVar[Mapping[str, str]] = {}
     sees_resets: ClassVar[bool] = False
+    single_steps: ClassVar[bool | None] = None
 
     measurements: ClassVar[dict[type, tuple[Reply, list[int]]]] = {}  # of each contract class
 
@@ -105,6 +108,11 @@ class BackendContract:
         assert sum(reply.warmup.resets) + sum(reply.measured.resets) > 0 or not self.sees_resets
         assert reply.times is not None
         assert reply.times.first_step_ns > 0
+
+    def test_times_single_steps_only_where_a_consumer_gets_them(self) -> None:
+        latency = self.measured().latency
+        assert latency is None or (latency.whole and sum(latency.counts) > 0)
+        assert self.single_steps in (None, latency is not None), "set `single_steps` of the adapter"
 
     def test_says_what_ran(self) -> None:
         facts = self.measured().facts

@@ -7,6 +7,7 @@ mention anyone.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 
@@ -49,6 +50,28 @@ def cut(text: str) -> str:
 def names_cut(text: str) -> str:
     """Return the text with each long name cut. A path stays whole where its parts are short."""
     return re.sub(r"[^\s/]{101,}", lambda name: cut(name[0]), text)
+
+
+def rounded(value: float, half: float | None = None) -> str:
+    """``20,700 ±2 %``: a positive value, rounded to what the half-width of its interval supports.
+
+    ``half`` is a share of the value (0.02). Two to five significant digits remain; without ``half``
+    there are three.
+    """
+    size = math.floor(math.log10(value))
+    if half is None:
+        return _digits(value, size - 2)
+    uncertain = math.floor(math.log10(value * min(max(half, 1e-6), 1.0)))
+    text = _digits(value, min(max(uncertain, size - 4), size - 1))
+    width = 100 * half
+    if width >= 0.95:
+        return f"{text} ±{width:.0f} %"
+    return f"{text} ±{width:.1g} %" if width >= 0.005 else f"{text} ±0 %"
+
+
+def _digits(value: float, place: int) -> str:
+    """The value rounded to a power of ten: 2 for hundreds, -2 for hundredths."""
+    return f"{round(value, -place):,.{max(0, -place)}f}"
 
 
 def percent(share: float) -> str:

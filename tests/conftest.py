@@ -41,12 +41,14 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     if hasattr(config, "workerinput"):  # a process of xdist: it inherits the variables
         return
-    folder, results = (
-        Path(tempfile.mkdtemp(prefix=f"envbench-{n}-")) for n in ("programs", "once")
+    folder, results, state = (
+        Path(tempfile.mkdtemp(prefix=f"envbench-{n}-")) for n in ("programs", "once", "state")
     )
-    for each in (folder, results):
+    for each in (folder, results, state):
         config.add_cleanup(partial(shutil.rmtree, each, ignore_errors=True))
     os.environ[session_cache.FOLDER] = str(results)
+    os.environ["XDG_STATE_HOME"] = str(state)  # of this host's number in a container
+    state.chmod(0o755)  # some tests have another user
     if kept_programs().is_dir():
         shutil.copytree(kept_programs(), folder, dirs_exist_ok=True)
     os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)

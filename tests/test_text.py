@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
-from envbench.text import code, listed, markdown, names_cut, one_line
+from envbench.text import code, listed, markdown, names_cut, one_line, rounded
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -45,3 +47,29 @@ def test_a_path_of_many_short_names_stays_whole() -> None:
 
 def test_words_are_joined_as_an_english_list() -> None:
     assert [listed(list("abc"[:n])) for n in range(4)] == ["", "a", "a and b", "a, b and c"]
+
+
+@pytest.mark.parametrize(
+    ("value", "half", "text"),
+    [
+        (20_735.12, 0.02, "20,700 ±2 %"),
+        (20_735.12, 0.008, "20,700 ±0.8 %"),
+        (20_735.12, 0.0003, "20,735 ±0.03 %"),
+        (20_735.12, 0.13, "21,000 ±13 %"),
+        (20_735.12, None, "20,700"),
+        (8_049.0, 0.19, "8,000 ±19 %"),
+        (95.24, 0.02, "95 ±2 %"),
+        (0.01234, 0.05, "0.0123 ±5 %"),
+        (1.0, 2.5, "1.0 ±250 %"),
+        (1_232.0, 0.0, "1,232.0 ±0 %"),  # equal runs
+        (20_735.12, 1e-9, "20,735 ±0 %"),  # five digits at most
+        (160.0, math.inf, "160 ±inf %"),
+        (999.96, None, "1,000"),
+        (4.567, None, "4.57"),
+        (1e-9, None, "0.00000000100"),
+    ],
+)
+def test_a_figure_has_the_digits_that_its_interval_supports(
+    value: float, half: float | None, text: str
+) -> None:
+    assert rounded(value, half) == text

@@ -299,13 +299,25 @@ BUILT_IN = [
     ),
 ]
 
-# The reference kernel: a fixed piece of work that does not depend on any library's version. It is
-# measured beside other cells, and is not a row of a table.
-KERNEL = Backend(
+# The reference kernels: fixed pieces of work that do not depend on any library's version. They are
+# measured beside other cells, and are not rows of a table.
+_kernel = partial(Backend, families=["gym"], library="numpy")
+KERNEL = _kernel(
     name="reference-kernel",
     label="Reference kernel",
-    families=["gym"],
     adapter=_ADAPTERS + "reference:Reference",
-    library="numpy",
     behaviour=_ONE_THREAD,
 )
+POOLED_KERNEL = _kernel(
+    name="pooled-kernel",
+    label="Pooled kernel",
+    adapter=_ADAPTERS + "reference:PooledReference",
+    behaviour=Behaviour(steps_in="pool"),
+)
+# By ``Behaviour.steps_in``: the kernel that uses a machine like such a backend.
+KERNELS = {
+    "one-thread": KERNEL,
+    "pool": POOLED_KERNEL,
+    "processes": POOLED_KERNEL,
+    "device": POOLED_KERNEL,
+}

@@ -177,7 +177,7 @@ def check(
         names = ", ".join(map(printable, left_out[:3])) + (", …" if len(left_out) > 3 else "")
         tell(f"Note: untracked files are not included: {names}. Add them with git add.")
     if only_plan:
-        targets = experiment.choose(site_of(options)).targets
+        targets = experiment.choose(site_of(options, experiment)).targets
         show_plan(targets, size.of(targets, rule), experiment.arm_sources, as_json=as_json)
         return
     conduct(experiment, options, lambda outcome: shown(outcome, outcome.findings))

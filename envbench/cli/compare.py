@@ -27,8 +27,9 @@ from envbench.report.data_export import cell_json
 from envbench.results import store
 from envbench.results.folder import load_files
 from envbench.results.measured_cells import Measured
+from envbench.results.relations import Relations
 from envbench.stats.intervals import Interval
-from envbench.text import counted
+from envbench.text import counted, rounded
 
 
 @click.command()
@@ -45,10 +46,10 @@ def compare(
 
     A and B are two results files (or folders of them), two machines, or two backends (or two row
     labels of the tables). `~` marks a ratio that is within the noise. If A and B come from
-    different sessions, the noise includes a drift of 10 %. To find out whether a change made
-    something slower, use `envbench check` instead.
+    different sessions, the interval contains the drift between sessions, as the records show it.
+    To find out whether a change made something slower, use `envbench check` instead.
     """
-    ours, theirs, by = _sides(first, second, results)
+    ours, theirs, by, relations = _sides(first, second, results)
     if family and family not in {found.cell.env for found in [*ours, *theirs]}:
         families.get(family)  # refuses an unknown name
     machines = sorted({found.cell.machine for found in [*ours, *theirs]})
@@ -60,7 +61,7 @@ def compare(
                 f"{name} has no results{only}: there is nothing to compare.",
                 hint=f"Machines with results: {', '.join(machines) or 'none'}.",
             )
-    found = paired(ours, theirs, by)
+    found = paired(ours, theirs, by, relations)
     if not found.pairs:
         raise UsageError(
             f"{first} ({counted(len(ours), 'cell')}) and {second} "
@@ -74,18 +75,25 @@ def compare(
         _print_table(found)
 
 
-def _sides(first: str, second: str, results: Path) -> tuple[list[Measured], list[Measured], By]:
-    """The measurements of A and of B, and what pairs them."""
+def _sides(
+    first: str, second: str, results: Path
+) -> tuple[list[Measured], list[Measured], By, Relations]:
+    """The measurements of A and of B, what pairs them, and how sessions relate."""
     paths = [Path(first), Path(second)]
     if all(path.exists() for path in paths):
-        return _of_path(paths[0]), _of_path(paths[1]), by_cell
-    measured = load_files(store.files(results), warn).selection.measured
+        every = [_files(path) for path in paths]
+        ours, theirs = (load_files(each, warn).selection.measured for each in every)
+        both = load_files(list(dict.fromkeys([*every[0], *every[1]])), lambda _: None)
+        return ours, theirs, by_cell, both.selection.relations
+    selection = load_files(store.files(results), warn).selection
+    measured, relations = selection.measured, selection.relations
     names = {found.cell.machine for found in measured}
     if {first, second} <= names:
-        return _filtered(measured, None, first), _filtered(measured, None, second), by_machine
+        sides = [_filtered(measured, None, name) for name in (first, second)]
+        return sides[0], sides[1], by_machine, relations
     rows = {*backends.registry(), *(found.label for found in measured)}
     if {first, second} <= rows:
-        return rows_of(measured, first), rows_of(measured, second), by_backend
+        return rows_of(measured, first), rows_of(measured, second), by_backend, relations
     known = {*names, *rows}
     for name in (first, second):
         if name not in known and not Path(name).exists():
@@ -96,9 +104,8 @@ def _sides(first: str, second: str, results: Path) -> tuple[list[Measured], list
     )
 
 
-def _of_path(path: Path) -> list[Measured]:
-    paths = [path] if path.is_file() else store.files(path) or sorted(path.glob("*.jsonl"))
-    return load_files(paths, warn).selection.measured
+def _files(path: Path) -> list[Path]:
+    return [path] if path.is_file() else store.files(path) or sorted(path.glob("*.jsonl"))
 
 
 def _filtered(side: list[Measured], family: str | None, machine: str | None) -> list[Measured]:
@@ -120,7 +127,10 @@ def _print_table(found: Comparison) -> None:
         count = sum(note in pair.notes for pair in found.pairs)
         tell(f"{count} of {counted(len(found.pairs), 'pair')} {NOTES[note]}.")
     if any(pair.verdict == "?" and not pair.unlike for pair in found.pairs):
-        tell("?: there is no interval, because a side has fewer than five processes.")
+        tell(
+            "?: there is no interval. A side has fewer than five processes, or the records do not "
+            "show how much the host drifts between sessions."
+        )
     for name, side in (("A", found.only_first), ("B", found.only_second)):
         if side:
             tell(f"only in {name}: {counted(len(side), 'cell')}.")
@@ -131,11 +141,15 @@ def _row(pair: Pair) -> list[str]:
     name = cell.key
     if (cell.backend, cell.variant) != (other.backend, other.variant):
         name = f"{cell.machine} {cell.env}/{cell.task}/{cell.numenv}"
-    speeds = [pair.first.summary.fps, pair.second.summary.fps]
-    figures = ["-" if fps is None else f"{fps:.2f}" for fps in speeds]
+    figures = [_figure(pair.first), _figure(pair.second)]
     ratio = "" if pair.ratio is None else f"{pair.ratio:.3f}"
     verdict = "not comparable" if pair.unlike else pair.verdict
     return [name, *figures, ratio, _span(pair.interval), verdict]
+
+
+def _figure(found: Measured) -> str:
+    mark = " (quick)" if found.summary.quick else ""
+    return "-" if found.figure is None else f"{rounded(found.figure, found.half)}{mark}"
 
 
 def _span(interval: Interval | None) -> str:
@@ -146,8 +160,8 @@ def _json(found: Comparison) -> dict[str, Any]:
     return {
         "cells": [
             {
-                "a": cell_json(pair.first.summary),
-                "b": cell_json(pair.second.summary),
+                "a": cell_json(pair.first.summary, pair.first.session),
+                "b": cell_json(pair.second.summary, pair.second.session),
                 **fields(pair, "ratio interval verdict"),
                 "not_comparable": pair.unlike,
                 "notes": pair.notes,

@@ -21,7 +21,7 @@ from envbench.engine.campaign import Campaign
 from envbench.engine.experiment import Experiment, Findings, Options
 from envbench.engine.session import carry_out
 from envbench.errors import UNAVAILABLE, EnvbenchError
-from envbench.model import Block, BlockRecord, Cell, Failure, Plan
+from envbench.model import Block, BlockRecord, Cell, Failure, Plan, Trial, TrialRecord
 from envbench.process.reply import Event, PhaseBegan, WindowEnded
 from envbench.results.reading import run_of
 from envbench.stats.summary import rate
@@ -121,13 +121,15 @@ class Display:
             self.say(f"{cell_name(cell)}: an alarm. Repeating with fresh pairs.")
         self._update(cell=self._place(block), state="starting")
 
-    def _place(self, block: Block | BlockRecord) -> str:
-        """Its place in the plan, and its cell."""
-        place = self.experiment.place(self.plan, block)
-        return f"{place}  {cell_name(block.trials[-1].cell)}"
+    def _place(self, block: Block | BlockRecord, trial: Trial | TrialRecord | None = None) -> str:
+        """Its place in the plan, and the cell of this trial, or of all."""
+        own = len([each for each in block.trials if not each.arm])
+        cell = cell_name((trial or block.trials[-1]).cell)
+        what = cell if trial or own < 2 else counted(own, "cell")
+        return f"{self.experiment.place(self.plan, block)}  {what}"
 
     def trying_again(self, block: Block, failure: Failure) -> None:
-        self.say(f"{cell_name(block.trials[-1].cell)}: {failure.message}. Trying again.")
+        self.say(f"{self._place(block)}: {failure.message}. Trying again.")
 
     def event(self, event: Event) -> None:
         """Move the bar. A log gets a line only when a block ends."""
@@ -149,11 +151,14 @@ class Display:
     def block_ended(self, record: BlockRecord, left: int) -> None:
         self.done += 1
         self.total = self.done + left
-        if record.failure is None:
+        if not self.experiment.failures(record):
             self.seconds.append(time.monotonic() - self.block_start)
-        rest = "" if self.experiment.shows_figures else f"; {clock(self.remaining(left))} left"
-        result = f"{self._place(record)}: {self._result(record)}"
-        self.say(f"[{self.done}/{self.total}] {result}{rest}")
+        figures = self.experiment.shows_figures
+        rest = "" if figures else f"; {clock(self.remaining(left))} left"
+        own = [each for each in record.trials if not each.arm] if figures else record.trials[-1:]
+        for trial in own:
+            result = f"{self._place(record, trial)}: {self._result(record, trial)}"
+            self.say(f"[{self.done}/{self.total}] {result}{rest}")
 
     def say(self, text: str) -> None:
         if self.bar.live.is_started:
@@ -168,7 +173,7 @@ class Display:
         """Estimate the seconds that so many blocks will take, from those that have ended."""
         if self.seconds:
             return blocks * sum(self.seconds) / len(self.seconds)
-        return blocks * self.experiment.block_seconds
+        return blocks * self.experiment.block_seconds(self.plan)
 
     def _update(self, **fields: Any) -> None:
         self._shown = now = time.monotonic()
@@ -178,16 +183,18 @@ class Display:
         times = f"{clock(now - self.start)} elapsed, {clock(left)} left"
         self.bar.update(self.task, completed=done, total=total, times=times, refresh=True, **fields)
 
-    def _result(self, record: BlockRecord) -> str:
-        """How fast a block was, or why it failed."""
-        if failure := record.failure:
+    def _result(self, record: BlockRecord, trial: TrialRecord) -> str:
+        """How fast a trial was, or why it, or else the block, failed."""
+        figures = self.experiment.shows_figures
+        if failure := trial.failure if figures else record.failure:
             lines = failure.message.splitlines() or [failure.reason]
             return f"{failure.reason}: {lines[0][:200]}"
-        if not self.experiment.shows_figures:
+        if not figures:
             return "done"
-        if record.trials[-1].cell.key in self.refused:
+        if trial.cell.key in self.refused:
             return "done, but `envbench verify` refused the figures of its row"
-        figure = rate(run_of(self.plan, record, record.trials[0], {}))
-        return (
-            f"no figure: {figure.invalid}" if figure.fps is None else f"{rate_text(figure.fps)} FPS"
-        )
+        run = run_of(self.plan, record, trial, {})
+        figure, mark = rate(run), " (quick)" if run.quick else ""
+        if figure.fps is None:
+            return f"no figure: {figure.invalid}"
+        return f"{rate_text(figure.fps)} FPS{mark}"

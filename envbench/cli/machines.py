@@ -8,7 +8,11 @@ import msgspec
 from envbench import machine
 from envbench.cli.options import AS_JSON, Text, completing, option
 from envbench.cli.terminal import print_json, table, tell, warn
+from envbench.engine.experiment import Options
+from envbench.engine.resume import has_other_hosts
+from envbench.engine.session import site_of
 from envbench.errors import UsageError
+from envbench.experiments.run import RunExperiment
 from envbench.machine import Entry, Profile, Table
 from envbench.model import Fingerprint, digest, fields
 
@@ -59,14 +63,16 @@ def _entry_row(entry: Entry, this_machine: str | None) -> list[str]:
 @click.pass_context
 def detect(context: click.Context, as_json: bool) -> None:
     """Print this machine's fingerprint and the profile that fits it."""
-    found = machine.fingerprint()
-    fitting, used = machine.catalogue().matching(found), machine.choose(None, found)
+    site = site_of(Options(), RunExperiment())
+    found, used = site.fingerprint, site.profile
+    fitting = machine.catalogue().matching(found)
     if as_json or (context.parent and context.parent.params["as_json"]):
         name = fitting.name if fitting else None
         facts = {"hash": digest(found), "fingerprint": found, "profile": name}
         print_json(facts | {"run_as": used.name, "run_title": used.title})
         return
     fits = f"{fitting.name} ({fitting.title})" if fitting else ""
+    kept = f"runs are kept as {used.name} ({used.title})"
     lines = {
         "cpu": found.cpu,
         "logical cpus": f"{found.logical_cpus} ({found.usable_cpus} usable)",
@@ -74,7 +80,8 @@ def detect(context: click.Context, as_json: bool) -> None:
         "memory": f"{found.memory_gib} GiB",
         "gpus": ", ".join(found.gpus) or "none",
         "system": f"{found.system} {found.kernel} {found.architecture}",
-        "profile": fits or f"none fits; runs are kept as {used.name} ({used.title})",
+        "host": found.host,
+        "profile": fits if used == fitting else f"{fits or 'none'} fits; {kept}",
     }
     click.echo("\n".join(f"{key:<16} {value}" for key, value in lines.items()))
     if not fitting:
@@ -91,21 +98,16 @@ def detect(context: click.Context, as_json: bool) -> None:
 @option("--title TEXT", "Heading of its tables.  [default: from the hardware]")
 @option("--force", "Replace an existing profile of this name.")
 def init(name: str, like: str | None, title: str | None, force: bool) -> None:
-    """Write ./machines/NAME.toml: a profile for this machine.
+    """Write ./machines/NAME.toml: a profile for this computer, and its default from now on.
 
     Its numbers of environments suit this machine's cores, unless --like names a profile.
     """
     machine.valid_name(name)
     found = machine.fingerprint()
     made = _new_profile(name, like, title, found)
-    _refuse_taken(made)
+    _refuse_taken(made, found)
     click.echo(str(machine.write_profile(made, machine.LOCAL, force=force)))
-    known = machine.catalogue()
-    chosen = known.matching(found)
-    if chosen and chosen.name != name:
-        where = known.entries[chosen.name].path
-        tell(f"Note: {where} also fits this machine, and is preferred.")
-    tell(f"Next: envbench run --machine {name}")
+    tell("Next: envbench run")
 
 
 def _new_profile(name: str, like: str | None, title: str | None, found: Fingerprint) -> Profile:
@@ -121,13 +123,19 @@ def _new_profile(name: str, like: str | None, title: str | None, found: Fingerpr
         raise click.UsageError(f"--title: {error}") from None
 
 
-def _refuse_taken(made: Profile) -> None:
-    """Refuse the name of a shipped profile, which it would hide, and the title of another one."""
+def _refuse_taken(made: Profile, found: Fingerprint) -> None:
+    """Refuse a name that would hide a profile that ships or that has results of another host, and
+    a title that another profile has."""
     known = machine.catalogue()
     entry = known.entries.get(made.name)
     if entry is not None and entry.source != "local":
         raise UsageError(
             f"{made.name} is a profile that ships with envbench ({entry.profile.title}).",
+            hint=f"Choose another name, such as my-{made.name}.",
+        )
+    if has_other_hosts(Options().results, made.name, found):
+        raise UsageError(
+            f"results/{made.name} has results of another computer, or of an unknown one.",
             hint=f"Choose another name, such as my-{made.name}.",
         )
     if other := known.with_title(made.title, besides=made.name):

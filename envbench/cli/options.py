@@ -126,6 +126,18 @@ def numenvs(texts: tuple[str, ...]) -> list[int] | None:
     return numbers or None
 
 
+def cores(texts: tuple[str, ...]) -> list[int]:
+    """Read core numbers in texts such as ``0-3,8``. The caller checks that they can be used."""
+    found: set[int] = set()
+    for part in _parts(texts):
+        match = re.fullmatch(r"([0-9]{1,4})(?:-([0-9]{1,4}))?", part)
+        span = range(int(match[1]), int(match[2] or match[1]) + 1) if match else range(0)
+        if not span:
+            raise click.BadParameter(f"{part[:60]!r} is not a list of cores such as 0-3,8.")
+        found.update(span)
+    return sorted(found)
+
+
 def _parts(texts: tuple[str, ...]) -> list[str]:
     return [part.strip() for text in texts for part in text.split(",")]
 
@@ -297,6 +309,11 @@ def measuring_options(*, runtimes: bool) -> Option:
         Options,
         machine_option("Machine profile.  [default: the one that fits this machine]"),
         option("--seed N", "Seed for environments, actions and cell order.", seeds, default=0),
+        option(
+            "--cpus LIST",
+            "Measure only on these cores, such as 0-3,8.  [default: all that can be used]",
+            many=cores,
+        ),
         *([PYTHONS, no_setup] if runtimes else []),
         RESULTS,
         option("--fresh", "Begin a new plan instead of resuming an unfinished one."),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 
 import click
@@ -12,8 +13,8 @@ from envbench.cli.terminal import print_json, tell, warn
 from envbench.errors import EnvbenchError, UsageError
 from envbench.machine import catalogue
 from envbench.report.contents import BlockContent, block_contents
-from envbench.report.data_export import SCHEMA, measured_json
-from envbench.report.markdown.document import Filled, extended, filled, fresh
+from envbench.report.data_export import SCHEMA, measured_json, ratios_json
+from envbench.report.markdown.document import Filled, extended, filled, fresh, is_plain
 from envbench.report.output_files import draw_stale, read_text, stale, surplus, write_text
 from envbench.report.plots.draw import Kind
 from envbench.report.tables.footnotes import elsewhere
@@ -41,6 +42,11 @@ from envbench.text import counted
     also="wanted",
     default="markdown",
 )
+@option(
+    "--figures [rounded|plain]",
+    "rounded: 20,700 ±2 %. plain: 20735.12.  [default: rounded; --into: as the document has them]",
+    click.Choice(["rounded", "plain"]),
+)
 @option("--png", "Also draw the plots as PNG.")
 @option("--check", "Write nothing; exit with 1 if a file is out of date.")
 @option("--json", "Print the cells as one JSON document on stdout.", also="as_json")
@@ -49,6 +55,7 @@ def report(
     into: tuple[Path, ...],
     output: Path | None,
     wanted: str,
+    figures: str | None,
     png: bool,
     check: bool,
     as_json: bool,
@@ -61,7 +68,7 @@ def report(
     html = wanted == "html"
     if as_json and str(output) == "-":
         raise UsageError("--json and --output - would both write to stdout: choose one.")
-    if html and (into or as_json or png):
+    if html and (into or as_json or png or figures):
         raise UsageError("--format html can be combined only with --output and --check.")
     loaded, known = load_folder(results, warn), catalogue()
     warn(known.warnings)
@@ -72,32 +79,54 @@ def report(
         files = {output or results / "report.html": Filled(text=page)}
     else:
         own = None if into or output or as_json else results / "README.md"
-        found = block_contents(loaded.selection, known.profiles)
-        files = _documents(found, into, output, own)
+        contents = cache(partial(block_contents, loaded.selection, known.profiles))
+        files = _documents(
+            lambda text: contents(plain=figures == "plain" or (not figures and is_plain(text))),
+            into,
+            output,
+            own,
+        )
     kinds: list[Kind] = ["svg", "png"] if png else ["svg"]
     if check:
         _check(files, kinds)
     else:
         _write(files, kinds)
     if as_json:
-        profiles = known.profiles
+        profiles, measured = known.profiles, loaded.selection.measured
         cells = [
             measured_json(each, other_hardware=elsewhere(each, profiles.get(each.cell.machine)))
-            for each in loaded.selection.measured
+            for each in measured
         ]
-        print_json({"schema": SCHEMA, "cells": cells}, indent=-1)
+        shown = {(each.plan_id, each.cell.key) for each in measured if each.fps is not None}
+        ratios = [
+            {"session": name, **ratio}
+            for name, session in {each.plan_id: each.session for each in measured}.items()
+            for ratio in ratios_json(session)
+            if {(name, ratio["cell"]), (name, ratio["to"])} <= shown
+        ]
+        print_json({"schema": SCHEMA, "cells": cells, "ratios": ratios}, indent=-1)
 
 
 def _documents(
-    found: Mapping[str, BlockContent], into: Sequence[Path], new: Path | None, own: Path | None
+    contents: Callable[[str], Mapping[str, BlockContent]],
+    into: Sequence[Path],
+    new: Path | None,
+    own: Path | None,
 ) -> dict[Path, Filled]:
-    """The new text of every document: those of ``into``, the ``new`` one, the results' ``own``."""
-    texts = {path: read_text(path) for path in into}
+    """The new text of every document: those of ``into``, the ``new`` one, the results' ``own``.
+
+    ``contents`` of a document have its style.
+    """
+    files = {}
+    for path in into:
+        text = read_text(path)
+        files[path] = filled(text, str(path), contents(text), own=False)
     if new:
-        texts[new] = fresh(found)
+        files[new] = filled(fresh(contents("")), str(new), contents(""), own=False)
     if own:
-        texts[own] = extended(read_text(own), str(own), found) if own.exists() else fresh(found)
-    files = {path: filled(text, str(path), found, own=path == own) for path, text in texts.items()}
+        found = contents("")
+        text = extended(read_text(own), str(own), found) if own.exists() else fresh(found)
+        files[own] = filled(text, str(own), found, own=True)
     for each in files.values():
         warn(each.warnings)
     return files

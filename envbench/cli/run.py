@@ -24,21 +24,23 @@ from envbench.cli.options import (
     option,
     refuse_together,
 )
-from envbench.cli.terminal import print_json, rate_text, table, tell, tell_failure
+from envbench.cli.terminal import print_json, table, tell, tell_failure
+from envbench.decisions.session import Session
 from envbench.engine.campaign import Campaign
 from envbench.engine.experiment import Options
 from envbench.engine.request import CellRequest
 from envbench.errors import CELL_FAILED
-from envbench.experiments.run import DEFAULT_DURATION_S, Measure, RunExperiment, runs
+from envbench.experiments.run import DEFAULT_DURATION_S, Figures, Measure, RunExperiment, runs
 from envbench.model import MOST_ROUNDS
-from envbench.report.data_export import SCHEMA, cell_json
+from envbench.report.data_export import SCHEMA, cell_json, ratios_json
 from envbench.report.tables.footnotes import FLAGS
 from envbench.results import store
 from envbench.results.folder import load_files
 from envbench.results.measured_cells import judged
 from envbench.results.selection import Selection, ran
+from envbench.stats.intervals import half_width
 from envbench.stats.summary import Summary
-from envbench.text import counted
+from envbench.text import counted, rounded
 
 OVERCOMMIT = option(
     "--overcommit X",
@@ -67,16 +69,16 @@ MEASURE = grouped(
     ),
     option(
         "--total-step K",
-        "Vector steps per cell, over all its runs, instead of a duration.",
+        "Timed vector steps per cell, over all its runs, instead of a duration.",
         click.IntRange(1, 10**12),
         also="total_steps",
     ),
     option(
         "--repeats N",
-        "Fresh processes per cell.  [default: 5 for most backends]",
+        "Blocks per cell, each with a fresh process.  [default: 5 for most backends]",
         click.IntRange(1, MOST_ROUNDS),
     ),
-    option("--quick", "Measure only one process per cell, for 3 s. There is no interval."),
+    option("--quick", "Measure each cell in one block, for 3 s. There is no interval."),
 )
 
 
@@ -88,9 +90,10 @@ MEASURE = grouped(
 def run(cells: CellRequest, options: Options, measure: Measure, as_json: bool) -> None:
     """Measure how fast environments step on this machine.
 
-    One cell takes about a minute. By default, measure every family that the profile lists, with
-    every backend that can run here except `ceiling`, at the numbers of environments in the
-    profile. To resume a stopped run, run the same command again.
+    Cells alternate in short slices, so that all see the same noise. One cell takes about a
+    minute. By default, measure every family that the profile lists, with every backend that can
+    run here except `ceiling`, at the numbers of environments in the profile. To resume a stopped
+    run, run the same command again.
     """
     refuse_together("--duration", "--total-step")
     refuse_together("--quick", "--duration", "--repeats")
@@ -110,17 +113,24 @@ def run(cells: CellRequest, options: Options, measure: Measure, as_json: bool) -
 
 
 def _show(
-    outcome: Campaign[list[Summary]], *, as_json: bool, selected: Callable[[str], Selection]
+    outcome: Campaign[Figures], *, as_json: bool, selected: Callable[[str], Selection]
 ) -> int:
     """Show the cells measured so far. Returns the exit code."""
-    badge = selected(outcome.plan.cells[0].machine).badge
-    summaries = [judged(each, badge(each.cell)) for each in outcome.findings]
+    selection = selected(outcome.plan.cells[0].machine)
+    cells = outcome.plan.cells
+    session = outcome.findings.session.without({c.key for c in cells if selection.refuses(c)})
+    summaries = [judged(each, selection.badge(each.cell)) for each in outcome.findings.summaries]
     if as_json:
         other = outcome.other_hardware
-        cells = [cell_json(summary, other_hardware=other) for summary in summaries]
-        print_json({"schema": SCHEMA, "plan": outcome.plan.plan_id, "cells": cells})
+        document = {
+            "schema": SCHEMA,
+            "plan": outcome.plan.plan_id,
+            "cells": [cell_json(each, session, other_hardware=other) for each in summaries],
+            "ratios": ratios_json(session),
+        }
+        print_json(document)
     elif summaries:
-        click.echo(_table(summaries))
+        click.echo(_table(summaries, session))
         for word in dict.fromkeys(word for summary in summaries for word in summary.flags):
             tell(f"{word}: {FLAGS[word]}")
         _tell_stand_ins(outcome)
@@ -129,26 +139,31 @@ def _show(
     return CELL_FAILED if any(each.failure for each in summaries) else 0
 
 
-def _table(summaries: Sequence[Summary]) -> str:
+def _table(summaries: Sequence[Summary], session: Session) -> str:
     rows = []
     for summary in summaries:
         cell = summary.cell
         label = row_label(cell.backend, cell.variant)
-        rows.append([f"{cell.env} {cell.task}", label, cell.numenv, *_figures(summary)])
-    heads = ["task", "backend", "numenv", "FPS", "95 % interval", "steps/s", "notes"]
+        rows.append([f"{cell.env} {cell.task}", label, cell.numenv, *_figures(summary, session)])
+    heads = ["task", "backend", "numenv", "FPS", "rank", "steps/s", "notes"]
     return table(rows, heads, colalign=("left", "left", *4 * ("right",), "left"))
 
 
-def _figures(summary: Summary) -> list[str]:
+def _figures(summary: Summary, session: Session) -> list[str]:
+    """The FPS and its interval, compared with the other cells if they alternated."""
     if summary.fps is None or summary.steps_per_second is None:
         reason = summary.failure.reason if summary.failure else "?"
         return ["-", "-", "-", f"failed: {reason}"]
-    interval = " - ".join(map(rate_text, summary.interval)) if summary.interval else "none"
-    fps, steps = rate_text(summary.fps), rate_text(summary.steps_per_second)
-    return [fps, interval, steps, ", ".join(summary.flags)]
+    standing = session.standings.get(summary.cell.key)
+    fps, interval = summary.fps, summary.interval
+    if adjusted := session.adjusted(summary.cell):
+        fps, interval = adjusted.rate, adjusted.interval
+    rank = standing.text if standing and adjusted else ""
+    steps = rounded(summary.steps_per_second)
+    return [rounded(fps, half_width(interval)), rank, steps, ", ".join(summary.flags)]
 
 
-def _tell_stand_ins(outcome: Campaign[list[Summary]]) -> None:
+def _tell_stand_ins(outcome: Campaign[Figures]) -> None:
     """Name the tasks that ran in place of ones that a library no longer has."""
     every = runs(outcome.done, outcome.plan, outcome.facts)
     seen = {(run.cell.backend, ran(run), run.cell.task) for run in every}
@@ -171,7 +186,7 @@ def _tell_failures(summaries: Sequence[Summary]) -> None:
         tell_failure(f"\n{key}{others}: {failure.reason}{where}{after}\n", failure)
 
 
-def _tell_next_command(outcome: Campaign[list[Summary]], summaries: Sequence[Summary]) -> None:
+def _tell_next_command(outcome: Campaign[Figures], summaries: Sequence[Summary]) -> None:
     """Say where the results are recorded, and which command shows them in tables."""
     recorded = f"Recorded in {outcome.journal.path}"
     if outcome.left or not any(summary.fps for summary in summaries):

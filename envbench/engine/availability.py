@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from envbench import families, runtimes
 from envbench.backends import Backend
-from envbench.backends.builtin import KERNEL
+from envbench.backends.builtin import KERNELS
 from envbench.engine.request import Target
 from envbench.errors import EnvbenchError, Unavailable, UnknownName, UsageError
 from envbench.model import Cell, Failure, RuntimeFact, arm_key, digest
@@ -57,8 +57,8 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def to_probe(self) -> bool:
-        """Does it need a probe? The reference kernel does not: it is envbench's own."""
-        return self.failure is None and self.backend != KERNEL
+        """Does it need a probe? A reference kernel does not: it is envbench's own."""
+        return self.failure is None and self.backend not in KERNELS.values()
 
     @property
     def key(self) -> str:
@@ -104,8 +104,11 @@ def own_runtime(target: Target, overrides: Mapping[str, str], *, setup: bool, sa
     return Arm(target=target, failure=failure)
 
 
+KERNEL_ARM = "kernel"  # the name of its arm beside a cell
+
+
 def kernel_arm(name: str, kernel: Target) -> Arm:
-    """The arm of the reference kernel: it runs in envbench's own interpreter."""
+    """The arm of a reference kernel: it runs in envbench's own interpreter."""
     return Arm(name=name, target=kernel, python=sys.executable)
 
 

@@ -132,15 +132,13 @@ class Campaign(Generic[Findings]):
         self.listener.block_began(block)
         for tries_left in reversed(range(TRIES)):
             record = self._attempt(block)
-            failures = [each.failure for each in record.trials if each.failure]
+            failures = self.experiment.failures(record)
             killed = next((each for each in failures if each.killed), None)
             if killed is None or not tries_left:
                 break
-            stopped = [
-                replace(each, failure=each.failure and replace(each.failure, reason="interrupted"))
-                for each in record.trials
-            ]
-            self.journal.append(replace(record, trials=stopped))
+            stopped = replace(killed, reason="interrupted")  # so none of its trials counts
+            trials = [replace(each, failure=stopped) for each in record.trials]
+            self.journal.append(replace(record, trials=trials))
             self.listener.trying_again(block, killed)
         self.journal.append(record)
         self.done.append(record)

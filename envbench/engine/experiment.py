@@ -19,7 +19,7 @@ from envbench.engine.availability import Arm, Say, own_runtime
 from envbench.engine.pairs import pair_seconds
 from envbench.engine.request import Chosen, Target
 from envbench.machine import Profile
-from envbench.model import Block, BlockRecord, Design, Fingerprint, Plan, arm_key
+from envbench.model import Block, BlockRecord, Design, Failure, Fingerprint, Plan, arm_key
 from envbench.results.reading import Facts as Facts
 
 # What happens if a backend cannot run here: the request is refused, its cells are recorded as
@@ -32,7 +32,7 @@ Findings_co = TypeVar("Findings_co", covariant=True)
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Options of every measuring command. ``pythons`` are interpreters by backend; ``setup``:
-    isolated runtimes may be made."""
+    isolated runtimes may be made; ``cpus`` are the cores to measure on (empty: all usable)."""
 
     results: Path = Path("results")
     machine: str | None = None
@@ -41,6 +41,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     fresh: bool = False
     setup: bool = True
     pythons: Mapping[str, str] = {}
+    cpus: Sequence[int] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +55,7 @@ class Site:
     @property
     def other_hardware(self) -> bool:
         """Is this machine not the hardware that the profile names?"""
-        return not self.profile.match.empty and not self.profile.fits(self.fingerprint)
+        return not self.profile.match.fits_hardware(self.fingerprint)
 
 
 class Experiment(ABC, Generic[Findings_co]):
@@ -63,7 +64,7 @@ class Experiment(ABC, Generic[Findings_co]):
     name: ClassVar[str]
     unit: ClassVar[str] = "block"  # what a person calls a block; its plural ends in s
     modes: ClassVar[tuple[str, ...]] = ("measure",)  # of its trials
-    keeps_profile: ClassVar[bool] = False  # is a generated profile written to a file?
+    in_tables: ClassVar[bool] = False  # do a report's tables show the findings?
     shows_figures: ClassVar[bool] = False  # does the figure of a block mean something on its own?
     watches_code: ClassVar[bool] = False  # can the measured code be edited while it runs?
     longest_pause_s: ClassVar[float | None] = None  # then an unfinished plan is not resumed
@@ -78,8 +79,7 @@ class Experiment(ABC, Generic[Findings_co]):
         """Did a person name the backends? If so, a backend that cannot run is an error."""
         return True
 
-    @property
-    def block_seconds(self) -> float:
+    def block_seconds(self, plan: Plan) -> float:
         """Estimated seconds of a block, before the first has ended. By default: those of a pair."""
         return pair_seconds()
 
@@ -90,7 +90,7 @@ class Experiment(ABC, Generic[Findings_co]):
         """Choose the cells. Raise ``UsageError`` before any work."""
 
     @abstractmethod
-    def design(self, targets: Sequence[Target]) -> Design:
+    def design(self, targets: Sequence[Target], site: Site) -> Design:
         """Decide the numbers that are fixed before anything is measured."""
 
     def arms(self, targets: Sequence[Target], site: Site, say: Say) -> list[Arm]:
@@ -118,6 +118,10 @@ class Experiment(ABC, Generic[Findings_co]):
     @abstractmethod
     def conclude(self, plan: Plan, done: Done, facts: Facts) -> Findings_co:
         """Return what the records say, whether the plan is complete or not."""
+
+    def failures(self, block: BlockRecord) -> list[Failure]:
+        """Return the failures of a block's trials, in order. By default, all of them count."""
+        return [each.failure for each in block.trials if each.failure]
 
     def next(self, plan: Plan, done: Done) -> Block | None:
         """Return the next block; None if the plan is complete."""

@@ -103,7 +103,7 @@ def _replies(
     block: Block, launches: Launches, on_event: OnEvent
 ) -> tuple[dict[int, Reply], list[int]]:
     """The replies of the trials that can start, by index; and the trial of each slice of steps."""
-    alone = len(block.trials) == 1 and not block.programme.turns
+    alone = len(block.trials) == 1 and not block.programme.alternates
     if alone or not launches or block.programme.start == "reference last":
         return _one_by_one(block, launches, on_event), []
     sides = list(launches)
@@ -112,6 +112,8 @@ def _replies(
         block.programme,
         turns=[place[side] for side in block.programme.turns if side in place],
         reset_turns=[place[side] for side in block.programme.reset_turns if side in place],
+        mixed=[block.programme.mixed[side] for side in sides if block.programme.mixed],
+        lead_in_s=[block.programme.lead_in_s[side] for side in sides if block.programme.lead_in_s],
     )
     replies, turns = alternate(list(launches.values()), programme, on_event)
     return dict(zip(sides, replies, strict=True)), [sides[turn] for turn in turns]

@@ -1,4 +1,4 @@
-"""Rounds of cells, and pairs of trials that alternate in short slices. Pure.
+"""Pairs of trials that alternate in short slices, in rounds. Pure.
 
 ``check``, ``baseline`` and ``noise`` are made of such pairs. A pair is two fresh processes. Both
 make equally many slices, in groups of four (ABBA or BAAB by chance): a steady drift cancels out.
@@ -7,7 +7,7 @@ make equally many slices, in groups of four (ABBA or BAAB by chance): a steady d
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from envbench.model import (
@@ -53,29 +53,6 @@ def pair_seconds() -> float:
 def seed_of_round(seed: int, round_: int) -> int:
     """Return the seed of all cells of a round. Environment i adds i, so seeds are far apart."""
     return (seed * 1000 + round_) * 0x2545F491 % 2**31  # an odd factor: all differ
-
-
-def schedule(cells: Sequence[Cell], repeats: Mapping[str, int], seed: int | str) -> Rounds:
-    """Return every (round, cell) of a plan: each round has every cell once, in a seeded random
-    order. A cell takes part in the first ``repeats[cell.backend]`` rounds."""
-    chance = random.Random(seed)
-    plan: Rounds = []
-    for number in range(max((repeats[cell.backend] for cell in cells), default=0)):
-        entered = [cell for cell in cells if number < repeats[cell.backend]]
-        chance.shuffle(entered)
-        plan += [(number, cell) for cell in entered]
-    return plan
-
-
-def not_made(order: Rounds, done: Sequence[BlockRecord], stage: int = 1) -> Rounds:
-    """Return the (round, cell) pairs that a stage has not made yet, without cells that failed."""
-    made = {(each.round, cell_of(each).key) for each in done if each.stage == stage}
-    failed = {cell_of(each).key for each in done if each.failure}
-    return [
-        (number, cell)
-        for number, cell in order
-        if (number, cell.key) not in made and cell.key not in failed
-    ]
 
 
 def turns(quads: int, seed: int) -> list[int]:
@@ -152,9 +129,17 @@ def placement(plan: Plan, behaviour: Behaviour, number: int) -> tuple[list[int],
 def rounds(
     plan: Plan, cells: Sequence[Cell], done: Sequence[BlockRecord], stage: int = 1
 ) -> Rounds:
-    """Return the remaining pairs of a stage, in rounds, each in a seeded random order."""
-    repeats = dict.fromkeys((each.backend for each in cells), plan.design_as(PairsDesign).pairs)
-    return not_made(schedule(cells, repeats, f"{plan.seed} {stage}"), done, stage)
+    """Return the remaining pairs of a stage. Each round has every cell once, in a seeded random
+    order. A cell that failed has no more pairs."""
+    made = {(each.round, cell_of(each).key) for each in done if each.stage == stage}
+    failed = {cell_of(each).key for each in done if each.failure}
+    chance = random.Random(f"{plan.seed} {stage}")
+    order: Rounds = []
+    for number in range(plan.design_as(PairsDesign).pairs):
+        entered = [*cells]
+        chance.shuffle(entered)
+        order += [(number, cell) for cell in entered]
+    return [e for e in order if (e[0], e[1].key) not in made and e[1].key not in failed]
 
 
 def cell_of(block: BlockRecord) -> Cell:

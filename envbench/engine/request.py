@@ -283,7 +283,7 @@ def make_cell(
     )
 
 
-def kernel_target(machine: str = "") -> Target:
-    """Return the reference kernel as a cell, to be measured beside others."""
-    cell = make_cell(machine, KERNEL.families[0], "reference", KERNEL, 1, {})
-    return Target(cell=cell, backend=KERNEL, family=families.get(cell.env))
+def kernel_target(machine: str = "", kernel: Backend = KERNEL) -> Target:
+    """Return a reference kernel as a cell, to be measured beside others."""
+    cell = make_cell(machine, kernel.families[0], "reference", kernel, 1, {})
+    return Target(cell=cell, backend=kernel, family=families.get(cell.env))

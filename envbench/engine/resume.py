@@ -27,11 +27,14 @@ from envbench.model import (
     BlockRecord,
     EndedRecord,
     FactsRecord,
+    Fingerprint,
     MachineFact,
     Plan,
+    RunDesign,
     RuntimeFact,
     Shared,
     Stored,
+    VerifyDesign,
     digest,
 )
 from envbench.process.code_hash import code_hash
@@ -106,8 +109,8 @@ def recorded(
     plans: dict[str, Plan] = {}
     places: dict[str, dict[Path, None]] = {}
     for path in store.files(results, machine):
-        for plan in _plans_in(path):
-            if experiment in (None, plan.experiment):
+        for plan in _heads_in(path):
+            if isinstance(plan, Plan) and experiment in (None, plan.experiment):
                 plans[plan.plan_id] = plan
                 places.setdefault(plan.plan_id, {})[path] = None
     oldest_first = sorted(plans.values(), key=lambda plan: plan.started_utc)
@@ -116,13 +119,27 @@ def recorded(
         yield from (each for each in read(*paths)[0] if each.plan.plan_id == plan.plan_id)
 
 
-def _plans_in(path: Path) -> Iterator[Plan]:
-    """The plans of a file, without decoding its blocks: they are large."""
+def has_other_hosts(results: Path, machine: str, here: Fingerprint) -> bool:
+    """Whether the figures and verifications of that name are not all of this host."""
+    for path in store.files(results, machine):
+        hosts = {digest(here): here.host}  # by the hash of the fingerprint
+        for each in _heads_in(path):
+            if isinstance(each, MachineFact):
+                hosts[each.hash] = each.fingerprint.host
+                continue
+            in_tables = isinstance(each.design, RunDesign | VerifyDesign)
+            if in_tables and hosts.get(each.fingerprint) != here.host:
+                return True
+    return False
+
+
+def _heads_in(path: Path) -> Iterator[MachineFact | Plan]:
+    """The machines and plans of a file, without decoding its blocks: they are large."""
     with suppress(OSError), path.open("rb") as file:
         for _, line in lines(file):
-            if line.startswith(b'{"type":"plan"'):
+            if line.startswith((b'{"type":"machine"', b'{"type":"plan"')):
                 with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                    yield msgspec.json.decode(line, type=Plan)
+                    yield msgspec.json.decode(line, type=MachineFact | Plan)
 
 
 def blocks_left(experiment: Experiment[object], old: Recorded) -> int | None:
@@ -165,7 +182,7 @@ def find(
             refused = refused or (each, changed)
         elif left:
             other = other or (each, changed)
-        elif same and not all(block.failure for block in each.done):
+        elif same and not all(map(experiment.failures, each.done)):
             return refused
     return refused or other
 

@@ -11,9 +11,11 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Generic
 
+import psutil
 from msgspec.structs import replace
 
 from envbench import __version__
@@ -26,11 +28,12 @@ from envbench.engine.local_executor import LocalExecutor
 from envbench.engine.request import Target
 from envbench.errors import EnvbenchError, Interrupted, Unavailable, UsageError
 from envbench.machine import catalogue, choose, fingerprint, lock, valid_name, write_profile
-from envbench.machine.host import quota_cpus, usable_cores
+from envbench.machine.host import busy_cores, kept_to, quota_cpus, usable_cores
 from envbench.model import Arm as ArmFact
 from envbench.model import Cell, Failure, MachineFact, Plan, Shared, arm_key, digest
 from envbench.results import store
 from envbench.results.store import Journal
+from envbench.text import listed
 
 
 def carry_out(
@@ -49,10 +52,26 @@ def carry_out(
         raise EnvbenchError(
             "measuring needs the process control of Linux or macOS.", hint="Use WSL 2."
         )
-    site = site_of(options)
+    with kept_to(options.cpus):
+        return _carried_out(experiment, options, listener, show, executor)
+
+
+def _carried_out(
+    experiment: Experiment[Findings],
+    options: Options,
+    listener: Listener,
+    show: Callable[[Campaign[Findings]], int],
+    executor: Executor | None,
+) -> int:
+    site = site_of(options, experiment)
     chosen = experiment.choose(site)
     for note in chosen.notes:
         listener.say(note)
+    if options.cpus and (busy := busy_cores(options.cpus)):
+        listener.say(
+            f"Warning: other programs are using {listed([f'core {core}' for core in busy])}. What "
+            "they use while cells are measured is recorded."
+        )
     store.check_folder(options.results, site.profile.name)
     with lock.acquire(wait=options.wait, on_wait=listener.say):
         session = _Session(experiment, site, listener, executor or LocalExecutor())
@@ -68,11 +87,19 @@ def carry_out(
     return result
 
 
-def site_of(options: Options) -> Site:
-    """The profile to measure under, and this machine's fingerprint."""
+def site_of(options: Options, experiment: Experiment[object]) -> Site:
+    """The profile to measure under, and this machine's fingerprint.
+
+    What a report's tables show under one name is never of two hosts.
+    """
     here = fingerprint()
+
+    @cache
+    def taken(name: str) -> bool:
+        return experiment.in_tables and resume.has_other_hosts(options.results, name, here)
+
     name = None if options.machine is None else valid_name(options.machine)
-    return Site(profile=choose(name, here), fingerprint=here, options=options)
+    return Site(profile=choose(name, here, taken), fingerprint=here, options=options)
 
 
 @dataclass
@@ -178,17 +205,20 @@ class _Session(Generic[Findings]):
 
     def _keep_profile(self) -> None:
         """Write down a profile that was made for this host, so that the report knows its table."""
-        profile = self.site.profile
-        if self.experiment.keeps_profile and profile.name not in catalogue().entries:
+        profile, known = self.site.profile, catalogue()
+        if self.experiment.in_tables and profile.name not in known.entries:
+            other, options = known.matching(self.site.fingerprint), self.site.options
+            why = "No profile fits this machine"
+            if other is not None and options.machine is None:
+                folder = options.results / other.name
+                why = f"The results in {folder} are of another computer, or of an unknown one"
             try:
                 path = write_profile(profile, Path("machines"))
             except UsageError:
                 if profile.name in catalogue().entries:  # another call has just written it
                     return
                 raise
-            self.listener.say(
-                f"No profile fits this machine: made {path}. Edit its title and ladder as you like."
-            )
+            self.listener.say(f"{why}: made {path}. Edit its title and ladder as you like.")
 
     # ------------------------------------------------------------ the plan
 
@@ -239,9 +269,10 @@ def make_plan(
 ) -> Plan:
     """What was asked for, and what the outcome depends on: the machine, the code, the packages."""
     now = datetime.now(UTC)
-    cells, design = [each.cell for each in targets], experiment.design(targets)
+    cells, design = [each.cell for each in targets], experiment.design(targets, site)
     ready = [arm for arm in arms.values() if arm.failure is None]
     sources = {arm.name: arm.source for arm in arms.values() if arm.source}
+    used = [e.backend for e in targets] + [e.backend for e in arms.values()]  # with the kernels
     commit, dirty = git_state()
     seed = site.options.seed
     return Plan(
@@ -250,7 +281,7 @@ def make_plan(
         spec=digest([experiment.name, experiment.purpose, cells, design, sources, seed]),
         cells=cells,
         design=design,
-        behaviour={each.backend.name: each.backend.behaviour for each in targets},
+        behaviour={each.name: each.behaviour for each in used},
         arms=[
             ArmFact(name=name, source=source, place=_place(name, ready))
             for name, source in sources.items()
@@ -258,6 +289,7 @@ def make_plan(
         logical_cpus=site.fingerprint.logical_cpus,
         cores=usable_cores(),
         quota=quota_cpus(),
+        free_memory=psutil.virtual_memory().available,
         seed=seed,
         fingerprint=digest(site.fingerprint),
         **resume.identity(experiment, arms),

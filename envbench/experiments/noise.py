@@ -47,7 +47,7 @@ class NoiseExperiment(Experiment[OwnNoise | None]):
     def choose(self, site: Site) -> Chosen:
         return Chosen(targets=[kernel_target(site.profile.name)])
 
-    def design(self, targets: Sequence[Target]) -> PairsDesign:
+    def design(self, targets: Sequence[Target], site: Site) -> PairsDesign:
         return pairs.design(PAIRS, WARM_UP, rule=Rule())
 
     def arms(self, targets: Sequence[Target], site: Site, say: Say) -> list[Arm]:

@@ -76,6 +76,11 @@ def _recorded(results: Path, machine: str | None = None) -> tuple[list[Recorded]
 def _listed(recorded: Recorded) -> Listed:
     plan, experiment = recorded.plan, _experiment(recorded.plan)
     left = None if experiment is None else resume.blocks_left(experiment, recorded)
+    failed = [
+        each
+        for each in recorded.done
+        if (each.failure if experiment is None else experiment.failures(each))
+    ]
     state = "unknown" if left is None else "unfinished" if left else "measured"
     return Listed(
         plan=plan.plan_id,
@@ -84,7 +89,7 @@ def _listed(recorded: Recorded) -> Listed:
         state="finished" if recorded.concluded else "abandoned" if recorded.abandoned else state,
         done=len(recorded.done),
         left=left,
-        failed=sum(1 for each in recorded.done if each.failure),
+        failed=len(failed),
         started_utc=plan.started_utc,
         command=plan.command,
         file=str(recorded.path),

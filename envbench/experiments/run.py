@@ -1,11 +1,14 @@
-"""``run``: every cell in rounds, one fresh process per cell and round; figures with intervals.
+"""``run``: every cell in rounds of random blocks, whose cells alternate; figures with intervals.
 
-A round has every cell once, in a seeded random order. A cell that fails is not tried again: it
-would fail again.
+A round deals the cells at random into blocks. A block starts a fresh process for each of its cells.
+They alternate in short slices, so that all of them see the same noise. After the slices of steps
+they alternate in slices of other quantities (``AFTER``). A cell that fails is not tried again in
+later rounds: it would fail again.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,17 +16,42 @@ from typing import ClassVar
 import msgspec
 
 from envbench.backends import Backend
+from envbench.backends.builtin import KERNELS
+from envbench.decisions.session import Session, session
+from envbench.engine.availability import KERNEL_ARM, Arm, Say, kernel_arm
 from envbench.engine.experiment import Done, Experiment, Facts, Missing, Site
-from envbench.engine.pairs import not_made, schedule, seed_of_round
-from envbench.engine.request import CellRequest, Chosen, Target, choose
-from envbench.model import Block, BlockRecord, Cell, Plan, Protocol, Run, RunDesign, Trial
+from envbench.engine.pairs import seed_of_round
+from envbench.engine.request import CellRequest, Chosen, Target, choose, kernel_target
+from envbench.experiments.dealing import Dealt, deal
+from envbench.model import (
+    Behaviour,
+    Block,
+    BlockRecord,
+    Cell,
+    Failure,
+    Other,
+    Plan,
+    Programme,
+    Protocol,
+    Run,
+    RunDesign,
+    Trial,
+)
+from envbench.results.memory_lines import with_memory_lines
 from envbench.results.reading import run_of
 from envbench.stats.summary import QUICK_S, Summary, summarise
 
+AFTER: dict[Other, float] = {"latency": 0.6, "returns": 0.2, "reset": 0.2}  # seconds per trial
+QUICK_AFTER: dict[Other, float] = {"latency": 0.3}
 QUICK = Protocol(warmup_min_s=1.0, warmup_max_s=1.0, measured_s=QUICK_S)
-DEFAULT_DURATION_S = 40.0
+DEFAULT_DURATION_S = 30.0
 MOST_WINDOWS = 10_000  # per trial, so that its record stays well under the store's limit
-START_S = 5.0  # the expected time of the start, build and warm-up of a trial
+START_S = 4.0  # the expected time of the start, build and warm-up of a trial
+BLOCK_SIZE = 5
+SLICE_S, LONG_SLICE_S = 0.1, 1.0  # long: of a backend that makes large batches
+LEAD_IN_S = 0.01
+FEWEST_SLICES = 6  # per trial; a short trial has shorter slices
+KERNEL_SHARE = 1 / 3  # of the seconds of the cell beside it
 
 
 class Measure(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,24 +68,36 @@ class Measure(msgspec.Struct, frozen=True, kw_only=True):
         return min(repeats, self.total_steps) if self.total_steps else repeats
 
     def protocol_of(self, backend: Backend) -> Protocol:
-        """Return the protocol of each trial; ``calls`` is still the cell's whole budget."""
+        """Return the protocol of each trial; ``calls`` is still the cell's whole budget.
+
+        With a number of steps nothing else is measured, because that would be further steps.
+        """
+        after = {} if self.total_steps else QUICK_AFTER if self.quick else AFTER
         if self.quick:
-            return msgspec.structs.replace(QUICK, calls=self.total_steps)
+            return msgspec.structs.replace(QUICK, calls=self.total_steps, after=after)
         seconds = self.duration_s / self.repeats_of(backend)
         window_s = max(Protocol().window_s, seconds / MOST_WINDOWS)
-        return Protocol(window_s=window_s, measured_s=seconds, calls=self.total_steps)
+        return Protocol(window_s=window_s, measured_s=seconds, calls=self.total_steps, after=after)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunExperiment(Experiment[list[Summary]]):
-    """Measures every cell alone, in rounds."""
+class Figures:
+    """A summary of each cell that has a run, in the plan's order, and how the cells compare."""
+
+    summaries: list[Summary]
+    session: Session
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunExperiment(Experiment[Figures]):
+    """Measures the cells in rounds of random blocks."""
 
     cells: CellRequest = CellRequest()
     measure: Measure = Measure()
 
     name: ClassVar[str] = "run"
-    unit: ClassVar[str] = "run"
-    keeps_profile: ClassVar[bool] = True
+    unit: ClassVar[str] = "block"
+    in_tables: ClassVar[bool] = True
     shows_figures: ClassVar[bool] = True
 
     @property
@@ -69,11 +109,15 @@ class RunExperiment(Experiment[list[Summary]]):
         """A named backend that cannot run is a failure; any other is left out."""
         return "record" if self.named else "leave out"
 
-    @property
-    def block_seconds(self) -> float:
-        measure = self.measure
-        seconds = 0.0 if measure.total_steps else measure.duration_s / (measure.repeats or 5)
-        return START_S + (QUICK_S if measure.quick else seconds)
+    def block_seconds(self, plan: Plan) -> float:
+        design = plan.design_as(RunDesign)
+        every = design.protocol.values()
+        steps = sum(0.0 if each.calls else each.measured_s for each in every) / len(every)
+        others = sum(sum(each.after.values()) for each in every) / len(every)
+        kernels = len({KERNELS[each.steps_in].name for each in plan.behaviour.values()})
+        blocks = math.ceil(len(plan.cells) / design.block_size)
+        trials = (len(plan.cells) + kernels * KERNEL_SHARE) / blocks
+        return trials * (START_S + (1 + LEAD_IN_S / SLICE_S) * steps + others)
 
     def choose(self, site: Site) -> Chosen:
         chosen = choose(self.cells, site.profile, site.fingerprint.usable_cpus)
@@ -86,46 +130,121 @@ class RunExperiment(Experiment[list[Summary]]):
         )
         return Chosen(targets=chosen.targets, notes=[note, *chosen.notes])
 
-    def design(self, targets: Sequence[Target]) -> RunDesign:
+    def design(self, targets: Sequence[Target], site: Site) -> RunDesign:
         used = {each.backend.name: each.backend for each in targets}
+        gpu = bool(site.fingerprint.gpus)
+        protocols = {name: self.measure.protocol_of(backend) for name, backend in used.items()}
         return RunDesign(
             repeats={name: self.measure.repeats_of(backend) for name, backend in used.items()},
-            protocol={name: self.measure.protocol_of(backend) for name, backend in used.items()},
+            protocol=protocols,
+            slice_s={
+                name: slice_seconds(used[name].behaviour, protocol, gpu=gpu)
+                for name, protocol in protocols.items()
+            },
+            block_size=BLOCK_SIZE,
             quick=self.measure.quick,
         )
+
+    def arms(self, targets: Sequence[Target], site: Site, say: Say) -> list[Arm]:
+        kernels = {k.name: k for k in (KERNELS[e.backend.behaviour.steps_in] for e in targets)}
+        made = [kernel_target(site.profile.name, each) for _, each in sorted(kernels.items())]
+        return [*(kernel_arm(KERNEL_ARM, k) for k in made), *super().arms(targets, site, say)]
 
     def place(self, plan: Plan, block: Block | BlockRecord) -> str:
         return f"round {block.round + 1}/{max(plan.design_as(RunDesign).repeats.values())}"
 
-    def remaining(self, plan: Plan, done: Done) -> list[tuple[int, Cell]]:
-        """Return the rounds that are not measured yet, without cells that have failed."""
-        order = schedule(plan.cells, plan.design_as(RunDesign).repeats, plan.seed)
-        return not_made(order, done)
+    def remaining(self, plan: Plan, done: Done) -> list[Dealt]:
+        """Return each block that is not measured yet. A round leaves out the cells that failed in
+        an earlier one."""
+        made = {(each.round, frozenset(cell.key for cell in cells_of(each))) for each in done}
+        failed = {cell.key: each.round for each in done for cell in cells_of(each, failed=True)}
+        repeats = plan.design_as(RunDesign).repeats
+        blocks: list[Dealt] = []
+        for number in range(max(repeats[cell.backend] for cell in plan.cells)):
+            cells = [
+                cell
+                for cell in plan.cells
+                if number < repeats[cell.backend] and failed.get(cell.key, number) >= number
+            ]
+            blocks += deal(plan, cells, number, [each for each in done if each.round < number])
+        return [
+            each
+            for each in blocks
+            if (each.round, frozenset(cell.key for cell in each.cells)) not in made
+        ]
 
-    def block(self, plan: Plan, todo: tuple[int, Cell]) -> Block:
+    def block(self, plan: Plan, todo: Dealt) -> Block:
         """All cells of a round have the same seed, so they get the same actions."""
-        round_, cell = todo
-        design = plan.design_as(RunDesign)
-        protocol = design.protocol[cell.backend]
-        if protocol.calls is not None:
-            share = calls_of_round(protocol.calls, design.repeats[cell.backend], round_)
-            protocol = msgspec.structs.replace(protocol, calls=share)
-        trial = Trial(cell=cell, seed=seed_of_round(plan.seed, round_), protocol=protocol)
-        return Block(round=round_, trials=[trial])
+        number, cells, kernels = todo
+        design, seed = plan.design_as(RunDesign), seed_of_round(plan.seed, number)
+        trials = [Trial(cell=c, seed=seed, protocol=_protocol(design, c, number)) for c in cells]
+        slices = [design.slice_s.get(cell.backend, 0.0) for cell in cells]
+        if not all(slices):
+            return Block(round=number, trials=trials)
+        seconds = min(each.protocol.measured_s for each in trials) * KERNEL_SHARE
+        short = msgspec.structs.replace(QUICK, measured_s=seconds)
+        beside = [Trial(cell=k, arm=KERNEL_ARM, seed=seed, protocol=short) for k in kernels]
+        trials = [*beside, *trials]
+        slices = [slice_seconds(Behaviour(), short, gpu=False)] * len(beside) + slices
+        leads = [lead_in_seconds(plan.behaviour.get(e.cell.backend, Behaviour())) for e in trials]
+        programme = Programme(mixed=slices, seed=seed, lead_in_s=leads)
+        return Block(round=number, trials=trials, programme=programme)
 
-    def conclude(self, plan: Plan, done: Done, facts: Facts) -> list[Summary]:
-        """Return a summary of each cell that has a run, in the plan's order."""
-        alone = len(plan.cells) == 1
+    def failures(self, block: BlockRecord) -> list[Failure]:
+        """Those of the cells: a kernel that fails takes nothing from the cells beside it."""
+        return [each.failure for each in block.trials if each.failure and not each.arm]
+
+    def conclude(self, plan: Plan, done: Done, facts: Facts) -> Figures:
+        alone, cpus = len(plan.cells) == 1, len(plan.cores) or plan.logical_cpus
         by_cell: dict[str, list[Run]] = {cell.key: [] for cell in plan.cells}
         for run in runs(done, plan, facts):
             by_cell.get(run.cell.key, []).append(run)
         every = by_cell.values()
-        return [summarise(own, cpus=plan.logical_cpus, alone=alone) for own in every if own]
+        made = [summarise(own, cpus=cpus, alone=alone) for own in every if own]
+        return Figures(
+            summaries=with_memory_lines([(plan, each) for each in made]),
+            session=session(runs(done, plan, facts), plan.behaviour),
+        )
 
 
 def runs(done: Sequence[BlockRecord], plan: Plan, facts: Facts) -> list[Run]:
-    """Return the runs of these blocks."""
+    """Return the runs of these blocks, the reference kernel's included."""
     return [run_of(plan, block, trial, facts) for block in done for trial in block.trials]
+
+
+def cells_of(block: BlockRecord, *, failed: bool = False) -> list[Cell]:
+    """The cells of a block, without the reference kernels. ``failed``: only those that failed."""
+    own = [trial for trial in block.trials if not trial.arm]
+    return [trial.cell for trial in own if trial.failure or not failed]
+
+
+def slice_seconds(behaviour: Behaviour, protocol: Protocol, *, gpu: bool) -> float:
+    """Seconds per slice of a backend; 0.0: it cannot alternate, because it keeps a GPU busy."""
+    if gpu and behaviour.steps_in == "device":
+        return 0.0
+    slice_s = LONG_SLICE_S if behaviour.large_batches else SLICE_S
+    if protocol.calls is None:
+        slice_s = min(slice_s, protocol.measured_s / FEWEST_SLICES)
+    return max(slice_s, protocol.measured_s / MOST_WINDOWS)
+
+
+def lead_in_seconds(behaviour: Behaviour) -> float:
+    """Seconds of untimed steps before a slice.
+
+    Processes that make batches on their own need none: what they make beyond a slice belongs to
+    their next one. Untimed steps would use that up.
+    """
+    free = behaviour.steps_in == "processes" and behaviour.large_batches
+    return 0.0 if free else LEAD_IN_S
+
+
+def _protocol(design: RunDesign, cell: Cell, number: int) -> Protocol:
+    """The protocol of one trial: its share of the cell's vector steps, if these are given."""
+    protocol = design.protocol[cell.backend]
+    if protocol.calls is None:
+        return protocol
+    share = calls_of_round(protocol.calls, design.repeats[cell.backend], number)
+    return msgspec.structs.replace(protocol, calls=share)
 
 
 def calls_of_round(total: int, repeats: int, round_: int) -> int:

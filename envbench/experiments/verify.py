@@ -38,9 +38,9 @@ class VerifyExperiment(Experiment[list[Verification]]):
 
     name: ClassVar[str] = "verify"
     unit: ClassVar[str] = "backend"
+    in_tables: ClassVar[bool] = True
     modes: ClassVar[tuple[str, ...]] = ("measure", "verify")
     missing = "leave out"
-    block_seconds = 8.0
 
     @property
     def named(self) -> bool:
@@ -66,7 +66,10 @@ class VerifyExperiment(Experiment[list[Verification]]):
         targets.sort(key=lambda each: each.cell.backend != _reference_name(each))
         return Chosen(targets=targets, notes=chosen.notes)
 
-    def design(self, targets: Sequence[Target]) -> VerifyDesign:
+    def block_seconds(self, plan: Plan) -> float:
+        return 8.0
+
+    def design(self, targets: Sequence[Target], site: Site) -> VerifyDesign:
         verify = Verify(audit_calls=self.audit_calls)
         steps = {
             each.cell.key: each.family.lock_steps if _reference_name(each) else verify.lock_steps

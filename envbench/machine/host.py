@@ -1,4 +1,4 @@
-"""This host: its fingerprint, and the CPUs that this process may use.
+"""This host: its identity, its fingerprint, and the CPUs that this process may use.
 
 Results are compared by the fingerprint, so nothing in it changes from minute to minute: no load, no
 clock rate, no free memory.
@@ -11,19 +11,30 @@ with the standard library only.
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import hmac
 import math
 import os
 import platform
 import re
+import secrets
 import subprocess
 import sys
+import tempfile
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
+from envbench.errors import UsageError
 from envbench.model import Fingerprint
 from envbench.text import one_line
 
 MEMBERSHIP = Path("/proc/self/cgroup")
 MOUNT = Path("/sys/fs/cgroup")
+MOUNTS = Path("/proc/self/mounts")
+MACHINE_ID = Path("/etc/machine-id")
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+CONTAINERS = ("/.dockerenv", "/run/.containerenv", "/.singularity.d")  # files inside containers
 
 
 def fingerprint() -> Fingerprint:
@@ -40,7 +51,44 @@ def fingerprint() -> Fingerprint:
         system=platform.system(),
         kernel=clean_name(platform.release()),
         architecture=platform.machine(),
+        host=host_id(),
     )
+
+
+def host_id() -> str:
+    """Identify this computer among others of the same hardware, by 12 hex digits.
+
+    They are a salted hash (HMAC-SHA256) of ``/etc/machine-id``, and say nothing about the computer
+    or its user. Containers of one image have the same machine-id. So in a container, and where
+    there is none, they are the hash of a random number that the user's state folder keeps. If that
+    folder cannot be written, they are the hash of the kernel's number of this boot.
+    """
+    found = "" if in_container() else text_of(MACHINE_ID)
+    if not re.fullmatch(r"[0-9a-f]{32}", found):  # it may also be "uninitialized"
+        found = _kept_number()
+    return hmac.new(b"envbench host", found.encode(), hashlib.sha256).hexdigest()[:12]
+
+
+def in_container() -> bool:
+    """Whether this process seems to run in a container: their root is usually an overlay."""
+    mounts = (line.split() for line in text_of(MOUNTS).splitlines())
+    overlay = any(words[1:3] == ["/", "overlay"] for words in mounts)
+    return overlay or any(map(os.path.lexists, CONTAINERS))
+
+
+def _kept_number() -> str:
+    """The random number in the user's state folder. The first call makes it."""
+    from platformdirs import user_state_path
+
+    path, number = user_state_path("envbench") / "host", secrets.token_hex(16)
+    if not text_of(path):
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=path.parent) as near:
+                whole = Path(near, path.name)
+                whole.write_text(number)
+                os.link(whole, path)  # fails if another process has made it since
+    return text_of(path) or text_of(BOOT_ID) or number
 
 
 def nominal_gib(total_bytes: int) -> int:
@@ -105,6 +153,34 @@ def clean_name(text: str) -> str:
 def usable_cores() -> list[int]:
     """List the logical CPUs in this process's affinity mask; empty where there are no masks."""
     return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+
+
+@contextlib.contextmanager
+def kept_to(cores: Collection[int]) -> Iterator[None]:
+    """Keep this thread, and the threads and processes that it starts, to these cores; empty: all.
+
+    Raises ``UsageError`` for a core that cannot be used, and where the system has no masks.
+    """
+    if not cores:
+        yield
+        return
+    usable = usable_cores()
+    if unusable := sorted(set(cores) - set(usable)):
+        known = f"Usable cores: {', '.join(map(str, usable))}" if usable else "Leave out --cpus."
+        raise UsageError(f"--cpus: core {unusable[0]} cannot be used here.", hint=known)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, usable)
+
+
+def busy_cores(cores: Collection[int]) -> list[int]:
+    """List those of these cores that are busy for over a tenth of half a second."""
+    import psutil
+
+    shares = psutil.cpu_percent(interval=0.5, percpu=True)
+    return [core for core in sorted(cores) if core < len(shares) and shares[core] > 10]
 
 
 def usable_cpus() -> int:

@@ -2,12 +2,14 @@
 
 A file in ``./machines`` hides a shipped one of the same name, even where it is broken. A broken
 file is a warning in a listing, and an error only for a person who names it. Where no file fits this
-machine, a profile is made from its fingerprint.
+machine, a profile is made from its fingerprint. Where results of another host have the fitting
+profile's name, a copy of another name is made: results of two hosts are never mixed.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -37,10 +39,11 @@ _NOISE = re.compile(r"\((?:R|TM|C)\)|@.*$|\b(?:CPU|Processor|\d+-Core)\b|[<>|]",
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """Holds a profile and the path of its file."""
+    """Holds a profile, the path of its file, and when the file was written (any unit)."""
 
     profile: Profile
     path: Path
+    written: int = 0
 
     @property
     def source(self) -> Literal["local", "shipped"]:
@@ -58,12 +61,15 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
         return {name: entry.profile for name, entry in self.entries.items()}
 
     def matching(self, found: Fingerprint) -> Profile | None:
-        """Find the profile that fits by its ``[match]``: the most specific, then a local one."""
+        """Find the profile that fits by its ``[match]``: the newest for this host alone, else a
+        local one before a shipped one, and of several the most specific."""
 
-        def rank(entry: Entry) -> tuple[int, bool, bool, str]:
+        def rank(entry: Entry) -> tuple[int, bool, int, bool, str]:
             match = entry.profile.match
             given = sum(value is not None for value in msgspec.structs.astuple(match))
-            return -given, match.cpu != found.cpu, entry.source != "local", entry.profile.name
+            newest = 1 if match.host is None else -entry.written
+            other_cpu = match.cpu != found.cpu
+            return newest, entry.source != "local", -given, other_cpu, entry.profile.name
 
         fitting = [entry for entry in self.entries.values() if entry.profile.fits(found)]
         return min(fitting, key=rank).profile if fitting else None
@@ -80,7 +86,8 @@ def catalogue() -> Catalogue:
     warnings: list[str] = []
     for name, path in sorted(_files().items()):
         try:
-            entries[name] = Entry(profile=read_profile(path), path=path)
+            found = read_profile(path)
+            entries[name] = Entry(profile=found, path=path, written=path.stat().st_mtime_ns)
         except UsageError as error:
             text = str(error)
             warnings.append(spelt_out(text if text.startswith(str(path)) else f"{path}: {text}"))
@@ -121,24 +128,46 @@ def _doubled_titles(entries: dict[str, Entry]) -> list[str]:
 # ---------------------------------------------------------------- this machine's own
 
 
-def choose(name: str | None, found: Fingerprint) -> Profile:
+def choose(
+    name: str | None, found: Fingerprint, taken: Callable[[str], bool] = lambda _: False
+) -> Profile:
     """Return the named profile; without a name the one that fits, else the host's own.
 
-    The host's own profile can be named too, although it has no file: results are stored under
-    its name.
+    ``taken`` says whether results of another host have a name. It is then a ``UsageError`` to name
+    that profile. Without a name, it is copied for this host. Profiles made for this host need no
+    file to be named: results are stored under their names.
     """
-    if name is None and (fitting := catalogue().matching(found)):
-        return fitting
-    host = profile_for_host(found)
-    wanted = host.name if name is None else name
-    if wanted == host.name and wanted not in _files():
-        return host
-    return profile(wanted)
+    files, host = _files(), profile_for_host(found)
+    fitting = catalogue().matching(found)
+    copy = for_this_host(fitting or host, found)
+    made = {each.name: each for each in (host, for_this_host(host, found), copy)}
+    if name is None:
+        usual = (fitting or host).name
+        is_free = (fitting or usual not in files) and not taken(usual)
+        name = usual if is_free else copy.name
+    if taken(name):
+        raise UsageError(
+            f"the results of {name!r} are of another computer, or of an unknown one: results of "
+            "two computers are never mixed.",
+            hint="Leave out --machine, or make a profile of another name for this computer: "
+            f"`envbench machines init NAME --like {name}`.",
+        )
+    return made[name] if name in made and name not in files else profile(name)
+
+
+def for_this_host(profile: Profile, found: Fingerprint) -> Profile:
+    """Copy a profile for one host alone: ``epyc-vm-1a2b``."""
+    mark = found.host[:4] or "unknown"
+    return msgspec.structs.replace(
+        profile,
+        name=f"{profile.name[:59]}-{mark}",
+        title=f"{profile.title[:60].strip()}, host {mark}",
+        match=msgspec.structs.replace(profile.match, host=found.host or None),
+    )
 
 
 def profile_for_host(found: Fingerprint) -> Profile:
-    """Make a profile named after the hardware (``amd-epyc-2-core``), the same for equal
-    hardware."""
+    """Make a profile for this host, named after the hardware (``amd-epyc-2-core``)."""
     whole = found.usable_cpus == found.logical_cpus
     share = f"{found.logical_cpus}" if whole else f"{found.usable_cpus} of {found.logical_cpus}"
     name, gpus = clean_name(found.cpu), [clean_name(gpu) for gpu in found.gpus]
@@ -159,6 +188,7 @@ def profile_for_host(found: Fingerprint) -> Profile:
             cores=found.logical_cpus,
             usable=None if whole else found.usable_cpus,
             gpu=gpus[0] if gpus else None,
+            host=found.host or None,
         ),
         **{each.name: Table(numenv=ladder, rows=each.table_rows) for each in usual},
         accelerators=Table(numenv=sizes, rows=ACCELERATOR_ROWS),

@@ -6,6 +6,7 @@
     [match]                              # the hardware that the profile is for
     cpu = "*i7-8750H*"                   # the CPU's name; * stands for any text
     cores = 12                           # logical CPUs
+    host = "1a2b3c4d5e6f"                # only this computer (`envbench machines detect`)
     [atari]                              # a table of the report: its columns and its rows
     numenv = [1, 2, 3, 4]
     rows = ["for-loop", "envpool-async"]
@@ -57,27 +58,33 @@ def _check_text(key: str, text: str) -> None:
 
 
 class Match(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The hardware that a profile is for. A key that is left out fits any.
+    """The hardware that a profile is for, and perhaps the host. A key that is left out fits any.
 
     ``cpu`` and ``gpu`` are whole names, in which ``*`` stands for any text (``*EPYC 7*``).
     ``cores`` are logical CPUs. All of them must be usable, unless ``usable`` says how many
     (a container's share): a machine limited to two CPUs is not the machine of the profile.
+    ``host`` is that of a fingerprint: the profile then fits only this computer.
     """
 
     cpu: _Pattern | None = None
     cores: _Count | None = None
     usable: _Count | None = None
     gpu: _Pattern | None = None
+    host: _Pattern | None = None
 
     def __post_init__(self) -> None:
-        _check_text("cpu", self.cpu or "")
-        _check_text("gpu", self.gpu or "")
+        for key in ("cpu", "gpu", "host"):
+            _check_text(key, getattr(self, key) or "")
 
     @property
     def empty(self) -> bool:
         return self == Match()
 
     def fits(self, found: Fingerprint) -> bool:
+        return self.host in (None, found.host) and self.fits_hardware(found)
+
+    def fits_hardware(self, found: Fingerprint) -> bool:
+        """Whether it is this hardware, on any host."""
         usable = self.usable or self.cores
         return (
             (self.cpu is None or _is_like(self.cpu, found.cpu))
@@ -131,7 +138,7 @@ class Profile(_Tables, frozen=True, kw_only=True, forbid_unknown_fields=True):  
             raise ValueError(f"a profile needs a table: one of {_HEADINGS}")
 
     def fits(self, found: Fingerprint) -> bool:
-        """Whether this is the profile's hardware. A profile without ``[match]`` fits none."""
+        """Whether the profile is for this machine. A profile without ``[match]`` fits none."""
         return not self.match.empty and self.match.fits(found)
 
     @property
@@ -233,7 +240,7 @@ def _refused(source: str, key: str, what: str) -> UsageError:
     return UsageError(
         f"{source}:{shown} {spelt_out(what)}",
         hint="A profile has title, hardware, check (cells such as atari/for-loop/4), [match] "
-        f"(cpu, cores, usable, gpu), and tables with numenv and rows: {_HEADINGS}.",
+        f"(cpu, cores, usable, gpu, host), and tables with numenv and rows: {_HEADINGS}.",
     )
 
 
@@ -243,8 +250,8 @@ _HEADER = """\
 # check = ["atari/envpool-sync/4"]
 """
 _ABOUT_MATCH = """
-# The hardware that this profile is for: `envbench run` picks the profile that fits. In a name, *
-# stands for any text. A key that is left out fits any machine.
+# The machine that this profile is for: `envbench run` picks the profile that fits. In a name, *
+# stands for any text. A key that is left out fits any machine. `host` is this computer alone.
 """
 _ABOUT_TABLES = """
 # Each section below is a table of the report. Its columns, numenv, are numbers of environments; its

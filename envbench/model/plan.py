@@ -65,11 +65,15 @@ class Cell(Strict, frozen=True, kw_only=True):
         return f"{self.env}/{self.task}/{self.backend}/{self.numenv}{tail}"
 
 
+Other = Literal["latency", "returns", "reset"]  # what a trial measures after its steps
+
+
 class Protocol(Strict, frozen=True, kw_only=True):
     """How a trial measures, in seconds: warm-up, then windows.
 
     ``measured_s`` is the measured time of one trial. ``calls``, if not None, replaces it: the
     vector steps of a trial or, in a plan, of a cell over all its trials (``--total-step``).
+    ``after`` has the seconds for each other quantity, which has slices of its own after the steps.
     """
 
     window_s: float = 0.25
@@ -77,6 +81,7 @@ class Protocol(Strict, frozen=True, kw_only=True):
     warmup_max_s: float = 4.0
     measured_s: float = 8.0
     calls: Int | None = None
+    after: dict[Other, float] = {}
 
 
 class Verify(Strict, frozen=True, kw_only=True):
@@ -135,20 +140,32 @@ Start = Literal["in turns", "at once", "reference last"]
 class Programme(Strict, frozen=True, kw_only=True):
     """Which slices the trials of a block make, and in which order.
 
-    ``turns`` lists the trial (its index) of each slice of steps, in order. Empty: each trial runs
-    on its own, by its protocol. ``equal_calls``: every trial makes as many vector steps per slice
-    as the first one makes in ``slice_s``; otherwise each has its own number. ``reset_turns`` are
-    slices of resets, made after the steps. ``lead_in_s``: untimed steps after a switch to another
-    trial. ``start``: the trials alternate every 10 ms until they warm up, or all run at once, or
-    the block's reference runs last and starts from the other's first observations.
+    Either ``turns`` lists the trial (its index) of each slice of steps, in order. A slice lasts
+    ``slice_s``. ``equal_calls``: every trial makes as many vector steps per slice as the first one
+    makes in that time; otherwise each has its own number. ``reset_turns`` are slices of resets,
+    made after the steps.
+
+    Or ``mixed`` has the seconds per slice of each trial. Each makes slices for the time, or the
+    vector steps, of its protocol, in a random order (``seed``) over the whole block. Without
+    either, each trial runs on its own, by its protocol.
+
+    ``lead_in_s``: seconds of untimed steps of each trial after a switch to it; empty: none.
+    ``start``: the trials alternate every 10 ms until they warm up, or all run at once, or the
+    block's reference runs last and starts from the other's first observations.
     """
 
     turns: list[Int] = []
     slice_s: float = 0.0
+    mixed: list[float] = []
+    seed: Int = 0
     equal_calls: bool = False
     reset_turns: list[Int] = []
-    lead_in_s: float = 0.0
+    lead_in_s: list[float] = []
     start: Start = "in turns"
+
+    @property
+    def alternates(self) -> bool:
+        return bool(self.turns or self.mixed)
 
 
 class Block(Strict, frozen=True, kw_only=True):
@@ -196,10 +213,16 @@ class _Design(Strict, frozen=True, kw_only=True):
 
 
 class RunDesign(_Design, frozen=True, kw_only=True, tag="run"):
-    """Each cell is measured alone, in rounds. Both mappings are by backend."""
+    """Rounds of random blocks, whose cells alternate. The mappings are by backend.
 
-    repeats: dict[str, Int]  # rounds per backend
+    ``slice_s``: seconds per slice; 0.0: the backend cannot alternate, and has blocks of its own.
+    ``block_size``: the most cells of a block.
+    """
+
+    repeats: dict[str, Int]  # rounds
     protocol: dict[str, Protocol]
+    slice_s: dict[str, float] = {}
+    block_size: Int = 1
     quick: bool = False
 
 
@@ -255,6 +278,7 @@ class Plan(Strict, frozen=True, kw_only=True, tag="plan"):
     mode (``…/measure``); the interpreter's folder; all code that it may import, where a person may
     edit that; and the packages. To resume, all must be unchanged. ``logical_cpus`` counts the whole
     machine, ``cores`` are those that may be used, and ``quota`` is the container's limit.
+    ``free_memory`` is in bytes.
     """
 
     schema: Int = SCHEMA
@@ -268,6 +292,7 @@ class Plan(Strict, frozen=True, kw_only=True, tag="plan"):
     logical_cpus: Int = 1
     cores: list[Int] = []
     quota: float | None = None
+    free_memory: Int = 0
     seed: Int
     fingerprint: str
     code: dict[str, str] = {}

@@ -39,6 +39,36 @@ class Windows(Strict, frozen=True, kw_only=True):
         return len({len(column) for column in columns}) == 1
 
 
+class Histogram(Strict, frozen=True, kw_only=True):
+    """How often each value occurred: ``counts`` belong to ``values``, which are in rising order."""
+
+    values: list[Int] = []
+    counts: list[Int] = []
+
+    @property
+    def whole(self) -> bool:
+        """Does each value have a count, and are all positive or zero?"""
+        return len(self.values) == len(self.counts) and min((*self.values, *self.counts, 0)) == 0
+
+
+class Returns(Strict, frozen=True, kw_only=True):
+    """Which environments were in the batches of ``calls`` vector steps.
+
+    ``counts``: how often, by the environment's id. ``ages``: vector steps from one return of an
+    environment to its next one.
+    """
+
+    calls: Int
+    counts: list[Int]
+    ages: Histogram
+
+    def fits(self, numenv: int, env_instances: int) -> bool:
+        """Is it of that many environments, and does it have as many returns as its calls give?"""
+        results = self.calls * numenv
+        as_many = len(self.counts) == env_instances and sum(self.counts) == results > 0
+        return as_many and min(self.counts) >= 0 and self.ages.whole
+
+
 class Times(Strict, frozen=True, kw_only=True):
     """Where a trial's time went, in nanoseconds."""
 
@@ -56,13 +86,15 @@ class Load(Strict, frozen=True, kw_only=True):
     """
 
     cpu_s: float | None = None  # CPU seconds of the worker's process tree
-    other_cpu_s: float | None = None  # CPU seconds of everything else on the machine
+    other_cpu_s: float | None = None  # CPU seconds of everything else on the usable cores
     steal_s: float | None = None
     throttled_s: float | None = None
     throttled_periods: Int | None = None
     pressure_s: float | None = None  # time in which some task waited for a CPU (PSI)
     switches_voluntary: Int | None = None
     switches_involuntary: Int | None = None
+    cpu_energy_j: float | None = None  # joules of all processors and their memory (RAPL)
+    gpu_energy_j: float | None = None  # of all GPUs (NVML), if the backend uses one
     load_before: float | None = None  # 1-minute load average before the start
 
 
@@ -131,6 +163,11 @@ class Agreement(Strict, frozen=True, kw_only=True):
 class TrialResult(Strict, frozen=True, kw_only=True):
     """What one fresh worker process measured.
 
+    ``stopped_ns``: the part of each of its ``times`` in which it was stopped while another trial of
+    the block started. ``latency``: the nanoseconds of single vector steps, to three significant
+    digits. ``returns``: of an asynchronous backend. ``resets``: slices in which all environments
+    were reset repeatedly.
+
     ``agreement`` is None if there is nothing to compare with: another engine, or a library whose
     start cannot be set. ``responds``: observations are numbers that change from step to step, are
     the same in all environments while their actions are the same, and differ once the actions
@@ -141,8 +178,12 @@ class TrialResult(Strict, frozen=True, kw_only=True):
     seed: Int
     runtime: str = ""  # hash of a RuntimeFact; "": the worker never came up
     times: Times | None = None
+    stopped_ns: dict[str, Int] = {}
     warmup: Windows = Windows()
     measured: Windows = Windows()  # slices or windows, one entry each
+    latency: Histogram | None = None
+    returns: Returns | None = None
+    resets: Windows = Windows()
     steady: bool | None = None
     peak_memory_bytes: Int | None = None
     peak_gpu_memory_bytes: Int | None = None
@@ -154,14 +195,21 @@ class TrialResult(Strict, frozen=True, kw_only=True):
 
 
 class Run(TrialResult, frozen=True, kw_only=True):
-    """One trial of a ``run`` plan."""
+    """One trial of a ``run`` plan.
+
+    ``without_others``: it did not alternate with another cell, although the plan has several cells
+    and lets them alternate.
+    """
 
     run_id: str
     plan_id: str
     round: Int  # from 0
     started_utc: str
     fingerprint: str  # hash of a MachineFact
+    block: str = ""  # its id; trials of one block alternated
+    arm: str = ""  # not empty: it is the reference kernel
     quick: bool = False
+    without_others: bool = False
     facts: dict[str, Any] = {}  # observation shape and dtype, autoreset, threads, physics …
 
 
@@ -181,16 +229,12 @@ class Verification(TrialResult, frozen=True, kw_only=True):
 class TrialRecord(TrialResult, frozen=True, kw_only=True):
     """A trial as its block stores it.
 
-    ``stopped_ns``: the part of each of its ``times`` in which it was stopped while another trial of
-    the block started. ``by_products`` are large files by kind (``trace``), named by the hash of
-    their content.
+    ``by_products`` are large files by kind (``trace``), named by the hash of their content.
     """
 
     trial_id: str
     arm: str = ""
     cpus: list[Int] = []
-    stopped_ns: dict[str, Int] = {}
-    resets: Windows = Windows()  # slices in which all environments were reset repeatedly
     before: dict[str, Any] = {}  # the machine just before
     facts: str = ""  # hash of a FactsRecord
     environment: dict[str, str] = {}  # variables that were set for it
@@ -248,7 +292,11 @@ class EndedRecord(Strict, frozen=True, kw_only=True, tag="ended"):
 
 
 class Fingerprint(Strict, frozen=True, kw_only=True):
-    """What identifies the hardware and system. Excludes what changes from minute to minute."""
+    """What identifies the computer and its system. Excludes what changes from minute to minute.
+
+    ``host`` distinguishes computers of the same hardware (``envbench.machine.host.host_id``). It is
+    "" in older records: such a host is unknown, and never this one.
+    """
 
     cpu: str
     logical_cpus: Int
@@ -259,6 +307,12 @@ class Fingerprint(Strict, frozen=True, kw_only=True):
     system: str = ""
     kernel: str = ""
     architecture: str = ""
+    host: str = ""
+
+    @property
+    def hardware(self) -> Fingerprint:
+        """The fingerprint without the host: equal for computers of one model and system."""
+        return msgspec.structs.replace(self, host="")
 
 
 class MachineFact(Strict, frozen=True, kw_only=True, tag="machine"):

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from statistics import median
@@ -51,16 +51,20 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def alternate(
-    launches: Sequence[Launch], programme: Programme, on_event: OnEvent = lambda _: None
+    launches: Sequence[Launch],
+    programme: Programme,
+    on_event: OnEvent = lambda _: None,
+    order_of: Callable[[Programme, Sequence[Job]], SliceOrder] = SliceOrder,
 ) -> tuple[list[Reply], list[int]]:
     """Run the workers. Return each one's reply, and the worker of each slice of steps, in order.
 
     The worker of the first slice starts first. A slice lasts about ``programme.slice_s``. If a
     single vector step takes longer, there are fewer slices, at least ``FEWEST_SLICES`` per worker.
-    ``on_event`` is called from the workers' threads.
+    ``on_event`` is called from the workers' threads. ``order_of``: a study may order slices of its
+    own kind.
     """
     count = len(launches)
-    order = SliceOrder(programme, count)
+    order = order_of(programme, [each.job for each in launches])
     threads: dict[Future[Reply], _Worker] = {}
     with job_folder() as folder, ThreadPoolExecutor(count) as pool:
         workers = [
@@ -103,7 +107,7 @@ class _Worker:
         self.start = Start(order.changed, at_once=order.programme.start == "at once")
         pipe = folder / f"turns-{index}"
         os.mkfifo(pipe)
-        self.takes_orders = bool(order.steps)  # without turns, each works on its own
+        self.takes_orders = order.programme.alternates  # else each works on its own
         job = replace(launch.job, turns=str(pipe)) if self.takes_orders else launch.job
         self.launch = replace(launch, job=job)
         self.orders = os.open(pipe, os.O_RDWR)  # opening it only to write would wait for a reader

@@ -17,7 +17,19 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from envbench.model import LARGEST, Audit, Failure, Int, Job, Load, Times, Windows, out_of_bounds
+from envbench.model import (
+    LARGEST,
+    Audit,
+    Failure,
+    Histogram,
+    Int,
+    Job,
+    Load,
+    Returns,
+    Times,
+    Windows,
+    out_of_bounds,
+)
 
 REPLY = "reply.json"
 TRACE = "trace.npz"
@@ -70,7 +82,9 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     stopped_ns: dict[str, Int] = {}  # time stopped during these times, if workers alternate
     warmup: Windows = Windows()
     measured: Windows = Windows()
-    resets: Windows = Windows()  # resets of all environments at once, if workers alternate
+    resets: Windows = Windows()  # resets of all environments at once
+    latency: Histogram | None = None
+    returns: Returns | None = None
     steady: bool | None = None
     peak_memory_bytes: Int | None = None
     peak_gpu_memory_bytes: Int | None = None
@@ -147,6 +161,8 @@ def _impossible(reply: Reply, job: Job) -> Iterator[str]:
         yield "the columns of its windows differ in length"
     if reply.ok and job.mode == "measure":
         yield from _impossible_figures(reply, job.numenv)
+        if reply.returns is not None and not reply.returns.fits(job.numenv, job.env_instances):
+            yield "its returns are not of its environments and calls"
 
 
 def _impossible_figures(reply: Reply, numenv: int) -> Iterator[str]:
@@ -171,5 +187,7 @@ def _impossible_figures(reply: Reply, numenv: int) -> Iterator[str]:
         yield "no step was made in the measured windows"
     if len(costs.ns) != len(costs.resets) or min((*costs.ns, *costs.resets), default=0) < 0:
         yield "its reset slices are incomplete or negative"
+    if reply.latency is not None and not reply.latency.whole:
+        yield "its latencies are incomplete or negative"
     if reply.times is not None and min(msgspec.structs.astuple(reply.times)) < 0:
         yield "the time of a phase is negative"

@@ -7,43 +7,69 @@ once every worker is warm or has ended. A worker that ends loses its slices; the
 from __future__ import annotations
 
 import math
+import random
 import threading
 from collections.abc import Sequence
 from statistics import fmean
+from typing import Literal, NamedTuple
 
-from envbench.model import Programme
+from envbench.model import Job, Other, Programme
 from envbench.process.reply import WindowEnded
 from envbench.process.starting import POLL_S
 
+FEWEST_MIXED, MOST_MIXED = 4, 10_000  # slices per worker in a random order
 FEWEST_SLICES = 10  # per worker, if one slice is longer than it was meant to be
 FEWEST_RESET_SLICES = 4
 MOST_RESETS = 10_000  # per slice
+LEAD_SHARE = 0.03  # of a slice: the longest lead-in, unless the programme wants more
+# per worker, in this order
+SLICES_AFTER: dict[Other, int] = {"latency": 4, "returns": 1, "reset": 2}
 
 
 class NotOrdered(Exception):
     """The worker makes slices that were not ordered."""
 
 
-class SliceOrder:
-    """Orders a programme's slices. ``index`` is a worker's place in its block."""
+class Slice(NamedTuple):
+    """A slice of a worker (its index). ``calls``: None if the worker's speed decides it.
 
-    def __init__(self, programme: Programme, count: int) -> None:
-        self.steps = [("step", index) for index in programme.turns]
-        self.reset_slices = [("reset", index) for index in programme.reset_turns]
+    ``ms``: of another quantity than steps. The worker itself decides how much fits into that time.
+    """
+
+    kind: Literal["step"] | Other
+    worker: int
+    calls: int | None = None
+    ms: int | None = None
+
+
+class SliceOrder:
+    """Orders a programme's slices. ``jobs`` are those of the block's workers, in order."""
+
+    def __init__(self, programme: Programme, jobs: Sequence[Job]) -> None:
+        self.steps = [Slice("step", index) for index in programme.turns]
+        self.others = [Slice("reset", index) for index in programme.reset_turns]  # after the steps
         self.programme = programme
+        self.jobs = jobs
+        self.count = len(jobs)
         self.slice_ns = programme.slice_s * 1e9
-        self.count = count
         self.next = 0
         self.resets = 0  # per slice; 0: not known yet
-        self.made: list[int] = []
+        self.made: list[int] = []  # the worker of each slice of steps
+        self.latest: int | None = None  # the worker of the latest slice
+        self.lacking: set[tuple[int, str]] = set()  # what a worker's library cannot do
+        self.measured_ns, self.slices_made = [0] * self.count, [0] * self.count  # of steps
+        self.timed = [bool(programme.mixed) and each.protocol.calls is None for each in jobs]
         self.ns_per_call: dict[int, float] = {}  # of the workers that are warm
         self.ended: set[int] = set()
         self.settled = False
         self.changed = threading.Condition()
 
     @property
-    def slices(self) -> list[tuple[str, int]]:
-        return self.steps + self.reset_slices
+    def due(self) -> Slice | None:
+        """The next slice; None after the last one."""
+        if self.next < len(self.steps):
+            return self.steps[self.next]
+        return next(iter(self.others[self.next - len(self.steps) :]), None)
 
     # ------------------------------------------------------------ getting ready
 
@@ -70,17 +96,51 @@ class SliceOrder:
         return len(self.ns_per_call.keys() | self.ended) == self.count
 
     def _settle(self) -> None:
-        """When all speeds are known, shorten the programme to the time that it was meant to take.
+        """When all speeds are known, decide the slices: mix them, or shorten a fixed order.
 
         Only a call that is longer than a slice shortens it, not the rounding to whole calls.
         """
         if self.all_ready and not self.settled:
             self.settled = True
-            if self.ns_per_call:
+            if self.programme.mixed:
+                self.steps, self.others = self._mixed(), self._after()
+            elif self.ns_per_call:
                 slices = [max(self.slice_ns, self.pace(index)) for index in self.ns_per_call]
                 self.steps = self.steps[: self._fitting(self.steps, fmean(slices), FEWEST_SLICES)]
         self._skip()
         self.changed.notify_all()
+
+    def _mixed(self) -> list[Slice]:
+        """The slices of all workers in a random order, in which each worker's are spread evenly."""
+        chance = random.Random(self.programme.seed)
+        placed: list[tuple[float, Slice]] = []
+        for index in sorted(self.ns_per_call):
+            protocol, calls = self.jobs[index].protocol, self.calls(index)
+            if protocol.calls is None:
+                wanted = protocol.measured_s * 1e9 / (calls * self.ns_per_call[index])
+                every = [calls] * max(FEWEST_MIXED, round(wanted))
+            else:
+                calls = max(calls, math.ceil(protocol.calls / MOST_MIXED))
+                every = [calls] * (protocol.calls // calls)
+                every += [rest] if (rest := protocol.calls % calls) else []
+            placed += [
+                ((number + chance.random()) / len(every), Slice("step", index, each))
+                for number, each in enumerate(every)
+            ]
+        return [each for _, each in sorted(placed)]
+
+    def _after(self) -> list[Slice]:
+        """The slices of other quantities: each quantity in rounds, in which the workers have a
+        random order."""
+        chance = random.Random(f"{self.programme.seed} after")
+        slices: list[Slice] = []
+        for other, count in SLICES_AFTER.items():
+            for _ in range(count):
+                for index in chance.sample(sorted(self.ns_per_call), len(self.ns_per_call)):
+                    seconds = self.jobs[index].protocol.after.get(other, 0.0)
+                    ms = round(1000 * seconds / count)
+                    slices += [Slice(other, index, ms=ms)] if ms else []
+        return slices
 
     def pace(self, index: int) -> float:
         """Nanoseconds per vector step; of the first worker, if all make equally many steps."""
@@ -90,7 +150,19 @@ class SliceOrder:
 
     def calls(self, index: int) -> int:
         """Vector steps of this worker's slices."""
-        return max(1, round(self.slice_ns / self.pace(index)))
+        mixed = self.programme.mixed
+        slice_ns = mixed[index] * 1e9 if mixed else self.slice_ns
+        return max(1, round(slice_ns / self.pace(index)))
+
+    def lead_in(self, index: int) -> int:
+        """Vector steps before a slice that follows another worker's: for the programme's time, or
+        until all that was in flight is returned, if that costs little."""
+        seconds = self.programme.lead_in_s[index] if self.programme.lead_in_s else 0.0
+        if not seconds or self.latest == index:
+            return 0
+        job, wanted = self.jobs[index], seconds * 1e9 / self.ns_per_call[index]
+        in_flight = min(job.env_instances / job.numenv, LEAD_SHARE * self.calls(index))
+        return math.ceil(max(wanted, in_flight))
 
     def _fitting(self, slices: Sequence[object], ns: float, fewest: int) -> int:
         """How many of the planned slices fit into the planned time if each takes ``ns``: whole
@@ -105,48 +177,76 @@ class SliceOrder:
         """Wait for this worker's next slice; returns the order, or an empty line after the last."""
         with self.changed:
             self.changed.wait_for(lambda: self.may_go(index))
-            if self._over:
+            due = self.due
+            if due is None:
                 return b"\n"
-            kind, _ = self.slices[self.next]
-            if kind == "reset":
-                return f"reset {max(1, self.resets)}\n".encode()
-            lead_in = 0
-            if self.made[-1:] != [index]:
-                lead_in = math.ceil(self.programme.lead_in_s * 1e9 / self.ns_per_call[index])
-            lead = f"lead {lead_in}\n" if lead_in else ""
-            return f"{lead}step {self.calls(index)}\n".encode()
+            if due.kind == "reset":
+                order = f"reset {max(1, self.resets)}" if due.ms is None else f"reset_ms {due.ms}"
+                return f"{order}\n".encode()
+            return self.order(due).encode()
+
+    def order(self, due: Slice) -> str:
+        """The order for a slice of steps, with its lead-in if there is one."""
+        lead_in = self.lead_in(due.worker)
+        lead = f"lead {lead_in}\n" if lead_in else ""
+        if due.ms is not None:
+            return f"{lead}{due.kind}_ms {due.ms}\n"
+        return f"{lead}step {due.calls or self.calls(due.worker)}\n"
 
     def may_go(self, index: int) -> bool:
-        return self._over or (self.all_ready and self.slices[self.next][1] == index)
-
-    @property
-    def _over(self) -> bool:
-        return self.next >= len(self.slices)
+        return self.settled and (self.due is None or self.due.worker == index)
 
     def slice_made(self, index: int, window: WindowEnded) -> None:
         """The worker has made the ordered slice. ``NotOrdered``: it made another one."""
         with self.changed:
-            kind, due = ("", 0) if self._over else self.slices[self.next]
-            if due != index or not kind or (kind == "step" and window.calls != self.calls(index)):
+            due = self.due
+            if due is None or due.worker != index:
                 raise NotOrdered
-            if kind == "step":
+            if due.kind == "step" and window.calls != (due.calls or self.calls(index)):
+                raise NotOrdered
+            if due.kind == "step":
                 self.made.append(index)
-            elif not self.resets:
+                self.measured_ns[index] += window.ns
+                self.slices_made[index] += 1
+            elif due.ms is not None and not window.steps + window.resets:
+                self.lacking.add((index, due.kind))
+            elif due.ms is None and not self.resets:
                 self._size_reset_slices(window)
+            self.latest = index
             self.next += 1
             self._skip()
             self.changed.notify_all()
 
     def _skip(self) -> None:
-        """Pass over the slices of workers that have ended."""
-        while not self._over and self.slices[self.next][1] in self.ended:
+        """Pass over the slices of workers that need none. After the last slice of steps, each
+        worker that is faster than it was in its warm-up gets more, until it has measured for its
+        time."""
+        while self.next < len(self.steps) and self._needs_none(self.steps[self.next].worker):
             self.next += 1
+        if self.settled and self.next == len(self.steps):
+            self.steps += [
+                Slice("step", index, self.calls(index))
+                for index in sorted(self.ns_per_call)
+                if self.timed[index] and not self._needs_none(index)
+            ]
+        while self.next >= len(self.steps) and self.due and self._is_impossible(self.due):
+            self.next += 1
+
+    def _is_impossible(self, due: Slice) -> bool:
+        return due.worker in self.ended or (due.worker, due.kind) in self.lacking
+
+    def _needs_none(self, index: int) -> bool:
+        """Has this worker ended, or measured for its time? It may not make slices for ever, in case
+        that its clock stands still."""
+        count, wanted = self.slices_made[index], self.jobs[index].protocol.measured_s * 1e9
+        enough = count >= FEWEST_MIXED and self.measured_ns[index] >= wanted
+        return index in self.ended or (self.timed[index] and (enough or count >= 2 * MOST_MIXED))
 
     def _size_reset_slices(self, window: WindowEnded) -> None:
         """Set the resets per slice and the number of slices by the time of the first reset."""
         if not window.resets:  # the library has no reset for all environments
-            self.reset_slices = self.reset_slices[:1]
+            self.others = self.others[:1]
             return
         self.resets = min(max(1, round(self.slice_ns / max(1, window.ns))), MOST_RESETS)
-        count = self._fitting(self.reset_slices, window.ns, FEWEST_RESET_SLICES)
-        self.reset_slices = self.reset_slices[:count]
+        count = self._fitting(self.others, window.ns, FEWEST_RESET_SLICES)
+        self.others = self.others[:count]

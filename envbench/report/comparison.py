@@ -13,47 +13,51 @@ from statistics import geometric_mean
 
 from envbench import backends
 from envbench.backends import shown
-from envbench.decisions import fastest
-from envbench.results.measured_cells import Measured, drift
+from envbench.results.measured_cells import Measured
+from envbench.results.relations import Relation, Relations
 from envbench.stats.intervals import Interval, ratio_interval
 
 By = Callable[[Measured], Hashable]
 
 NOTES = {
     "hardware": "were measured on different hardware or another version of the system",
+    "host": "were measured on different computers of the same hardware, or on unknown ones",
+    "quick": "have a figure that was measured quickly (`--quick`): one short process, no interval",
     "stand-in": "ran as tasks with different names (one replaces a task that no longer exists): "
     "`envbench verify` found that they do the same work, and lists the differences",
     "in-flight": "have different numbers of environments in flight per environment in the batch",
-    "session": "were measured in different sessions: ~ then allows for a drift of "
-    f"{100 * (fastest.DRIFT - 1):.0f} %. The mean's interval does not",
+    "session": "were measured in different sessions: the intervals contain the drift between them, "
+    "as far as the records show it. The mean's interval does not",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """One cell on both sides; ``ratio`` is None where a side has no figure.
+    """One cell on both sides; ``relation`` is None where a side has no figure.
 
     ``unlike`` says why the sides are not comparable, ``notes`` are keys of ``NOTES``.
     """
 
     first: Measured
     second: Measured
-    ratio: float | None
-    interval: Interval | None
+    relation: Relation | None
     unlike: list[str]
     notes: list[str]
 
     @property
-    def verdict(self) -> str:
-        """``faster``, ``slower``, ``~`` (within the noise), ``?`` (unknown), "" (no figure).
+    def ratio(self) -> float | None:
+        return self.relation.ratio if self.relation else None
 
-        The noise is the interval, widened by the machine's drift between different sessions.
-        """
-        if self.ratio is None:
+    @property
+    def interval(self) -> Interval | None:
+        return self.relation.interval if self.relation else None
+
+    @property
+    def verdict(self) -> str:
+        """``faster``, ``slower``, ``~`` (within the noise), ``?`` (unknown), "" (no figure)."""
+        if self.relation is None:
             return ""
-        if self.unlike or self.interval is None:
-            return "?"
-        return fastest.verdict(self.interval, drift(self.first, self.second))
+        return "?" if self.unlike else self.relation.verdict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,10 +105,14 @@ def by_cell(found: Measured) -> tuple[str | int, ...]:
     return found.cell.machine, *by_machine(found)
 
 
-def compare(first: Iterable[Measured], second: Iterable[Measured], by: By) -> Comparison:
+def compare(
+    first: Iterable[Measured], second: Iterable[Measured], by: By, relations: Relations
+) -> Comparison:
     """Return the cells of both sides, paired by a key."""
     ours, theirs = {by(each): each for each in first}, {by(each): each for each in second}
-    pairs = [_pair(found, theirs[key], by) for key, found in ours.items() if key in theirs]
+    pairs = [
+        _pair(found, theirs[key], by, relations) for key, found in ours.items() if key in theirs
+    ]
     return Comparison(
         pairs=sorted(pairs, key=lambda pair: by_cell(pair.first)),
         only_first=[found for key, found in ours.items() if key not in theirs],
@@ -112,12 +120,14 @@ def compare(first: Iterable[Measured], second: Iterable[Measured], by: By) -> Co
     )
 
 
-def _pair(first: Measured, second: Measured, by: By) -> Pair:
-    above, below = second.summary, first.summary
-    spans = above.interval is not None and below.interval is not None
+def _pair(first: Measured, second: Measured, by: By, relations: Relations) -> Pair:
     one, other = first.cell, second.cell
+    machines = [first.fingerprint, second.fingerprint]
+    hardware = [each and each.hardware for each in machines]
     notes = {
-        "hardware": first.fingerprint != second.fingerprint,
+        "hardware": hardware[0] != hardware[1],
+        "host": hardware[0] == hardware[1] and machines[0] != machines[1],
+        "quick": first.summary.quick or second.summary.quick,
         "stand-in": first.ran != second.ran and first.badge == second.badge == "✓",
         "in-flight": one.env_instances * other.numenv != other.env_instances * one.numenv,
         "session": first.plan_id != second.plan_id,
@@ -125,8 +135,7 @@ def _pair(first: Measured, second: Measured, by: By) -> Pair:
     return Pair(
         first=first,
         second=second,
-        ratio=above.fps / below.fps if above.fps and below.fps else None,
-        interval=ratio_interval((above.speeds, below.speeds)) if spans else None,
+        relation=relations.between(second, first),
         unlike=_unlike(first, second, by),
         notes=[name for name, applies in notes.items() if applies],
     )

@@ -13,7 +13,7 @@ from envbench import families
 from envbench.machine import Profiles
 from envbench.model import Section, digest
 from envbench.report.plots.picture import Chart, Picture, chart
-from envbench.report.tables import details, overview
+from envbench.report.tables import costs, details, overview
 from envbench.report.tables.build import build, build_published
 from envbench.report.tables.machine_results import MachineResults, family_title, machine_results
 from envbench.report.tables.table import Existing, Table
@@ -29,7 +29,7 @@ SUMMARIES: dict[str, tuple[str, Callable[[Sequence[MachineResults]], Iterable[Ta
     "envbench: overview": (OVERVIEW, overview.highest),
     "envbench: single": (OVERVIEW, overview.single),
     "envbench: recommendation": (OVERVIEW, overview.recommendation),
-    "envbench: costs": (DETAILS, details.cost_tables),
+    "envbench: costs": (DETAILS, costs.cost_tables),
     "envbench: equal work": (DETAILS, details.equal_work_tables),
     "envbench: commands": (DETAILS, details.command_tables),
 }
@@ -59,9 +59,11 @@ class BlockContent:
         return self.picture is None and self.results is None
 
 
-def block_contents(selection: Selection, profiles: Profiles) -> dict[str, BlockContent]:
-    """All contents by heading, in the order of chapters."""
-    every = list(machine_results(selection, profiles).values())
+def block_contents(
+    selection: Selection, profiles: Profiles, *, plain: bool = False
+) -> dict[str, BlockContent]:
+    """All contents by heading, in the order of chapters. ``plain``: figures have two decimals."""
+    every = list(machine_results(selection, profiles, plain=plain).values())
     summaries = [
         _summary(name, chapter, make(every)) for name, (chapter, make) in SUMMARIES.items()
     ]

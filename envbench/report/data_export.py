@@ -10,9 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from envbench.backends import shown
+from envbench.decisions.session import Session
 from envbench.model import Cell, Record, Run, fields
 from envbench.results.measured_cells import Location, Measured, lines_by_file
 from envbench.results.selection import Selection
+from envbench.stats.costs import PHASES, Costs
 from envbench.stats.summary import Summary, rate
 
 if TYPE_CHECKING:
@@ -22,19 +24,52 @@ SCHEMA = 1
 _FORMULA = tuple("=+-@\t\r\uff1d\uff0b\uff0d\uff20")  # a spreadsheet's, also in full width
 
 
-def cell_json(summary: Summary, *, other_hardware: bool = False) -> dict[str, Any]:
-    """Return a cell as plain values. ``other_hardware``: not measured on its profile's hardware."""
+def cell_json(
+    summary: Summary, session: Session, *, other_hardware: bool = False
+) -> dict[str, Any]:
+    """Return a cell as plain values, with its place in its session.
+
+    ``other_hardware``: not measured on its profile's hardware.
+    """
+    standing = None if summary.fps is None else session.standings.get(summary.cell.key)
+    adjusted = standing.adjusted if standing else None
     return {
+        "key": summary.cell.key,
         **fields(summary.cell, "machine env task backend numenv env_instances frame_skip settings"),
         **fields(summary, "fps steps_per_second interval runs failure"),
+        "adjusted_fps": adjusted.rate if adjusted else None,
+        "adjusted_interval": adjusted.interval if adjusted else None,
+        "rank": standing.rank if standing else None,
+        "ties": standing.ties if standing else [],
         "flags": [*summary.flags, *(["other-hardware"] if other_hardware else [])],
+        "costs": costs_json(summary),
+    }
+
+
+def costs_json(summary: Summary) -> dict[str, Any] | None:
+    """Return what a cell costs besides its steps, as plain values; None if it has no figure."""
+    if summary.costs is None:
+        return None
+    names = "start_up latency service reset_s memory_bytes memory gpu_memory_bytes energy"
+    return {
+        **fields(summary.costs, names),
+        "frames_per_cpu_s": summary.frames_per_cpu_s,
     }
 
 
 def measured_json(found: Measured, *, other_hardware: bool) -> dict[str, Any]:
     """Return a cell of a report, with the records of its runs."""
     records = [{"run": at.record, "file": at.file, "line": at.line} for at in found.locations]
-    return {**cell_json(found.summary, other_hardware=other_hardware), "records": records}
+    cell = cell_json(found.summary, found.session, other_hardware=other_hardware)
+    return {**cell, "session": found.plan_id, "records": records}
+
+
+def ratios_json(session: Session) -> list[dict[str, Any]]:
+    """Return the ratio of each two cells of one task and kind, once. Cells are named by key."""
+    return [
+        {"cell": cell.key, "to": to.key, **fields(ratio, "ratio interval")}
+        for cell, to, ratio in session.ratios()
+    ]
 
 
 # ---------------------------------------------------------------- rows of a flat table
@@ -47,7 +82,7 @@ def of_runs(
     return [
         _run_row(run, selection.badge(run.cell), locations.get(run.run_id))
         for run in records
-        if isinstance(run, Run)
+        if isinstance(run, Run) and not run.arm
     ]
 
 
@@ -62,19 +97,25 @@ def _is_formula(value: object) -> bool:
 
 def of_cell(found: Measured) -> dict[str, Any]:
     """Return a measurement that a report shows: FPS, interval, costs, flags."""
-    summary, costs = found.summary, found.summary.costs
+    summary = found.summary
     low, high = summary.interval or (None, None)
     files = lines_by_file(found.locations).items()
+    standing = None if found.fps is None else found.session.standings.get(found.cell.key)
+    adjusted = found.adjusted.interval if found.adjusted else None
+    adjusted_low, adjusted_high = adjusted or (None, None)
     return {
+        "key": found.cell.key,
         **_cell_columns(summary.cell),
         "fps": summary.fps,
         "fps_low": low,
         "fps_high": high,
+        "adjusted_fps": found.adjusted.rate if found.adjusted else None,
+        "adjusted_low": adjusted_low,
+        "adjusted_high": adjusted_high,
+        "rank": standing.rank if standing else None,
+        "ties": " ".join(standing.ties) if standing else "",
         "steps_per_second": summary.steps_per_second,
-        "start_s": costs.start_s if costs else None,
-        "first_step_s": costs.first_step_s if costs else None,
-        "peak_memory_bytes": costs.memory_bytes if costs else None,
-        "peak_gpu_memory_bytes": costs.gpu_memory_bytes if costs else None,
+        **_cost_columns(summary),
         "runs": len(summary.runs),
         "flags": " ".join(summary.flags),
         "equal_work": found.badge,
@@ -84,6 +125,40 @@ def of_cell(found: Measured) -> dict[str, Any]:
         "run_ids": " ".join(summary.runs),
         # epyc-vm/2026-11-20T12-41-47Z.jsonl:7,31,52
         "records": " ".join(f"{file}:{','.join(map(str, lines))}" for file, lines in files),
+    }
+
+
+def _cost_columns(summary: Summary) -> dict[str, Any]:
+    """A flat row's columns of costs: empty where unknown."""
+    costs = summary.costs or Costs()
+    latency = costs.latency
+    return {
+        "start_s": costs.start_s,
+        "first_step_s": costs.first_step_s,
+        **{
+            f"{phase}_{state}_s": getattr(costs.start_up[phase], f"{state}_s")
+            if costs.start_up
+            else None
+            for phase in PHASES
+            for state in ("cold", "warm")
+        },
+        "reset_s": costs.reset_s,
+        "latency_p50_s": latency.p50_s if latency else None,
+        "latency_p95_s": latency.p95_s if latency else None,
+        "latency_p99_s": latency.p99_s if latency else None,
+        "latency_slowest_share": latency.slowest_share if latency else None,
+        "fairness": costs.service.fairness if costs.service else None,
+        "age_p50": costs.service.age_p50 if costs.service else None,
+        "age_p99": costs.service.age_p99 if costs.service else None,
+        "frames_per_cpu_s": summary.frames_per_cpu_s,
+        "cpu_energy_j": costs.energy.cpu_j if costs.energy else None,
+        "gpu_energy_j": costs.energy.gpu_j if costs.energy else None,
+        "frames_per_joule": costs.energy.frames_per_joule if costs.energy else None,
+        "peak_memory_bytes": costs.memory_bytes,
+        "fixed_memory_bytes": costs.memory.fixed_bytes if costs.memory else None,
+        "memory_bytes_per_env": costs.memory.bytes_per_env if costs.memory else None,
+        "largest_env_instances": costs.memory.largest if costs.memory else None,
+        "peak_gpu_memory_bytes": costs.gpu_memory_bytes,
     }
 
 

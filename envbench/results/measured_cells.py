@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
 import msgspec
 
 from envbench import backends
-from envbench.decisions import fastest
 from envbench.decisions.equal_work import Verdict, judge
+from envbench.decisions.session import Session
 from envbench.model import Cell, Failure, Fingerprint, Plan, Run, Verification, Windows
-from envbench.stats.intervals import ratio_interval
+from envbench.stats.block_model import Adjusted
+from envbench.stats.intervals import Interval, half_width
 from envbench.stats.summary import Summary
 
 REFUSES = "✗"
@@ -23,6 +24,7 @@ REFUSED = Failure(
     hint="`envbench report` says why. After a change, run `envbench verify` again.",
 )
 Row = tuple[str, str, str, str]  # machine, family, task, label
+TableKey = tuple[str, str, str, str]  # machine, family, task, section
 
 
 class Location(NamedTuple):
@@ -65,6 +67,7 @@ class Measured:
     pools: int = 0  # processes that share its environments; 0: unknown
     badge: str = ""  # of its row, from ``envbench verify``: ✓ ≠ ✗ –; "" where never verified
     locations: tuple[Location, ...] = ()  # of its runs' records, where known
+    session: Session = field(default_factory=Session)  # it and the other cells of its plan
 
     @property
     def cell(self) -> Cell:
@@ -79,6 +82,27 @@ class Measured:
         return self.summary.fps
 
     @property
+    def adjusted(self) -> Adjusted | None:
+        """Its FPS, as if all cells of its session were measured at the same time; None if no
+        other cell alternated with it, or if it has no figure."""
+        return None if self.fps is None else self.session.adjusted(self.cell)
+
+    @property
+    def figure(self) -> float | None:
+        """What a table shows: the adjusted FPS, otherwise the FPS."""
+        return self.adjusted.rate if self.adjusted else self.fps
+
+    @property
+    def span(self) -> Interval | None:
+        """The 95 % interval of ``figure``."""
+        return self.adjusted.interval if self.adjusted else self.summary.interval
+
+    @property
+    def half(self) -> float | None:
+        """The half-width of ``span``, as a share of the figure."""
+        return half_width(self.span)
+
+    @property
     def plan_id(self) -> str:
         return self.plan.plan_id
 
@@ -88,13 +112,21 @@ class Measured:
         return self.badge == REFUSES
 
     @property
-    def rank(self) -> tuple[int, str, str]:
-        """Of two measurements of one cell the one with the higher rank is shown."""
+    def table(self) -> TableKey:
+        cell = self.cell
+        return cell.machine, cell.env, cell.task, cell.section
+
+    @property
+    def quality(self) -> int:
+        """0: it failed; 1: quick; 2: without an interval; 3: with one."""
         if self.summary.failure:
-            completeness = 0
-        else:
-            completeness = 1 if self.quick else 2 + (self.summary.interval is not None)
-        return completeness, self.when, self.plan_id
+            return 0
+        return 1 if self.quick else 2 + (self.summary.interval is not None)
+
+    @property
+    def rank(self) -> tuple[int, str, str]:
+        """Orders several measurements of one cell: by quality, then by time."""
+        return self.quality, self.when, self.plan_id
 
 
 def judged(summary: Summary, badge: str) -> Summary:
@@ -109,17 +141,6 @@ def without_figures(run: Run) -> Run:
     return msgspec.structs.replace(
         run, failure=run.failure or REFUSED, warmup=Windows(), measured=Windows()
     )
-
-
-def within_noise(found: Measured, other: Measured) -> bool | None:
-    """Whether their ratio's interval, widened by drift, contains 1; None without an interval."""
-    span = ratio_interval((found.summary.speeds, other.summary.speeds))
-    return None if span is None else fastest.verdict(span, drift(found, other)) == "~"
-
-
-def drift(found: Measured, other: Measured) -> float:
-    """The factor by which a machine may have drifted between them: 1 within one plan."""
-    return 1.0 if found.plan_id == other.plan_id else fastest.DRIFT
 
 
 @dataclass(frozen=True, kw_only=True)

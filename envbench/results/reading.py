@@ -180,8 +180,13 @@ def _nonsense(record: Stored) -> str:
 
 
 def _bad_trial(trial: TrialRecord) -> str:
-    if not (trial.warmup.whole and trial.measured.whole):
+    if not (trial.warmup.whole and trial.measured.whole and trial.resets.whole):
         return "the columns of its windows differ in length"
+    if trial.latency is not None and not trial.latency.whole:
+        return "its latencies are incomplete or negative"
+    cell, returns = trial.cell, trial.returns
+    if returns is not None and not returns.fits(cell.numenv, cell.env_instances):
+        return "its returns are not of its environments and calls"
     return out_of_bounds(trial.before)
 
 
@@ -252,13 +257,18 @@ def _of_block(plan: Plan, block: BlockRecord, facts: Facts) -> dict[str, Run | V
 def run_of(plan: Plan, block: BlockRecord, trial: TrialRecord, facts: Facts) -> Run:
     """One trial of a ``run`` plan."""
     beside = {"before": trial.before, "environment": trial.environment}
+    design, own = plan.design, [each for each in block.trials if not each.arm]
+    blocks = isinstance(design, RunDesign) and design.block_size > 1  # older plans have none
     return Run(
         run_id=trial.trial_id,
         plan_id=plan.plan_id,
         round=block.round,
         started_utc=block.started_utc,
         fingerprint=plan.fingerprint,
-        quick=isinstance(plan.design, RunDesign) and plan.design.quick,
+        block=block.block_id,
+        arm=trial.arm,
+        quick=isinstance(design, RunDesign) and design.quick,
+        without_others=blocks and len(plan.cells) > 1 and len(own) == 1,
         facts={**facts.get(trial.facts, {}), **{k: v for k, v in beside.items() if v}},
         **_result(trial),
     )

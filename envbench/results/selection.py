@@ -1,12 +1,17 @@
 """Which measurement of each cell, and which verification of each row, a report shows.
 
-Each cell shows its newest *complete* measurement: the runs of one plan in which every round ended
-(or the cell failed). Runs of different plans are never pooled. In order of preference:
+A *complete* measurement of a cell has the runs of one plan in which every round ended (or the cell
+failed). Runs of different plans are never pooled. Each cell shows one measurement. In order of
+preference:
 
-1. the newest with an interval (five processes or more);
+1. one with an interval (five processes or more);
 2. one of fewer processes;
 3. a quick one, or one that measured for less time than a quick one does;
 4. a failure: a footnote and an empty entry.
+
+Of equally good ones it shows that of the table's session, otherwise the newest. A table's session
+is the newest plan that measured at least half as many of its cells as any other plan. Cells of
+other sessions have a footnote, and are never ranked.
 
 An incomplete measurement is never shown: its rounds do not yet cover the machine's drift.
 ``Selection.warnings`` counts it and says how to finish it.
@@ -15,12 +20,13 @@ An incomplete measurement is never shown: its rounds do not yet cover the machin
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
 
 from envbench import backends
+from envbench.decisions.session import Session, session
 from envbench.model import (
     Cell,
     EndedRecord,
@@ -40,10 +46,13 @@ from envbench.results.measured_cells import (
     Location,
     Measured,
     Row,
+    TableKey,
     Verified,
     judged,
     row_of,
 )
+from envbench.results.memory_lines import with_memory_lines
+from envbench.results.relations import Relations, relations
 from envbench.stats.summary import QUICK_S, summarise
 from envbench.text import counted, one_line
 
@@ -64,6 +73,7 @@ class Selection:
 
     measured: list[Measured] = field(default_factory=list)
     verified: dict[Row, Verified] = field(default_factory=dict)
+    relations: Relations = field(default_factory=Relations)
     published: list[Published] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -91,30 +101,91 @@ def select(records: Iterable[Record], locations: Mapping[str, Location] | None =
     for plan, runs in _complete(records, warnings):
         found = _measured(plan, runs, machines, locations)
         complete[*row_of(found.cell), str(found.numenv)].append(found)
+    main = _main_sessions(complete.values())
+
+    def shown_first(found: Measured) -> tuple[object, ...]:
+        return found.quality, found.plan_id == main[found.table], found.rank
+
     best: list[Measured] = []
     newer = 0
     for _, every in sorted(complete.items()):
-        found = max(every, key=lambda each: each.rank)
+        found = max(every, key=shown_first)
         figures = [each for each in every if each.fps is not None]
         newer += sum(each.when > found.when for each in figures)
         best.append(replace(found, times=sum(not each.quick for each in figures)))
+    summaries = with_memory_lines([(each.plan, each.summary) for each in best])
+    best = [replace(each, summary=own) for each, own in zip(best, summaries, strict=True)]
     if newer:
         warnings.append(
             f"{counted(newer, 'newer measurement')} not shown: a quick or short one does not "
-            "replace a longer one, and one of under five processes none that has an interval"
+            "replace a longer one, one of under five processes none that has an interval, and a "
+            "table shows one session if it can"
         )
     verifications = [each for each in records if isinstance(each, Verification)]
     verified = newest_verifications(verifications, best, runtimes, locations)
-    selection = Selection(
-        verified=verified,
+    selection = Selection(verified=verified)
+    shown = {each.plan_id for each in best}
+    sessions = _sessions(records, complete.values(), shown, selection.refuses)
+    for each in best:
+        badge = selection.badge(each.cell)
+        summary, own = judged(each.summary, badge), sessions[each.plan_id]
+        selection.measured.append(replace(each, badge=badge, summary=summary, session=own))
+    compared = (
+        [replace(each, session=sessions.get(each.plan_id, each.session)) for each in every]
+        for every in complete.values()
+    )
+    return replace(
+        selection,
+        relations=relations(compared),
         published=[published[key] for key in sorted(published)],
         warnings=warnings,
     )
-    for each in best:
-        badge = selection.badge(each.cell)
-        shown = replace(each, badge=badge, summary=judged(each.summary, badge))
-        selection.measured.append(shown)
-    return selection
+
+
+def _sessions(
+    records: Iterable[Record],
+    complete: Iterable[Sequence[Measured]],
+    shown: Collection[str],
+    refuses: Callable[[Cell], bool],
+) -> dict[str, Session]:
+    """The sessions of the shown plans, and of those with the reference kernel, by plan.
+
+    Only complete cells that ``envbench verify`` did not refuse have a place in them.
+    """
+    runs: dict[str, dict[str, Run]] = defaultdict(dict)
+    for each in records:
+        if isinstance(each, Run):  # a copied file does not double its runs
+            runs[each.plan_id].setdefault(each.run_id, each)
+    plans: dict[str, tuple[Plan, set[str]]] = {}
+    for found in (found for every in complete for found in every):
+        plans.setdefault(found.plan_id, (found.plan, set()))[1].add(found.cell.key)
+    made = {}
+    for name, (plan, keys) in plans.items():
+        if name in shown or any(run.arm for run in runs[name].values()):
+            cells = {cell.key: cell for cell in plan.cells}
+            own = (r for r in runs[name].values() if r.arm or r.cell == cells.get(r.cell.key))
+            whole = session(own, plan.behaviour)
+            out = {key for key, cell in whole.cells.items() if key not in keys or refuses(cell)}
+            made[name] = whole.without(out)
+    return made
+
+
+def _main_sessions(complete: Iterable[Sequence[Measured]]) -> dict[TableKey, str]:
+    """The plan of each table's session. Only the best measurements of a cell count."""
+    cells: dict[TableKey, Counter[str]] = defaultdict(Counter)
+    began: dict[str, tuple[str, str]] = {}
+    for every in complete:
+        best = max(each.quality for each in every)
+        for each in every:
+            cells[each.table][each.plan_id] += each.quality == best
+            began[each.plan_id] = each.plan.started_utc, each.plan_id
+    return {
+        table: max(
+            (name for name, count in own.items() if 2 * count >= max(own.values())),
+            key=began.__getitem__,
+        )
+        for table, own in cells.items()
+    }
 
 
 def _complete(records: list[Record], warnings: list[str]) -> Iterator[tuple[Plan, list[Run]]]:
@@ -123,7 +194,7 @@ def _complete(records: list[Record], warnings: list[str]) -> Iterator[tuple[Plan
     cells = {name: {*map(_ENCODER.encode, plan.cells)} for name, plan in plans.items()}
     measurements: dict[tuple[str, bytes], dict[str, Run]] = defaultdict(dict)
     for each in records:
-        if isinstance(each, Run):  # a copied file does not double its runs
+        if isinstance(each, Run) and not each.arm:  # a copied file does not double its runs
             of_cell = measurements[each.plan_id, _ENCODER.encode(each.cell)]
             of_cell.setdefault(each.run_id, each)
     unfinished = Counter[str]()
@@ -167,7 +238,7 @@ def _measured(
     cell, last = runs[0].cell, runs[-1]
     found = machines.get(last.fingerprint)
     processes = last.facts.get("processes")
-    cpus = found.logical_cpus if found else 1
+    cpus = len(plan.cores) or (found.logical_cpus if found else 1)
     summary = summarise(runs, cpus=cpus, alone=len(plan.cells) == 1)
     return Measured(
         summary=summary,

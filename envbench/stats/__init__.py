@@ -1,1 +1,2 @@
-"""Pure mathematics: rates of runs, and intervals of rates and ratios. No files, no clock."""
+"""Pure mathematics: rates of runs, intervals of rates and ratios, alternating blocks. No files, no
+clock."""

@@ -33,6 +33,11 @@ def interval(rates: Sequence[float]) -> Interval | None:
     return _exp(fmean(logs) - half), _exp(fmean(logs) + half)
 
 
+def half_width(interval: Interval | None) -> float | None:
+    """Half the width of a multiplicative interval, as a share: 0.02 for about ±2 %."""
+    return None if interval is None else math.sqrt(interval[1] / interval[0]) - 1
+
+
 def ratio_interval(*pairs: tuple[Sequence[float], Sequence[float]]) -> Interval | None:
     """Welch's 95 % interval of the ratio of two geometric means, for a pair ``rates, base``.
 

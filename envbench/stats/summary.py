@@ -17,9 +17,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from statistics import median
 
 from envbench.model import LARGEST_FPS, Cell, Failure, Run, Windows
+from envbench.stats.costs import Costs, costs
 from envbench.stats.intervals import RUNS_FOR_INTERVAL, interval
 
 QUICK_S = 3.0  # the measured time of a quick run; a shorter run counts as quick, too
@@ -81,34 +81,6 @@ def _impossible(windows: Windows, numenv: int) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Costs:
-    """The costs of a cell besides its steps: the median of seconds, the maximum of bytes.
-
-    ``start_s`` is import and build, ``first_step_s`` the first step including any compile, and
-    ``first_steps_s`` its shortest and longest time: libraries cache compiled code on disk.
-    """
-
-    start_s: float | None
-    first_step_s: float | None
-    first_steps_s: tuple[float, float] | None
-    memory_bytes: int | None
-    gpu_memory_bytes: int | None
-
-
-def costs(runs: Sequence[Run]) -> Costs:
-    """Return the costs of one cell's finished runs; None for what no run recorded."""
-    times = [run.times for run in runs if run.times is not None]
-    first = [each.first_step_ns / 1e9 for each in times]
-    return Costs(
-        start_s=median((each.import_ns + each.build_ns) / 1e9 for each in times) if times else None,
-        first_step_s=median(first) if times else None,
-        first_steps_s=(min(first), max(first)) if times else None,
-        memory_bytes=max((run.peak_memory_bytes or 0 for run in runs), default=0) or None,
-        gpu_memory_bytes=max((run.peak_gpu_memory_bytes or 0 for run in runs), default=0) or None,
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
 class Summary:
     """The result of one cell's runs in one plan.
 
@@ -129,13 +101,18 @@ class Summary:
     speeds: tuple[float, ...] = ()
     frames_per_cpu_s: float | None = None
 
+    @property
+    def quick(self) -> bool:
+        """Whether it was measured with ``--quick``."""
+        return "quick" in self.flags
+
 
 def summarise(runs: Sequence[Run], *, cpus: int = 1, alone: bool = False) -> Summary:
     """Summarise one cell's runs in one plan (at least one run).
 
     One failed or impossible run makes the cell a failure: the others may have succeeded by luck.
-    Interrupted runs do not count, unless there are no others. ``cpus`` is the number of logical
-    CPUs of the machine (for ``other-load``); ``alone``: the plan had no other cell.
+    Interrupted runs do not count, unless there are no others. ``cpus`` is the number of
+    CPUs that they could use (for ``other-load``); ``alone``: the plan had no other cell.
     """
     finished = [run for run in runs if run.failure is None or run.failure.reason != "interrupted"]
     rates = [rate(run) for run in finished if run.failure is None]
@@ -160,12 +137,14 @@ def summarise(runs: Sequence[Run], *, cpus: int = 1, alone: bool = False) -> Sum
 
 
 def _frames_per_cpu_s(runs: Sequence[Run]) -> float | None:
-    """Over all measured windows, invalid ones too; None where a run has no CPU time."""
-    cpu_s = [run.load.cpu_s for run in runs if run.load.cpu_s]
+    """Over all measured windows, invalid ones too; None where a run has no CPU time, or an
+    impossible one."""
+    cpu_s = [run.load.cpu_s for run in runs if run.load.cpu_s and run.load.cpu_s > 0]
     if len(cpu_s) < len(runs):
         return None
     frames = math.fsum(sum(run.measured.steps) * run.cell.frame_skip for run in runs)
-    return frames / math.fsum(cpu_s)
+    seconds = math.fsum(cpu_s)
+    return frames / seconds if frames <= LARGEST_FPS * seconds else None
 
 
 def _flags(runs: Sequence[Run], rates: Sequence[Rate], cpus: int, *, alone: bool) -> list[str]:
@@ -177,6 +156,7 @@ def _flags(runs: Sequence[Run], rates: Sequence[Rate], cpus: int, *, alone: bool
         "quick": quick,
         "few-runs": few and not quick,
         "one-go": alone and not few and not quick,
+        "no-alternation": all(run.without_others for run in runs),
         "unsteady": any(run.steady is False for run in runs),
         # Raw physics has no episodes, so it never resets.
         "no-reset": any(r.cell.kind != "physics" and not any(r.measured.resets) for r in runs),

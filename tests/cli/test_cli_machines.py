@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner, Result
 from helpers.command_line import ROOT
+from helpers.record_factories import make_cell, make_fact, make_plan, new_results_file, write
 
 from envbench.cli.machines import machines
 from envbench.errors import EnvbenchError
@@ -23,6 +25,7 @@ from envbench.machine import (
     write_profile,
 )
 from envbench.machine.known_profiles import default_ladder
+from envbench.model import digest
 
 
 @pytest.fixture(autouse=True)
@@ -81,6 +84,7 @@ def test_the_json_list_has_every_field_of_a_profile() -> None:
             "cores": 12,
             "usable": None,
             "gpu": None,
+            "host": None,
         },
         "fits": False,
         "source": "shipped",
@@ -114,7 +118,7 @@ def test_detect_prints_the_fingerprint_and_the_name_that_runs_are_kept_under() -
 def test_init_writes_a_profile_that_fits_this_machine() -> None:
     result = call("init", "mine", "--title", "My machine")
     assert result.stdout == f"{Path('machines') / 'mine.toml'}\n"
-    assert "envbench run --machine mine" in result.stderr
+    assert "Next: envbench run" in result.stderr
     made = profile("mine")
     assert made.title == "My machine"
     assert made.fits(fingerprint())
@@ -142,9 +146,36 @@ def test_init_does_not_write_over_a_profile_unless_forced() -> None:
     assert profile("mine").title == "Other"
 
 
-def test_init_says_which_of_two_fitting_profiles_is_preferred() -> None:
-    call("init", "a")
-    assert "is preferred" in call("init", "b", "--title", "B").stderr
+def test_init_makes_the_new_profile_the_default_of_this_computer() -> None:
+    for number, name in enumerate(("b", "a", "c"), 1):
+        made = Path(call("init", name, "--title", name).stdout.strip())
+        os.utime(made, (number, number))
+        assert document("detect", "--json")["run_as"] == name
+    assert profile("a").match.host == fingerprint().host
+
+
+def of_another_host(machine: str) -> None:
+    """A run of a computer of this hardware, which an older version has recorded."""
+    here = fingerprint().hardware
+    plan = make_plan([make_cell(machine=machine)], fingerprint=digest(here))
+    write(new_results_file(Path("results"), machine, "2025"), [make_fact(here), plan])
+
+
+def test_init_refuses_a_name_with_results_of_another_host() -> None:
+    of_another_host("mine")
+    with pytest.raises(EnvbenchError, match="of another computer") as caught:
+        call("init", "mine")
+    assert caught.value.exit_code == 2
+    assert not Path("machines").exists()
+
+
+def test_detect_says_which_profile_is_used_where_the_fitting_one_is_of_another_host() -> None:
+    call("init", "mine")
+    of_another_host("mine")
+    name = f"mine-{fingerprint().host[:4]}"
+    assert f"fits; runs are kept as {name}" in call("detect").stdout
+    found = document("detect", "--json")
+    assert (found["profile"], found["run_as"]) == ("mine", name)
 
 
 @pytest.mark.parametrize("name", ["../../x", "CON", "a\0", "x" * 5000, "/tmp/x"])

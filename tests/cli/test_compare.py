@@ -12,8 +12,10 @@ from helpers.command_line import Place
 from helpers.record_factories import (
     make_cell,
     make_refusal,
+    measured_plan,
     new_results_file,
     plan_of_rounds,
+    varied_plan,
     write,
 )
 
@@ -85,11 +87,54 @@ def test_files_machines_backends_and_rows_can_be_compared(place: Place) -> None:
         assert done.code == 0, done.err
         assert "geometric mean" in done.out
     assert place.run("compare", first, second).code == 2  # no cell in common
-    done = place.run("compare", "laptop", "other", "--json")
-    whole = json.loads(done.out)
+    whole = place.run("compare", "laptop", "other", "--json").document
     (cell,) = whole["cells"]
     assert whole["geometric_mean"] == pytest.approx(cell["ratio"]) == pytest.approx(1000 / 502)
-    assert (cell["verdict"], whole["only_in_a"], whole["only_in_b"]) == ("faster", 1, 0)
+    # No cell was measured in two sessions of one host.
+    assert (cell["verdict"], cell["interval"], whole["only_in_a"]) == ("?", None, 1)
+    assert whole["only_in_b"] == 0
+    days = [plan_of_rounds(f"d{k}", [100 + k % 2] * 5, cell={"task": "B-v5"}) for k in range(6)]
+    put(place, "laptop", [record for records in days for record in records])
+    whole = place.run("compare", "laptop", "other", "--json").document
+    (cell,) = whole["cells"]
+    assert cell["ratio"] == pytest.approx(1000 / 502)
+    low, high = cell["interval"]
+    assert 1.9 < low < cell["ratio"] < high < 2.1
+    assert (cell["verdict"], whole["only_in_a"], whole["only_in_b"]) == ("faster", 2, 0)
+
+
+def test_a_ratio_without_an_interval_is_explained(place: Place) -> None:
+    records = [*plan_of_rounds("a", SLOW), *plan_of_rounds("b", FAST, "envpool-sync")]
+    put(place, "laptop", records)
+    done = place.run("compare", "for-loop", "envpool-sync")
+    assert "1,610 ±1 %" in done.out
+    assert "?: there is no interval. A side has fewer than five processes, or the" in done.err
+    assert "1 of 1 pair were measured in different sessions" in done.err
+
+
+def test_cells_that_alternated_are_compared_by_the_block_model(place: Place) -> None:
+    """The two differ by 2 % in every block, and the blocks by far more."""
+    machine = (1000, 2000, 1300, 1700, 1500)
+    faster = (1021, 2038, 1326, 1735, 1529)
+    put(place, "laptop", varied_plan({("for-loop", 8): machine, ("envpool-sync", 8): faster}))
+    document = place.run("compare", "for-loop", "envpool-sync", "--json").document
+    (pair,) = document["cells"]
+    assert (pair["verdict"], pair["notes"]) == ("faster", [])
+    assert 1.01 < pair["interval"][0] < pair["ratio"] < pair["interval"][1] < 1.03
+    # Each side is a cell of `run --json`, with its place in its session.
+    assert (pair["a"]["rank"], pair["b"]["rank"]) == (2, 1)
+    ratio = pair["b"]["adjusted_fps"] / pair["a"]["adjusted_fps"]
+    assert ratio == pytest.approx(pair["ratio"])
+    assert "±" in place.run("compare", "for-loop", "envpool-sync").out
+
+
+def test_a_quick_figure_is_marked_beside_the_others(place: Place) -> None:
+    quick = measured_plan({("envpool-sync", 8): 200}, plan_id="b", quick=True, repeats=1)
+    put(place, "laptop", [*plan_of_rounds("a", SLOW), *quick])
+    done = place.run("compare", "for-loop", "envpool-sync")
+    assert " 3,200 (quick) " in done.out
+    assert done.out.count("(quick)") == 1
+    assert "1 of 1 pair have a figure that was measured quickly" in done.err
 
 
 @pytest.mark.parametrize(
@@ -115,7 +160,8 @@ def test_a_refusal_in_another_file_of_the_folder_counts(place: Place) -> None:
     write(paths[1], plan_of_rounds("b", FAST))
     both = [str(path) for path in paths[:2]]
     (pair,) = json.loads(place.run("compare", *both, "--json").out)["cells"]
-    assert pair["verdict"] == "faster"
+    assert pair["ratio"] == pytest.approx(1000 / 502)
+    assert pair["verdict"] == "~"  # no other cell was measured twice: it may be drift
     write(paths[2], [make_refusal(make_cell("for-loop", 8))])
     (pair,) = json.loads(place.run("compare", *both, "--json").out)["cells"]
     assert (pair["a"]["fps"], pair["b"]["fps"], pair["ratio"]) == (None, None, None)

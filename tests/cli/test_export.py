@@ -17,6 +17,7 @@ from helpers.record_factories import (
     make_run,
     measured_plan,
     new_results_file,
+    varied_plan,
     write,
 )
 
@@ -36,6 +37,34 @@ def test_export_has_a_row_per_cell_with_its_interval(place: Place) -> None:
     assert frame.loc["for-loop", "fps_low"] == pytest.approx(1600)
     assert frame.loc["envpool-async", "env_instances"] == 24
     assert (frame["runs"] == 5).all()
+
+
+def test_export_has_each_cells_place_in_its_session(place: Place) -> None:
+    machine = (1000, 2000, 1300, 1700, 1500)
+    faster = (1521, 3038, 1976, 2585, 2279)
+    records = varied_plan({
+        ("for-loop", 8): machine, ("subprocess", 8): faster, ("envpool-sync", 8): faster,
+        ("envpool-async", 1): machine,
+    })  # fmt: skip
+    put(place, [*records, *measured_plan({("ale-vector", 1): 100}, plan_id="alone")])
+    done = place.run("export")
+    assert done.code == 0, done.err
+    frame = pd.read_csv(io.StringIO(done.out)).set_index("backend")
+    keys = frame["key"]
+    assert keys["subprocess"] == "atari/Pong-v5/subprocess/8"
+    assert dict(frame["rank"]) == {
+        "for-loop": 3, "subprocess": 1, "envpool-sync": 1, "envpool-async": 1, "ale-vector": 1,
+    }  # fmt: skip
+    ties = frame["ties"].fillna("")
+    assert (ties["subprocess"], ties["envpool-sync"]) == (keys["envpool-sync"], keys["subprocess"])
+    assert set(ties[["for-loop", "envpool-async", "ale-vector"]]) == {""}
+    own = frame.drop(index="ale-vector")
+    assert (own["adjusted_low"] < own["adjusted_fps"]).all()
+    assert (own["adjusted_fps"] < own["adjusted_high"]).all()
+    adjusted = own["adjusted_fps"]
+    assert adjusted["subprocess"] / adjusted["for-loop"] == pytest.approx(1.52, abs=0.003)
+    alone = frame.loc["ale-vector", ["adjusted_fps", "adjusted_low", "adjusted_high"]]
+    assert alone.isna().all()
 
 
 def test_export_runs_has_a_row_per_run_including_failures(place: Place) -> None:
@@ -69,13 +98,14 @@ def test_rows_name_the_file_and_line_of_their_records(place: Place) -> None:
     runs = pd.read_csv(io.StringIO(place.run("export", "--runs").out))
     assert len(runs) == 10
     for run, file, line in zip(runs["run"], runs["file"], runs["line"], strict=True):
-        (trial,) = line_of(place, file, line)["trials"]
-        assert trial["trial_id"] == run
+        trials = line_of(place, file, line)["trials"]
+        assert run in [trial["trial_id"] for trial in trials]
     cells = pd.read_csv(io.StringIO(place.run("export").out)).set_index("backend")
     (file, lines) = cells.loc["for-loop", "records"].split(":")
-    found = [line_of(place, file, int(line))["trials"][0] for line in lines.split(",")]
+    every = [line_of(place, file, int(line))["trials"] for line in lines.split(",")]
+    found = [each for trials in every for each in trials if each["cell"]["backend"] == "for-loop"]
     assert [run["trial_id"] for run in found] == cells.loc["for-loop", "run_ids"].split()
-    assert {run["cell"]["backend"] for run in found} == {"for-loop"}
+    assert len(found) == len(every) == 5
 
 
 def test_refused_figures_are_not_exported(place: Place) -> None:
@@ -84,7 +114,9 @@ def test_refused_figures_are_not_exported(place: Place) -> None:
     frame = pd.read_csv(io.StringIO(place.run("export").out)).set_index("backend")
     refused = frame.loc["subprocess"]
     assert (refused["equal_work"], refused["failure"]) == ("✗", "invalid-figure")
-    assert refused[["fps", "fps_low", "steps_per_second", "peak_memory_bytes"]].isna().all()
+    empty = ["fps", "fps_low", "steps_per_second", "peak_memory_bytes", "adjusted_fps", "rank"]
+    assert refused[[*empty, "adjusted_low", "ties"]].isna().all()
+    assert frame.loc["for-loop", "rank"] == 1
     assert frame.loc["for-loop", "fps"] == 1600
     runs = pd.read_csv(io.StringIO(place.run("export", "--runs").out)).set_index("backend")
     assert runs.loc["subprocess", "fps"].isna().all()

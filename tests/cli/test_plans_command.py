@@ -36,7 +36,8 @@ from envbench.experiments.run import RunExperiment
 from envbench.machine import lock
 from envbench.model import EndedRecord
 
-RUN = ("run", "--env", "gym", "--task", "My-v0", "--machine", "laptop", "--numenv", "2",
+# Six cells: a round has two blocks of three.
+RUN = ("run", "--env", "gym", "--task", "My-v0", "--machine", "laptop", "--numenv", "2,4,6",
        "--backend", "fake-slow,fake-fast")  # fmt: skip
 VERIFY = ("verify", "--env", "gym", "--task", "My-v0", "--machine", "laptop")
 BY_PRODUCTS = Path("results/laptop/by-products")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import resource
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from helpers.record_factories import (
     make_fact,
     make_failure,
     make_plan,
+    make_refusal,
     make_run,
     make_windows,
     measured_plan,
@@ -143,7 +145,8 @@ def test_filling_a_document_changes_only_its_tables(folder):
     # The document's own figures without a measurement stay as written and are not bold.
     for figure in ("4694.94", "4776.76", "4811.98", "4006.04", "10028.28", "15863.42"):
         assert f"| {figure} " in text
-    assert "**4800.00**" in text
+    assert "| 4800.00 " in text  # the document's own style: two decimals
+    assert "±" not in text
     # Blocks of machines without results keep every byte.
     empty = SEED.read_text().index("<!-- Atari - TPU-VM -->"), SEED.read_text().index("### Mujoco")
     assert SEED.read_text()[slice(*empty)] in text
@@ -320,20 +323,148 @@ def test_json_is_one_document_of_cells_and_writes_no_file(folder):
     document = json.loads(found.stdout)
     assert (found.returncode, found.stderr, document["schema"]) == (0, "", 1)
     assert len(document["cells"]) == 7
-    keys = "machine env task backend numenv env_instances settings fps steps_per_second frame_skip"
-    assert all(
-        set(cell) == {*keys.split(), "interval", "runs", "flags", "failure", "records"}
-        for cell in document["cells"]
-    )
+    keys = "machine env task backend numenv env_instances settings fps steps_per_second frame_skip "
+    keys += "key adjusted_fps adjusted_interval rank ties interval runs flags failure records costs"
+    assert all(set(cell) == {*keys.split(), "session"} for cell in document["cells"])
     (cell,) = [cell for cell in document["cells"] if cell["env"] == "mujoco"]
     assert (cell["fps"], cell["steps_per_second"]) == (2460.0, 492.0)
     assert cell["interval"] == [2460.0, 2460.0]
+    assert (cell["rank"], cell["ties"], cell["adjusted_fps"]) == (1, [], None)  # it is alone
+    (failed,) = [cell for cell in document["cells"] if cell["failure"]]
+    assert (failed["rank"], failed["ties"], failed["adjusted_fps"]) == (None, [], None)
     assert [each["run"] for each in cell["records"]] == cell["runs"]
     for each in cell["records"]:
         line = (folder / "results" / each["file"]).read_text().splitlines()[each["line"] - 1]
-        (trial,) = json.loads(line)["trials"]
-        assert trial["trial_id"] == each["run"]
+        assert each["run"] in [trial["trial_id"] for trial in json.loads(line)["trials"]]
     assert not (folder / "results" / "README.md").exists()
+
+
+def test_json_has_the_place_of_each_cell_and_the_ratio_of_each_pair_of_a_session(folder):
+    document = json.loads(envbench("report", "--json", cwd=folder).stdout)
+    cells = {(cell["session"], cell["key"]): cell for cell in document["cells"]}
+    name = "atari/Pong-v5/{}/{}".format
+    loops, pool = [name("for-loop", 1), name("for-loop", 8)], name("envpool-async", 8)
+    ranks = {key: (cell["rank"], cell["ties"]) for (_, key), cell in cells.items()}
+    assert ranks == {
+        loops[0]: (1, []), loops[1]: (2, []), pool: (1, []), name("subprocess", 5): (1, []),
+        name("for-loop", 2): (1, []), name("envpool-sync", 8): (None, []),
+        "mujoco/Ant-v3/envpool-sync/4": (1, []),
+    }  # fmt: skip
+    own = [cell for cell in cells.values() if cell["session"] == "plan"]
+    assert [cell["adjusted_fps"] for cell in own] == pytest.approx([cell["fps"] for cell in own])
+    for cell in own:
+        low, high = cell["adjusted_interval"]
+        assert low < cell["adjusted_fps"] < high
+    pairs = [(each["session"], each["cell"], each["to"]) for each in document["ratios"]]
+    assert {each[0] for each in pairs} == {"plan"}  # the others have a single cell with a figure
+    assert len({frozenset(each[1:]) for each in pairs}) == len(pairs) == 4 * 3 / 2
+    for each in document["ratios"]:
+        assert set(each) == {"session", "cell", "to", "ratio", "interval"}
+        first, second = (cells["plan", each[side]] for side in ("cell", "to"))
+        assert each["ratio"] == pytest.approx(first["fps"] / second["fps"])
+        assert each["interval"][0] < each["ratio"] < each["interval"][1]
+
+
+def test_json_of_cells_that_tie_names_them_and_of_one_block_has_no_intervals(tmp_path):
+    equal = {("for-loop", 1): 100, ("subprocess", 1): 100, ("envpool-sync", 1): 300}
+    put(tmp_path, measured_plan(equal))
+    breakout = {"task": "Breakout-v5"}
+    put(tmp_path, measured_plan(equal, plan_id="quick", repeats=1, quick=True, cell=breakout))
+    document = json.loads(envbench("report", "--json", cwd=tmp_path).stdout)
+    ties = {cell["key"]: (cell["rank"], sorted(cell["ties"])) for cell in document["cells"]}
+    a, b, c = (f"atari/Pong-v5/{name}/1" for name in ("for-loop", "subprocess", "envpool-sync"))
+    assert {key: place for key, place in ties.items() if "Pong" in key} == {
+        a: (2, [b]), b: (2, [a]), c: (1, []),
+    }  # fmt: skip
+    quick = {key.split("/")[2]: place for key, place in ties.items() if "Breakout" in key}
+    assert {rank for rank, _ in quick.values()} == {1}
+    assert {len(others) for _, others in quick.values()} == {2}
+    for each in document["ratios"]:
+        assert (each["interval"] is None) == (each["session"] == "quick")
+    for cell in document["cells"]:
+        assert (cell["adjusted_interval"] is None) == (cell["session"] == "quick")
+        assert cell["adjusted_fps"] == pytest.approx(cell["fps"])
+
+
+def test_json_gives_a_refused_cell_no_rank_and_no_ratio(tmp_path):
+    speeds = {("for-loop", 1): 100, ("subprocess", 1): 300, ("envpool-sync", 1): 200}
+    put(tmp_path, [*measured_plan(speeds), make_refusal(make_cell("subprocess", 1))])
+    document = json.loads(envbench("report", "--json", cwd=tmp_path).stdout)
+    cells = {cell["backend"]: cell for cell in document["cells"]}
+    refused = cells["subprocess"]
+    assert (refused["fps"], refused["adjusted_fps"], refused["adjusted_interval"]) == (None,) * 3
+    assert (refused["rank"], refused["ties"]) == (None, [])
+    assert (cells["envpool-sync"]["rank"], cells["for-loop"]["rank"]) == (1, 2)
+    assert [cell["ties"] for cell in cells.values()] == [[], [], []]
+    (ratio,) = document["ratios"]
+    assert {ratio["cell"], ratio["to"]} == {
+        cells[name]["key"] for name in ("envpool-sync", "for-loop")
+    }
+
+
+# ---------------------------------------------------------------- the style of figures
+
+
+PLAIN, ROUNDED = "| 4800.00 ", "| 4,800.0 ±0 % "
+
+
+@pytest.mark.parametrize(
+    ("table", "expected"),
+    [
+        ("", ROUNDED),
+        ("| Atari - Laptop | 1 |\n|---|---|\n| For-loop | |\n", ROUNDED),
+        ("| Atari - Laptop | 1 |\n|---|---|\n| For-loop | 4694.94 |\n", PLAIN),
+        ("| Atari - Laptop | 1 |\n|---|---|\n| For-loop | **4694.94**<sup>a</sup> |\n", PLAIN),
+        ("| Atari - Laptop | 1 |\n|---|---|\n| For-loop | 4,690 ±2 % |\n", ROUNDED),
+        (
+            "| Atari - Laptop | 1 | 2 |\n|---|---|---|\n| For-loop | ≈ 4,690 ±2 % | 4.57 |\n",
+            ROUNDED,
+        ),
+    ],
+)
+def test_a_document_keeps_the_style_of_its_figures(folder, table, expected):
+    path = folder / "x.md"
+    path.write_text(f"{MARK}\n\n{table}\n{MARK}\n")
+    for _ in range(2):  # the second time it has the report's own figures
+        assert envbench("report", "--into", "x.md", cwd=folder).returncode == 0
+        text = path.read_text()
+        assert expected in text
+        assert ("±" in text.replace("±2 %", "")) == (expected == ROUNDED)
+    assert envbench("report", "--into", "x.md", "--check", cwd=folder).returncode == 0
+
+
+def test_the_style_of_figures_can_be_chosen_and_then_stays(folder):
+    path = folder / "x.md"
+    path.write_text(f"{MARK}\n{MARK}\n")
+    for words, expected in (
+        ("--figures plain", PLAIN), ("", PLAIN), ("--figures rounded", ROUNDED), ("", ROUNDED),
+    ):  # fmt: skip
+        assert envbench("report", "--into", "x.md", *words.split(), cwd=folder).returncode == 0
+        assert expected in path.read_text()
+
+
+def test_each_document_keeps_its_own_style(folder):
+    (folder / "old.md").write_text(f"{MARK}\n| A | 1 |\n|---|---|\n| For-loop | 1.25 |\n{MARK}\n")
+    (folder / "new.md").write_text(f"{MARK}\n{MARK}\n")
+    assert envbench("report", "--into", "old.md", "--into", "new.md", cwd=folder).returncode == 0
+    assert PLAIN in (folder / "old.md").read_text()
+    assert ROUNDED in (folder / "new.md").read_text()
+
+
+def test_a_results_page_and_a_new_page_can_have_plain_figures(folder):
+    assert envbench("report", "--figures", "plain", cwd=folder).returncode == 0
+    page = (folder / "results" / "README.md").read_text()
+    assert PLAIN in page
+    assert ROUNDED not in page
+    done = envbench("report", "--output", "-", "--figures", "plain", cwd=folder)
+    assert done.stdout == page
+    assert ROUNDED in envbench("report", "--output", "-", cwd=folder).stdout
+
+
+def test_the_html_page_has_no_other_style(folder):
+    done = envbench("report", "--format", "html", "--figures", "plain", cwd=folder)
+    assert done.returncode == 2
+    assert "--format html can be combined only with" in done.stderr
 
 
 def test_a_closed_stdout_gives_no_traceback(folder):
@@ -353,21 +484,28 @@ def test_a_closed_stdout_gives_no_traceback(folder):
 # ---------------------------------------------------------------- speed
 
 
-def test_ten_thousand_records_are_reported_within_three_seconds(tmp_path):
+def test_ten_thousand_records_are_reported_within_three_seconds(tmp_path, monkeypatch):
+    """The cells of each session alternated in random blocks of eight."""
+    chance = random.Random(1)
     cells = [make_cell(name, n) for name in ("for-loop", "subprocess") for n in range(1, 101)]
     windows = make_windows([1000] * 32)
     facts = {"packages": "x" * 500}
     for number in range(10):
         plan_id = f"plan{number}"
         runs = [
-            make_run(c, plan_id=plan_id, round=i, measured=windows, warmup=windows, facts=facts)
-            for c in cells
+            make_run(
+                c, plan_id=plan_id, round=i, warmup=windows, facts=facts,
+                measured=make_windows([chance.randrange(950, 1050)] * 32),
+                block=f"{plan_id}-{i}-{place // 8}",
+            )
             for i in range(5)
-        ]
+            for place, c in enumerate(random.Random(i).sample(cells, len(cells)))
+        ]  # fmt: skip
         records = [make_fact(), make_plan(cells, plan_id=plan_id), *runs]
         path = new_results_file(tmp_path / "results", "laptop", str(number))
         lines = (msgspec.json.encode(each) + b"\n" for each in as_stored(records))
         path.write_bytes(b"".join(lines))
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")  # its other threads wait actively
     before = _children_cpu_s()  # excludes what other programs do
     found = envbench("report", cwd=tmp_path)
     assert _children_cpu_s() - before < 3

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from envbench.machine import fingerprint, profile_for_host
 from envbench.machine.profile_file import read_profile
 from envbench.model import Run
 from envbench.stats.summary import rate
+from envbench.text import rounded
 
 slow = pytest.mark.slow
 
@@ -52,14 +54,22 @@ def test_the_json_is_one_document_of_the_documented_shape(
     done = place.run("run", *loop(faulty_python), *SHORT, "--json")
     assert done.code == 0, done.err
     document = done.document
-    assert set(document) == {"schema", "plan", "cells"}
-    assert document["schema"] == 1
+    assert set(document) == {"schema", "plan", "cells", "ratios"}
+    assert (document["schema"], document["ratios"]) == (1, [])
     assert document["plan"] == place.plans()[0].plan_id
     (cell,) = document["cells"]
     assert set(cell) == {
         "machine", "env", "task", "backend", "numenv", "env_instances", "settings", "fps",
-        "steps_per_second", "frame_skip", "interval", "runs", "flags", "failure",
+        "steps_per_second", "frame_skip", "interval", "runs", "flags", "failure", "key",
+        "adjusted_fps", "adjusted_interval", "rank", "ties", "costs",
     }  # fmt: skip
+    assert (cell["rank"], cell["ties"], cell["adjusted_fps"]) == (1, [], None)
+    assert set(cell["costs"]) == {
+        "start_up", "latency", "service", "reset_s", "memory_bytes", "memory", "gpu_memory_bytes",
+        "frames_per_cpu_s", "energy",
+    }  # fmt: skip
+    assert cell["costs"]["latency"] is cell["costs"]["reset_s"] is None  # further steps
+    assert cell["costs"]["memory_bytes"] > 10 << 20
     assert cell["runs"] == [run.run_id for run in place.runs()]
     assert (cell["interval"], cell["flags"][0]) == (None, "few-runs")
 
@@ -85,15 +95,24 @@ def test_a_recorded_run_holds_the_raw_facts(place: Place, faulty_python: Path) -
 
 
 @slow
-def test_a_quick_look_is_one_short_run_and_says_so(place: Place, faulty_python: Path) -> None:
+def test_a_quick_look_is_one_short_block_and_says_so(place: Place, faulty_python: Path) -> None:
     place.short = False
     done = place.run("run", *loop(faulty_python), "--numenv", 1, "--quick", "--json")
     (cell,) = done.document["cells"]
     assert cell["flags"][0] == "quick"
-    (run,) = place.runs()
+    latency = cell["costs"]["latency"]
+    assert latency["steps"] > 100
+    assert 0 < latency["p50_s"] <= latency["p95_s"] <= latency["p99_s"] < 0.3
+    assert cell["costs"]["reset_s"] is None
+    kernel, run = place.runs(kernels=True)
+    assert (kernel.arm, run.arm, kernel.block) == ("kernel", "", run.block)
     assert run.quick
     assert 3e9 <= sum(run.measured.ns) < 4e9
-    assert sum(run.warmup.ns) < 2e9
+    (block,) = place.blocks()
+    assert [trial.arm for trial in block.trials] == ["kernel", ""]
+    switches = sum(after == 1 != before for before, after in pairwise([0, *block.turns]))
+    assert sum(run.warmup.ns[:-switches]) < 2e9  # without the lead-ins
+    assert sum(run.warmup.ns[-switches:]) < 0.05 * 1e9 * switches
 
 
 @slow
@@ -116,7 +135,7 @@ def test_the_first_run_makes_a_profile_and_report_shows_its_table(
     assert fps is not None
     page = (place.results / "README.md").read_text().splitlines()
     rows = [line for line in page if line.startswith("| For-loop ")]
-    assert any(f"**{fps:.2f}**" in row for row in rows), rows
+    assert any(f" {rounded(fps)}<sup>" in row for row in rows), rows
 
 
 @slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -9,8 +10,9 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
-from helpers.command_line import NORMAL, SHORT, Done, Place, loop, wait_until
+from helpers.command_line import NORMAL, SHORT, Done, Place, ended, loop, wait_until
 from helpers.skip_or_fail import not_here
 from helpers.virtual_environments import lent_packages, make_interpreter
 
@@ -194,16 +196,57 @@ def test_an_environment_that_deletes_its_job_folder_is_a_failed_cell_and_the_pla
     assert len(place.runs()) == 2
 
 
+# ---------------------------------------------------------------- the kernel beside the cells
+
+
+def kernels(controller: psutil.Process) -> list[psutil.Process]:
+    """The workers that step a reference kernel."""
+    found = []
+    for each in controller.children(recursive=True):
+        with contextlib.suppress(psutil.Error, OSError):
+            words = each.cmdline()
+            job = Path(words[-2], "job.json") if len(words) > 2 else None
+            if job is not None and job.is_file() and "reference:" in job.read_text():
+                found.append(each)
+    return found
+
+
+@slow
+@linux
+def test_a_killed_kernel_takes_nothing_from_the_cells_beside_it(
+    place: Place, faulty_python: Path
+) -> None:
+    words = ["--backend", "for-loop,subprocess", "--numenv", 1, "--duration", 2, "--repeats", 1]
+    pythons = [f"--python={name}={faulty_python}" for name in ("for-loop", "subprocess")]
+    process = place.start("run", *NORMAL, *words, *pythons, "--json")
+    wait_until(lambda: len(kernels(psutil.Process(process.pid))) == 2, "the kernels")
+    for each in kernels(psutil.Process(process.pid)):
+        each.kill()
+    done = ended(process)
+    assert done.code == 0, done.err
+    assert [cell["failure"] for cell in done.document["cells"]] == [None, None]
+    (block,) = place.blocks()  # it was not repeated
+    signals = {trial.cell.backend: trial.failure and trial.failure.signal for trial in block.trials}
+    assert signals == {
+        "reference-kernel": "SIGKILL",
+        "pooled-kernel": "SIGKILL",
+        "for-loop": None,
+        "subprocess": None,
+    }
+    assert "SIGKILL" not in done.err
+    assert place.processes() == []
+
+
 # ---------------------------------------------------------------- throttled
 
 
 @pytest.fixture
-def half_a_core() -> Iterator[Path]:
-    """A control group with half a core."""
+def fifth_of_a_core() -> Iterator[Path]:
+    """A control group with a fifth of a core: less than a busy machine gives it."""
     name = f"envbench-test-{uuid.uuid4().hex[:8]}"
     for root, file, quota in (
-        ("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "50000"),
-        ("/sys/fs/cgroup", "cpu.max", "50000 100000"),
+        ("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "20000"),
+        ("/sys/fs/cgroup", "cpu.max", "20000 100000"),
     ):
         group = Path(root, name)
         try:
@@ -226,12 +269,12 @@ def half_a_core() -> Iterator[Path]:
 @linux
 @pytest.mark.parametrize("whose", ["its own group's", "a group's above"])
 def test_a_cpu_quota_that_throttles_is_flagged(
-    place: Place, faulty_python: Path, half_a_core: Path, whose: str
+    place: Place, faulty_python: Path, fifth_of_a_core: Path, whose: str
 ) -> None:
     place.short = False  # the kernel counts throttling per 0.1 s: windows must be longer than that
-    group = half_a_core
+    group = fifth_of_a_core
     if whose == "a group's above":
-        group = half_a_core / "below"
+        group = fifth_of_a_core / "below"
         group.mkdir()
     words = [*loop(faulty_python), "--numenv", 2, "--duration", 1, "--repeats", 1, "--json"]
     inside = f'echo $$ > "{group}/cgroup.procs" && exec "$@"'
@@ -243,7 +286,7 @@ def test_a_cpu_quota_that_throttles_is_flagged(
         text=True,
         timeout=120,
     )
-    if group != half_a_core:
+    if group != fifth_of_a_core:
         wait_until(lambda: not (group / "cgroup.procs").read_text(), "an empty group")
         group.rmdir()
     assert done.returncode == 0, done.stderr

@@ -52,6 +52,14 @@ def test_a_bad_numenv_is_a_usage_error_that_names_the_option_and_what_it_takes(
 
 
 @pytest.mark.parametrize(
+    ("value", "says"),
+    [("3-1", "is not a list"), ("a", "is not a list"), ("", "empty"), ("9999", "cannot be used")],
+)
+def test_bad_cores_are_a_usage_error(place: Place, value: str, says: str) -> None:
+    assert says in refused(place, "--env", "atari", "--backend", "for-loop", "--cpus", value)
+
+
+@pytest.mark.parametrize(
     ("words", "names"),
     [
         (["--env", "atari", "--backend", "envpool-asink"], ["'envpool-async'", "for-loop"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 import time
@@ -29,7 +30,7 @@ from helpers.virtual_executor import (
     runs,
 )
 
-from envbench import backends, families
+from envbench import backends, families, model
 from envbench.engine import local_executor
 from envbench.engine.availability import Arm
 from envbench.engine.campaign import new_id
@@ -68,7 +69,8 @@ def workers(
     return VirtualExecutor()
 
 
-WORDS = ("--env", "gym", "--task", "My-v0", "--numenv", "2,4", "--machine", "laptop")
+# Six cells: a round has two blocks of three.
+WORDS = ("--env", "gym", "--task", "My-v0", "--numenv", "2,4,6", "--machine", "laptop")
 
 
 def call(workers: VirtualExecutor, *words: str) -> click.testing.Result:
@@ -76,7 +78,7 @@ def call(workers: VirtualExecutor, *words: str) -> click.testing.Result:
 
 
 def order(workers: VirtualExecutor) -> list[tuple[str, int]]:
-    return [(trial.cell.backend, trial.cell.numenv) for trial in workers.trials]
+    return [(trial.cell.backend, trial.cell.numenv) for trial in workers.own_trials]
 
 
 # ---------------------------------------------------------------- rounds
@@ -87,11 +89,13 @@ def test_each_round_measures_every_cell_once_in_a_different_order(
 ) -> None:
     assert call(workers, "--repeats", "6").exit_code == 0
     made = order(workers)
-    rounds = [made[i : i + 4] for i in range(0, 24, 4)]
-    cells = {(name, n) for name in SPEED for n in (2, 4)}
+    rounds = [made[i : i + 6] for i in range(0, 36, 6)]
+    cells = {(name, n) for name in SPEED for n in (2, 4, 6)}
     assert all(set(each) == cells for each in rounds)
-    assert len({tuple(each) for each in rounds}) > 1
-    assert [run.round for run in runs()] == [i // 4 for i in range(24)]
+    assert len({frozenset(each[:3]) for each in rounds}) > 1  # dealt into other blocks
+    assert [len([t for t in block.trials if not t.arm]) for block in workers.blocks] == [3] * 12
+    assert [len(block.trials) for block in workers.blocks].count(4) == 6  # a kernel per round
+    assert [run.round for run in runs()] == [i // 6 for i in range(36)]
 
 
 def test_the_order_of_cells_depends_on_the_seed(
@@ -100,17 +104,17 @@ def test_the_order_of_cells_depends_on_the_seed(
     for seed in ("1", "1", "2"):
         call(workers, "--repeats", "5", "--seed", seed)
     made = order(workers)
-    assert made[:20] == made[20:40] != made[40:]
+    assert made[:30] == made[30:60] != made[60:]
 
 
 def test_a_machine_that_slows_down_over_minutes_favours_no_backend(
     workers: VirtualExecutor,
 ) -> None:
-    workers.speed = lambda name: SPEED[name] * (1 - workers.now / 200)
+    workers.speed = lambda name: SPEED.get(name, 1000) * (1 - workers.now / 240)
     document = json.loads(call(workers, "--repeats", "10").stdout)
     fps = {(cell["backend"], cell["numenv"]): cell["fps"] for cell in document["cells"]}
     assert workers.now > 100  # twice as fast at the beginning as at the end
-    for numenv in (2, 4):
+    for numenv in (2, 4, 6):
         assert fps["fake-fast", numenv] / fps["fake-slow", numenv] == pytest.approx(4, rel=0.03)
 
 
@@ -133,6 +137,22 @@ def test_fps_is_the_frames_of_the_measured_windows_over_their_time(
         assert (cell["machine"], cell["task"], cell["frame_skip"]) == ("laptop", "My-v0", 3)
 
 
+def test_each_quick_figure_is_marked_as_it_is_measured(workers: VirtualExecutor) -> None:
+    done = invoke(workers, "run", *WORDS, "--quick")
+    lines = [line for line in done.stderr.splitlines() if " FPS" in line]
+    assert len(lines) == 6
+    assert all(line.endswith(" FPS (quick)") for line in lines)
+    assert done.stdout.count("quick") == 6
+    assert "FPS (quick)" not in call(workers, "--repeats", "1").stderr
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+def test_a_measurement_can_be_kept_to_some_cores(workers: VirtualExecutor) -> None:
+    last = max(os.sched_getaffinity(0))
+    assert call(workers, "--quick", "--cpus", f"{last}").exit_code == 0
+    assert [each.cores for each in records() if isinstance(each, model.Plan)] == [[last]]
+
+
 def test_fewer_than_five_runs_give_no_interval(workers: VirtualExecutor) -> None:
     for cell in json.loads(call(workers, "--repeats", "4").stdout)["cells"]:
         assert (cell["interval"], cell["flags"]) == (None, ["few-runs", "other-hardware"])
@@ -143,26 +163,29 @@ def test_shared_facts_are_written_once_before_the_runs_and_each_run_at_its_end(
 ) -> None:
     seen: list[list[str]] = []
     workers.before_block = lambda: seen.append([type(record).__name__ for record in records()])
-    call(workers, "--repeats", "1")
+    call(workers, "--repeats", "2")
     head = ["MachineFact", "RuntimeFact", "Plan"]
     assert seen == [head + ["BlockRecord"] * n for n in range(4)]
     machine, runtime, plan, *measured, ended = records()
     assert (ended.plan_id, ended.how) == (plan.plan_id, "concluded")
-    assert {(block.plan_id, block.trials[0].runtime) for block in measured} == {
+    assert {(block.plan_id, each.runtime) for block in measured for each in block.trials} == {
         (plan.plan_id, runtime.hash)
     }
     assert (plan.experiment, plan.fingerprint) == ("run", machine.hash)
     arms = [f"{name}/gym/step" for name in SPEED]
     assert plan.runtimes == dict.fromkeys(arms, runtime.hash)
     worker = families.get("gym").worker
-    assert plan.code == {
+    of_kernel = {"kernel/pooled-kernel/gym/step/measure"}
+    assert {key: value for key, value in plan.code.items() if key not in of_kernel} == {
         f"{name}/gym/step/measure": digest(
             [code_hash(f"{name}:Fake", "measure", family=worker), environment(fake(name))]
         )
         for name in SPEED
     }
     assert len({block.block_id for block in measured}) == 4
-    assert len({block.trials[0].trial_id for block in measured}) == 4
+    assert plan.behaviour["pooled-kernel"].steps_in == "pool"
+    trials = [each for block in measured for each in block.trials]
+    assert len({each.trial_id for each in trials}) == len(trials) == 12 + 2  # a kernel per round
 
 
 def test_other_variables_for_the_worker_begin_a_new_plan(
@@ -187,8 +210,14 @@ def test_a_failure_ends_only_its_own_cell(workers: VirtualExecutor) -> None:
     (broken,) = (cell for cell in cells if cell["failure"])
     assert (broken["fps"], broken["failure"]["signal"]) == (None, "SIGSEGV")
     assert all(cell["fps"] for cell in cells if cell is not broken)
-    assert len(workers.blocks) == 3 * 5 + 1
-    assert sum(run.failure is not None for run in runs()) == 1
+    assert [len(cell["runs"]) for cell in cells if cell is not broken] == [5] * 5
+    failed = workers.blocks[2]
+    last = failed.trials[-1].cell
+    assert (last.backend, last.numenv) == (broken["backend"], broken["numenv"])
+    assert [run.failure is not None for run in runs()][6:9] == [False, False, True]
+    later = [trial.cell for block in workers.blocks[4:] for trial in block.trials]
+    assert last not in later
+    assert all(later.count(trial.cell) == 3 for trial in failed.trials[:-1])
 
 
 def test_an_impossible_figure_is_a_failed_cell(workers: VirtualExecutor) -> None:
@@ -208,19 +237,21 @@ def test_an_impossible_figure_is_a_failed_cell(workers: VirtualExecutor) -> None
 def test_an_interrupted_plan_shows_what_is_done_and_resumes_in_its_file(
     workers: VirtualExecutor,
 ) -> None:
-    workers.trouble[7] = Interrupted(130)
+    workers.trouble[4] = Interrupted(130)
     stopped = call(workers, "--repeats", "3")
     assert stopped.exit_code == 130
-    assert len(json.loads(stopped.stdout)["cells"]) == 4
-    assert [run.failure and run.failure.reason for run in runs()] == [None] * 6 + ["interrupted"]
+    assert "Stopped: 3 of 6 blocks in " in stopped.stderr
+    assert len(json.loads(stopped.stdout)["cells"]) == 6
+    reasons = [run.failure and run.failure.reason for run in runs()]
+    assert reasons == [None] * 9 + ["interrupted"] * 3
     done = call(workers, "--repeats", "3")
     assert done.exit_code == 0
     assert "Resuming" in done.stderr
-    assert len(workers.blocks) == 7 + 6
+    assert len(workers.blocks) == 4 + 3
     assert len(files()) == 1
-    assert workers.blocks[7] == workers.blocks[6]
+    assert workers.blocks[4] == workers.blocks[3]
     document = json.loads(done.stdout)
-    assert [len(cell["runs"]) for cell in document["cells"]] == [3] * 4
+    assert [len(cell["runs"]) for cell in document["cells"]] == [3] * 6
     assert document["plan"] == json.loads(stopped.stdout)["plan"]
 
 
@@ -235,7 +266,7 @@ def test_only_the_newer_of_two_plans_in_one_file_is_resumed(workers: VirtualExec
     document = json.loads(call(workers, "--repeats", "2").stdout)
     mine = {run.run_id for run in runs() if run.plan_id == document["plan"]}
     shown = [run for cell in document["cells"] for run in cell["runs"]]
-    assert len(shown) == len(set(shown)) == 8
+    assert len(shown) == len(set(shown)) == 12
     assert set(shown) <= mine
 
 
@@ -248,7 +279,7 @@ def test_a_foreign_plan_of_absurd_size_is_skipped_with_a_warning(workers: Virtua
     absurd = msgspec.structs.replace(plan, design=many)
     path.write_bytes(msgspec.json.encode(absurd) + b"\n")
     assert call(workers, "--repeats", "1").exit_code == 0
-    assert len(workers.blocks) == 2 * 4  # each call measures all four cells
+    assert len(workers.blocks) == 2 * 2  # each call measures all cells
     (warning,) = store.read(path).warnings
     assert "over 1,000,000" in warning
 
@@ -276,16 +307,16 @@ def test_a_foreign_plan_with_more_repeats_than_the_option_takes_delays_no_comman
     assert "over 1,000 per cell" in warnings[0]
 
 
-def test_a_resumed_plan_counts_its_remaining_runs_and_warns_about_a_torn_line(
+def test_a_resumed_plan_counts_its_remaining_blocks_and_warns_about_a_torn_line(
     workers: VirtualExecutor,
 ) -> None:
     workers.trouble[4] = Interrupted(143)
-    assert call(workers, "--repeats", "1").exit_code == 143
+    assert call(workers, "--repeats", "2").exit_code == 143
     (path,) = files()
     with path.open("ab") as file:
         file.write(b'{"torn')
-    said = call(workers, "--repeats", "1").stderr.splitlines()
-    assert any(line.startswith("1 of 4 runs to do") for line in said), said
+    said = call(workers, "--repeats", "2").stderr.splitlines()
+    assert any(line.startswith("1 of 4 blocks to do") for line in said), said
     torn = [line for line in said if path.name in line and not line.startswith("Resuming")]
     assert torn
     assert all(line.startswith("Warning: ") for line in torn[:1]), said
@@ -295,16 +326,15 @@ def test_a_plan_can_be_stopped_and_resumed_many_times(workers: VirtualExecutor) 
     workers.trouble |= {n: Interrupted(143) for n in (1, 2, 5)}
     assert [call(workers, "--repeats", "2").exit_code for _ in range(4)] == [143, 143, 143, 0]
     whole = [(run.round, run.cell.key) for run in runs() if run.failure is None]
-    assert len(whole) == len(set(whole)) == 8
+    assert len(whole) == len(set(whole)) == 12
     assert len(files()) == 1
 
 
 def test_resuming_does_not_retry_a_failed_cell(workers: VirtualExecutor) -> None:
     workers.trouble |= {1: BROKEN, 4: Interrupted(130)}
-    assert call(workers, "--repeats", "2").exit_code == 130
-    assert call(workers, "--repeats", "2").exit_code == 1
-    made = order(workers)
-    assert made.count(made[0]) == 1
+    assert call(workers, "--repeats", "3").exit_code == 130
+    assert call(workers, "--repeats", "3").exit_code == 1
+    assert order(workers).count(order(workers)[2]) == 1
 
 
 def test_a_run_whose_record_was_cut_off_is_measured_again_and_reported(
@@ -317,8 +347,8 @@ def test_a_run_whose_record_was_cut_off_is_measured_again_and_reported(
     done = call(workers, "--repeats", "2")
     assert done.exit_code == 0
     assert f"{path}:{len(lines) - 1}: line skipped" in done.stderr
-    assert len(workers.blocks) == 9
-    assert len(runs()) == 8
+    assert len(workers.blocks) == 5
+    assert len(runs()) == 12
 
 
 def test_repeating_a_finished_command_measures_a_new_plan(workers: VirtualExecutor) -> None:
@@ -373,10 +403,10 @@ def test_a_full_disk_ends_the_plan_and_keeps_the_earlier_runs(
         append(journal, record)
 
     monkeypatch.setattr(store.Journal, "append", full)
-    result = call(workers, "--repeats", "1")
+    result = call(workers, "--repeats", "2")
     assert result.exit_code == 1
     assert "no space to write" in result.stderr
-    assert len(runs()) == 2
+    assert len(runs()) == 2 * 3
 
 
 def delete(path: Path) -> None:
@@ -419,7 +449,7 @@ def test_changing_the_results_file_during_a_plan_ends_the_plan_at_once(
     assert f"was {says} while envbench was writing to it" in result.stderr
     assert "Recorded in" not in result.stderr
     assert len(workers.blocks) == 2
-    assert len(runs()) == (1 if change is replace else 0)
+    assert len(runs()) == (3 if change is replace else 0)
 
 
 # ---------------------------------------------------------------- identity
@@ -453,7 +483,7 @@ def test_a_trial_with_a_record_too_long_for_a_line_fails(
     assert result.exit_code == 1
     failures = [cell["failure"] for cell in json.loads(result.stdout)["cells"]]
     assert all("too long for a results file" in each["message"] for each in failures)
-    assert len(runs()) == len(failures) == 4
+    assert len(runs()) == len(failures) == 6
 
 
 def two_trials(replies: list[Reply], turns: list[int], **given: Any) -> list[TrialRecord]:

@@ -43,7 +43,9 @@ from envbench.results import store
 
 KILLED = Failure(reason="signal", message="the worker died of SIGKILL", signal="SIGKILL")
 WORDS = ("--env", "gym", "--task", "My-v0", "--machine", "laptop")
-RUN = ("run", *WORDS, "--numenv", "2", "--repeats", "3")
+# Six cells in three rounds, so six blocks of three cells.
+RUN = ("run", *WORDS, "--numenv", "2,4,6", "--repeats", "3")
+ONE = ("run", *WORDS, "--backend", "fake-fast", "--numenv", "2", "--repeats", "3")  # a single cell
 VERIFY = ("verify", "--env", "mujoco", "--machine", "laptop")
 
 
@@ -425,7 +427,7 @@ def test_a_block_is_repeated_if_its_worker_is_killed(
 
 def test_a_block_whose_worker_is_killed_every_time_has_failed(machine: VirtualExecutor) -> None:
     machine.trouble = dict.fromkeys(range(1, 100), KILLED)
-    done = invoke(machine, *RUN, "--backend", "fake-fast")
+    done = invoke(machine, *ONE)
     assert done.exit_code == 1
     assert len(machine.blocks) == 3
     assert [each.interrupted for each in blocks()] == [True, True, False]
@@ -434,7 +436,7 @@ def test_a_block_whose_worker_is_killed_every_time_has_failed(machine: VirtualEx
 
 def test_a_worker_that_crashes_by_itself_is_not_retried(machine: VirtualExecutor) -> None:
     machine.trouble = {1: BROKEN}
-    assert invoke(machine, *RUN, "--backend", "fake-fast").exit_code == 1
+    assert invoke(machine, *ONE).exit_code == 1
     assert len(machine.blocks) == 1
 
 

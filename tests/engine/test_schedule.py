@@ -1,44 +1,41 @@
-"""The order in which ``run`` measures its cells, and the seeds, slices and cores of pairs."""
+"""The order, seeds, slices and cores of pairs."""
 
 from __future__ import annotations
-
-from collections import Counter
 
 import pytest
 from helpers.pair_factories import CELLS, pairs_plan
 from helpers.record_factories import make_cell
 from msgspec import structs
 
-from envbench.engine.pairs import design, pair, placement, schedule, slicing
-from envbench.model import Behaviour
+from envbench.engine.pairs import design, pair, placement, rounds, slicing
+from envbench.model import Behaviour, Cell
 
 
-def test_each_round_has_every_cell_once_in_a_different_order():
+def order(cells: list[Cell], count: int, seed: int) -> list[tuple[int, Cell]]:
+    plan = structs.replace(pairs_plan(pairs=count), seed=seed)
+    return rounds(plan, cells, [])
+
+
+def test_each_round_has_every_cell_once_in_a_different_order() -> None:
     cells = [make_cell(numenv=n) for n in range(1, 9)]
-    plan = schedule(cells, {"for-loop": 5}, seed=1)
-    rounds = [[cell.numenv for number, cell in plan if number == i] for i in range(5)]
-    assert all(sorted(order) == list(range(1, 9)) for order in rounds)
-    assert len({tuple(order) for order in rounds}) > 1
+    plan = order(cells, 5, seed=1)
+    found = [[cell.numenv for number, cell in plan if number == i] for i in range(5)]
+    assert all(sorted(each) == list(range(1, 9)) for each in found)
+    assert len({tuple(each) for each in found}) > 1
     assert [number for number, _ in plan] == sorted(number for number, _ in plan)
 
 
-def test_a_schedule_depends_only_on_its_seed():
+def test_a_schedule_depends_only_on_its_seed() -> None:
     cells = [make_cell(numenv=n) for n in range(1, 9)]
-    plan = schedule(cells, {"for-loop": 3}, 7)
+    plan = order(cells, 3, seed=7)
     # No plan records its order: another release must compute the same one to resume it.
     assert [cell.numenv for _, cell in plan] == [
-        7, 8, 3, 5, 1, 4, 2, 6,
-        4, 3, 8, 2, 7, 1, 5, 6,
-        8, 5, 3, 6, 2, 1, 4, 7,
+        8, 7, 2, 6, 3, 5, 4, 1,
+        6, 4, 8, 2, 3, 5, 7, 1,
+        6, 7, 2, 3, 8, 4, 1, 5,
     ]  # fmt: skip
-    assert schedule(cells, {"for-loop": 3}, 8) != plan
-
-
-def test_a_backend_takes_part_in_one_round_per_repeat():
-    cells = [make_cell("for-loop"), make_cell("brax", env="mujoco", task="Ant-v3")]
-    plan = schedule(cells, {"for-loop": 5, "brax": 2}, seed=0)
-    assert Counter(cell.backend for _, cell in plan) == {"for-loop": 5, "brax": 2}
-    assert schedule([], {}, seed=0) == []
+    assert order(cells, 3, seed=8) != plan
+    assert order([], 3, seed=7) == []
 
 
 def test_every_pair_of_both_stages_has_its_own_seed() -> None:

@@ -63,6 +63,7 @@ def plan(name: str, cells: Sequence[Cell], design: Design) -> Plan:
         else {},
         cores=[0, 1],
         logical_cpus=2,
+        free_memory=16 * 2**30,
         seed=3,
         fingerprint="f",
         started_utc="2026-01-02T03-04-05Z",
@@ -75,14 +76,14 @@ def plan(name: str, cells: Sequence[Cell], design: Design) -> Plan:
 def plan_of(name: str) -> Plan:
     cells = [cell("for-loop"), cell("subprocess"), cell("envpool-sync", 8)]
     if name == "run":
-        design: Design = RunExperiment(measure=Measure(repeats=4)).design(
-            [target_of(each) for each in cells]
-        )
+        cells += [cell("for-loop", numenv) for numenv in range(3, 7)]  # two blocks in each round
+        targets = [target_of(each) for each in cells]
+        design: Design = RunExperiment(measure=Measure(repeats=4)).design(targets, SITE)
     elif name == "verify":
         names = ["subprocess", "envpool-sync", "brax"]
         request = VerifyExperiment(cells=CellRequest(backends=names, numenv=[2]))
         targets = request.choose(SITE).targets
-        cells, design = [each.cell for each in targets], request.design(targets)
+        cells, design = [each.cell for each in targets], request.design(targets, SITE)
     else:
         cells = [kernel_target("here").cell] if name == "noise" else cells[:2]
         design = pairs.design(7, rule=Rule())
@@ -117,7 +118,8 @@ def _executed(block: Block, side: int, trial: Trial, failed: bool) -> TrialRecor
         arm=trial.arm,
         seed=trial.seed,
         measured=measured,
-        failure=BROKEN if failed else None,
+        peak_memory_bytes=chance.randrange(2**30, 2**32),  # so it decides later blocks
+        failure=BROKEN if failed and trial is block.trials[-1] else None,
     )
 
 
@@ -185,6 +187,7 @@ def test_the_replayed_plans_cover_stages_rounds_and_references() -> None:
     assert {each.trials[0].cell.backend for each in whole("check")[14:]} == {SLOWER}
     assert {len(block.trials) for block in whole("verify")} == {1, 2}
     assert {block.round for block in whole("run")} >= {0, 1, 2, 3}
+    assert {len(block.trials) for block in whole("run")} == {2, 3, 4, 6}
 
 
 @settings(max_examples=40)

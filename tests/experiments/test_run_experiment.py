@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -21,9 +22,12 @@ from hypothesis import strategies as st
 
 from envbench import backends
 from envbench.engine import resume
-from envbench.engine.pairs import schedule
-from envbench.engine.request import make_cell, target_of
+from envbench.engine.experiment import Options, Site
+from envbench.engine.request import kernel_target, make_cell, target_of
+from envbench.experiments.dealing import Dealt
 from envbench.experiments.run import Measure, RunExperiment, calls_of_round
+from envbench.machine import fingerprint
+from envbench.machine.profile_file import Profile, Table
 from envbench.model import (
     Block,
     BlockRecord,
@@ -33,6 +37,7 @@ from envbench.model import (
     RunDesign,
     TrialRecord,
 )
+from envbench.results.reading import run_of
 
 RUN = RunExperiment()
 
@@ -41,16 +46,29 @@ def cell(backend: str = "for-loop", numenv: int = 2, task: str = "Pong-v5", **gi
     return make_cell("laptop", "atari", task, backends.get(backend), numenv, given)
 
 
-def plan(cells: list[Cell] | None = None, seed: int = 0, **measure: Any) -> Plan:
+def site(*gpus: str) -> Site:
+    machine = msgspec.structs.replace(fingerprint(), gpus=[*gpus])
+    profile = Profile(name="laptop", title="Laptop", atari=Table(numenv=[1], rows=["for-loop"]))
+    return Site(profile=profile, fingerprint=machine, options=Options())
+
+
+def plan(
+    cells: list[Cell] | None = None,
+    seed: int = 0,
+    gpus: tuple[str, ...] = (),
+    free_gib: int = 64,
+    **measure: Any,
+) -> Plan:
     cells = cells or [cell()]
+    targets = [target_of(each) for each in cells]
     return Plan(
         plan_id="p1",
         experiment="run",
         spec="s",
         cells=cells,
-        design=RunExperiment(measure=Measure(**measure)).design(
-            [target_of(each) for each in cells]
-        ),
+        design=RunExperiment(measure=Measure(**measure)).design(targets, site(*gpus)),
+        behaviour={each.backend.name: each.backend.behaviour for each in targets},
+        free_memory=free_gib * 2**30,
         seed=seed,
         fingerprint="f",
         started_utc="2026-01-02T03-04-05Z",
@@ -59,21 +77,21 @@ def plan(cells: list[Cell] | None = None, seed: int = 0, **measure: Any) -> Plan
     )
 
 
-def order_of(of: Plan) -> list[tuple[int, Cell]]:
-    return schedule(of.cells, of.design_as(RunDesign).repeats, of.seed)
-
-
 def record(
-    of: Plan, round_: int, which: Cell, reason: str | None = None, **given: Any
+    of: Plan, round_: int, cells: Sequence[Cell], reason: str | None = None, **given: Any
 ) -> BlockRecord:
+    """A block whose last trial failed, if there is a ``reason``."""
     failure = Failure(reason=reason, message="…") if reason else None  # type: ignore[arg-type]
-    trial = TrialRecord(trial_id="t", cell=which, seed=0, failure=failure)
+    trials = [
+        TrialRecord(trial_id="t", cell=each, seed=0, failure=failure if each == cells[-1] else None)
+        for each in cells
+    ]
     values = {
-        "block_id": f"b{round_} {which.key} {reason}",
+        "block_id": f"b{round_} {[each.key for each in cells]} {reason}",
         "plan_id": of.plan_id,
         "round": round_,
         "started_utc": "2026-01-02T03:04:05Z",
-        "trials": [trial],
+        "trials": trials,
     }
     return BlockRecord(**{**values, **given})
 
@@ -84,8 +102,13 @@ def every_block(of: Plan) -> list[Block]:
     made: list[Block] = []
     while (block := RUN.next(of, done)) is not None:
         made.append(block)
-        done.append(record(of, block.round, block.trials[0].cell))
+        done.append(record(of, block.round, own(block)))
     return made
+
+
+def own(block: Block) -> list[Cell]:
+    """The cells of a block, without the reference kernel."""
+    return [trial.cell for trial in block.trials if not trial.arm]
 
 
 # ---------------------------------------------------------------- shares of a cell
@@ -108,7 +131,7 @@ def test_every_run_has_at_least_one_step(total: int, repeats: int) -> None:
 
 def test_the_duration_of_a_cell_is_divided_among_its_runs() -> None:
     design = plan().design_as(RunDesign)
-    assert design.protocol["for-loop"].measured_s * design.repeats["for-loop"] == 40
+    assert design.protocol["for-loop"].measured_s * design.repeats["for-loop"] == 30
     assert plan(duration_s=6, repeats=3).design_as(RunDesign).protocol["for-loop"].measured_s == 2
 
 
@@ -117,6 +140,20 @@ def test_a_quick_plan_is_one_run_with_one_second_of_warm_up_and_three_of_windows
     protocol = quick.protocol["for-loop"]
     assert quick.repeats == {"for-loop": 1}
     assert (protocol.warmup_min_s, protocol.warmup_max_s, protocol.measured_s) == (1, 1, 3)
+
+
+def test_other_quantities_take_a_second_per_run_and_a_third_of_it_in_a_quick_plan() -> None:
+    def after(**given: Any) -> dict[str, float]:
+        return {**plan(**given).design_as(RunDesign).protocol["for-loop"].after}
+
+    assert after() == {"latency": 0.6, "returns": 0.2, "reset": 0.2}
+    assert after(quick=True) == {"latency": 0.3}
+
+
+def test_a_number_of_steps_leaves_no_room_for_the_steps_of_other_quantities() -> None:
+    for quick in (False, True):
+        design = plan(total_steps=100, quick=quick).design_as(RunDesign)
+        assert design.protocol["for-loop"].after == {}
 
 
 # ---------------------------------------------------------------- blocks and seeds
@@ -133,19 +170,96 @@ def test_cells_of_a_round_have_the_same_seed_and_rounds_have_different_seeds() -
     assert min(b - a for a, b in pairwise(found)) > 1_000_000
 
 
-def test_a_block_of_run_is_one_trial_in_the_backends_own_runtime() -> None:
+def test_a_single_cell_alternates_with_the_reference_kernel() -> None:
     made = plan([cell("envpool-async", 8, overcommit="2.5")], repeats=2, seed=1)
     for number, block in enumerate(every_block(made)):
-        (trial,) = block.trials
+        kernel, trial = block.trials
         assert (block.round, block.stage, block.reference) == (number, 1, None)
         assert (trial.cell, trial.arm, trial.mode) == (made.cells[0], "", "measure")
         assert trial.protocol == made.design_as(RunDesign).protocol["envpool-async"]
-        assert block.programme.turns == []
+        assert (kernel.arm, kernel.cell.backend) == ("kernel", "pooled-kernel")
+        assert block.programme.mixed == [0.1, 0.1]
 
 
-def test_blocks_come_in_the_order_of_the_schedule() -> None:
-    made = plan([cell(), cell("subprocess"), cell("envpool-async", 8)], repeats=4, seed=2)
-    assert [(block.round, block.trials[0].cell) for block in every_block(made)] == order_of(made)
+def test_a_single_cell_with_a_number_of_steps_has_no_kernel_beside_it() -> None:
+    (block,) = every_block(plan(total_steps=10, repeats=1))
+    assert [trial.arm for trial in block.trials] == [""]
+    assert block.programme.mixed == [0.1]
+
+
+def test_the_cells_of_a_round_are_dealt_at_random_into_blocks_of_equal_size() -> None:
+    cells = [cell(numenv=n) for n in range(1, 12)]
+    made = plan(cells, repeats=4, seed=2)
+    blocks = every_block(made)
+    for number in range(4):
+        groups = [own(block) for block in blocks if block.round == number]
+        assert sorted(map(len, groups)) == [3, 4, 4]
+        assert sorted(each.numenv for group in groups for each in group) == list(range(1, 12))
+    together = [{frozenset(each.numenv for each in own(b)) for b in blocks if b.round == n}
+                for n in range(4)]  # fmt: skip
+    assert len({frozenset(each) for each in together}) == 4
+    assert [block.round for block in blocks] == sorted(block.round for block in blocks)
+
+
+def test_the_order_depends_on_the_seed_alone() -> None:
+    cells = [cell(numenv=n) for n in range(1, 12)]
+    first, again, other = (plan(cells, repeats=2, seed=seed) for seed in (2, 2, 3))
+    assert RUN.remaining(first, []) == RUN.remaining(again, []) != RUN.remaining(other, [])
+
+
+def test_backends_that_make_large_batches_have_long_slices() -> None:
+    made = plan([cell(), cell("sample-factory", 4)], repeats=1)
+    (block,) = every_block(made)
+    backends_of = [trial.cell.backend for trial in block.trials]
+    slices = dict(zip(backends_of, block.programme.mixed, strict=True))
+    assert (slices["for-loop"], slices["sample-factory"]) == (0.1, 1.0)
+    leads = dict(zip(backends_of, block.programme.lead_in_s, strict=True))
+    # Sample Factory's processes work ahead: their next slice gets that.
+    assert leads == {
+        "for-loop": 0.01,
+        "sample-factory": 0.0,
+        "reference-kernel": 0.01,
+        "pooled-kernel": 0.01,
+    }
+
+
+def test_a_program_on_a_gpu_has_a_block_of_its_own() -> None:
+    brax = make_cell("laptop", "mujoco", "Ant-v3", backends.get("brax"), 64, {})
+    for gpus, sizes in (((), {2}), (("H100",), {1})):
+        blocks = every_block(plan([cell(), brax], gpus=gpus, repeats=1))
+        assert {len(own(block)) for block in blocks} == sizes
+    alone = next(block for block in blocks if own(block) == [brax])
+    assert not alone.programme.alternates
+    assert [trial.arm for trial in alone.trials] == [""]
+
+
+def test_a_run_says_whether_its_cell_alternated_with_other_cells() -> None:
+    cells = [cell(numenv=n) for n in range(1, 4)]
+
+    def without_others(of: Plan, *together: Cell) -> list[bool]:
+        block = record(of, 0, together)
+        kernel = TrialRecord(trial_id="k", cell=kernel_target().cell, arm="kernel", seed=0)
+        block = msgspec.structs.replace(block, trials=[kernel, *block.trials])
+        return [run_of(of, block, each, {}).without_others for each in block.trials[1:]]
+
+    made = plan(cells)
+    assert without_others(made, *cells) == [False] * 3
+    assert without_others(made, cells[0]) == [True]
+    assert without_others(plan(cells[:1]), cells[0]) == [False]  # "one-go" says that
+    design = msgspec.structs.replace(made.design_as(RunDesign), block_size=1)
+    assert without_others(msgspec.structs.replace(made, design=design), cells[0]) == [False]
+
+
+def test_the_processes_of_a_block_fit_into_the_free_memory() -> None:
+    cells = [cell(numenv=n) for n in range(1, 6)]
+    made = plan(cells, repeats=2, free_gib=5)  # 3.5 GiB to use, and over 0.5 GiB for each at first
+    sizes = [len(each.cells) for each in RUN.remaining(made, []) if each.round == 0]
+    assert sizes == [5]
+    peak = int(1.2 * 2**30)
+    done = [record(made, 0, cells)]
+    learnt = [msgspec.structs.replace(e, peak_memory_bytes=peak) for e in done[0].trials]
+    done = [msgspec.structs.replace(done[0], trials=learnt)]
+    assert sorted(len(each.cells) for each in RUN.remaining(made, done)) == [1, 2, 2]
 
 
 # ---------------------------------------------------------------- identity
@@ -248,11 +362,11 @@ def test_a_spec_does_not_depend_on_the_process_that_computes_it(quiet: Path) -> 
 
 # ---------------------------------------------------------------- what remains
 
-WHOLE = plan([cell(), cell("subprocess"), cell("envpool-async", 8)], repeats=4)
-ORDER = order_of(WHOLE)
+WHOLE = plan([cell(numenv=n) for n in range(1, 8)], repeats=4)
+ORDER = RUN.remaining(WHOLE, [])
 
 
-def left(of: Plan, done: Sequence[BlockRecord]) -> list[tuple[int, Cell]]:
+def left(of: Plan, done: Sequence[BlockRecord]) -> list[Dealt]:
     found = RUN.remaining(of, done)
     assert RUN.left(of, done) == len(found)
     return found
@@ -267,36 +381,41 @@ def read_back(folder: Path, of: Plan, blocks: Sequence[BlockRecord]) -> list[Blo
     return found.done
 
 
-@given(done=st.sets(st.integers(0, len(ORDER) - 1)), stopped=st.sets(st.integers(0, 11)))
+@given(
+    done=st.sets(st.integers(0, len(ORDER) - 1)), stopped=st.sets(st.integers(0, len(ORDER) - 1))
+)
 def test_the_runs_that_remain_are_those_without_a_finished_record(
     tmp_path_factory: pytest.TempPathFactory, done: set[int], stopped: set[int]
 ) -> None:
-    blocks = [record(WHOLE, *ORDER[i]) for i in done]
-    blocks += [record(WHOLE, *ORDER[i], "interrupted") for i in stopped]
+    blocks = [record(WHOLE, *ORDER[i][:2]) for i in done]
+    blocks += [record(WHOLE, *ORDER[i][:2], "interrupted") for i in stopped]
     counted = read_back(tmp_path_factory.getbasetemp(), WHOLE, blocks)
     assert left(WHOLE, counted) == [ORDER[i] for i in range(len(ORDER)) if i not in done]
 
 
-@given(failed=st.sets(st.integers(0, len(ORDER) - 1), max_size=2))
-def test_a_failed_run_ends_only_its_own_cell(failed: set[int]) -> None:
-    blocks = [record(WHOLE, *ORDER[i], "signal") for i in failed]
-    over = [ORDER[i][1] for i in failed]
-    assert left(WHOLE, blocks) == [each for each in ORDER if each[1] not in over]
+def test_a_failed_cell_is_left_out_of_later_rounds_and_the_others_are_not() -> None:
+    number, cells, _ = ORDER[0]
+    failed = left(WHOLE, [record(WHOLE, number, cells, "signal")])
+    rest = [each for dealt in failed for each in dealt.cells]
+    assert Counter(each.numenv for each in rest) == {
+        **{each.numenv: 4 for each in WHOLE.cells if each not in cells},
+        **{each.numenv: 3 for each in cells[:-1]},
+    }
 
 
 def test_runs_of_another_plan_do_not_count(tmp_path: Path) -> None:
-    others = [record(WHOLE, round_, each, plan_id="p0") for round_, each in ORDER]
+    others = [record(WHOLE, *each[:2], plan_id="p0") for each in ORDER]
     assert len(left(WHOLE, read_back(tmp_path, WHOLE, others))) == len(ORDER)
 
 
 def test_cells_that_differ_only_in_a_setting_are_different() -> None:
     made = plan([cell("envpool-async", 8), cell("envpool-async", 8, threads="1")], repeats=1)
-    ((_, which),) = left(made, [record(made, 0, made.cells[0])])
-    assert which == made.cells[1]
+    ((_, cells, _),) = left(made, [])
+    assert sorted(cells, key=made.cells.index) == made.cells
 
 
 def test_a_block_read_from_a_file_counts_as_done(tmp_path: Path) -> None:
-    blocks = read_back(tmp_path, WHOLE, [record(WHOLE, *each) for each in ORDER[:3]])
+    blocks = read_back(tmp_path, WHOLE, [record(WHOLE, *each[:2]) for each in ORDER[:3]])
     assert left(WHOLE, blocks) == ORDER[3:]
     assert not any(each.interrupted for each in blocks)
 
@@ -309,7 +428,7 @@ def test_run_shows_no_figure_of_a_row_that_verify_refused(quiet: Path) -> None:
     assert before["fps"] > 0
     write(
         new_results_file(quiet / "results", own.machine, "2026-01-02T03:04:05Z"),
-        [make_refusal(own)],
+        [msgspec.structs.replace(make_refusal(own), fingerprint=measured.fingerprint)],
     )
     done = invoke(VirtualExecutor(), *words, "--json")
     (after,) = json.loads(done.stdout)["cells"]

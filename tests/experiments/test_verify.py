@@ -125,7 +125,7 @@ def verify(python: Path, folder: Path, family: Family, names: list[str]) -> list
         experiment="verify",
         spec="s",
         cells=[each.cell for each in targets],
-        design=experiment.design(targets),
+        design=experiment.design(targets, site),
         seed=0,
         fingerprint="f",
         started_utc="2026-01-02T03-04-05Z",
@@ -185,7 +185,9 @@ def test_many_steps_are_made_only_for_tasks_whose_episodes_are_compared(
 ) -> None:
     profile = Profile(name="here", title="Here", box2d=Table(numenv=[2], rows=["for-loop"]))
     request = CellRequest(family="box2d", task=task, backends=["for-loop", "subprocess"])
-    design = VerifyExperiment(cells=request).design(choose(request, profile).targets)
+    machine = Fingerprint(cpu="c", logical_cpus=2, physical_cores=2, usable_cpus=2, memory_gib=8)
+    site = Site(profile=profile, fingerprint=machine, options=Options())
+    design = VerifyExperiment(cells=request).design(choose(request, profile).targets, site)
     assert set(design.lock_steps.values()) == {steps}
     assert list(design.references) == [f"box2d/{task}/subprocess/2"] * reference
 

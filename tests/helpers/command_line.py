@@ -121,10 +121,12 @@ class Place:
     def plans(self) -> list[Plan]:
         return [record for record in self.records() if isinstance(record, Plan)]
 
-    def runs(self) -> list[Run]:
-        """The runs that a report reads from the blocks of ``run`` plans."""
+    def runs(self, *, kernels: bool = False) -> list[Run]:
+        """The runs that a report reads from the blocks of ``run`` plans. With ``kernels``, those of
+        the reference kernels, too."""
         every = [joined(sound(path)).records for path in self.files()]
-        return [record for records in every for record in records if isinstance(record, Run)]
+        found = [record for records in every for record in records if isinstance(record, Run)]
+        return [run for run in found if kernels or not run.arm]
 
     def blocks(self) -> list[BlockRecord]:
         return [record for record in self.records() if isinstance(record, BlockRecord)]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import count
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count, groupby
 from pathlib import Path
 from typing import Any
 
@@ -73,9 +73,14 @@ def make_windows(steps: list[int], ns: int | list[int] = 250_000_000, **given: A
 
 
 def make_run(cell: Cell | None = None, steps: list[int] | None = None, **given: Any) -> Run:
-    """A run of windows of 0.25 s; by default four of 100 steps (400 steps and 1,600 FPS)."""
+    """A run of windows of 0.25 s; by default four of 100 steps (400 steps and 1,600 FPS).
+
+    It is alone in its block. Runs with the same ``block`` alternated.
+    """
+    name = given.get("run_id", f"r{next(_IDS)}")
     values: dict[str, Any] = {
-        "run_id": f"r{next(_IDS)}",
+        "run_id": name,
+        "block": f"{name}-b",
         "plan_id": "plan",
         "round": 0,
         "seed": 0,
@@ -140,9 +145,11 @@ def measured_plan(
 ) -> list[Plan | Run | MachineFact]:
     """A whole plan: (backend, numenv) -> steps per window of 0.25 s; five equal runs per cell.
 
-    ``cell`` in ``given`` holds fields of every cell, ``run`` of every run, the rest of the plan.
+    All cells alternate in one block per round, unless ``alternate`` is False. ``cell`` in ``given``
+    holds fields of every cell, ``run`` of every run, the rest of the plan.
     """
     of_cell, of_run = given.pop("cell", {}), given.pop("run", {})
+    alternate = given.pop("alternate", True)
     cells = [make_cell(name, numenv, **of_cell) for name, numenv in speeds]
     never_run = make_cell("isaac-gym")  # so that a single cell is not "measured alone"
     plan = make_plan([*cells, never_run], repeats, **given)
@@ -152,25 +159,39 @@ def measured_plan(
         "started_utc": plan.started_utc,
         "fingerprint": plan.fingerprint,
     }
-    runs = [
-        make_run(cell, [speed] * 4, round=number, **{**shared, **of_run})
-        for cell, speed in zip(cells, speeds.values(), strict=True)
-        for number in range(repeats)
-    ]
+    runs = []
+    for number in range(repeats):
+        if alternate:
+            shared["block"] = f"{plan.plan_id}-b{number}"
+        runs += [
+            make_run(cell, [speed] * 4, round=number, **{**shared, **of_run})
+            for cell, speed in zip(cells, speeds.values(), strict=True)
+        ]
     return [make_fact(), make_fact(OTHER), plan, *runs]
+
+
+def varied_plan(
+    speeds: Mapping[tuple[str, int], Sequence[int]], **given: Any
+) -> list[Plan | Run | MachineFact]:
+    """A whole plan whose rounds differ: (backend, numenv) -> steps per window in each round."""
+    (repeats,) = {len(each) for each in speeds.values()}
+    records = measured_plan(dict.fromkeys(speeds, 1), repeats, **given)
+    return [
+        msgspec.structs.replace(
+            each,
+            measured=make_windows([speeds[each.cell.backend, each.cell.numenv][each.round]] * 4),
+        )
+        if isinstance(each, Run)
+        else each
+        for each in records
+    ]
 
 
 def plan_of_rounds(
     name: str, speeds: Sequence[int], backend: str = "for-loop", **given: Any
 ) -> list[Plan | Run | MachineFact]:
     """A whole plan of one cell of eight environments; each round has its own speed."""
-    records = measured_plan({(backend, 8): 1}, len(speeds), plan_id=name, **given)
-    return [
-        msgspec.structs.replace(each, measured=make_windows([speeds[each.round]] * 4))
-        if isinstance(each, Run)
-        else each
-        for each in records
-    ]
+    return varied_plan({(backend, 8): speeds}, plan_id=name, **given)
 
 
 # ---------------------------------------------------------------- as they are stored
@@ -196,45 +217,79 @@ def write(path: Path, records: Iterable[Record | Stored]) -> None:
 
 
 def as_stored(records: Iterable[Record | Stored]) -> Iterator[Stored]:
-    """One block per run, one plan and one block per verification, everything else unchanged.
+    """One block per run, or per consecutive runs that alternated, one plan and one block per
+    verification, everything else unchanged.
 
     A run must agree with its plan and its block.
     """
     plans: dict[str, Plan] = {}
     known: set[str] = set()
-    for record in records:
+    for _, group in groupby(records, key=_of_one_block):
+        record, *others = group
         if isinstance(record, Run):
+            runs = [record, *(each for each in others if isinstance(each, Run))]
             plan = plans.get(record.plan_id)
             if plan is not None:
                 assert record.fingerprint == plan.fingerprint
                 assert record.quick == plan.design_as(RunDesign).quick
-            shared, block = block_of(record)
+            facts, block = block_of(runs)
         elif isinstance(record, Verification):
             yield verify_plan(record)
-            shared, block = block_of_verification(record)
+            facts, block = block_of_verification(record)
         else:
             if isinstance(record, Plan):
                 plans[record.plan_id] = record
             yield record
             continue
-        if shared is not None and shared.hash not in known:
-            known.add(shared.hash)
-            yield shared
+        for shared in facts:
+            if shared.hash not in known:
+                known.add(shared.hash)
+                yield shared
         yield block
+
+
+def _of_one_block(record: Record | Stored) -> tuple[str, ...]:
+    """Equal for runs that alternated, and for nothing else."""
+    if isinstance(record, Run):
+        return record.plan_id, record.block
+    return (f"{next(_IDS)}",)
 
 
 def make_block(block_id: str = "block", **given: Any) -> BlockRecord:
     """A block of one trial without facts; ``given`` as in ``make_run``."""
-    _, block = block_of(make_run(**given))
-    return msgspec.structs.replace(block, block_id=block_id)
+    return block_of([make_run(**given, block=block_id)])[1]
 
 
-def block_of(run: Run) -> tuple[FactsRecord | None, BlockRecord]:
-    """A run's block, and the facts that it refers to."""
+def block_of(runs: Sequence[Run]) -> tuple[list[FactsRecord], BlockRecord]:
+    """The block of runs that alternated, and the facts that they refer to."""
+    first = runs[0]
+    for run in runs:
+        assert (run.plan_id, run.block, run.round, run.started_utc, run.fingerprint, run.quick) == (
+            first.plan_id, first.block, first.round, first.started_utc, first.fingerprint,
+            first.quick,
+        )  # fmt: skip
+    facts: list[FactsRecord] = []
+    trials = []
+    for run in runs:
+        shared, trial = trial_of(run)
+        facts += [shared] if shared else []
+        trials.append(trial)
+    return facts, BlockRecord(
+        block_id=first.block,
+        plan_id=first.plan_id,
+        round=first.round,
+        started_utc=first.started_utc,
+        trials=trials,
+    )
+
+
+def trial_of(run: Run) -> tuple[FactsRecord | None, TrialRecord]:
+    """A run's trial, and the facts that it refers to."""
     facts = {key: run.facts[key] for key in run.facts if key not in ("before", "environment")}
     shared = FactsRecord(hash=digest(facts), facts=facts) if facts else None
-    trial = TrialRecord(
+    return shared, TrialRecord(
         trial_id=run.run_id,
+        arm=run.arm,
         cell=run.cell,
         seed=run.seed,
         runtime=run.runtime,
@@ -242,6 +297,10 @@ def block_of(run: Run) -> tuple[FactsRecord | None, BlockRecord]:
         warmup=run.warmup,
         measured=run.measured,
         steady=run.steady,
+        stopped_ns=run.stopped_ns,
+        latency=run.latency,
+        returns=run.returns,
+        resets=run.resets,
         peak_memory_bytes=run.peak_memory_bytes,
         peak_gpu_memory_bytes=run.peak_gpu_memory_bytes,
         load=run.load,
@@ -249,13 +308,6 @@ def block_of(run: Run) -> tuple[FactsRecord | None, BlockRecord]:
         facts=shared.hash if shared else "",
         environment=run.facts.get("environment", {}),
         failure=run.failure,
-    )
-    return shared, BlockRecord(
-        block_id=f"{run.run_id}-b",
-        plan_id=run.plan_id,
-        round=run.round,
-        started_utc=run.started_utc,
-        trials=[trial],
     )
 
 
@@ -276,7 +328,7 @@ def verify_plan(found: Verification) -> Plan:
     )
 
 
-def block_of_verification(found: Verification) -> tuple[FactsRecord | None, BlockRecord]:
+def block_of_verification(found: Verification) -> tuple[list[FactsRecord], BlockRecord]:
     facts = {"work": found.work}
     shared = FactsRecord(hash=digest(facts), facts=facts) if found.work else None
     trial = TrialRecord(
@@ -290,7 +342,7 @@ def block_of_verification(found: Verification) -> tuple[FactsRecord | None, Bloc
         responds=found.responds,
         failure=found.failure,
     )
-    return shared, BlockRecord(
+    return [shared] if shared else [], BlockRecord(
         block_id=f"{found.verification_id}-b",
         plan_id=f"{found.verification_id}-p",
         started_utc=found.started_utc,

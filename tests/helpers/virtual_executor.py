@@ -55,7 +55,8 @@ def fake(name: str, **given: Any) -> Backend:
 
 
 class VirtualExecutor:
-    """``trouble[n]`` replaces the result of the n-th block. ``dead_probes`` says how many of the
+    """``trouble[n]`` is raised by the n-th block, or is the failure of its last trial.
+    ``broken_arms`` are the failures of all trials of an arm. ``dead_probes`` says how many of the
     first probes of each backend die of a signal."""
 
     def __init__(self) -> None:
@@ -68,6 +69,7 @@ class VirtualExecutor:
         self.packages = {"fake": "1.0"}
         self.dead_probes: dict[str, int] = {}
         self.dead_of = BROKEN
+        self.broken_arms: dict[str, Failure] = {}
         self.facts_before: dict[str, Any] = {}  # what every trial records of the machine
         self.searches = False  # for edits of code on the import path, which takes long
 
@@ -75,6 +77,11 @@ class VirtualExecutor:
     def trials(self) -> list[Trial]:
         """The last trial of each block; earlier ones are references."""
         return [block.trials[-1] for block in self.blocks]
+
+    @property
+    def own_trials(self) -> list[Trial]:
+        """The trials of all blocks, without those of an arm, such as the reference kernel."""
+        return [trial for block in self.blocks for trial in block.trials if not trial.arm]
 
     # ------------------------------------------------------------ what an executor does
 
@@ -95,7 +102,9 @@ class VirtualExecutor:
         records = []
         for trial in block.trials:
             arm = arms[arm_key(trial.arm, trial.cell)]
-            failure = arm.failure or trouble
+            failure = arm.failure or self.broken_arms.get(trial.arm)
+            if trial is block.trials[-1]:
+                failure = failure or trouble
             record = self._blank(trial, failure)
             if failure is None:
                 record = self._done(block, trial, record, by_products)
@@ -217,6 +226,8 @@ def blocks(results: Path = RESULTS) -> list[BlockRecord]:
     return [record for record in records(results) if isinstance(record, BlockRecord)]
 
 
-def runs() -> list[Run]:
+def runs(*, kernels: bool = False) -> list[Run]:
+    """The runs of cells; with ``kernels``, those of the reference kernels, too."""
     every = [joined(store.read(path).records).records for path in files()]
-    return [record for found in every for record in found if isinstance(record, Run)]
+    found = [record for records in every for record in records if isinstance(record, Run)]
+    return [run for run in found if kernels or not run.arm]

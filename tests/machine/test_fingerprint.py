@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
+import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from envbench.errors import UsageError
 from envbench.machine import fingerprint, host
 from envbench.machine.host import (
     _lines,
@@ -55,6 +61,103 @@ def test_an_affinity_mask_reduces_the_usable_cpus() -> None:
         assert fingerprint().usable_cpus == 1
     finally:
         os.sched_setaffinity(0, before)
+
+
+@linux
+def test_a_measurement_is_kept_to_the_named_cores_and_the_mask_restored() -> None:
+    before = os.sched_getaffinity(0)
+    with host.kept_to([min(before)]):
+        assert host.usable_cores() == [min(before)]
+        assert subprocess.check_output(["nproc"]).strip() == b"1"
+    assert os.sched_getaffinity(0) == before
+    with host.kept_to([]):
+        assert os.sched_getaffinity(0) == before
+
+
+@linux
+def test_a_core_that_cannot_be_used_is_refused() -> None:
+    with pytest.raises(UsageError, match="core 9999 cannot be used here"), host.kept_to([0, 9999]):
+        pass
+
+
+def test_a_busy_core_is_noticed() -> None:
+    spin = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        os.sched_setaffinity(spin.pid, {0})
+        time.sleep(0.2)
+        assert 0 in host.busy_cores([0])
+    finally:
+        spin.kill()
+        spin.wait()
+
+
+# ---------------------------------------------------------------- the host
+
+MACHINE_ID = "0123456789abcdef" * 2
+
+
+@pytest.fixture
+def no_container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A computer with ``MACHINE_ID`` and an empty state folder, which is returned."""
+    put(tmp_path / "machine-id", MACHINE_ID + "\n")
+    put(tmp_path / "mounts", "/dev/sda1 / ext4 rw 0 0\noverlay /var/lib/docker/x overlay rw 0 0\n")
+    monkeypatch.setattr(host, "MACHINE_ID", tmp_path / "machine-id")
+    monkeypatch.setattr(host, "MOUNTS", tmp_path / "mounts")
+    monkeypatch.setattr(host, "CONTAINERS", (str(tmp_path / "dockerenv"),))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return tmp_path / "state"
+
+
+def test_the_host_is_a_hash_of_the_machine_id_that_does_not_show_it(no_container: Path) -> None:
+    found = host.host_id()
+    assert re.fullmatch("[0-9a-f]{12}", found)
+    assert host.host_id() == found
+    assert found not in MACHINE_ID
+    assert found != hashlib.sha256(MACHINE_ID.encode()).hexdigest()[:12]
+    put(host.MACHINE_ID, MACHINE_ID[::-1])
+    assert host.host_id() != found
+    assert not no_container.exists()
+
+
+@linux
+@pytest.mark.parametrize("sign", ["a file", "its root", "no machine-id", "a new system"])
+def test_a_container_and_a_system_without_a_machine_id_keep_a_random_number(
+    no_container: Path, monkeypatch: pytest.MonkeyPatch, sign: str
+) -> None:
+    by_machine = host.host_id()
+    if sign == "a file":
+        put(Path(host.CONTAINERS[0]), "")
+    elif sign == "its root":
+        put(host.MOUNTS, "overlay / overlay rw,relatime 0 0\n")
+    else:
+        put(host.MACHINE_ID, "" if sign == "no machine-id" else "uninitialized\n")
+    with ThreadPoolExecutor(8) as threads:  # each may be the first
+        (found,) = set(threads.map(lambda _: host.host_id(), range(8)))
+    assert found != by_machine
+    assert [path.name for path in (no_container / "envbench").iterdir()] == ["host"]
+    monkeypatch.setenv("XDG_STATE_HOME", str(no_container / "other"))
+    assert host.host_id() not in (found, by_machine)
+
+
+@linux
+def test_a_container_whose_state_cannot_be_kept_has_a_host_until_it_boots(
+    no_container: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(host.MACHINE_ID, "")
+    put(no_container, "a file in the way")
+    boot = no_container.with_name("boot_id")
+    monkeypatch.setattr(host, "BOOT_ID", boot)
+    put(boot, "one")
+    found = host.host_id()
+    assert host.host_id() == found
+    put(boot, "two")
+    assert host.host_id() != found
+
+
+def test_two_computers_of_one_model_have_equal_hardware() -> None:
+    found = fingerprint()
+    twin = msgspec.structs.replace(found, host="another")
+    assert (found != twin, found.hardware == twin.hardware) == (True, True)
 
 
 @pytest.mark.parametrize(

@@ -11,16 +11,19 @@ from pathlib import Path
 import msgspec
 import pytest
 from helpers.command_line import ROOT
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from envbench.errors import StorageError, UnknownName, UsageError
+from envbench.families import title_trouble
 from envbench.machine import (
     Match,
     Profile,
     Table,
     catalogue,
     choose,
+    for_this_host,
+    is_valid_name,
     profile,
     profile_for_host,
     valid_name,
@@ -54,7 +57,11 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def machine(
-    cpu: str = "AMD EPYC", logical: int = 2, usable: int | None = None, gpus: tuple[str, ...] = ()
+    cpu: str = "AMD EPYC",
+    logical: int = 2,
+    usable: int | None = None,
+    gpus: tuple[str, ...] = (),
+    host: str = "",
 ) -> Fingerprint:
     return Fingerprint(
         cpu=cpu,
@@ -63,6 +70,7 @@ def machine(
         usable_cpus=usable or logical,
         memory_gib=8,
         gpus=list(gpus),
+        host=host,
     )
 
 
@@ -332,6 +340,59 @@ def test_of_several_fitting_profiles_the_most_specific_is_chosen() -> None:
     assert found.name == "c-exact"
 
 
+def test_a_profile_of_the_user_is_preferred_to_a_shipped_one() -> None:
+    here = machine(HARDWARE["laptop"][8:], 12)
+    assert choose(None, here).name == "laptop"
+    local("mine", GOOD + "[match]\ncores = 12\n")
+    assert choose(None, here).name == "mine"
+
+
+def test_a_profile_with_a_host_fits_only_that_computer_and_is_its_default() -> None:
+    here, twin = machine(host="1a2b3c4d5e6f"), machine(host="ffffffffffff")
+    local("a-model", GOOD + '[match]\ncpu = "AMD EPYC"\ncores = 2\n')
+    local("b-host", GOOD.replace('"T"', '"B"') + '[match]\nhost = "1a2b3c4d5e6f"\n')
+    assert choose(None, here).name == "b-host"
+    assert choose(None, twin).name == "a-model"
+    local("a-host", GOOD.replace('"T"', '"A"') + '[match]\nhost = "1a2b3c4d5e6f"\n')
+    for written, name in enumerate(("b-host", "a-host", "b-host")):
+        os.utime(Path("machines", f"{name}.toml"), (4e9 + written, 4e9 + written))
+        assert choose(None, here).name == name
+
+
+def test_hardware_is_compared_on_any_host() -> None:
+    match = Match(cpu="AMD EPYC", host="1a2b3c4d5e6f")
+    assert not match.fits(machine(host="ffffffffffff"))
+    assert not match.fits(machine())  # an old record
+    assert match.fits_hardware(machine())
+    assert not match.fits_hardware(machine("Xeon"))
+
+
+def test_where_the_results_are_of_another_host_the_profile_is_copied_for_this_one() -> None:
+    local("mine", GOOD + '[match]\ncpu = "AMD EPYC"\n')
+    here = machine(host="1a2b3c4d5e6f")
+    made = choose(None, here, {"mine"}.__contains__)
+    assert (made.name, made.title) == ("mine-1a2b", "T, host 1a2b")
+    assert made.match == Match(cpu="AMD EPYC", host="1a2b3c4d5e6f")
+    assert made.tables == profile("mine").tables
+    assert choose("mine-1a2b", here) == made  # it needs no file
+    write_profile(made, Path("machines"))
+    assert choose(None, here, {"mine"}.__contains__) == made
+    assert choose(None, machine(host="ffffffffffff"), {"mine"}.__contains__).name == "mine-ffff"
+
+
+def test_a_profile_made_for_a_twin_is_not_used_here() -> None:
+    here, twin = machine("Xeon 1", host="1a2b3c4d5e6f"), machine("Xeon 1", host="ffffffffffff")
+    write_profile(choose(None, twin), Path("machines"))
+    assert choose(None, twin).name == "xeon-1-2-core"
+    assert choose(None, here).name == "xeon-1-2-core-1a2b"
+
+
+def test_a_named_profile_with_results_of_another_host_is_refused_with_the_fix() -> None:
+    with pytest.raises(UsageError, match="'laptop' are of another computer") as caught:
+        choose("laptop", machine(), {"laptop"}.__contains__)
+    assert "envbench machines init NAME --like laptop" in caught.value.hint
+
+
 def test_without_a_name_the_fitting_profile_is_chosen_or_else_the_hosts_own() -> None:
     here = machine(logical=5)
     host = profile_for_host(here)
@@ -377,8 +438,18 @@ def test_the_hosts_profile_is_named_after_its_hardware(
 def test_any_text_in_a_strangers_fingerprint_gives_a_valid_profile(
     cpu: str, gpus: list[str]
 ) -> None:
-    made = profile_for_host(machine(cpu, 2, 2, tuple(gpus)))
-    assert parse_profile(valid_name(made.name), profile_toml(made).encode(), "x") == made
+    here = machine(cpu, 2, 2, tuple(gpus), "1a2b3c4d5e6f")
+    for made in (profile_for_host(here), for_this_host(profile_for_host(here), here)):
+        assert parse_profile(valid_name(made.name), profile_toml(made).encode(), "x") == made
+
+
+@given(name=st.from_regex(r"[a-z0-9][a-z0-9._-]{0,62}[a-z0-9]", fullmatch=True),
+       title=st.text("ab -,.", min_size=1, max_size=80))  # fmt: skip
+def test_the_copy_of_any_profile_for_one_host_is_a_valid_profile(name: str, title: str) -> None:
+    assume(is_valid_name(name) and not title_trouble(title))
+    made = Profile(name=name, title=title, gym=Table(numenv=[1], rows=["for-loop"]))
+    copy = for_this_host(made, machine(host="1a2b3c4d5e6f"))
+    assert parse_profile(valid_name(copy.name), profile_toml(copy).encode(), "x") == copy
 
 
 printable = st.text(st.characters(categories=["L", "N", "P", "S", "Zs"]), max_size=120)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psutil
 import pytest
 from helpers import run_faulty_worker
@@ -64,6 +65,16 @@ def paced_block(names: Sequence[str], turns: list[int], **programme: Any) -> Blo
     return Block(
         trials=[Trial(cell=PACED, arm=name, seed=1, protocol=SHORT) for name in names],
         programme=Programme(turns=turns, **{"slice_s": 0.05, **programme}),
+    )
+
+
+def block_with_others(names: Sequence[str]) -> Block:
+    """At least four slices of steps per trial, then four of single steps and two of resets."""
+    after: dict[Any, float] = {"latency": 0.08, "returns": 0.02, "reset": 0.04}
+    protocol = msgspec.structs.replace(SHORT, measured_s=0.2, after=after)
+    return Block(
+        trials=[Trial(cell=PACED, arm=name, seed=1, protocol=protocol) for name in names],
+        programme=Programme(mixed=[0.05] * len(names), lead_in_s=[0.01] * len(names)),
     )
 
 
@@ -161,7 +172,9 @@ def test_five_different_backends_alternate_in_one_block(mark: str) -> None:
     turns = cycles(12, 5)
     block = Block(
         trials=[Trial(cell=each.cell, seed=1, protocol=SHORT) for each in targets],
-        programme=Programme(turns=turns, slice_s=0.05, lead_in_s=0.03, equal_calls=False),
+        programme=Programme(
+            turns=turns, slice_s=0.05, lead_in_s=[0.03] * len(PONG), equal_calls=False
+        ),
     )
     watcher = Watcher()
     with watcher.looking():
@@ -312,8 +325,8 @@ def test_the_start_of_a_worker_excludes_the_time_of_the_others(tmp_path: Path, m
 def test_the_untimed_steps_after_a_switch_belong_to_no_slice(baseline: str, mark: str) -> None:
     turns = [0, 0, 1, 1, 1, 0, 1, 0] * 3
     arms = paced_arms({"a": baseline, "b": baseline})
-    made = executed(paced_block(("a", "b"), turns, lead_in_s=0.02), arms)
-    bare = executed(paced_block(("a", "b"), turns, lead_in_s=0.0), arms)
+    made = executed(paced_block(("a", "b"), turns, lead_in_s=[0.02, 0.02]), arms)
+    bare = executed(paced_block(("a", "b"), turns, lead_in_s=[]), arms)
     for side, (trial, without) in enumerate(zip(made.trials, bare.trials, strict=True)):
         assert (trial.failure, without.failure) == (None, None)
         switches = sum(
@@ -345,6 +358,30 @@ def lead_ins(trial: TrialRecord, count: int) -> list[int]:
     return windows.calls[last:]
 
 
+@slow
+def test_single_steps_and_resets_are_measured_after_all_slices_of_steps(
+    baseline: str, mark: str
+) -> None:
+    arms = paced_arms({"a": baseline, "b": baseline})
+    events: list[Event] = []
+    made = executed(block_with_others(("a", "b")), arms, events.append)
+    for side, trial in enumerate(made.trials):
+        assert trial.failure is None
+        assert len(trial.measured.ns) == made.turns.count(side) >= 4
+        assert trial.latency is not None
+        # A step of two environments takes 0.2 ms at least.
+        assert min(trial.latency.values) >= 200_000
+        assert sum(trial.latency.counts) > 50
+        assert [ns / calls >= 200_000 for ns, calls in zip(
+            trial.resets.ns, trial.resets.calls, strict=True
+        )] == [True, True]  # fmt: skip
+        assert trial.returns is None  # every environment is in every batch
+        assert trial.times is not None
+        assert trial.times.measured_ns == sum(trial.measured.ns)
+    windows = [e for e in events if isinstance(e, WindowEnded) and e.phase == "measure"]
+    assert len(windows) == len(made.turns) + 2 * (4 + 1 + 2)  # one order of returns for each
+
+
 # ---------------------------------------------------------------- faults
 
 
@@ -356,7 +393,10 @@ class Fault:
     except in a slice. Between slices the worker is stopped.
     """
 
-    def __init__(self, python: str, moment: str, strike: Callable[[int], None]) -> None:
+    def __init__(
+        self, python: str, moment: str, strike: Callable[[int], None], after: int = 2
+    ) -> None:
+        self.after = after  # so many of its slices, if the moment is one of slices
         self.python = python
         self.moment = moment
         self.strike = strike
@@ -375,7 +415,7 @@ class Fault:
             return
         if isinstance(event, WindowEnded) and event.phase == "measure":
             self.slices += 1
-        if self.moment == "in a slice" and self.slices == 2:
+        if self.moment == "in a slice" and self.slices == self.after:
             self.struck = True
             threading.Thread(target=self._in_the_next_slice, args=(self.own.pid,)).start()
         elif self._now(event):
@@ -389,7 +429,7 @@ class Fault:
             return self.moment == event.phase
         if event.phase == "warmup":
             return self.moment == "warm-up window"
-        return self.moment == "between slices" and self.slices == 2
+        return self.moment == "between slices" and self.slices == self.after
 
     def _in_the_next_slice(self, pid: int) -> None:
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -455,6 +495,24 @@ def test_killing_one_worker_does_not_affect_the_others(
     assert fault.struck
     failure = the_others_are_whole(made, turns, place)
     assert failure.killed
+
+
+@slow
+@pytest.mark.parametrize(("moment", "after"), [("between slices", 6), ("in a slice", 9)])
+def test_killing_a_worker_after_its_steps_takes_nothing_from_the_others(
+    baseline: str, victim: str, moment: str, after: int, mark: str
+) -> None:
+    fault = Fault(victim, moment, kill_worker, after)
+    arms = paced_arms({"a": baseline, "victim": victim})
+    made = executed(block_with_others(("a", "victim")), arms, fault.event)
+    assert fault.struck
+    other, failed = made.trials
+    assert failed.failure is not None
+    assert failed.failure.killed
+    assert other.failure is None
+    assert other.latency is not None
+    assert len(other.resets.ns) == 2
+    assert made.turns.count(0) == len(other.measured.ns) >= 4
 
 
 TROUBLES = [
@@ -603,17 +661,23 @@ class Silent:
 @slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize(
-    "moment",
-    ["start", "import", "first_step", "warm-up window", "measure", "between slices", "in a slice"],
+    ("moment", "after"),
+    [
+        *((moment, 2) for moment in ("start", "import", "first_step", "warm-up window", "measure")),
+        *((moment, after) for moment in ("between slices", "in a slice") for after in (2, 6)),
+    ],
 )
 def test_an_interrupted_block_is_recorded_as_interrupted_and_leaves_no_process(
-    tmp_path: Path, baseline: str, victim: str, moment: str, number: int, mark: str
+    tmp_path: Path, baseline: str, victim: str, moment: str, after: int, number: int, mark: str
 ) -> None:
+    """``after`` six slices, it measures other quantities than steps."""
+
     def interrupt(_: int) -> None:
         os.kill(os.getpid(), number)
 
-    fault = Fault(victim, moment, interrupt)
-    block = paced_block(("a", "victim"), cycles(10, 2))
+    fault = Fault(victim, moment, interrupt, after)
+    names = ("a", "victim")
+    block = block_with_others(names) if after > 2 else paced_block(names, cycles(10, 2))
     plan = pairs_plan()
     journal = Journal.create(tmp_path, "m", plan.started_utc)
     journal.append(plan)

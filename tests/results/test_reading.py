@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
 import msgspec
+import pytest
 from helpers.record_factories import (
     as_stored,
     make_cell,
@@ -15,9 +20,9 @@ from helpers.record_factories import (
     write,
 )
 
-from envbench.model import Plan, Run
+from envbench.model import Histogram, Plan, Returns, Run, Windows
 from envbench.results import store
-from envbench.results.reading import joined
+from envbench.results.reading import joined, read
 from envbench.results.selection import select
 
 
@@ -29,14 +34,19 @@ def test_a_report_reads_exactly_the_stored_values():
     facts = {"threads": 4, "before": {"steal_s": 0.5}, "environment": {"OMP_NUM_THREADS": "1"}}
     cell = make_cell("envpool-sync", 8)
     records = [
-        *measured_plan({("for-loop", 1): 300}, run={"facts": facts}),
+        *measured_plan({("for-loop", 1): 300, ("subprocess", 1): 200}, run={"facts": facts}),
         make_plan([cell], plan_id="b"),
-        make_run(cell, plan_id="b", failure=make_failure(), facts={}),
+        make_run(make_cell("reference-kernel"), plan_id="b", block="b-b", arm="kernel"),
+        make_run(cell, plan_id="b", block="b-b", failure=make_failure(), facts={}),
         msgspec.structs.replace(make_refusal(cell), work={"frame_skip": 4}),
     ]
     found = joint(records)
     assert found.records == records
     assert found.warnings == []
+    runs = [each for each in found.records if isinstance(each, Run)]
+    assert Counter(run.block for run in runs) == {
+        **{f"plan-b{number}": 2 for number in range(5)}, "b-b": 2,
+    }  # fmt: skip
 
 
 def test_each_run_and_verification_has_its_line(tmp_path):
@@ -74,3 +84,24 @@ def test_a_report_names_a_run_whose_plan_has_no_such_cell():
     selection = select(joint([*measured_plan({("for-loop", 1): 10}), foreign]).records)
     assert [each.summary.cell.frame_skip for each in selection.measured] == [4]
     assert any(foreign.run_id in warning for warning in selection.warnings)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"latency": Histogram(values=[5], counts=[])},
+        {"returns": Returns(calls=1, counts=[7], ages=Histogram())},
+        {"resets": Windows(ns=[1])},
+    ],
+    ids=["latency", "returns", "resets"],
+)
+def test_a_block_with_incomplete_quantities_is_skipped_with_its_line(
+    tmp_path: Path, given: dict[str, Any]
+) -> None:
+    path = tmp_path / "m" / "file.jsonl"
+    path.parent.mkdir()
+    write(path, [make_run(**given), make_run()])
+    reading = read(path)
+    assert [number for number, _ in reading.records] == [2]
+    assert len(reading.warnings) == 1
+    assert f"{path}:1: line skipped" in reading.warnings[0]

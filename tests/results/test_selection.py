@@ -10,6 +10,7 @@ from helpers.record_factories import (
     make_cell,
     make_failure,
     make_plan,
+    make_refusal,
     make_run,
     make_windows,
     measured_plan,
@@ -78,6 +79,41 @@ def test_a_copied_file_does_not_double_its_runs():
     records = measured_plan(CELL)
     (found,) = select([*records, *records]).measured
     assert len(found.summary.runs) == 5
+    assert len(found.session.rates) == 5
+
+
+def test_cells_are_compared_with_the_complete_cells_of_their_plan_only():
+    """The last round of EnvPool is not finished, and a foreign run has the key of a cell."""
+    speeds = {("for-loop", 1): 100, ("subprocess", 1): 200, ("envpool-sync", 1): 300}
+    foreign = make_run(make_cell("for-loop", 1, frame_skip=10**9), block="plan-b0")
+    records = [*measured_plan(speeds)[:-1], foreign]
+    measured = select(records).measured
+    assert [each.cell.backend for each in measured] == ["for-loop", "subprocess"]
+    for each in measured:
+        standings = each.session.standings
+        assert list(standings) == [cell.cell.key for cell in measured]
+        assert [place.rank for place in standings.values()] == [2, 1]
+        assert each.session.cells[each.cell.key] == each.cell
+    ratio = measured[0].session.ratio(measured[0].cell, measured[1].cell)
+    assert ratio is not None
+    assert ratio.ratio == pytest.approx(0.5)
+
+
+def test_a_refused_cell_has_no_rank_and_no_ratio_and_nothing_ties_with_it():
+    speeds = {("for-loop", 1): 100, ("envpool-async", 1): 300, ("subprocess", 1): 300}
+    cheat = make_refusal(make_cell("subprocess", 1))
+    measured = select([*measured_plan(speeds), cheat]).measured
+    assert [(each.cell.backend, each.fps) for each in measured] == [
+        ("envpool-async", 4800), ("for-loop", 1600), ("subprocess", None),
+    ]  # fmt: skip
+    refused = measured[-1].cell.key
+    for each in measured:
+        assert {key: place.text for key, place in each.session.standings.items()} == {
+            measured[0].cell.key: "1", measured[1].cell.key: "2",
+        }  # fmt: skip
+        (pair,) = each.session.ratios()
+        assert refused not in {cell.key for cell in pair[:2]}
+    assert measured[-1].adjusted is None
 
 
 def test_other_settings_have_their_own_row():

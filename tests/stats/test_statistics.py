@@ -156,11 +156,16 @@ def test_frames_per_cpu_second_are_all_frames_over_the_cpu_time_of_all_runs():
     assert summarise(runs).frames_per_cpu_s == pytest.approx(2 * 1600 / 4.0)
 
 
-@pytest.mark.parametrize("unknown", [None, 0.0])
+@pytest.mark.parametrize("unknown", [None, 0.0, -1.0])
 def test_frames_per_cpu_second_are_unknown_where_one_run_has_no_cpu_time(unknown):
     found = summarise([*five(), make_run(load=Load(cpu_s=unknown))])
     assert found.frames_per_cpu_s is None
     assert found.fps is not None
+
+
+def test_frames_per_cpu_second_are_unknown_where_they_would_be_impossibly_high():
+    found = summarise([make_run(load=Load(cpu_s=1e-308))])
+    assert (found.frames_per_cpu_s, found.fps) == (None, 1600)
 
 
 def test_one_process_without_a_reset_raises_the_flag():
@@ -178,8 +183,14 @@ def test_a_cell_measured_alone_has_a_flag():
     assert summarise(five()[:4], alone=True).flags == ["few-runs"]
 
 
+def test_a_cell_that_never_alternated_with_another_cell_has_a_flag():
+    assert summarise(five(without_others=True)).flags == ["no-alternation"]
+    assert summarise([*five(without_others=True)[:4], *five()[:1]]).flags == []
+
+
 def test_every_flag_has_a_sentence_and_cells_show_flags_in_the_order_of_the_sentences():
     disturbed = five(
+        without_others=True,
         steady=False,
         load=Load(throttled_periods=1, other_cpu_s=0.11),
         measured=make_windows([100] * 4, resets=[0] * 4, invalid=dict.fromkeys("012", "steal 7 %")),

@@ -7,16 +7,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import combinations_with_replacement
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from helpers.command_line import ROOT
-from helpers.record_factories import make_cell, make_windows
+from helpers.record_factories import make_cell, make_run, make_windows
 
+from envbench.decisions.session import session
 from envbench.engine import pairs
-from envbench.model import Arm, BlockRecord, Plan, Rule, TrialRecord
+from envbench.model import Arm, Behaviour, BlockRecord, Plan, Rule, TrialRecord
 
 STUDIES = ROOT / "tests" / "studies"
 ARMS = [Arm(name=name, source="a") for name in ("baseline", "candidate")]
@@ -178,6 +181,63 @@ def test_simulated_effects_equal_those_of_the_rule(scripts: None) -> None:
             assert simulated(times, turns) == pytest.approx(ours), kind
 
 
+@pytest.mark.parametrize(("lead_ms", "lost"), [(0, 8.0), (5, 5.5), (10, 3.0), (30, 0.0)])
+def test_the_time_that_a_slice_loses_after_a_lead_in(lead_ms: float, lost: float) -> None:
+    """Windows of 5 ms: the first takes 10 ms, the next one 8 ms, then all take 5 ms."""
+    import numpy as np
+    from switching import lost_ms
+
+    profile = [10e6, 8e6] + [5e6] * 98
+    quiet = [profile] * 3 + [[5 * each for each in profile]]  # another program slows the last one
+    assert lost_ms(np.array(quiet), 10, lead_ms) == pytest.approx(lost)
+
+
+def test_half_widths_of_ratios_are_split_by_whether_a_side_has_several_processes() -> None:
+    from ratios import half_widths, shown
+
+    speeds = {"for-loop": 100, "envpool-sync": 200, "subprocess": 300}
+    runs = [
+        make_run(make_cell(name), [speed + (7 * number + place) % 3] * 4, block=f"b{number}")
+        for number in range(5)
+        for place, (name, speed) in enumerate(speeds.items())
+    ]
+    found = session(runs, {"subprocess": Behaviour(steps_in="processes")})
+    single, several = (half_widths(found, processes=each) for each in (False, True))
+    assert (len(single), len(several)) == (1, 2)
+    assert all(0 < each < 10 for each in single + several)
+    assert shown([1.0, 2.0, 3.0]).startswith("±2.0 %")
+    assert shown([]) == "-"
+
+
+def test_switching_costs_what_is_neither_slice_nor_lead_in() -> None:
+    from switching import Made, switching
+
+    given = {"group": "small", "calls": 10, "lead_ns": [10**7]}
+    made = [
+        Made(**given, session=session, cell=cell, slice_s=0.1, ns=85 * 10**6, since_ns=10**8)
+        for cell in ("for-loop", "envpool-sync", "subprocess")
+        for session in range(2)
+    ]
+    row = switching(made).splitlines()[-1].split("|")
+    assert [each.strip() for each in row[1:6]] == ["0.1 s", "6", "5.0 ms", "10.0 %", "5.0 %"]
+
+
+def test_the_noise_left_in_ratios_excludes_what_all_backends_share() -> None:
+    from switching import Made, residuals
+
+    def made(session: int, cell: str, ns: int) -> Any:
+        return Made(group="small", session=session, cell=cell, slice_s=0.1, calls=10,
+                    lead_ns=[], ns=ns, since_ns=0)  # fmt: skip
+
+    cells = ("for-loop", "envpool-sync", "subprocess")
+    shared = [made(n, cell, 10**7 * (1 + n)) for n in range(4) for cell in cells]
+    assert [each.value for each in residuals(shared)] == pytest.approx([0.0, 0.0], abs=1e-12)
+    slower = [*shared[:-1], made(3, "subprocess", 5 * 10**7)]
+    threads, processes = residuals(slower)
+    assert threads.value == pytest.approx(0.0, abs=1e-12)
+    assert (processes.value > 0.1, threads.degrees, processes.degrees) == (True, 3, 3)
+
+
 def test_a_slice_length_is_judged_by_how_much_equal_pairs_differ() -> None:
     from slice_length import Stepped, table
 
@@ -333,8 +393,69 @@ def test_checks_are_drawn_from_pairs_and_a_slower_candidate_is_found() -> None:
     assert found["REGRESSION"] == 40
 
 
+def test_a_simulated_session_deals_every_cell_once_per_round() -> None:
+    import numpy as np
+    from blocks_simulated import NOISES, PLANS, session
+
+    for setup in PLANS.values():
+        trials, truth = session(np.random.default_rng(1), setup, NOISES["all of these"])
+        cells = [each.cell for each in trials]
+        assert {cells.count(cell) for cell in cells} == {setup.rounds}
+        assert len(truth.session) == len(set(cells)) == len(setup.classes)
+        blocks = [each.block for each in trials]
+        assert max(blocks.count(block) for block in blocks) == setup.block
+
+
+def test_the_two_truths_differ_only_where_classes_react_differently() -> None:
+    import numpy as np
+    from blocks_simulated import NOISES, PLANS, session
+
+    setup = PLANS["10 cells"]
+    for name, differ in (("steps", False), ("lost cores, minutes", True)):
+        _, truth = session(np.random.default_rng(1), setup, NOISES[name])
+        gaps = [a - b for a, b in zip(truth.session, truth.long_run, strict=True)]
+        by_class = dict(zip(setup.classes, gaps, strict=True))
+        assert (abs(by_class["pool"] - by_class["processes"]) > 0.001) is differ
+
+
+def test_blocks_that_were_left_out_are_inside_the_predicted_intervals() -> None:
+    import numpy as np
+    from blocks_simulated import NOISES, PLANS, leave_one_out, session
+
+    trials, _ = session(np.random.default_rng(1), PLANS["10 cells"], NOISES["drift"])
+    found = leave_one_out(trials)
+    assert set(found) == set(combinations_with_replacement(("one-thread", "pool", "processes"), 2))
+    inside = [each for pair in found.values() for each in pair]
+    pairs = [len([x for x in trials if x.block == block]) for block in range(10)]
+    assert len(inside) == sum(count * (count - 1) // 2 for count in pairs)
+    assert 0.85 < sum(inside) / len(inside) < 1.0
+    assert leave_one_out([each for each in trials if each.block == 0]) == {}
+
+
+def test_a_ratio_far_from_the_predicted_one_is_outside() -> None:
+    from blocks_simulated import predicted
+
+    from envbench.stats.block_model import TrialRate, fit
+
+    pair = [TrialRate(cell=cell, block=0, steps_in="pool", rate=1.0) for cell in "ab"]
+    rates = (1.01, 0.99, 1.0, 1.02, 0.98)
+    model = fit([replace(pair[0], block=k, rate=rate) for k, rate in enumerate(rates)]
+                + [replace(pair[1], block=k) for k in range(5)])  # fmt: skip
+    assert predicted(model, *pair) == [True]
+    assert predicted(model, replace(pair[0], rate=1.1), pair[1]) == [False]
+    assert predicted(fit(pair), *pair) == []
+
+
 @pytest.mark.parametrize(
-    "name", ["check_live", "check_resampled", "check_traces", "check_simulated", "random_kills"]
+    "name",
+    [
+        "blocks_simulated",
+        "check_live",
+        "check_resampled",
+        "check_traces",
+        "check_simulated",
+        "random_kills",
+    ],
 )
 def test_the_scripts_have_a_help_text(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -26,7 +26,7 @@ import msgspec
 from envbench.decisions import slowdown
 from envbench.decisions.slowdown import FEWEST_PAIRS, STEPS, Stage
 from envbench.engine import pairs, resume
-from envbench.engine.availability import Arm, Say, kernel_arm
+from envbench.engine.availability import KERNEL_ARM, Arm, Say, kernel_arm
 from envbench.engine.campaign import Campaign
 from envbench.engine.experiment import Done, Experiment, Facts, Site
 from envbench.engine.pairs import cell_of, disturbed, trial_of
@@ -60,7 +60,6 @@ from envbench.results.reading import run_of
 from envbench.stats.summary import rate
 from envbench.text import counted
 
-KERNEL = "kernel"
 IN_ONE_RUN = "--baseline, --baseline-python, --baseline-ref"
 DRIFT = 0.10  # between two times, on a shared machine: docs/measurement.md
 
@@ -84,12 +83,12 @@ class BaselineExperiment(Experiment[dict[str, Failure]]):
             return Chosen(targets=list(self.targets))
         return cells_to_check(self.cells, site)
 
-    def design(self, targets: Sequence[Target]) -> PairsDesign:
+    def design(self, targets: Sequence[Target], site: Site) -> PairsDesign:
         return pairs.design(self.pairs)
 
     def arms(self, targets: Sequence[Target], site: Site, say: Say) -> list[Arm]:
         kernel = kernel_target(site.profile.name)
-        return [kernel_arm(KERNEL, kernel), *super().arms(targets, site, say)]
+        return [kernel_arm(KERNEL_ARM, kernel), *super().arms(targets, site, say)]
 
     def place(self, plan: Plan, block: Block | BlockRecord) -> str:
         return pairs.place(plan, block)
@@ -100,7 +99,7 @@ class BaselineExperiment(Experiment[dict[str, Failure]]):
     def block(self, plan: Plan, todo: tuple[int, Cell]) -> Block:
         number, cell = todo
         kernel = kernel_target(cell.machine).cell
-        return pairs.pair(plan, ((KERNEL, kernel), ("", cell)), number=number)
+        return pairs.pair(plan, ((KERNEL_ARM, kernel), ("", cell)), number=number)
 
     def conclude(self, plan: Plan, done: Done, facts: Facts) -> dict[str, Failure]:
         """Return the failures of cells, by key."""
@@ -180,13 +179,20 @@ def read(
             hint="Make one: envbench baseline save --output FILE. Or measure baseline and "
             f"candidate in one run, which is more precise: {IN_ONE_RUN}.",
         )
-    if other := {each.fingerprint for each in cells} - {digest(here)}:
-        facts = [fact for plan in plans for fact in plan.shared if isinstance(fact, MachineFact)]
-        cpu = next((each.fingerprint.cpu for each in facts if each.hash in other), "unknown")
+    facts = [fact for plan in plans for fact in plan.shared if isinstance(fact, MachineFact)]
+    known = {digest(here): here, **{fact.hash: fact.fingerprint for fact in facts}}
+    found = [known.get(each.fingerprint) for each in cells]
+    if other := [each for each in found if each is None or each.hardware != here.hardware]:
         raise UsageError(
-            f"{path} was measured on another machine or system ({cpu}): rates of two machines "
-            "say nothing about a change.",
+            f"{path} was measured on another machine or system "
+            f"({other[0].cpu if other[0] else 'unknown'}): rates of two machines say nothing about "
+            "a change.",
             hint=f"Measure baseline and candidate here, in one run: {IN_ONE_RUN}.",
+        )
+    if any(each != here for each in found):
+        say(
+            f"Note: {path} was measured on another computer of the same hardware, or on an unknown "
+            "one. A difference between the two computers looks like a change."
         )
     if not all(each.beside_kernel for each in cells):
         say(
@@ -234,11 +240,10 @@ def stored(plans: Iterable[Recorded]) -> list[Stored]:
     newest: dict[str, Stored] = {}
     for each in sorted(plans, key=lambda each: (_is_baseline(each.plan), each.plan.started_utc)):
         for cell in each.plan.cells:
-            own = pairs_of(each.done, cell)
-            rates = [] if any(block.failure for block in own) else _rates(each.plan, own)
+            rates = _rates(each, cell)
             if len(rates) >= FEWEST_PAIRS:
                 newest[cell.key] = Stored(
-                    cell=cell_of(own[-1]),
+                    cell=cell,
                     fingerprint=each.plan.fingerprint,
                     rates=rates,
                     beside_kernel=_is_baseline(each.plan),
@@ -250,14 +255,18 @@ def _is_baseline(plan: Plan) -> bool:
     return plan.experiment == BaselineExperiment.name
 
 
-def _rates(plan: Plan, blocks: Sequence[BlockRecord]) -> list[float]:
-    """Logarithms of rates; none for a plan without comparable ones."""
+def _rates(recorded: Recorded, cell: Cell) -> list[float]:
+    """Logarithms of a cell's rates; none for a plan without comparable ones, or if it failed."""
+    plan, blocks = recorded.plan, pairs_of(recorded.done, cell)
     if _is_baseline(plan):
-        return [relative(block) for block in blocks if _is_sound(block)]
+        failed = any(block.failure for block in blocks)
+        return [] if failed else [relative(block) for block in blocks if _is_sound(block)]
     if not isinstance(plan.design, RunDesign) or plan.design.quick:
         return []
-    runs = (run_of(plan, block, trial, {}) for block in blocks for trial in block.trials)
-    return [math.log(speed) for run in runs if (speed := rate(run).steps_per_second)]
+    every = [run_of(plan, block, each, {}) for block in recorded.done for each in block.trials]
+    runs = [run for run in every if run.cell.key == cell.key]
+    rates = [] if any(run.failure for run in runs) else [rate(run) for run in runs]
+    return [math.log(each.steps_per_second) for each in rates if each.steps_per_second]
 
 
 def compared(now: Sequence[BlockRecord], then: Stored, rule: Rule) -> Stage:
@@ -278,7 +287,7 @@ def granting_drift(rule: Rule) -> Rule:
 
 def relative(block: BlockRecord) -> float:
     """Logarithm of the cell's rate over the kernel's, of slices that are valid in both."""
-    kernel, cell = trial_of(block, KERNEL), block.trials[-1]
+    kernel, cell = trial_of(block, KERNEL_ARM), block.trials[-1]
     return _rate(cell, kernel) - _rate(kernel, cell)
 
 
@@ -292,6 +301,6 @@ def _rate(trial: TrialRecord, *others: TrialRecord) -> float:
 def _is_sound(block: BlockRecord) -> bool:
     """Are these the kernel and a cell, and does each slice have steps and take time?"""
     slices = [trial.measured for trial in block.trials]
-    return block.trials[0].arm == KERNEL and all(
+    return block.trials[0].arm == KERNEL_ARM and all(
         len(each.steps) == len(each.ns) > 0 and min(*each.steps, *each.ns) > 0 for each in slices
     )

@@ -143,7 +143,7 @@ class CheckExperiment(Experiment[list[CellVerdict]]):
     def choose(self, site: Site) -> Chosen:
         return cells_to_check(self.cells, site)
 
-    def design(self, targets: Sequence[Target]) -> PairsDesign:
+    def design(self, targets: Sequence[Target], site: Site) -> PairsDesign:
         return pairs.design(self.size.of(targets, self.rule).pairs, rule=self.rule)
 
     def arms(self, targets: Sequence[Target], site: Site, say: Say) -> list[Arm]:

@@ -30,11 +30,11 @@ from envbench.report.contents import DETAILS, OVERVIEW, PUBLISHED, BlockContent,
 from envbench.report.plots.draw import Place, Spot, drawn
 from envbench.report.tables.footnotes import of_entry
 from envbench.report.tables.machine_results import MachineResults, in_order, machine_results
-from envbench.report.tables.table import Entry, Existing, Table, entries, letters, note_once
+from envbench.report.tables.table import TIE, Entry, Existing, Table, entries, letters, note_once
 from envbench.results.measured_cells import Measured
 from envbench.results.selection import Selection
 from envbench.stats.summary import rate
-from envbench.text import markdown, one_line
+from envbench.text import markdown, one_line, rounded
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -44,7 +44,7 @@ ALL_CELLS = "All measured cells"
 LAST = (ALL_CELLS, DETAILS, PUBLISHED)  # chapters
 SCALE = 1.25  # CSS pixels per point of a plot
 CHARACTER = 7.2  # CSS pixels per character
-_NUMBER = re.compile(r"(?:≠ )?[*±]{0,2}(\d[\d,]*(?:\.\d+)?)(?=$|[\s*])")
+_NUMBER = re.compile(r"(?:[≠≈] )*[*±]{0,2}(\d[\d,]*(?:\.\d+)?)(?=$|[\s*=])")
 
 _Cells = Sequence[tuple[Measured, MachineResults]]
 _Part = dict[str, Any]  # a table, a plot, or both
@@ -106,6 +106,7 @@ def _opened(
     """One cell as plain values, for the page's script. ``runs`` by id, ``runtimes`` by hash."""
     summary, cell, plan = found.summary, found.cell, found.plan
     low, high = summary.interval or (None, None)
+    adjusted_low, adjusted_high = (found.adjusted and found.adjusted.interval) or (None, None)
     places = {at.record: at.place for at in found.locations}
     fact = runtimes.get(found.runtime)
     return {
@@ -116,6 +117,9 @@ def _opened(
         **fields(summary, "fps steps_per_second"),
         "low": low,
         "high": high,
+        "adjusted": found.adjusted.rate if found.adjusted else None,
+        "adjusted_low": adjusted_low,
+        "adjusted_high": adjusted_high,
         "ran": one_line(found.ran),
         "settings": _lines(cell.settings),
         "flags": _notes(found, results),
@@ -188,22 +192,24 @@ def _all_cells(cells: _Cells) -> Table:
         heading=ALL_CELLS,
         first="machine",
         columns=[
-            *("family", "task", "backend", "environments", "FPS", "95 % interval", "steps/s"),
+            *("family", "task", "backend", "environments", "FPS", "rank", "steps/s"),
             *("equal work", "flags"),
         ],
-        rows=[(markdown(results.title), _cell_row(each)) for each, results in cells],
+        rows=[(markdown(results.title), _cell_row(each, results)) for each, results in cells],
     )
 
 
-def _cell_row(found: Measured) -> list[Entry]:
-    summary, cell, spread = found.summary, found.cell, ""
-    if summary.interval and summary.fps:
-        low, high = summary.interval
-        spread = f"±{50 * (high - low) / summary.fps:.1f} %"
-    steps = "" if summary.steps_per_second is None else f"{summary.steps_per_second:.2f}"
+def _cell_row(found: Measured, results: MachineResults) -> list[Entry]:
+    summary, cell, rank = found.summary, found.cell, ""
+    if found.adjusted and (standing := found.session.standings.get(cell.key)):
+        rank = standing.text
+    steps = "" if summary.steps_per_second is None else rounded(summary.steps_per_second)
     names = [cell.env, markdown(cell.task), markdown(found.label), str(cell.numenv)]
-    rest = [spread, steps, found.badge, ", ".join(summary.flags)]
-    return [*entries(names), Entry(fps=summary.fps, measured=found), *entries(rest)]
+    rest = [rank, steps, found.badge, ", ".join(summary.flags)]
+    figure = Entry(measured=found)
+    if found.fps is not None:
+        figure = Entry(text=results.text(found), fps=results.value(found), measured=found)
+    return [*entries(names), figure, *entries(rest)]
 
 
 def _plots(
@@ -243,11 +249,9 @@ def _point(spot: Spot, width: int) -> _Part:
 
 
 def _text(entry: Entry) -> str:
-    if entry.fps is not None:
-        return f"{entry.fps:.2f}"
     if entry.measured is not None and not entry.text:
         return "refused" if entry.measured.refused else "failed"
-    return entry.text
+    return f"{TIE if entry.tie else ''}{entry.text}"
 
 
 def number(text: str) -> float | None:

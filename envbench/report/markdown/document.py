@@ -26,9 +26,9 @@ _PAGE = """\
 # Results
 
 Frames per second of reinforcement-learning environments, by number of environments (columns) and
-backend (rows), measured by envbench. Each entry is the total frames of its runs divided by their
-total time. Frames include `frame_skip`; `envbench report --json` has steps per second. The best
-measured figure of each column is bold, among rows that do the same work.
+backend (rows), measured by envbench. Frames include `frame_skip`; `envbench report --json` has
+steps per second. ± is a 95 % interval. The best figure of each column is bold if it is shown to be
+the fastest among rows that do the same work. ≈ marks figures that tie with the highest.
 
 To measure a machine's profile and fill these tables:
 
@@ -154,6 +154,15 @@ def _unknown(place: str, heading: str, near: str, known: Iterable[str]) -> str:
 
 
 # ---------------------------------------------------------------- empty blocks
+
+
+_PLAIN = re.compile(r"^\|.*\|\s*(\*\*)?\d+\.\d\d(\*\*)?\s*(<sup>|\|)", re.MULTILINE)
+_ROUNDED = re.compile(r"^\|.*\d ±[\d.]+ %", re.MULTILINE)
+
+
+def is_plain(text: str) -> bool:
+    """Do the document's tables have figures of two decimals, and none with an interval?"""
+    return _PLAIN.search(text) is not None and _ROUNDED.search(text) is None
 
 
 def fresh(contents: Mapping[str, BlockContent]) -> str:

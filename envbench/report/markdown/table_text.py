@@ -10,7 +10,7 @@ import re
 from itertools import pairwise
 
 from envbench.report.tables.footnotes import OPENING, OTHERS
-from envbench.report.tables.table import Entry, Existing, Table, letters, marks
+from envbench.report.tables.table import TIE, Entry, Existing, Table, letters, marks
 
 _DELIMITER = re.compile(r"\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*")
 _FOOTNOTE = re.compile(r"\s{0,3}<sup>([a-z]{1,3})</sup> (.*\S)\s*")
@@ -84,10 +84,8 @@ def render(table: Table) -> str:
 def _text(entry: Entry, marked: dict[str, str]) -> str:
     superscript = ",".join(sorted((marked[note] for note in entry.notes), key=_order))
     superscript = f"<sup>{superscript}</sup>" if superscript else ""
-    if entry.fps is None:
-        return entry.text + superscript
-    figure = f"{entry.fps:.2f}"
-    return f"**{figure}**{superscript}" if entry.best else figure + superscript
+    text = f"**{entry.text}**" if entry.best else entry.text
+    return f"{TIE if entry.tie else ''}{text}{superscript}"
 
 
 def _order(mark: str) -> tuple[int, str]:

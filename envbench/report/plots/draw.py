@@ -30,6 +30,8 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
 LINES: tuple[Any, ...] = ("-", (0, (7, 1.5)), (0, (5, 1, 1, 1)))
 DASHED = (0, (3, 2))  # published figures
 CEILING: dict[str, Any] = {"color": "#555555", "linewidth": 1.2, "linestyle": (0, (1, 2))}
+HOLLOW = {"linestyle": "none", "markerfacecolor": "white"}  # a quick figure
+QUICK: dict[str, Any] = {"color": "#555555", "marker": "o", "markersize": 4.5, **HOLLOW}
 
 COLUMNS = 2  # charts side by side
 WIDTH, HEIGHT, LINE = 6.4, 3.6, 0.18  # inches: a chart, and a line of the legend
@@ -106,7 +108,8 @@ def _spots(figure: Figure, picture: Picture) -> list[Spot]:
             for (x, y), point in zip(places, curve.points, strict=True):
                 known = point.low is not None and point.high is not None
                 span = f" ({point.low:,.0f}–{point.high:,.0f})" if known else ""
-                at = f"{point.numenv:,}: {point.fps:,.2f} FPS{span}"
+                quick = ", measured quickly" if point.quick else ""
+                at = f"{point.numenv:,}: {point.fps:,.2f} FPS{span}{quick}"
                 text = f"{machine}{one_line(curve.label, 60)} at {at}"
                 place = None if curve.published else (chart.title, curve.label, point.numenv)
                 found.append(Spot(float(x) * scale, float(height - y) * scale, text, place))
@@ -125,9 +128,13 @@ def as_figure(picture: Picture) -> Iterator[Figure]:
     with matplotlib.rc_context(fixed), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a name may have characters without glyphs
         looks = styles(picture)
-        names = [shown(label) for label, _ in looks]
+        legend = [(shown(label), look) for (label, _), look in looks.items()]
         if any(chart.ceiling for chart in picture.charts):
-            names.append("ceiling (engine alone)")
+            legend.append(("ceiling (engine alone)", CEILING))
+        curves = [curve for chart in picture.charts for curve in chart.curves]
+        if any(point.quick for curve in curves for point in curve.points):
+            legend.append(("measured quickly (--quick)", QUICK))
+        names = [name for name, _ in legend]
         across = min(COLUMNS, len(picture.charts))
         down = -(-len(picture.charts) // across)
         longest = max(map(len, names), default=0)
@@ -142,9 +149,8 @@ def as_figure(picture: Picture) -> Iterator[Figure]:
         )  # fmt: skip
         for index, chart in enumerate(picture.charts):
             _draw_chart(figure.add_subplot(grid[divmod(index, across)]), chart, looks)
-        handles = [Line2D([], [], **look) for look in [*looks.values(), CEILING]]
         figure.legend(
-            handles[: len(names)],
+            [Line2D([], [], **look) for _, look in legend],
             names,
             loc="lower center",
             ncols=columns,
@@ -269,6 +275,8 @@ def number(value: float) -> str:
 def _draw_curve(axes: Axes, curve: Curve, look: Look) -> None:
     numenvs = [point.numenv for point in curve.points]
     axes.plot(numenvs, [point.fps for point in curve.points], **look)
+    if quick := [(point.numenv, point.fps) for point in curve.points if point.quick]:
+        axes.plot(*zip(*quick, strict=True), **{**look, **HOLLOW})
     known = [
         (point.numenv, point.low, point.high)
         for point in curve.points

@@ -22,12 +22,16 @@ STYLE = 4  # increment it when drawing changes: files of an older style are redr
 
 
 class Point(msgspec.Struct, frozen=True):
-    """FPS at one number of environments, with its interval if there is one."""
+    """FPS at one number of environments, with its interval if there is one.
+
+    ``quick`` is unset where it is not true, so that existing digests stay as they are.
+    """
 
     numenv: int
     fps: float
     low: float | None = None
     high: float | None = None
+    quick: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class Curve(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +82,8 @@ def chart(results: MachineResults, *, published: bool = False) -> Chart:
 
 
 def _point(found: Measured) -> Point:
-    return Point(found.numenv, found.fps or 0.0, *(found.summary.interval or (None, None)))
+    low, high = found.span or (None, None)
+    return Point(found.numenv, found.figure or 0.0, low, high, found.summary.quick or msgspec.UNSET)
 
 
 def _published(figures: Iterable[Published]) -> list[Curve]:

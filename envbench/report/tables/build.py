@@ -14,8 +14,8 @@ from envbench.report.tables import footnotes
 from envbench.report.tables.machine_results import MachineResults, backend_order
 from envbench.report.tables.table import Entry, Existing, Row, Table, bare, grid
 from envbench.results.measured_cells import Measured
-from envbench.stats.summary import Costs
-from envbench.text import markdown, percent
+from envbench.stats.costs import Costs
+from envbench.text import markdown
 
 NOT_RUN = "not run"  # the library has to be installed by hand and has no results yet
 
@@ -85,8 +85,6 @@ def _values(
     results: MachineResults, others: Mapping[str, Mapping[str, Entry]]
 ) -> dict[tuple[str, str], Entry]:
     """The known entries by row label and column heading, both in Markdown."""
-    able = [found for found in results.with_figures if results.competes(found)]
-    best = best_of_columns((found.numenv, found.fps or 0.0) for found in able)
     values = {
         (markdown(label), name): entry
         for name, column in others.items()
@@ -95,11 +93,23 @@ def _values(
     for label in results.not_run:
         values[markdown(label), str(results.planned.numenv[0])] = Entry(text=NOT_RUN)
     for found in results.measured:
-        notes = tuple(footnotes.of_entry(found, results))
-        is_best = results.competes(found) and best.get(found.numenv) == f"{found.fps or 0.0:.2f}"
-        entry = Entry(fps=found.fps, best=is_best, notes=notes, measured=found)
-        values[markdown(found.label), str(found.numenv)] = entry
+        values[markdown(found.label), str(found.numenv)] = _entry(found, results)
     return values
+
+
+def _entry(found: Measured, results: MachineResults) -> Entry:
+    notes = tuple(footnotes.of_entry(found, results))
+    if found.fps is None:
+        return Entry(notes=notes, measured=found)
+    leaders = results.leaders[found.numenv]
+    return Entry(
+        text=results.text(found),
+        fps=results.value(found),
+        best=leaders == [found],
+        tie=len(leaders) > 1 and found in leaders,
+        notes=notes,
+        measured=found,
+    )
 
 
 # ---------------------------------------------------------------- rows and columns
@@ -151,16 +161,14 @@ def _other_columns(results: MachineResults) -> dict[str, dict[str, Entry]]:
     * after ``envbench verify``: a badge per row.
     """
     measured = {found.label for found in results.measured}
-    made: dict[str, dict[str, str]] = {}
-    if top := results.top:
-        best = {row: max(found.fps or 0.0 for found in each) for row, each in results.rows.items()}
-        made[CEILING] = {label: percent(fps / top) for label, fps in best.items()}
-    if results.section:
-        made |= cost_columns(results)
-    columns = {
-        name: {label: Entry(text=text) for label, text in texts.items()}
-        for name, texts in made.items()
-    }
+    columns: dict[str, dict[str, Entry]] = {}
+    if results.top:
+        columns[CEILING] = {
+            label: Entry(text=results.share(best), notes=footnotes.quick(best))
+            for label, best in results.highest.items()
+        }
+    for name, texts in (cost_columns(results) if results.section else {}).items():
+        columns[name] = {label: Entry(text=text) for label, text in texts.items()}
     columns[EQUAL_WORK] = {
         label: Entry(text=found.verdict.badge, notes=tuple(footnotes.of_verification(found)))
         for label, found in results.verified.items()
@@ -231,7 +239,7 @@ def build_published(results: MachineResults, existing: Existing) -> Table:
     best = best_of_columns((each.numenv, each.fps) for each in figures)
     known = {
         ((each.backend, each.source), each.numenv): Entry(
-            fps=each.fps, best=f"{each.fps:.2f}" == best[each.numenv]
+            text=f"{each.fps:.2f}", fps=each.fps, best=f"{each.fps:.2f}" == best[each.numenv]
         )
         for each in figures
     }

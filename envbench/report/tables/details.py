@@ -1,4 +1,4 @@
-"""Details per machine, family and task: costs, equal work, commands, and the records. Pure."""
+"""Details per machine, family and task: equal work, commands, and the records. Pure."""
 
 from __future__ import annotations
 
@@ -7,44 +7,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from envbench.model import Fingerprint, Plan
-from envbench.report.tables.build import cost_columns, largest
 from envbench.report.tables.footnotes import hardware
 from envbench.report.tables.machine_results import MachineResults, in_order
 from envbench.report.tables.table import Entry, Table, entries, grid
 from envbench.results.measured_cells import lines_by_file
 from envbench.text import code, markdown
-
-# ---------------------------------------------------------------- costs
-
-NUMENV = "Environments"
-_COSTS_NOTE = (
-    "Each row shows its largest number of environments. Start-up is import and build; the first "
-    "step includes compilation. Both are medians over processes. A first step is shown as a range "
-    "where one process took more than twice as long as another: a library may have cached compiled "
-    "code on disk. Memory is the sum of the largest memory of a worker and of its processes."
-)
-
-
-def cost_tables(every: Iterable[MachineResults]) -> Iterator[Table]:
-    """A table for each group of results with recorded costs."""
-    for results in every:
-        found, columns = largest(results), cost_columns(results)
-        if not columns:
-            continue
-        known = {
-            (label, name): Entry(text=text, measured=found[label])
-            for name, texts in columns.items()
-            for label, text in texts.items()
-        }
-        known |= {(label, NUMENV): Entry(text=str(each.numenv)) for label, each in found.items()}
-        labels = {row: row for row in results.labels if row in found}
-        yield Table(
-            heading=markdown(f"Costs - {results.heading}"),
-            columns=[NUMENV, *columns],
-            rows=grid(labels, [NUMENV, *columns], known),
-            note=_COSTS_NOTE,
-        )
-
 
 # ---------------------------------------------------------------- equal work
 
@@ -145,4 +112,5 @@ def _command(plan: Plan, rows: Mapping[str, list[str]]) -> list[Entry]:
 
 def _machine(found: Fingerprint) -> str:
     words = [hardware(found), f"{found.memory_gib} GiB", found.system, found.kernel]
-    return ", ".join(markdown(word) for word in [*words, found.architecture] if word)
+    words += [found.architecture, found.host and f"host {found.host}"]
+    return ", ".join(markdown(word) for word in words if word)

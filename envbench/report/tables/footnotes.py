@@ -6,7 +6,7 @@ all rows is in the note; a footnote is for a few entries.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from envbench import backends, families
@@ -20,12 +20,15 @@ from envbench.text import counted, listed, markdown
 OPENING = "FPS is frames per second"
 OTHERS = "The other figures are the document's own."  # in the note
 NO_RECORD = "The results contain no record of this figure."
-DRIFT = "drift of 5 to 10 % between sessions of a shared machine is not included in the intervals"
+TIES = "Bold: shown to be the fastest. ≈: not shown to differ from the highest."
+NOT_RANKED = "No row is ranked: that needs several cells that alternated in one session."
 
 FLAGS = {
     "quick": "Measured quickly (`--quick`): one short process, no interval.",
     "few-runs": "Fewer than five processes: there is no interval.",
     "one-go": "The only cell of its session: the interval covers minutes, not changes over hours.",
+    "no-alternation": "It alternated with no other cell, for example because it keeps a GPU "
+    "busy: its ratios to other cells contain the machine's drift.",
     "unsteady": "The speed was not steady when the longest warm-up ended.",
     "no-reset": "At least one process measured no reset, so the cost of resets is not complete.",
     "disturbed": "Most windows were disturbed. All count, except those in which the machine slept.",
@@ -57,7 +60,15 @@ def of_entry(found: Measured, results: MachineResults) -> list[str]:
         notes.append("The hardware of this measurement is not recorded.")
     elif found.fingerprint is not None and elsewhere(found, profile):
         notes.append(f"Not measured on the profile's hardware: {hardware(found.fingerprint)}.")
-    return notes
+    return [*notes, *of_other_session(found, results)]
+
+
+def of_other_session(found: Measured, results: MachineResults) -> list[str]:
+    """The footnote of a figure that is not of the table's session."""
+    if found.plan_id == results.session or found.fps is None:
+        return []
+    day = markdown(found.when[:10])
+    return [f"Of another session ({day}): it is not ranked with the others."]
 
 
 def of_verification(found: Verified) -> list[str]:
@@ -90,9 +101,14 @@ def of_failure(failure: Failure) -> str:
 
 def elsewhere(found: Measured, profile: Profile | None) -> bool:
     """Whether it was measured on hardware that does not match the profile."""
-    if profile is None or profile.match.empty or found.fingerprint is None:
+    if profile is None or found.fingerprint is None:
         return False
-    return not profile.fits(found.fingerprint)
+    return not profile.match.fits_hardware(found.fingerprint)
+
+
+def quick(found: Measured) -> tuple[str, ...]:
+    """The footnote of a quick figure."""
+    return (FLAGS["quick"],) if found.summary.quick else ()
 
 
 def hardware(found: Fingerprint) -> str:
@@ -117,11 +133,10 @@ def of_table(results: MachineResults, *, others: bool = False) -> str:
     sentences = [
         _opening(found.cell.frame_skip for found in measured),
         *_about_rows(measured),
-        _intervals(measured),
-        *_ceiling(results.ceiling, measured),
+        *(_ties(results) if results.plain else _intervals(results)),
+        *_ceiling(results),
         *_equal_work(results),
         _machines(measured),
-        *_sessions(measured),
         *([OTHERS] if others else []),
     ]
     return " ".join(sentences)
@@ -179,29 +194,54 @@ def _kept(counts: Mapping[int, int]) -> str:
     return f"more environments in flight than the batch has: {each}"
 
 
-def _intervals(measured: Sequence[Measured]) -> str:
-    spans = [(found.summary.interval, found.fps) for found in measured]
-    widths = [50 * (span[1] - span[0]) / fps for span, fps in spans if span is not None and fps]
-    if not widths:
-        return "No figure has an interval."
-    small, large = f"{min(widths):.1f}", f"{max(widths):.1f}"
-    reach = f"±{small} %" if small == large else f"±{small} % to ±{large} %"
-    without = len(measured) - len(widths)
-    verb = "has" if without == 1 else "have"
-    others = f" {counted(without, 'figure')} {verb} none." if without else ""
-    return f"The 95 % intervals are {reach}.{others}"
+def _ties(results: MachineResults) -> list[str]:
+    """What ≈ means, where the table has one."""
+    return [TIES] if any(len(leaders) > 1 for leaders in results.leaders.values()) else []
 
 
-def _ceiling(ceiling: Measured | None, measured: Sequence[Measured]) -> list[str]:
-    if ceiling is None or ceiling.fps is None:
+def _intervals(results: MachineResults) -> list[str]:
+    """What ± means, and how much the host drifts."""
+    measured = results.with_figures
+    if all(found.span is None for found in measured):
+        return ["No figure has an interval."]
+    alternated = [found for found in measured if found.adjusted and found.span]
+    sentences = []
+    if alternated:
+        sentences.append(
+            "The cells alternated in short slices. ± is a 95 % interval that compares them with "
+            f"each other. {TIES}"
+        )
+    if any(found.span and not found.adjusted for found in measured):
+        alone = "± is the 95 % interval of the cell alone."
+        sentences.append(
+            f"A cell that alternated with no other one is not ranked. Its {alone}"
+            if alternated
+            else f"No cell alternated with another one, so none is ranked. {alone}"
+        )
+    drift = results.relations.figures
+    if drift and any(found.plan.fingerprint in drift.hosts for found in measured):
+        reach, sessions = f"{100 * drift.reach:.0f} %", counted(drift.sessions, "session")
+        hosts = f" of {len(drift.hosts)} hosts" if len(drift.hosts) > 1 else ""
+        sentences.append(
+            f"Measured on another day, a figure can differ by up to {reach} (in 95 of 100 cases, "
+            f"estimated from {sessions}{hosts})."
+        )
+    return sentences
+
+
+def _ceiling(results: MachineResults) -> list[str]:
+    ceiling = results.ceiling
+    if ceiling is None or not results.top:
         return []
     family = families.of_record(ceiling.cell.env)
     alone, cores = family.engine, counted(ceiling.numenv // family.ceiling_states, "core")
     when = markdown(ceiling.when[:10])
     beyond = "A share over 100 % comes from another engine, lower precision, drift or noise."
+    top = results.top * (1 + 1e-9)  # adjusted figures are rounded in their last digits
+    above = any(results.value(found) > top for found in results.with_figures)
     return [
-        f"Ceiling: {alone} alone, on {cores}: {ceiling.fps:.2f} FPS ({when}).",
-        *([beyond] if any((found.fps or 0.0) > ceiling.fps for found in measured) else []),
+        f"Ceiling: {alone} alone, on {cores}: {results.text(ceiling)} FPS ({when}).",
+        *([beyond] if above else []),
         *(FLAGS[flag] for flag in ceiling.summary.flags if flag != "one-go"),
     ]
 
@@ -224,25 +264,3 @@ def _machines(measured: Sequence[Measured]) -> str:
     days = sorted({markdown(each.when[:10]) for each in measured})
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     return f"Measured on {'; '.join(dict.fromkeys(found)) or 'unknown hardware'}, {when}."
-
-
-def _sessions(measured: Sequence[Measured]) -> list[str]:
-    """Which rows were measured in which session, where there were several.
-
-    A row of several sessions is named with the numbers of environments.
-    """
-    days: dict[str, str] = defaultdict(str)
-    rows: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for found in measured:
-        days[found.plan_id] = max(days[found.plan_id], markdown(found.when[:10]))
-        rows[found.plan_id, markdown(found.label)].append(found.numenv)
-    if len(days) < 2:
-        return []
-    times = Counter(label for _, label in rows)
-    sessions: dict[str, list[str]] = defaultdict(list)
-    for (plan, label), numenvs in rows.items():
-        at = f" at {', '.join(map(str, sorted(numenvs)))}" if times[label] > 1 else ""
-        sessions[plan].append(f"{label}{at}")
-    ordered = sorted(sessions, key=lambda plan: days[plan])
-    each = "; ".join(f"{', '.join(sessions[plan])} on {days[plan]}" for plan in ordered)
-    return [f"Measured in {len(sessions)} sessions ({each}): {DRIFT}."]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -11,13 +11,17 @@ from envbench import backends, families
 from envbench.machine import Profile, Profiles, Table, profile_for_host
 from envbench.model import Family, Published, Section
 from envbench.results.measured_cells import Measured, Verified
+from envbench.results.relations import Relations
 from envbench.results.selection import Selection
-from envbench.text import comment
+from envbench.text import comment, percent, rounded
 
 
 @dataclass(frozen=True, kw_only=True)
 class MachineResults:
-    """One table's content. ``title`` is the machine's. ``published`` have their own table."""
+    """One table's content. ``title`` is the machine's. ``published`` have their own table.
+
+    ``plain``: figures have two decimals, and no interval.
+    """
 
     machine: str
     title: str
@@ -29,6 +33,8 @@ class MachineResults:
     measured: list[Measured] = field(default_factory=list)
     published: list[Published] = field(default_factory=list)
     verified: dict[str, Verified] = field(default_factory=dict)
+    relations: Relations = field(default_factory=Relations)
+    plain: bool = False
 
     @cached_property
     def planned(self) -> Table:
@@ -57,7 +63,7 @@ class MachineResults:
     @property
     def top(self) -> float | None:
         """The ceiling's FPS."""
-        return self.ceiling.fps if self.ceiling else None
+        return self.value(self.ceiling) if self.ceiling else None
 
     @property
     def with_figures(self) -> list[Measured]:
@@ -71,8 +77,66 @@ class MachineResults:
             rows[found.label].append(found)
         return {label: row for label, row in rows.items() if row}
 
+    @property
+    def highest(self) -> dict[str, Measured]:
+        """Each row's highest figure. A quick one counts only where a row has no other, and then one
+        of another session."""
+
+        def rank(found: Measured) -> tuple[bool, bool, float]:
+            own = found.plan_id == self.session
+            return not found.summary.quick, own, self.value(found)
+
+        return {label: max(row, key=rank) for label, row in self.rows.items()}
+
+    # ------------------------------------------------------------ figures
+
+    def value(self, found: Measured) -> float:
+        """The figure that the table shows; 0.0 where there is none."""
+        return (found.fps if self.plain else found.figure) or 0.0
+
+    def text(self, found: Measured) -> str:
+        """``20,700 ±2 %``, or ``20735.12``."""
+        value = self.value(found)
+        return f"{value:.2f}" if self.plain else rounded(value, found.half)
+
+    def share(self, found: Measured) -> str:
+        """``87 %``: of the ceiling, where there is one."""
+        return percent(self.value(found) / self.top) if self.top else ""
+
+    # ------------------------------------------------------------ the best
+
+    @cached_property
+    def session(self) -> str:
+        """The plan that most figures are of, the newest of several: only these are ranked."""
+        plans = Counter(found.plan_id for found in self.with_figures)
+        began = {found.plan_id: found.plan.started_utc for found in self.with_figures}
+        return max(plans, key=lambda name: (plans[name], began[name], name), default="")
+
+    @cached_property
+    def leaders(self) -> dict[int, list[Measured]]:
+        """The best of each column (numenv), followed by those that tie with it."""
+        columns: dict[int, list[Measured]] = defaultdict(list)
+        for found in self.with_figures:
+            columns[found.numenv].append(found)
+        return {numenv: self.leading(column) for numenv, column in columns.items()}
+
+    @cached_property
+    def fastest(self) -> list[Measured]:
+        """The best of all rows at any numenv, followed by those that tie with it."""
+        return self.leading(self.highest.values())
+
+    def leading(self, column: Iterable[Measured]) -> list[Measured]:
+        """The best of several measurements, followed by those that tie with it. None is the best if
+        only one competes, or if they did not alternate."""
+        able = {found.cell.key: found for found in column if self.competes(found)}
+        if len(able) < 2:
+            return []
+        ranking = next(iter(able.values())).session.ranking(each.cell for each in able.values())
+        return [able[key] for key in (ranking.best, *ranking.ties) if key is not None]
+
     def competes(self, found: Measured) -> bool:
-        """Whether it can be the best of its column: it does equal work as far as known.
+        """Whether it can be the best of its column: it is of the table's session, does equal work
+        as far as known, and was not measured quickly.
 
         A badge other than ✓ excludes a row, and so do settings that change the work. Without a
         current verification only built-in backends compete: the project's tests verify them.
@@ -83,7 +147,8 @@ class MachineResults:
             equal = built_in
         else:
             equal = verified.verdict.badge == "✓" and (built_in or not verified.stale)
-        return equal and backends.same_work(found.cell)
+        own = found.plan_id == self.session and not found.summary.quick
+        return own and equal and backends.same_work(found.cell)
 
     def place(self, label: str) -> tuple[int, str]:
         """A key that sorts by row; other labels come last."""
@@ -109,7 +174,9 @@ _Key = tuple[Family, str, Section]  # family, task, section
 _Group = Mapping[_Key, list[Measured]]
 
 
-def machine_results(selection: Selection, profiles: Profiles) -> dict[str, MachineResults]:
+def machine_results(
+    selection: Selection, profiles: Profiles, *, plain: bool = False
+) -> dict[str, MachineResults]:
     """Every table that can be filled, by heading.
 
     Machines with results come first, then the others, each by the size of the ladder. A machine's
@@ -134,7 +201,7 @@ def machine_results(selection: Selection, profiles: Profiles) -> dict[str, Machi
     for name in sorted(known, key=order):
         for key in _tables(known[name], measured[name], published[name]):
             made = _results(name, known[name], key, measured[name], selection)
-            made = replace(made, published=published[name].get(key, []))
+            made = replace(made, published=published[name].get(key, []), plain=plain)
             if made.heading in unique and (made.measured or made.published):
                 made = replace(made, title=f"{made.title} ({name})")  # two have the same title
             unique.setdefault(made.heading, made)
@@ -188,6 +255,7 @@ def _results(
         profile=profile,
         ceiling=max(ceilings, key=lambda found: found.rank, default=None),
         measured=group.get(key, []),
+        relations=selection.relations,
         verified={
             row[-1]: found
             for row, found in selection.verified.items()

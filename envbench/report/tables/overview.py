@@ -11,11 +11,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from envbench import backends
 from envbench.decisions import fastest
-from envbench.report.tables.footnotes import DRIFT, OPENING, of_entry
+from envbench.report.tables.footnotes import (
+    NOT_RANKED,
+    OPENING,
+    TIES,
+    of_entry,
+    of_other_session,
+    quick,
+)
 from envbench.report.tables.machine_results import MachineResults, family_title
-from envbench.report.tables.table import Entry, Table, entries, grid
-from envbench.results.measured_cells import Measured, drift, within_noise
-from envbench.text import counted, listed, markdown, percent
+from envbench.report.tables.table import TIE, Entry, Table, entries, grid
+from envbench.results.measured_cells import Measured
+from envbench.text import counted, listed, markdown, rounded
 
 BASE = "for-loop"  # speed-ups are relative to it
 DIFFERENT_WORK = (
@@ -23,15 +30,10 @@ DIFFERENT_WORK = (
 )
 
 _Place = tuple[str, str]  # row label, machine title
-_Figure = Callable[[Measured], float]
 
 
 def _shown(every: Iterable[MachineResults]) -> list[MachineResults]:
     return [each for each in every if each.section in ("", "accelerators") and each.with_figures]
-
-
-def _fps(found: Measured) -> float:
-    return found.fps or 0.0
 
 
 # ---------------------------------------------------------------- all machines
@@ -46,69 +48,65 @@ def _grouped(every: Iterable[MachineResults]) -> Iterable[list[MachineResults]]:
 
 
 def highest(every: Iterable[MachineResults]) -> Iterator[Table]:
-    """*Highest FPS*: a table per family and task, each machine's best in bold.
+    """*Highest FPS*: a table per family and task, each machine's best in bold, or its ties marked.
 
-    Different work is never bold.
+    Different work, quick figures and those of another session are never bold.
     """
-    for group in _grouped(every):
-        best: dict[_Place, Measured] = {}
-        best_equal: dict[str, float] = defaultdict(float)
-        for results in group:
-            for label, row in results.rows.items():
-                found = best[label, results.title] = max(row, key=_fps)
-                if results.competes(found):
-                    best_equal[results.title] = max(best_equal[results.title], _fps(found))
+    groups = list(_grouped(every))
+    ranked = any(results.fastest for group in groups for results in group)
+    note = (
+        f"{OPENING}: steps per second × frame_skip. Each entry is the row's highest FPS, and the "
+        "number of environments that reached it. A maximum is biased upward; expect less when "
+        f"re-measured. {TIES if ranked else NOT_RANKED}"
+    )
+    for group in groups:
         known = {}
-        for (label, machine), found in best.items():
-            bold = "**" if found.fps == best_equal[machine] else ""
-            known[label, machine] = _entry(found, f"{bold}{found.fps:.2f}{bold} at {found.numenv}")
-        note = (
-            f"{OPENING}: steps per second × frame_skip. Each entry is the row's highest FPS, and "
-            "the number of environments that reached it. A maximum is biased upward; expect less "
-            "when re-measured."
-        )
-        sessions = {(machine, found.plan_id) for (_, machine), found in best.items()}
-        if len(sessions) > len({machine for machine, _ in sessions}):
-            note += f" A machine's rows come from several sessions: {DRIFT}."
+        for results in group:
+            for label, found in results.highest.items():
+                bold = "**" if results.fastest == [found] else ""
+                tie = TIE if len(results.fastest) > 1 and found in results.fastest else ""
+                text = f"{tie}{bold}{results.text(found)}{bold} at {found.numenv}"
+                known[label, results.title] = _entry(found, text, *of_other_session(found, results))
         yield _table("Highest FPS", group, known, note)
 
 
 def single(every: Iterable[MachineResults]) -> Iterator[Table]:
     """*Single environment*: the FPS of one environment, and its ratio to the Python loop's."""
     base = backends.row_label(BASE, {})
+    note = (
+        f"{OPENING} of one environment, including frame_skip. In brackets: the ratio to For-loop. "
+        "≈: the difference is within noise."
+    )
     for group in _grouped(every):
-        alone = {
-            (found.label, results.title): found
-            for results in group
-            for found in results.with_figures
-            if found.numenv == 1
-        }
         known = {}
-        for (label, machine), found in alone.items():
-            text = f"{found.fps:.2f}{_speed_up(found, alone.get((base, machine)))}"
-            instances = found.cell.env_instances
-            in_flight = f"{instances} environments are in flight for a batch of one."
-            known[label, machine] = _entry(found, text, *([in_flight] if instances > 1 else []))
-        note = (
-            f"{OPENING} of one environment, including frame_skip. In brackets: the ratio to "
-            "For-loop. ≈: the difference is within noise."
-        )
+        for results in group:
+            alone = {found.label: found for found in results.with_figures if found.numenv == 1}
+            for label, found in alone.items():
+                text = f"{results.text(found)}{_speed_up(found, alone.get(base), results)}"
+                instances = found.cell.env_instances
+                in_flight = f"{instances} environments are in flight for a batch of one."
+                notes = [*([in_flight] if instances > 1 else []), *of_other_session(found, results)]
+                known[label, results.title] = _entry(found, text, *notes)
         if known:
             yield _table("Single environment", group, known, note)
 
 
 def _entry(found: Measured, text: str, *notes: str) -> Entry:
     """The entry, marked where the row is known to do different work."""
+    notes = (*quick(found), *notes)
     if found.badge != "≠" and backends.same_work(found.cell):
         return Entry(text=text, notes=notes, measured=found)
     return Entry(text=f"≠ {text}", notes=(DIFFERENT_WORK, *notes), measured=found)
 
 
-def _speed_up(found: Measured, base: Measured | None) -> str:
-    if base is None or found is base or not found.fps or not base.fps:
+def _speed_up(found: Measured, base: Measured | None, results: MachineResults) -> str:
+    """Its ratio to the base; none between sessions whose drift is unknown."""
+    if base is None or found is base:
         return ""
-    near = "≈ " if within_noise(found, base) else ""
-    return f" ({near}{found.fps / base.fps:.2f}×)"
+    relation = results.relations.between(found, base)
+    if relation is None or (relation.interval is None and found.plan_id != base.plan_id):
+        return ""
+    return f" ({TIE if relation.verdict == '~' else ''}{relation.ratio:.2f}×)"
 
 
 def _table(
@@ -131,31 +129,32 @@ def _table(
 def recommendation(every: Iterable[MachineResults]) -> Iterator[Table]:
     """Which row to use, and why: a table for each group with at least two that compete.
 
-    A row ties if ``decisions.fastest`` cannot tell it from the best. A maximum is biased upward, so
+    A row ties if the interval of its ratio to the best contains 1. A maximum is biased upward, so
     footnotes say what was measured only once.
     """
     for results in _shown(every):
-        able = [each for each in results.with_figures if results.competes(each) and not each.quick]
+        able = [each for each in results.with_figures if results.competes(each)]
         if len(able) > 1:
             yield _recommendation(results, able)
 
 
 def _recommendation(results: MachineResults, able: Sequence[Measured]) -> Table:
-    best = max(able, key=_fps)
+    best = max(able, key=results.value)
     alone = [
         each
         for each in able
         if backends.of_record(each.cell.backend).behaviour.steps_in != "processes"
     ]
     rows = [("highest FPS", best)]
-    notes = [*_scaling(best, able), _tied_rows(best, able, "the highest FPS")]
+    notes = [*_scaling(best, able, results), _tied_rows(best, able, results, "the highest FPS")]
     if alone:
-        rows.append(("highest FPS in one process", max(alone, key=_fps)))
+        rows.append(("highest FPS in one process", max(alone, key=results.value)))
         if rows[-1][1] is not best:
-            notes.append(_tied_rows(rows[-1][1], alone, "the highest FPS in one process"))
+            what = "the highest FPS in one process"
+            notes.append(_tied_rows(rows[-1][1], alone, results, what))
     if efficient := [each for each in able if each.summary.frames_per_cpu_s is not None]:
         rows.append(("most frames per CPU second", max(efficient, key=_per_cpu_s)))
-        if near := _ties(rows[-1][1], efficient, _per_cpu_s):
+        if near := _near(rows[-1][1], efficient):
             rows_make = "This row makes" if len(near) == 1 else "These rows make"
             about = "about as many frames per CPU second (without interval)"
             notes.append(f"{rows_make} {about}: {listed(near)}.")
@@ -180,9 +179,9 @@ def _choice(found: Measured, results: MachineResults) -> list[Entry]:
     more = "" if cell.env_instances == cell.numenv else f" ({cell.env_instances} in flight)"
     once = [] if found.times > 1 else ["Measured only once."]
     notes = (*once, *of_entry(found, results))
-    texts = [f"{_fps(found):.2f}", "" if per_cpu_s is None else f"{per_cpu_s:.0f}"]
-    if top := results.top:
-        texts.append(percent(_fps(found) / top))
+    texts = [results.text(found), "" if per_cpu_s is None else rounded(per_cpu_s)]
+    if results.top:
+        texts.append(results.share(found))
     name = Entry(text=f"**{_named(found)}**{more}", notes=notes, measured=found)
     return [name, *entries(texts, found)]
 
@@ -191,9 +190,9 @@ def _named(found: Measured) -> str:
     return f"{markdown(found.label)} at {found.numenv}"
 
 
-def _scaling(best: Measured, able: Sequence[Measured]) -> list[str]:
+def _scaling(best: Measured, able: Sequence[Measured], results: MachineResults) -> list[str]:
     row = [each for each in able if each.label == best.label]
-    enough = min(each.numenv for each in row if _is_tied(each, best))
+    enough = min(each.numenv for each in row if each is best or _is_tied(each, best, results))
     if enough == best.numenv:
         return []
     return [
@@ -201,28 +200,38 @@ def _scaling(best: Measured, able: Sequence[Measured]) -> list[str]:
     ]
 
 
-def _tied_rows(best: Measured, able: Sequence[Measured], what: str) -> str:
-    tied = _ties(best, able, _fps)
+def _tied_rows(best: Measured, able: Sequence[Measured], results: MachineResults, what: str) -> str:
+    others = _best_of_rows(best, able, results.value)
+    tied = [each for each in others if _is_tied(each, best, results)]
     if not tied:
         return f"No other row is within noise of {what}."
     rows = "This row ties" if len(tied) == 1 else "These rows tie"
-    return f"{rows} with {what} (within noise): {listed(tied)}."
+    texts = [_with_flags(each, results.text(each)) for each in tied]
+    return f"{rows} with {what} (within noise): {listed(texts)}."
 
 
-def _ties(best: Measured, able: Sequence[Measured], figure: _Figure) -> list[str]:
-    """The other rows that are as good, from the highest, each at its best numenv."""
+def _near(best: Measured, able: Sequence[Measured]) -> list[str]:
+    others = _best_of_rows(best, able, _per_cpu_s)
+    close = [each for each in others if fastest.near(_per_cpu_s(each), _per_cpu_s(best))]
+    return [_with_flags(each, rounded(_per_cpu_s(each))) for each in close]
+
+
+def _best_of_rows(
+    best: Measured, able: Sequence[Measured], figure: Callable[[Measured], float]
+) -> list[Measured]:
+    """The other rows, each at its best numenv, from the highest."""
     rows = {each.label: each for each in sorted(able, key=figure) if each.label != best.label}
-    tied = [each for each in rows.values() if _is_tied(each, best, figure)]
-    return [_with_flags(each, figure) for each in sorted(tied, key=figure, reverse=True)]
+    return sorted(rows.values(), key=figure, reverse=True)
 
 
-def _with_flags(found: Measured, figure: _Figure) -> str:
-    """``EnvPool (sync) at 12 (18283.56; steal)``."""
-    text = f"{figure(found):.{2 if figure is _fps else 0}f}"
+def _with_flags(found: Measured, text: str) -> str:
+    """``EnvPool (sync) at 12 (18,300 ±2 %; steal)``."""
     return f"{_named(found)} ({'; '.join([text, *found.summary.flags])})"
 
 
-def _is_tied(found: Measured, best: Measured, figure: _Figure = _fps) -> bool:
-    """Whether it cannot be distinguished from the best. Only FPS have an interval."""
-    tie = within_noise(best, found) if figure is _fps else None
-    return fastest.near(figure(found), figure(best), drift(found, best)) if tie is None else tie
+def _is_tied(found: Measured, best: Measured, results: MachineResults) -> bool:
+    """Whether it cannot be distinguished from the best."""
+    relation = results.relations.between(found, best)
+    if relation is None or relation.interval is None:
+        return fastest.near(results.value(found), results.value(best))
+    return relation.verdict == "~"

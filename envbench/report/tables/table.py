@@ -13,20 +13,23 @@ from envbench.report.tables.footnotes import NO_RECORD
 from envbench.results.measured_cells import Measured
 from envbench.text import markdown
 
-_FIGURE = re.compile(r"(\*\*)?\d+\.\d\d(\*\*)?")
+TIE = "≈ "  # before a figure that ties with the best of its column
+_FIGURE = re.compile(r"(\*\*)?(≈ )?\d[\d,]*(\.\d+)?( ±[\d.]+ %)?(\*\*)?")
 _MARKS = re.compile(r"<sup>([a-z]{1,3}(?:,[a-z]{1,3})*)</sup>")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One entry of a table: a measured figure, Markdown text, or nothing.
+    """One entry of a table: a figure, Markdown text, or nothing.
 
-    Only one of ``fps`` and ``text`` is given. ``measured`` is what a page can link to.
+    ``fps`` is the figure's value, for sorting. ``best`` is shown in bold. ``tie``: it is not shown
+    to differ from the best of its column. ``measured`` is what a page can link to.
     """
 
+    text: str = ""
     fps: float | None = None
     best: bool = False
-    text: str = ""
+    tie: bool = False
     notes: tuple[str, ...] = ()
     measured: Measured | None = None
 
@@ -105,8 +108,8 @@ def marks(text: str) -> list[str]:
 
 
 def bare(text: str) -> str:
-    """An entry without references to footnotes and without bold."""
-    return _MARKS.sub("", text).strip().strip("*")
+    """An entry without references to footnotes, bold and the mark of a tie."""
+    return _MARKS.sub("", text).strip().strip("*").removeprefix(TIE)
 
 
 def note_once(tables: Sequence[Table]) -> list[Table]:

@@ -13,7 +13,7 @@ Source: ``env_vectorizer.cpp`` and ``preprocessed_env.cpp`` of ale-py 0.12.
 from __future__ import annotations
 
 from itertools import cycle, islice
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import ale_py
 import envbench_families
@@ -31,6 +31,8 @@ SEEDS = 100  # tried for a fixed start; two or three starts are equally likely
 
 
 class AleVector(Adapter):
+    single_steps = "batches"
+
     def tasks(self) -> List[str]:
         gymnasium.register_envs(ale_py)
         return envbench_families.of(self.job).tasks()
@@ -104,6 +106,12 @@ class AleVector(Adapter):
             hold(result[2])
             hold(result[3])
         return self._count(held)
+
+    def returned(self, calls: int) -> Optional[List[Any]]:
+        if self.job.env_instances == self.job.numenv:
+            return None
+        self.run(calls)
+        return self.held[0::3]
 
     def _count(self, held: List[Any]) -> Counts:
         """Count results. A result after an end, in the same environment, is a reset."""

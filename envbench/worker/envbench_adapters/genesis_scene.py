@@ -25,6 +25,8 @@ from envbench_adapters.mujoco.ant import SUBSTEPS, TIMESTEP_S, Ants
 
 
 class Genesis(Ants):
+    single_steps = "calls"
+
     def build(self) -> None:
         job = self.job
         if job.settings["threads"]:  # Genesis has no other option for it

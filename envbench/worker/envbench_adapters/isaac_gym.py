@@ -38,6 +38,8 @@ ARGUMENTS = ("seed", "task", "num_envs", "sim_device", "rl_device", "headless", 
 
 
 class IsaacGym(Adapter):
+    single_steps = "calls"
+
     def tasks(self) -> List[str]:
         return sorted(TASKS)
 

@@ -64,6 +64,7 @@ class JaxBatch(Adapter):
         self.bank = actions.of_job(space, job)
         self.scan = job.settings["mode"] == "scan"
         self.first_calls = CHUNK if self.scan else 1
+        self.single_steps = "" if self.scan else "calls"
         self.on_device = jax.device_put(np.stack(self.bank)) if self.scan else None
         self.batches = cycle(self.bank)
         self.at = 0

@@ -81,6 +81,7 @@ class Worker:
 
     def measure(self, adapter: Adapter) -> Dict[str, Any]:
         """The first step, the warm-up and the windows."""
+        from envbench_worker.after_steps import histogram
         from envbench_worker.measure import Meter
 
         self.meter = meter = Meter(adapter, self.job["protocol"], self.emit)
@@ -97,7 +98,7 @@ class Worker:
             meter.take_turns(orders)
         else:
             meter.measure()
-        load = meter.sensors.load()
+        load = meter.load()
         self.times["warmup_ns"] = sum(meter.warmup.ns)
         self.times["measured_ns"] = sum(meter.measured.ns)
         return {
@@ -106,6 +107,8 @@ class Worker:
             "warmup": vars(meter.warmup),
             "measured": vars(meter.measured),
             "resets": vars(meter.resets),
+            "latency": histogram(meter.latency),
+            "returns": meter.returns,
             "steady": steady,
             "peak_memory_bytes": sensors.tree_peak_memory(os.getpid()),
             "peak_gpu_memory_bytes": adapter.gpu_memory(),

@@ -71,9 +71,14 @@ class Adapter(ABC):
     """One way of running many copies of a task; the base class of every adapter.
 
     ``first_calls``: the vector steps of the first ``run``, for programs that make several at once.
+    ``single_steps``: how single vector steps are timed after the windows. "batches": ``run`` takes
+    the next batch from ``self.batches`` at the start of each step, and the clock is read then.
+    "calls": by ``run(1)``, which waits for the device. "": a consumer gets no single steps.
     """
 
     first_calls = 1
+    single_steps = ""
+    batches: Any
     bank: List[Any]  # batches of actions; ``build`` draws them
     start: Any = None  # verify: observations (numenv, …) to start the environments from
 
@@ -106,6 +111,13 @@ class Adapter(ABC):
 
     def reset(self) -> Optional[int]:
         """Reset all environments at once, and return their number; None if the library cannot."""
+        return None
+
+    def returned(self, calls: int) -> Optional[List[Any]]:
+        """Make ``calls`` vector steps. Return the ids of the environments in each batch, as arrays.
+
+        None: ids are unknown, or every environment is in every batch.
+        """
         return None
 
     def unfinished(self) -> int:

@@ -4,15 +4,20 @@ A window is a fixed number of vector steps, chosen in the warm-up to last about 
 clock is read once per window, so a window contains only what a learner would do. Windows are back
 to back: the end of one is the start of the next. So a backend whose threads run ahead gains nothing
 between windows. Bookkeeping is included in the measured time.
+
+Other quantities have slices of their own after the windows (``after_steps``).
 """
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from statistics import median, variance
 from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 
+from envbench_worker.after_steps import fitting, returns, rounded, step_times
 from envbench_worker.contract import Adapter, Counts, ImpossibleFigure
+from envbench_worker.energy import Energy
 from envbench_worker.sensors import Sensors
 
 STEADY_WINDOWS = 8
@@ -20,6 +25,7 @@ STEADY_TOLERANCE = 0.02
 LATEST = 5  # recent windows; the median of their speeds sets the calls per window
 STEAL_LIMIT = 0.05
 SUSPEND_LIMIT_NS = 50_000_000
+MOST_RESETS = 10_000  # per slice
 MOST_CALLS = 2**32  # in a quarter of a window: no backend is this fast
 
 Emit = Callable[[Dict[str, Any]], None]
@@ -49,9 +55,18 @@ class Meter:
         self.warmup = Windows()
         self.measured = Windows()
         self.resets = Windows()  # slices of resets
+        self.latency: Counter[int] = Counter()  # nanoseconds of single vector steps
+        self.returns: Optional[Dict[str, Any]] = None
         self.total_steps = 0
+        self._warm = 0  # the windows of the warm-up, without lead-ins
         self._last = self._ramp = 0  # the last window's end; the windows of the calibration
         self._origin = self._warmup_origin = 0  # when the columns' times begin
+        self._load: Optional[Dict[str, Any]] = None  # of the steps, once they are over
+        self._others = {
+            "latency_ms": self._time_steps,
+            "returns_ms": self._note_returns,
+            "reset_ms": self._reset_for,
+        }
 
     def first_step(self) -> int:
         """Make the first vector step, compile included; return its nanoseconds."""
@@ -82,7 +97,7 @@ class Meter:
     def measure(self) -> None:
         """Run windows of a fixed number of calls until the time or the calls are used up."""
         calls = self._fitting()
-        self.sensors.begin()
+        self._begin()
         # A pool runs ahead while the load is read: that work belongs to the warm-up.
         self.run_window("warmup", self.warmup, calls)
         self._origin = self._last
@@ -91,30 +106,52 @@ class Meter:
             while budget > 0:
                 self.run_window("measure", self.measured, min(calls, budget))
                 budget -= calls
-            return
-        end = self._origin + int(self.protocol["measured_s"] * 1e9)
-        while self._last < end:
-            self.run_window("measure", self.measured, calls)
+        else:
+            end = self._origin + int(self.protocol["measured_s"] * 1e9)
+            while self._last < end:
+                self.run_window("measure", self.measured, calls)
+        for other, seconds in self.protocol["after"].items():
+            self._measure_other(other + "_ms", 1000 * seconds)
+
+    def _begin(self) -> None:
+        self._warm = len(self.warmup.ns)
+        if self.adapter.gpu_memory() is not None:
+            self.sensors.energy = Energy(gpu=True)
+        self.sensors.begin()
+
+    def load(self) -> Dict[str, Any]:
+        """Return the ``envbench.model.Load`` of all measured windows, without other quantities."""
+        if self._load is None:
+            measured = sum(self.measured.ns) + sum(self.resets.ns)
+            lead_ins = sum(self.warmup.ns[self._warm :])
+            self._load = self.sensors.load(measured / (measured + lead_ins) if measured else 1.0)
+        return self._load
 
     def take_turns(self, orders: Iterable[Tuple[str, int]]) -> None:
         """Run one slice per order. Between two orders other processes use the machine.
 
         ``step N``: N vector steps, a measured window. ``reset N``: reset all environments N times.
         ``lead N``: N vector steps before the next slice, to refill the caches after a switch. They
-        are recorded as a window of the warm-up and do not affect a rate. Any other word raises
-        ``ValueError``.
+        are recorded as a window of the warm-up and do not affect a rate. They send no event: it
+        would take CPU time from the slice that follows. ``latency_ms N``, ``returns_ms N`` and
+        ``reset_ms N``: about N ms of another quantity, after all ``step`` orders. Any other word
+        raises ``ValueError``.
         """
-        self.sensors.begin()
+        self.sensors.per_slice = True
+        self._begin()
         self._origin = clock()
         for what, calls in orders:
+            if what in self._others:
+                self._measure_other(what, calls)
+                continue
             self.sensors.window()
             self._last = clock()
             if what == "step":
                 self.run_window("measure", self.measured, calls)
             elif what == "lead":
-                self.run_window("warmup", self.warmup, calls)
+                self._steps(self.warmup, calls)
             elif what == "reset":
-                self._reset_window(calls)
+                self._keep_resets([self.adapter.reset() for _ in range(calls)])
             else:
                 raise ValueError(
                     "the order '{} {}' is unknown: a slice is one of step, reset and lead. "
@@ -122,15 +159,45 @@ class Meter:
                     "envbench?".format(what, calls)
                 )
 
-    def _reset_window(self, calls: int) -> None:
-        """Reset all environments ``calls`` times, and record it if the library can do that."""
-        start = self._last
-        made = [self.adapter.reset() for _ in range(calls)]
+    def _measure_other(self, order: str, ms: float) -> None:
+        """Measure another quantity. If the library lacks it, no step and no reset is reported."""
+        self.load()  # of the steps: it ends here
+        self.sensors.window()
         self._last = clock()
-        known = [each for each in made if each is not None]
+        self._others[order](ms / 1000)
+
+    def _time_steps(self, seconds: float) -> None:
+        start = self._last
+        took = step_times(self.adapter, fitting(seconds, self._ns_per_call())) or []
+        self._last = clock()
+        if invalidity(self.sensors.window(), self._last - start) != "suspended":
+            self.latency.update(map(rounded, took))
+        made = Counts(len(took) * self.adapter.job.numenv, 0)
+        self._tell("measure", self._last - start, len(took), made)
+
+    def _note_returns(self, seconds: float) -> None:
+        start, job = self._last, self.adapter.job
+        ids = self.adapter.returned(fitting(seconds, self._ns_per_call())) or []
+        self._last = clock()
+        if ids:
+            self.returns = returns(ids, job.env_instances)
+        made = Counts(len(ids) * job.numenv, 0)
+        self._tell("measure", self._last - start, len(ids), made)
+
+    def _reset_for(self, seconds: float) -> None:
+        """Reset all environments at least once. The first reset decides how many fit."""
+        made = [self.adapter.reset()]
+        fit = int(seconds * 1e9 / max(1, clock() - self._last)) if made[0] is not None else 1
+        made += [self.adapter.reset() for _ in range(min(fit, MOST_RESETS) - 1)]
+        self._keep_resets(made)
+
+    def _keep_resets(self, made: List[Optional[int]]) -> None:
+        """Record a slice of resets if the library can do them."""
+        start, known = self._last, [each for each in made if each is not None]
+        self._last = clock()
         if known:
-            self._keep(self.resets, start, calls, Counts(0, sum(known)))
-        self._tell("measure", self._last - start, calls, Counts(0, sum(known)))
+            self._keep(self.resets, start, len(made), Counts(0, sum(known)))
+        self._tell("measure", self._last - start, len(made), Counts(0, sum(known)))
 
     def _calibrate(self) -> int:
         """Double the calls per window until one is long enough to extrapolate from. Return the
@@ -149,27 +216,34 @@ class Meter:
             calls *= 2
 
     def _fitting(self) -> int:
-        """How many calls last about one window, by the median of the latest full windows.
+        """How many calls last about one window."""
+        return max(1, int(self.protocol["window_s"] * 1e9 / self._ns_per_call() + 0.5))
+
+    def _ns_per_call(self) -> float:
+        """The median of the latest full windows of the warm-up.
 
         The median ignores a reset or a disturbance in one of them.
         """
         latest = slice(max(self._ramp - 1, len(self.warmup.ns) - LATEST), None)
-        per_call = median(
-            ns / calls for ns, calls in zip(self.warmup.ns[latest], self.warmup.calls[latest])
-        )
-        return max(1, int(self.protocol["window_s"] * 1e9 / per_call + 0.5))
+        windows = zip(self.warmup.ns[latest], self.warmup.calls[latest])
+        return median(ns / calls for ns, calls in windows)
 
     def run_window(self, phase: str, windows: Windows, calls: int) -> None:
+        start = self._last
+        counts = self._steps(windows, calls)
+        self._tell(phase, self._last - start, calls, counts)
+
+    def _steps(self, windows: Windows, calls: int) -> Counts:
         start = self._last
         counts = self.adapter.run(calls)
         self._last = clock()
         self._keep(windows, start, calls, counts)
         self.total_steps += counts.steps
-        self._tell(phase, self._last - start, calls, counts)
+        return counts
 
     def _keep(self, windows: Windows, start: int, calls: int, counts: Counts) -> None:
         ns = self._last - start
-        reason = invalidity(self.sensors.window(), ns)
+        reason = invalidity(self.sensors.window(windows is not self.warmup), ns)
         if reason:
             windows.invalid[str(len(windows.ns))] = reason
         # A lead-in comes between measured windows, but is recorded in the warm-up's columns.

@@ -13,7 +13,9 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Sequence
+
+from envbench_worker.energy import Energy
 
 PROC = Path("/proc")
 
@@ -33,17 +35,20 @@ def usable_cores() -> List[int]:
     return list(range(os.cpu_count() or 1))
 
 
-def machine_cpu() -> Optional[Dict[str, float]]:
-    """CPU seconds of the whole machine since boot: busy, steal and all."""
+def machine_cpu(cores: Sequence[int] = ()) -> Optional[Dict[str, float]]:
+    """CPU seconds since boot of some cores, or of the whole machine: busy, steal and all."""
+    names = [b"cpu%d" % core for core in cores] or [b"cpu"]
     try:
         with open("/proc/stat", "rb", buffering=0) as file:
-            fields = file.read(512).split(b"\n", 1)[0].split()[1:9]
+            lines = file.read(512 + 128 * max(cores, default=0)).split(b"\n")
     except OSError:
         return None
-    if len(fields) < 8:
+    rows = [words[1:9] for words in map(bytes.split, lines) if words and words[0] in names]
+    if len(rows) < len(names) or min(map(len, rows)) < 8:
         return None
     tick = os.sysconf("SC_CLK_TCK")
-    user, nice, system, idle, iowait, irq, softirq, steal = (int(f) / tick for f in fields)
+    sums = [sum(map(int, column)) / tick for column in zip(*rows)]
+    user, nice, system, idle, iowait, irq, softirq, steal = sums
     busy = user + nice + system + irq + softirq
     return {"busy": busy, "steal": steal, "all": busy + idle + iowait + steal}
 
@@ -140,27 +145,47 @@ def tree_peak_memory(pid: int) -> Optional[int]:
 
 
 class Sensors:
-    """Reads the outside signals of a window, and the load of a series of windows."""
+    """Reads the outside signals of a window, and the load of a series of windows.
+
+    Where this process may not use all cores, those of the others do not count. ``per_slice``:
+    energy is read before and after each slice, because other workers step in between. Otherwise
+    windows are back to back, and it is read only before and after all of them.
+    """
 
     def __init__(self) -> None:
-        self._window = _outside()
-        self._stretch: Dict[str, float] = {}
+        cores = usable_cores()
+        self._cores = cores if len(cores) < (os.cpu_count() or 1) else []
+        self.energy = Energy()
+        self.per_slice = False
+        self._window = _outside(self._cores)
+        self._begun: Dict[str, float] = {}
+        self._measured: Dict[str, float] = {}  # the growth over all measured windows
 
-    def window(self) -> Dict[str, float]:
+    def window(self, measured: bool = False) -> Dict[str, float]:
         """Read what changed since the last call: suspended_ns, throttled_periods, steal_share, …"""
-        before, self._window = self._window, _outside()
+        before, self._window = self._window, _outside(self._cores)
+        if self.per_slice:
+            self._window.update(self.energy.read())
         grown = _grown(before, self._window)
+        if measured:
+            self._measured = {k: self._measured.get(k, 0) + grown[k] for k in grown}
         if "all" in grown:
             grown["steal_share"] = grown["steal"] / grown["all"] if grown["all"] > 0 else 0.0
         return grown
 
     def begin(self) -> None:
         """Begin the interval that ``load`` reports on."""
-        self._stretch = _everything()
+        self._begun, self._measured = self._everything(), {}
 
-    def load(self) -> Dict[str, Any]:
-        """Return the ``envbench.model.Load`` since ``begin``."""
-        grown = {name: max(each, 0) for name, each in _grown(self._stretch, _everything()).items()}
+    def load(self, share: float = 1.0) -> Dict[str, Any]:
+        """Return the ``envbench.model.Load`` of the measured windows since ``begin``.
+
+        ``share``: how much of the worker's own work since then was measured. The rest are lead-ins,
+        which do the same work. While other workers step, this one is stopped and uses nothing.
+        """
+        own = _grown(self._begun, self._everything())
+        own = {name: type(each)(each * share) for name, each in own.items()}
+        grown = {name: max(each, 0) for name, each in {**own, **self._measured}.items()}
         cpu, busy = grown.get("cpu_s"), grown.get("busy")
         return {
             "cpu_s": cpu,
@@ -171,20 +196,22 @@ class Sensors:
             "pressure_s": grown.get("pressure_s"),
             "switches_voluntary": grown.get("voluntary"),
             "switches_involuntary": grown.get("nonvoluntary"),
+            "cpu_energy_j": grown.get("cpu_energy_j"),
+            "gpu_energy_j": grown.get("gpu_energy_j"),
         }
 
+    def _everything(self) -> Dict[str, float]:
+        found, waited = {**_outside(self._cores), **tree_usage(os.getpid())}, pressure()
+        found.update(self.energy.read())
+        return found if waited is None else {**found, "pressure_s": waited}
 
-def _outside() -> Dict[str, float]:
+
+def _outside(cores: Sequence[int]) -> Dict[str, float]:
     """The counters that can make a window invalid, as far as this system has them."""
-    found = {"suspended_ns": suspended_ns(), **(machine_cpu() or {})}
+    found = {"suspended_ns": suspended_ns(), **(machine_cpu(cores) or {})}
     for name, value in (throttling() or {}).items():
         found["throttled_" + name] = value
     return found
-
-
-def _everything() -> Dict[str, float]:
-    found, waited = {**_outside(), **tree_usage(os.getpid())}, pressure()
-    return found if waited is None else {**found, "pressure_s": waited}
 
 
 def _grown(before: Dict[str, float], now: Dict[str, float]) -> Dict[str, float]:

@@ -147,7 +147,7 @@ def test_a_pair_makes_resets_after_its_steps() -> None:
     block = CHECK.next(pairs_plan(), [])
     assert block is not None
     assert block.programme.reset_turns == block.programme.turns[: pairs.RESET_SLICES]
-    assert block.programme.lead_in_s == 0.0
+    assert block.programme.lead_in_s == []
 
 
 # ---------------------------------------------------------------- fixed sizes, and no peeking

@@ -20,12 +20,14 @@ from helpers.record_factories import (
     make_run,
     measured_plan,
     new_results_file,
+    varied_plan,
     write,
 )
 
 from envbench.cli import envbench
 from envbench.model import Published, RuntimeFact
 from envbench.report.html.page import number
+from envbench.results.selection import select
 
 CEILING = measured_plan({("ceiling", 12): 200}, plan_id="top", cell={"kind": "ceiling"})
 HERE = measured_plan({("for-loop", 1): 50, ("for-loop", 8): 40, ("envpool-async", 8): 90})
@@ -91,13 +93,17 @@ def test_a_cell_has_its_runs_with_their_file_and_line(place: Path) -> None:
     assert "wrote results/report.html" in done.stderr
     (cell,) = [c for c in page.cells if (c["label"], c["numenv"]) == ("For-loop", 1)]
     assert (cell["fps"], cell["low"], cell["high"]) == (800.0, 800.0, 800.0)
+    assert cell["adjusted"] == pytest.approx(800.0)
+    assert cell["adjusted_low"] == pytest.approx(800.0) == cell["adjusted_high"]
+    (top,) = [c for c in page.cells if c["label"] == "Ceiling"]
+    assert (top["fps"], top["adjusted"], top["adjusted_low"]) == (3200.0, None, None)
     assert len(cell["runs"]) == 5
     lines = path.read_text().splitlines()
     for run in cell["runs"]:
         name, _, line = run["where"].rpartition(":")
         assert Path("results") / name == path
-        (trial,) = json.loads(lines[int(line) - 1])["trials"]
-        assert trial["trial_id"] == run["id"]
+        trials = json.loads(lines[int(line) - 1])["trials"]
+        assert run["id"] in [trial["trial_id"] for trial in trials]
     windows = cell["runs"][0]["measured"]
     assert (windows["steps"], windows["ns"]) == ([50] * 4, [250_000_000] * 4)
     assert {c["label"] for c in page.cells} == {"For-loop", "EnvPool (async)", "Ceiling"}
@@ -134,11 +140,16 @@ def test_published_figures_have_their_own_tables(place: Path) -> None:
 
 
 def test_the_page_has_only_the_shown_plan_of_a_cell(place: Path) -> None:
-    put([*HERE, *measured_plan({("for-loop", 1): 70}, plan_id="newer",
-                               run={"started_utc": "2026-01-01T00:00:00Z"})])  # fmt: skip
+    """The newer session measured as many cells, so all figures of the table are its."""
+    newer = {"plan_id": "newer", "started_utc": "2026-01-01T00:00:00Z"}
+    put([*HERE, *measured_plan({("for-loop", 1): 70, ("for-loop", 8): 60}, **newer)])
     _, page = made()
-    (cell,) = [c for c in page.cells if (c["label"], c["numenv"]) == ("For-loop", 1)]
-    assert (cell["plan"], len(cell["runs"])) == ("newer", 5)
+    plans = {(c["label"], c["numenv"]): (c["plan"], len(c["runs"])) for c in page.cells}
+    assert plans == {
+        ("For-loop", 1): ("newer", 5),
+        ("For-loop", 8): ("newer", 5),
+        ("EnvPool (async)", 8): ("plan", 5),
+    }
 
 
 def test_the_page_needs_no_network_and_runs_only_its_own_script(place: Path) -> None:
@@ -214,7 +225,7 @@ def test_figures_in_summaries_and_plots_link_to_their_cell(place: Path) -> None:
     links = [a["href"] for a in page.all("a") if a.get("href", "").startswith("#cell-")]
     assert {link.removeprefix("#cell-") for link in links} <= anchors
     text = Path("results/report.html").read_text()
-    (number,) = re.findall(r'<a href="#cell-(\d+)"><strong>1440.00</strong> at 8</a>', text)
+    (number,) = re.findall(r'<a href="#cell-(\d+)"><strong>1,440.0 ±0 %</strong> at 8</a>', text)
     cell = page.cells[int(number)]
     assert (cell["label"], cell["numenv"], cell["fps"]) == ("EnvPool (async)", 8, 1440.0)
     drawn = {a["aria-label"]: a["href"] for a in page.points}
@@ -224,10 +235,43 @@ def test_figures_in_summaries_and_plots_link_to_their_cell(place: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "value"),
     [("95 ms", 0.095), ("0.6 ms", 0.0006), ("6.2 s to 70.3 s", 6.2), ("under 0.1 ms", 0.0),
-     ("1,024 MiB", 1024.0), ("**20740.64** at 10", 20740.64), ("≠ 3", 3.0), ("not run", None)],
+     ("1,024 MiB", 1024.0), ("**20740.64** at 10", 20740.64), ("≠ 3", 3.0), ("not run", None),
+     ("20,700 ±2 %", 20700.0), ("≈ 20,700 ±2 %", 20700.0), ("**20,700 ±2 %** at 6", 20700.0),
+     ("≠ ≈ 0.0123 ±5 % at 6", 0.0123), ("2=", 2.0), ("12", 12.0), ("1.5x", None)],
 )  # fmt: skip
 def test_a_column_sorts_by_the_values_of_its_texts(text: str, value: float | None) -> None:
     assert number(text) == (None if value is None else pytest.approx(value))
+
+
+def test_rounded_figures_and_ties_sort_by_their_exact_values(place: Path) -> None:
+    records = varied_plan({
+        ("for-loop", 8): (900, 920, 910, 890, 930), ("envpool-async", 8): (916, 905, 925, 895, 919),
+        ("subprocess", 8): (401, 403, 399, 398, 404),
+    })  # fmt: skip
+    put(records)
+    made()
+    text = Path("results/report.html").read_text()
+    table = text[text.index("<h3>Atari - Laptop</h3>") : text.index("<svg")]
+    cells = re.findall(r'data-value="([\d.]+)"[^>]*><button[^>]*>([^<]*)</button>', table)
+    values, texts = zip(*cells, strict=True)
+    assert texts == ("≈ 14,600 ±1 %", "6,420 ±1 %", "≈ 14,600 ±1 %")
+    adjusted = {each.label: each.adjusted for each in select(records).measured}
+    assert [float(value) for value in values] == [
+        found.rate
+        for label in ("For-loop", "Subprocess", "EnvPool (async)")
+        if (found := adjusted[label])
+    ]
+
+
+def test_a_cell_without_others_beside_it_has_no_rank(place: Path) -> None:
+    put([*measured_plan({("for-loop", 1): 50, ("envpool-sync", 1): 90}), *CEILING])
+    made()
+    text = Path("results/report.html").read_text()
+    rows = text[text.index('<table id="cells"') :].split("<tr>")[2:]
+    ranks = {re.findall(r"<t[hd][^>]*>([^<]*)", row)[3]: row for row in rows}
+    assert '<td data-value="2.0">2</td>' in ranks["For-loop"]
+    assert '<td data-value="1.0">1</td>' in ranks["EnvPool (sync)"]
+    assert "<td></td>" in ranks["Ceiling"]
 
 
 def test_every_table_sorts_and_filters(place: Path) -> None:
@@ -251,7 +295,7 @@ def test_a_table_has_its_badges_shares_and_footnotes(place: Path) -> None:
     assert ">Of ceiling</button>" in table
     assert '<td data-value="25.0">25 %</td>' in table
     reason = "Refused: claims 400 frames, its environments made 4; not compared"
-    assert re.search(rf'<td>✗<sup><a href="#table-\d+-c" title="{reason}', table)
+    assert re.search(rf'<td>✗<sup><a href="#table-\d+-d" title="{reason}', table)
     assert re.search(r'id="table-\d+-a"><sup>a</sup> Fewer than five processes', table)
 
 

@@ -70,12 +70,16 @@ def column(page: Any, number: int) -> list[str]:
 def test_a_click_on_a_heading_sorts_by_numbers_and_a_second_one_reverses(page: Any) -> None:
     fps = page.locator("#cells thead button", has_text="FPS")
     fps.click()
-    assert column(page, 4) == ["1706.67", "1440.00", "800.00", "640.00"]
+    assert column(page, 4) == [
+        "1,706.7 ±0 %", "1,440.0 ±0 %", "800.00 ±0 %", "640.00 ±0 %",
+    ]  # fmt: skip
     assert page.locator("#cells th[aria-sort='descending']").inner_text().startswith("FPS")
     fps.click()
-    assert column(page, 4)[0] == "640.00"
+    assert column(page, 4)[0] == "640.00 ±0 %"
     page.locator("#cells thead button", has_text="environments").click()
     assert column(page, 3) == ["12", "8", "8", "1"]
+    page.locator("#cells thead button", has_text="rank").click()
+    assert column(page, 5) == ["2", "1", "1", ""]  # Subprocess alternated with no other cell
 
 
 def test_words_filter_the_rows(page: Any) -> None:
@@ -100,7 +104,7 @@ def test_a_summary_sorts_and_filters_and_its_figures_link_to_cells(page: Any) ->
     head.locator("input").fill("envpool")
     assert rows.all_inner_texts() == ["EnvPool (async)"]
     assert head.locator("span").inner_text() == "1 of 3"
-    table.locator("a", has_text="1440.00").click()
+    table.locator("a", has_text="1,440.0").click()
     cell = page.locator("td:target")
     assert cell.is_visible()
     cell.locator("button").click()
@@ -112,7 +116,7 @@ def test_a_link_shows_its_cell_even_if_a_filter_hides_it(page: Any) -> None:
     ladder = head.locator("input")
     ladder.fill("subprocess")
     _, table = summary(page, "Highest FPS - Atari")
-    table.locator("a", has_text="1440.00").click()
+    table.locator("a", has_text="1,440.0").click()
     page.locator("td:target").wait_for(state="visible")
     assert ladder.input_value() == ""
 
@@ -144,6 +148,8 @@ def test_clicking_a_figure_shows_its_runs_windows_and_record(page: Any) -> None:
     text = dialog.inner_text()
     assert "Subprocess, Pong-v5, 12 environments" in text
     assert "2025-11-20T10-00-00Z.jsonl:" in text
+    assert "FPS of its runs\n1,706.67" in text
+    assert "beside the other cells" not in text
     assert dialog.locator("section.run").count() == 5
     first = dialog.locator("svg.series").first
     assert first.locator("rect.window").count() == 3
@@ -159,6 +165,13 @@ def test_clicking_a_figure_shows_its_runs_windows_and_record(page: Any) -> None:
     assert "CPU, others, steal\n1.00 s, 0.25 s, ?" in text
     dialog.locator("button.close").click()
     assert not dialog.is_visible()
+
+
+def test_a_cell_that_alternated_shows_both_of_its_figures(page: Any) -> None:
+    page.locator("#cells tbody tr", has_text="For-loop").locator("button").first.click()
+    text = page.locator("dialog#cell").inner_text()
+    assert "FPS of its runs\n800.00\n95 % interval\n800.00 – 800.00" in text
+    assert "FPS beside the other cells\n800.00\n95 % interval to compare\n800.00 – 800.00" in text
 
 
 def test_the_page_works_in_dark_mode_and_on_a_narrow_screen(page: Any) -> None:

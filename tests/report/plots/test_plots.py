@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 from click.testing import CliRunner
-from helpers.record_factories import OTHER, measured_plan, new_results_file, write
+from helpers.record_factories import OTHER, measured_plan, new_results_file, varied_plan, write
 
 from envbench.cli import envbench
 from envbench.machine import Match, Profile, Table
@@ -53,11 +53,24 @@ def picture(records: list[Any], marker: str) -> Picture:
 def test_a_curve_is_a_row_with_its_intervals_and_the_ceiling_a_line() -> None:
     (chart,) = picture([*HERE, *CEILING], "atari laptop").charts
     assert [curve.label for curve in chart.curves] == ["For-loop", "EnvPool (async)"]
-    assert [(p.numenv, p.fps, p.low) for p in chart.curves[0].points] == [
-        (1, 800.0, 800.0),
-        (8, 640.0, 640.0),
-    ]
+    first, second = chart.curves[0].points
+    assert (first.numenv, second.numenv) == (1, 8)
+    assert [first.fps, first.low, first.high] == pytest.approx([800.0] * 3)
+    assert [second.fps, second.low, second.high] == pytest.approx([640.0] * 3)
     assert chart.ceiling == 3200.0
+
+
+def test_a_curve_has_the_figures_of_the_tables() -> None:
+    """Those as if all cells had been measured at the same time, with the interval to compare."""
+    records = varied_plan({("for-loop", 1): (50, 70, 60), ("envpool-async", 1): (91, 128, 109)})
+    (chart,) = picture(records, "atari laptop").charts
+    for curve, found in zip(chart.curves, select(records).measured[::-1], strict=True):
+        assert curve.label == found.label
+        assert found.adjusted is not None
+        (point,) = curve.points
+        assert (point.fps, (point.low, point.high)) == (
+            found.adjusted.rate, found.adjusted.interval,
+        )  # fmt: skip
 
 
 def test_published_figures_are_separate_dashed_curves() -> None:
@@ -67,6 +80,25 @@ def test_published_figures_are_separate_dashed_curves() -> None:
         ("EnvPool (async)", False),
         ("EnvPool (sync), published", True),
     ]
+
+
+def test_a_quick_figure_has_a_hollow_marker_that_the_legend_and_its_text_explain() -> None:
+    quick = measured_plan({("for-loop", 4): 45}, plan_id="quick", quick=True, repeats=1)
+    drawn = picture([*HERE, *quick], "atari laptop")
+    with plots.as_figure(drawn) as figure:
+        (legend,) = figure.legends
+        names = [text.get_text() for text in legend.get_texts()]
+        assert names == ["For-loop", "EnvPool (async)", "measured quickly (--quick)"]
+        (hollow,) = [line for line in figure.axes[0].lines if line.get_markerfacecolor() == "white"]
+        assert hollow.get_xydata().tolist() == [[4, 720]]
+    texts = [spot.text for spot in draw(drawn, "svg").spots]
+    assert "For-loop at 4: 720.00 FPS, measured quickly" in texts
+    assert sum("quickly" in text for text in texts) == 1
+
+
+def test_the_digest_of_a_picture_without_quick_figures_stays_as_it_was() -> None:
+    point = msgspec.to_builtins(Point(1, 2.0))
+    assert point == {"numenv": 1, "fps": 2.0, "low": None, "high": None}
 
 
 def test_a_backend_has_its_colour_on_every_machine() -> None:

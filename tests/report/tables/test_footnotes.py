@@ -18,7 +18,7 @@ from helpers.record_factories import (
 
 from envbench.decisions.equal_work import judge
 from envbench.machine import Match, Profile, Table
-from envbench.model import Audit, Fingerprint, Plan, Run
+from envbench.model import Audit, Fingerprint, Plan, Run, digest
 from envbench.report.tables import footnotes
 from envbench.report.tables.machine_results import MachineResults, machine_results
 from envbench.results.measured_cells import Verified
@@ -45,29 +45,61 @@ def note(*records: Any) -> str:
 
 def plan(day: int, *cells: tuple[str, int], **given: Any) -> list[Any]:
     """A plan measured on that day of November."""
-    values = {"plan_id": f"p{day}", "started_utc": f"2025-11-{day}T10:00:00Z", **given}
+    values: dict[str, Any] = {
+        "plan_id": f"p{day}", "started_utc": f"2025-11-{day}T10:00:00Z", **given,
+    }  # fmt: skip
     return measured_plan(dict.fromkeys(cells, 100), **values)
 
 
 # ---------------------------------------------------------------- the note under a table
 
 
-def test_a_table_of_one_session_has_one_date_and_no_list_of_sessions() -> None:
-    said = note(*plan(20, ("for-loop", 1), ("envpool-sync", 8)))
+ALTERNATED = "The cells alternated in short slices. ± is a 95 % interval that compares them with"
+ALONE = "± is the 95 % interval of the cell alone."
+
+
+def test_a_table_of_one_session_has_one_date_and_no_figure_of_another_session() -> None:
+    records = plan(20, ("for-loop", 1), ("envpool-sync", 8))
+    said = note(*records)
     assert said.endswith("12 CPUs, 2025-11-20.")
-    assert "sessions" not in said
+    assert f"{ALTERNATED} each other. {footnotes.TIES}" in said
+    assert ALONE not in said
+    found = results_of(*records)
+    assert [footnotes.of_entry(each, found) for each in found.measured] == [[], []]
 
 
-def test_sessions_are_listed_in_the_order_of_their_days_with_their_rows() -> None:
-    said = note(*plan(21, ("envpool-sync", 8)), *plan(20, ("for-loop", 1), ("subprocess", 1)))
+def of_day(day: int) -> str:
+    return f"Of another session (2025-11-{day}): it is not ranked with the others."
+
+
+def other_sessions(found: MachineResults) -> dict[tuple[str, int], list[str]]:
+    """The footnotes of each entry that has any."""
+    every = {(e.label, e.numenv): footnotes.of_entry(e, found) for e in found.measured}
+    return {entry: notes for entry, notes in every.items() if notes}
+
+
+def test_figures_of_other_sessions_have_a_footnote_with_the_day() -> None:
+    own = plan(20, ("for-loop", 1), ("subprocess", 1))
+    found = results_of(*plan(21, ("envpool-sync", 8)), *own)
+    assert found.session == "p20"
+    assert other_sessions(found) == {
+        ("EnvPool (sync)", 8): [
+            "Of another session (2025-11-21): it is not ranked with the others."
+        ]
+    }
+    said = footnotes.of_table(found)
     assert "2025-11-20 to 2025-11-21." in said
-    rows = "For-loop, Subprocess on 2025-11-20; EnvPool (sync) on 2025-11-21"
-    assert f"Measured in 2 sessions ({rows}): {footnotes.DRIFT}." in said
+    assert f"A cell that alternated with no other one is not ranked. Its {ALONE}" in said
 
 
-def test_a_row_of_several_sessions_is_listed_with_its_numbers_of_environments() -> None:
-    said = note(*plan(20, ("for-loop", 8), ("for-loop", 1)), *plan(21, ("for-loop", 4)))
-    assert "(For-loop at 1, 8 on 2025-11-20; For-loop at 4 on 2025-11-21)" in said
+def test_a_row_of_several_sessions_has_the_footnote_only_where_it_applies() -> None:
+    found = results_of(*plan(20, ("for-loop", 8), ("for-loop", 1)), *plan(21, ("for-loop", 4)))
+    assert list(other_sessions(found)) == [("For-loop", 4)]
+
+
+def test_of_two_sessions_with_as_many_figures_the_newer_one_is_the_tables() -> None:
+    first, later = plan(20, ("for-loop", 1)), plan(21, ("subprocess", 1))
+    assert list(other_sessions(results_of(*later, *first))) == [("For-loop", 1)]
 
 
 def test_a_session_past_midnight_has_the_day_of_its_last_run() -> None:
@@ -77,8 +109,58 @@ def test_a_session_past_midnight_has_the_day_of_its_last_run() -> None:
         else each
         for each in plan(20, ("for-loop", 1), ("envpool-sync", 8))
     ]
-    said = note(*plan(22, ("subprocess", 1)), *records)
-    assert "EnvPool (sync), For-loop on 2025-11-21; Subprocess on 2025-11-22" in said
+    found = results_of(*plan(22, ("subprocess", 1), ("subprocess", 2), ("subprocess", 4)), *records)
+    assert other_sessions(found) == {
+        ("For-loop", 1): [of_day(20)],
+        ("EnvPool (sync)", 8): [
+            "Of another session (2025-11-21): it is not ranked with the others."
+        ],
+    }
+
+
+def test_the_note_says_where_no_cell_alternated() -> None:
+    said = note(*plan(20, ("for-loop", 1), ("envpool-sync", 8), alternate=False))
+    assert f"No cell alternated with another one, so none is ranked. {ALONE}" in said
+    assert "≈" not in said
+    assert "Bold" not in said
+
+
+def test_the_note_says_that_no_figure_has_an_interval() -> None:
+    said = note(*plan(20, ("for-loop", 1), ("envpool-sync", 8), repeats=4))
+    # Blocks of two rounds or more are enough to compare cells that alternated.
+    assert ALTERNATED in said
+    for alternate in (True, False):
+        once = note(*plan(20, ("for-loop", 1), ("subprocess", 1), repeats=1, alternate=alternate))
+        assert "No figure has an interval." in once
+        assert "±" not in once
+
+
+def test_the_note_says_how_far_sessions_of_the_host_differ() -> None:
+    """A cell whose two sessions differ by 2 %: with one degree of freedom, 29 % are possible."""
+    again = [measured_plan({("for-loop", 1): n}, plan_id=f"{n}") for n in (1000, 1020)]
+    says = "Measured on another day, a figure can differ by up to 29 % (in 95 of 100 cases, "
+    assert f"{says}estimated from 2 sessions)." in note(*again[0], *again[1])
+    assert "another day" not in note(*again[0])
+    # It does not concern another host, whose cells were measured once.
+    elsewhere = measured_plan(
+        {("for-loop", 1): 9}, cell={"env": "mujoco", "task": "Ant-v3"}, fingerprint=digest(OTHER)
+    )
+    found = machine_results(select([*again[0], *again[1], *elsewhere]), {"laptop": PROFILE})
+    said = {name: footnotes.of_table(each) for name, each in found.items() if each.measured}
+    assert {name: says in each for name, each in said.items()} == {
+        "Atari - Laptop": True, "Mujoco - Laptop": False,
+    }  # fmt: skip
+
+
+def test_a_note_of_plain_figures_explains_ties_and_no_intervals() -> None:
+    def plain(*records: Any) -> str:
+        found = machine_results(select(records), {"laptop": PROFILE}, plain=True)
+        return footnotes.of_table(found["Atari - Laptop"])
+
+    assert footnotes.TIES in plain(*plan(20, ("for-loop", 1), ("subprocess", 1)))
+    said = plain(*measured_plan({("for-loop", 1): 10, ("subprocess", 1): 20}))
+    assert "≈" not in said
+    assert "±" not in said
 
 
 @pytest.mark.parametrize(
@@ -109,7 +191,7 @@ def ceiling(**given: Any) -> list[Any]:
 def test_only_a_figure_above_the_ceiling_is_explained(speed: int, explained: bool) -> None:
     rows = measured_plan({("for-loop", 1): 100, ("envpool-async", 8): speed})
     said = note(*rows, *ceiling())
-    assert "Ceiling: ALE alone, on 12 cores: 3200.00 FPS (2025-11-20)." in said
+    assert "Ceiling: ALE alone, on 12 cores: 3,200.0 ±0 % FPS (2025-11-20)." in said
     why = "A share over 100 % comes from another engine, lower precision, drift or noise."
     assert (why in said) is explained
 
@@ -189,6 +271,7 @@ def test_a_machine_is_described_by_its_cpus_and_each_kind_of_gpu(
     ("fingerprint", "says"),
     [
         (LAPTOP, []),
+        (msgspec.structs.replace(LAPTOP, host="another"), []),
         (OTHER, ["Not measured on the profile's hardware: Some CPU, 2 CPUs."]),
         (None, ["The hardware of this measurement is not recorded."]),
     ],

@@ -9,13 +9,16 @@ from helpers.record_factories import (
     make_failure,
     make_plan,
     make_run,
+    make_windows,
     measured_plan,
+    varied_plan,
 )
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from envbench.machine import Match, Profile, Table
-from envbench.model import digest
+from envbench.model import Plan, Run, digest
 from envbench.report.contents import block_contents
 from envbench.report.markdown.blocks import find
 from envbench.report.markdown.document import block_text, extended, filled, fresh
@@ -36,14 +39,14 @@ PROFILE = Profile(
 MARK = "<!-- Atari - Laptop -->"
 
 
-def tables(records, profile=PROFILE):
+def tables(records, profile=PROFILE, *, plain=False):
     """The contents that are tables of measurements, without summaries."""
-    found = block_contents(select(records), {profile.name: profile})
+    found = block_contents(select(records), {profile.name: profile}, plain=plain)
     return {name: each for name, each in found.items() if not name.startswith("envbench: ")}
 
 
-def rendered(records, existing="", heading="Atari - Laptop", profile=PROFILE):
-    return block_text(tables(records, profile)[heading], existing)
+def rendered(records, existing="", heading="Atari - Laptop", profile=PROFILE, *, plain=False):
+    return block_text(tables(records, profile, plain=plain)[heading], existing)
 
 
 def grid(text):
@@ -53,36 +56,115 @@ def grid(text):
     return {row[0]: row[1:] for row in rows}
 
 
-def into(text, records):
-    return filled(text, "DOC.md", tables(records)).text
+def into(text, records, *, plain=False):
+    return filled(text, "DOC.md", tables(records, plain=plain)).text
+
+
+def with_other_cell(records, replaced, **changes):
+    """The records; the cell of the backend ``replaced`` is changed."""
+    return [
+        structs.replace(each, cell=structs.replace(each.cell, **changes))
+        if isinstance(each, Run) and each.cell.backend == replaced
+        else structs.replace(
+            each,
+            cells=[
+                structs.replace(cell, **changes) if cell.backend == replaced else cell
+                for cell in each.cells
+            ],
+        )
+        if isinstance(each, Plan)
+        else each
+        for each in records
+    ]
 
 
 # ---------------------------------------------------------------- figures
 
 
-def test_a_table_has_the_profiles_rows_and_columns_and_two_decimals():
-    table = grid(rendered(measured_plan({("for-loop", 8): 77})))
-    assert table == {
+def test_a_table_has_the_profiles_rows_and_columns_and_rounded_figures():
+    records = varied_plan({("for-loop", 8): (77, 79, 78, 76, 80)})
+    assert grid(rendered(records)) == {
         "Atari - Laptop": ["1", "8"],
-        "For-loop": ["", "**1232.00**"],
+        "For-loop": ["", "1,250 ±3 %"],
         "EnvPool (async)": ["", ""],
     }
 
 
-def test_the_best_measured_figures_of_each_column_are_bold():
+def test_plain_figures_are_total_frames_over_total_time_with_two_decimals():
+    records = varied_plan({("for-loop", 8): (77, 79, 78, 76, 80), ("envpool-async", 8): [9] * 5})
+    table = grid(rendered(records, plain=True))
+    assert table["For-loop"] == ["", "**1248.00**"]
+    assert table["EnvPool (async)"] == ["", "144.00"]
+
+
+def test_a_table_shows_what_cells_would_have_reached_at_the_same_time():
+    """Three cells of the same speed. In every second round EnvPool is alone in a block in which the
+    machine is twice as fast."""
+    speeds = {("for-loop", 8): 1, ("subprocess", 8): 1, ("envpool-async", 8): 1}
+    records = []
+    for each in measured_plan(speeds, repeats=10):
+        if isinstance(each, Run):
+            fast = each.round % 2 == 1 and each.cell.backend == "envpool-async"
+            wobble = (7 * each.round + 3 * len(each.cell.backend)) % 5
+            steps = (20_000 if fast else 10_000) + 10 * wobble
+            block = f"{each.block} alone" if fast else each.block
+            each = structs.replace(each, block=block, measured=make_windows([steps] * 4))
+        records.append(each)
+    columns = [row[1] for row in list(grid(rendered(records)).values())[1:]]
+    assert all(text.startswith("≈ ") for text in columns)
+    figures = [float(text.split()[1].replace(",", "")) for text in columns]
+    assert max(figures) / min(figures) == pytest.approx(1.0, abs=2e-3)
+    plain = [row[1] for row in list(grid(rendered(records, plain=True)).values())[1:]]
+    figures = [float(text.removeprefix("≈ ")) for text in plain]
+    assert max(figures) / min(figures) == pytest.approx(1.5, abs=0.01)
+
+
+def test_the_best_figure_of_each_column_is_bold_and_ties_are_marked():
     speeds = {("for-loop", 1): 10, ("envpool-async", 1): 10, ("for-loop", 8): 9}
-    table = grid(rendered(measured_plan({**speeds, ("envpool-async", 8): 20})))
-    assert table["For-loop"] == ["**160.00**", "144.00"]
-    assert table["EnvPool (async)"] == ["**160.00**", "**320.00**"]
+    records = measured_plan({**speeds, ("envpool-async", 8): 20})
+    table = grid(rendered(records))
+    assert table["For-loop"] == ["≈ 160.00 ±0 %", "144.00 ±0 %"]
+    assert table["EnvPool (async)"] == ["≈ 160.00 ±0 %", "**320.00 ±0 %**"]
+    table = grid(rendered(records, plain=True))
+    assert table["For-loop"] == ["≈ 160.00", "144.00"]
+    assert table["EnvPool (async)"] == ["≈ 160.00", "**320.00**"]
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_a_difference_that_is_not_shown_is_a_tie(plain):
+    noisy = {("for-loop", 8): (90, 110, 100, 95, 105), ("envpool-async", 8): (112, 91, 98, 108, 96)}
+    table = grid(rendered(varied_plan(noisy), plain=plain))
+    assert [row[1][:2] for row in list(table.values())[1:]] == ["≈ ", "≈ "]
+
+
+def test_cells_that_did_not_alternate_are_neither_bold_nor_ties():
+    speeds = {("for-loop", 1): 10, ("envpool-async", 1): 20}
+    table = grid(rendered(measured_plan(speeds, alternate=False)))
+    assert table["For-loop"] == ["160.00 ±0 %", ""]
+    assert table["EnvPool (async)"] == ["320.00 ±0 %", ""]
+
+
+def test_a_figure_of_another_session_is_never_the_best_and_has_a_footnote():
+    own = measured_plan({("for-loop", 1): 10, ("envpool-async", 1): 20})
+    text = rendered([*own, *measured_plan({("subprocess", 1): 99}, plan_id="other")])
+    table = grid(text)
+    assert table["EnvPool (async)"][0] == "**320.00 ±0 %**"
+    assert table["Subprocess"][0] == "1,584.0 ±0 %<sup>a</sup>"
+    assert "<sup>a</sup> Of another session (2025-11-20): it is not ranked" in text
 
 
 def test_a_row_with_different_work_is_never_the_best():
-    constant = {"settings": {"actions": "constant"}, "variant": {"actions": "constant"}}
-    records = measured_plan({("for-loop", 8): 10})
-    records += measured_plan({("for-loop", 8): 99}, plan_id="other", cell=constant)
+    records = with_other_cell(
+        measured_plan({("for-loop", 8): 10, ("envpool-async", 8): 5, ("subprocess", 8): 99}),
+        "subprocess",
+        backend="for-loop",
+        settings={"actions": "constant"},
+        variant={"actions": "constant"},
+    )
     table = grid(rendered(records))
-    assert table["For-loop"] == ["", "**160.00**"]
-    assert table["For-loop, actions=constant"] == ["", "1584.00"]
+    assert table["For-loop"] == ["", "**160.00 ±0 %**"]
+    assert table["EnvPool (async)"] == ["", "80.000 ±0 %"]
+    assert table["For-loop, actions=constant"] == ["", "1,584.0 ±0 %"]
 
 
 def test_the_note_names_what_ran_in_place_of_the_task():
@@ -103,7 +185,7 @@ def test_other_measured_rows_and_columns_are_inserted_in_order():
 def test_a_machine_without_a_profile_gets_its_columns_from_the_data():
     records = measured_plan({("for-loop", 3): 10}, cell={"machine": "unheard-of"})
     table = grid(rendered(records, heading="Atari - unheard-of"))
-    assert table == {"Atari - unheard-of": ["3"], "For-loop": ["**160.00**"]}
+    assert table == {"Atari - unheard-of": ["3"], "For-loop": ["160.00 ±0 %"]}
 
 
 def test_two_machines_with_the_same_title_have_separate_tables():
@@ -125,10 +207,34 @@ def test_flags_and_other_hardware_are_footnotes_inside_the_block():
         fingerprint=digest(OTHER),
     )
     text = rendered(records)
-    assert grid(text)["For-loop"] == ["**160.00**<sup>a,b</sup>", "**160.00**<sup>a,b</sup>"]
+    assert grid(text)["For-loop"] == ["160<sup>a,b</sup>", "160<sup>a,b</sup>"]
     assert "<sup>a</sup> Measured quickly (`--quick`)" in text
     assert "<sup>b</sup> Not measured on the profile's hardware: Some CPU, 2 CPUs." in text
     assert "No figure has an interval." in text
+
+
+def test_a_quick_figure_is_marked_and_not_bold_and_so_is_its_share_of_the_ceiling():
+    quick = measured_plan(
+        {("for-loop", 8): 50, ("subprocess", 8): 40}, plan_id="quick", quick=True, repeats=1
+    )
+    whole = measured_plan(
+        {
+            ("for-loop", 1): 9,
+            ("envpool-async", 1): 5,
+            ("envpool-async", 8): 30,
+            ("ale-vector", 8): 9,
+        }
+    )
+    top = measured_plan({("ceiling", 12): 200}, plan_id="top", cell={"kind": "ceiling"})
+    text = rendered([*quick, *whole, *top])
+    table = grid(text)
+    assert table["For-loop"] == ["**144.00 ±0 %**", "800<sup>a,b</sup>", "4.5 %"]
+    assert "<sup>a</sup> Measured quickly" in text
+    assert "<sup>b</sup> Of another session" in text
+    assert table["EnvPool (async)"] == ["80.000 ±0 %", "**480.00 ±0 %**", "15 %"]
+    table = grid(rendered([*quick, *top]))
+    assert table["For-loop"] == ["", "800<sup>a</sup>", "25 %<sup>a</sup>"]
+    assert table["Subprocess"] == ["", "640<sup>a</sup>", "20 %<sup>a</sup>"]
 
 
 def test_a_failure_is_a_footnote_in_an_empty_entry():
@@ -141,11 +247,11 @@ def test_a_failure_is_a_footnote_in_an_empty_entry():
     )
 
 
-def test_the_note_gives_the_width_of_intervals_and_the_environments_in_flight():
+def test_the_note_explains_intervals_and_the_environments_in_flight():
     records = measured_plan({("envpool-async", 1): 10, ("envpool-async", 8): 10})
     text = rendered(records)
     assert "EnvPool (async) keeps 3 environments in flight for each one in the batch." in text
-    assert "The 95 % intervals are ±0.0 %." in text
+    assert "± is a 95 % interval that compares them with each other." in text
     assert "2025-11-20" in text
 
 
@@ -174,7 +280,7 @@ def test_a_figure_without_a_result_stays_as_written_with_its_own_footnote():
     assert table["For-loop"] == [
         "**4745.54**<sup>c</sup>",
         "12\\|3",
-        "**160.00**<sup>a</sup>",
+        "160<sup>a</sup>",
         "see [x](y)",
     ]
     assert table["Homemade"] == ["1e3", "", "**9**", ""]
@@ -190,7 +296,7 @@ def test_a_figure_without_a_result_stays_as_written_with_its_own_footnote():
 def test_new_footnotes_do_not_reuse_the_documents_letters():
     own = OWN.replace("<sup>c</sup>", "<sup>a</sup>").replace("<sup>a</sup> No entry", "x")
     text = rendered(measured_plan({("for-loop", 8): 10}, repeats=1), own)
-    assert "**160.00**<sup>b</sup>" in text
+    assert "| 160<sup>b</sup> " in text
     assert "<sup>a</sup> As a friend said." in text
 
 
@@ -211,18 +317,62 @@ def test_filling_a_second_time_changes_nothing():
 NO_RECORD = "The results contain no record of this figure."
 
 
-def test_a_figure_without_a_record_is_not_bold_and_has_a_footnote():
-    text = f"{MARK}\n{MARK}\n"
-    both = into(text, measured_plan({("for-loop", 8): 10, ("for-loop", 1): 5}, repeats=1))
+@pytest.mark.parametrize(("plain", "shown"), [(True, "160.00"), (False, "160.00 ±0 %")])
+def test_a_figure_without_a_record_is_not_bold_and_has_a_footnote(plain, shown):
+    def update(text, records):
+        return into(text, records, plain=plain)
+
+    whole = {("for-loop", 8): 10, ("envpool-async", 8): 5, ("for-loop", 1): 6}
+    both = update(f"{MARK}\n{MARK}\n", measured_plan(whole))
+    assert grid(both)["For-loop"][1] == f"**{shown}**"
+    gone = measured_plan({("for-loop", 1): 6})
+    left = update(both, gone)
+    assert grid(left)["For-loop"] == [
+        "96.00" if plain else "96.000 ±0 %", f"{shown}<sup>a</sup>",
+    ]  # fmt: skip
+    assert f"<sup>a</sup> {NO_RECORD}" in left
+    assert footnotes.OTHERS not in left
+    assert update(left, gone) == left
+    again = update(left, measured_plan(whole))
+    assert grid(again)["For-loop"][1] == f"**{shown}**"
+    assert NO_RECORD not in again
+
+
+@pytest.mark.parametrize(
+    ("written", "kept"),
+    [
+        ("20,700 ±2 %", "20,700 ±2 %"), ("**20,700 ±2 %**", "20,700 ±2 %"),
+        ("≈ 20,700 ±2 %", "20,700 ±2 %"), ("646", "646"), ("≈ 646", "646"),
+        ("0.0123 ±5 %", "0.0123 ±5 %"), ("1,234,000 ±0.09 %", "1,234,000 ±0.09 %"),
+        ("1.0 ±250 %", "1.0 ±250 %"), ("20735.12", "20735.12"), ("**20735.12**", "20735.12"),
+    ],
+)  # fmt: skip
+def test_a_reports_figure_of_any_style_is_recognised_when_its_record_is_gone(written, kept):
+    once = into(f"{MARK}\n{MARK}\n", measured_plan({("for-loop", 8): 10, ("for-loop", 1): 6}))
+    old = once.replace("160.00 ±0 %", written)
+    assert old != once
+    left = into(old, measured_plan({("for-loop", 1): 6}))
+    assert grid(left)["For-loop"][1] == f"{kept}<sup>a</sup>"
+    assert f"<sup>a</sup> {NO_RECORD}" in left
+
+
+@pytest.mark.parametrize("written", ["about 20,700", "20,700 FPS", "20k", "see [x](y)", "±2 %"])
+def test_an_authors_text_in_a_reports_table_stays(written):
+    once = into(f"{MARK}\n{MARK}\n", measured_plan({("for-loop", 8): 10, ("for-loop", 1): 6}))
+    left = into(once.replace("160.00 ±0 %", written), measured_plan({("for-loop", 1): 6}))
+    assert grid(left)["For-loop"][1] == written
+    assert NO_RECORD not in left
+
+
+def test_a_figure_without_a_record_keeps_its_other_footnotes():
+    both = into(
+        f"{MARK}\n{MARK}\n", measured_plan({("for-loop", 8): 10, ("for-loop", 1): 5}, repeats=1)
+    )
     left = into(both, measured_plan({("for-loop", 1): 6}))
-    assert grid(left)["For-loop"] == ["**96.00**", "160.00<sup>a,b</sup>"]
+    assert grid(left)["For-loop"] == ["96.000 ±0 %", "160<sup>a,b</sup>"]
     assert "<sup>a</sup> Fewer than five" in left
     assert f"<sup>b</sup> {NO_RECORD}" in left
-    assert footnotes.OTHERS not in left
     assert into(left, measured_plan({("for-loop", 1): 6})) == left
-    again = into(left, measured_plan({("for-loop", 8): 10, ("for-loop", 1): 6}))
-    assert grid(again)["For-loop"] == ["**96.00**", "**160.00**"]
-    assert NO_RECORD not in again
 
 
 def test_figures_without_records_stay_unchanged_beside_an_authors_figures():
@@ -239,7 +389,7 @@ def test_a_share_and_a_badge_disappear_with_their_figures():
     )
     assert grid(both)["For-loop"][-1] == "50 %"
     left = into(both, [*measured_plan({("brax", 2): 3}), *ceiling])
-    assert grid(left)["For-loop"] == ["", "", "160.00<sup>a</sup>", ""]
+    assert grid(left)["For-loop"] == ["", "", "160.00 ±0 %<sup>a</sup>", ""]
 
 
 def test_a_figure_without_a_record_also_has_the_footnote_of_a_later_failure():
@@ -247,7 +397,7 @@ def test_a_figure_without_a_record_also_has_the_footnote_of_a_later_failure():
     cell = make_cell("for-loop", 8)
     failed = [make_plan([cell], plan_id="f"), make_run(cell, plan_id="f", failure=make_failure())]
     left = into(both, [*measured_plan({("for-loop", 1): 5}), *failed])
-    assert grid(left)["For-loop"] == ["**80.00**", "160.00<sup>a,b</sup>"]
+    assert grid(left)["For-loop"] == ["80.000 ±0 %", "160.00 ±0 %<sup>a,b</sup>"]
     assert "<sup>a</sup> No figure (signal): the worker died" in left
     assert f"<sup>b</sup> {NO_RECORD}" in left
     assert into(left, [*measured_plan({("for-loop", 1): 5}), *failed]) == left
@@ -258,7 +408,7 @@ def test_on_the_results_page_figures_without_records_have_a_footnote_and_an_auth
     page = filled(f"{MARK}\n{MARK}\n", "R", full, own=True).text
     for known in (tables([]), {}):
         left = filled(page, "R", known, own=True).text
-        assert grid(left)["For-loop"] == ["", "160.00<sup>a</sup>"]
+        assert grid(left)["For-loop"] == ["", "160.00 ±0 %<sup>a</sup>"]
         assert NO_RECORD in left
         assert filled(left, "R", known, own=True).text == left
         assert filled(page, "R", known).text == page  # another document may have other results
@@ -361,6 +511,7 @@ def test_accelerators_and_physics_have_their_own_tables_with_costs():
         plan_id="brax",
         cell={**ANT, "accelerator": True},
         run={"peak_memory_bytes": 800 * 2**20},
+        alternate=False,
     )
     physics = measured_plan({("mjx", 64): 30}, plan_id="mjx", cell={**ANT, "kind": "physics"})
     plain = measured_plan({("for-loop", 8): 5}, cell=ANT)
@@ -374,10 +525,12 @@ def test_accelerators_and_physics_have_their_own_tables_with_costs():
     assert table["Mujoco (accelerators) - Laptop"] == [
         "64", "256", "Start-up", "First step", "Host memory",
     ]  # fmt: skip
-    assert table["Brax"] == ["**200.00**", "**400.00**", "under 0.1 ms", "under 0.1 ms", "800 MiB"]
+    assert table["Brax"] == [
+        "200.00 ±0 %", "400.00 ±0 %", "under 0.1 ms", "under 0.1 ms", "800 MiB",
+    ]  # fmt: skip
     assert table["Isaac Gym"][:2] == ["not run", ""]
     assert "For-loop" not in table
-    assert grid(block_text(found["Mujoco - Laptop"], ""))["For-loop"] == ["", "**100.00**"]
+    assert grid(block_text(found["Mujoco - Laptop"], ""))["For-loop"] == ["", "100.00 ±0 %"]
 
 
 @pytest.mark.parametrize(
@@ -405,7 +558,7 @@ def test_a_row_to_be_installed_by_hand_is_marked_not_run_until_it_has_results():
         {("isaac-gym", 256): 99}, plan_id="isaac", cell={**ANT, "accelerator": True}
     )
     table = grid(rendered([*brax, *isaac], once, heading, DEVICES))
-    assert table["Isaac Gym"][:2] == ["", "**1980.00**"]
+    assert table["Isaac Gym"][:2] == ["", "1,980.0 ±0 %<sup>a</sup>"]
 
 
 def test_the_note_shows_the_ceiling_and_a_column_shows_each_rows_share_of_it():
@@ -416,6 +569,6 @@ def test_the_note_shows_the_ceiling_and_a_column_shows_each_rows_share_of_it():
     assert table["Atari - Laptop"] == ["1", "8", "Of ceiling"]
     assert table["For-loop"][-1] == "50 %"
     assert table["EnvPool (async)"][-1] == "75 %"
-    assert "Ceiling: ALE alone, on 12 cores: 3200.00 FPS (2025-11-20)." in text
+    assert "Ceiling: ALE alone, on 12 cores: 3,200.0 ±0 % FPS (2025-11-20)." in text
     assert "Ceiling" not in table
     assert rendered([*rows, *ceiling], text) == text

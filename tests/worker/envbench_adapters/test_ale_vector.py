@@ -17,6 +17,7 @@ pytestmark = pytest.mark.slow
 
 
 class TestAleVector(BackendContract):
+    single_steps = True
     backend = BACKEND
     family = "atari"
     task = "Pong-v5"

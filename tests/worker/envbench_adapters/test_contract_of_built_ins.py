@@ -16,17 +16,20 @@ pytestmark = [
 
 
 class Atari(BackendContract):
+    single_steps = True
     family = "atari"
     task = "Pong-v5"
 
 
 class Mujoco(BackendContract):
+    single_steps = True
     family = "mujoco"
     task = "Ant-v3"
     sees_resets = True
 
 
 class Gym(BackendContract):
+    single_steps = True
     family = "gym"
     task = "CartPole-v1"
     sees_resets = True
@@ -66,6 +69,12 @@ class TestEnvPoolSyncMujoco(Mujoco):
 
 class TestEnvPoolAsyncAtari(Atari):
     backend = get("envpool-async")
+
+    def test_knows_which_environments_it_returns(self) -> None:
+        returns = self.measured().returns
+        assert returns is not None
+        assert returns.fits(2, self.cell.env_instances)
+        assert min(returns.counts) > 0
 
 
 class TestEnvPoolAsyncMujoco(Mujoco):

@@ -50,6 +50,9 @@ class Clocked:
     def compile(self) -> None:
         pass
 
+    def gpu_memory(self) -> None:
+        return None
+
     def prepare(self) -> None:
         pass
 
@@ -212,8 +215,9 @@ def test_a_lead_in_is_recorded_with_the_warm_up_and_not_measured(
     assert made.warmup.ns[windows:] == [5_000_000, 7_000_000]
     assert made.warmup.steps[windows:] == [2 * 5 - 1, 2 * 7 - 1]
     assert made.total_steps == steps + 3 * (2 * 20 - 1) + 9 + 13
+    # The controller would read the event of a lead-in during the slice after it.
     told = [(event["phase"], event["calls"]) for event in made.events[windows:]]
-    assert told == [("measure", 20), ("warmup", 5), ("measure", 20), ("warmup", 7), ("measure", 20)]
+    assert told == [("measure", 20)] * 3
 
 
 def test_a_lead_in_starts_on_the_same_scale_as_the_rest_of_the_warm_up(
@@ -237,7 +241,7 @@ def test_a_disturbed_lead_in_leaves_the_slice_after_it_valid(
     made.warm_up()
     windows = len(made.warmup.ns)
     throttled = iter([{}, {"throttled_periods": 1}, {}, {}])  # before and after each slice
-    monkeypatch.setattr(made.sensors, "window", lambda: next(throttled))
+    monkeypatch.setattr(made.sensors, "window", lambda *_: next(throttled))
     made.take_turns([("lead", 5), ("step", 20)])
     assert made.warmup.invalid == {str(windows): "throttled"}
     assert made.measured.invalid == {}
@@ -310,7 +314,7 @@ def test_a_machine_that_sleeps_invalidates_only_that_window(
         return 1_000_000
 
     monkeypatch.setattr(worker.sensors, "suspended_ns", lambda: asleep_ns)
-    monkeypatch.setattr(worker.sensors, "machine_cpu", lambda: None)
+    monkeypatch.setattr(worker.sensors, "machine_cpu", lambda _: None)
     monkeypatch.setattr(worker.sensors, "throttling", lambda: None)
     made = meter(worker, Clocked(worker, monkeypatch, call_ns), measured_s=2)
     made.warm_up()
@@ -362,7 +366,7 @@ def test_steal_and_throttling_are_of_the_window_and_not_of_all_time(
 ) -> None:
     cpu = {"busy": 100.0, "steal": 50.0, "all": 1000.0}
     quota = {"periods": 7, "seconds": 1.5}
-    monkeypatch.setattr(worker.sensors, "machine_cpu", lambda: dict(cpu))
+    monkeypatch.setattr(worker.sensors, "machine_cpu", lambda cores: dict(cpu))
     monkeypatch.setattr(worker.sensors, "throttling", lambda: dict(quota))
     sensors = worker.sensors.Sensors()
     assert sensors.window()["steal_share"] == 0
@@ -374,11 +378,29 @@ def test_steal_and_throttling_are_of_the_window_and_not_of_all_time(
     assert sensors.window()["throttled_periods"] == 0
 
 
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+def test_only_the_load_of_the_usable_cores_counts(worker: Any) -> None:
+    whole, first, second = (worker.sensors.machine_cpu(cores) for cores in ([], [0], [1]))
+    assert first["all"] + second["all"] <= whole["all"] + 1.0
+    assert 0 < first["busy"] < whole["busy"] + 1.0
+    assert worker.sensors.machine_cpu([9999]) is None
+    mask = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {1})
+    try:
+        sensors = worker.sensors.Sensors()
+    finally:
+        os.sched_setaffinity(0, mask)
+    sensors.begin()
+    sensors.window(measured=True)
+    time.sleep(0.2)
+    assert 0.1 < sensors.window(measured=True)["all"] < 0.35  # one core, not two
+
+
 def test_without_any_sensor_a_window_is_valid_and_its_load_is_unknown(
     worker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("machine_cpu", "throttling", "pressure"):
-        monkeypatch.setattr(worker.sensors, name, lambda: None)
+        monkeypatch.setattr(worker.sensors, name, lambda *_: None)
     monkeypatch.setattr(worker.sensors, "PROC", Path("/no/such/folder"))
     sensors = worker.sensors.Sensors()
     assert worker.measure.invalidity(sensors.window(), 1) == ""

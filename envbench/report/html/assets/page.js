@@ -147,6 +147,8 @@ function runOf(run, windows, most) {
   return box;
 }
 
+const span = (low, high) => (low === null ? "none" : `${number(low, 2)} – ${number(high, 2)}`);
+
 function open(id) {
   const cell = data.cells[id];
   const windows = cell.runs.map((run) => windowsOf(run, cell.frame_skip));
@@ -157,8 +159,12 @@ function open(id) {
     element("h2", {}, `${cell.label}, ${cell.task}, ${cell.numenv} environment${cell.numenv === 1 ? "" : "s"}`),
     pairs([
       ["machine", cell.machine],
-      ["FPS", number(cell.fps, 2)],
-      ["95 % interval", cell.low === null ? "none" : `${number(cell.low, 2)} – ${number(cell.high, 2)}`],
+      ["FPS of its runs", number(cell.fps, 2)],
+      ["95 % interval", span(cell.low, cell.high)],
+      ...(cell.adjusted === null ? [] : [
+        ["FPS beside the other cells", number(cell.adjusted, 2)],
+        ["95 % interval to compare", span(cell.adjusted_low, cell.adjusted_high)],
+      ]),
       ["steps per second", number(cell.steps_per_second, 2)],
       ["frames per step", cell.frame_skip],
       ["environments in flight", cell.env_instances],

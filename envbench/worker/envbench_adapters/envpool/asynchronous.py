@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from io import BytesIO
 from itertools import islice
-from typing import Optional
+from typing import Any, List, Optional
 
 import numpy as np
 from envbench_worker.contract import Counts, Trace
@@ -31,6 +31,15 @@ class EnvPoolAsync(EnvPool):
             keep(info["elapsed_step"])
             send(batch, info["env_id"])
         return self._count(elapsed)
+
+    def returned(self, calls: int) -> Optional[List[Any]]:
+        if self.job.env_instances == self.job.numenv:
+            return None
+        ids = []
+        for batch in islice(self.batches, calls):
+            ids.append(self.pool.recv()[4]["env_id"])
+            self.pool.send(batch, ids[-1])
+        return ids
 
     def follow(self, calls: int) -> Optional[Trace]:
         if self.noiseless() is None:

@@ -25,6 +25,8 @@ from envbench_adapters.verifying import Watched
 class EnvPool(Adapter):
     """A pool of ``env_instances`` environments that returns ``numenv`` at a time."""
 
+    single_steps = "batches"
+
     def __init__(self, job: Job) -> None:
         super().__init__(job)
         self.family = envbench_families.of(job)

@@ -93,7 +93,6 @@ class FreeRunning(Adapter):
         self.credited_resets = 0
         self.frames = self.latest_frames = 0.0
         self.freely = self.job.mode != "verify"
-        self.began = time.perf_counter()
         self.table["allowed"] = WITHOUT_END if self.freely else 0
 
     def run(self, calls: int) -> Counts:
@@ -112,15 +111,17 @@ class FreeRunning(Adapter):
     def _wait_for(self, target: int) -> None:
         """Sleep until all processes together have ``target`` results, or one ends or fails."""
         pause = 0.0
+        began, before = time.perf_counter(), int(self.table["received"].sum())
         while True:
             for key, _ in self.selector.select(pause):
                 key.data.answer()  # raises: a running process sends nothing but its failure
             received = int(self.table["received"].sum())
             if received >= target:
                 return
-            # Sleep for half of the estimated rest: about ten wake-ups per window.
-            elapsed = time.perf_counter() - self.began
-            left = elapsed * (target - received) / received if received else 0.0
+            # Sleep for half of the estimated rest: about ten wake-ups per window. Estimated from
+            # this window alone, because between two windows all processes may be stopped.
+            elapsed, made = time.perf_counter() - began, received - before
+            left = elapsed * (target - received) / made if made else 0.0
             pause = min(max(PAUSE_S, left / 2), LONGEST_PAUSE_S)
 
     def unfinished(self) -> int:

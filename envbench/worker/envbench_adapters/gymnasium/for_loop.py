@@ -28,6 +28,8 @@ from envbench_adapters import verifying
 class GymnasiumVector(Adapter):
     """A backend whose ``make_vector`` returns a ``gymnasium.vector.VectorEnv``."""
 
+    single_steps = "batches"
+
     @abstractmethod
     def make_vector(self) -> Any:
         """Make the vector environment to step."""

@@ -30,6 +30,8 @@ _NOT_FATAL = mjw.OverflowType.ITERATIONS | mjw.OverflowType.LS_ITERATIONS
 
 
 class MujocoWarp(Ants):
+    single_steps = "calls"
+
     def build(self) -> None:
         job = self.job
         wp.config.log_level = wp.LOG_WARNING

@@ -28,6 +28,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="processes share
 
 @slow
 class TestCeilingAtari(BackendContract):
+    single_steps = False
     backend = CEILING
     family = "atari"
     task = "Pong-v5"

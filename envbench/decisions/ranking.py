@@ -1,0 +1,98 @@
+"""Which cells of a column are shown to be faster than which? Pure.
+
+A column holds the cells that a table compares: one task, kind and numenv. Each pair of its cells
+has two hypotheses: the first is not faster than the second, and the reverse. Each is tested with
+the one-sided t-test of the pair's ratio in the block model. Holm's procedure (Scandinavian Journal
+of Statistics 6, 1979) decides about all hypotheses of the column together. So the probability that
+a column contains any false claim, one in the wrong direction included, is at most 5 %, however the
+tests depend on each other.
+
+Everything else follows from these claims. So the rank, the ties and the best never contradict each
+other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from envbench.stats.block_model import BlockModel
+
+FAMILY_WISE = 0.05  # the probability of any false claim about a column
+
+Claim = tuple[str, str]  # the first cell is faster than the second
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """``rank`` is 1 + the number of cells shown to be faster than this one. ``ties`` are the cells
+    that are not shown to differ from it."""
+
+    rank: int
+    ties: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranking:
+    """The place of each cell of a column, and the cell with the highest adjusted rate.
+
+    ``best`` is None where no cell has an adjusted rate. It is the best of its column only if
+    nothing ties with it.
+    """
+
+    places: dict[str, Place]
+    best: str | None
+
+    @property
+    def ties(self) -> tuple[str, ...]:
+        """The cells that are not shown to differ from the best."""
+        return self.places[self.best].ties if self.best is not None else ()
+
+
+def rank(model: BlockModel, column: Sequence[str], family_wise: float = FAMILY_WISE) -> Ranking:
+    """Rank the cells of a column. A cell that nothing connects to the others ties with them."""
+    claims = proven(model, column, family_wise)
+    places = {
+        cell: Place(
+            rank=1 + sum(slower == cell for _, slower in claims),
+            ties=tuple(
+                other
+                for other in column
+                if other != cell and not {(cell, other), (other, cell)} & claims
+            ),
+        )
+        for cell in column
+    }
+    rates = {cell: model.adjusted[cell].rate for cell in column if cell in model.adjusted}
+    return Ranking(places=places, best=max(rates, key=rates.__getitem__, default=None))
+
+
+def proven(
+    model: BlockModel, column: Sequence[str], family_wise: float = FAMILY_WISE
+) -> set[Claim]:
+    """Return what Holm's procedure shows: (faster cell, slower cell).
+
+    Of the two hypotheses of a pair only one can be rejected, so the other still counts. Pairs
+    without an interval cannot be tested.
+    """
+    tested = sorted(each for pair in combinations(column, 2) if (each := _test(model, *pair)))
+    claims: set[Claim] = set()
+    for share, claim in tested:
+        if share > family_wise / (2 * len(tested) - len(claims)):
+            break
+        claims.add(claim)
+    return claims
+
+
+def _test(model: BlockModel, cell: str, other: str) -> tuple[float, Claim] | None:
+    """The one-sided p-value of the faster-looking direction, and what it would show."""
+    from scipy.special import stdtr
+
+    found = model.ratio(cell, other)
+    if found is None or found.error is None or found.degrees is None:
+        return None
+    log = math.log(found.ratio)
+    claim = (cell, other) if log > 0 else (other, cell)
+    return float(stdtr(found.degrees, -abs(log) / found.error)), claim

@@ -1,0 +1,192 @@
+"""What the rows cost besides their steps: start-up, memory, latency, resets. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+
+from envbench.report.tables.build import cost_columns, largest
+from envbench.report.tables.footnotes import quick
+from envbench.report.tables.machine_results import MachineResults
+from envbench.report.tables.table import Entry, Table, grid, note_once
+from envbench.stats.costs import Costs
+from envbench.stats.summary import Summary
+from envbench.text import markdown
+
+NUMENV = "Environments"
+Columns = dict[str, dict[str, str]]  # heading -> row label -> text
+_COSTS_NOTE = (
+    "Each row shows its largest number of environments. Start-up is import and build; the first "
+    "step includes compilation. Both are medians over processes. A first step is shown as a range "
+    "where one process took more than twice as long as another: a library may have cached compiled "
+    "code on disk. Memory is the sum of the largest memory of a worker and of its processes. A "
+    "reset is of all environments. CPU seconds are those of all processes of the worker. Joules "
+    "are those of the whole machine, as far as it has counters."
+)
+_LATENCY_NOTE = (
+    "Each row shows its largest number of environments. The times are those of single vector "
+    "steps, in slices of their own. The slowest 1 % is their share of the total time: 1 % if all "
+    "steps take equally long."
+)
+_SERVICE_NOTE = (
+    "Each row shows its largest number of environments. How often each environment in flight was "
+    "in a batch: fairness is Jain's index (1 if all were equally often), and the least and the "
+    "most served environment are relative to the mean. An age is the number of vector steps from "
+    "one return of an environment to its next one."
+)
+_STARTS_NOTE = (
+    "Each row shows its largest number of environments. Cold is the first process of that cell in "
+    "its session, warm is the median of its later processes. envbench has imported the library "
+    "once before the first process, to see that it works, so files may be in memory already. The "
+    "first step includes compilation."
+)
+_MEMORY_NOTE = (
+    "A line through the memory of the row's cells of one session, over the environments that "
+    "exist (with those in flight). A cell's memory is the sum of the largest memory of a worker "
+    "and of its processes. Shared pages count once per process, so the sum is too high for many "
+    "processes. A column *fit* extends the line to the memory that was free when the session began."
+)
+
+
+def cost_tables(every: Iterable[MachineResults]) -> list[Table]:
+    """Tables of costs, latency, service, start-up and memory for each group of results that has
+    them."""
+    every, tables = list(every), []
+    kinds: list[tuple[str, Callable[[MachineResults], Columns], str]] = [
+        ("Costs", _costs, _COSTS_NOTE),
+        ("Latency", partial(_columns, texts=_latency), _LATENCY_NOTE),
+        ("Service", partial(_columns, texts=_service), _SERVICE_NOTE),
+        ("Start-up", partial(_columns, texts=_start_up), _STARTS_NOTE),
+        ("Memory", partial(_columns, texts=_memory), _MEMORY_NOTE),
+    ]
+    for name, columns_of, note in kinds:
+        found = [(each, columns_of(each)) for each in every]
+        made = [_cost_table(name, each, columns, note) for each, columns in found if columns]
+        tables += note_once(made)
+    return tables
+
+
+def _costs(results: MachineResults) -> Columns:
+    """Those of the accelerators' tables and, where a row has any of these, further ones."""
+    columns = cost_columns(results)
+    return {**columns, **_columns(results, _further)} if columns else {}
+
+
+def _columns(
+    results: MachineResults, texts: Callable[[Costs, Summary], Mapping[str, str]]
+) -> Columns:
+    """The texts of each row at its largest numenv, without empty columns."""
+    columns: Columns = {}
+    for label, found in largest(results).items():
+        if found.summary.costs:
+            for name, text in texts(found.summary.costs, found.summary).items():
+                if text:
+                    columns.setdefault(name, {})[label] = text
+    return columns
+
+
+def _further(costs: Costs, summary: Summary) -> dict[str, str]:
+    per_cpu_s, energy = summary.frames_per_cpu_s, costs.energy
+    return {
+        "Reset": duration(costs.reset_s),
+        "Frames per CPU second": "" if per_cpu_s is None else _three_digits(per_cpu_s),
+        "Frames per joule": _three_digits(energy.frames_per_joule) if energy else "",
+    }
+
+
+def _latency(costs: Costs, _: Summary) -> dict[str, str]:
+    if (found := costs.latency) is None:
+        return {}
+    share = found.slowest_share
+    return {
+        "Median": duration(found.p50_s),
+        "95 %": duration(found.p95_s),
+        "99 %": duration(found.p99_s),
+        "Slowest 1 %": "" if share is None else f"{100 * share:.2g} %",
+    }
+
+
+def _service(costs: Costs, summary: Summary) -> dict[str, str]:
+    """Of asynchronous rows that know which environments they return."""
+    cell, found = summary.cell, costs.service
+    if found is None:
+        return {}
+    return {
+        "In flight": str(cell.env_instances),
+        "Fairness": f"{found.fairness:.3f}",
+        "Least served": f"{found.smallest:.2f}",
+        "Most served": f"{found.largest:.2f}",
+        "Age if all were equal": f"{cell.env_instances / cell.numenv:.3g}",
+        "Median age": "" if found.age_p50 is None else str(found.age_p50),
+        "Age, 99 %": "" if found.age_p99 is None else str(found.age_p99),
+    }
+
+
+def _start_up(costs: Costs, _: Summary) -> dict[str, str]:
+    return {
+        f"{phase.replace('_', ' ').capitalize()}, {state}": duration(seconds)
+        for phase, took in (costs.start_up or {}).items()
+        for state, seconds in (("cold", took.cold_s), ("warm", took.warm_s))
+    }
+
+
+def _memory(costs: Costs, _: Summary) -> dict[str, str]:
+    """Of rows that were measured with three numbers of environments in one session."""
+    if (line := costs.memory) is None:
+        return {}
+    return {
+        "Measured with": ", ".join(map(str, line.environments)),
+        "Fixed part": _bytes(line.fixed_bytes),
+        "Per environment": _bytes(line.bytes_per_env),
+        "Largest deviation": f"{100 * line.misfit:.0f} %",
+        "Fit": "" if line.largest is None else _floored(line.largest),
+    }
+
+
+def _bytes(size: float) -> str:
+    if size <= 0:
+        return "none"
+    kib = size / 2**10
+    return f"{_three_digits(kib)} KiB" if kib < 999.5 else f"{_three_digits(kib / 2**10)} MiB"
+
+
+def _floored(count: int) -> str:
+    """With two digits: an extrapolation supports no more."""
+    unit = 10 ** max(0, len(str(count)) - 2)
+    return f"{count // unit * unit:,}"
+
+
+def duration(seconds: float | None) -> str:
+    """With three digits: 12.3 µs, 4.56 ms, 0.789 s. "" for None."""
+    if seconds is None:
+        return ""
+    for unit, factor in (("µs", 1e6), ("ms", 1e3)):
+        if seconds * factor < 999.5:
+            return f"{_three_digits(seconds * factor)} {unit}"
+    return f"{_three_digits(seconds)} s"
+
+
+def _three_digits(value: float) -> str:
+    digits = 2 - math.floor(math.log10(value)) if value > 0 else 0
+    return f"{round(value, digits):,.{max(0, digits)}f}"
+
+
+def _cost_table(name: str, results: MachineResults, columns: Columns, note: str) -> Table:
+    found = largest(results)
+    known = {
+        (label, name): Entry(text=text, measured=found[label])
+        for name, texts in columns.items()
+        for label, text in texts.items()
+    }
+    known |= {
+        (label, NUMENV): Entry(text=str(each.numenv), notes=quick(each))
+        for label, each in found.items()
+    }
+    shown = {label for texts in columns.values() for label in texts}
+    return Table(
+        heading=markdown(f"{name} - {results.heading}"),
+        columns=[NUMENV, *columns],
+        rows=grid({row: row for row in results.labels if row in shown}, [NUMENV, *columns], known),
+        note=note,
+    )

@@ -1,0 +1,119 @@
+"""How two measurements relate: their ratio, and what its interval rests on. Pure.
+
+* Of one session whose cells alternated: the block model.
+* Of one session without blocks: Welch's interval of their processes, which were spread over it.
+* Of two sessions: through the reference kernel, if they are of one host and have it, otherwise
+  through the cells themselves. The drift between sessions is estimated from the same records. It is
+  unknown where no cell was measured twice. Then there is no interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import fmean, stdev
+
+from envbench.decisions.drift import Drift, Uncertain, drift, ratio_between
+from envbench.decisions.session import Session
+from envbench.model import Cell
+from envbench.results.measured_cells import Measured
+from envbench.stats.intervals import RUNS_FOR_INTERVAL, Interval, ratio_interval
+
+
+@dataclass(frozen=True, kw_only=True)
+class Relation:
+    """The ratio of two figures. ``interval`` is None where it is unknown."""
+
+    ratio: float
+    interval: Interval | None
+
+    @property
+    def verdict(self) -> str:
+        """``faster``, ``slower``, ``~`` (within the noise) or ``?`` (unknown)."""
+        if self.interval is None:
+            return "?"
+        if self.interval[0] <= 1 <= self.interval[1]:
+            return "~"
+        return "faster" if self.interval[0] > 1 else "slower"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Relations:
+    """The drift between sessions, of figures and of figures relative to the kernel."""
+
+    figures: Drift | None = None
+    beside_kernel: Drift | None = None
+
+    def between(self, found: Measured, to: Measured) -> Relation | None:
+        """The FPS of one divided by those of the other; None where one has no figure."""
+        if not found.fps or not to.fps:
+            return None
+        if found.plan_id == to.plan_id:
+            if ratio := found.session.ratio(found.cell, to.cell):
+                return Relation(ratio=ratio.ratio, interval=ratio.interval)
+            spans = found.summary.interval and to.summary.interval
+            pair = (found.summary.speeds, to.summary.speeds)
+            interval = ratio_interval(pair) if spans else None
+            return Relation(ratio=found.fps / to.fps, interval=interval)
+        same_host = found.fingerprint is not None and found.fingerprint == to.fingerprint
+        for kernel in common_kernels(found, to) if same_host else []:
+            one, other = (_beside(each.session, each.cell, kernel) for each in (found, to))
+            if one and other and self.beside_kernel:
+                interval = ratio_between(one, other, self.beside_kernel)
+                return Relation(ratio=math.exp(one.log - other.log), interval=interval)
+        one, other = _alone(found), _alone(to)
+        interval = (
+            ratio_between(one, other, self.figures) if one and other and self.figures else None
+        )
+        return Relation(ratio=found.fps / to.fps, interval=interval)
+
+
+def relations(complete: Iterable[Iterable[Measured]]) -> Relations:
+    """Estimate the drift from all complete measurements of each cell, quick ones left out.
+
+    Only sessions of one host with the same packages show its drift.
+    """
+    raw: list[tuple[str, dict[str, float]]] = []
+    beside: list[tuple[str, dict[str, float]]] = []
+    for every in complete:
+        groups: dict[tuple[str, str, str], list[Measured]] = defaultdict(list)
+        for each in every:
+            if each.fingerprint is not None and each.fps and not each.quick:
+                groups[each.fingerprint.host, each.plan.fingerprint, each.runtime].append(each)
+        for (_, machine, _), group in groups.items():
+            if len(group) < 2:
+                continue
+            raw.append((machine, {each.plan_id: math.log(each.fps or 1.0) for each in group}))
+            kernels = {name for each in group for name in each.session.kernels}
+            for kernel in sorted(kernels):
+                values = {
+                    each.plan_id: value.log
+                    for each in group
+                    if (value := _beside(each.session, each.cell, kernel))
+                }
+                beside.append((f"{machine} {kernel}", values))
+    return Relations(figures=drift(raw), beside_kernel=drift(beside))
+
+
+def common_kernels(found: Measured, to: Measured) -> list[str]:
+    """The kernels that both sessions measured, that of the first cell's class first."""
+    ours, theirs = found.session.kernels, to.session.kernels
+    steps_in = found.session.classes.get(found.cell.key)
+    return sorted(ours.keys() & theirs.keys(), key=lambda name: (ours[name] != steps_in, name))
+
+
+def _beside(session: Session, cell: Cell, kernel: str) -> Uncertain | None:
+    ratio = session.model.ratio(cell.key, kernel)
+    if ratio is None or ratio.error is None or ratio.degrees is None:
+        return None
+    return Uncertain(log=math.log(ratio.ratio), error=ratio.error, degrees=ratio.degrees)
+
+
+def _alone(found: Measured) -> Uncertain | None:
+    logs = [math.log(each) for each in found.summary.speeds if each > 0]
+    if found.summary.interval is None or len(logs) < RUNS_FOR_INTERVAL:
+        return None
+    error = stdev(logs) / math.sqrt(len(logs))
+    return Uncertain(log=fmean(logs), error=error, degrees=len(logs) - 1)

@@ -1,0 +1,91 @@
+"""What a trial measures after its windows of steps: the time of each single vector step, and how
+often each environment of an asynchronous backend is in a batch.
+
+These slices never touch an adapter's timed loop. The clock is read by the iterator from which the
+loop takes its batches, so once per vector step.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from itertools import islice
+from typing import Any, Dict, List, Optional
+
+from envbench_worker.contract import Adapter
+
+MOST_PER_S, FEWEST_PER_S = 3000, 30  # vector steps per second of a slice
+PATIENCE = 2  # times as long as asked, for the fewest steps of a slow backend
+
+clock = time.perf_counter_ns
+
+
+def fitting(seconds: float, ns_per_call: float) -> int:
+    """How many vector steps a slice of that length has: at least one.
+
+    At most ``MOST_PER_S``. A slow backend makes at least ``FEWEST_PER_S``, unless that takes over
+    ``PATIENCE`` times as long.
+    """
+    in_time = seconds * 1e9 / max(1.0, ns_per_call)
+    fewest = min(FEWEST_PER_S * seconds, PATIENCE * in_time)
+    return max(1, int(min(MOST_PER_S * seconds, max(in_time, fewest))))
+
+
+def step_times(adapter: Adapter, calls: int) -> Optional[List[int]]:
+    """Make vector steps and return the nanoseconds of each; None if a consumer gets no single ones.
+
+    A step lasts from its start to the start of the next one, as for a learner. An asynchronous pool
+    may have run ahead before the first steps, so these are not returned.
+    """
+    starts: List[int] = []
+    note = starts.append
+    if adapter.single_steps == "calls":
+        for _ in range(calls):
+            note(clock())
+            adapter.run(1)
+        note(clock())
+    elif adapter.single_steps == "batches":
+        batches = adapter.batches
+
+        def noted(batch: Any) -> Any:
+            note(clock())
+            return batch
+
+        adapter.batches = map(noted, batches)
+        try:
+            ahead = -(-adapter.job.env_instances // adapter.job.numenv)
+            adapter.run(ahead + calls + 1)
+            del starts[:ahead]
+        finally:
+            adapter.batches = batches
+    return [after - before for before, after in zip(starts, islice(starts, 1, None))] or None
+
+
+def returns(ids: List[Any], env_instances: int) -> Dict[str, Any]:
+    """Return the fields of ``envbench.model.Returns``. ``ids``: of the environments per batch."""
+    import numpy as np  # only adapters that have it return ids
+
+    calls = np.repeat(np.arange(len(ids)), [len(each) for each in ids])
+    flat = np.concatenate(ids)
+    order = np.lexsort((calls, flat))  # by environment, then in time
+    same = np.diff(flat[order]) == 0
+    ages: Counter[int] = Counter(np.diff(calls[order])[same].tolist())
+    return {
+        "calls": len(ids),
+        "counts": np.bincount(flat, minlength=env_instances).tolist(),
+        "ages": histogram(ages) or {},
+    }
+
+
+def rounded(ns: int) -> int:
+    """To three significant digits, so that equal values are counted together."""
+    digits = len(str(ns)) - 3
+    return int(round(ns, -digits)) if digits > 0 else ns
+
+
+def histogram(counted: Counter[int]) -> Optional[Dict[str, List[int]]]:
+    """Return the fields of ``envbench.model.Histogram``; None if nothing was counted."""
+    if not counted:
+        return None
+    values = sorted(counted)
+    return {"values": values, "counts": [counted[each] for each in values]}

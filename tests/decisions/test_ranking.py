@@ -1,0 +1,114 @@
+"""Ranks, ties and the best of a column: few false claims, and none that contradict each other."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from envbench.decisions.ranking import Place, proven, rank
+from envbench.stats.block_model import Adjusted, BlockModel, Ratio, TrialRate, fit
+
+DEGREES = 20.0
+
+
+def known(logs: dict[str, float], error: float, unknown: str = "") -> Any:
+    """A model with these logarithms. The cells in ``unknown`` are connected to nothing."""
+
+    def ratio(cell: str, to: str) -> Ratio | None:
+        if cell in unknown or to in unknown:
+            return None
+        return Ratio(ratio=math.exp(logs[cell] - logs[to]), error=error, degrees=DEGREES)
+
+    adjusted = {cell: Adjusted(rate=math.exp(log)) for cell, log in logs.items()}
+    for cell in unknown:
+        del adjusted[cell]
+    return SimpleNamespace(ratio=ratio, adjusted=adjusted)
+
+
+def simulated(rng: Any, logs: dict[str, float], blocks: int) -> BlockModel:
+    return fit(
+        [
+            TrialRate(cell=cell, block=k, steps_in="pool", rate=math.exp(log + 0.02 * rng.normal()))
+            for k in range(blocks)
+            for cell, log in logs.items()
+        ]
+    )
+
+
+def test_clear_differences_give_a_rank_each_and_a_best_without_ties() -> None:
+    ranking = rank(known({"a": 0.0, "b": 2.0, "c": 1.0}, 0.01), "abc")
+    assert ranking.best == "b"
+    assert ranking.ties == ()
+    assert {cell: each.rank for cell, each in ranking.places.items()} == {"b": 1, "c": 2, "a": 3}
+
+
+def test_without_clear_differences_all_share_the_first_rank_and_tie() -> None:
+    ranking = rank(known({"a": 0.0, "b": 0.01, "c": 0.02}, 0.1), "abc")
+    assert ranking.best == "c"
+    assert ranking.ties == ("a", "b")
+    assert {each.rank for each in ranking.places.values()} == {1}
+
+
+def test_a_cell_can_tie_with_two_that_differ_from_each_other() -> None:
+    ranking = rank(
+        known({"fast": 0.04, "middle": 0.02, "slow": 0.0}, 0.01), ["slow", "middle", "fast"]
+    )
+    assert ranking.places == {
+        "fast": Place(rank=1, ties=("middle",)),
+        "middle": Place(rank=1, ties=("slow", "fast")),
+        "slow": Place(rank=2, ties=("middle",)),
+    }
+
+
+def test_a_single_cell_has_rank_one_and_no_ties() -> None:
+    ranking = rank(known({"a": 1.0}, 0.1), ["a"])
+    assert ranking.places == {"a": Place(rank=1, ties=())}
+    assert ranking.best == "a"
+    assert ranking.ties == ()
+
+
+def test_a_cell_that_nothing_connects_ties_with_all_and_is_never_the_best() -> None:
+    ranking = rank(known({"a": 0.0, "b": 2.0, "x": 9.0}, 0.01, unknown="x"), "abx")
+    assert ranking.best == "b"
+    assert ranking.ties == ("x",)
+    assert ranking.places["x"] == Place(rank=1, ties=("a", "b"))
+    alone = rank(known({"x": 1.0, "y": 2.0}, 0.01, unknown="xy"), "xy")
+    assert alone.best is None
+    assert alone.ties == ()
+    assert alone.places["x"] == Place(rank=1, ties=("y",))
+
+
+def test_each_step_of_holm_has_one_hypothesis_less_than_the_last() -> None:
+    """With three cells there are six hypotheses. The bounds are 5 % / 6, / 5 and / 4."""
+    needed = [-scipy.stats.t.ppf(0.05 / count, DEGREES) for count in (6, 5, 4)]
+    below = 0.01 * np.array(needed)
+    just = known({"a": 0.0, "b": below[1] * 1.001, "c": below[1] * 1.001 + below[2] * 1.001}, 0.01)
+    assert proven(just, "abc") == {("c", "a"), ("b", "a"), ("c", "b")}
+    under = known({"a": 0.0, "b": below[1] * 0.999, "c": below[1] * 0.999 + below[2] * 0.9}, 0.01)
+    assert proven(under, "abc") == {("c", "a")}
+    first = known({"a": 0.0, "b": below[0] * 0.999}, 0.01)
+    assert proven(first, "ab") == {("b", "a")}  # one pair has two hypotheses: 5 % / 2
+
+
+def test_a_model_without_intervals_proves_nothing() -> None:
+    logs = {"a": 0.0, "b": 5.0}
+    ranking = rank(simulated(np.random.default_rng(1), logs, 1), "ab")
+    assert ranking.best == "b"
+    assert ranking.ties == ("a",)
+
+
+@pytest.mark.parametrize("logs", [[0.0] * 6, [0.0, 0.0, 0.06, 0.06, 0.12, 0.12]])
+def test_at_most_one_column_in_twenty_has_a_false_claim(logs: list[float]) -> None:
+    rng = np.random.default_rng(2)
+    truth = dict(zip("abcdef", logs, strict=True))
+    made = [proven(simulated(rng, truth, 5), list(truth)) for _ in range(400)]
+    false = sum(any(truth[one] <= truth[other] for one, other in claims) for claims in made)
+    assert false <= scipy.stats.binom.ppf(0.99, 400, 0.05)
+    if any(logs):
+        found = sum(len(claims) for claims in made) / len(made)
+        assert found > 11  # of the twelve true claims
