@@ -236,8 +236,8 @@ class SliceOrder:
         return due.worker in self.ended or (due.worker, due.kind) in self.lacking
 
     def _needs_none(self, index: int) -> bool:
-        """Has this worker ended, or measured for its time? It may not make slices for ever, in case
-        that its clock stands still."""
+        """Has this worker ended, or measured for its time? The number of its slices is also
+        limited: its clock may stand still."""
         count, wanted = self.slices_made[index], self.jobs[index].protocol.measured_s * 1e9
         enough = count >= FEWEST_MIXED and self.measured_ns[index] >= wanted
         return index in self.ended or (self.timed[index] and (enough or count >= 2 * MOST_MIXED))

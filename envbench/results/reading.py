@@ -63,6 +63,7 @@ DESIGNS = {  # of the experiments that this envbench knows
 
 Facts = dict[str, dict[str, Any]]  # what adapters reported about their trials, by hash
 _DECODER = msgspec.json.Decoder(Stored)
+_NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # Windows has none
 _BLANK = re.compile(rb"\s*\n")
 _NO_RECORD = re.compile(  # not an object, one without a name, or one shorter than any record
     rb'(?:[^\S\n]*(?:[^\s{][^\n]*|\{(?:[^\n]{0,35}|[^\S\n]*[^\s"][^\n]*))\n)+'
@@ -86,7 +87,7 @@ def read(path: Path) -> Reading:
     reading, bad, skipped = Reading(), 0, 0
     try:
         # Without waiting: opening a pipe would wait for its writer.
-        with open(path, "rb", opener=lambda name, how: os.open(name, how | os.O_NONBLOCK)) as file:
+        with open(path, "rb", opener=lambda name, how: os.open(name, how | _NO_WAIT)) as file:
             if refusal := _refusal(os.fstat(file.fileno())):
                 return Reading(warnings=[f"{path}: not read: it is {refusal}"])
             for number, line in lines(file):
