@@ -58,7 +58,9 @@ class SliceOrder:
         self.latest: int | None = None  # the worker of the latest slice
         self.lacking: set[tuple[int, str]] = set()  # what a worker's library cannot do
         self.measured_ns, self.slices_made = [0] * self.count, [0] * self.count  # of steps
-        self.timed = [bool(programme.mixed) and each.protocol.calls is None for each in jobs]
+        self.calls_made = [0] * self.count  # of steps
+        self.chance = random.Random(programme.seed)
+        self.draws = [self.chance.random() for _ in jobs]
         self.ns_per_call: dict[int, float] = {}  # of the workers that are warm
         self.ended: set[int] = set()
         self.settled = False
@@ -103,31 +105,42 @@ class SliceOrder:
         if self.all_ready and not self.settled:
             self.settled = True
             if self.programme.mixed:
-                self.steps, self.others = self._mixed(), self._after()
+                self.others = self._after()
             elif self.ns_per_call:
                 slices = [max(self.slice_ns, self.pace(index)) for index in self.ns_per_call]
                 self.steps = self.steps[: self._fitting(self.steps, fmean(slices), FEWEST_SLICES)]
         self._skip()
         self.changed.notify_all()
 
-    def _mixed(self) -> list[Slice]:
-        """The slices of all workers in a random order, in which each worker's are spread evenly."""
-        chance = random.Random(self.programme.seed)
-        placed: list[tuple[float, Slice]] = []
-        for index in sorted(self.ns_per_call):
-            protocol, calls = self.jobs[index].protocol, self.calls(index)
-            if protocol.calls is None:
-                wanted = protocol.measured_s * 1e9 / (calls * self.ns_per_call[index])
-                every = [calls] * max(FEWEST_MIXED, round(wanted))
-            else:
-                calls = max(calls, math.ceil(protocol.calls / MOST_MIXED))
-                every = [calls] * (protocol.calls // calls)
-                every += [rest] if (rest := protocol.calls % calls) else []
-            placed += [
-                ((number + chance.random()) / len(every), Slice("step", index, each))
-                for number, each in enumerate(every)
-            ]
-        return [each for _, each in sorted(placed)]
+    def _choose(self) -> None:
+        """Decide the next slice of steps of a mixed order, if a worker needs one.
+
+        The order is random, and each worker's slices are spread evenly over the block. What counts
+        is the share that it has done so far, so this holds for a worker whose speed changes, too.
+        """
+        left = [index for index in sorted(self.ns_per_call) if not self._needs_none(index)]
+        if left:
+            index = min(left, key=lambda each: sum(self._share(each)))
+            self.draws[index] = self.chance.random()
+            self.steps.append(Slice("step", index, self._calls_of_next(index)))
+
+    def _share(self, index: int) -> tuple[float, float]:
+        """What share of its steps or its time this worker has done; a random part of one slice."""
+        total, calls, count = self.jobs[index].protocol.calls, self.calls(index), FEWEST_MIXED
+        if total is not None:
+            done, slices = self.calls_made[index] / total, total / calls
+        else:
+            wanted_ns = self.jobs[index].protocol.measured_s * 1e9
+            done = min(self.measured_ns[index] / wanted_ns, self.slices_made[index] / count)
+            slices = max(count, wanted_ns / (calls * self.ns_per_call[index]))
+        return done, self.draws[index] / slices
+
+    def _calls_of_next(self, index: int) -> int:
+        total, calls = self.jobs[index].protocol.calls, self.calls(index)
+        if total is None:
+            return calls
+        calls = max(calls, math.ceil(total / MOST_MIXED))
+        return min(calls, total - self.calls_made[index])
 
     def _after(self) -> list[Slice]:
         """The slices of other quantities: each quantity in rounds, in which the workers have a
@@ -208,6 +221,7 @@ class SliceOrder:
                 self.made.append(index)
                 self.measured_ns[index] += window.ns
                 self.slices_made[index] += 1
+                self.calls_made[index] += window.calls
             elif due.ms is not None and not window.steps + window.resets:
                 self.lacking.add((index, due.kind))
             elif due.ms is None and not self.resets:
@@ -218,17 +232,11 @@ class SliceOrder:
             self.changed.notify_all()
 
     def _skip(self) -> None:
-        """Pass over the slices of workers that need none. After the last slice of steps, each
-        worker that is faster than it was in its warm-up gets more, until it has measured for its
-        time."""
-        while self.next < len(self.steps) and self._needs_none(self.steps[self.next].worker):
+        """Pass over slices of workers that have ended. In a mixed order, decide the next one."""
+        while self.next < len(self.steps) and self.steps[self.next].worker in self.ended:
             self.next += 1
-        if self.settled and self.next == len(self.steps):
-            self.steps += [
-                Slice("step", index, self.calls(index))
-                for index in sorted(self.ns_per_call)
-                if self.timed[index] and not self._needs_none(index)
-            ]
+        if self.settled and self.programme.mixed and self.next == len(self.steps):
+            self._choose()
         while self.next >= len(self.steps) and self.due and self._is_impossible(self.due):
             self.next += 1
 
@@ -236,11 +244,14 @@ class SliceOrder:
         return due.worker in self.ended or (due.worker, due.kind) in self.lacking
 
     def _needs_none(self, index: int) -> bool:
-        """Has this worker ended, or measured for its time? The number of its slices is also
-        limited: its clock may stand still."""
-        count, wanted = self.slices_made[index], self.jobs[index].protocol.measured_s * 1e9
-        enough = count >= FEWEST_MIXED and self.measured_ns[index] >= wanted
-        return index in self.ended or (self.timed[index] and (enough or count >= 2 * MOST_MIXED))
+        """Has this worker of a mixed order ended, or made its steps, or measured for its time? The
+        number of its slices is also limited: its clock may stand still."""
+        protocol, count = self.jobs[index].protocol, self.slices_made[index]
+        if protocol.calls is not None:
+            enough = self.calls_made[index] >= protocol.calls
+        else:
+            enough = self.measured_ns[index] >= protocol.measured_s * 1e9 and count >= FEWEST_MIXED
+        return enough or index in self.ended or count >= 2 * MOST_MIXED
 
     def _size_reset_slices(self, window: WindowEnded) -> None:
         """Set the resets per slice and the number of slices by the time of the first reset."""

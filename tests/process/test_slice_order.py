@@ -184,14 +184,17 @@ def test_after_all_have_ended_no_slice_is_ordered() -> None:
 
 def test_in_a_random_order_each_worker_steps_for_its_time_in_slices_of_its_own() -> None:
     made = table(Programme(mixed=[0.1, 0.5]), 1e6, 2e6, measured_s=6.0)
-    count = Counter(each.worker for each in made.steps)
-    assert count == {0: 60, 1: 12}
+    measured(made, 1_000_000, 2_000_000)
+    assert Counter(made.made) == {0: 60, 1: 12}
     assert {(each.worker, each.calls) for each in made.steps} == {(0, 100), (1, 250)}
 
 
 def test_in_a_random_order_a_long_call_is_a_slice_and_there_are_at_least_four() -> None:
     made = table(Programme(mixed=[0.1, 0.1]), 1e9, 1e6, measured_s=2.0)
-    assert Counter(each.worker for each in made.steps) == {0: 4, 1: 20}
+    measured(made, 1_000_000_000, 1_000_000)
+    assert Counter(made.made) == {0: 4, 1: 20}
+    places = [place for place, each in enumerate(made.made) if each == 0]
+    assert [place // 6 for place in places] == [0, 1, 2, 3]  # spread over all slices
 
 
 def test_in_a_random_order_the_first_worker_that_is_ready_waits_for_the_others() -> None:
@@ -202,18 +205,6 @@ def test_in_a_random_order_the_first_worker_that_is_ready_waits_for_the_others()
     assert made.may_go(0) != made.may_go(1)
 
 
-def test_the_slices_of_a_worker_are_spread_evenly_over_a_random_order() -> None:
-    made = table(Programme(mixed=[0.1] * 5, seed=3), *[1e6] * 5, measured_s=6.0)
-    order = [each.worker for each in made.steps]
-    for index in range(5):
-        places = [place for place, each in enumerate(order) if each == index]
-        assert max(abs(place - 5 * number) for number, place in enumerate(places)) <= 12
-    again = table(Programme(mixed=[0.1] * 5, seed=3), *[1e6] * 5, measured_s=6.0)
-    other = table(Programme(mixed=[0.1] * 5, seed=4), *[1e6] * 5, measured_s=6.0)
-    assert [each.worker for each in again.steps] == order
-    assert [each.worker for each in other.steps] != order
-
-
 def measured(made: SliceOrder, *ns_per_call: int) -> list[int]:
     """Make all slices, each worker at that speed. Returns each one's nanoseconds."""
     total = [0] * len(ns_per_call)
@@ -222,6 +213,29 @@ def measured(made: SliceOrder, *ns_per_call: int) -> list[int]:
         total[due.worker] += calls * ns_per_call[due.worker]
         made.slice_made(due.worker, ended(calls * ns_per_call[due.worker], calls))
     return total
+
+
+def order_of_five(seed: int, *ns_per_call: int) -> list[int]:
+    made = table(Programme(mixed=[0.1] * 5, seed=seed), *[1e6] * 5, measured_s=6.0)
+    measured(made, *(ns_per_call or [1_000_000] * 5))
+    return made.made
+
+
+def test_the_slices_of_a_worker_are_spread_evenly_over_a_random_order() -> None:
+    order = order_of_five(3)
+    for index in range(5):
+        places = [place for place, each in enumerate(order) if each == index]
+        assert max(abs(place - 5 * number) for number, place in enumerate(places)) <= 12
+    assert order_of_five(3) == order
+    assert order_of_five(4) != order
+
+
+def test_workers_whose_speed_has_changed_since_the_warm_up_alternate_until_the_end() -> None:
+    order = order_of_five(3, 500_000, 1_000_000, 1_000_000, 1_000_000, 2_000_000)
+    assert Counter(order) == {0: 120, 1: 60, 2: 60, 3: 60, 4: 30}
+    for tenth in range(10):
+        part = order[33 * tenth : 33 * (tenth + 1)]
+        assert set(part) == set(range(5))
 
 
 def test_a_worker_measures_for_its_time_even_if_its_speed_has_changed() -> None:
@@ -247,15 +261,14 @@ def test_a_worker_whose_clock_stands_still_does_not_step_for_ever() -> None:
 def test_a_very_large_number_of_vector_steps_is_made_in_longer_slices() -> None:
     total = 10**12
     made = table(Programme(mixed=[0.1]), 1e6, calls=total)
-    assert len(made.steps) == MOST_MIXED
-    assert sum(each.calls or 0 for each in made.steps) == total
+    assert measured(made, 1) == [total]
+    assert len(made.made) == MOST_MIXED
 
 
 @pytest.mark.parametrize("total", [1, 99, 100, 101, 1234])
 def test_a_number_of_vector_steps_is_made_exactly(total: int) -> None:
     made = table(Programme(mixed=[0.1, 0.1]), 1e6, 3e6, calls=total)
-    for index in (0, 1):
-        assert sum(each.calls or 0 for each in made.steps if each.worker == index) == total
+    assert measured(made, 1, 1) == [total, total]
 
 
 def test_a_lead_in_lasts_its_time_or_returns_what_was_in_flight_if_that_costs_little() -> None:

@@ -127,7 +127,11 @@ class Order(SliceOrder):
         self.planned: list[Planned] = []
         self.ended_ns = 0
 
-    def _mixed(self) -> list[Slice]:
+    def _choose(self) -> None:
+        if not self.planned:
+            self.steps = self._all_slices()
+
+    def _all_slices(self) -> list[Slice]:
         chance = random.Random(self.programme.seed)
         group, workers = self.group, sorted(self.ns_per_call)
         pieces: list[list[tuple[float, int]]] = [
