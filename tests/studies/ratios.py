@@ -4,13 +4,16 @@
 
 Each file in ``results/studies/ratios`` is one recorded plan of ``envbench run``. For each, this
 prints the half-widths of the 95 % intervals of all ratios of two cells of one task, from the block
-model: of backends in one process, and where a backend of several processes is involved. To add a
-plan, run it with ``--results``, and copy its file.
+model: of backends in one process, and where a backend of several processes is involved. For two
+plans of the same cells, it also prints how many ratios agree: their logarithms differ by at most
+the root of the sum of the squared half-widths. To add a plan, run it with ``--results``, and copy
+its file.
 """
 
 from __future__ import annotations
 
 import math
+from itertools import combinations
 from pathlib import Path
 from statistics import median, quantiles
 
@@ -21,19 +24,46 @@ from tabulate import tabulate
 from envbench.decisions.session import Session
 from envbench.model import RunDesign
 from envbench.results.folder import load_files
+from envbench.results.measured_cells import Measured
 
 FOLDER = Path(__file__).parents[2] / "results" / "studies" / "ratios"
 MEASUREMENT = Path(__file__).parents[2] / "docs" / "measurement.md"
 
 
-def half_widths(session: Session, *, processes: bool) -> list[float]:
-    """Half-widths in per cent, of ratios with or without a backend of several processes."""
-    found = []
+Logs = dict[tuple[str, str], tuple[float, float]]  # cells -> logarithm of the ratio, half-width
+
+
+def ratios(session: Session, *, processes: bool) -> Logs:
+    """Ratios with or without a backend of several processes."""
+    found = {}
     for cell, to, ratio in session.ratios():
         several = "processes" in (session.classes[cell.key], session.classes[to.key])
         if several == processes and ratio.interval is not None:
-            found.append(100 * (math.sqrt(ratio.interval[1] / ratio.interval[0]) - 1))
+            half = math.log(ratio.interval[1] / ratio.interval[0]) / 2
+            pair = sorted([cell.key, to.key])
+            sign = 1 if pair[0] == cell.key else -1
+            found[pair[0], pair[1]] = sign * math.log(ratio.ratio), half
     return found
+
+
+def half_widths(session: Session, *, processes: bool) -> list[float]:
+    """In per cent."""
+    every = ratios(session, processes=processes).values()
+    return [100 * math.expm1(half) for _, half in every]
+
+
+def agreement(one: Session, other: Session, *, processes: bool) -> str:
+    """How many ratios of two sessions agree within their combined intervals."""
+    first, second = (ratios(each, processes=processes) for each in (one, other))
+    common = first.keys() & second.keys()
+    agree = sum(
+        abs(first[key][0] - second[key][0]) <= math.hypot(first[key][1], second[key][1])
+        for key in common
+    )
+    apart = [100 * abs(math.expm1(first[key][0] - second[key][0])) for key in common]
+    if not common:
+        return "-"
+    return f"{100 * agree / len(common):.1f} % of {len(common):,} ({median(apart):.1f} %)"
 
 
 def shown(widths: list[float]) -> str:
@@ -42,16 +72,19 @@ def shown(widths: list[float]) -> str:
     return f"±{median(widths):.1f} %, ±{quantiles(widths, n=10)[-1]:.1f} %"
 
 
-def row(path: Path) -> list[object]:
+def read(path: Path) -> Measured:
+    """One of the plan's cells, with its plan and session."""
+    return load_files([path], lambda _: None).selection.measured[0]
+
+
+def row(found: Measured) -> list[object]:
     """The row of one plan."""
-    loaded = load_files([path], lambda _: None)
-    found = loaded.selection.measured[0]
     design, session = found.plan.design_as(RunDesign), found.session
     protocol, slice_s = design.protocol[found.cell.backend], design.slice_s[found.cell.backend]
     measured_s = protocol.measured_s * design.repeats[found.cell.backend]
     spread = ", ".join(f"{name} {100 * s:.1f} %" for name, s in session.model.error_spread.items())
     return [
-        found.plan.started_utc[:16].replace("T", " "),
+        began(found),
         (found.plan.git_commit or "unknown")[:7] + ("+" if found.plan.git_dirty else ""),
         found.cell.task,
         len(session.cells),
@@ -68,10 +101,31 @@ def main() -> None:
     """Fill the table."""
     heads = ["began (UTC)", "commit", "task", "cells", "per cell", "slice", "one process"]
     heads += ["several processes", "left between processes"]
-    rows = [row(path) for path in sorted(FOLDER.glob("*.jsonl"))]
+    plans = [read(path) for path in sorted(FOLDER.glob("*.jsonl"))]
+    show("ratios", [row(each) for each in plans], heads)
+    rows = [
+        [
+            began(one),
+            began(other),
+            *(agreement(one.session, other.session, processes=each) for each in (False, True)),
+        ]
+        for one, other in combinations(plans, 2)
+        if one.session.cells.keys() == other.session.cells.keys()
+        and one.plan.design == other.plan.design
+    ]
+    heads = ["one plan (UTC)", "the other", "one process", "several processes"]
+    show("ratios-again", rows, heads)
+
+
+def began(found: Measured) -> str:
+    return found.plan.started_utc[:16].replace("T", " ")
+
+
+def show(name: str, rows: list[list[object]], heads: list[str]) -> None:
+    """Print a table, and fill it into the docs."""
     text = tabulate(rows, headers=heads, tablefmt="github", disable_numparse=True)
     click.echo(text)
-    fill("ratios", text, MEASUREMENT)
+    fill(name, text, MEASUREMENT)
 
 
 if __name__ == "__main__":
