@@ -93,7 +93,7 @@ def relations(complete: Iterable[Iterable[Measured]]) -> Relations:
                     for each in group
                     if (value := _beside(each.session, each.cell, kernel))
                 }
-                beside.append((f"{machine} {kernel}", values))
+                beside.append((machine, values))
     return Relations(figures=drift(raw), beside_kernel=drift(beside))
 
 

@@ -14,13 +14,13 @@ from envbench.results.relations import Relation
 from envbench.results.selection import Selection, select
 
 FAST, SLOW = make_cell("envpool-sync", 1), make_cell("for-loop", 1)
-KERNEL = make_cell("reference-kernel", 1)
+KERNELS = [make_cell("reference-kernel", 1), make_cell("pooled-kernel", 1)]
 
 
 def measured_session(
     name: str, speeds: dict[str, int], *, kernel: bool = True, day: float = 1.0, numenv: int = 1
 ) -> list[Record]:
-    """A plan whose cells alternated in five blocks, with the kernel. ``day``: the host's speed."""
+    """A plan whose cells alternated in five blocks, with kernels. ``day``: the host's speed."""
     chance = random.Random(name)
     cells = [make_cell(backend, numenv) for backend in speeds]
     runs: list[Run] = []
@@ -32,9 +32,9 @@ def measured_session(
         for cell in cells:
             steps = round(1000 * speeds[cell.backend] * block * chance.uniform(0.99, 1.01))
             runs.append(make_run(cell, [steps] * 4, **shared))
-        if kernel:
+        for each in KERNELS if kernel else []:
             steps = round(500_000 * block * chance.uniform(0.99, 1.01))
-            runs.append(make_run(KERNEL, [steps] * 4, arm="kernel", **shared))
+            runs.append(make_run(each, [steps] * 4, arm="kernel", **shared))
     plan = make_plan(cells, plan_id=name, started_utc=started)
     return [make_fact(), plan, *runs]
 
@@ -91,6 +91,15 @@ def test_between_sessions_the_kernel_shows_the_speed_of_the_host() -> None:
     assert relation.interval is not None
     assert relation.ratio == pytest.approx(1.1, rel=0.03)  # although the day was half as fast
     assert relation.interval[0] <= 1.1 <= relation.interval[1]
+
+
+def test_the_drift_counts_a_session_once_although_it_has_two_kernels() -> None:
+    sessions = [measured_session(name, {"for-loop": 100, "envpool-sync": 110}) for name in "12"]
+    found = select([record for each in sessions for record in each]).relations
+    assert found.figures is not None
+    assert found.beside_kernel is not None
+    for drift in (found.figures, found.beside_kernel):
+        assert (drift.sessions, drift.degrees) == (2, 1)
 
 
 def test_a_table_shows_the_newest_session_that_measured_about_as_much() -> None:
