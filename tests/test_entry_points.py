@@ -198,7 +198,7 @@ FAMILY = EnvFamily(name='chess', title='Chess', worker='a:B', frames=1, backends
         ({"standards": {"env": {"steps": -3}}}, "Expected `int` >= 0 - at `$.standards[...].steps"),
         ({"standards": {"env": {"tolerance": -1.0}}}, "at `$.standards[...].tolerance`"),
         (
-            {"standards": {"env": {"reference": "nope"}}, "fixed_start": "seed"},
+            {"standards": {"env": {"reference": "nope"}}, "follows_by": "seed"},
             "`standards`: the reference 'nope' is not one of the `backends`",
         ),
         (

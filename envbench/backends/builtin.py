@@ -176,7 +176,7 @@ BUILT_IN = [
             "numpy<2",
             "gymnasium[atari]<1",
             "ale-py==0.8.1",
-            "mujoco==2.3.3",
+            "mujoco==4.0.*",  # with 2.3.3, which it asks for, the ant moves differently
             "opencv-python-headless<4.12",
             "imageio",
         ],

@@ -31,7 +31,7 @@ NUMENV = option(
     "Environments per vector step. At least two are needed to show whether actions have an effect.",
     click.IntRange(2, 1024),
     also="ladder",
-    default=2,
+    default=4,
     callback=lambda context, parameter, value: [value],
 )
 
@@ -49,10 +49,10 @@ NUMENV = option(
 def verify(cells: CellRequest, options: Options, total_step: int, as_json: bool) -> None:
     """Find out whether backends do the same work and count it correctly.
 
-    Each backend is compared with a reference backend, from the same fixed start and with the same
-    actions. Its steps are counted twice, by its adapter and by the environments themselves. By
-    default, verify every family that the profile lists, with every backend that can run here
-    except `ceiling`. To resume a stopped verification, run the same command again.
+    Each step of a backend is compared with the step of a reference backend from the same state,
+    with the same action. Steps are counted twice, by the adapter and by the environments
+    themselves. By default, verify every family that the profile lists, with every backend that can
+    run here except `ceiling`. To resume a stopped verification, run the same command again.
     """
     experiment = VerifyExperiment(cells=cells, audit_calls=total_step)
     conduct(experiment, options, partial(_show, as_json=as_json), partly=True)

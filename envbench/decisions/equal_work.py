@@ -13,12 +13,12 @@ from typing import Any, Literal
 
 from envbench import backends, families
 from envbench.decisions import traces
-from envbench.decisions.traces import LEAST_STEPS
 from envbench.families import Standard
 from envbench.model import Agreement, Kind, Verification
 from envbench.text import counted
 
 LEAST_P = 0.001  # for two samples of episodes to count as one distribution
+LEAST_START_P = 1e-4  # for their first observations; 20 tests of seven backends accuse none
 Mark = Literal["✓", "≠", "✗", "–"]
 Differences = dict[str, tuple[Any, Any]]  # name -> (reference's value, backend's value)
 
@@ -28,7 +28,8 @@ class Verdict:
     """``refused``: its figures cannot be trusted. ``unequal``: it does different work.
 
     ``badge``: ✓ counted twice and equal to the reference; ≠ counted twice, but different work or
-    another engine; ✗ refused; – not counted in a second way, or not verified.
+    another engine; ✗ refused: it claims steps or settings that it did not have; – not counted in a
+    second way, or not verified.
     """
 
     audit: str
@@ -50,13 +51,13 @@ def judge(found: Verification) -> Verdict:
     other = differences(cell.env, cell.kind, found.work, task=cell.task)
     # Its settings and its report say whether it does other work: comparing steps may miss that.
     reported = families.of_record(cell.env).reported
-    computed = {name for name, (_, own) in other.items() if own != "unknown"}.difference(reported)
+    computed = {name for name, (_, own) in other.items() if own != "unknown"} - {*reported}
     same_work = same and backends.same_work(cell) and not computed
     badge: Mark = "✓" if same_work else "≠"
     undecided = same is None and not _other_engine(found)
     if exact is None or not _recorded(found) or undecided:
         badge = "–"
-    refused = exact is False or not follows
+    refused = exact is False or not follows or (same is False and _claims(found, other))
     return Verdict(
         audit=audit,
         lock_step=lock_step,
@@ -69,6 +70,14 @@ def judge(found: Verification) -> Verdict:
         badge="✗" if refused else badge,
         follows=follows,
     )
+
+
+def _claims(found: Verification, other: Differences) -> bool:
+    """Does it claim the work of the reference: the same settings and the same engine?"""
+    family, agreement = families.of_record(found.cell.env), found.agreement
+    same_engine = agreement is None or agreement.same_engine
+    claims = bool(family.work.get(found.cell.kind))
+    return claims and same_engine and not other.keys() - {*family.reported}
 
 
 # ---------------------------------------------------------------- the settings of a step
@@ -131,9 +140,8 @@ def _is_reference(found: Verification) -> bool:
 
 
 def _follows(found: Verification) -> bool:
-    """Do its observations follow its actions, to the end?"""
-    agreement = found.agreement
-    return found.responds is not False and (agreement is None or traces.moves_on(agreement))
+    """Do its observations follow its actions?"""
+    return found.responds is not False
 
 
 def _other_engine(found: Verification) -> bool:
@@ -164,37 +172,37 @@ def _lock_step(found: Verification) -> tuple[bool | None, str]:
 
 
 def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
-    """Do enough steps agree, or are the episodes alike? None: too few to decide."""
+    """Do the steps agree, or are the episodes alike? None: too few to decide."""
     if standard.episodes:
         return _episodes(standard, found)
-    steps, total = traces.agreed(standard, found), len(found.distances)
-    required = max(standard.steps, LEAST_STEPS)  # later steps must follow the actions, too
+    if found.steps < standard.steps:
+        return None, f"compared for {found.steps} steps only (required: {standard.steps})"
     unit = f" {standard.unit}" if standard.unit else ""
-    if found.ends == 0 and found.reference_ends:
-        return False, f"none of its episodes end, but {found.reference_ends} of the reference's do"
-    if steps < min(standard.steps, total):
-        return False, f"differs from step {steps + 1} on{_difference(standard, found, steps, unit)}"
-    if total < required:
-        return None, f"compared for {total} steps only (required: {required})"
-    apart = max(found.distances[: max(steps, 1)], default=0.0)
-    exactly = "exactly" if apart == 0 else f"within {apart:.2g}{unit}"
-    # Depending on the autoreset mode, a new episode begins with the end's own step or the next.
-    at_end = steps < total and found.first_end is not None and steps - found.first_end in (0, 1)
-    until = ", until an episode ended" if at_end else ""
-    return True, f"equal {exactly} for {steps} of {total} steps{until} (required: {standard.steps})"
-
-
-def _difference(standard: Standard, found: Agreement, step: int, unit: str) -> str:
-    if found.first_other_end == step:
-        return ": an episode ends there on one side only"
-    if found.distances[step] <= standard.tolerance:
-        return f", by {found.reward_distances[step]:.2g} in the reward"
-    return f", by {found.distances[step]:.2g}{unit}"
+    apart, reward = standard.apart(found.observations), standard.apart(found.rewards)
+    wrong = []
+    if apart > standard.tolerance:
+        since = f" from step {found.first_difference + 1} on" if found.first_difference else ""
+        wrong.append(f"differs{since}, by {apart:.2g}{unit}{standard.most}")
+    if reward > standard.reward_tolerance:
+        wrong.append(f"differs by {reward:.2g} in the reward{standard.most}")
+    if found.other_ends > standard.other_ends(found.ends + found.reference_ends):
+        every = f"{found.ends} and {found.reference_ends} episodes end"
+        wrong.append(f"{every}, {found.other_ends} on one side only")
+    if found.start > standard.tolerance:
+        wrong.append(f"episodes begin where the reference's cannot: {found.start:.2g}{unit} apart")
+    elif (chance := found.p_values.get("start", 1.0)) < LEAST_START_P:
+        wrong.append(f"its episodes begin otherwise than the reference's (p = {chance:.2g})")
+    if wrong:
+        return False, "; ".join(wrong)
+    exactly = "exactly" if apart == 0 else f"within {apart:.2g}{unit}{standard.most}"
+    environments = counted(len(found.observations), "environment")
+    ends = f"{counted(found.ends, 'episode')} ended"
+    return True, f"equal {exactly}, in {found.steps:,} steps of {environments}; {ends}"
 
 
 def _episodes(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
     ends = f"{found.ends} and {found.reference_ends} episodes"
-    if min(found.ends or 0, found.reference_ends or 0) < standard.episodes:
+    if min(found.ends, found.reference_ends) < standard.episodes:
         missing = f"compared for {ends} only (required: {standard.episodes})"
         return None, f"{missing}: verify it with more environments (--numenv)"
     chances = ", ".join(f"{name} p = {chance:.2g}" for name, chance in found.p_values.items())

@@ -1,7 +1,8 @@
-"""Pure: do two backends do the same, from the same start and with the same actions?
+"""Pure: do two backends do the same, from the same states and with the same actions?
 
 A trace is an ``.npz`` of arrays (``envbench_worker.audit.save``): observations (steps,
-environments, …), rewards and ended (steps, environments). The ``Standard`` of the family
+environments, …), rewards and ended (steps, environments), and the start. The reference's trace has
+what each step of the backend's trace should have given. The ``Standard`` of the family
 (``envbench.families``) defines what counts as equal.
 """
 
@@ -12,29 +13,44 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from envbench.families import Standard
-from envbench.model import Agreement, Audit
+from envbench.model import Agreement, Apart, Audit
 
 if TYPE_CHECKING:
     import numpy as np
 
     Array = np.ndarray[Any, Any]
 
-LEAST_STEPS = 100  # steps; an ant without actions may still move for half of them
-LEAST_MOVEMENT = 0.6  # relative to the reference's, per environment (docs/verify.md)
+DRAWS = 20_000  # of starts, to judge how many are different
 MOST_REPEATED = {"f": 0.02, "u": 0.5}  # share of an environment's steps, by kind of number
 MOST_APART = 1e-4  # the largest distance between environments with the same actions
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trace:
-    """Arrays of (steps, environments, …). Observations may be those of the first steps only."""
+    """Arrays of (steps, environments, …). Observations may be those of the first steps only.
+
+    ``start``: the observations before the first step, (1, environments, …). ``same_step``: the step
+    that ends an episode also resets. Of the reference, ``begun`` says how the trace's episodes
+    began, (count, …), and ``starts`` how its own do.
+    """
 
     observations: Array
     rewards: Array
     ended: Array
+    start: Array
+    same_step: bool = False
+    begun: Array | None = None
+    starts: Array | None = None
+
+    @property
+    def begins(self) -> Array:
+        """Where an observation is the first of an episode, (steps, environments)."""
+        import numpy as np
+
+        if self.same_step:
+            return self.ended
+        return np.concatenate([np.zeros_like(self.ended[:1]), self.ended[:-1]])
 
 
 def read_trace(raw: bytes) -> Trace:
@@ -45,52 +61,117 @@ def read_trace(raw: bytes) -> Trace:
 
     try:
         with np.load(io.BytesIO(raw), allow_pickle=False) as arrays:
-            found = {name: arrays[name] for name in ("observations", "rewards", "ended")}
+            found = {name: arrays[name] for name in ("observations", "rewards", "ended", "start")}
+            same_step = bool(arrays["same_step"])
+            begun, starts = (arrays.get(name) for name in ("begun", "starts"))
     except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile) as error:
         raise ValueError(f"a trace cannot be read: {error}") from error
+    start, found["ended"] = found.pop("start"), found["ended"] != 0
     seen, rewards, ended = (array.shape[:2] for array in found.values())
     if len(rewards) != 2 or rewards != ended or seen[1:] != rewards[1:] or seen > rewards:
         raise ValueError("the arrays of a trace differ in steps or environments")
-    return Trace(**found)
+    if start.shape != (1, *found["observations"].shape[1:]):
+        raise ValueError("the start of a trace is not one observation per environment")
+    if begun is not None and (starts is None or starts.shape[1:] != begun.shape[1:]):
+        raise ValueError("the starts of a trace are of two shapes")
+    return Trace(**found, start=start, same_step=same_step, begun=begun, starts=starts)
 
 
 def compare(standard: Standard, theirs: Trace, own: Trace) -> Agreement:
-    """How far ``own`` is from the reference's trace, over the steps that both have."""
+    """How far ``own`` is from what the reference predicted, step by step."""
     import numpy as np
 
-    steps = min(len(theirs.rewards), len(own.rewards))
-    environments = theirs.rewards.shape[1]
+    steps, environments = theirs.rewards.shape
     if steps == 0:
         raise ValueError("the trace has no step to compare")
     if own.rewards.shape[1] != environments:
         raise ValueError(f"the trace has {own.rewards.shape[1]} of {environments} environments")
     if standard.episodes:
         return _distributions(standard, theirs, own)
-    a, b = (each.observations[:steps].astype(np.float64) for each in (theirs, own))
-    if standard.first is not None:
-        a, b = a[:, :, : standard.first], b[:, :, : standard.first]
-    if a.shape != b.shape:
-        raise ValueError(f"observations of {b.shape[2:]} and {a.shape[2:]} cannot be compared")
-    apart = np.abs(a - b)
-    if standard.stack and apart.ndim == 5 and apart.shape[2] == standard.stack:
-        apart[: standard.stack - 1, :, :-1] = 0.0
-    rewards = np.abs(theirs.rewards[:steps] - own.rewards[:steps])
-    ended, own_ended = theirs.ended[:steps], own.ended[:steps]
-    other_ends = np.flatnonzero((ended != own_ended).any(axis=1))
-    ends = np.flatnonzero(np.logical_and(ended, own_ended).any(axis=1))
-    found = Agreement(
+    if own.rewards.shape != theirs.rewards.shape:
+        raise ValueError(f"the trace has {len(own.rewards)} steps, its reference {steps}")
+    begins = own.begins
+    made = np.ones_like(begins) if own.same_step else ~begins  # the others only reset
+    apart = _distances(standard, theirs, own, begins)
+    if not standard.last:
+        apart[1:][own.ended & ~begins] = 0.0
+    rewards = np.where(made, np.abs(theirs.rewards - own.rewards), 0.0)
+    rewards = np.where(np.isnan(rewards), np.inf, rewards)
+    ended, own_ended = theirs.ended & made, own.ended & made
+    over = (apart[1:] > standard.tolerance) | (rewards > standard.reward_tolerance)
+    differ = np.flatnonzero((over | (ended != own_ended)).any(axis=1))
+    first = np.concatenate([np.ones((1, environments), np.bool_), begins])
+    return Agreement(
         reference=standard.reference,
-        distances=[_finite(x) for x in apart.reshape(steps, -1).max(axis=1)],
-        reward_distances=[_finite(x) for x in rewards.max(axis=1)],
-        same_ends=not len(other_ends),
-        first_other_end=int(other_ends[0]) if len(other_ends) else None,
-        first_end=int(ends[0]) if len(ends) else None,
+        steps=int((~begins).sum(axis=0).min()),
+        observations=[_quantiles(apart[1:][~begins[:, i], i]) for i in range(environments)],
+        rewards=[_quantiles(rewards[made[:, i], i]) for i in range(environments)],
+        start=_finite(apart[first].max()),
+        first_difference=int(differ[0]) if len(differ) else None,
         ends=int(own_ended.sum()),
         reference_ends=int(ended.sum()),
+        other_ends=int((ended != own_ended).sum()),
+        p_values=_starts(theirs, standard),
     )
-    if standard.steps >= LEAST_STEPS or agreed(standard, found) == steps:
-        return found  # all compared steps have to agree, or do: movement adds nothing
-    return msgspec.structs.replace(found, late_movement=_late_movement(a, b))
+
+
+def _distances(standard: Standard, theirs: Trace, own: Trace, begins: Array) -> Array:
+    """The largest difference of each observation, the start's first: (1 + steps, environments)."""
+    import numpy as np
+
+    found = []
+    age = np.zeros(begins.shape[1], int)  # steps since the episode began
+    rows = zip((*theirs.start, *theirs.observations), (*own.start, *own.observations), strict=True)
+    for row, (a, b) in enumerate(rows):
+        age = np.where(begins[row - 1], 0, age + 1) if row else age
+        a, b = a.astype(np.float64), b.astype(np.float64)
+        if standard.first is not None:
+            a, b = a[:, : standard.first], b[:, : standard.first]
+        if a.shape != b.shape:
+            raise ValueError(f"observations of {b.shape[1:]} and {a.shape[1:]} cannot be compared")
+        apart = np.abs(a - b)
+        if standard.stack and apart.ndim == 4 and apart.shape[1] == standard.stack:
+            for back in range(1, standard.stack):
+                apart[age < back, -1 - back] = 0.0
+        largest = apart.reshape(len(a), -1).max(axis=1)
+        found.append(np.where(np.isnan(largest), np.inf, largest))
+    return np.stack(found)
+
+
+def _starts(predicted: Trace, standard: Standard) -> dict[str, float]:
+    """The probability that the reference's episodes begin at most as differently as the trace's,
+    or are distributed at most as these.
+
+    Two tests, with Bonferroni's correction. How many different starts are there (among as many of
+    the reference's, drawn at random)? And is each of their numbers distributed as the reference's
+    (Kolmogorov-Smirnov)?
+    """
+    import numpy as np
+    from scipy.stats import ks_2samp
+
+    if predicted.begun is None or predicted.starts is None:
+        return {}
+    mine, theirs = (
+        np.nan_to_num(each.reshape(len(each), -1)[:, : standard.first].astype(np.float64))
+        for each in (predicted.begun, predicted.starts)
+    )
+    chance, count = np.random.default_rng(0), min(len(mine), len(theirs))
+    different = len(np.unique(mine[:count], axis=0))
+    _, kinds = np.unique(theirs, axis=0, return_inverse=True)
+    draws = (chance.permutation(kinds.ravel())[:count] for _ in range(DRAWS))
+    fewer = sum(len(np.unique(each)) <= different for each in draws)
+    shape = [ks_2samp(a, b).pvalue for a, b in zip(mine.T, theirs.T, strict=True)]
+    chances = 2 * (fewer + 1) / (DRAWS + 1), 2 * len(shape) * min(shape)
+    return {"start": float(min(1.0, *chances))}
+
+
+def _quantiles(distances: Array) -> Apart:
+    import numpy as np
+
+    if not len(distances):
+        return Apart(median=0.0, p90=0.0, largest=0.0)
+    median, p90 = np.quantile(distances, [0.5, 0.9], method="higher")
+    return Apart(median=_finite(median), p90=_finite(p90), largest=_finite(distances.max()))
 
 
 def _distributions(standard: Standard, theirs: Trace, own: Trace) -> Agreement:
@@ -101,9 +182,7 @@ def _distributions(standard: Standard, theirs: Trace, own: Trace) -> Agreement:
     both = bool(ours["length"] and reference["length"])
     return Agreement(
         reference=standard.reference,
-        distances=[],
-        reward_distances=[],
-        same_ends=False,
+        steps=len(own.rewards),
         ends=len(ours["length"]),
         reference_ends=len(reference["length"]),
         p_values={
@@ -124,38 +203,6 @@ def _episodes(trace: Trace) -> dict[str, list[float]]:
             found["length"].append(float(last - first))
             found["return"].append(float(trace.rewards[first:last, column].sum()))
     return found
-
-
-def _late_movement(theirs: Array, own: Array) -> float | None:
-    """The movement per step of ``own``'s least active environment in the second half of the steps,
-    divided by the mean movement of the reference's."""
-    import numpy as np
-
-    if len(theirs) < LEAST_STEPS:
-        return None
-    ours, reference = (
-        np.abs(np.diff(each[len(each) // 2 :], axis=0)).mean(axis=(0, *range(2, each.ndim)))
-        for each in (own, theirs)
-    )
-    return _finite(ours.min() / reference.mean()) if reference.mean() > 0 else None
-
-
-def moves_on(found: Agreement) -> bool:
-    """Does every environment still move at the end, as the reference's do?
-
-    An ant without actions lies still after some seconds.
-    """
-    return found.late_movement is None or found.late_movement > LEAST_MOVEMENT
-
-
-def agreed(standard: Standard, found: Agreement) -> int:
-    """Count the first steps that agree within the standard's tolerances, including ends."""
-    pairs = zip(found.distances, found.reward_distances, strict=True)
-    for step, (distance, reward) in enumerate(pairs):
-        other_end = found.first_other_end == step
-        if distance > standard.tolerance or reward > standard.reward_tolerance or other_end:
-            return step
-    return len(found.distances)
 
 
 def responds(trace: Trace, together: int) -> bool | None:

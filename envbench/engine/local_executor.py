@@ -34,7 +34,7 @@ from envbench.process.one_job import execute
 from envbench.process.reply import OnEvent, Reply
 
 Launches = Mapping[int, Launch]  # of the trials that can start, by their place in the block
-START = "start.npz"  # the first observations in this file are where a job's environments start
+GIVEN = "given.npz"  # the trace whose steps a reference has to predict
 TRACE = "trace"
 OBSERVED = 200  # lock-steps that show if observations follow actions, where episodes are compared
 CHANGED = Failure(
@@ -104,7 +104,7 @@ def _replies(
 ) -> tuple[dict[int, Reply], list[int]]:
     """The replies of the trials that can start, by index; and the trial of each slice of steps."""
     alone = len(block.trials) == 1 and not block.programme.alternates
-    if alone or not launches or block.programme.start == "reference last":
+    if alone or not launches or block.reference is not None:
         return _one_by_one(block, launches, on_event), []
     sides = list(launches)
     place = {side: index for index, side in enumerate(sides)}
@@ -120,14 +120,21 @@ def _replies(
 
 
 def _one_by_one(block: Block, launches: Launches, on_event: OnEvent) -> dict[int, Reply]:
-    """Run the trials one after another. The reference runs last: it gets the other's trace, and
-    starts from the same observations."""
+    """Run the trials one after another. The reference runs last: it predicts the other's trace.
+    Whole episodes are compared as distributions, so there the reference steps on its own."""
     replies: dict[int, Reply] = {}
     for side in sorted(launches, key=lambda side: side == block.reference):
         trace = next((each.trace for each in replies.values()), None)
-        files = {} if trace is None else {START: trace}
+        episodes = launches[side].job.observed is not None
+        files = {} if trace is None or episodes else {GIVEN: trace}
         replies[side] = execute(**asdict(launches[side]), on_event=on_event, files=files)
     return replies
+
+
+def _engine(reply: Reply) -> str:
+    """The physics engine and its version, as the adapter reports them; "" if it does not."""
+    work = reply.facts.get("work")
+    return str(work.get("engine", "")) if isinstance(work, dict) else ""
 
 
 def _mismatch(arm: Arm, reply: Reply, ordered: int) -> Failure | None:
@@ -192,7 +199,9 @@ class _Recording:
             self.traces[side] = trace = traces.read_trace(reply.trace)
             if reference is not None:
                 standard = family.standards[trial.cell.kind]
-                agreement = traces.compare(standard, self.traces[reference], trace)
+                found = traces.compare(standard, self.traces[reference], trace)
+                engines = {_engine(self.replies[each]) for each in (side, reference)}
+                agreement = replace(found, same_engine=len(engines) == 1)
         except ValueError as error:
             unusable = Failure(reason="invalid-figure", phase="measure", message=str(error))
             return replace(record, failure=unusable)
@@ -202,5 +211,7 @@ class _Recording:
             record,
             by_products={TRACE: name},
             agreement=agreement,
-            responds=None if family.own_tasks else traces.responds(trace, trial.verify.together),
+            responds=None
+            if family.own_tasks or agreement
+            else traces.responds(trace, trial.verify.together),
         )

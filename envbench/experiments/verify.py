@@ -1,11 +1,13 @@
 """``verify``: do the backends do the same work? One block per backend, with its reference.
 
-Both start alike and get the same actions. Then the backend's steps are counted twice
-(``envbench_worker.audit``). ``envbench.decisions`` compares their traces and settings.
+The backend steps freely. Before each of its steps, the reference is put into the state that the
+backend showed, and then gets the same action. The backend's steps are counted twice
+(``envbench_worker.audit``). ``envbench.decisions`` compares the traces and settings.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -20,13 +22,14 @@ from envbench.model import (
     BlockRecord,
     Cell,
     Plan,
-    Programme,
     Trial,
     Verification,
     Verify,
     VerifyDesign,
 )
 from envbench.results.reading import verification_of
+
+MOST_SEEDS = 10**9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,11 +89,6 @@ class VerifyExperiment(Experiment[list[Verification]]):
                 and (references := _references(each, targets))
                 and each.cell not in references
             },
-            starts={
-                each.cell.key: "reference last"
-                for each in targets
-                if each.family.fixed_start == "observation"
-            },
         )
 
     def place(self, plan: Plan, block: Block | BlockRecord) -> str:
@@ -101,20 +99,24 @@ class VerifyExperiment(Experiment[list[Verification]]):
         return [cell for cell in plan.cells if cell.key not in made]
 
     def block(self, plan: Plan, todo: Cell) -> Block:
+        """Seeds and lengths differ from plan to plan: nothing can be computed in advance."""
         design = plan.design_as(VerifyDesign)
+        chance = random.Random(f"{plan.seed} {plan.plan_id} {todo.key}")
+        seed, calls = chance.randrange(MOST_SEEDS), design.verify.audit_calls
+        steps = design.lock_steps.get(todo.key, design.verify.lock_steps)
         amount = msgspec.structs.replace(
             design.verify,
-            lock_steps=design.lock_steps.get(todo.key, design.verify.lock_steps),
+            lock_steps=chance.randint(steps, steps + steps // 10),
+            audit_calls=chance.randint(calls, calls + calls // 4),
             together=design.together.get(todo.key, 0),
         )
-        own = Trial(cell=todo, mode="verify", seed=plan.seed, verify=amount)
+        own = Trial(cell=todo, mode="verify", seed=seed, verify=amount)
         reference = design.references.get(todo.key)
         if reference is None:
             return Block(trials=[own])
-        programme = Programme(start=design.starts.get(todo.key, "at once"))
         followed = msgspec.structs.replace(amount, audit_calls=1)  # it has a block for its audit
-        trials = [Trial(cell=reference, mode="verify", seed=plan.seed, verify=followed), own]
-        return Block(trials=trials, programme=programme, reference=0)
+        trials = [Trial(cell=reference, mode="verify", seed=seed, verify=followed), own]
+        return Block(trials=trials, reference=0)
 
     def conclude(self, plan: Plan, done: Done, facts: Facts) -> list[Verification]:
         return [verification_of(plan, block, facts) for block in done]
@@ -136,7 +138,8 @@ def _references(target: Target, targets: Sequence[Target]) -> list[Cell]:
 
 
 def _together(steps: int, target: Target) -> int:
-    """How many lock-steps share one action: half; 0 if starts differ or actions are constant."""
+    """How many lock-steps share one action: half, where another engine has nothing to compare its
+    states with, and its environments start alike; 0 if actions are constant."""
     setting = with_role(target.backend, "actions")
     constant = setting is not None and target.cell.settings.get(setting.name) == "constant"
-    return 0 if constant or target.family.fixed_start != "noiseless" else steps // 2
+    return steps // 2 if target.backend.own_engine and not constant else 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from keyword import iskeyword
 from typing import Annotated, Any, Literal
 
@@ -14,7 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from envbench.errors import UnknownName, UsageError
-from envbench.model import LARGEST_SKIP, Kind
+from envbench.model import LARGEST_SKIP, Apart, Kind
 from envbench.text import counted, listed
 
 SMALLEST_SKIP = 0.001
@@ -33,23 +34,40 @@ REPORTED = ("engine", "precision", "observation_dtype", "autoreset", "returned_t
 class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When two backends count as equal, for environments of one kind.
 
-    Both start alike and get the same actions. The first ``steps`` observations may differ by at
-    most ``tolerance`` (in ``unit``), rewards by ``reward_tolerance``. Without a common start,
-    ``episodes`` of both are compared as distributions instead, on ``episode_tasks`` (empty: all
-    tasks). ``first``: how many leading numbers of an observation are compared; None: all.
-    ``stack``: an observation is a stack of this many frames; those from before the first step are
-    ignored.
+    Each step of the backend is compared with the reference's step from the same state with the same
+    action: at least ``steps`` per environment. Observations may differ by at most ``tolerance`` (in
+    ``unit``), rewards by ``reward_tolerance``; ``nine_of_ten``: in nine of ten steps of each
+    environment, because another build of an engine resolves some contacts otherwise. Where states
+    cannot be set, ``episodes`` of both are compared as distributions instead, on ``episode_tasks``
+    (empty: all tasks). ``first``: how many leading numbers of an observation are compared; None:
+    all. ``stack``: an observation is a stack of this many frames; those from before an episode's
+    first observation are ignored. ``last``: is the last observation of an episode compared?
     """
 
     reference: str = "for-loop"
     steps: Annotated[int, Meta(ge=0)] = 0
     tolerance: Annotated[float, Meta(ge=0)] = 0.0
     reward_tolerance: Annotated[float, Meta(ge=0)] = 0.0
+    nine_of_ten: bool = False
     unit: str = ""
     first: Annotated[int, Meta(ge=1)] | None = None
     stack: Annotated[int, Meta(ge=0)] = 0
+    last: bool = True
     episodes: Annotated[int, Meta(ge=0)] = 0
     episode_tasks: list[str] = []
+
+    @property
+    def most(self) -> str:
+        return " in nine of ten steps" if self.nine_of_ten else ""
+
+    def apart(self, environments: Sequence[Apart]) -> float:
+        """The distance that counts, of the environment in which it is largest."""
+        found = (each.p90 if self.nine_of_ten else each.largest for each in environments)
+        return max(found, default=0.0)
+
+    def other_ends(self, ends: int) -> int:
+        """How many of both sides' ends may be on one side only: those that are a close call."""
+        return max(1, ends // 10) if self.nine_of_ten else 0
 
 
 class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -61,9 +79,9 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     ``own_tasks``: tasks come from a user's own packages. A person may edit these packages, so edits
     are looked for before a plan resumes. The tasks may read the current folder, and need not
-    respond to actions. ``fixed_start`` says how both backends of a comparison start
-    (docs/backends.md): "noiseless", "seed", "observation" (in ``start_tasks`` only; empty: all
-    tasks), or "" if each backend starts on its own. ``lock_steps``: vector steps that are compared.
+    respond to actions. ``follows_by`` says how the reference follows a backend (docs/backends.md):
+    it is put into each "state" (in ``state_tasks`` only; empty: all tasks), or both start from one
+    "seed"; "": it cannot follow. ``lock_steps``: vector steps that are compared.
 
     ``work`` is what one step of the reference does, by kind: the names and values that
     ``envbench.decisions`` compares. None: any value is accepted, and the name is a difference only
@@ -83,8 +101,8 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     any_frames: bool = False
     frames_rule: str = ""
     own_tasks: bool = False
-    fixed_start: Literal["noiseless", "seed", "observation", ""] = ""
-    start_tasks: list[str] = []
+    follows_by: Literal["state", "seed", ""] = ""
+    state_tasks: list[str] = []
     lock_steps: Annotated[int, Meta(ge=1)] = 200
     work: dict[Kind, dict[str, Any]] = {}
     any_task: list[str] = []
@@ -104,8 +122,10 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         if standard.episodes:
             tasks = standard.episode_tasks or [task]
             return "" if task in tasks else f"only episodes of {listed(tasks)} are compared"
-        own = self.fixed_start == "observation" and task not in (self.start_tasks or [task])
-        return f"nothing sets a common start of {task}" if own or not self.fixed_start else ""
+        if self.follows_by == "state" and kind == "env" and self.state_tasks:
+            known = task in self.state_tasks
+            return "" if known else f"the state of {task} cannot be read from its observation"
+        return "" if self.follows_by else f"nothing sets the state of {task}"
 
     @property
     def table_rows(self) -> list[str]:

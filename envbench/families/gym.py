@@ -9,6 +9,6 @@ GYM = EnvFamily(
     any_frames=True,
     own_tasks=True,
     rows=("for-loop", "subprocess"),
-    fixed_start="seed",
+    follows_by="seed",
     standards={"env": Standard(steps=200, tolerance=1e-9, reward_tolerance=1e-9)},
 )

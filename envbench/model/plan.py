@@ -134,7 +134,7 @@ class Trial(Strict, frozen=True, kw_only=True):
     cpus: list[Int] = []  # empty: no limit
 
 
-Start = Literal["in turns", "at once", "reference last"]
+Start = Literal["in turns", "at once"]
 
 
 class Programme(Strict, frozen=True, kw_only=True):
@@ -150,8 +150,7 @@ class Programme(Strict, frozen=True, kw_only=True):
     either, each trial runs on its own, by its protocol.
 
     ``lead_in_s``: seconds of untimed steps of each trial after a switch to it; empty: none.
-    ``start``: the trials alternate every 10 ms until they warm up, or all run at once, or the
-    block's reference runs last and starts from the other's first observations.
+    ``start``: the trials alternate every 10 ms until they warm up, or all run at once.
     """
 
     turns: list[Int] = []
@@ -172,7 +171,7 @@ class Block(Strict, frozen=True, kw_only=True):
     """Trials that belong together. With turns, they step alternately, the others stopped.
 
     (stage, round, cells) identify a block within its plan. ``reference``: the index of the trial
-    that the others are compared with; None: nothing is compared.
+    that the others are compared with; it runs last. None: nothing is compared.
     """
 
     stage: Int = 1
@@ -256,14 +255,12 @@ class VerifyDesign(_Design, frozen=True, kw_only=True, tag="verify"):
     """A backend and its reference get the same actions. The mappings are by cell key.
 
     ``references``: the cell to compare with. ``lock_steps`` and ``together``: as in ``Verify``.
-    ``starts``: how a block of the cell starts, if its trials do not start at once.
     """
 
     verify: Verify
     references: dict[str, Cell] = {}
     lock_steps: dict[str, Int] = {}
     together: dict[str, Int] = {}
-    starts: dict[str, Start] = {}
 
 
 Design = RunDesign | PairsDesign | VerifyDesign

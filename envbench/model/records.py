@@ -138,24 +138,33 @@ class Audit(Strict, frozen=True, kw_only=True):
     frames: float | None
 
 
-class Agreement(Strict, frozen=True, kw_only=True):
-    """How far a backend is from the reference, from the same start and with the same actions.
+class Apart(Strict, frozen=True, kw_only=True):
+    """Distances of one environment's steps from the reference's: quantiles."""
 
-    A distance is the largest difference in the compared part of an observation
-    (``decisions.traces``), over all environments, per step. Its unit is grey levels per pixel, or
-    the engine's own unit.
+    median: float
+    p90: float
+    largest: float
+
+
+class Agreement(Strict, frozen=True, kw_only=True):
+    """How far a backend's steps are from the reference's, each from the same state and action.
+
+    The distance of a step is the largest difference in the compared part of an observation
+    (``decisions.traces``). Its unit is grey levels per pixel, or the engine's own unit.
+    ``observations`` and ``rewards``: by environment. ``start``: the largest distance of an
+    episode's first observation from any that the reference can start with.
     """
 
     reference: str  # the backend it was compared with
-    distances: list[float]
-    reward_distances: list[float]
-    same_ends: bool  # episodes ended in the same steps
-    first_other_end: Int | None = None  # the first step (from 0) where only one side ended
-    first_end: Int | None = None  # the first step (from 0) where both ended
-    ends: Int | None = None  # episodes that ended in the steps compared
-    reference_ends: Int | None = None
-    # movement of the least active environment in the second half of the steps / the reference's
-    late_movement: float | None = None
+    steps: Int = 0  # of the environment with the fewest
+    observations: list[Apart] = []
+    rewards: list[Apart] = []
+    start: float = 0.0
+    same_engine: bool = True  # both report the same version
+    first_difference: Int | None = None  # the first vector step (from 0) over a tolerance
+    ends: Int = 0  # episodes that ended in the steps compared
+    reference_ends: Int = 0
+    other_ends: Int = 0  # ended on one side only
     # Kolmogorov-Smirnov tests on whole episodes, by quantity (length, return)
     p_values: dict[str, float] = {}
 

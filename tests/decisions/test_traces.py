@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -24,22 +25,34 @@ def played(lengths: list[int], reward: float = 1.0) -> Trace:
     ended = np.zeros((steps, 1), bool)
     ended[np.cumsum(lengths) - 1] = True
     return Trace(
-        observations=np.zeros((steps, 1, 2)), rewards=np.full((steps, 1), reward), ended=ended
+        observations=np.zeros((steps, 1, 2)),
+        rewards=np.full((steps, 1), reward),
+        ended=ended,
+        start=np.zeros((1, 1, 2)),
     )
 
 
 def test_a_trace_may_have_the_observations_of_its_first_steps_only() -> None:
     arrays = {"rewards": np.zeros((5, 2)), "ended": np.zeros((5, 2), bool)}
     for shape in [(3, 2, 8), (5, 2), (0, 2, 8)]:
-        assert traces.read_trace(saved(observations=np.zeros(shape), **arrays))
+        start = np.zeros((1, *shape[1:]))
+        assert traces.read_trace(saved(observations=np.zeros(shape), start=start, **arrays))
+        with pytest.raises(ValueError, match="not one observation per environment"):
+            traces.read_trace(saved(observations=np.zeros(shape), start=start[0], **arrays))
     for shape in [(6, 2, 8), (3, 1, 8), (5,), ()]:
         with pytest.raises(ValueError, match="differ in steps or environments"):
-            traces.read_trace(saved(observations=np.zeros(shape), **arrays))
+            traces.read_trace(saved(observations=np.zeros(shape), start=0, **arrays))
+
+
+def test_a_step_begins_an_episode_after_or_with_the_end_of_the_one_before() -> None:
+    next_step, same_step = played([2, 3]), replace(played([2, 3]), same_step=True)
+    assert next_step.begins[:, 0].tolist() == [False, False, True, False, False]
+    assert same_step.begins[:, 0].tolist() == [False, True, False, False, True]
 
 
 def saved(**arrays: Any) -> bytes:
     file = io.BytesIO()
-    np.savez(file, **arrays)
+    np.savez(file, same_step=False, **arrays)
     return file.getvalue()
 
 
@@ -89,6 +102,7 @@ def played_by_chance(seed: int, length: float, reward: float = -1.0, steps: int 
         observations=np.zeros((steps, 2, 8)),
         rewards=reward + chance.normal(0, 1, (steps, 2)),
         ended=chance.random((steps, 2)) < 1 / length,
+        start=np.zeros((1, 2, 8)),
     )
 
 

@@ -492,10 +492,13 @@ def two_trials(replies: list[Reply], turns: list[int], **given: Any) -> list[Tri
     loop = backends.get("for-loop")
     cell = make_cell("laptop", "gym", "CartPole-v1", loop, 2, {})
     trial = Trial(cell=cell, **given)
-    block = Block(trials=[trial, trial], programme=Programme(turns=turns), reference=0)
+    reference = None if turns else 0
+    block = Block(trials=[trial, trial], programme=Programme(turns=turns), reference=reference)
     arm = Arm(target=target_of(cell), python=sys.executable)
+    later = iter(reversed(replies))  # a reference runs last
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(local_executor, "alternate", lambda *_: (replies, turns))
+        patched.setattr(local_executor, "execute", lambda *_, **__: next(later))
         return LocalExecutor().run(block, {arm_key("", cell): arm}, lambda _: None).trials
 
 
@@ -512,7 +515,7 @@ def test_a_worker_that_recorded_a_wrong_number_of_slices_has_failed() -> None:
 def test_a_backend_is_not_verified_if_its_reference_failed() -> None:
     trace = io.BytesIO()
     arrays = {name: np.zeros((4, 2)) for name in ("observations", "rewards", "ended")}
-    np.savez(trace, **arrays)
+    np.savez(trace, start=np.zeros((1, 2)), same_step=False, **arrays)
     own = Reply(ok=True, trace=trace.getvalue())
     for reference in (Reply(ok=False, failure=BROKEN), Reply(ok=True)):
         _, trial = two_trials([reference, own], turns=[], mode="verify")

@@ -44,8 +44,16 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_interpreter(folder, paths=[CHEATS, *lent_packages()])
 
 
+OF_PHYSICS = {
+    "cheaper-integrator": "CheaperIntegrator",
+    "longer-time-step": "LongerTimeStep",
+    "loose-solver": "LooseSolver",
+    "euler-in-contact": "EulerInContact",
+}
+
+
 @pytest.fixture
-def cheats(monkeypatch: pytest.MonkeyPatch) -> dict[str, backends.Backend]:
+def cheats(monkeypatch: pytest.MonkeyPatch, family: Family) -> dict[str, backends.Backend]:
     honest = backends.get("for-loop")
     names = {
         "claims-more": "ClaimsMore",
@@ -66,6 +74,12 @@ def cheats(monkeypatch: pytest.MonkeyPatch) -> dict[str, backends.Backend]:
         "halves-long-runs": "HalvesLongRuns",
         "halves-windows": "HalvesWindows",
         "makes-none": "MakesNone",
+        "ends-rarely": "EndsRarely",
+        "frozen-rewards": "FrozenRewards",
+        "copies-environments": "CopiesEnvironments",
+        "replays": "Replays",
+        "cached-reset": "CachedReset",
+        **(OF_PHYSICS if family == "mujoco" else {}),
     }
     made = {
         name: msgspec.structs.replace(honest, name=name, adapter=f"cheats:{attribute}")
@@ -76,37 +90,31 @@ def cheats(monkeypatch: pytest.MonkeyPatch) -> dict[str, backends.Backend]:
     return made
 
 
+DIFFERS = ("✗", "differs")
 CAUGHT = {
     "claims-more": ("✗", "its environments made"),
     "skips-frames": ("✗", "its environments made"),
-    "ignores-actions": ("✗", "do not follow the actions"),
-    "repeats-observations": ("✗", "do not follow the actions"),
+    "ignores-actions": DIFFERS,
+    "repeats-observations": DIFFERS,
     "raises": ("–", "it takes no given actions"),
     "halves-long-runs": ("✗", "its environments made"),
     "halves-windows": ("✗", "its environments made"),
-    "loses-numbers": ("✗", "do not follow the actions"),
-    "ignores-late": ("✗", "do not follow the actions"),
-    "ignores-late-in-all-but-one": ("✗", "do not follow the actions"),
-    "acts-on-its-own": ("✗", "do not follow the actions"),
+    "loses-numbers": DIFFERS,
+    "ignores-late": DIFFERS,
+    "ignores-late-in-all-but-one": DIFFERS,
+    "ignores-most": DIFFERS,
+    "stale": DIFFERS,
+    "acts-on-its-own": DIFFERS,
     "takes-no-given-actions": ("–", "not compared"),
     "admits-to-less": ("≠", "counted twice"),
-    "follows-for-a-few-steps": ("✗", "do not follow the actions"),
+    "follows-for-a-few-steps": ("–", "compared for 5 steps only"),
     "makes-none": ("✗", "claims 0 frames"),
-}
-# A game's screen can stay the same for a while. Then only the reference shows the cheat.
-BY_FAMILY = {
-    "atari": {
-        "ignores-most": ("≠", "differs from step"),
-        "stale": ("≠", "differs from step"),
-        # No game ends in the 200 steps of lock-step. How far the audit goes depends on the speed of
-        # the machine: where it goes past a game's end, the environments make no more frames.
-        "never-ends": ("✓✗", " frames"),
-    },
-    "mujoco": {
-        "ignores-most": ("✗", "do not follow the actions"),
-        "stale": ("✗", "do not follow the actions"),
-        "never-ends": ("≠", "none of its episodes end"),
-    },
+    "never-ends": ("✗", "on one side only"),
+    "ends-rarely": ("✗", "on one side only"),
+    "frozen-rewards": ("✗", "in the reward"),
+    "copies-environments": DIFFERS,
+    "replays": DIFFERS,
+    "cached-reset": ("✗", "begin otherwise"),
 }
 
 
@@ -117,7 +125,7 @@ def verify(python: Path, folder: Path, family: Family, names: list[str]) -> list
     machine = Fingerprint(cpu="c", logical_cpus=2, physical_cores=2, usable_cpus=2, memory_gib=8)
     site = Site(profile=profile, fingerprint=machine, options=Options(results=folder))
     experiment = VerifyExperiment(
-        cells=CellRequest(family=family, backends=names, numenv=[2]), audit_calls=60
+        cells=CellRequest(family=family, backends=names, numenv=[4]), audit_calls=60
     )
     targets = experiment.choose(site).targets
     plan = Plan(
@@ -154,7 +162,8 @@ def test_each_cheat_is_caught_and_the_honest_one_is_not(
     verdicts = {each.cell.backend: judge(each) for each in found}
     assert verdicts.pop("for-loop").badge == "✓"
     assert set(verdicts) == set(cheats)
-    for name, (badge, says) in {**CAUGHT, **BY_FAMILY[family]}.items():
+    physics = dict.fromkeys(OF_PHYSICS, DIFFERS) if family == "mujoco" else {}
+    for name, (badge, says) in {**CAUGHT, **physics}.items():
         verdict = verdicts[name]
         assert verdict.badge in badge, (name, verdict)
         assert says in verdict.audit + verdict.lock_step, name
@@ -163,7 +172,7 @@ def test_each_cheat_is_caught_and_the_honest_one_is_not(
 @slow
 @pytest.mark.skipif(sys.platform == "win32", reason="EnvPool has no Windows wheels")
 @pytest.mark.parametrize("task", ["Acrobot-v1", "Pendulum-v1"])
-def test_a_task_whose_start_cannot_be_set_is_verified_without_a_comparison(
+def test_a_task_whose_state_cannot_be_set_is_verified_without_a_comparison(
     place: Place, task: str
 ) -> None:
     words = ["--env", "classic_control", "--task", task, "--backend", "for-loop,envpool-sync"]
@@ -171,9 +180,9 @@ def test_a_task_whose_start_cannot_be_set_is_verified_without_a_comparison(
     assert done.code == 0, done.err
     rows = {row["backend"]: row for row in json.loads(done.out)["verifications"]}
     assert rows["envpool-sync"]["failure"] is None
-    assert rows["envpool-sync"]["responds"] is None  # without a common start nothing shows it
+    assert rows["envpool-sync"]["responds"] is None  # without a comparison nothing shows it
     says = rows["envpool-sync"]["verdict"]["lock_step"]
-    assert says == f"not compared: nothing sets a common start of {task}"
+    assert says == f"not compared: the state of {task} cannot be read from its observation"
 
 
 @pytest.mark.parametrize(
@@ -204,7 +213,8 @@ def test_verify_records_its_findings_and_the_report_shows_them(place: Place) -> 
     rows = {row["backend"]: row for row in json.loads(done.out)["verifications"]}
     assert set(rows) == {"for-loop", "subprocess"}  # the reference is always verified, too
     assert rows["subprocess"]["verdict"]["badge"] == "✓"
-    assert max(rows["subprocess"]["agreement"]["distances"]) == 0.0
+    apart = rows["subprocess"]["agreement"]["observations"]
+    assert max(each["largest"] for each in apart) < 1e-9
     task = ["--env", "mujoco", "--backend", "subprocess", "--numenv", 2]
     assert place.run("run", *task, "--total-step", 50, "--repeats", 1).code == 0
     report = place.run("report", "--output", "-")

@@ -12,6 +12,7 @@ import msgspec
 from envbench import families
 from envbench.model import (
     Agreement,
+    Apart,
     Audit,
     BlockRecord,
     Cell,
@@ -350,9 +351,14 @@ def block_of_verification(found: Verification) -> tuple[list[FactsRecord], Block
     )
 
 
-DIFFERENT = Agreement(  # from the first step on
-    reference="for-loop", distances=[9.0] * 200, reward_distances=[0.0] * 200, same_ends=True
-)
+def make_agreement(apart: float = 0.0, reward: float = 0.0, **given: Any) -> Agreement:
+    """Of one environment, all of whose steps are equally far from the reference's."""
+    same, rewards = (Apart(median=each, p90=each, largest=each) for each in (apart, reward))
+    values = {"steps": 1200, "observations": [same], "rewards": [rewards], **given}
+    return Agreement(reference="for-loop", **values)
+
+
+DIFFERENT = make_agreement(9.0)
 
 
 def make_verification(cell: Cell | None = None, **given: Any) -> Verification:
@@ -366,12 +372,7 @@ def make_verification(cell: Cell | None = None, **given: Any) -> Verification:
         "worker": "w",
         "seed": 0,
         "audit": Audit(calls=10, steps=20, resets=0, frames=80.0),
-        "agreement": Agreement(
-            reference="for-loop",
-            distances=[0.0] * 200,
-            reward_distances=[0.0] * 200,
-            same_ends=True,
-        ),
+        "agreement": make_agreement(),
         "responds": True,
         "work": dict(families.get("atari").work["env"]),
     }

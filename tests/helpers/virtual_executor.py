@@ -25,6 +25,7 @@ from envbench.engine.availability import Arm, Arms
 from envbench.engine.campaign import Executed, new_id
 from envbench.model import (
     Agreement,
+    Apart,
     Audit,
     Block,
     BlockRecord,
@@ -175,12 +176,12 @@ class VirtualExecutor:
         calls = trial.verify.audit_calls
         steps = calls * trial.cell.numenv
         followed = block.reference is not None and trial is not block.trials[block.reference]
-        exact = [0.0] * trial.verify.lock_steps
+        exact = [Apart(median=0.0, p90=0.0, largest=0.0)] * trial.cell.numenv
         agreement = Agreement(
             reference=block.trials[0].cell.backend,
-            distances=exact,
-            reward_distances=exact,
-            same_ends=True,
+            steps=trial.verify.lock_steps,
+            observations=exact,
+            rewards=exact,
         )
         return msgspec.structs.replace(
             record,

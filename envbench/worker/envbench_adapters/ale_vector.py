@@ -13,7 +13,7 @@ Source: ``env_vectorizer.cpp`` and ``preprocessed_env.cpp`` of ale-py 0.12.
 from __future__ import annotations
 
 from itertools import cycle, islice
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional
 
 import ale_py
 import envbench_families
@@ -27,7 +27,6 @@ from envbench_worker.contract import Adapter, Counts, Trace
 from envbench_adapters.verifying import AnyOrder, Watched
 
 NOOP_MAX = 31  # draws from 0 to 30
-SEEDS = 100  # tried for a fixed start; two or three starts are equally likely
 
 
 class AleVector(Adapter):
@@ -39,13 +38,9 @@ class AleVector(Adapter):
 
     def build(self) -> None:
         job = self.job
-        noop_max, seeds = NOOP_MAX, job.seed + np.arange(job.env_instances)
-        if job.mode == "verify":
-            noop_max, seed = self._fixed_start()
-            seeds = np.full(job.env_instances, seed)
-        self.envs = self._make(job.env_instances, job.numenv, noop_max)
+        self.envs = self._make()
         self.autoreset = autoreset.of(self.envs, (autoreset.NEXT_STEP,))
-        _, info = self.envs.reset(seed=seeds)
+        self.first, info = self.envs.reset(seed=job.seed + np.arange(job.env_instances))
         self.bank = actions.of_job(self.envs.single_action_space, job)
         self.batches = cycle(self.bank)
         self.ready = info["env_id"]  # ids of the environments that get the first actions
@@ -58,12 +53,12 @@ class AleVector(Adapter):
             self.envs = _WatchedFrames(self.envs, "episode_frame_number", frames)
             self.envs.whole_step = int(job.frame_skip)
 
-    def _make(self, instances: int, batch: int, noop_max: int) -> Any:
+    def _make(self) -> Any:
         job, settings = self.job, self.job.settings
         return AtariVectorEnv(
             gymnasium.spec("ALE/" + job.task).kwargs["game"],
-            instances,
-            batch_size=batch,
+            job.env_instances,
+            batch_size=job.numenv,
             num_threads=settings["threads"],
             thread_affinity_offset=settings["affinity"],
             max_num_frames_per_episode=atari.MAX_FRAMES,
@@ -73,26 +68,10 @@ class AleVector(Adapter):
             stack_num=4,
             frameskip=int(job.frame_skip),
             maxpool=True,
-            noop_max=noop_max,
+            noop_max=NOOP_MAX,
             episodic_life=False,
             reward_clipping=False,
             use_fire_reset=settings["fire_reset"],
-        )
-
-    def _fixed_start(self) -> Tuple[int, int]:
-        """A ``noop_max`` and a seed that start a game after one no-op (and fire)."""
-        fires = bool(self.job.settings["fire_reset"]) and (
-            ale_py.Action.FIRE in self._make(1, 1, 1).ale.get_action_set()
-        )
-        wanted, noop_max = 1 + fires, 2 + fires  # the wanted start is the largest draw
-        trial, starts = self._make(1, 1, noop_max), []
-        for seed in range(SEEDS):
-            starts.append(int(trial.reset(seed=seed)[1]["episode_frame_number"][0]))
-            if starts[-1] == wanted:
-                return noop_max, seed
-        raise LookupError(
-            "none of the seeds 0 to {} starts {} at frame {}, with noop_max {}; it started at "
-            "frames {}".format(SEEDS - 1, self.job.task, wanted, noop_max, sorted(set(starts)))
         )
 
     def run(self, calls: int) -> Counts:
@@ -135,6 +114,8 @@ class AleVector(Adapter):
         made[self.ready] = 0
         driven = AnyOrder(self, calls, self.envs.single_observation_space, made)
         ids = self.ready
+        traced = ids < self.job.numenv
+        driven.trace.start[0, ids[traced]] = self.first[traced]
         held: List[Any] = []
         while not driven.complete():
             observations, rewards, *over, info = self.envs.step(driven.next_actions(ids))
@@ -142,7 +123,7 @@ class AleVector(Adapter):
             held.extend((ids, *over))
             driven.store(ids, observations, rewards, over[0] | over[1])
         self._count(held)
-        return driven.trace._replace(start=None)
+        return driven.trace
 
     def recount(self) -> float:
         return float(self.envs.made_in(len(self.held) // 3))

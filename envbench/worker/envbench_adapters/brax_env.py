@@ -110,13 +110,13 @@ class Brax(JaxBatch):
 
     def follow(self, calls: int) -> Trace:
         """Uses ``run``, one call at a time, so that the timed program is compared."""
-        rows = []
+        rows, start = [], np.array(self.state.obs)[None]
         for _ in range(calls):
             self.run(1)
             seen = (self.state.obs, self.state.reward, self.state.done)
             rows.append([np.array(each) for each in seen])  # copies: the state is donated
         observations, rewards, done = (np.stack(each) for each in zip(*rows))
-        return Trace(observations, rewards, done != 0)
+        return Trace(observations, rewards, done != 0, start, same_step=True)
 
     def _elapsed(self) -> Any:
         """Steps in each current episode. Brax's counter restarts after ``done``."""

@@ -1,12 +1,15 @@
-"""Mode verify, for several adapters: drive environments in lock-step, count their steps again."""
+"""Mode verify, for several adapters: drive or predict environments, count their steps again."""
 
 from __future__ import annotations
 
 from itertools import cycle, islice
-from typing import Any, Callable, List
+from typing import TYPE_CHECKING, Any, Callable, List, Tuple
 
 import numpy as np
 from envbench_worker.contract import Adapter, Trace
+
+if TYPE_CHECKING:  # Isaac Gym's interpreter has no Gymnasium, which families import
+    from envbench_families.forced import Forced
 
 
 def follow(
@@ -20,9 +23,34 @@ def follow(
         seen, *outcome = step(batch)[:4]
         outcomes.append(outcome)
         if call in kept:
-            observations.append(flat(seen))
+            observations.append(np.array(flat(seen)))
     rewards, terminated, truncated = (np.stack(each) for each in zip(*outcomes))
     return Trace(np.stack(observations), rewards, terminated | truncated, start)
+
+
+def predict(given: Trace, bank: List[Any], environments: List[Forced]) -> Trace:
+    """What each step of a trace should have given, by one environment per column."""
+    columns = [_column(given, bank, index, each) for index, each in enumerate(environments)]
+    start, observations, rewards, ended = (np.stack(each, axis=1) for each in zip(*columns))
+    return Trace(observations, rewards, ended, start, given.same_step)
+
+
+def _column(given: Trace, bank: List[Any], index: int, environment: Forced) -> Tuple[Any, ...]:
+    """The start, observations, rewards and ends of one environment, as arrays."""
+    before = given.start[0, index]
+    start, rows = environment.begin(before), []
+    resets = False  # does the next step only reset?
+    for call, (seen, over) in enumerate(zip(given.observations[:, index], given.ended[:, index])):
+        if resets:
+            rows.append((environment.begin(seen), 0.0, False))
+        else:
+            found = environment.step(before, bank[call % len(bank)][index], seen)
+            if (over and given.same_step) or (found[2] and not over):
+                found = (environment.begin(seen), *found[1:])
+            rows.append(found)
+        resets = bool(over) and not given.same_step
+        before = seen
+    return (np.stack([start]), *(np.stack(each) for each in zip(*rows)))
 
 
 class AnyOrder:

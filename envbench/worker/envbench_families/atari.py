@@ -1,7 +1,7 @@
 """Atari games by ALE.
 
 ``docs/measurement.md`` has the reference settings. AtariPreprocessing and EnvPool draw from 1 to
-``noop_max`` no-ops. In mode verify it is 1, so every game starts after one no-op.
+``noop_max`` no-ops.
 """
 
 from __future__ import annotations
@@ -10,12 +10,16 @@ from importlib import import_module
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import gymnasium
+import numpy as np
 from envbench_worker.contract import Job
 from gymnasium import wrappers
 
 from envbench_families.base import Family
+from envbench_families.forced import Forced, Outcome
 
 MAX_FRAMES = 108_000
+MOST_NOOPS = 31  # ale-py's own vector environments count them otherwise
+LEVELS = 2  # libraries round a resized pixel differently
 
 
 def reference(job: Job) -> Dict[str, Any]:
@@ -39,7 +43,6 @@ def reference(job: Job) -> Dict[str, Any]:
 
 class Atari(Family):
     envpool_module = "envpool.atari"
-    agrees_throughout = True
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
@@ -69,7 +72,7 @@ class Atari(Family):
     def prepared(self, env: Any) -> Any:
         env = wrappers.AtariPreprocessing(
             env,
-            noop_max=1 if self.job.mode == "verify" else 30,
+            noop_max=30,
             frame_skip=int(self.job.frame_skip),
             screen_size=84,
             terminal_on_life_loss=False,
@@ -79,6 +82,9 @@ class Atari(Family):
         # Gymnasium 0.29 has another name for it.
         stack = getattr(wrappers, "FrameStackObservation", None) or wrappers.FrameStack
         return stack(env, 4)
+
+    def forced(self, env: Any, seed: int) -> Forced:
+        return _Game(env, seed)
 
     def clock(self, env: Any) -> Optional[Callable[[], float]]:
         emulator = env.unwrapped.ale
@@ -120,9 +126,6 @@ class Atari(Family):
             "use_inter_area_resize": settings["resize"] == "area",
         }
 
-    def envpool_noiseless(self, config: Dict[str, Any]) -> Optional[Dict[str, Any]]:
-        return {"noop_max": 1}
-
     def envpool_work(self, config: Dict[str, Any]) -> Dict[str, Any]:
         return {
             "frame_skip": config["frame_skip"],
@@ -142,3 +145,72 @@ class Atari(Family):
 
     def envpool_frames(self, work: Dict[str, Any]) -> Optional[float]:
         return float(work["frame_skip"])
+
+
+class _Game(Forced):
+    """A game whose emulator is cloned and restored.
+
+    A trace does not tell how many no-ops a game began with. So the game is continued from each
+    number of them, and those whose screens differ from the trace's are given up. After some steps
+    one is left.
+    """
+
+    def __init__(self, env: Any, seed: int) -> None:
+        super().__init__(env, seed)
+        while not hasattr(env, "noop_max"):
+            env = env.env
+        self.game = env  # with the preprocessing, without the stack of frames
+        self.core = env.unwrapped
+        self.starts: List[Tuple[Any, Any]] = []  # after 0, 1, 2, … no-ops: the state, the screen
+        self.left: Dict[int, Any] = {}  # the numbers with which the trace agrees: the state now
+
+    def begin(self, observation: Any) -> Any:
+        if not self.starts:
+            self.starts = self._all_starts()
+        apart = [_apart(screen, observation[-1]) for _, screen in self.starts]
+        alike = [index for index, each in enumerate(apart) if each <= LEVELS]
+        chosen = alike or [int(np.argmin(apart))]
+        self.left = {index: self.starts[index][0] for index in chosen}
+        self.known = False  # is only one number left?
+        self.frames = [self.starts[chosen[0]][1]] * len(observation)
+        return np.stack(self.frames)
+
+    def _all_starts(self) -> List[Tuple[Any, Any]]:
+        self.game.reset(seed=self.seed)
+        self.core.ale.reset_game()
+        starts = []
+        for _ in range(MOST_NOOPS + 1):
+            self.core.ale.getScreenGrayscale(self.game.obs_buffer[0])
+            self.game.obs_buffer[1].fill(0)
+            starts.append((self.core.clone_state(), self.game._get_obs().copy()))
+            self.core.ale.act(0)
+        return starts
+
+    def start(self) -> Any:
+        self.env.reset()
+        return np.array([self.core.ale.getEpisodeFrameNumber()])
+
+    def step(self, before: Any, action: Any, after: Any) -> Outcome:
+        found: Dict[int, Tuple[float, Any, Outcome]] = {}
+        for number, state in self.left.items():
+            if not self.known:
+                self.core.restore_state(state)
+            screen, reward, terminated, truncated, _ = self.game.step(action)
+            outcome = screen.copy(), float(reward), bool(terminated or truncated)
+            after_it = None if self.known else self.core.clone_state()
+            found[number] = _apart(screen, after[-1]), after_it, outcome
+        alike = [number for number, each in found.items() if each[0] <= LEVELS]
+        kept = alike or [min(found, key=lambda number: found[number][0])]
+        self.left = {number: found[number][1] for number in kept}
+        if len(kept) == 1 and not self.known:
+            self.known = True
+            self.core.restore_state(self.left[kept[0]])
+            self.begun.append(np.array(kept))
+        screen, reward, ended = found[kept[0]][2]
+        self.frames = [*self.frames[1:], screen]
+        return np.stack(self.frames), reward, ended
+
+
+def _apart(screen: Any, other: Any) -> float:
+    """The largest difference of a pixel, in grey levels. A pixel may be no number."""
+    return float(np.nan_to_num(np.abs(screen.astype(np.float32) - other), nan=np.inf).max())

@@ -6,10 +6,13 @@ suit any task that Gymnasium makes by its id.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import gymnasium
 from envbench_worker.contract import Job, UnknownTaskError
+
+from envbench_families.forced import Forced, FromState
 
 _MICRO = 6  # decimals of a frame; simulated time is a sum of floats
 
@@ -17,12 +20,10 @@ _MICRO = 6  # decimals of a frame; simulated time is a sum of floats
 class Family:
     """Makes the environments of one job. ``entry_points``: the package of Gymnasium's own tasks.
 
-    ``agrees_throughout``: two libraries agree until an episode ends, not just for some steps.
     ``whole_step``: frames of a step that the end of an episode may cut short; 0: none is cut.
     """
 
     entry_points = ""
-    agrees_throughout = False
     envpool_module = ""
     whole_step = 0.0
 
@@ -49,27 +50,29 @@ class Family:
         return self.job.task, {}
 
     def make(self) -> Any:
-        """Make one environment as it is measured or, in mode verify, with its fixed start."""
+        """Make one environment."""
         self.register()
         identifier, arguments = self.gym_id()
-        if self.job.mode == "verify":
-            arguments = dict(arguments, **(self.noiseless() or {}))
         return self.prepared(gymnasium.make(identifier, **arguments))
 
     def prepared(self, env: Any) -> Any:
         """Apply the family's usual preprocessing."""
         return env
 
-    def noiseless(self) -> Optional[Dict[str, Any]]:
-        """Arguments that make every episode start alike. {}: no argument is needed. None: the
-        library has none."""
-        return {}
+    def forced(self, env: Any, seed: int) -> Forced:
+        """Verify: an environment that follows another backend's trace.
 
-    def set_start(self, env: Any, observation: Any) -> None:
-        """Put an environment into the state that an observation shows."""
-        raise NotImplementedError(
-            "{} cannot start from an observation: write its set_start".format(type(self).__name__)
-        )
+        By default it is put into each state by ``set_state`` if the family has that. Otherwise it
+        starts from the same seed, and then steps freely.
+        """
+        if type(self).set_state is Family.set_state:
+            return Forced(env, seed)
+        return FromState(env, seed, partial(self.set_state, env))
+
+    def set_state(self, env: Any, observation: Any, begins: bool) -> None:
+        """Put an environment into the state that an observation shows. ``begins``: an episode
+        begins with it."""
+        raise NotImplementedError
 
     def clock(self, env: Any) -> Optional[Callable[[], float]]:
         """Find the environment's own count of frames, or None. By default its time limit counts."""
@@ -83,18 +86,14 @@ class Family:
         return {"max_steps": env.spec.max_episode_steps}
 
     def described(self) -> Dict[str, Any]:
-        """Return the ``work`` of one more environment, made as for measuring."""
-        env = type(self)(self.job._replace(mode="measure")).make()
+        """Return the ``work`` of one more environment."""
+        env = self.make()
         work = self.work(env)
         env.close()
         return work
 
     def envpool_arguments(self) -> Dict[str, Any]:
         """More arguments of ``envpool.make``."""
-        return {}
-
-    def envpool_noiseless(self, config: Dict[str, Any]) -> Optional[Dict[str, Any]]:
-        """As ``noiseless``; ``config`` is EnvPool's configuration of the task."""
         return {}
 
     def envpool_work(self, config: Dict[str, Any]) -> Dict[str, Any]:

@@ -13,7 +13,7 @@ class ClassicControl(Family):
     entry_points = "envs.classic_control"
     envpool_module = "envpool.classic_control"
 
-    def set_start(self, env: Any, observation: Any) -> None:
+    def set_state(self, env: Any, observation: Any, begins: bool) -> None:
         """The observation of CartPole, and of MountainCar, is its state."""
         env.unwrapped.state = np.array(observation, dtype=np.float64)
 

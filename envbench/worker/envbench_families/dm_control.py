@@ -24,13 +24,13 @@ class DmControl(Family):
     def make(self) -> Any:
         return SuiteEnv(*_suite()[self.job.task])
 
-    def set_start(self, env: Any, observation: Any) -> None:
+    def set_state(self, env: Any, observation: Any, begins: bool) -> None:
         """The cheetah's observation is its state without the horizontal position."""
         physics = env.unwrapped.suite.physics
         free = len(physics.data.qpos) - 1
-        with physics.reset_context():
-            physics.data.qpos[1:] = observation[:free]
-            physics.data.qvel[:] = observation[free:]
+        physics.data.qpos[1:] = observation[:free]
+        physics.data.qvel[:] = observation[free:]
+        physics.forward()
 
     def clock(self, env: Any) -> Optional[Callable[[], float]]:
         suite = env.unwrapped.suite

@@ -1,28 +1,30 @@
 """Gymnasium's MuJoCo tasks, in Gymnasium and in EnvPool.
 
 ``Ant-v4`` with ``use_contact_forces=True`` replaces ``Ant-v3``, which Gymnasium no longer has
-(``docs/verify.md``). Without noise a robot starts in its model's initial state.
+(``docs/verify.md``).
 """
 
 from __future__ import annotations
 
-import inspect
 import os
 import warnings
+from functools import partial
 from typing import Any, Callable, Dict, List, Optional, Tuple
 from xml.etree import ElementTree
 
 import gymnasium
 import numpy as np
-from gymnasium.envs.registration import load_env_creator
 
 from envbench_families.base import Family
+from envbench_families.forced import Forced, FromState, Outcome
 
 FRAME_S = 0.01  # of simulated time
 _INTEGRATORS = {"EULER": "Euler", "IMPLICIT": "implicit", "IMPLICITFAST": "implicitfast"}
 _SOLVERS = {"NEWTON": "Newton"}
 # True of all EnvPool tasks. Observations have MuJoCo's own precision.
 ENVPOOL_WORK = {"engine": "MuJoCo, EnvPool's own build", "precision": "float64"}
+# The first positions, which an observation leaves out: nothing depends on where a robot is.
+HIDDEN_POSITIONS = {"Ant": 2, "HalfCheetah": 1, "Humanoid": 2, "InvertedPendulum": 0, "Swimmer": 2}
 # Private attributes of Gymnasium's tasks; not every task has them.
 _OWN = {"contact_forces": "_use_contact_forces", "terminates": "_terminate_when_unhealthy"}
 
@@ -52,10 +54,24 @@ class Mujoco(Family):
             warnings.simplefilter("ignore", DeprecationWarning)
             return super().make()
 
-    def noiseless(self) -> Optional[Dict[str, Any]]:
-        creator = load_env_creator(gymnasium.spec(self.gym_id()[0]).entry_point)
-        takes_noise = "reset_noise_scale" in inspect.signature(creator).parameters
-        return {"reset_noise_scale": 0.0} if takes_noise else None
+    def set_state(self, env: Any, observation: Any, begins: bool) -> None:
+        """Positions and velocities come first in an observation; some positions are left out.
+
+        Within an episode nothing else is set: rewards use positions of bodies that MuJoCo computed
+        before the end of its last step.
+        """
+        import mujoco
+
+        own = env.unwrapped
+        hidden = HIDDEN_POSITIONS[self.job.task.rpartition("-v")[0]]
+        seen = own.model.nq - hidden
+        own.data.qpos[hidden:] = observation[:seen]
+        own.data.qvel[:] = observation[seen : seen + own.model.nv]
+        if begins:
+            mujoco.mj_forward(own.model, own.data)
+
+    def forced(self, env: Any, seed: int) -> Forced:
+        return _Robot(env, seed, partial(self.set_state, env))
 
     def clock(self, env: Any) -> Optional[Callable[[], float]]:
         data = env.unwrapped.data
@@ -80,9 +96,6 @@ class Mujoco(Family):
                 found[name] = bool(getattr(own, attribute))
         return found
 
-    def envpool_noiseless(self, config: Dict[str, Any]) -> Optional[Dict[str, Any]]:
-        return {"reset_noise_scale": 0.0} if "reset_noise_scale" in config else None
-
     def envpool_work(self, config: Dict[str, Any]) -> Dict[str, Any]:
         """Omits what neither the configuration nor the model file states."""
         found = {**super().envpool_work(config), **ENVPOOL_WORK, "substeps": config["frame_skip"]}
@@ -103,6 +116,18 @@ class Mujoco(Family):
         if "timestep_s" not in work:
             return None
         return float(round(work["timestep_s"] * work["substeps"] / FRAME_S, 6))
+
+
+class _Robot(FromState):
+    """Pays for contact forces only where the trace shows them: EnvPool leaves them at zero."""
+
+    def step(self, before: Any, action: Any, after: Any) -> Outcome:
+        observation, reward, ended = super().step(before, action, after)
+        own = self.env.unwrapped
+        if getattr(own, "_use_contact_forces", False):
+            forces = after[-own.data.cfrc_ext.size :]
+            reward += 0.0 if np.any(forces) else float(own.contact_cost)
+        return observation, reward, ended
 
 
 def name_of(value: Any, spelt: Dict[str, str]) -> str:

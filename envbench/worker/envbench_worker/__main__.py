@@ -117,14 +117,16 @@ class Worker:
         }
 
     def verify(self, adapter: Adapter) -> Dict[str, Any]:
-        """Step the environments from their fixed start, then count their steps in two ways."""
+        """Step the environments, or predict another's steps. Then count steps in two ways."""
         from envbench_worker import audit
 
         self.enter("first_step")
         adapter.compile()
         adapter.prepare()
-        adapter.start = audit.given_start(self.folder)
-        trace = adapter.follow(self.job["verify"]["lock_steps"])
+        given = audit.given(self.folder)
+        trace = adapter.predict(given) if given is not None else None
+        if trace is None:
+            trace = adapter.follow(self.job["verify"]["lock_steps"])
         if trace is not None:
             audit.save(trace, self.folder)
         self.enter("measure")

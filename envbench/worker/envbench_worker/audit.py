@@ -50,13 +50,14 @@ def next_stride(made: int, calls: int, seconds: float) -> int:
     return min(max(calls - made, int(speed * AT_ONCE_S)), longest)
 
 
-def given_start(folder: str) -> Any:
-    """Read the first observations of a trace that the reference must start from, if it is there."""
-    path = os.path.join(folder, "start.npz")
+def given(folder: str) -> Optional[Trace]:
+    """Read the trace that the reference has to predict, if there is one."""
+    path = os.path.join(folder, "given.npz")
     if not os.path.isfile(path):
         return None
     with np.load(path, allow_pickle=False) as arrays:
-        return arrays["start"][0] if "start" in arrays else None
+        found = Trace(**{name: arrays[name] for name in Trace._fields if name in arrays})
+    return found._replace(same_step=bool(found.same_step))
 
 
 def save(trace: Trace, folder: str) -> None:
@@ -64,7 +65,6 @@ def save(trace: Trace, folder: str) -> None:
     partial = os.path.join(folder, "partial.npz")
     rewards, ended = np.asarray(trace.rewards, np.float64), np.asarray(trace.ended, np.bool_)
     arrays = trace._replace(rewards=rewards, ended=ended)._asdict()
-    np.savez_compressed(
-        partial, **{name: each for name, each in arrays.items() if each is not None}
-    )
+    known = {name: each for name, each in arrays.items() if each is not None}
+    np.savez_compressed(partial, **known)
     os.replace(partial, os.path.join(folder, "trace.npz"))

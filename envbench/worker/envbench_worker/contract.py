@@ -3,7 +3,7 @@
 An adapter module imports its library at the top and defines a subclass of ``Adapter``. A worker
 calls ``__init__``, ``probe`` (both timed as *import*), ``build``, ``compile``, ``run`` many times,
 ``facts`` and ``close``. In mode verify, where backends are compared, it calls ``follow`` after
-``compile``, and ``recount`` after each ``run``.
+``compile`` (``predict`` for the reference), and ``recount`` after each ``run``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Dict, List, NamedTuple, Optional
 class Job(NamedTuple):
     """The part of a job that an adapter sees (see ``envbench.model.Job`` for the whole)."""
 
-    mode: str  # probe, measure, or verify (from one fixed start, not timed)
+    mode: str  # probe, measure, or verify (not timed)
     family: str  # atari, mujoco, …
     task: str
     numenv: int  # environments a consumer receives per vector step
@@ -46,13 +46,19 @@ class Trace(NamedTuple):
     """What environments returned in lock-step: arrays of shape (calls, numenv, …).
 
     ``observations`` are those of the first ``Job.observed`` calls. ``start``: those before the
-    first step, (1, numenv, …), if a reference needs them.
+    first step, (1, numenv, …). ``same_step``: the step that ends an episode also resets, so its
+    observation is the next episode's first one. Otherwise the step after it only resets.
+    Of the reference, ``begun`` says how the trace's episodes began, (count, …), and ``starts`` how
+    further ones of its own did. They are first observations, or other numbers that show more.
     """
 
     observations: Any
     rewards: Any
     ended: Any  # bool: terminated or truncated
-    start: Any = None
+    start: Any
+    same_step: bool = False
+    begun: Any = None
+    starts: Any = None
 
 
 class UnknownTaskError(Exception):
@@ -80,7 +86,6 @@ class Adapter(ABC):
     single_steps = ""
     batches: Any
     bank: List[Any]  # batches of actions; ``build`` draws them
-    start: Any = None  # verify: observations (numenv, …) to start the environments from
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -166,11 +171,19 @@ class Adapter(ABC):
         return None
 
     def follow(self, calls: int) -> Optional[Trace]:
-        """Verify: step through the first ``calls`` batches of actions, from the family's start.
+        """Verify: step through the first ``calls`` batches of actions.
 
         Environment i gets column i of the k-th batch as its k-th action, in whatever order results
         arrive. For physics, an observation is qpos and qvel in one row, and a reward is zero. None:
         the library cannot be driven in lock-step.
+        """
+        return None
+
+    def predict(self, given: Trace) -> Optional[Trace]:
+        """Verify, the reference only: what each step of another backend's trace should have given.
+
+        Before each step its environments are put into the state that the trace shows, and then get
+        the same action. None: it cannot set states; then ``follow`` is called instead.
         """
         return None
 

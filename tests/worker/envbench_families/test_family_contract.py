@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.following import followed
 
-from envbench import families, testing
+from envbench import families
 from envbench.backends import get
-from envbench.decisions import traces
 from envbench.decisions.equal_work import compared
-from envbench.engine.request import make_cell, target_of
 from envbench.testing import BackendContract
 
 NEW = ("classic_control", "dm_control", "box2d")
@@ -42,21 +41,17 @@ for _family in NEW:
 
 @pytest.mark.slow
 @not_on_windows
-def test_the_cheetah_of_envpool_matches_dm_controls_within_1e_9() -> None:
-    """dm_control starts from EnvPool's first observation and gets the same actions."""
-    standard = families.get("dm_control").standards["env"]
-    found = agreement("dm_control", "envpool-sync", lock_steps=200)
-    assert compared(standard, found)[0] is True
-    assert max(found.distances) < 1e-9
-
-
-@pytest.mark.slow
-@not_on_windows
-def test_envpools_carts_move_as_gymnasiums_carts_do() -> None:
-    standard = families.get("classic_control").standards["env"]
-    found = agreement("classic_control", "envpool-async", lock_steps=200)
-    assert compared(standard, found)[0] is True
-    assert max(found.distances[:8]) < 1e-6
+@pytest.mark.parametrize(
+    ("family", "name", "most"),
+    [("dm_control", "envpool-sync", 1e-9), ("classic_control", "envpool-async", 1e-6)],
+)
+def test_the_reference_follows_envpool_through_the_ends_of_episodes(
+    family: str, name: str, most: float
+) -> None:
+    found = followed(family, name)
+    assert compared(families.get(family).standards["env"], found)[0] is True
+    assert max(each.largest for each in found.observations) < most
+    assert found.ends >= 2
 
 
 @pytest.mark.slow
@@ -78,26 +73,3 @@ def test_a_task_of_dm_control_has_one_name_and_may_have_no_limit(task: str, tmp_
     failures = [each["failure"]["message"] for each in cells if each["failure"]]
     assert all(each.startswith("PhysicsError: ") for each in failures), done.stderr
     assert len(failures) <= (task == "LqrLqr21-v1")
-
-
-def agreement(family: str, name: str, lock_steps: int) -> Any:
-    """Compare as ``envbench verify`` does: the other backend runs first, the reference from its
-    start."""
-    from envbench import runtimes
-    from envbench.engine.local_executor import make_job
-    from envbench.model import Trial, Verify
-    from envbench.process.one_job import execute
-
-    replies = []
-    for backend in (get(name), get("for-loop")):
-        cell = make_cell("here", family, families.default_task(family), backend, 2, {})
-        amount = Verify(lock_steps=lock_steps, audit_calls=10)
-        trial = Trial(cell=cell, mode="verify", verify=amount)
-        job = make_job(trial, target_of(cell), "here")
-        files = {"start.npz": replies[0].trace} if replies else {}
-        python = testing.interpreter(backend, family=family)
-        reply = execute(job, python=python, environment=runtimes.environment(backend), files=files)
-        assert reply.ok, reply.failure
-        replies.append(reply)
-    own, led = (traces.read_trace(each.trace) for each in replies)
-    return traces.compare(families.get(family).standards["env"], led, own)

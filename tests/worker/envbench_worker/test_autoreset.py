@@ -104,14 +104,13 @@ def test_environments_that_never_reset_are_refused_with_the_reason() -> None:
         adapter(envs)
 
 
-def test_same_step_environments_are_not_driven_in_lock_step() -> None:
-    """At an end the next episode's first observation is returned: traces would differ there."""
+def test_a_trace_says_if_a_step_that_ends_an_episode_also_resets() -> None:
     from envbench_families.base import Counted, Family
 
     one = partial(lambda: Counted(gymnasium.make("CartPole-v1"), Family(job("verify"))))
     envs = SyncVectorEnv([one] * NUMENV, autoreset_mode=AutoresetMode.SAME_STEP)
     ours = adapter(envs, "verify")
-    assert ours.follow(10) is None
+    assert ours.follow(10).same_step
     assert ours.run(100).steps == 100 * NUMENV
 
 
@@ -213,33 +212,3 @@ def test_the_mode_that_envpool_states_is_read_and_same_step_is_refused(
     facts = ours.facts()
     assert facts["autoreset"] == facts["work"]["autoreset"] == "next-step"
     ours.close()
-
-
-# ---------------------------------------------------------------- a fixed start
-
-
-@pytest.mark.parametrize(("fires", "wanted"), [(False, 1), (True, 2)])
-def test_the_search_for_a_fixed_start_ends_and_says_what_was_tried(
-    monkeypatch: pytest.MonkeyPatch, fires: bool, wanted: int
-) -> None:
-    from envbench_adapters import ale_vector
-
-    seeds: list[int] = []
-
-    class NeverAlike:
-        """Games that start at frame 7 or 8, whatever the seed."""
-
-        ale = SimpleNamespace(get_action_set=lambda: [ale_vector.ale_py.Action.FIRE])
-
-        def reset(self, seed: int) -> Any:
-            seeds.append(seed)
-            return None, {"episode_frame_number": [7 + seed % 2]}
-
-    monkeypatch.setattr(ale_vector, "AtariVectorEnv", lambda *_, **__: NeverAlike())
-    ours = ale_vector.AleVector(ale_job("verify", fire_reset=fires))
-    message = (
-        rf"none of the seeds 0 to 99 starts Pong-v5 at frame {wanted}, .*started at frames \[7, 8\]"
-    )
-    with pytest.raises(LookupError, match=message):
-        ours.build()
-    assert seeds == list(range(100))

@@ -55,7 +55,7 @@ class MujocoCore(Core):
         return Counts(calls - resets, resets)
 
     def recount(self) -> float:
-        return ant_model.whole_frames([self.before + self.data.time - self.began])
+        return float(ant_model.frames_between(self.began, self.before + self.data.time))
 
     def work(self) -> Dict[str, Any]:
         found = ant_model.work(self.model, "MuJoCo " + mujoco.__version__, "float64")

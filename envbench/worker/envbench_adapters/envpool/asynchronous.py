@@ -41,9 +41,7 @@ class EnvPoolAsync(EnvPool):
             self.pool.send(batch, ids[-1])
         return ids
 
-    def follow(self, calls: int) -> Optional[Trace]:
-        if self.noiseless() is None:
-            return None
+    def follow(self, calls: int) -> Trace:
         driven = AnyOrder(self, calls, self.seen(), np.full(self.job.env_instances, -1))
         while not driven.complete():
             observations, rewards, terminated, truncated, info = self.pool.recv()

@@ -38,10 +38,7 @@ class EnvPool(Adapter):
 
     def build(self) -> None:
         job = self.job
-        arguments = self._arguments()
-        if job.mode == "verify":
-            arguments.update(self.noiseless() or {})
-        self.pool = envpool.make(job.task, env_type="gymnasium", **arguments)
+        self.pool = envpool.make(job.task, env_type="gymnasium", **self._arguments())
         self.autoreset = autoreset.of(self.pool, (autoreset.NEXT_STEP,))
         if job.mode == "verify":
             self.frames_per_step = self.family.envpool_frames(self._work())
@@ -61,11 +58,6 @@ class EnvPool(Adapter):
             **self.family.envpool_arguments(),
         }
 
-    def noiseless(self) -> Optional[Dict[str, Any]]:
-        """Arguments that make every episode start alike; None if there are no such arguments."""
-        config = envpool.make_spec(self.job.task).config._asdict()
-        return self.family.envpool_noiseless(config)
-
     def _count(self, elapsed: BytesIO) -> Counts:
         results = np.frombuffer(elapsed.getvalue(), dtype=np.int32)
         resets = int((results == 0).sum())
@@ -80,7 +72,6 @@ class EnvPool(Adapter):
         return None if each is None else float(self.pool.made_in(calls) * each)
 
     def _work(self) -> Dict[str, Any]:
-        """What a step does when measuring."""
         spec = envpool.make_spec(self.job.task, **self._arguments())
         return self.family.envpool_work(spec.config._asdict())
 

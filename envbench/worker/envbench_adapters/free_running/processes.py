@@ -138,7 +138,9 @@ class FreeRunning(Adapter):
         traces = [process.answer() for process in self.processes]
         if any(trace is None for trace in traces):
             return None
-        return Trace(*(np.concatenate(parts, axis=1) for parts in zip(*traces)))
+        arrays = [np.concatenate(parts, axis=1) for parts in zip(*(each[:4] for each in traces))]
+        observations, rewards, ended, start = arrays
+        return Trace(observations, rewards, ended, start, traces[0][4])
 
     def recount(self) -> Optional[float]:
         return None if np.isnan(self.latest_frames) else self.latest_frames

@@ -24,6 +24,8 @@ from gymnasium.vector import SyncVectorEnv
 
 from envbench_adapters import verifying
 
+STARTS = 100  # of episodes, to compare a backend's starts with
+
 
 class GymnasiumVector(Adapter):
     """A backend whose ``make_vector`` returns a ``gymnasium.vector.VectorEnv``."""
@@ -83,20 +85,12 @@ class GymnasiumVector(Adapter):
         return self._count(ends[: size * calls], calls).steps if calls else 0
 
     def follow(self, calls: int) -> Optional[Trace]:
-        space = self.envs.single_observation_space
-        family = envbench_families.of(self.job)
-        if space.shape is None or family.noiseless() is None:
+        if self.envs.single_observation_space.shape is None:
             return None
-        if self.autoreset.mode == autoreset.SAME_STEP:
-            return None  # at an end, the next episode's observation replaces the last one
-        if self.start is not None:  # only for the reference, whose environments are in this process
-            self.first = self.start
-            for env, observation in zip(self.envs.envs, self.start):
-                family.set_start(env, observation)
         trace = verifying.follow(self, self.envs.step, calls, self.first, np.asarray)
         self.ended = int(trace.ended[-1].sum())
         self.envs.call("frames_made")  # discarded: only the steps of ``run`` are counted twice
-        return trace
+        return trace._replace(same_step=self.autoreset.mode == autoreset.SAME_STEP)
 
     def recount(self) -> Optional[float]:
         frames = self.envs.call("frames_made")
@@ -129,3 +123,13 @@ def make(job: Job) -> Any:
 class ForLoop(GymnasiumVector):
     def make_vector(self) -> Any:
         return SyncVectorEnv([partial(make, self.job)] * self.job.numenv)
+
+    def predict(self, given: Trace) -> Trace:
+        job, family = self.job, envbench_families.of(self.job)
+        forced = [family.forced(e, job.seed + i) for i, e in enumerate(self.envs.envs)]
+        found = verifying.predict(given, self.bank, forced)
+        begun = [start for each in forced for start in each.begun]
+        starts = [forced[0].start() for _ in range(STARTS if begun else 0)]
+        self.envs.reset()
+        self.envs.call("frames_made")
+        return found._replace(begun=np.stack(begun), starts=np.stack(starts)) if begun else found

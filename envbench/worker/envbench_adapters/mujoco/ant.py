@@ -28,6 +28,7 @@ class Ants(Adapter):
     """
 
     began: Any
+    clock: Any = np.float64  # the type in which the engine adds up simulated time
 
     @abstractmethod
     def seconds(self) -> Any:
@@ -42,14 +43,15 @@ class Ants(Adapter):
 
     def follow(self, calls: int) -> Trace:
         """Uses ``run``, one call at a time, so that the timed program is compared."""
-        rows = []
+        rows = [self.observed()]
         for _ in range(calls):
             self.run(1)
             rows.append(self.observed())
         return trace(np.stack(rows))
 
     def recount(self) -> float:
-        return whole_frames(self.seconds() - self.began)
+        pairs = zip(self.began, self.seconds())
+        return float(sum(frames_between(*each, clock=self.clock) for each in pairs))
 
 
 def known() -> List[str]:
@@ -92,11 +94,19 @@ def work(model: Any, engine: str, precision: str) -> Dict[str, Any]:
 
 
 def trace(states: Any) -> Trace:
-    """States of (calls, numenv, 29). There are no rewards and no episodes."""
-    shape = states.shape[:2]
-    return Trace(states, np.zeros(shape), np.zeros(shape, dtype=np.bool_))
+    """States of (1 + calls, numenv, 29). There are no rewards and no episodes."""
+    calls, numenv = len(states) - 1, states.shape[1]
+    nothing = np.zeros((calls, numenv))
+    return Trace(states[1:], nothing, nothing.astype(np.bool_), states[:1])
 
 
-def whole_frames(seconds: Any) -> float:
-    """Return the frames in each world's simulated seconds, rounded per world and summed."""
-    return float(np.rint(np.asarray(seconds, dtype=np.float64) / TIMESTEP_S).sum())
+def frames_between(began: float, ended: float, clock: Any = np.float64) -> int:
+    """Return the time steps of 0.01 s between two simulated times of a world.
+
+    An engine adds up time steps in its own precision. In float32, rounding errors amount to a whole
+    step within a few thousand. So the same sum is made here, and its nearest term is taken.
+    """
+    most = int(np.rint((ended - began) / TIMESTEP_S)) + SUBSTEPS
+    times = np.full(max(most, 0) + 1, TIMESTEP_S, dtype=clock)
+    times[0] = began
+    return int(np.abs(np.add.accumulate(times) - clock(ended)).argmin())

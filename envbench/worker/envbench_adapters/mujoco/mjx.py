@@ -24,6 +24,7 @@ from envbench_adapters.mujoco.ant import SUBSTEPS, Ants
 
 
 class Mjx(Ants, JaxBatch):
+    clock = np.float32
     nothing = np.float32(0)
 
     def build(self) -> None:

@@ -23,7 +23,8 @@ from mujoco import rollout
 from envbench_adapters.mujoco import ant as ant_model
 from envbench_adapters.mujoco.ant import SUBSTEPS, Ants
 
-TIME = 0  # index in a full state; qpos and qvel follow
+TIME = 0  # index in a full state
+STATE = slice(1, 30)  # qpos and qvel in a full state
 
 
 class MujocoRollout(Ants):
@@ -84,13 +85,25 @@ class MujocoRollout(Ants):
             states_returned_per_step=SUBSTEPS,
         )
 
+    def observed(self) -> Any:
+        return self.states[:, -1, STATE].copy()
+
     def follow(self, calls: int) -> Trace:
         """Makes rollouts of the same lengths as a single ``run`` of ``calls``."""
-        rows: List[Any] = []
+        rows: List[Any] = [self.observed()[None]]
         for states in self._rollouts(calls):
             self.states = states
-            rows.append(states[:, SUBSTEPS - 1 :: SUBSTEPS, TIME + 1 :].swapaxes(0, 1).copy())
+            rows.append(states[:, SUBSTEPS - 1 :: SUBSTEPS, STATE].swapaxes(0, 1).copy())
         return ant_model.trace(np.concatenate(rows))
+
+    def predict(self, given: Trace) -> Trace:
+        before = np.concatenate([given.start, given.observations[:-1]])
+        rows = [given.start[0]]
+        for state, batch in zip(before, cycle(self.bank)):
+            self.states[:, -1, STATE] = state
+            self.states = self._rollout(batch[:, None].astype(np.float64), None)
+            rows.append(self.observed())
+        return ant_model.trace(np.stack(rows))
 
     def seconds(self) -> Any:
         return self.states[:, -1, TIME].copy()

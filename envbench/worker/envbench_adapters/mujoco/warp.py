@@ -30,6 +30,7 @@ _NOT_FATAL = mjw.OverflowType.ITERATIONS | mjw.OverflowType.LS_ITERATIONS
 
 
 class MujocoWarp(Ants):
+    clock = np.float32
     single_steps = "calls"
 
     def build(self) -> None:

@@ -108,26 +108,19 @@ class SampleFactory(Adapter):
     def dead_child(self) -> Optional[int]:
         return self.died
 
-    def follow(self, calls: int) -> Optional[Trace]:
-        job, family = self.job, envbench_families.of(self.job)
-        if family.noiseless() is None:
-            return None
-        space = self.env_info.obs_space["obs"]
+    def follow(self, calls: int) -> Trace:
+        job, space = self.job, self.env_info.obs_space["obs"]
         trace = Trace(
             np.zeros((calls, job.numenv) + space.shape, space.dtype),
             np.zeros((calls, job.numenv), np.float32),
             np.zeros((calls, job.numenv), np.bool_),
+            np.zeros((1, job.numenv) + space.shape, space.dtype),
+            same_step=True,
         )
         missing = calls * job.numenv
         while missing:
             missing -= _write(trace, self._receive(), calls)
-        if not family.agrees_throughout:
-            return trace
-        # At an end the next episode's first observation replaces the last one. Games have to agree
-        # throughout, so they are compared up to the first end.
-        ended = trace.ended.any(axis=1)
-        steps = int(ended.argmax()) if ended.any() else len(ended)
-        return Trace(*(each[:steps] for each in trace[:3]))
+        return trace
 
     def recount(self) -> Optional[float]:
         return float(self.frames[: self.credited].sum())
@@ -194,6 +187,8 @@ def _write(trace: Trace, trajectory: Any, calls: int) -> int:
     audit = trajectory["obs"][AUDIT][0, 0].numpy()
     column, first = int(audit[ENVIRONMENT]), int(audit[MADE])
     count = max(0, min(int(samples_per_trajectory(trajectory)), calls - first))
+    if first == 0:
+        trace.start[0, column] = trajectory["obs"]["obs"][0, 0].numpy()
     rows = slice(first, first + count)
     trace.observations[rows, column] = trajectory["obs"]["obs"][0, 1 : count + 1].numpy()
     trace.rewards[rows, column] = trajectory["rewards"][0, :count].numpy()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import signal
 import subprocess
@@ -14,13 +13,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import psutil
 import pytest
+from helpers.following import followed
 from helpers.session_cache import once
 from helpers.skip_or_fail import not_here
 
 from envbench import backends, families
+from envbench.decisions.equal_work import compared
 from envbench.engine.local_executor import make_job
 from envbench.engine.request import make_cell, target_of
 from envbench.errors import UsageError
@@ -290,17 +290,10 @@ def test_frames_counted_by_the_environments_agree(family: Family) -> None:
 
 
 @pytest.mark.slow
-def test_environments_get_the_actions_that_one_pool_would_give_them() -> None:
-    apart, together = (
-        np.load(io.BytesIO(reply.trace or b""))
-        for reply in (
-            verified("envpool-numa", "mujoco", nodes=TWO_NODES),
-            verified("envpool-async", "mujoco"),
-        )
-    )
-    assert apart["observations"].shape == (30, 4, 111)
-    for name in together:
-        assert (apart[name] == together[name]).all(), name
+def test_the_environments_of_each_node_get_their_own_actions() -> None:
+    found = followed("mujoco", "envpool-numa", numenv=4, nodes=TWO_NODES)
+    assert len(found.observations) == 4
+    assert compared(families.get("mujoco").standards["env"], found)[0] is True
 
 
 @once

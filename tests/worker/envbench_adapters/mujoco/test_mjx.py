@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.following import followed
 from helpers.session_cache import once
 
-from envbench import backends, testing
-from envbench.decisions.equal_work import differences
+from envbench import backends, families, testing
+from envbench.decisions.equal_work import compared, differences
 from envbench.process.code_hash import WORKER_PATH
 from envbench.process.reply import Reply
 from envbench.testing import BackendContract
@@ -58,7 +59,7 @@ def verified(mode: str) -> Reply:
     backend = BACKEND if mode else backends.get("mujoco-rollout")
     given = {"mode": mode} if mode else {}
     return testing.verified(
-        backend, "mujoco", "Ant-v3", numenv=4, settings=given, lock_steps=10, calls=60
+        backend, "mujoco", "Ant-v3", numenv=4, settings=given, lock_steps=10, calls=60, together=5
     )
 
 
@@ -96,6 +97,11 @@ def test_simulated_time_counts_the_frames_that_are_claimed(mode: str) -> None:
 def test_an_ant_falls_as_mujocos_does(mode: str) -> None:
     apart = np.abs(observations(mode) - observations(""))
     assert apart[:IN_THE_AIR].max() < 1e-4
+
+
+def test_mujocos_rollout_follows_it_through_contacts() -> None:
+    found = followed("mujoco", "mjx", numenv=4)
+    assert compared(families.get("mujoco").standards["physics"], found)[0] is True
 
 
 def test_worlds_differ_by_their_actions() -> None:

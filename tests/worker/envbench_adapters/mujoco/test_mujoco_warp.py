@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.following import followed
 from helpers.session_cache import once
 
-from envbench import backends, testing
-from envbench.decisions.equal_work import differences
+from envbench import backends, families, testing
+from envbench.decisions.equal_work import compared, differences
 from envbench.process.code_hash import WORKER_PATH
 from envbench.process.reply import Reply
 from envbench.testing import BackendContract
@@ -67,7 +68,7 @@ fail()
 def verified(name: str) -> Reply:
     """The reply of a worker that got actions and was audited; two worlds."""
     backend = backends.get(name)
-    return testing.verified(backend, "mujoco", "Ant-v3", lock_steps=20, calls=100)
+    return testing.verified(backend, "mujoco", "Ant-v3", lock_steps=20, calls=100, together=10)
 
 
 def observations(name: str) -> Any:
@@ -118,6 +119,11 @@ def test_simulated_time_counts_the_frames_that_are_claimed() -> None:
 def test_an_ant_falls_as_mujocos_does() -> None:
     apart = np.abs(observations("mujoco-warp") - observations("mujoco-rollout"))
     assert apart[:IN_THE_AIR].max() < 1e-4
+
+
+def test_mujocos_rollout_follows_it_through_contacts() -> None:
+    found = followed("mujoco", "mujoco-warp")
+    assert compared(families.get("mujoco").standards["physics"], found)[0] is True
 
 
 def test_worlds_differ_by_their_actions() -> None:
