@@ -116,7 +116,9 @@ def _new_profile(name: str, like: str | None, title: str | None, found: Fingerpr
     if like is not None:
         other = machine.profile(like)
         tables = {heading: other.tables.get(heading) for heading in machine.TABLES}
-    wanted = host.title if title is None else title
+    taken = machine.catalogue().with_title(host.title, besides=name)
+    own = f"{host.title} ({name})" if taken else host.title
+    wanted = own if title is None else title
     try:
         return msgspec.structs.replace(host, name=name, title=wanted, **tables)
     except ValueError as error:  # only the title is free text

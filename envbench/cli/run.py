@@ -158,7 +158,7 @@ def _figures(summary: Summary, session: Session) -> list[str]:
     fps, interval = summary.fps, summary.interval
     if adjusted := session.adjusted(summary.cell):
         fps, interval = adjusted.rate, adjusted.interval
-    rank = standing.text if standing and adjusted else ""
+    rank = standing.text if standing and adjusted and interval else ""
     steps = rounded(summary.steps_per_second)
     return [rounded(fps, half_width(interval)), rank, steps, ", ".join(summary.flags)]
 
@@ -195,5 +195,5 @@ def _tell_next_command(outcome: Campaign[Figures], summaries: Sequence[Summary])
     called = "envbench" if shutil.which("envbench") else f"{sys.executable} -m envbench"
     report = f"{called} report{store.option(outcome.journal.path.parent.parent)}"
     some = any(summary.interval for summary in summaries)
-    only = "" if some else "; a figure without an interval does not replace one that has one"
+    only = "" if some else "; figures of five processes or more are not replaced"
     tell(f"{recorded}; `{report}` puts it in the tables{only}.")

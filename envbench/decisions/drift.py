@@ -29,6 +29,11 @@ class Drift:
     hosts: frozenset[str] = frozenset()
 
     @property
+    def typical(self) -> float:
+        """How far two sessions of one cell differ (the root of the mean square): 0.1 is 10 %."""
+        return math.exp(math.sqrt(2) * self.spread) - 1
+
+    @property
     def reach(self) -> float:
         """How far two sessions of one cell differ at most, in 95 of 100 cases: 0.1 is 10 %."""
         return math.exp(t_quantile(TWO_SIDED, self.degrees) * math.sqrt(2) * self.spread) - 1

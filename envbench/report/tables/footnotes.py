@@ -20,12 +20,13 @@ from envbench.text import counted, listed, markdown
 OPENING = "FPS is frames per second"
 OTHERS = "The other figures are the document's own."  # in the note
 NO_RECORD = "The results contain no record of this figure."
+DEGREES_FOR_REACH = 2  # one gives a bound of up to thousands of per cent
 TIES = "Bold: shown to be the fastest. ≈: not shown to differ from the highest."
 NOT_RANKED = "No row is ranked: that needs several cells that alternated in one session."
 
 FLAGS = {
     "quick": "Measured quickly (`--quick`): one short process, no interval.",
-    "few-runs": "Fewer than five processes: there is no interval.",
+    "few-runs": "Fewer than five processes: an interval only compares it with other cells.",
     "one-go": "The only cell of its session: the interval covers minutes, not changes over hours.",
     "no-alternation": "It alternated with no other cell, for example because it keeps a GPU "
     "busy: its ratios to other cells contain the machine's drift.",
@@ -222,10 +223,16 @@ def _intervals(results: MachineResults) -> list[str]:
     if drift and any(found.plan.fingerprint in drift.hosts for found in measured):
         reach, sessions = f"{100 * drift.reach:.0f} %", counted(drift.sessions, "session")
         hosts = f" of {len(drift.hosts)} hosts" if len(drift.hosts) > 1 else ""
-        sentences.append(
-            f"Measured on another day, a figure can differ by up to {reach} (in 95 of 100 cases, "
-            f"estimated from {sessions}{hosts})."
-        )
+        if drift.degrees < DEGREES_FOR_REACH:
+            sentences.append(
+                f"Between {sessions}{hosts}, figures differed by {100 * drift.typical:.0f} %. "
+                "These are too few to say how far they can differ on another day."
+            )
+        else:
+            sentences.append(
+                f"Measured on another day, a figure can differ by up to {reach} (in 95 of 100 "
+                f"cases, estimated from {sessions}{hosts})."
+            )
     return sentences
 
 
