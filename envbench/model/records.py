@@ -206,6 +206,7 @@ class TrialResult(Strict, frozen=True, kw_only=True):
 class Run(TrialResult, frozen=True, kw_only=True):
     """One trial of a ``run`` plan.
 
+    ``alternated``: it shared its block with another trial, perhaps the reference kernel's.
     ``without_others``: it did not alternate with another cell, although the plan has several cells
     and lets them alternate.
     """
@@ -218,6 +219,7 @@ class Run(TrialResult, frozen=True, kw_only=True):
     block: str = ""  # its id; trials of one block alternated
     arm: str = ""  # not empty: it is the reference kernel
     quick: bool = False
+    alternated: bool = False
     without_others: bool = False
     facts: dict[str, Any] = {}  # observation shape and dtype, autoreset, threads, physics …
 

@@ -269,6 +269,7 @@ def run_of(plan: Plan, block: BlockRecord, trial: TrialRecord, facts: Facts) -> 
         block=block.block_id,
         arm=trial.arm,
         quick=isinstance(design, RunDesign) and design.quick,
+        alternated=blocks and len(block.trials) > 1,
         without_others=blocks and len(plan.cells) > 1 and len(own) == 1,
         facts={**facts.get(trial.facts, {}), **{k: v for k, v in beside.items() if v}},
         **_result(trial),

@@ -6,7 +6,9 @@ Frames per second = total frames / total time over a run's measured windows, nev
 * a *suspended* window (the machine slept in it) never counts;
 * any other invalid window (steal, throttling) does not count, unless the valid ones hold under half
   of the measured time. Then all of them count and the run is ``disturbed``: dropping the majority
-  would report the few lucky moments of a busy machine.
+  would report the few lucky moments of a busy machine;
+* in a run that alternated, all windows count except suspended ones. The others of its block shared
+  the disturbance. Without its slow slices, it alone would look faster.
 
 A run whose figures are zero, negative, not finite or impossible has no rate. ``Rate.invalid`` says
 why, and the cell fails.
@@ -52,7 +54,7 @@ def rate(run: Run) -> Rate:
         return Rate(invalid=trouble)
     reasons = [windows.invalid.get(str(i), "") for i in range(len(windows.ns))]
     awake = [i for i, reason in enumerate(reasons) if not reason.startswith("suspend")]
-    valid = [i for i in awake if not reasons[i]]
+    valid = [i for i in awake if run.alternated or not reasons[i]]
     awake_ns, valid_ns = (sum(windows.ns[i] for i in each) for each in (awake, valid))
     disturbed = 2 * valid_ns < awake_ns
     steps = sum(windows.steps[i] for i in (awake if disturbed else valid))

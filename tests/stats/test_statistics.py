@@ -39,6 +39,15 @@ def test_an_invalid_window_does_not_count_while_most_of_the_time_is_valid():
     assert not found.disturbed
 
 
+def test_in_a_run_that_alternated_every_window_counts_in_which_the_machine_was_awake():
+    """The others of its block shared the disturbance."""
+    invalid = {"2": "suspended", "3": "steal 9 %"}
+    measured = make_windows([100, 100, 10, 10], invalid=invalid)
+    found = rate(make_run(measured=measured, alternated=True))
+    assert found.steps == 210
+    assert not found.disturbed
+
+
 def test_when_most_windows_are_invalid_all_of_them_count():
     invalid = {"1": "steal 9 %", "2": "steal 9 %", "3": "throttled"}
     found = rate(make_run(measured=make_windows([100, 10, 10, 10], invalid=invalid)))
