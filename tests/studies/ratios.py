@@ -6,8 +6,9 @@ Each file in ``results/studies/ratios`` is one recorded plan of ``envbench run``
 prints the half-widths of the 95 % intervals of all ratios of two cells of one task, from the block
 model: of backends in one process, and where a backend of several processes is involved. For two
 plans of the same cells, it also prints how many ratios agree: their logarithms differ by at most
-the root of the sum of the squared half-widths. To add a plan, run it with ``--results``, and copy
-its file.
+the root of the sum of the squared half-widths. The third table leaves out one block at a time: how
+many ratios within it are inside the 95 % interval that the other blocks predict, by pair of
+classes? To add a plan, run it with ``--results``, and copy its file.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from statistics import median, quantiles
 
 import click
+from blocks_simulated import leave_one_out
 from document import fill
 from tabulate import tabulate
 
@@ -116,6 +118,18 @@ def main() -> None:
     heads = ["one plan (UTC)", "the other", "one process", "several processes"]
     show("ratios-again", rows, heads)
 
+    heads = ["began (UTC)", "classes", "ratios", "inside the 95 % interval"]
+    show("held-out", [line for each in plans for line in held_out(each)], heads)
+
+
+def held_out(found: Measured) -> list[list[object]]:
+    """A row per pair of classes. The reference kernels count, too."""
+    rows = []
+    for (one, other), inside in sorted(leave_one_out(found.session.rates).items()):
+        share = f"{100 * sum(inside) / len(inside):.1f} %" if inside else "-"
+        rows.append([began(found), f"{one}, {other}", len(inside), share])
+    return rows
+
 
 def began(found: Measured) -> str:
     return found.plan.started_utc[:16].replace("T", " ")
@@ -125,7 +139,7 @@ def show(name: str, rows: list[list[object]], heads: list[str]) -> None:
     """Print a table, and fill it into the docs."""
     text = tabulate(rows, headers=heads, tablefmt="github", disable_numparse=True)
     click.echo(text)
-    fill(name, text, MEASUREMENT)
+    fill(name, text if rows else "No plan has been measured twice yet.", MEASUREMENT)
 
 
 if __name__ == "__main__":
