@@ -1,8 +1,8 @@
 """Which measurement of each cell, and which verification of each row, a report shows.
 
-A *complete* measurement of a cell has the runs of one plan in which every round ended (or the cell
-failed). Runs of different plans are never pooled. Each cell shows one measurement. In order of
-preference:
+A table shows one computer. A *complete* measurement of a cell has the runs of one plan in which
+every round ended (or the cell failed). Runs of different plans are never pooled. Each cell shows
+one measurement. In order of preference:
 
 1. one with an interval (five processes or more);
 2. one of fewer processes;
@@ -101,6 +101,7 @@ def select(records: Iterable[Record], locations: Mapping[str, Location] | None =
     for plan, runs in _complete(records, warnings):
         found = _measured(plan, runs, machines, locations)
         complete[*row_of(found.cell), str(found.numenv)].append(found)
+    complete = _of_one_host(complete, warnings)
     main = _main_sessions(complete.values())
 
     def shown_first(found: Measured) -> tuple[object, ...]:
@@ -168,6 +169,33 @@ def _sessions(
             out = {key for key, cell in whole.cells.items() if key not in keys or refuses(cell)}
             made[name] = whole.without(out)
     return made
+
+
+def _of_one_host(
+    complete: Mapping[_Slot, list[Measured]], warnings: list[str]
+) -> dict[_Slot, list[Measured]]:
+    """Without measurements of other computers than a table's. It is of the computer that measured
+    most of its cells, the first of several."""
+    cells: dict[TableKey, Counter[str]] = defaultdict(Counter)
+    for every in complete.values():
+        for host in dict.fromkeys(_host(each) for each in sorted(every, key=lambda e: e.when)):
+            cells[every[0].table][host] += 1
+    hosts = {table: count.most_common(1)[0][0] for table, count in cells.items()}
+    kept = {
+        slot: [each for each in every if _host(each) == hosts[each.table]]
+        for slot, every in complete.items()
+    }
+    left = sum(len(every) for every in complete.values()) - sum(map(len, kept.values()))
+    if left:
+        warnings.append(
+            f"{counted(left, 'measurement')} of another computer left out: a table shows one "
+            "computer. Keep their file in the folder of another machine profile."
+        )
+    return {slot: every for slot, every in kept.items() if every}
+
+
+def _host(found: Measured) -> str:
+    return found.fingerprint.host if found.fingerprint else ""
 
 
 def _main_sessions(complete: Iterable[Sequence[Measured]]) -> dict[TableKey, str]:

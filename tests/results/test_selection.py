@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 from helpers.record_factories import (
+    LAPTOP,
     OTHER,
     make_cell,
+    make_fact,
     make_failure,
     make_plan,
     make_refusal,
@@ -134,6 +136,18 @@ def test_a_plan_with_an_absurd_number_of_rounds_takes_no_time():
 def test_the_fingerprint_of_the_runs_is_kept():
     (found,) = select(measured_plan(CELL, fingerprint=digest(OTHER))).measured
     assert found.fingerprint == OTHER
+
+
+def test_a_table_never_shows_two_computers_of_the_same_hardware() -> None:
+    """As where a file was copied from another computer."""
+    host = structs.replace(LAPTOP, host="another")
+    cells = {("for-loop", 1): 100, ("subprocess", 1): 90}
+    own = measured_plan(cells)
+    copied = [make_fact(host), *later(200, fingerprint=digest(host))]
+    found = select([*own, *copied])
+    assert sorted(each.summary.fps for each in found.measured) == [1440.0, 1600.0]
+    assert [each.fingerprint for each in found.measured] == [LAPTOP] * 2
+    assert any("of another computer left out" in warning for warning in found.warnings)
 
 
 def test_a_measurement_without_an_interval_never_displaces_one_that_has_it() -> None:
