@@ -54,13 +54,14 @@ def rate(run: Run) -> Rate:
         return Rate(invalid=trouble)
     reasons = [windows.invalid.get(str(i), "") for i in range(len(windows.ns))]
     awake = [i for i, reason in enumerate(reasons) if not reason.startswith("suspend")]
-    valid = [i for i in awake if run.alternated or not reasons[i]]
+    valid = [i for i in awake if not reasons[i]]
     awake_ns, valid_ns = (sum(windows.ns[i] for i in each) for each in (awake, valid))
     disturbed = 2 * valid_ns < awake_ns
-    steps = sum(windows.steps[i] for i in (awake if disturbed else valid))
+    every = disturbed or run.alternated
+    steps = sum(windows.steps[i] for i in (awake if every else valid))
     if steps == 0:
         return Rate(invalid="no step was made in any window that counts")
-    frames, seconds = steps * run.cell.frame_skip, (awake_ns if disturbed else valid_ns) / 1e9
+    frames, seconds = steps * run.cell.frame_skip, (awake_ns if every else valid_ns) / 1e9
     # In this order, because numbers from elsewhere may be too large for a division.
     if not (frames <= LARGEST_FPS * seconds and frames / seconds > 0):
         return Rate(invalid="its figure is zero or impossibly high")
