@@ -19,6 +19,7 @@ from envbench.model import LARGEST_SKIP, Apart, Kind
 from envbench.text import counted, listed
 
 SMALLEST_SKIP = 0.001
+NO_NUMBER = 1e308  # recorded for a distance that is infinite or not a number
 
 DEFAULT_ROWS = ("for-loop", "subprocess", "envpool-sync", "envpool-async", "envpool-numa")
 # The built-in backends that step any family by its class in the worker.
@@ -61,8 +62,10 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return " in nine of ten steps" if self.nine_of_ten else ""
 
     def apart(self, environments: Sequence[Apart]) -> float:
-        """The distance that counts, of the environment in which it is largest."""
-        found = (each.p90 if self.nine_of_ten else each.largest for each in environments)
+        """The distance that counts, of the environment in which it is largest. No step may return
+        infinity or something that is not a number."""
+        most = self.nine_of_ten
+        found = (e.p90 if most and e.largest < NO_NUMBER else e.largest for e in environments)
         return max(found, default=0.0)
 
     def other_ends(self, ends: int) -> int:

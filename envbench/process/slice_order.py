@@ -245,7 +245,7 @@ class SliceOrder:
 
     def _needs_none(self, index: int) -> bool:
         """Has this worker of a mixed order ended, or made its steps, or measured for its time? The
-        number of its slices is also limited: its clock may stand still."""
+        number of its slices is limited, too: its clock may not advance."""
         protocol, count = self.jobs[index].protocol, self.slices_made[index]
         if protocol.calls is not None:
             enough = self.calls_made[index] >= protocol.calls
