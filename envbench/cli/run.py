@@ -78,7 +78,7 @@ MEASURE = grouped(
         "Blocks per cell, each with a fresh process.  [default: 5 for most backends]",
         click.IntRange(1, MOST_ROUNDS),
     ),
-    option("--quick", "Measure each cell in one block, for 3 s. There is no interval."),
+    option("--quick", "Measure each cell in one block, for 2 s. There is no interval."),
 )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import msgspec
 
@@ -48,10 +48,15 @@ DEFAULT_DURATION_S = 30.0
 MOST_WINDOWS = 10_000  # per trial, so that its record stays well under the store's limit
 START_S = 4.0  # the expected time of the start, build and warm-up of a trial
 BLOCK_SIZE = 5
-SLICE_S, LONG_SLICE_S = 0.1, 1.0  # long: of a backend that makes large batches
-LEAD_IN_S = 0.01
 FEWEST_SLICES = 6  # per trial; a short trial has shorter slices
 KERNEL_SHARE = 1 / 3  # of the seconds of the cell beside it
+
+
+class Slices(NamedTuple):
+    """Seconds of a slice, and of the untimed steps before it. docs/measurement.md has the study."""
+
+    seconds: float = 0.1
+    lead_in_s: float = 0.01
 
 
 class Measure(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,7 +122,7 @@ class RunExperiment(Experiment[Figures]):
         kernels = len({KERNELS[each.steps_in].name for each in plan.behaviour.values()})
         blocks = math.ceil(len(plan.cells) / design.block_size)
         trials = (len(plan.cells) + kernels * KERNEL_SHARE) / blocks
-        return trials * (START_S + (1 + LEAD_IN_S / SLICE_S) * steps + others)
+        return trials * (START_S + (1 + Slices().lead_in_s / Slices().seconds) * steps + others)
 
     def choose(self, site: Site) -> Chosen:
         chosen = choose(self.cells, site.profile, site.fingerprint.usable_cpus)
@@ -186,8 +191,8 @@ class RunExperiment(Experiment[Figures]):
         beside = [Trial(cell=k, arm=KERNEL_ARM, seed=seed, protocol=short) for k in kernels]
         trials = [*beside, *trials]
         slices = [slice_seconds(Behaviour(), short, gpu=False)] * len(beside) + slices
-        leads = [lead_in_seconds(plan.behaviour.get(e.cell.backend, Behaviour())) for e in trials]
-        programme = Programme(mixed=slices, seed=seed, lead_in_s=leads)
+        leads = [slices_of(plan.behaviour.get(e.cell.backend, Behaviour())) for e in trials]
+        programme = Programme(mixed=slices, seed=seed, lead_in_s=[e.lead_in_s for e in leads])
         return Block(round=number, trials=trials, programme=programme)
 
     def failures(self, block: BlockRecord) -> list[Failure]:
@@ -222,20 +227,23 @@ def slice_seconds(behaviour: Behaviour, protocol: Protocol, *, gpu: bool) -> flo
     """Seconds per slice of a backend; 0.0: it cannot alternate, because it keeps a GPU busy."""
     if gpu and behaviour.steps_in == "device":
         return 0.0
-    slice_s = LONG_SLICE_S if behaviour.large_batches else SLICE_S
+    slice_s = slices_of(behaviour).seconds
     if protocol.calls is None:
         slice_s = min(slice_s, protocol.measured_s / FEWEST_SLICES)
     return max(slice_s, protocol.measured_s / MOST_WINDOWS)
 
 
-def lead_in_seconds(behaviour: Behaviour) -> float:
-    """Seconds of untimed steps before a slice.
+def slices_of(behaviour: Behaviour) -> Slices:
+    """The slices of a backend.
 
-    Processes that make batches on their own need none: what they make beyond a slice belongs to
-    their next one. Untimed steps would use that up.
+    Several processes need longer to be as fast as before they were stopped. Those that make batches
+    on their own need no lead-in: what they make beyond a slice belongs to their next one. Untimed
+    steps would use that up.
     """
-    free = behaviour.steps_in == "processes" and behaviour.large_batches
-    return 0.0 if free else LEAD_IN_S
+    processes = behaviour.steps_in == "processes"
+    if behaviour.large_batches:
+        return Slices(1.0, 0.0) if processes else Slices(1.0)
+    return Slices(0.2, 0.02) if processes else Slices()
 
 
 def _protocol(design: RunDesign, cell: Cell, number: int) -> Protocol:

@@ -24,7 +24,7 @@ from envbench.model import LARGEST_FPS, Cell, Failure, Run, Windows
 from envbench.stats.costs import Costs, costs
 from envbench.stats.intervals import RUNS_FOR_INTERVAL, interval
 
-QUICK_S = 3.0  # the measured time of a quick run; a shorter run counts as quick, too
+QUICK_S = 2.0  # the measured time of a quick run; a shorter run counts as quick, too
 OTHER_LOAD_SHARE = 0.10  # of the machine's CPU time, used by others while windows were open
 
 

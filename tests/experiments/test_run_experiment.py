@@ -135,11 +135,11 @@ def test_the_duration_of_a_cell_is_divided_among_its_runs() -> None:
     assert plan(duration_s=6, repeats=3).design_as(RunDesign).protocol["for-loop"].measured_s == 2
 
 
-def test_a_quick_plan_is_one_run_with_one_second_of_warm_up_and_three_of_windows() -> None:
+def test_a_quick_plan_is_one_run_with_one_second_of_warm_up_and_two_of_windows() -> None:
     quick = plan(quick=True).design_as(RunDesign)
     protocol = quick.protocol["for-loop"]
     assert quick.repeats == {"for-loop": 1}
-    assert (protocol.warmup_min_s, protocol.warmup_max_s, protocol.measured_s) == (1, 1, 3)
+    assert (protocol.warmup_min_s, protocol.warmup_max_s, protocol.measured_s) == (1, 1, 2)
 
 
 def test_other_quantities_take_a_second_per_run_and_a_third_of_it_in_a_quick_plan() -> None:

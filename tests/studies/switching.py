@@ -34,12 +34,13 @@ import numpy as np
 from document import fill
 from tabulate import tabulate
 
-from envbench import runtimes
+from envbench import backends, runtimes
 from envbench.backends.builtin import KERNEL, POOLED_KERNEL
 from envbench.decisions import slowdown
 from envbench.engine import request
 from envbench.engine.local_executor import make_job
 from envbench.engine.request import CellRequest, Target
+from envbench.experiments.run import slices_of
 from envbench.machine import choose, fingerprint, lock
 from envbench.model import Job, Programme, Protocol, Trial
 from envbench.process.alternate import Launch, alternate
@@ -272,8 +273,15 @@ def recovery(made: Sequence[Made]) -> str:
         early = math.ceil(EARLY_S / GROUPS[group].window_s)
         found = [interval(profiles, early, lead) for lead in LEADS_MS]
         shown = [f"{lost:+.1f} ±{width:.1f} ms" for lost, width in found]
-        rows.append([cell, str(len(profiles)), *shown])
-    heads = ["backend", "profiles", *(f"after {lead} ms" for lead in LEADS_MS)]
+        known = {each.name: each for each in (*backends.BUILT_IN, KERNEL, POOLED_KERNEL)}
+        behaviour = known[cell].behaviour
+        seconds, lead_in_s = slices_of(behaviour)
+        lost, width = interval(profiles, early, 1e3 * lead_in_s)
+        own = f"{lost / seconds / 10:+.1f} ±{width / seconds / 10:.1f} %"
+        slices = f"{1e3 * lead_in_s:g} ms, {seconds:g} s"
+        rows.append([cell, behaviour.steps_in, str(len(profiles)), *shown, slices, own])
+    heads = ["backend", "class", "profiles", *(f"after {lead} ms" for lead in LEADS_MS)]
+    heads += ["run's lead-in, slice", "lost there"]
     return tabulate(rows, heads, tablefmt="github", disable_numparse=True)
 
 
