@@ -128,8 +128,9 @@ def _print_table(found: Comparison) -> None:
         tell(f"{count} of {counted(len(found.pairs), 'pair')} {NOTES[note]}.")
     if any(pair.verdict == "?" and not pair.unlike for pair in found.pairs):
         tell(
-            "?: there is no interval. A side has fewer than five processes, or the records do not "
-            "show how much the host drifts between sessions."
+            "?: there is no interval. A side has fewer than five processes, or two sessions of one "
+            "host have no common reference kernel, or the records do not show how much the host "
+            "drifts between sessions."
         )
     for name, side in (("A", found.only_first), ("B", found.only_second)):
         if side:

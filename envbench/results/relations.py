@@ -2,9 +2,11 @@
 
 * Of one session whose cells alternated: the block model.
 * Of one session without blocks: Welch's interval of their processes, which were spread over it.
-* Of two sessions: through the reference kernel, if they are of one host and have it, otherwise
-  through the cells themselves. The drift between sessions is estimated from the same records. It is
-  unknown where no cell was measured twice. Then there is no interval.
+* Of two sessions of one host: through the reference kernel, and the drift of rates beside it.
+* Of two hosts: through the figures themselves, and the drift of figures on both hosts.
+
+The drift between sessions is estimated from the same records, from cells that were measured in
+several sessions. Where it is unknown, there is no interval.
 """
 
 from __future__ import annotations
@@ -57,17 +59,25 @@ class Relations:
             pair = (found.summary.speeds, to.summary.speeds)
             interval = ratio_interval(pair) if spans else None
             return Relation(ratio=found.fps / to.fps, interval=interval)
-        same_host = found.fingerprint is not None and found.fingerprint == to.fingerprint
-        for kernel in common_kernels(found, to) if same_host else []:
+        one_host = found.fingerprint is not None and found.fingerprint == to.fingerprint
+        related = self._beside_kernel(found, to) if one_host else self._of_two_hosts(found, to)
+        return related or Relation(ratio=found.fps / to.fps, interval=None)
+
+    def _beside_kernel(self, found: Measured, to: Measured) -> Relation | None:
+        for kernel in common_kernels(found, to):
             one, other = (_beside(each.session, each.cell, kernel) for each in (found, to))
             if one and other and self.beside_kernel:
                 interval = ratio_between(one, other, self.beside_kernel)
                 return Relation(ratio=math.exp(one.log - other.log), interval=interval)
+        return None
+
+    def _of_two_hosts(self, found: Measured, to: Measured) -> Relation | None:
+        drift, hosts = self.figures, {found.plan.fingerprint, to.plan.fingerprint}
         one, other = _alone(found), _alone(to)
-        interval = (
-            ratio_between(one, other, self.figures) if one and other and self.figures else None
-        )
-        return Relation(ratio=found.fps / to.fps, interval=interval)
+        if drift is None or not hosts <= drift.hosts or not (one and other):
+            return None
+        interval = ratio_between(one, other, drift)
+        return Relation(ratio=(found.fps or 0.0) / (to.fps or 1.0), interval=interval)
 
 
 def relations(complete: Iterable[Iterable[Measured]]) -> Relations:

@@ -34,7 +34,9 @@ SLOW = (100, 101, 99, 100, 102)
 FAST = (200, 202, 198, 201, 199)
 NOISY = (60, 150, 100, 80, 140)
 # Two sessions of one cell differ by up to 6 % in 95 of 100 cases.
-KNOWN = Relations(figures=Drift(spread=0.02, degrees=20, sessions=21))
+DRIFT = Drift(spread=0.02, degrees=20, sessions=21, hosts=frozenset({digest(LAPTOP)}))
+KNOWN = Relations(figures=DRIFT)
+TWIN = msgspec.structs.replace(LAPTOP, host="1a2b3c4d5e6f")  # another computer of that model
 
 
 def shown(name: str, speeds: Sequence[int], *backend: str, **fields: Any) -> list[Measured]:
@@ -42,26 +44,21 @@ def shown(name: str, speeds: Sequence[int], *backend: str, **fields: Any) -> lis
     return select(plan_of_rounds(name, speeds, *backend, **fields)).measured
 
 
+def on_twin(measured: Sequence[Measured]) -> list[Measured]:
+    """As if another computer had measured it, with the same drift."""
+    return [replace(each, fingerprint=TWIN) for each in measured]
+
+
 def test_a_clear_difference_has_its_ratio_and_interval() -> None:
-    found = compare(
-        shown("a", SLOW),
-        shown("b", FAST),
-        by_cell,
-        KNOWN,
-    )
+    found = compare(shown("a", SLOW), on_twin(shown("b", FAST)), by_cell, KNOWN)
     (pair,) = found.pairs
     assert pair.ratio == pytest.approx(1000 / 502)
     assert pair.interval is not None
     assert pair.interval[0] < pair.ratio < pair.interval[1]
     assert pair.verdict == "faster"
-    assert pair.notes == ["session"]
+    assert pair.notes == ["host", "session"]
     assert found.geometric_mean == pytest.approx(pair.ratio)
-    back = compare(
-        shown("b", FAST),
-        shown("a", SLOW),
-        by_cell,
-        KNOWN,
-    )
+    back = compare(on_twin(shown("b", FAST)), shown("a", SLOW), by_cell, KNOWN)
     assert back.pairs[0].verdict == "slower"
 
 
@@ -83,7 +80,8 @@ def test_the_mean_excludes_refused_and_unequal_figures(
     finding = Verification(
         verification_id="v", cell=make_cell("envpool-sync", 8), started_utc="2025-11-21T00:00:00Z",
         fingerprint="f", runtime="runtime", worker="worker", seed=0,
-        audit=Audit(calls=10, resets=0, **audit), responds=True, agreement=DIFFERENT,
+        audit=Audit(calls=20, resets=0, counted_by="the emulator", **audit), responds=True,
+        agreement=DIFFERENT,
     )  # fmt: skip
     records = [*plan_of_rounds("a", SLOW), *plan_of_rounds("b", FAST, "envpool-sync"), finding]
     measured = select(records).measured
@@ -96,24 +94,19 @@ def test_the_mean_excludes_refused_and_unequal_figures(
 
 
 def test_a_difference_within_the_noise_is_neither_faster_nor_slower() -> None:
-    found = compare(
-        shown("a", SLOW),
-        shown("b", NOISY),
-        by_cell,
-        KNOWN,
-    )
+    found = compare(shown("a", SLOW), on_twin(shown("b", NOISY)), by_cell, KNOWN)
     assert found.pairs[0].verdict == "~"
 
 
 def test_a_difference_within_the_drift_is_a_tie_only_between_sessions() -> None:
     """5 % apart, and hardly any noise: measured alternately, this would be a difference."""
     ours = shown("a", [1000 * speed for speed in SLOW])
-    theirs = shown("b", [1050 * speed for speed in SLOW])
+    theirs = on_twin(shown("b", [1050 * speed for speed in SLOW]))
     (pair,) = compare(ours, theirs, by_cell, KNOWN).pairs
     assert pair.ratio == pytest.approx(1.05)
     assert pair.interval is not None
     assert 0.97 < pair.interval[0] < 1 < pair.interval[1] < 1.15
-    assert (pair.verdict, pair.notes) == ("~", ["session"])
+    assert (pair.verdict, pair.notes) == ("~", ["host", "session"])
     one_session = [replace(theirs[0], plan=ours[0].plan)]  # its cells did not alternate
     assert compare(ours, one_session, by_cell, KNOWN).pairs[0].verdict == "faster"
 
@@ -136,9 +129,17 @@ def test_cells_that_alternated_are_compared_by_the_blocks_they_shared() -> None:
 
 
 def test_sessions_have_no_verdict_where_their_drift_is_unknown() -> None:
-    (pair,) = compare(shown("a", SLOW), shown("b", FAST), by_cell, Relations()).pairs
-    assert pair.ratio == pytest.approx(1000 / 502)
-    assert (pair.interval, pair.verdict) == (None, "?")
+    sides = shown("a", SLOW), on_twin(shown("b", FAST))
+    other = replace(DRIFT, hosts=frozenset({"another host"}))
+    for known in (Relations(), Relations(figures=other)):
+        (pair,) = compare(*sides, by_cell, known).pairs
+        assert pair.ratio == pytest.approx(1000 / 502)
+        assert (pair.interval, pair.verdict) == (None, "?")
+
+
+def test_sessions_of_one_host_without_a_common_kernel_have_no_verdict() -> None:
+    (pair,) = compare(shown("a", SLOW), shown("b", FAST), by_cell, KNOWN).pairs
+    assert (pair.notes, pair.interval, pair.verdict) == (["session"], None, "?")
 
 
 def test_the_interval_of_the_mean_supposes_a_common_error_and_needs_all_ratios() -> None:
@@ -150,7 +151,8 @@ def test_the_interval_of_the_mean_supposes_a_common_error_and_needs_all_ratios()
         ]
 
     for count in (1, 4):
-        found = compare(select(both(count)).measured, select(both(count)).measured, by_cell, KNOWN)
+        sides = select(both(count)).measured, on_twin(select(both(count)).measured)
+        found = compare(*sides, by_cell, KNOWN)
         assert found.geometric_mean == pytest.approx(1.0)
         assert found.mean_interval is not None
         every = [pair.interval for pair in found.pairs if pair.interval]
@@ -159,12 +161,12 @@ def test_the_interval_of_the_mean_supposes_a_common_error_and_needs_all_ratios()
             assert bound == pytest.approx(geometric_mean(each[side] for each in every))
     few = measured_plan({("for-loop", 8): 300}, plan_id="few", repeats=3, cell={"task": "few"})
     mixed = select([*both(2), *few]).measured
-    assert compare(mixed, mixed, by_cell, KNOWN).mean_interval is None
+    assert compare(mixed, on_twin(mixed), by_cell, KNOWN).mean_interval is None
 
 
 def test_without_an_interval_the_verdict_is_unknown() -> None:
     few = measured_plan({("for-loop", 8): 300}, plan_id="b", repeats=3)
-    found = compare(shown("a", SLOW), select(few).measured, by_cell, KNOWN)
+    found = compare(shown("a", SLOW), on_twin(select(few).measured), by_cell, KNOWN)
     assert (found.pairs[0].interval, found.pairs[0].verdict) == (None, "?")
 
 
@@ -201,8 +203,8 @@ def test_a_stand_in_that_does_equal_work_is_compared_with_a_note() -> None:
             strict=True,
         )
     ]
-    (pair,) = compare(found[1:], found[:1], by_backend, KNOWN).pairs
-    assert (pair.unlike, pair.notes) == ([], ["stand-in", "session"])
+    (pair,) = compare(on_twin(found[1:]), found[:1], by_backend, KNOWN).pairs
+    assert (pair.unlike, pair.notes) == ([], ["host", "stand-in", "session"])
     assert pair.verdict in ("faster", "slower")
 
 
@@ -219,16 +221,16 @@ def test_extra_environments_in_flight_are_noted() -> None:
 
 def test_machines_are_paired_by_row_and_numenv_with_a_note_on_hardware() -> None:
     there = plan_of_rounds("b", FAST, cell={"machine": "other"}, fingerprint=digest(OTHER))
-    found = compare(shown("a", SLOW), select(there).measured, by_machine, KNOWN)
+    hosts = frozenset({digest(LAPTOP), digest(OTHER)})
+    known = Relations(figures=replace(DRIFT, hosts=hosts))
+    found = compare(shown("a", SLOW), select(there).measured, by_machine, known)
     assert found.pairs[0].notes == ["hardware", "session"]
     assert found.pairs[0].verdict == "faster"
     assert compare(shown("a", SLOW), select(there).measured, by_cell, KNOWN).pairs == []
 
 
 def test_two_computers_of_one_model_are_compared_with_a_note_on_the_host() -> None:
-    sides = shown("a", SLOW), shown("b", FAST)
-    twin = msgspec.structs.replace(LAPTOP, host="1a2b3c4d5e6f")
-    (pair,) = compare(sides[0], [replace(sides[1][0], fingerprint=twin)], by_cell, KNOWN).pairs
+    (pair,) = compare(shown("a", SLOW), on_twin(shown("b", FAST)), by_cell, KNOWN).pairs
     assert pair.notes == ["host", "session"]
 
 
