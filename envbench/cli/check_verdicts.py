@@ -11,6 +11,7 @@ import click
 
 from envbench.cli.terminal import cell_name, clock, percent, print_json, table, tell, tell_failure
 from envbench.decisions.slowdown import Stage
+from envbench.decisions.slowdown import alarms as alarms_of
 from envbench.engine.availability import package_differences
 from envbench.engine.campaign import Campaign
 from envbench.engine.request import Target
@@ -18,7 +19,7 @@ from envbench.errors import CELL_FAILED, INCONCLUSIVE
 from envbench.experiments.check.sources import Source
 from envbench.experiments.check.stages import CellVerdict, Sizes, overall
 from envbench.model import Arm, Cell, PairsDesign, Plan, Rule, digest, fields
-from envbench.text import counted, printable
+from envbench.text import counted, listed, printable
 from envbench.text import markdown as escaped
 
 Verdicts = Sequence[CellVerdict]
@@ -85,7 +86,8 @@ def show(
     if as_json:
         print_json(document(outcome.plan, verdicts, differences, against))
     else:
-        click.echo(f"{_table(verdicts)}\n{found}{advisory}: {MEANS[found]}.")
+        lines = [_table(verdicts), *sentences(outcome.plan, verdicts)]
+        click.echo("\n".join([*lines, f"{found}{advisory}: {MEANS[found]}."]))
     for each in verdicts:
         for arm, failure in each.failures.items():
             title = f"{cell_name(each.cell)}: the {arm} failed in {failure.phase!r}: "
@@ -132,7 +134,7 @@ def document(
         "cells": [
             {
                 **fields(each.cell, IDENTITY),
-                **fields(each, "verdict slower stages failures"),
+                **fields(each, "verdict slower stages failures steps resets compared different"),
                 "spoilt": each.invalid,
             }
             for each in verdicts
@@ -146,6 +148,8 @@ def markdown(
     """The summary for the page of a pull request."""
     found, design = overall(verdicts), plan.design_as(PairsDesign)
     figures = _table(verdicts, escaped, tablefmt="github")
+    said = "".join(f"* {escaped(each)}\n" for each in sentences(plan, verdicts))
+    figures = f"{said}\n{figures}" if said else figures
     if against:
         advice = escaped(_advice(against))
         return f"### envbench check: {found} (advisory)\n\n{advice}\n\n{figures}\n"
@@ -161,6 +165,84 @@ def markdown(
             if each
         )
     )
+
+
+def sentences(plan: Plan, verdicts: Verdicts) -> list[str]:
+    """What was found, a sentence per cell: about the only one, and about each that did not pass.
+    An alarm that did not repeat has a sentence of its own."""
+    rule, made = plan.design_as(PairsDesign).rule or Rule(), []
+    for each in verdicts:
+        name = cell_name(each.cell)
+        if each.stages and (len(verdicts) == 1 or each.verdict != "PASS"):
+            made.append(f"{name}: {_found(each, rule)}.")
+        if each.different:
+            made.append(
+                f"{name}: the candidate's observations, rewards or ends differ from the baseline's "
+                f"after {each.different:,} of {each.compared:,} slices, with the same seed and "
+                "actions. Either it does other work, or the task is not reproducible by its seed."
+            )
+        if len(each.stages) == 2 and each.verdict != "REGRESSION":
+            first, last = each.stages
+            names = [each for each in first if each in alarms_of(first)]
+            alarms = listed([_changed(each, first[each]) for each in names])
+            again = listed([_changed(each, last[each]) for each in names if each in last])
+            made.append(
+                f"{name}: an alarm did not repeat, so it does not count. Stage one: {alarms}. "
+                f"Stage two, with as many fresh pairs and the arms exchanged: {again}."
+            )
+    return made
+
+
+def _found(found: CellVerdict, rule: Rule) -> str:
+    last = found.stages[-1]
+    if found.verdict == "PASS":
+        ruled_out = f"no slowdown of {percent(rule.tolerance)} or more"
+        return f"{ruled_out}: {_changed('steps', last['steps'])}"
+    if found.verdict == "REGRESSION":
+        redundant = {"all steps"} if "steps" in found.slower else set()
+        return listed(
+            [_changed(each, last[each]) for each in found.slower if each not in redundant]
+        )
+    undecided = "undecided: " if found.verdict == "INCONCLUSIVE" else ""
+    return undecided + _changed("steps", last["steps"])
+
+
+def _changed(name: str, stage: Stage) -> str:
+    """``steps are about 12 % slower (10 to 13 %)``, ``memory grew to 1.5 times (1.4 to 1.6)``."""
+    if name not in ("steps", "all steps"):
+        most, least = (1 / max(each, 1e-9) for each in stage.interval)
+        verb = "grew" if stage.ratio < 1 else "fell"
+        return f"{name} {verb} to {1 / stage.ratio:.2f} times ({least:.2f} to {most:.2f})"
+    least, most = 1 - stage.interval[1], 1 - stage.interval[0]  # slower by
+    one_sided = least > 0 or most < 0
+    if one_sided:
+        low, high = (_share(each, side=False) for each in sorted([least, most], key=abs))
+        low = low.removesuffix(" %")
+    else:
+        low, high = _share(most), _share(least)
+    return f"{name} are about {_share(1 - stage.ratio)} ({low} to {high})"
+
+
+def _share(slower: float, *, side: bool = True) -> str:
+    """``12 % slower``, ``0.4 % faster``."""
+    text = f"{100 * abs(slower):.{0 if abs(slower) >= 0.1 else 1}f} %"
+    return f"{text} {'slower' if slower > 0 else 'faster'}" if side else text
+
+
+def _part(found: CellVerdict) -> str:
+    """Which part of an episode the slices saw."""
+    if not found.resets:
+        return "no episode ended: only steps within an episode were seen"
+    return f"{counted(found.resets, 'episode')} of about {found.steps / found.resets:,.0f} steps"
+
+
+def _work(found: CellVerdict) -> str:
+    """Do both arms the same work?"""
+    if not found.compared:
+        return "work not compared"
+    if found.different:
+        return f"other results in {found.different:,} of {found.compared:,} slices"
+    return f"the same results in all {found.compared:,} slices"
 
 
 def _arm_json(plan: Plan, arm: Arm) -> dict[str, str]:
@@ -207,8 +289,7 @@ def _notes(found: CellVerdict, last: dict[str, Stage]) -> str:
             continue
         noisy = f"too noisy to judge with {stage.pairs} pairs"
         notes.append(f"{name}: {noisy if stage.detectable > USELESS else finds}")
-    if len(found.stages) == 2 and found.verdict != "REGRESSION":
-        notes.append("an alarm that did not repeat")
+    notes += [_part(found), _work(found)] if found.steps else []
     notes += [f"invalid slices ({reason}): {count}" for reason, count in found.invalid.items()]
     return ", ".join(notes)
 

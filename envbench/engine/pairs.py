@@ -10,6 +10,8 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from envbench.model import (
     Behaviour,
     Block,
@@ -88,12 +90,13 @@ def pair(
     if exchanged:
         trials, order = (trials[1], trials[0]), [1 - turn for turn in order]
     equal = trials[0][1] == trials[1][1]
+    protocol = msgspec.structs.replace(fixed.protocol, results=equal)
     cpus, at_once = placement(plan, behaviour, number)
     return Block(
         stage=stage,
         round=number,
         trials=[
-            Trial(cell=cell, arm=arm, seed=seed, protocol=fixed.protocol, cpus=cpus)
+            Trial(cell=cell, arm=arm, seed=seed, protocol=protocol, cpus=cpus)
             for arm, cell in trials
         ],
         programme=Programme(

@@ -74,6 +74,7 @@ class Protocol(Strict, frozen=True, kw_only=True):
     ``measured_s`` is the measured time of one trial. ``calls``, if not None, replaces it: the
     vector steps of a trial or, in a plan, of a cell over all its trials (``--total-step``).
     ``after`` has the seconds for each other quantity, which has slices of its own after the steps.
+    ``results``: keep a checksum of what each slice's last step returned.
     """
 
     window_s: float = 0.25
@@ -82,6 +83,7 @@ class Protocol(Strict, frozen=True, kw_only=True):
     measured_s: float = 8.0
     calls: Int | None = None
     after: dict[Other, float] = {}
+    results: bool = False
 
 
 class Verify(Strict, frozen=True, kw_only=True):
@@ -142,7 +144,8 @@ class Programme(Strict, frozen=True, kw_only=True):
 
     Either ``turns`` lists the trial (its index) of each slice of steps, in order. A slice lasts
     ``slice_s``. ``equal_calls``: every trial makes as many vector steps per slice as the first one
-    makes in that time; otherwise each has its own number. ``reset_turns`` are slices of resets,
+    makes in that time, and as many before its first slice as the others; otherwise each has its own
+    number. ``reset_turns`` are slices of resets,
     made after the steps.
 
     Or ``mixed`` has the seconds per slice of each trial. Each makes slices for the time, or the

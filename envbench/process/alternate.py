@@ -112,6 +112,7 @@ class _Worker:
         self.launch = replace(launch, job=job)
         self.orders = os.open(pipe, os.O_RDWR)  # opening it only to write would wait for a reader
         self._warm: list[float] = []  # nanoseconds per call of the warm-up's windows
+        self._calls = 0  # of the warm-up
 
     # ------------------------------------------------------------ called by the main thread
 
@@ -160,10 +161,11 @@ class _Worker:
             if not self._warm:
                 raise NotOrdered
             self.start.tree.stop()
-            self.order.worker_ready(self.index, median(self._warm[-LATEST:]))
+            self.order.worker_ready(self.index, median(self._warm[-LATEST:]), self._calls)
             self._next_slice()
         elif isinstance(event, WindowEnded) and event.ns and event.calls:
             self._warm.append(event.ns / event.calls)
+            self._calls += event.calls
 
     def _next_slice(self) -> None:
         """Stay stopped until the next slice is this worker's; then order it."""

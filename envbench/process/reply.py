@@ -85,6 +85,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     resets: Windows = Windows()  # resets of all environments at once
     latency: Histogram | None = None
     returns: Returns | None = None
+    results: list[Int] = []  # one checksum per measured slice, or none
     steady: bool | None = None
     peak_memory_bytes: Int | None = None
     peak_gpu_memory_bytes: Int | None = None
@@ -157,6 +158,8 @@ def _impossible(reply: Reply, job: Job) -> Iterator[str]:
     for name in ("work", "before"):
         if not isinstance(reply.facts.get(name) or {}, dict):
             yield f"{name!r} in the reply's facts is not a JSON object"
+    if reply.results and len(reply.results) != len(reply.measured.ns):
+        yield "its results are not of its slices"
     if not (reply.warmup.whole and reply.measured.whole):
         yield "the columns of its windows differ in length"
     if reply.ok and job.mode == "measure":

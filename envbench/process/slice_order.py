@@ -59,6 +59,7 @@ class SliceOrder:
         self.lacking: set[tuple[int, str]] = set()  # what a worker's library cannot do
         self.measured_ns, self.slices_made = [0] * self.count, [0] * self.count  # of steps
         self.calls_made = [0] * self.count  # of steps
+        self.calls_before: dict[int, int] = {}  # of the workers that are warm
         self.chance = random.Random(programme.seed)
         self.draws = [self.chance.random() for _ in jobs]
         self.ns_per_call: dict[int, float] = {}  # of the workers that are warm
@@ -75,10 +76,11 @@ class SliceOrder:
 
     # ------------------------------------------------------------ getting ready
 
-    def worker_ready(self, index: int, ns_per_call: float) -> None:
-        """This worker is warm. When all are, the number of slices is settled."""
+    def worker_ready(self, index: int, ns_per_call: float, calls: int = 0) -> None:
+        """This worker is warm, after so many vector steps. When all are, the number of slices is
+        settled."""
         with self.changed:
-            self.ns_per_call[index] = ns_per_call
+            self.ns_per_call[index], self.calls_before[index] = ns_per_call, calls
             self._settle()
 
     def worker_ended(self, *indexes: int) -> None:
@@ -168,8 +170,14 @@ class SliceOrder:
         return max(1, round(slice_ns / self.pace(index)))
 
     def lead_in(self, index: int) -> int:
-        """Vector steps before a slice that follows another worker's: for the programme's time, or
-        until all that was in flight is returned, if that costs little."""
+        """Untimed vector steps before a slice.
+
+        After another worker's slice: for the programme's time, or until all that was in flight is
+        returned, if that costs little. With ``equal_calls``, before a worker's first slice: until
+        it has made as many as the others, so that all are at the same steps of their episodes.
+        """
+        if self.programme.equal_calls and not self.slices_made[index]:
+            return max(self.calls_before.values()) - self.calls_before[index]
         seconds = self.programme.lead_in_s[index] if self.programme.lead_in_s else 0.0
         if not seconds or self.latest == index:
             return 0

@@ -68,6 +68,9 @@ def test_equal_arms_are_never_a_regression(here: Path, baseline: str) -> None:
         assert ours.seed == theirs.seed
         assert ours.measured.calls == theirs.measured.calls
         assert sum(ours.resets.resets) > 0
+        assert ours.results == theirs.results
+        assert len(ours.results) == len(ours.measured.ns)
+    assert (cell["compared"], cell["different"]) == (100 * len(found), 0)
     assert len({pair.trials[0].seed for pair in found}) == 5
     (made,) = records(here, Plan)
     ours, theirs = made.arms
@@ -94,6 +97,14 @@ def test_a_slowdown_is_found_in_both_stages(here: Path, baseline: str) -> None:
     assert len(cell["stages"]) == 2
     assert "REGRESSION" in summary.read_text()
     assert {pair.stage for pair in records(here, BlockRecord)} == {1, 2}
+
+
+@slow
+def test_a_candidate_whose_episodes_are_shorter_does_other_work(here: Path, baseline: str) -> None:
+    other = interpreter(here / "other", length=499)
+    done = check("--baseline-python", baseline, "--candidate-python", other, "--pairs", 5)
+    assert "the candidate's observations, rewards or ends differ from the baseline's" in done.stdout
+    assert "other results in" in done.stdout
 
 
 @slow

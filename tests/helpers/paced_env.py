@@ -31,7 +31,7 @@ class Paced(gymnasium.Env):
         until = time.perf_counter_ns() + int(us * 1000)
         while time.perf_counter_ns() < until:
             pass
-        return np.zeros(4, np.float32)
+        return np.full(4, self.made / 500, np.float32)
     def reset(self, seed=None, options=None):
         self.made = 0
         return self.spin({reset}), {{}}
@@ -43,7 +43,7 @@ class Paced(gymnasium.Env):
         if self.whole == {forks_at}:
             os.fork()
         look_for_trouble()
-        return self.spin({step}), 0.0, self.made == 500, False, {{}}
+        return self.spin({step}), 0.0, self.made == {length}, False, {{}}
 register(id="Paced-v0", entry_point=Paced)
 """
 TASK = ("--env", "gym", "--task", "paced_envs:Paced-v0", "--backend", "for-loop", "--numenv", "2")
@@ -51,8 +51,16 @@ TASK = ("--env", "gym", "--task", "paced_envs:Paced-v0", "--backend", "for-loop"
 
 def interpreter(folder: Path, **changes: float) -> str:
     """An interpreter with ``paced_envs``. ``changes``: microseconds per step or reset, seconds of
-    the start, the step at which the environment fails or forks."""
-    paces = {"step": 100.0, "reset": 100.0, "start": 0.0, "dies_at": -1, "forks_at": -1, **changes}
+    the start, the step at which the environment fails or forks, steps of an episode."""
+    paces = {
+        "step": 100.0,
+        "reset": 100.0,
+        "start": 0.0,
+        "dies_at": -1,
+        "forks_at": -1,
+        "length": 500,
+    }
+    paces |= changes
     package = folder / "packages" / "paced_envs"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text(PACED.format(**paces))

@@ -40,6 +40,16 @@ def alternating(reset_slices: int = 0, **given: Any) -> Programme:
     return Programme(turns=turns, reset_turns=turns[:reset_slices], **values)
 
 
+def test_arms_begin_their_first_slice_after_as_many_steps() -> None:
+    made = SliceOrder(alternating(), jobs(2))
+    made.worker_ready(0, 1e6, 700)
+    made.worker_ready(1, 1e6, 1_000)
+    assert [made.lead_in(0), made.lead_in(1)] == [300, 0]
+    assert made.await_turn(0) == b"lead 300\nstep 10\n"
+    made.slice_made(0, ended(calls=10))
+    assert made.lead_in(0) == 0
+
+
 @pytest.mark.parametrize(
     ("ns_per_call", "calls", "slices"),
     [

@@ -115,6 +115,10 @@ class CellVerdict:
     slower: list[str] = field(default_factory=list)  # quantities that decided a REGRESSION
     failures: dict[str, Failure] = field(default_factory=dict)  # by arm
     invalid: dict[str, int] = field(default_factory=dict)  # slices, by what disturbed them
+    steps: int = 0  # of both arms, in all slices
+    resets: int = 0  # episodes that ended in them
+    compared: int = 0  # slices whose last results were compared between the arms
+    different: int = 0  # of these
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,6 +221,7 @@ def verdict(plan: Plan, done: Sequence[BlockRecord], cell: Cell) -> CellVerdict:
         return CellVerdict(cell=cell, verdict="INCONCLUSIVE")
     second = _whole_stage(plan, own, SECOND)
     decided, slower = slowdown.of_cell(first, second)
+    compared, different = same_results(own)
     reasons = (reason for trial in trials for reason in trial.measured.invalid.values())
     return CellVerdict(
         cell=cell,
@@ -224,6 +229,10 @@ def verdict(plan: Plan, done: Sequence[BlockRecord], cell: Cell) -> CellVerdict:
         stages=[first, second] if second else [first],
         slower=slower,
         invalid=dict(Counter(reason.partition(" ")[0] for reason in reasons)),
+        steps=sum(sum(trial.measured.steps) for trial in trials),
+        resets=sum(sum(trial.measured.resets) for trial in trials),
+        compared=compared,
+        different=different,
     )
 
 
@@ -259,6 +268,22 @@ def findings(plan: Plan, blocks: Sequence[BlockRecord]) -> dict[str, Stage]:
                 known, floor, rule.cost_tolerance, rule.false_alarm
             )
     return quantities
+
+
+def same_results(own: Sequence[BlockRecord]) -> tuple[int, int]:
+    """How many slices' last results are compared between the arms, and how many of them differ.
+
+    Both arms have the same seed and get the same actions, and their k-th slices end after as many
+    steps. An episode may also have ended at another place in between.
+    """
+    compared = different = 0
+    for block in own:
+        a, b = trial_of(block, BASELINE), trial_of(block, CANDIDATE)
+        if a.results and b.results:
+            both = zip(a.results, b.results, a.measured.resets, b.measured.resets, strict=True)
+            same = [one == other and ends == others for one, other, ends, others in both]
+            compared, different = compared + len(same), different + same.count(False)
+    return compared, different
 
 
 def slices_of(block: BlockRecord) -> Slices:

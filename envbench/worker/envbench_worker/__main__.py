@@ -109,6 +109,7 @@ class Worker:
             "resets": vars(meter.resets),
             "latency": histogram(meter.latency),
             "returns": meter.returns,
+            "results": meter.results,
             "steady": steady,
             "peak_memory_bytes": sensors.tree_peak_memory(os.getpid()),
             "peak_gpu_memory_bytes": adapter.gpu_memory(),

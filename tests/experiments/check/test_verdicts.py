@@ -10,7 +10,7 @@ from helpers.pair_factories import MS, make_pair, make_trial, pairs_plan, target
 from helpers.record_factories import make_cell, make_failure, make_windows
 
 from envbench.backends import registry
-from envbench.cli.check_verdicts import EXIT_CODES, document, markdown
+from envbench.cli.check_verdicts import EXIT_CODES, document, markdown, sentences
 from envbench.engine.pairs import DEFAULT_PAIRS, pair_seconds, slicing
 from envbench.errors import UsageError
 from envbench.experiments.check.stages import (
@@ -22,6 +22,7 @@ from envbench.experiments.check.stages import (
     verdict,
 )
 from envbench.model import BlockRecord, Cell, PairsDesign, Protocol, Rule
+from envbench.text import markdown as escaped
 
 CELL = make_cell("for-loop", 4)
 CHECK = pairs_plan([CELL])
@@ -115,7 +116,8 @@ def test_steps_too_noisy_for_any_verdict_are_reported_as_such() -> None:
     ]
     notes = markdown(CHECK, [verdict(CHECK, own, CELL)], {})
     assert "steps: too noisy to judge with 8 pairs" in notes
-    assert "%" not in notes.partition("for-loop")[2].partition("\n")[0]
+    (row,) = [line for line in notes.splitlines() if line.startswith("| atari")]
+    assert "%" not in row
 
 
 def test_an_invalid_slice_counts_for_neither_arm_and_is_shown() -> None:
@@ -132,6 +134,70 @@ def test_an_alarm_that_does_not_repeat_does_not_count() -> None:
     found = verdict(CHECK, [*pairs(1, step=1.05), *pairs(2)], CELL)
     assert found.verdict == "PASS"
     assert len(found.stages) == 2
+
+
+def test_the_verdict_on_a_cell_is_said_in_a_sentence() -> None:
+    slower = verdict(CHECK, [*pairs(1, step=1.05), *pairs(2, step=1.05)], CELL)
+    (said,) = sentences(CHECK, [slower])
+    assert said == "atari Pong-v5 for-loop × 4: steps are about 4.8 % slower (4.7 to 4.8 %)."
+    (said,) = sentences(CHECK, [verdict(CHECK, pairs(step=0.8), CELL)])
+    assert said == "atari Pong-v5 for-loop × 4: steps are about 25 % faster (25 to 25 %)."
+    (said,) = sentences(CHECK, [verdict(CHECK, pairs(), CELL)])
+    assert said.startswith("atari Pong-v5 for-loop × 4: no slowdown of 5.0 % or more: steps are")
+    assert sentences(CHECK, [verdict(CHECK, pairs(), CELL)] * 2) == []  # both passed
+
+
+def test_a_cost_that_grew_is_said_in_the_sentence() -> None:
+    grown = verdict(CHECK, [*pairs(1, start=1.5), *pairs(2, start=1.5)], CELL)
+    (said,) = sentences(CHECK, [grown])
+    assert "start-up grew to 1.50 times" in said
+
+
+def test_an_alarm_that_did_not_repeat_has_a_line_of_its_own() -> None:
+    found = verdict(CHECK, [*pairs(1, step=1.05), *pairs(2)], CELL)
+    _, said = sentences(CHECK, [found])
+    assert "an alarm did not repeat, so it does not count" in said
+    assert "Stage one: steps are about 4.8 % slower" in said
+    assert escaped(said) in markdown(CHECK, [found], {})
+
+
+def with_results(pair: BlockRecord, *results: list[int]) -> BlockRecord:
+    trials = [
+        msgspec.structs.replace(trial, results=own)
+        for trial, own in zip(pair.trials, results, strict=True)
+    ]
+    return msgspec.structs.replace(pair, trials=trials)
+
+
+def test_slices_with_other_results_or_ends_are_other_work() -> None:
+    slices = len(MEASURED.ns)
+    same = [with_results(pair, [7] * slices, [7] * slices) for pair in pairs()]
+    found = verdict(CHECK, same, CELL)
+    assert (found.compared, found.different) == (8 * slices, 0)
+    assert f"the same results in all {8 * slices} slices" in markdown(CHECK, [found], {})
+    other = [with_results(pair, [7] * slices, [7] * (slices - 1) + [8]) for pair in pairs()]
+    found = verdict(CHECK, other, CELL)
+    assert (found.compared, found.different) == (8 * slices, 8)
+    assert any("or ends differ from the baseline's" in each for each in sentences(CHECK, [found]))
+
+
+def test_arms_whose_results_arrive_in_any_order_are_not_compared() -> None:
+    found = verdict(CHECK, pairs(), CELL)
+    assert (found.compared, found.different) == (0, 0)
+    assert "work not compared" in markdown(CHECK, [found], {})
+
+
+def test_the_notes_say_which_part_of_an_episode_was_seen() -> None:
+    found = verdict(CHECK, pairs(), CELL)
+    assert f"{found.resets} episodes of about" in markdown(CHECK, [found], {})
+    without = msgspec.structs.replace(MEASURED, resets=[0] * len(MEASURED.ns))
+    own = [
+        msgspec.structs.replace(
+            pair, trials=[msgspec.structs.replace(each, measured=without) for each in pair.trials]
+        )
+        for pair in pairs()
+    ]
+    assert "no episode ended" in markdown(CHECK, [verdict(CHECK, own, CELL)], {})
 
 
 def test_a_faster_candidate_is_an_improvement() -> None:

@@ -72,6 +72,19 @@ def meter(worker: Any, adapter: Any, **protocol: Any) -> Any:
     return made
 
 
+def test_the_last_results_of_each_slice_have_a_checksum_if_the_protocol_asks_for_it(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for asked in (True, False):
+        adapter: Any = Clocked(worker, monkeypatch, lambda n: 1_000_000)
+        adapter.last = lambda adapter=adapter: [np.array([adapter.made])]
+        made = meter(worker, adapter, results=asked)
+        made.take_turns([("step", 2), ("lead", 2), ("step", 2), ("step", 0)])
+        assert len(made.results) == (3 if asked else 0)
+        if asked:
+            assert made.results[0] != made.results[1] == made.results[2]
+
+
 # ---------------------------------------------------------------- warm-up and windows
 
 
