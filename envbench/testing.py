@@ -124,6 +124,7 @@ class BackendContract:
         reply = self.verification()
         assert reply.audit is not None
         assert reply.audit.frames is not None, "write `recount`: the environments' own count"
+        assert reply.audit.counted_by, "set `counted_by`: who makes the count of `recount`"
         assert traces.counted(reply.audit, self.cell.frame_skip), reply.audit
         results = reply.audit.steps + reply.audit.resets
         assert results >= reply.audit.calls * self.numenv, "a call returned fewer than numenv"

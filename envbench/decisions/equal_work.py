@@ -38,6 +38,7 @@ class Verdict:
     refused: bool = False
     unequal: bool = False
     badge: Mark
+    miscounts: bool = False  # do its own count and that of its environments differ?
     follows: bool = True  # do its observations follow its actions?
 
 
@@ -68,6 +69,7 @@ def judge(found: Verification) -> Verdict:
         refused=refused,
         unequal=same is False,
         badge="✗" if refused else badge,
+        miscounts=exact is False,
         follows=follows,
     )
 
@@ -119,11 +121,18 @@ def _audit(found: Verification) -> tuple[bool | None, str]:
     audit, skip = found.audit, found.cell.frame_skip
     if audit is None or audit.frames is None:
         return None, "nothing else counts its steps"
-    claimed = f"{audit.steps * skip:,.10g}"
-    if traces.counted(audit, skip):
-        environments = counted(found.cell.numenv, "environment")
-        return True, f"{claimed} frames of {environments}, counted twice"
-    return False, f"claims {claimed} frames, its environments made {audit.frames:,.10g}"
+    claimed, most = f"{audit.steps * skip:,.10g}", audit.calls * found.cell.numenv
+    # A reset takes the place of a step if the environments reset on the step after an end.
+    next_step = found.work.get("autoreset") == "next-step"
+    results = audit.steps + (audit.resets if next_step else 0)
+    if max(results, audit.resets) > most:
+        return False, f"claims {results:,} results, and its calls give at most {most:,}"
+    if not traces.counted(audit, skip):
+        return False, f"claims {claimed} frames, its environments made {audit.frames:,.10g}"
+    if not audit.counted_by:
+        return None, "only the adapter counts its steps"
+    environments = counted(found.cell.numenv, "environment")
+    return True, f"{claimed} frames of {environments}, counted again by {audit.counted_by}"
 
 
 def _recorded(found: Verification) -> bool:

@@ -9,12 +9,18 @@ tests depend on each other.
 
 Everything else follows from these claims. So the rank, the ties and the best never contradict each
 other.
+
+A row holds the cells of one backend at several numenvs. ``best_row`` says which row has the fastest
+cell of all. Rows are chosen by their maxima, and the maximum of many figures is biased upward. So
+each cell is a candidate, and its p-values count once for each candidate and each other row
+(Bonferroni). A candidate is faster than a row if it is faster than each cell of it. The p-value of
+that is the greatest of theirs (an intersection-union test, Berger, Technometrics 24, 1982).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -67,6 +73,35 @@ def rank(model: BlockModel, column: Sequence[str], family_wise: float = FAMILY_W
     }
     rates = {cell: model.adjusted[cell].rate for cell in column if cell in model.adjusted}
     return Ranking(places=places, best=max(rates, key=rates.__getitem__, default=None))
+
+
+def best_row(
+    model: BlockModel, rows: Mapping[str, Sequence[str]], family_wise: float = FAMILY_WISE
+) -> tuple[str | None, list[str]]:
+    """Return the cell with the highest adjusted rate, and the other rows that tie with it: it is
+    not shown to be faster than them. None where no cell has an adjusted rate."""
+    rates = {
+        cell: model.adjusted[cell].rate
+        for cells in rows.values()
+        for cell in cells
+        if cell in model.adjusted
+    }
+    best = max(rates, key=rates.__getitem__, default=None)
+    if best is None:
+        return None, []
+    others = {name: cells for name, cells in rows.items() if best not in cells}
+    allowed = family_wise / (len(rates) * max(len(others), 1))
+    return best, [
+        name
+        for name, cells in others.items()
+        if any(_share(model, best, cell) > allowed for cell in cells)
+    ]
+
+
+def _share(model: BlockModel, faster: str, slower: str) -> float:
+    """The one-sided p-value of the claim; 1.0 if it cannot be tested."""
+    found = _test(model, faster, slower)
+    return found[0] if found and found[1] == (faster, slower) else 1.0
 
 
 def proven(

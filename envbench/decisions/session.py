@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from envbench.decisions.ranking import Ranking, rank
+from envbench.decisions.ranking import Ranking, best_row, rank
 from envbench.model import Behaviour, Cell, Run
 from envbench.stats.block_model import Adjusted, BlockModel, Ratio, TrialRate, fit
 from envbench.stats.summary import rate
@@ -80,6 +80,13 @@ class Session:
     def ranking(self, column: Iterable[Cell]) -> Ranking:
         """The places of these cells of one column."""
         return rank(self.model, [each.key for each in column if each.key in self.cells])
+
+    def best_row(self, rows: Mapping[str, Iterable[Cell]]) -> tuple[str | None, list[str]]:
+        """The key of the fastest cell of all rows, and the other rows that tie with it."""
+        own = {
+            name: [each.key for each in row if each.key in self.cells] for name, row in rows.items()
+        }
+        return best_row(self.model, own)
 
     @cached_property
     def standings(self) -> dict[str, Standing]:

@@ -1,9 +1,10 @@
 """Atari games: Pong with the usual preprocessing. A step is four frames of the emulator.
 
-Names of ``work``: ``frame_skip`` emulator frames per step, ``max_pool`` how many of the last are
-pooled, ``resize`` (area, bilinear), ``grayscale``, ``screen`` [height, width], ``stack`` frames per
-observation, at most ``noop_max`` no-ops at a reset, ``fire_reset``, ``sticky`` probability,
-``episodic_life``, ``reward_clip``, ``action_set`` (minimal, full), ``max_frames`` per episode.
+Names of ``work``: ``engine``, ``frame_skip`` emulator frames per step, ``max_pool`` how many of the
+last are pooled, ``resize`` (area, bilinear), ``grayscale``, ``screen`` [height, width], ``stack``
+frames per observation, at most ``noop_max`` no-ops at a reset, ``fire_reset``, ``sticky``
+probability, ``episodic_life``, ``reward_clip``, ``action_set`` (minimal, full), ``max_frames`` per
+episode.
 
 A resized pixel may differ by one or two grey levels. A ball in another place changes it by tens.
 The screen of a step that ends a game is not compared: if the game ends within the step, libraries
@@ -13,6 +14,7 @@ pool other frames.
 from envbench.families.family import AS_GYMNASIUM, EnvFamily, Standard
 
 _WORK = {
+    "engine": None,
     "frame_skip": 4,
     "max_pool": 2,
     "resize": "area",

@@ -129,13 +129,15 @@ class Failure(Strict, frozen=True, kw_only=True):
 class Audit(Strict, frozen=True, kw_only=True):
     """The same vector steps counted twice: by the adapter, and by the environments.
 
-    ``frames`` (of transitions only) is None if nothing counts them in a second way.
+    ``frames`` (of transitions only) is None if nothing counts them in a second way. ``counted_by``
+    says whose count it is. "": the adapter's own, which proves nothing.
     """
 
     calls: Int
     steps: Int
     resets: Int
     frames: float | None
+    counted_by: Literal["", "the emulator", "simulated time", "the library"] = ""
 
 
 class Apart(Strict, frozen=True, kw_only=True):
@@ -177,6 +179,9 @@ class TrialResult(Strict, frozen=True, kw_only=True):
     digits. ``returns``: of an asynchronous backend. ``resets``: slices in which all environments
     were reset repeatedly.
 
+    ``results``, of an arm of ``check``: a checksum of what the last step of each slice returned;
+    empty if that is not comparable.
+
     ``agreement`` is None if there is nothing to compare with: another engine, or a library whose
     start cannot be set. ``responds``: observations are numbers that change from step to step, are
     the same in all environments while their actions are the same, and differ once the actions
@@ -192,6 +197,7 @@ class TrialResult(Strict, frozen=True, kw_only=True):
     measured: Windows = Windows()  # slices or windows, one entry each
     latency: Histogram | None = None
     returns: Returns | None = None
+    results: list[Int] = []
     resets: Windows = Windows()
     steady: bool | None = None
     peak_memory_bytes: Int | None = None

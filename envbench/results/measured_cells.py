@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -66,6 +66,8 @@ class Measured:
     ran: str = ""  # the library's own task, where it differs from the requested one
     pools: int = 0  # processes that share its environments; 0: unknown
     badge: str = ""  # of its row, from ``envbench verify``: ✓ ≠ ✗ –; "" where never verified
+    work: Mapping[str, Any] = field(default_factory=dict)  # of a step, as its last run reports
+    above: str = ""  # why its figure can be above the ceiling, if it is
     locations: tuple[Location, ...] = ()  # of its runs' records, where known
     session: Session = field(default_factory=Session)  # it and the other cells of its plan
 
@@ -133,7 +135,11 @@ def judged(summary: Summary, badge: str) -> Summary:
     """The summary, without its figure if ``envbench verify`` refused its row."""
     if badge != REFUSES or summary.failure is not None:
         return summary
-    return Summary(cell=summary.cell, runs=summary.runs, flags=summary.flags, failure=REFUSED)
+    return without_figure(summary, REFUSED)
+
+
+def without_figure(summary: Summary, failure: Failure) -> Summary:
+    return Summary(cell=summary.cell, runs=summary.runs, flags=summary.flags, failure=failure)
 
 
 def without_figures(run: Run) -> Run:

@@ -52,6 +52,7 @@ from envbench.results.measured_cells import (
     row_of,
 )
 from envbench.results.memory_lines import with_memory_lines
+from envbench.results.plausible import plausible
 from envbench.results.relations import Relations, relations
 from envbench.stats.summary import QUICK_S, summarise
 from envbench.text import counted, one_line
@@ -135,9 +136,11 @@ def select(records: Iterable[Record], locations: Mapping[str, Location] | None =
         [replace(each, session=sessions.get(each.plan_id, each.session)) for each in every]
         for every in complete.values()
     )
+    related = relations(compared)
     return replace(
         selection,
-        relations=relations(compared),
+        measured=plausible(selection.measured, related),
+        relations=related,
         published=[published[key] for key in sorted(published)],
         warnings=warnings,
     )
@@ -265,7 +268,7 @@ def _measured(
 ) -> Measured:
     cell, last = runs[0].cell, runs[-1]
     found = machines.get(last.fingerprint)
-    processes = last.facts.get("processes")
+    processes, work = last.facts.get("processes"), last.facts.get("work")
     cpus = len(plan.cores) or (found.logical_cpus if found else 1)
     summary = summarise(runs, cpus=cpus, alone=len(plan.cells) == 1)
     return Measured(
@@ -279,6 +282,7 @@ def _measured(
         runtime=last.runtime,
         ran=ran(last),
         pools=len(processes) if isinstance(processes, list) else 0,
+        work=work if isinstance(work, dict) else {},
         locations=tuple(locations[name] for name in summary.runs if name in locations),
     )
 

@@ -220,7 +220,7 @@ def test_without_equal_actions_nothing_shows_that_observations_follow_them() -> 
 def test_a_claim_must_equal_what_the_environments_counted(
     frames: float | None, answer: bool | None
 ) -> None:
-    assert traces.counted(Audit(calls=10, steps=20, resets=0, frames=frames), 4) is answer
+    assert traces.counted(Audit(calls=20, steps=20, resets=0, frames=frames), 4) is answer
 
 
 # ---------------------------------------------------------------- the settings of a step
@@ -252,7 +252,7 @@ def test_another_task_is_not_compared_with_the_default_tasks_time_steps() -> Non
 def test_equal_work_gets_a_tick() -> None:
     verdict = judge(make_verification())
     assert (verdict.badge, verdict.refused, verdict.unequal) == ("✓", False, False)
-    assert verdict.audit == "80 frames of 1 environment, counted twice"
+    assert verdict.audit == "80 frames of 1 environment, counted again by the emulator"
     assert verdict.lock_step == "equal exactly, in 1,200 steps of 1 environment; 0 episodes ended"
 
 
@@ -262,7 +262,7 @@ def test_a_lock_step_that_ended_early_decides_nothing() -> None:
 
 
 def test_a_claim_that_differs_is_refused() -> None:
-    verdict = judge(make_verification(audit=Audit(calls=10, steps=40, resets=0, frames=80.0)))
+    verdict = judge(make_verification(audit=Audit(calls=40, steps=40, resets=0, frames=80.0)))
     assert (verdict.badge, verdict.refused) == ("✗", True)
     assert verdict.audit == "claims 160 frames, its environments made 80"
 
@@ -296,7 +296,7 @@ def test_another_engine_is_named_and_not_refused() -> None:
 
 def test_a_reference_gets_a_tick_even_if_its_task_has_no_common_start() -> None:
     reference = make_cell("for-loop", env="box2d", task="LunarLander-v3", frame_skip=1)
-    audit = Audit(calls=10, steps=20, resets=0, frames=20.0)
+    audit = Audit(calls=20, steps=20, resets=0, frames=20.0, counted_by="simulated time")
     work = dict(families.get("box2d").work["env"])
     verdict = judge(
         make_verification(cell=reference, agreement=None, audit=audit, responds=None, work=work)
@@ -309,7 +309,7 @@ def test_a_reference_gets_a_tick_even_if_its_task_has_no_common_start() -> None:
 
 def test_a_task_with_long_episodes_is_not_compared_and_the_verdict_says_why() -> None:
     own = make_cell("envpool-sync", env="box2d", task="CarRacing-v3", frame_skip=1)
-    audit = Audit(calls=10, steps=20, resets=0, frames=20.0)
+    audit = Audit(calls=20, steps=20, resets=0, frames=20.0, counted_by="simulated time")
     verdict = judge(make_verification(cell=own, agreement=None, audit=audit, responds=None))
     assert (verdict.badge, verdict.unequal) == ("–", False)
     assert verdict.lock_step == (
@@ -321,7 +321,7 @@ def test_a_task_with_long_episodes_is_not_compared_and_the_verdict_says_why() ->
 def test_too_few_episodes_decide_nothing_and_the_user_learns_how_to_get_more() -> None:
     few = Agreement(reference="for-loop", ends=42, reference_ends=64)
     own = make_cell("subprocess", env="box2d", task="BipedalWalker-v3", frame_skip=1)
-    audit = Audit(calls=10, steps=20, resets=0, frames=20.0)
+    audit = Audit(calls=20, steps=20, resets=0, frames=20.0, counted_by="simulated time")
     verdict = judge(make_verification(cell=own, agreement=few, audit=audit, responds=None))
     assert (verdict.badge, verdict.unequal) == ("–", False)
     assert verdict.lock_step == (
@@ -342,7 +342,7 @@ def test_a_missing_comparison_is_not_called_another_engine() -> None:
 def test_a_task_whose_state_cannot_be_set_is_said_not_to_be_compared(
     family: str, task: str
 ) -> None:
-    audit = Audit(calls=10, steps=20, resets=0, frames=20.0)
+    audit = Audit(calls=20, steps=20, resets=0, frames=20.0, counted_by="simulated time")
     reference, other = (
         judge(
             make_verification(

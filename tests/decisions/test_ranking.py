@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,13 +11,13 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from envbench.decisions.ranking import Place, proven, rank
+from envbench.decisions.ranking import Place, best_row, proven, rank
 from envbench.stats.block_model import Adjusted, BlockModel, Ratio, TrialRate, fit
 
 DEGREES = 20.0
 
 
-def known(logs: dict[str, float], error: float, unknown: str = "") -> Any:
+def known(logs: dict[str, float], error: float, unknown: Sequence[str] = "") -> Any:
     """A model with these logarithms. The cells in ``unknown`` are connected to nothing."""
 
     def ratio(cell: str, to: str) -> Ratio | None:
@@ -112,3 +113,40 @@ def test_at_most_one_column_in_twenty_has_a_false_claim(logs: list[float]) -> No
     if any(logs):
         found = sum(len(claims) for claims in made) / len(made)
         assert found > 11  # of the twelve true claims
+
+
+ROWS = {"A": ["a1", "a2"], "B": ["b1", "b2"], "C": ["c1"]}
+
+
+def test_a_row_is_the_best_if_one_of_its_cells_is_faster_than_all_cells_of_the_others() -> None:
+    logs = {"a1": 0.0, "a2": 3.0, "b1": 1.0, "b2": 2.0, "c1": 1.5}
+    assert best_row(known(logs, 0.01), ROWS) == ("a2", [])
+
+
+def test_a_row_ties_with_the_best_if_one_of_its_cells_may_be_as_fast() -> None:
+    logs = {"a1": 0.0, "a2": 2.02, "b1": 1.0, "b2": 2.0, "c1": 1.5}
+    assert best_row(known(logs, 0.01), ROWS) == ("a2", ["B"])
+    assert best_row(known({**logs, "c1": 9.0}, 0.01, unknown=("c1",)), ROWS) == ("a2", ["B", "C"])
+
+
+def test_rows_without_any_rate_have_no_best() -> None:
+    nothing = known({"a1": 0.0}, 0.01, unknown=("a1",))
+    assert best_row(nothing, {"A": ["a1"]}) == (None, [])
+
+
+def test_at_most_one_set_of_equal_rows_in_twenty_has_a_best() -> None:
+    """Three rows of five equal cells each. The row with the greatest maximum is often clearly ahead
+    of some cell of another row, but seldom of all of them."""
+    rng = np.random.default_rng(3)
+    rows = {name: [f"{name}{k}" for k in range(5)] for name in "ABC"}
+    truth = {cell: 0.0 for cells in rows.values() for cell in cells}
+    made = [best_row(simulated(rng, truth, 5), rows) for _ in range(200)]
+    assert sum(not ties for _, ties in made) <= scipy.stats.binom.ppf(0.99, 200, 0.05)
+
+
+def test_a_row_that_is_faster_at_one_numenv_is_found() -> None:
+    rng = np.random.default_rng(4)
+    rows = {name: [f"{name}{k}" for k in range(5)] for name in "ABC"}
+    truth = {cell: 0.0 for cells in rows.values() for cell in cells} | {"B3": 0.1}
+    made = [best_row(simulated(rng, truth, 5), rows) for _ in range(50)]
+    assert sum(each == ("B3", []) for each in made) > 45

@@ -59,13 +59,13 @@ def saved(**arrays: Any) -> bytes:
 @pytest.mark.parametrize(
     ("audit", "skip", "says"),
     [
-        (Audit(calls=10, steps=20, resets=0, frames=80.0), 4, True),
-        (Audit(calls=10, steps=20, resets=0, frames=81.0), 4, False),
-        (Audit(calls=10, steps=20, resets=0, frames=0.4), 0.01, False),  # 0.2 frames are claimed
+        (Audit(calls=20, steps=20, resets=0, frames=80.0), 4, True),
+        (Audit(calls=20, steps=20, resets=0, frames=81.0), 4, False),
+        (Audit(calls=20, steps=20, resets=0, frames=0.4), 0.01, False),  # 0.2 frames are claimed
         (Audit(calls=10, steps=9, resets=1, frames=36.0), 4, True),
         (Audit(calls=10, steps=9, resets=0, frames=36.0), 4, False),  # a call returned nothing
         (Audit(calls=0, steps=0, resets=0, frames=0.0), 4, False),
-        (Audit(calls=10, steps=20, resets=0, frames=None), 4, None),
+        (Audit(calls=20, steps=20, resets=0, frames=None), 4, None),
     ],
 )
 def test_a_count_is_right_only_if_the_environments_made_as_many_frames(

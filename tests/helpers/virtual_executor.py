@@ -186,7 +186,11 @@ class VirtualExecutor:
         return msgspec.structs.replace(
             record,
             audit=Audit(
-                calls=calls, steps=steps, resets=0, frames=float(steps * trial.cell.frame_skip)
+                calls=calls,
+                steps=steps,
+                resets=0,
+                frames=float(steps * trial.cell.frame_skip),
+                counted_by="the emulator",
             ),
             agreement=agreement if followed else None,
             responds=True,

@@ -73,7 +73,7 @@ def test_if_no_verification_has_the_measured_packages_the_newest_is_shown_as_sta
 
 
 def test_a_failed_attempt_does_not_lift_a_refusal_of_the_same_packages() -> None:
-    wrong = Audit(calls=10, steps=20, resets=0, frames=4.0)
+    wrong = Audit(calls=20, steps=20, resets=0, frames=4.0)
     stalled = Failure(reason="stalled", message="no progress")
     refusal, attempt = finding("refusal", 20, audit=wrong), finding("attempt", 21, failure=stalled)
     assert name_of(shown_of(refusal, attempt)) == ("refusal", False)

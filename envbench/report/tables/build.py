@@ -160,7 +160,6 @@ def _other_columns(results: MachineResults) -> dict[str, dict[str, Entry]]:
     * for accelerators and physics: the costs at the row's largest numenv;
     * after ``envbench verify``: a badge per row.
     """
-    measured = {found.label for found in results.measured}
     columns: dict[str, dict[str, Entry]] = {}
     if results.top:
         columns[CEILING] = {
@@ -170,9 +169,11 @@ def _other_columns(results: MachineResults) -> dict[str, dict[str, Entry]]:
     for name, texts in (cost_columns(results) if results.section else {}).items():
         columns[name] = {label: Entry(text=text) for label, text in texts.items()}
     columns[EQUAL_WORK] = {
-        label: Entry(text=found.verdict.badge, notes=tuple(footnotes.of_verification(found)))
-        for label, found in results.verified.items()
-        if label in measured
+        label: Entry(
+            text=found.verdict.badge,
+            notes=tuple(footnotes.of_verification(found, results.shared_differences)),
+        )
+        for label, found in results.verified_rows.items()
     }
     return {name: column for name, column in columns.items() if column}
 

@@ -7,7 +7,7 @@ all rows is in the note; a footnote is for a few entries.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from envbench import backends, families
 from envbench.machine import Profile
@@ -57,6 +57,8 @@ def of_entry(found: Measured, results: MachineResults) -> list[str]:
     if found.summary.failure is not None:
         return [of_failure(found.summary.failure)]
     notes = [FLAGS[flag] for flag in found.summary.flags]
+    if found.above:
+        notes.append(f"{markdown(found.above, 400)}. It is not ranked.")
     if found.fingerprint is None and profile is not None and not profile.match.empty:
         notes.append("The hardware of this measurement is not recorded.")
     elif found.fingerprint is not None and elsewhere(found, profile):
@@ -72,23 +74,27 @@ def of_other_session(found: Measured, results: MachineResults) -> list[str]:
     return [f"Of another session ({day}): it is not ranked with the others."]
 
 
-def of_verification(found: Verified) -> list[str]:
-    """The footnotes of a badge: why it is not ✓, and how the work differs from the request."""
+def of_verification(found: Verified, shared: Collection[str] = ()) -> list[str]:
+    """The footnotes of a badge: why it is not ✓, and how the work differs from the request.
+    ``shared``: differences of all rows, which the note says."""
     verdict = found.verdict
+    differences = [each for each in verdict.differences if each not in shared]
     sentences = []
     if verdict.badge != "✓":
         reasons = "; ".join(text for text in (verdict.audit, verdict.lock_step) if text)
         sentences.append(f"{BADGES[verdict.badge].capitalize()}: {markdown(reasons, 300)}.")
-    if verdict.differences:
-        sentences.append(f"Differs in {markdown(', '.join(verdict.differences), 600)}.")
+    if differences:
+        sentences.append(f"Differs in {markdown(', '.join(differences), 600)}.")
     return [" ".join(sentences)] if sentences else []
 
 
 def of_refusal(found: Verified) -> str:
     """Why a refused figure is not shown."""
-    if not found.verdict.follows:
-        return f"No figure: {markdown(found.verdict.lock_step)}."
-    return f"No figure: its step count is wrong. It {markdown(found.verdict.audit)}."
+    verdict = found.verdict
+    if verdict.miscounts:
+        return f"No figure: its step count is wrong. It {markdown(verdict.audit)}."
+    claims = "" if not verdict.follows else ", although it reports the reference's settings"
+    return f"No figure: {markdown(verdict.lock_step)}{claims}."
 
 
 def of_failure(failure: Failure) -> str:
@@ -254,8 +260,7 @@ def _ceiling(results: MachineResults) -> list[str]:
 
 
 def _equal_work(results: MachineResults) -> list[str]:
-    labels = {found.label for found in results.measured}
-    verified = {label: each for label, each in results.verified.items() if label in labels}
+    verified = results.verified_rows
     if not verified:
         return []
     badges = {each.verdict.badge for each in verified.values()}
@@ -263,7 +268,12 @@ def _equal_work(results: MachineResults) -> list[str]:
     stale = [label for label in results.labels if label in verified and verified[label].stale]
     rows = "all rows" if len(stale) == len(verified) else listed([markdown(each) for each in stale])
     packages = f"For {rows}: the packages or envbench changed between measuring and verifying."
-    return [f"Equal work: {legend}.", *([packages] if stale else [])]
+    shared = markdown(", ".join(results.shared_differences), 600)
+    return [
+        f"Equal work: {legend}.",
+        *([f"All rows differ from the request in {shared}."] if shared else []),
+        *([packages] if stale else []),
+    ]
 
 
 def _machines(measured: Sequence[Measured]) -> str:

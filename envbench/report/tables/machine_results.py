@@ -122,8 +122,26 @@ class MachineResults:
 
     @cached_property
     def fastest(self) -> list[Measured]:
-        """The best of all rows at any numenv, followed by those that tie with it."""
-        return self.leading(self.highest.values())
+        """The best of all rows at any numenv, followed by the best of each row that ties with
+        it."""
+        return self.leading_rows(self.with_figures)
+
+    def leading_rows(self, figures: Iterable[Measured]) -> list[Measured]:
+        """The best of these figures, followed by the highest of each other row that ties with it.
+        None is the best if only one row competes, or if they did not alternate."""
+        rows: dict[str, list[Measured]] = defaultdict(list)
+        for found in figures:
+            if self.competes(found):
+                rows[found.label].append(found)
+        if len(rows) < 2:
+            return []
+        session = next(iter(rows.values()))[0].session
+        best, ties = session.best_row({name: [e.cell for e in row] for name, row in rows.items()})
+        if best is None:
+            return []
+        leader = next(each for row in rows.values() for each in row if each.cell.key == best)
+        tied = [max(rows[name], key=self.value) for name in ties]
+        return [leader, *sorted(tied, key=self.value, reverse=True)]
 
     def leading(self, column: Iterable[Measured]) -> list[Measured]:
         """The best of several measurements, followed by those that tie with it. None is the best if
@@ -136,7 +154,7 @@ class MachineResults:
 
     def competes(self, found: Measured) -> bool:
         """Whether it can be the best of its column: it is of the table's session, does equal work
-        as far as known, and was not measured quickly.
+        as far as known, was not measured quickly, and is not above the ceiling.
 
         A badge other than ✓ excludes a row, and so do settings that change the work. Without a
         current verification only built-in backends compete: the project's tests verify them.
@@ -147,12 +165,24 @@ class MachineResults:
             equal = built_in
         else:
             equal = verified.verdict.badge == "✓" and (built_in or not verified.stale)
-        own = found.plan_id == self.session and not found.summary.quick
+        own = found.plan_id == self.session and not (found.summary.quick or found.above)
         return own and equal and backends.same_work(found.cell)
 
     def place(self, label: str) -> tuple[int, str]:
         """A key that sorts by row; other labels come last."""
         return [*self.labels, label].index(label), label
+
+    @cached_property
+    def verified_rows(self) -> dict[str, Verified]:
+        """The verifications of measured rows, by label."""
+        labels = {found.label for found in self.measured}
+        return {label: each for label, each in self.verified.items() if label in labels}
+
+    @cached_property
+    def shared_differences(self) -> list[str]:
+        """The settings in which all of several verified rows differ from the request."""
+        rows = [each.verdict.differences for each in self.verified_rows.values()]
+        return [each for each in rows[0] if all(each in row for row in rows)] if rows[1:] else []
 
     @property
     def heading(self) -> str:

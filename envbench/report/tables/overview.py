@@ -62,9 +62,10 @@ def highest(every: Iterable[MachineResults]) -> Iterator[Table]:
     for group in groups:
         known = {}
         for results in group:
+            leaders = [each.label for each in results.fastest]
             for label, found in results.highest.items():
-                bold = "**" if results.fastest == [found] else ""
-                tie = TIE if len(results.fastest) > 1 and found in results.fastest else ""
+                bold = "**" if leaders == [label] else ""
+                tie = TIE if len(leaders) > 1 and label in leaders else ""
                 text = f"{tie}{bold}{results.text(found)}{bold} at {found.numenv}"
                 known[label, results.title] = _entry(found, text, *of_other_session(found, results))
         yield _table("Highest FPS", group, known, note)
@@ -100,13 +101,18 @@ def _entry(found: Measured, text: str, *notes: str) -> Entry:
 
 
 def _speed_up(found: Measured, base: Measured | None, results: MachineResults) -> str:
-    """Its ratio to the base; none between sessions whose drift is unknown."""
+    """Its ratio to the base; none between sessions whose drift is unknown. Cells that alternated
+    tie as in their column."""
     if base is None or found is base:
         return ""
     relation = results.relations.between(found, base)
-    if relation is None or (relation.interval is None and found.plan_id != base.plan_id):
+    one_session = found.plan_id == base.plan_id
+    if relation is None or (relation.interval is None and not one_session):
         return ""
-    return f" ({TIE if relation.verdict == '~' else ''}{relation.ratio:.2f}×)"
+    tied = relation.verdict == "~"
+    if one_session and found.session.ratio(found.cell, base.cell):
+        tied = base.cell.key in found.session.standings[found.cell.key].ties
+    return f" ({TIE if tied else ''}{relation.ratio:.2f}×)"
 
 
 def _table(
@@ -129,8 +135,8 @@ def _table(
 def recommendation(every: Iterable[MachineResults]) -> Iterator[Table]:
     """Which row to use, and why: a table for each group with at least two that compete.
 
-    A row ties if the interval of its ratio to the best contains 1. A maximum is biased upward, so
-    footnotes say what was measured only once.
+    Rows tie as in *Highest FPS*. Rows that did not alternate tie if the interval of their ratio
+    contains 1. A maximum is biased upward, so footnotes say what was measured only once.
     """
     for results in _shown(every):
         able = [each for each in results.with_figures if results.competes(each)]
@@ -139,19 +145,19 @@ def recommendation(every: Iterable[MachineResults]) -> Iterator[Table]:
 
 
 def _recommendation(results: MachineResults, able: Sequence[Measured]) -> Table:
-    best = max(able, key=results.value)
+    best, *tied = _leading(able, results)
     alone = [
         each
         for each in able
         if backends.of_record(each.cell.backend).behaviour.steps_in != "processes"
     ]
     rows = [("highest FPS", best)]
-    notes = [*_scaling(best, able, results), _tied_rows(best, able, results, "the highest FPS")]
+    notes = [*_scaling(best, able, results), _ties(tied, results, "the highest FPS")]
     if alone:
-        rows.append(("highest FPS in one process", max(alone, key=results.value)))
-        if rows[-1][1] is not best:
-            what = "the highest FPS in one process"
-            notes.append(_tied_rows(rows[-1][1], alone, results, what))
+        first, *others = _leading(alone, results)
+        rows.append(("highest FPS in one process", first))
+        if first is not best:
+            notes.append(_ties(others, results, "the highest FPS in one process"))
     if efficient := [each for each in able if each.summary.frames_per_cpu_s is not None]:
         rows.append(("most frames per CPU second", max(efficient, key=_per_cpu_s)))
         if near := _near(rows[-1][1], efficient):
@@ -190,9 +196,19 @@ def _named(found: Measured) -> str:
     return f"{markdown(found.label)} at {found.numenv}"
 
 
+def _leading(able: Sequence[Measured], results: MachineResults) -> list[Measured]:
+    """The best, followed by the best of each row that ties with it."""
+    if leading := results.leading_rows(able):
+        return leading
+    best = max(able, key=results.value)
+    others = _best_of_rows(best, able, results.value)
+    return [best, *(each for each in others if _is_tied(each, best, results))]
+
+
 def _scaling(best: Measured, able: Sequence[Measured], results: MachineResults) -> list[str]:
     row = [each for each in able if each.label == best.label]
-    enough = min(each.numenv for each in row if each is best or _is_tied(each, best, results))
+    tied = results.leading(row) or [each for each in row if _is_tied(each, best, results)]
+    enough = min(each.numenv for each in (best, *tied))
     if enough == best.numenv:
         return []
     return [
@@ -200,9 +216,7 @@ def _scaling(best: Measured, able: Sequence[Measured], results: MachineResults) 
     ]
 
 
-def _tied_rows(best: Measured, able: Sequence[Measured], results: MachineResults, what: str) -> str:
-    others = _best_of_rows(best, able, results.value)
-    tied = [each for each in others if _is_tied(each, best, results)]
+def _ties(tied: Sequence[Measured], results: MachineResults, what: str) -> str:
     if not tied:
         return f"No other row is within noise of {what}."
     rows = "This row ties" if len(tied) == 1 else "These rows tie"
@@ -230,7 +244,7 @@ def _with_flags(found: Measured, text: str) -> str:
 
 
 def _is_tied(found: Measured, best: Measured, results: MachineResults) -> bool:
-    """Whether it cannot be distinguished from the best."""
+    """Whether it cannot be distinguished from the best, where the two did not alternate."""
     relation = results.relations.between(found, best)
     if relation is None or relation.interval is None:
         return fastest.near(results.value(found), results.value(best))

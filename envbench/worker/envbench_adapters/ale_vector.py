@@ -22,7 +22,7 @@ import numpy as np
 from ale_py.vector_env import AtariVectorEnv
 from envbench_families import atari
 from envbench_worker import actions, autoreset
-from envbench_worker.contract import Adapter, Counts, Trace
+from envbench_worker.contract import EMULATOR, Adapter, Counts, Trace
 
 from envbench_adapters.verifying import AnyOrder, Watched
 
@@ -31,6 +31,7 @@ NOOP_MAX = 31  # draws from 0 to 30
 
 class AleVector(Adapter):
     single_steps = "batches"
+    counted_by = EMULATOR
 
     def tasks(self) -> List[str]:
         gymnasium.register_envs(ale_py)

@@ -20,7 +20,7 @@ from brax import envs
 from brax.envs.base import Wrapper
 from brax.envs.wrappers.training import AutoResetWrapper
 from envbench_worker import actions
-from envbench_worker.contract import Counts, Job, Trace
+from envbench_worker.contract import LIBRARY, Counts, Job, Trace
 from jax import numpy as jnp
 
 from envbench_adapters.jax_batch import JaxBatch
@@ -44,6 +44,7 @@ class Tally(NamedTuple):
 
 
 class Brax(JaxBatch):
+    counted_by = LIBRARY
     nothing = Tally(np.float32(0), np.int32(0), np.int32(0))
 
     def __init__(self, job: Job) -> None:

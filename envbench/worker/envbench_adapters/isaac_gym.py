@@ -24,7 +24,7 @@ import isaacgymenvs
 import numpy as np
 import torch
 from envbench_worker import actions
-from envbench_worker.contract import Adapter, Counts, Job
+from envbench_worker.contract import LIBRARY, Adapter, Counts, Job
 from hydra import compose, initialize_config_dir
 
 from envbench_adapters.verifying import Watched
@@ -39,6 +39,7 @@ ARGUMENTS = ("seed", "task", "num_envs", "sim_device", "rl_device", "headless", 
 
 class IsaacGym(Adapter):
     single_steps = "calls"
+    counted_by = LIBRARY
 
     def tasks(self) -> List[str]:
         return sorted(TASKS)

@@ -7,11 +7,12 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.metadata import version
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import gymnasium
 import numpy as np
-from envbench_worker.contract import Job
+from envbench_worker.contract import EMULATOR, Job
 from gymnasium import wrappers
 
 from envbench_families.base import Family
@@ -25,6 +26,7 @@ LEVELS = 2  # libraries round a resized pixel differently
 def reference(job: Job) -> Dict[str, Any]:
     """List the reference settings of a step, for a library that does not report them."""
     return {
+        "engine": engine(),
         "frame_skip": int(job.frame_skip),
         "max_pool": 2,
         "resize": "area",
@@ -41,7 +43,12 @@ def reference(job: Job) -> Dict[str, Any]:
     }
 
 
+def engine() -> str:
+    return "ALE " + version("ale-py")
+
+
 class Atari(Family):
+    counted_by = EMULATOR
     envpool_module = "envpool.atari"
 
     def __init__(self, job: Job) -> None:
@@ -96,6 +103,7 @@ class Atari(Family):
             env = env.env
         minimal, screen = len(own.ale.getMinimalActionSet()), env.screen_size
         return {
+            "engine": engine(),
             "frame_skip": env.frame_skip,
             "max_pool": 2 if env.frame_skip > 1 else 1,  # fixed in AtariPreprocessing
             "resize": "area",  # fixed too
@@ -128,6 +136,7 @@ class Atari(Family):
 
     def envpool_work(self, config: Dict[str, Any]) -> Dict[str, Any]:
         return {
+            "engine": "ALE, EnvPool's own build",
             "frame_skip": config["frame_skip"],
             "max_pool": min(config["frame_skip"], 2),  # fixed in EnvPool
             "resize": "area" if config["use_inter_area_resize"] else "bilinear",

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import gymnasium
-from envbench_worker.contract import Job, UnknownTaskError
+from envbench_worker.contract import LIBRARY, Job, UnknownTaskError
 
 from envbench_families.forced import Forced, FromState
 
@@ -20,10 +20,12 @@ _MICRO = 6  # decimals of a frame; simulated time is a sum of floats
 class Family:
     """Makes the environments of one job. ``entry_points``: the package of Gymnasium's own tasks.
 
-    ``whole_step``: frames of a step that the end of an episode may cut short; 0: none is cut.
+    ``counted_by``: whose count ``clock`` is (``Adapter.counted_by``). ``whole_step``: frames of a
+    step that the end of an episode may cut short; 0: none is cut.
     """
 
     entry_points = ""
+    counted_by = LIBRARY
     envpool_module = ""
     whole_step = 0.0
 

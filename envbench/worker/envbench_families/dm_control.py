@@ -6,12 +6,14 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import gymnasium
 import numpy as np
+from envbench_worker.contract import SIMULATION
 
 from envbench_families.base import Family
 from envbench_families.mujoco import _INTEGRATORS, ENVPOOL_WORK, name_of
 
 
 class DmControl(Family):
+    counted_by = SIMULATION
     envpool_module = "envpool.mujoco.dmc"
 
     def tasks(self) -> List[str]:

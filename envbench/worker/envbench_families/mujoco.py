@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 
 import gymnasium
 import numpy as np
+from envbench_worker.contract import SIMULATION
 
 from envbench_families.base import Family
 from envbench_families.forced import Forced, FromState, Outcome
@@ -30,6 +31,7 @@ _OWN = {"contact_forces": "_use_contact_forces", "terminates": "_terminate_when_
 
 
 class Mujoco(Family):
+    counted_by = SIMULATION
     entry_points = "envs.mujoco"
     envpool_module = "envpool.mujoco.gym"
 

@@ -20,7 +20,7 @@ def count_twice(
 ) -> Dict[str, Any]:
     """Make at least ``calls`` vector steps, counted by the adapter and by the environments.
 
-    Returns ``{"calls", "steps", "resets", "frames"}``; ``frames`` is None if nothing else counts.
+    Returns the fields of ``envbench.model.Audit``; ``frames`` is None if nothing else counts.
     """
     steps = resets = made = 0
     frames: Optional[float] = 0.0
@@ -33,7 +33,8 @@ def count_twice(
         steps, resets, made = steps + counts.steps, resets + counts.resets, made + stride
         window = {"event": "window", "phase": "measure", "ns": 1, "calls": stride}
         emit({**window, **counts._asdict()})
-    return {"calls": made, "steps": steps, "resets": resets, "frames": frames}
+    found = {"calls": made, "steps": steps, "resets": resets, "frames": frames}
+    return dict(found, counted_by=adapter.counted_by)
 
 
 def next_stride(made: int, calls: int, seconds: float) -> int:

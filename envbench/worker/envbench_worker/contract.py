@@ -61,6 +61,10 @@ class Trace(NamedTuple):
     starts: Any = None
 
 
+EMULATOR, SIMULATION, LIBRARY = "the emulator", "simulated time", "the library"
+COUNTED_BY = EMULATOR, SIMULATION, LIBRARY
+
+
 class UnknownTaskError(Exception):
     """The library does not know this task. ``known`` lists the tasks that it knows."""
 
@@ -80,10 +84,13 @@ class Adapter(ABC):
     ``single_steps``: how single vector steps are timed after the windows. "batches": ``run`` takes
     the next batch from ``self.batches`` at the start of each step, and the clock is read then.
     "calls": by ``run(1)``, which waits for the device. "": a consumer gets no single steps.
+    ``counted_by``: who makes the count that ``recount`` returns, one of ``COUNTED_BY``. "": the
+    adapter itself, which is no second count.
     """
 
     first_calls = 1
     single_steps = ""
+    counted_by = ""
     batches: Any
     bank: List[Any]  # batches of actions; ``build`` draws them
 
@@ -116,6 +123,15 @@ class Adapter(ABC):
 
     def reset(self) -> Optional[int]:
         """Reset all environments at once, and return their number; None if the library cannot."""
+        return None
+
+    def last(self) -> Optional[List[Any]]:
+        """Return what the latest ``run``'s last vector step returned, as arrays: observations,
+        rewards and ends, or a state.
+
+        ``check`` compares them between its arms, which get the same actions. None: results arrive
+        in any order, or cannot be read cheaply.
+        """
         return None
 
     def returned(self, calls: int) -> Optional[List[Any]]:
@@ -190,8 +206,8 @@ class Adapter(ABC):
     def recount(self) -> Optional[float]:
         """Verify: the frames of the latest ``run``'s transitions, as the environments count them.
 
-        By an emulator's frame number, simulated time / 0.01 s, or an elapsed-step counter x
-        frame_skip. None: nothing else counts them.
+        By an emulator's frame number, simulated time / 0.01 s, or a library's own counter of steps
+        x frame_skip: ``counted_by`` says which. None: nothing else counts them.
         """
         return None
 

@@ -43,7 +43,7 @@ def test_the_report_has_a_badge_for_each_verified_row_and_explains_it_once() -> 
 
 
 def test_a_refused_row_has_no_figures_and_another_is_the_best() -> None:
-    text = table(make_verification(audit=Audit(calls=10, steps=40, resets=0, frames=80.0)))
+    text = table(make_verification(audit=Audit(calls=40, steps=40, resets=0, frames=80.0)))
     assert "3,200" not in text
     assert SECOND in text
     assert (
@@ -54,7 +54,7 @@ def test_a_refused_row_has_no_figures_and_another_is_the_best() -> None:
 
 def test_a_refused_figure_of_an_earlier_report_is_removed() -> None:
     before = table(make_verification())
-    refused = make_verification(audit=Audit(calls=10, steps=40, resets=0, frames=80.0))
+    refused = make_verification(audit=Audit(calls=40, steps=40, resets=0, frames=80.0))
     assert FASTEST in before
     text = table(refused, existing=before)
     assert "3,200" not in text
@@ -71,7 +71,7 @@ def test_a_figure_of_a_refused_row_is_removed_although_its_record_is_gone() -> N
 | Subprocess | 3200.00 | 88.25 |
 
 FPS is frames per second: steps per second × frame_skip (4)."""
-    refused = make_verification(audit=Audit(calls=10, steps=40, resets=0, frames=80.0))
+    refused = make_verification(audit=Audit(calls=40, steps=40, resets=0, frames=80.0))
     text = table(refused, existing=existing)
     assert "88.25" not in text
     assert "77.25" in text
@@ -120,7 +120,7 @@ def test_a_note_says_that_other_packages_were_verified() -> None:
 @pytest.mark.parametrize(
     "given",
     [
-        {"audit": Audit(calls=10, steps=20, resets=0, frames=None)},
+        {"audit": Audit(calls=20, steps=20, resets=0, frames=None)},
         {"audit": None},
         {"agreement": None},
     ],

@@ -311,14 +311,14 @@ def test_a_row_of_equal_work_has_no_footnote_unless_it_differs_from_the_request(
     same = make_verification()
     assert footnotes.of_verification(Verified(verification=same)) == []
     work = dict(same.work)
-    work[next(iter(work))] = "something else"
+    work["frame_skip"] = "something else"
     found = Verified(verification=make_verification(work=work))
     (said,) = footnotes.of_verification(found)
     assert f"Differs in {markdown(found.verdict.differences[0])}." in said
 
 
 def test_a_refusal_says_whether_the_count_or_the_work_is_wrong() -> None:
-    claims = make_verification(audit=Audit(calls=10, steps=40, resets=0, frames=80.0))
+    claims = make_verification(audit=Audit(calls=40, steps=40, resets=0, frames=80.0))
     deaf = make_verification(responds=False)
     assert {judge(each).badge for each in (claims, deaf)} == {"✗"}
     said = [footnotes.of_refusal(Verified(verification=each)) for each in (claims, deaf)]

@@ -13,12 +13,14 @@ import envbench_families
 import gymnasium
 from ale_py import roms
 from envbench_families import atari
-from envbench_worker.contract import Counts
+from envbench_worker.contract import EMULATOR, Counts
 
 from envbench_adapters.ceiling.ceiling import Core
 
 
 class AleCore(Core):
+    counted_by = EMULATOR
+
     def tasks(self) -> List[str]:
         gymnasium.register_envs(ale_py)
         return envbench_families.of(self.job).tasks()

@@ -11,7 +11,7 @@ from itertools import cycle, islice
 from typing import Any, Dict, List
 
 import mujoco
-from envbench_worker.contract import Counts
+from envbench_worker.contract import SIMULATION, Counts
 
 from envbench_adapters.ceiling.ceiling import Core
 from envbench_adapters.mujoco import ant as ant_model
@@ -21,6 +21,7 @@ EPISODE_STEPS = 1000
 
 
 class MujocoCore(Core):
+    counted_by = SIMULATION
     substeps = SUBSTEPS
     model_name = "ant.xml of Gymnasium"
 

@@ -14,7 +14,7 @@ import envbench_families
 import envpool
 import numpy as np
 from envbench_worker import actions, autoreset
-from envbench_worker.contract import Adapter, Counts, Job
+from envbench_worker.contract import LIBRARY, Adapter, Counts, Job
 from envbench_worker.sensors import usable_cores
 from envpool.registration import registry
 from gymnasium.vector.utils import create_empty_array
@@ -26,6 +26,7 @@ class EnvPool(Adapter):
     """A pool of ``env_instances`` environments that returns ``numenv`` at a time."""
 
     single_steps = "batches"
+    counted_by = LIBRARY
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from io import BytesIO
 from itertools import islice
+from typing import Any, List
 
 from envbench_worker.contract import Counts, Trace
 
@@ -23,7 +24,12 @@ class EnvPoolSync(EnvPool):
         for batch in islice(self.batches, calls):
             result = step(batch)
             keep(result[4]["elapsed_step"])
+        self.latest = result
         return self._count(elapsed)
+
+    def last(self) -> List[Any]:
+        observations, *outcome = self.latest[:4]
+        return [self.family.flat(observations), *outcome]
 
     def reset(self) -> int:
         self.pool.reset()

@@ -86,6 +86,7 @@ class FreeRunning(Adapter):
                 # Each environment has a seed of its own.
                 first, seed = first + job.numenv, seed + job.env_instances
             self.described = [process.answer() for process in self.processes]
+            self.counted_by = self.described[0]["counted_by"]
         except BaseException:
             self.close(patience_s=0.0)
             raise
@@ -232,7 +233,8 @@ def serve(
     try:
         made = named(member)(*job)
         made.build()
-        connection.send(("ready", {"facts": made.facts(), "memory": memory}))
+        about = {"facts": made.facts(), "memory": memory, "counted_by": made.counted_by}
+        connection.send(("ready", about))
         _work(made, connection, np.frombuffer(shared, dtype=ROW)[row], parent)
         made.close()
     except Exception as error:  # noqa: BLE001 - any error of a library is reported

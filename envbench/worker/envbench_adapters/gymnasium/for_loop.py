@@ -12,7 +12,7 @@ from abc import abstractmethod
 from functools import partial
 from io import BytesIO
 from itertools import cycle, islice
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional
 
 import envbench_families
 import gymnasium
@@ -46,6 +46,7 @@ class GymnasiumVector(Adapter):
 
     def build(self) -> None:
         job = self.job
+        self.counted_by = envbench_families.of(job).counted_by
         self.envs = self.make_vector()
         self.autoreset = autoreset.of(self.envs, (autoreset.NEXT_STEP, autoreset.SAME_STEP))
         self.first, _ = self.envs.reset(seed=job.seed)
@@ -62,7 +63,12 @@ class GymnasiumVector(Adapter):
             result = step(batch)
             keep(result[2])
             keep(result[3])
+        self.latest = result
         return self._count(ends.getvalue(), calls)
+
+    def last(self) -> Optional[List[Any]]:
+        arrays = list(self.latest[:4])
+        return arrays if all(isinstance(each, np.ndarray) for each in arrays) else None
 
     def reset(self) -> int:
         self.envs.reset()

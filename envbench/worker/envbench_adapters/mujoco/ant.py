@@ -15,7 +15,7 @@ from typing import Any, Dict, List
 import mujoco
 import numpy as np
 from envbench_worker import actions
-from envbench_worker.contract import Adapter, Trace
+from envbench_worker.contract import SIMULATION, Adapter, Trace
 
 TIMESTEP_S = 0.01
 SUBSTEPS = 5
@@ -27,6 +27,7 @@ class Ants(Adapter):
     ``run`` sets ``began`` in mode verify: the simulated seconds of each world before it.
     """
 
+    counted_by = SIMULATION
     began: Any
     clock: Any = np.float64  # the type in which the engine adds up simulated time
 

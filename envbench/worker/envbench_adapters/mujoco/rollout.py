@@ -58,6 +58,9 @@ class MujocoRollout(Ants):
             raise ArithmeticError("a world diverged: MuJoCo ended its rollout")
         return Counts(calls * self.job.numenv, 0)
 
+    def last(self) -> List[Any]:
+        return [self.states[:, -1]]
+
     def _rollouts(self, calls: int) -> Iterator[Any]:
         """The states of each rollout, (numenv, physics steps, state), in reused memory."""
         horizon = self.job.settings["horizon"]

@@ -52,6 +52,7 @@ class SampleFactory(Adapter):
         self.credited = 0  # frames credited to the latest run
         self.died: Optional[int] = None
         self.cfg = configuration(self.job)
+        self.counted_by = envbench_families.of(self.job).counted_by
         register_env(NAME, partial(env_and_policy.make_env, self.job))
         policy = partial(env_and_policy.BankPolicy, self.job)
         global_model_factory().register_actor_critic_factory(policy)

@@ -1,0 +1,83 @@
+"""Figures above the ceiling of their machine: impossible, or of another engine. Pure.
+
+The ceiling is the engine alone, on every core. A backend with the same engine and the same settings
+cannot be faster, so such a figure is refused. Another build, fewer iterations or a lower precision
+can be: then the figure is kept, with a note of what differs. It is never the best of its column.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from envbench.model import Failure
+from envbench.results.measured_cells import Measured, without_figure
+from envbench.results.relations import Relations
+
+OWN_COST = 1.05  # a ceiling can be this much too low: its own loop costs a little
+WITHOUT_INTERVAL = 1.5  # two sessions of one host have differed by 1.39
+# In the ledger, but not done by the engine in a step.
+_BESIDE = ("autoreset", "returned_to", "observation_shape", "observation_dtype", "noop_max")
+
+
+def plausible(measured: Sequence[Measured], relations: Relations) -> list[Measured]:
+    """The measurements, without the figures that their ceilings refute."""
+    ceilings = highest_ceilings(measured)
+    made = [_checked(each, ceilings.get(_task(each)), relations) for each in measured]
+    refused: dict[str, set[str]] = defaultdict(set)
+    for before, after in zip(measured, made, strict=True):
+        if before.fps is not None and after.fps is None:
+            refused[after.plan_id].add(after.cell.key)
+    sessions = {
+        each.plan_id: each.session.without(refused[each.plan_id])
+        for each in made
+        if each.plan_id in refused
+    }
+    return [replace(each, session=sessions.get(each.plan_id, each.session)) for each in made]
+
+
+def highest_ceilings(measured: Iterable[Measured]) -> dict[tuple[str, str, str], Measured]:
+    """The best measurement of a ceiling, by machine, family and task."""
+    found: dict[tuple[str, str, str], Measured] = {}
+    for each in sorted(measured, key=lambda each: each.rank):
+        if each.cell.kind == "ceiling" and each.fps is not None:
+            found[_task(each)] = each
+    return found
+
+
+def _task(found: Measured) -> tuple[str, str, str]:
+    return found.cell.machine, found.cell.env, found.cell.task
+
+
+def _checked(found: Measured, ceiling: Measured | None, relations: Relations) -> Measured:
+    if ceiling is None or found.fps is None or found.cell.section not in ("", "physics"):
+        return found
+    relation = relations.between(found, ceiling)
+    if relation is None:
+        return found
+    interval, ratio = relation.interval, relation.ratio
+    if (interval[0] <= OWN_COST) if interval else (ratio <= WITHOUT_INTERVAL):
+        return found
+    times = f"{ratio:,.2f} times the ceiling"
+    if differences := _differences(found.work, ceiling.work):
+        return replace(found, above=f"{times}: {'; '.join(differences)}")
+    failure = Failure(
+        reason="invalid-figure",
+        message=f"{times}, with the same engine and settings: no backend can be that fast",
+        hint="Look for steps that the backend counts and does not make.",
+    )
+    return replace(found, summary=without_figure(found.summary, failure))
+
+
+def _differences(work: Mapping[str, Any], ceiling: Mapping[str, Any]) -> list[str]:
+    """What its step computes otherwise than the ceiling's, as both report it. A backend that
+    does not say which engine it has may have another one."""
+    common = [name for name in ceiling if name in work and name not in _BESIDE]
+    found = [
+        f"{name} is {work[name]} (ceiling: {ceiling[name]})"
+        for name in common
+        if work[name] != ceiling[name]
+    ]
+    return found if "engine" in common else ["its engine is unknown", *found]

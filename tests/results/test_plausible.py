@@ -1,0 +1,78 @@
+"""Figures above the ceiling: refused, or shown with what explains them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from helpers.record_factories import make_cell, make_fact, make_plan, make_run
+
+from envbench.model import Record
+from envbench.results.measured_cells import Measured
+from envbench.results.selection import select
+
+ENGINE = {"engine": "ALE 0.12.0", "frame_skip": 4, "noop_max": 30, "autoreset": "next-step"}
+CEILING = {**ENGINE, "noop_max": 0}
+OWN_BUILD = {**ENGINE, "engine": "ALE, EnvPool's own build"}
+
+
+def records(
+    speeds: dict[str, int], work: dict[str, dict[str, Any]], *, repeats: int = 5
+) -> list[Record]:
+    """A session whose cells alternated: steps per window of each backend, and what it reports."""
+    cells = [make_cell(name, 2, kind="ceiling" if name == "ceiling" else "env") for name in speeds]
+    runs = [
+        make_run(
+            cell,
+            [speeds[cell.backend] + number % 3] * 4,
+            round=number,
+            block=f"{number}",
+            facts={"work": work.get(cell.backend, {})},
+        )
+        for number in range(repeats)
+        for cell in cells
+    ]
+    return [make_fact(), make_plan(cells, repeats, quick=repeats == 1), *runs]
+
+
+def shown(made: list[Record], backend: str) -> Measured:
+    return next(each for each in select(made).measured if each.cell.backend == backend)
+
+
+def test_a_figure_above_the_ceiling_of_the_same_engine_is_refused() -> None:
+    work = {"for-loop": ENGINE, "ceiling": CEILING}
+    found = shown(records({"for-loop": 2200, "ceiling": 2000}, work), "for-loop")
+    assert found.fps is None
+    assert found.summary.failure is not None
+    assert found.summary.failure.message.startswith("1.10 times the ceiling, with the same engine")
+    assert found.session.cells.keys() == {shown(records({"ceiling": 1}, work), "ceiling").cell.key}
+
+
+def test_a_figure_above_the_ceiling_of_another_build_says_what_differs() -> None:
+    work = {"envpool-sync": OWN_BUILD, "ceiling": CEILING}
+    found = shown(records({"envpool-sync": 2200, "ceiling": 2000}, work), "envpool-sync")
+    assert found.fps is not None
+    assert found.above == (
+        "1.10 times the ceiling: engine is ALE, EnvPool's own build (ceiling: ALE 0.12.0)"
+    )
+
+
+def test_a_backend_that_does_not_name_its_engine_may_have_another() -> None:
+    found = shown(records({"x": 4000, "ceiling": 2000}, {"ceiling": CEILING}), "x")
+    assert found.above == "2.00 times the ceiling: its engine is unknown"
+
+
+@pytest.mark.parametrize("speed", [1500, 2000, 2080])
+def test_a_figure_up_to_the_ceilings_own_cost_above_it_is_shown(speed: int) -> None:
+    work = {"for-loop": ENGINE, "ceiling": CEILING}
+    found = shown(records({"for-loop": speed, "ceiling": 2000}, work), "for-loop")
+    assert (found.fps is None, found.above) == (False, "")
+
+
+@pytest.mark.parametrize(("speed", "refused"), [(2900, False), (3100, True)])
+def test_without_an_interval_only_a_much_higher_figure_is_refused(
+    speed: int, *, refused: bool
+) -> None:
+    work = {"for-loop": ENGINE, "ceiling": CEILING}
+    made = records({"for-loop": speed, "ceiling": 2000}, work, repeats=1)
+    assert (shown(made, "for-loop").fps is None) is refused
