@@ -9,6 +9,7 @@ Units: names end in ``_ns`` (nanoseconds), ``_s`` (seconds) or ``_bytes``. ``ste
 transitions of single environments (reset-only steps excluded), ``calls`` are vector steps.
 """
 
+from envbench.model.measurements import *
 from envbench.model.plan import *
 from envbench.model.records import *
 from envbench.model.values import *

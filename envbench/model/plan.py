@@ -115,6 +115,7 @@ class Job(Strict, frozen=True, kw_only=True):
     protocol: Protocol = Protocol()
     verify: Verify = Verify()
     cpus: list[Int] = []  # the cores that the worker may use; empty: no limit
+    spot: Int = 0  # a measuring job: vector steps to trace before the first timed one
     own_task: bool = False  # a user's own task, which may read the current folder
     together: Int = 0  # as in ``verify``, for adapters
     observed: Int | None = None  # verify: lock-steps whose observations are kept; None: all
@@ -134,6 +135,7 @@ class Trial(Strict, frozen=True, kw_only=True):
     protocol: Protocol = Protocol()
     verify: Verify = Verify()
     cpus: list[Int] = []  # empty: no limit
+    spot: Int = 0  # vector steps before the measured ones that the reference follows
 
 
 Start = Literal["in turns", "at once"]

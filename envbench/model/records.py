@@ -1,4 +1,4 @@
-"""What a trial measured, and the lines of a results file except plans.
+"""A measured trial, and the lines of a results file except plans.
 
 They have raw facts only. ``Run`` and ``Verification`` join a trial with its plan and block, for
 reports. They are never stored.
@@ -10,165 +10,20 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from envbench.model.measurements import (
+    Agreement,
+    Audit,
+    Failure,
+    Histogram,
+    Load,
+    Returns,
+    Times,
+    Windows,
+)
 from envbench.model.plan import Cell, Plan
 from envbench.model.values import SCHEMA, Count, Family, Int, Strict
 
 LARGEST_FPS, LARGEST_SKIP = 1e12, 1000  # larger values are refused
-# Signals sent from outside. They say nothing about the process that they end.
-FROM_OUTSIDE = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP")
-
-
-class Windows(Strict, frozen=True, kw_only=True):
-    """Windows or slices in order, one entry each in every column.
-
-    ``start_ns`` is the offset from the first window's start on the monotonic clock. ``invalid``
-    maps a window's index (as a string) to what made it invalid: suspended, throttled or steal.
-    """
-
-    start_ns: list[Int] = []
-    ns: list[Int] = []
-    calls: list[Int] = []
-    steps: list[Int] = []
-    resets: list[Int] = []
-    invalid: dict[str, str] = {}
-
-    @property
-    def whole(self) -> bool:
-        """Do all columns have the same length?"""
-        columns = (self.start_ns, self.ns, self.calls, self.steps, self.resets)
-        return len({len(column) for column in columns}) == 1
-
-
-class Histogram(Strict, frozen=True, kw_only=True):
-    """How often each value occurred: ``counts`` belong to ``values``, which are in rising order."""
-
-    values: list[Int] = []
-    counts: list[Int] = []
-
-    @property
-    def whole(self) -> bool:
-        """Does each value have a count, and are all positive or zero?"""
-        return len(self.values) == len(self.counts) and min((*self.values, *self.counts, 0)) == 0
-
-
-class Returns(Strict, frozen=True, kw_only=True):
-    """Which environments were in the batches of ``calls`` vector steps.
-
-    ``counts``: how often, by the environment's id. ``ages``: vector steps from one return of an
-    environment to its next one.
-    """
-
-    calls: Int
-    counts: list[Int]
-    ages: Histogram
-
-    def fits(self, numenv: int, env_instances: int) -> bool:
-        """Is it of that many environments, and does it have as many returns as its calls give?"""
-        results = self.calls * numenv
-        as_many = len(self.counts) == env_instances and sum(self.counts) == results > 0
-        return as_many and min(self.counts) >= 0 and self.ages.whole
-
-
-class Times(Strict, frozen=True, kw_only=True):
-    """Where a trial's time went, in nanoseconds."""
-
-    import_ns: Int
-    build_ns: Int
-    first_step_ns: Int
-    warmup_ns: Int
-    measured_ns: Int
-
-
-class Load(Strict, frozen=True, kw_only=True):
-    """What the machine and the worker's process tree did while windows were open.
-
-    ``None``: this system has no such sensor.
-    """
-
-    cpu_s: float | None = None  # CPU seconds of the worker's process tree
-    other_cpu_s: float | None = None  # CPU seconds of everything else on the usable cores
-    steal_s: float | None = None
-    throttled_s: float | None = None
-    throttled_periods: Int | None = None
-    pressure_s: float | None = None  # time in which some task waited for a CPU (PSI)
-    switches_voluntary: Int | None = None
-    switches_involuntary: Int | None = None
-    cpu_energy_j: float | None = None  # joules of all processors and their memory (RAPL)
-    gpu_energy_j: float | None = None  # of all GPUs (NVML), if the backend uses one
-    load_before: float | None = None  # 1-minute load average before the start
-
-
-class Failure(Strict, frozen=True, kw_only=True):
-    """Why a trial gave no figure. ``reason`` is one word of a fixed list."""
-
-    reason: Literal[
-        "import",  # the backend's library is missing or broken
-        "exception",  # the environment or library raised
-        "signal",  # the worker died of a signal
-        "exit",  # the worker ended without a reply
-        "out-of-memory",
-        "stalled",  # no progress within the phase's limit
-        "invalid-figure",  # zero, negative, or more steps than calls allow
-        "setup",  # the runtime cannot be made or used, or the reference failed
-        "interrupted",
-    ]
-    message: str
-    phase: str = ""  # start, import, build, first_step, warmup, measure, close
-    step: Int | None = None  # transitions made when it happened
-    signal: str | None = None  # e.g. SIGSEGV
-    exit_code: Int | None = None
-    stderr_tail: str = ""
-    hint: str = ""  # what to do next
-
-    @property
-    def killed(self) -> bool:
-        """Was the worker, or one of its environments, killed from outside?"""
-        return self.reason == "signal" and self.signal in FROM_OUTSIDE
-
-
-class Audit(Strict, frozen=True, kw_only=True):
-    """The same vector steps counted twice: by the adapter, and by the environments.
-
-    ``frames`` (of transitions only) is None if nothing counts them in a second way. ``counted_by``
-    says whose count it is. "": the adapter's own, which proves nothing.
-    """
-
-    calls: Int
-    steps: Int
-    resets: Int
-    frames: float | None
-    counted_by: Literal["", "the emulator", "simulated time", "the library"] = ""
-
-
-class Apart(Strict, frozen=True, kw_only=True):
-    """Distances of one environment's steps from the reference's: quantiles."""
-
-    median: float
-    p90: float
-    largest: float
-
-
-class Agreement(Strict, frozen=True, kw_only=True):
-    """How far a backend's steps are from the reference's, each from the same state and action.
-
-    The distance of a step is the largest difference in the compared part of an observation
-    (``decisions.traces``). Its unit is grey levels per pixel, or the engine's own unit.
-    ``observations`` and ``rewards``: by environment. ``start``: the largest distance of an
-    episode's first observation from any that the reference can start with.
-    """
-
-    reference: str  # the backend it was compared with
-    steps: Int = 0  # of the environment with the fewest
-    observations: list[Apart] = []
-    rewards: list[Apart] = []
-    start: float = 0.0
-    same_engine: bool = True  # both report the same version
-    first_difference: Int | None = None  # the first vector step (from 0) over a tolerance
-    ends: Int = 0  # episodes that ended in the steps compared
-    reference_ends: Int = 0
-    other_ends: Int = 0  # ended on one side only
-    # Kolmogorov-Smirnov tests on whole episodes, by quantity (length, return)
-    p_values: dict[str, float] = {}
 
 
 class TrialResult(Strict, frozen=True, kw_only=True):
@@ -183,9 +38,10 @@ class TrialResult(Strict, frozen=True, kw_only=True):
     empty if that is not comparable.
 
     ``agreement`` is None if there is nothing to compare with: another engine, or a library whose
-    start cannot be set. ``responds``: observations are numbers that change from step to step, are
-    the same in all environments while their actions are the same, and differ once the actions
-    differ. It is None if that was not checked, and for a user's own task, which need not change.
+    start cannot be set. A measured trial has one if it began with a spot check. ``responds``:
+    observations are numbers that change from step to step, are the same in all environments while
+    their actions are the same, and differ once the actions differ. It is None if that was not
+    checked, and for a user's own task, which need not change.
     """
 
     cell: Cell
