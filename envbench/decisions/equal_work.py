@@ -11,10 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import msgspec
+
 from envbench import backends, families
 from envbench.decisions import traces
 from envbench.families import Standard
-from envbench.model import Agreement, Kind, Verification
+from envbench.model import Agreement, Cell, Kind, Verification
 from envbench.text import counted
 
 LEAST_P = 0.001  # for two samples of episodes to count as one distribution
@@ -58,7 +60,9 @@ def judge(found: Verification) -> Verdict:
     undecided = same is None and not _other_engine(found)
     if exact is None or not _recorded(found) or undecided:
         badge = "–"
-    refused = exact is False or not follows or (same is False and _claims(found, other))
+    same_engine = found.agreement is None or found.agreement.same_engine
+    claims = _claims(cell, other, same_engine=same_engine)
+    refused = exact is False or not follows or (same is False and claims)
     return Verdict(
         audit=audit,
         lock_step=lock_step,
@@ -74,12 +78,29 @@ def judge(found: Verification) -> Verdict:
     )
 
 
-def _claims(found: Verification, other: Differences) -> bool:
+def _claims(cell: Cell, other: Differences, *, same_engine: bool) -> bool:
     """Does it claim the work of the reference: the same settings and the same engine?"""
-    family, agreement = families.of_record(found.cell.env), found.agreement
-    same_engine = agreement is None or agreement.same_engine
-    claims = bool(family.work.get(found.cell.kind))
+    family = families.of_record(cell.env)
+    claims = bool(family.work.get(cell.kind))
     return claims and same_engine and not other.keys() - {*family.reported}
+
+
+def spot_check(
+    cell: Cell, work: Mapping[str, Any], found: Agreement
+) -> tuple[bool | None, str, bool]:
+    """Judge the first steps of a measured trial, which the reference followed.
+
+    Returns whether they agree (None: too few), what was found, and whether the figure is refused:
+    it claims the work of the reference, and did not do it.
+    """
+    standard = families.of_record(cell.env).standards.get(cell.kind)
+    if standard is None:
+        return None, "not compared", False
+    few = msgspec.structs.replace(standard, steps=min(standard.steps, found.steps))
+    same, text = compared(few, found)
+    other = differences(cell.env, cell.kind, work, task=cell.task)
+    claims = _claims(cell, other, same_engine=found.same_engine)
+    return same, text, same is False and claims
 
 
 # ---------------------------------------------------------------- the settings of a step
@@ -201,6 +222,8 @@ def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
         wrong.append(f"episodes begin where the reference's cannot: {found.start:.2g}{unit} apart")
     elif (chance := found.p_values.get("start", 1.0)) < LEAST_START_P:
         wrong.append(f"its episodes begin otherwise than the reference's (p = {chance:.2g})")
+    if found.reused:
+        wrong.append("its steps overwrite the observations that the steps before them returned")
     if wrong:
         return False, "; ".join(wrong)
     exactly = "exactly" if apart == 0 else f"within {apart:.2g}{unit}{standard.most}"

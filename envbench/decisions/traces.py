@@ -31,7 +31,8 @@ class Trace:
     """Arrays of (steps, environments, …). Observations may be those of the first steps only.
 
     ``start``: the observations before the first step, (1, environments, …). ``same_step``: the step
-    that ends an episode also resets. Of the reference, ``begun`` says how the trace's episodes
+    that ends an episode also resets. ``reused``: steps overwrite the observations of those before
+    them. Of the reference, ``begun`` says how the trace's episodes
     began, (count, …), and ``starts`` how its own do.
     """
 
@@ -40,6 +41,7 @@ class Trace:
     ended: Array
     start: Array
     same_step: bool = False
+    reused: bool = False
     begun: Array | None = None
     starts: Array | None = None
 
@@ -62,7 +64,7 @@ def read_trace(raw: bytes) -> Trace:
     try:
         with np.load(io.BytesIO(raw), allow_pickle=False) as arrays:
             found = {name: arrays[name] for name in ("observations", "rewards", "ended", "start")}
-            same_step = bool(arrays["same_step"])
+            same_step, reused = bool(arrays["same_step"]), bool(arrays.get("reused", False))
             begun, starts = (arrays.get(name) for name in ("begun", "starts"))
     except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile) as error:
         raise ValueError(f"a trace cannot be read: {error}") from error
@@ -74,7 +76,9 @@ def read_trace(raw: bytes) -> Trace:
         raise ValueError("the start of a trace is not one observation per environment")
     if begun is not None and (starts is None or starts.shape[1:] != begun.shape[1:]):
         raise ValueError("the starts of a trace are of two shapes")
-    return Trace(**found, start=start, same_step=same_step, begun=begun, starts=starts)
+    return Trace(
+        **found, start=start, same_step=same_step, reused=reused, begun=begun, starts=starts
+    )
 
 
 def compare(standard: Standard, theirs: Trace, own: Trace) -> Agreement:
@@ -111,6 +115,7 @@ def compare(standard: Standard, theirs: Trace, own: Trace) -> Agreement:
         ends=int(own_ended.sum()),
         reference_ends=int(ended.sum()),
         other_ends=int((ended != own_ended).sum()),
+        reused=own.reused,
         p_values=_starts(theirs, standard),
     )
 

@@ -15,10 +15,11 @@ from msgspec.structs import asdict, replace
 from envbench import runtimes
 from envbench.decisions import traces
 from envbench.decisions.traces import Trace
-from envbench.engine.availability import Arm, Arms, answer_of, runtime_fact
+from envbench.engine.availability import Arm, Arms, answer_of, own_runtime, runtime_fact
 from envbench.engine.campaign import Executed, new_id
-from envbench.engine.request import Target
+from envbench.engine.request import Target, reference_of
 from envbench.model import (
+    Agreement,
     Block,
     FactsRecord,
     Failure,
@@ -26,6 +27,7 @@ from envbench.model import (
     Shared,
     Trial,
     TrialRecord,
+    Verify,
     arm_key,
     digest,
 )
@@ -64,7 +66,11 @@ class LocalExecutor:
                 replies[side] = Reply(ok=False, failure=arm.failure)
             elif failure := _mismatch(arm, replies[side], turns.count(side)):
                 replies[side] = replace(replies[side], ok=False, failure=failure)
-        return _Recording(block, chosen, replies, Executed(turns=turns)).made()
+        recording = _Recording(block, chosen, replies, Executed(turns=turns))
+        for side, trial in enumerate(block.trials):
+            if trial.spot and replies[side].trace is not None and replies[side].ok:
+                recording.spots[side] = _spot_check(trial, replies[side], arms)
+        return recording.made()
 
 
 def make_job(trial: Trial, target: Target, run_id: str) -> Job:
@@ -131,6 +137,31 @@ def _one_by_one(block: Block, launches: Launches, on_event: OnEvent) -> dict[int
     return replies
 
 
+def _spot_check(trial: Trial, reply: Reply, arms: Arms) -> Agreement | Failure | None:
+    """Let the reference follow the steps that a measured trial began with. None: it cannot run."""
+    target = reference_of(trial.cell)
+    if target is None or reply.trace is None:
+        return None
+    arm = arms.get(arm_key("", target.cell)) or own_runtime(
+        target, {}, setup=False, say=lambda _: None
+    )
+    if arm.failure is not None:
+        return None
+    amount = Verify(lock_steps=trial.spot, audit_calls=1)
+    follower = Trial(cell=target.cell, mode="verify", seed=trial.seed, verify=amount)
+    launch = _launch(follower, replace(arm, target=target))
+    found = execute(**asdict(launch), files={GIVEN: reply.trace})
+    if found.trace is None or found.failure is not None:
+        return None
+    standard = target.family.standards[target.cell.kind]
+    try:
+        own, predicted = (traces.read_trace(each) for each in (reply.trace, found.trace))
+        agreement = traces.compare(standard, predicted, own)
+    except ValueError as error:
+        return Failure(reason="invalid-figure", phase="measure", message=str(error))
+    return replace(agreement, same_engine=_engine(reply) == _engine(found))
+
+
 def _engine(reply: Reply) -> str:
     """The physics engine and its version, as the adapter reports them; "" if it does not."""
     work = reply.facts.get("work")
@@ -157,6 +188,7 @@ class _Recording:
     replies: Mapping[int, Reply]
     executed: Executed
     traces: dict[int, Trace] = field(default_factory=dict)
+    spots: dict[int, Agreement | Failure | None] = field(default_factory=dict)
 
     def made(self) -> Executed:
         for side, trial in enumerate(self.block.trials):  # a reference comes first
@@ -174,7 +206,11 @@ class _Recording:
         }
         values = {**_shared(trial, TrialRecord), **_shared(reply, TrialRecord), **own}
         record = TrialRecord(trial_id=new_id(datetime.now(UTC)), **values)
-        return self._compared(side, trial, record, reply) if trial.mode == "verify" else record
+        if trial.mode == "verify":
+            return self._compared(side, trial, record, reply)
+        spot = self.spots.get(side)
+        kind = "failure" if isinstance(spot, Failure) else "agreement"
+        return replace(record, **{kind: spot}) if spot else record
 
     def _share(self, fact: Shared) -> str:
         self.executed.shared.append(fact)

@@ -71,6 +71,23 @@ def target_of(cell: Cell) -> Target:
     return Target(cell=cell, backend=backends.get(cell.backend), family=families.get(cell.env))
 
 
+def reference_of(cell: Cell) -> Target | None:
+    """Return the reference that follows this cell step by step; None if there is none.
+
+    A cell with settings of its own is compared by ``envbench verify`` only.
+    """
+    family = families.get(cell.env)
+    standard = family.standards.get(cell.kind)
+    if standard is None or standard.episodes or cell.variant:
+        return None
+    reference, own = (backends.registry().get(e) for e in (standard.reference, cell.backend))
+    if reference is None or own is None or own is reference or own.own_engine:
+        return None
+    if family.uncompared(cell.kind, cell.task) or cell.env not in reference.families:
+        return None
+    return target_of(make_cell(cell.machine, cell.env, cell.task, reference, cell.numenv, {}))
+
+
 @dataclass
 class _Choice:
     """Resolves one request."""

@@ -9,6 +9,7 @@ later rounds: it would fail again.
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -21,7 +22,14 @@ from envbench.decisions.session import Session, session
 from envbench.engine.availability import KERNEL_ARM, Arm, Say, kernel_arm
 from envbench.engine.experiment import Done, Experiment, Facts, Missing, Site
 from envbench.engine.pairs import seed_of_round
-from envbench.engine.request import CellRequest, Chosen, Target, choose, kernel_target
+from envbench.engine.request import (
+    CellRequest,
+    Chosen,
+    Target,
+    choose,
+    kernel_target,
+    reference_of,
+)
 from envbench.experiments.dealing import Dealt, deal
 from envbench.model import (
     Behaviour,
@@ -49,6 +57,8 @@ MOST_WINDOWS = 10_000  # per trial, so that its record stays well under the stor
 START_S = 4.0  # the expected time of the start, build and warm-up of a trial
 BLOCK_SIZE = 5
 FEWEST_SLICES = 6  # per trial; a short trial has shorter slices
+SPOT_STEPS, FEWEST_SPOT = 60, 10  # vector steps of a spot check
+MOST_SPOT = 2_000  # steps of all its environments
 KERNEL_SHARE = 1 / 3  # of the seconds of the cell beside it
 
 
@@ -182,7 +192,15 @@ class RunExperiment(Experiment[Figures]):
         """All cells of a round have the same seed, so they get the same actions."""
         number, cells, kernels = todo
         design, seed = plan.design_as(RunDesign), seed_of_round(plan.seed, number)
-        trials = [Trial(cell=c, seed=seed, protocol=_protocol(design, c, number)) for c in cells]
+        trials = [
+            Trial(
+                cell=c,
+                seed=seed,
+                protocol=_protocol(design, c, number),
+                spot=spot_steps(plan, c) if number == spot_round(plan, c) else 0,
+            )
+            for c in cells
+        ]
         slices = [design.slice_s.get(cell.backend, 0.0) for cell in cells]
         if not all(slices):
             return Block(round=number, trials=trials)
@@ -231,6 +249,33 @@ def slice_seconds(behaviour: Behaviour, protocol: Protocol, *, gpu: bool) -> flo
     if protocol.calls is None:
         slice_s = min(slice_s, protocol.measured_s / FEWEST_SLICES)
     return max(slice_s, protocol.measured_s / MOST_WINDOWS)
+
+
+def spot_round(plan: Plan, cell: Cell) -> int | None:
+    """The round in which the reference follows the cell's first steps, drawn for each cell. Not the
+    first one, whose start is cold. None: never."""
+    design = plan.design_as(RunDesign)
+    if design.quick or design.protocol[cell.backend].calls is not None:
+        return None
+    repeats = design.repeats[cell.backend]
+    chance = random.Random(f"{plan.seed} {plan.plan_id} {cell.key}")
+    return chance.randrange(min(1, repeats - 1), repeats)
+
+
+def spot_steps(plan: Plan, cell: Cell) -> int:
+    """Vector steps of a cell's spot check; 0: it cannot have one.
+
+    Programs for a device compile with their first steps, and processes that make batches on their
+    own do not wait for actions.
+    """
+    behaviour = plan.behaviour.get(cell.backend, Behaviour())
+    alone = behaviour.steps_in == "device" or (
+        behaviour.steps_in == "processes" and behaviour.large_batches
+    )
+    if alone or reference_of(cell) is None:
+        return 0
+    steps = MOST_SPOT // cell.env_instances
+    return min(SPOT_STEPS, steps) if steps >= FEWEST_SPOT else 0
 
 
 def slices_of(behaviour: Behaviour) -> Slices:

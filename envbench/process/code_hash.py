@@ -9,7 +9,8 @@ A module is covered if a covered module imports it anywhere, names it in full in
 (``"envbench_adapters.ceiling.ale:AleCore"``), or has a script in a string that imports it.
 
 In ``__main__.py``, a module that only one mode needs is imported in the method with the mode's
-name. Other modes skip that method. What adapters share to verify is covered only in that mode.
+name. Other modes skip that method. What adapters share to verify is covered only in that mode:
+a spot check uses it, too, but is not timed.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ ENTRY = "envbench_worker.__main__"
 VERIFYING = "envbench_adapters.verifying"  # adapters import it, and use it only to verify
 FOR_PLUGINS = tuple(f"envbench_worker.{name}" for name in ("contract", "actions", "autoreset"))
 MODES = frozenset({"measure", "verify", "probe"})
+UNTIMED = frozenset({"spot_check"})  # a method of a measuring worker that changes no figure
 _NAMED = re.compile(rf"\b(?:{'|'.join(PACKAGES)})(?:\.\w+)+")
 
 
@@ -64,7 +66,7 @@ def code_files(adapter: str, mode: str, root: Path = WORKER_PATH, family: str = 
             continue
         files.add(path)
         package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-        skipped = MODES - {mode} if name == ENTRY else frozenset[str]()
+        skipped = (MODES - {mode}) | UNTIMED if name == ENTRY else frozenset[str]()
         waiting += [package, *_names(path.read_bytes(), package, skipped)]
     return sorted(files)
 

@@ -91,8 +91,8 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     peak_gpu_memory_bytes: Int | None = None
     load: Load = Load()
     facts: dict[str, Any] = {}
-    audit: Audit | None = None  # verify only, as is ``trace``: the bytes of an .npz file
-    trace: bytes | None = None
+    audit: Audit | None = None  # verify only
+    trace: bytes | None = None  # the bytes of an .npz file: of lock-steps, or of a spot check
     failure: Failure | None = None
     known_tasks: list[str] | None = None  # a probe's answer to an unknown task
 
@@ -115,7 +115,7 @@ def read_reply(folder: Path, job: Job) -> Reply | None:
         raise Unusable("exit", "the reply contradicts itself: ok and a failure, or neither")
     for why in _impossible(reply, job):
         raise Unusable("invalid-figure", why)
-    if reply.ok and job.mode == "verify":
+    if reply.ok and (job.mode == "verify" or job.spot):
         with contextlib.suppress(Unusable):  # then it has no trace
             return msgspec.structs.replace(reply, trace=_read(folder / TRACE, TRACE_BYTES))
     return reply

@@ -12,7 +12,7 @@ import msgspec
 from envbench import backends
 from envbench.decisions.equal_work import Verdict, judge
 from envbench.decisions.session import Session
-from envbench.model import Cell, Failure, Fingerprint, Plan, Run, Verification, Windows
+from envbench.model import Agreement, Cell, Failure, Fingerprint, Plan, Run, Verification, Windows
 from envbench.stats.block_model import Adjusted
 from envbench.stats.intervals import Interval, half_width
 from envbench.stats.summary import Summary
@@ -67,6 +67,7 @@ class Measured:
     pools: int = 0  # processes that share its environments; 0: unknown
     badge: str = ""  # of its row, from ``envbench verify``: ✓ ≠ ✗ –; "" where never verified
     work: Mapping[str, Any] = field(default_factory=dict)  # of a step, as its last run reports
+    spot: Agreement | None = None  # of one of its trials, whose first steps the reference followed
     above: str = ""  # why its figure can be above the ceiling, if it is
     locations: tuple[Location, ...] = ()  # of its runs' records, where known
     session: Session = field(default_factory=Session)  # it and the other cells of its plan

@@ -23,13 +23,14 @@ _BESIDE = ("autoreset", "returned_to", "observation_shape", "observation_dtype",
 
 
 def plausible(measured: Sequence[Measured], relations: Relations) -> list[Measured]:
-    """The measurements, without the figures that their ceilings refute."""
+    """The measurements, without the figures that their ceilings refute. Refused cells have no place
+    in their session."""
     ceilings = highest_ceilings(measured)
     made = [_checked(each, ceilings.get(_task(each)), relations) for each in measured]
     refused: dict[str, set[str]] = defaultdict(set)
-    for before, after in zip(measured, made, strict=True):
-        if before.fps is not None and after.fps is None:
-            refused[after.plan_id].add(after.cell.key)
+    for each in made:
+        if each.fps is None and each.cell.key in each.session.cells:
+            refused[each.plan_id].add(each.cell.key)
     sessions = {
         each.plan_id: each.session.without(refused[each.plan_id])
         for each in made

@@ -26,10 +26,12 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from envbench import backends
+from envbench.decisions.equal_work import spot_check
 from envbench.decisions.session import Session, session
 from envbench.model import (
     Cell,
     EndedRecord,
+    Failure,
     Fingerprint,
     MachineFact,
     Plan,
@@ -50,11 +52,12 @@ from envbench.results.measured_cells import (
     Verified,
     judged,
     row_of,
+    without_figure,
 )
 from envbench.results.memory_lines import with_memory_lines
 from envbench.results.plausible import plausible
 from envbench.results.relations import Relations, relations
-from envbench.stats.summary import QUICK_S, summarise
+from envbench.stats.summary import QUICK_S, Summary, summarise
 from envbench.text import counted, one_line
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
@@ -130,7 +133,7 @@ def select(records: Iterable[Record], locations: Mapping[str, Location] | None =
     sessions = _sessions(records, complete.values(), shown, selection.refuses)
     for each in best:
         badge = selection.badge(each.cell)
-        summary, own = judged(each.summary, badge), sessions[each.plan_id]
+        summary, own = _spotted(each, judged(each.summary, badge)), sessions[each.plan_id]
         selection.measured.append(replace(each, badge=badge, summary=summary, session=own))
     compared = (
         [replace(each, session=sessions.get(each.plan_id, each.session)) for each in every]
@@ -144,6 +147,17 @@ def select(records: Iterable[Record], locations: Mapping[str, Location] | None =
         published=[published[key] for key in sorted(published)],
         warnings=warnings,
     )
+
+
+def _spotted(found: Measured, summary: Summary) -> Summary:
+    """The summary, without its figure if the spot check found other work than it claims."""
+    if found.spot is None or summary.failure is not None:
+        return summary
+    _, text, refused = spot_check(found.cell, found.work, found.spot)
+    if not refused:
+        return summary
+    message = f"its first steps in this measurement are not the reference's: {text}"
+    return without_figure(summary, Failure(reason="invalid-figure", message=message))
 
 
 def _sessions(
@@ -283,6 +297,7 @@ def _measured(
         ran=ran(last),
         pools=len(processes) if isinstance(processes, list) else 0,
         work=work if isinstance(work, dict) else {},
+        spot=next((run.agreement for run in runs if run.agreement), None),
         locations=tuple(locations[name] for name in summary.runs if name in locations),
     )
 

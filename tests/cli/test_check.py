@@ -70,7 +70,8 @@ def test_equal_arms_are_never_a_regression(here: Path, baseline: str) -> None:
         assert sum(ours.resets.resets) > 0
         assert ours.results == theirs.results
         assert len(ours.results) == len(ours.measured.ns)
-    assert (cell["compared"], cell["different"]) == (100 * len(found), 0)
+    slices = sum(len(trial_of(pair, "baseline").results) for pair in found)
+    assert (cell["compared"], cell["different"]) == (slices, 0)
     assert len({pair.trials[0].seed for pair in found}) == 5
     (made,) = records(here, Plan)
     ours, theirs = made.arms

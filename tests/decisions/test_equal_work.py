@@ -261,6 +261,25 @@ def test_a_lock_step_that_ended_early_decides_nothing() -> None:
     assert (verdict.badge, verdict.lock_step) == ("–", "compared for 2 steps only (required: 1000)")
 
 
+def test_a_backend_whose_steps_overwrite_its_observations_is_refused() -> None:
+    verdict = judge(make_verification(agreement=make_agreement(reused=True)))
+    assert (verdict.badge, verdict.refused) == ("✗", True)
+    assert "overwrite the observations" in verdict.lock_step
+
+
+def test_more_results_than_the_calls_can_give_are_refused() -> None:
+    many = Audit(calls=10, steps=11, resets=0, frames=44.0, counted_by="the emulator")
+    verdict = judge(make_verification(audit=many))
+    assert verdict.badge == "✗"
+    assert verdict.audit == "claims 11 results, and its calls give at most 10"
+
+
+def test_an_adapter_that_counts_twice_itself_has_no_second_count() -> None:
+    own = Audit(calls=20, steps=20, resets=0, frames=80.0)
+    verdict = judge(make_verification(audit=own))
+    assert (verdict.badge, verdict.audit) == ("–", "only the adapter counts its steps")
+
+
 def test_a_claim_that_differs_is_refused() -> None:
     verdict = judge(make_verification(audit=Audit(calls=40, steps=40, resets=0, frames=80.0)))
     assert (verdict.badge, verdict.refused) == ("✗", True)

@@ -79,6 +79,7 @@ def cheats(monkeypatch: pytest.MonkeyPatch, family: Family) -> dict[str, backend
         "copies-environments": "CopiesEnvironments",
         "replays": "Replays",
         "cached-reset": "CachedReset",
+        "reuses-buffers": "ReusesBuffers",
         **(OF_PHYSICS if family == "mujoco" else {}),
     }
     made = {
@@ -92,7 +93,8 @@ def cheats(monkeypatch: pytest.MonkeyPatch, family: Family) -> dict[str, backend
 
 DIFFERS = ("✗", "differs")
 CAUGHT = {
-    "claims-more": ("✗", "its environments made"),
+    "claims-more": ("✗", "its calls give at most"),
+    "reuses-buffers": ("✗", "overwrite the observations"),
     "skips-frames": ("✗", "its environments made"),
     "ignores-actions": DIFFERS,
     "repeats-observations": DIFFERS,

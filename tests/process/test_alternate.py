@@ -300,8 +300,10 @@ def test_a_worker_that_its_environment_forks_is_a_failed_trial_with_that_reason(
     arms = paced_arms({"a": forks, "b": baseline})
     trial, other = executed(paced_block(("a", "b"), cycles(20, 2)), arms).trials
     assert trial.failure is not None
-    assert "slices that were not ordered" in trial.failure.message
-    assert "or the environment forked the worker" in trial.failure.hint
+    # Both processes read the orders. Either one makes too many slices, or gets half an order.
+    whole = "slices that were not ordered" in trial.failure.message
+    assert whole or "a slice is one of step, reset and lead" in trial.failure.message
+    assert "environment forked the worker" in trial.failure.hint + trial.failure.message
     assert other.failure is None
 
 

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from envbench import backends, families
+from envbench.decisions.equal_work import spot_check
 from envbench.machine import Profile
 from envbench.model import Failure, Fingerprint, Published
 from envbench.report.tables.machine_results import MachineResults
@@ -262,7 +263,7 @@ def _ceiling(results: MachineResults) -> list[str]:
 def _equal_work(results: MachineResults) -> list[str]:
     verified = results.verified_rows
     if not verified:
-        return []
+        return _spots(results)
     badges = {each.verdict.badge for each in verified.values()}
     legend = ", ".join(f"{mark} {what}" for mark, what in BADGES.items() if mark in badges)
     stale = [label for label in results.labels if label in verified and verified[label].stale]
@@ -271,8 +272,21 @@ def _equal_work(results: MachineResults) -> list[str]:
     shared = markdown(", ".join(results.shared_differences), 600)
     return [
         f"Equal work: {legend}.",
+        *_spots(results),
         *([f"All rows differ from the request in {shared}."] if shared else []),
         *([packages] if stale else []),
+    ]
+
+
+def _spots(results: MachineResults) -> list[str]:
+    """How many cells the reference followed while they were measured."""
+    spots = [found for found in results.measured if found.spot]
+    agree = sum(spot_check(e.cell, e.work, e.spot)[0] is True for e in spots if e.spot)
+    if not spots:
+        return []
+    return [
+        f"Spot checks while measuring: {agree} of {counted(len(spots), 'cell')} made the "
+        "reference's steps."
     ]
 
 

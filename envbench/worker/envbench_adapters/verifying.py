@@ -18,14 +18,18 @@ def follow(
     """Step a vector of environments through the bank, from their ``first`` observations. ``flat``
     makes an array of observations."""
     kept, start = range(calls)[: adapter.job.observed], np.array(first)[None]
-    observations, outcomes = [], []
+    observations, outcomes, held, reused = [], [], np.asarray(first), False
+    before = start[0]
     for call, batch in enumerate(islice(cycle(adapter.bank), calls)):
         seen, *outcome = step(batch)[:4]
-        outcomes.append(outcome)
+        outcomes.append([np.array(each) for each in outcome])
+        reused = reused or held.tobytes() != before.tobytes()
+        held = flat(seen)
+        before = np.array(held)
         if call in kept:
-            observations.append(np.array(flat(seen)))
+            observations.append(before)
     rewards, terminated, truncated = (np.stack(each) for each in zip(*outcomes))
-    return Trace(np.stack(observations), rewards, terminated | truncated, start)
+    return Trace(np.stack(observations), rewards, terminated | truncated, start, reused=reused)
 
 
 def predict(given: Trace, bank: List[Any], environments: List[Forced]) -> Trace:

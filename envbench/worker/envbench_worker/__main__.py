@@ -84,6 +84,8 @@ class Worker:
         from envbench_worker.after_steps import histogram
         from envbench_worker.measure import Meter
 
+        if self.job["spot"]:
+            self.spot_check(adapter)
         self.meter = meter = Meter(adapter, self.job["protocol"], self.emit)
         self.enter("first_step")
         self.began["first_step_ns"] = time.perf_counter_ns()
@@ -116,6 +118,14 @@ class Worker:
             "load": load,
             "facts": dict(adapter.facts()),
         }
+
+    def spot_check(self, adapter: Adapter) -> None:
+        """Save what the first vector steps of the environments that are then measured return."""
+        from envbench_worker import audit
+
+        trace = adapter.follow(self.job["spot"])
+        if trace is not None:
+            audit.save(trace, self.folder)
 
     def verify(self, adapter: Adapter) -> Dict[str, Any]:
         """Step the environments, or predict another's steps. Then count steps in two ways."""

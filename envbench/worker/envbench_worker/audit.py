@@ -58,7 +58,7 @@ def given(folder: str) -> Optional[Trace]:
         return None
     with np.load(path, allow_pickle=False) as arrays:
         found = Trace(**{name: arrays[name] for name in Trace._fields if name in arrays})
-    return found._replace(same_step=bool(found.same_step))
+    return found._replace(same_step=bool(found.same_step), reused=bool(found.reused))
 
 
 def save(trace: Trace, folder: str) -> None:

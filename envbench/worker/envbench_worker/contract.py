@@ -3,7 +3,8 @@
 An adapter module imports its library at the top and defines a subclass of ``Adapter``. A worker
 calls ``__init__``, ``probe`` (both timed as *import*), ``build``, ``compile``, ``run`` many times,
 ``facts`` and ``close``. In mode verify, where backends are compared, it calls ``follow`` after
-``compile`` (``predict`` for the reference), and ``recount`` after each ``run``.
+``compile`` (``predict`` for the reference), and ``recount`` after each ``run``. Some measured
+trials begin with a short ``follow``, too: a spot check.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class Trace(NamedTuple):
     ``observations`` are those of the first ``Job.observed`` calls. ``start``: those before the
     first step, (1, numenv, …). ``same_step``: the step that ends an episode also resets, so its
     observation is the next episode's first one. Otherwise the step after it only resets.
+    ``reused``: a step overwrote the observations that the one before it had returned.
     Of the reference, ``begun`` says how the trace's episodes began, (count, …), and ``starts`` how
     further ones of its own did. They are first observations, or other numbers that show more.
     """
@@ -57,6 +59,7 @@ class Trace(NamedTuple):
     ended: Any  # bool: terminated or truncated
     start: Any
     same_step: bool = False
+    reused: bool = False
     begun: Any = None
     starts: Any = None
 
@@ -187,7 +190,7 @@ class Adapter(ABC):
         return None
 
     def follow(self, calls: int) -> Optional[Trace]:
-        """Verify: step through the first ``calls`` batches of actions.
+        """Verify, and spot checks: step through the first ``calls`` batches of actions.
 
         Environment i gets column i of the k-th batch as its k-th action, in whatever order results
         arrive. For physics, an observation is qpos and qvel in one row, and a reward is zero. None:

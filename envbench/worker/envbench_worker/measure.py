@@ -157,8 +157,8 @@ class Meter:
             else:
                 raise ValueError(
                     "the order '{} {}' is unknown: a slice is one of step, reset and lead. "
-                    "Do the controller and the worker come from the same release of "
-                    "envbench?".format(what, calls)
+                    "Either the controller and the worker come from two releases of envbench, or "
+                    "an environment forked the worker.".format(what, calls)
                 )
 
     def _measure_other(self, order: str, ms: float) -> None:

@@ -95,7 +95,8 @@ class GymnasiumVector(Adapter):
             return None
         trace = verifying.follow(self, self.envs.step, calls, self.first, np.asarray)
         self.ended = int(trace.ended[-1].sum())
-        self.envs.call("frames_made")  # discarded: only the steps of ``run`` are counted twice
+        if self.job.mode == "verify":
+            self.envs.call("frames_made")  # discarded: only the steps of ``run`` are counted twice
         return trace._replace(same_step=self.autoreset.mode == autoreset.SAME_STEP)
 
     def recount(self) -> Optional[float]:

@@ -1,0 +1,138 @@
+"""Spot checks: the reference follows the first steps of some measured trials."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from helpers.record_factories import make_agreement, make_cell, make_fact, make_plan, make_run
+from helpers.virtual_environments import lent_packages, make_interpreter
+
+from envbench import backends, families
+from envbench.decisions.equal_work import spot_check
+from envbench.engine.availability import Arm
+from envbench.engine.local_executor import LocalExecutor
+from envbench.engine.request import make_cell as resolved
+from envbench.engine.request import reference_of, target_of
+from envbench.experiments.run import SPOT_STEPS, spot_round, spot_steps
+from envbench.model import Apart, Block, Cell, Plan, Programme, Protocol, Trial, arm_key
+from envbench.results.selection import select
+
+CHEATS = Path(__file__).parents[1] / "fixtures" / "cheats"
+
+
+def cell_of(backend: str, numenv: int = 4, family: str = "atari", **settings: Any) -> Cell:
+    own = families.get(family)
+    return resolved("m", family, own.default_task, backends.get(backend), numenv, settings)
+
+
+def plan_of(*cells: Cell, **given: Any) -> Plan:
+    behaviour = {each.backend: backends.get(each.backend).behaviour for each in cells}
+    return make_plan(list(cells), behaviour=behaviour, **given)
+
+
+def test_each_cell_is_checked_once_and_not_in_the_first_round() -> None:
+    cells = [cell_of("subprocess", numenv) for numenv in range(1, 30)]
+    rounds = [spot_round(plan_of(*cells), each) for each in cells]
+    assert set(rounds) == {1, 2, 3, 4}
+    once = plan_of(cells[0], repeats=1)
+    assert spot_round(once, cells[0]) == 0
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"quick": True, "repeats": 1}, {"design": None}],
+    ids=["quick", "a number of steps"],
+)
+def test_quick_and_counted_measurements_have_no_spot_check(given: dict[str, Any]) -> None:
+    cell = cell_of("subprocess")
+    plan = plan_of(cell, **{name: value for name, value in given.items() if value is not None})
+    if "quick" not in given:
+        protocols = {cell.backend: Protocol(calls=100)}
+        design = msgspec.structs.replace(plan.design, protocol=protocols)
+        plan = msgspec.structs.replace(plan, design=design)
+    assert spot_round(plan, cell) is None
+
+
+@pytest.mark.parametrize(
+    ("cell", "steps"),
+    [
+        (cell_of("subprocess"), SPOT_STEPS),
+        (cell_of("envpool-async", 12), 55),
+        (cell_of("subprocess", 300), 0),  # too many environments for a reference to follow
+        (cell_of("for-loop"), 0),  # the reference itself
+        (cell_of("sample-factory", 8), 0),  # does not wait for actions
+        (cell_of("brax", 8, "mujoco"), 0),  # another engine
+        (cell_of("mjx", 8, "mujoco"), 0),  # compiles with its first steps
+        (cell_of("envpool-sync", 4, resize="bilinear"), 0),  # a variant
+        (cell_of("envpool-sync", 4, "box2d"), 0),  # whole episodes are compared
+    ],
+    ids=lambda each: each.key if isinstance(each, Cell) else None,
+)
+def test_only_cells_that_a_reference_can_follow_are_checked(cell: Cell, steps: int) -> None:
+    assert spot_steps(plan_of(cell), cell) == steps
+
+
+def measured(agreement: Any, work: dict[str, Any]) -> Any:
+    cell = make_cell("subprocess", 2)
+    runs = [
+        make_run(cell, round=number, facts={"work": work}, agreement=agreement if number else None)
+        for number in range(5)
+    ]
+    (found,) = select([make_fact(), make_plan([cell]), *runs]).measured
+    return found
+
+
+def test_a_figure_whose_spot_check_found_other_work_is_refused() -> None:
+    work = dict(families.get("atari").work["env"])
+    far = [Apart(median=9.0, p90=9.0, largest=9.0)]
+    differs = make_agreement(steps=60, observations=far)
+    found = measured(differs, work)
+    assert found.fps is None
+    assert "its first steps in this measurement are not the reference's" in (
+        found.summary.failure.message
+    )
+    assert measured(make_agreement(steps=60), work).fps is not None
+    # It reports another setting: different work, but no lie.
+    assert measured(differs, {**work, "fire_reset": True}).fps is not None
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="EnvPool has no Windows wheels")
+@pytest.mark.parametrize("family", ["atari", "mujoco"])
+@pytest.mark.parametrize(
+    ("backend", "adapter", "equal"),
+    [
+        ("subprocess", "", True),
+        ("envpool-sync", "", True),
+        ("envpool-async", "", True),
+        ("subprocess", "cheats:IgnoresActionsWhenMeasured", False),
+    ],
+    ids=["subprocess", "envpool-sync", "envpool-async", "cheat"],
+)
+def test_the_reference_follows_real_measured_trials(
+    tmp_path: Path, family: str, backend: str, adapter: str, *, equal: bool
+) -> None:
+    python = str(make_interpreter(tmp_path / "venv", paths=[CHEATS, *lent_packages()]))
+    cell = cell_of(backend, 3, family)
+    target = target_of(cell)
+    if adapter:
+        own = msgspec.structs.replace(target.backend, adapter=adapter)
+        target = msgspec.structs.replace(target, backend=own)
+    reference = reference_of(cell)
+    assert reference is not None
+    arms = {arm_key("", each.cell): Arm(target=each, python=python) for each in (target, reference)}
+    protocol = Protocol(warmup_min_s=0.2, warmup_max_s=0.4, measured_s=0.5)
+    trial = Trial(cell=cell, seed=5, protocol=protocol, spot=SPOT_STEPS)
+    block = Block(trials=[trial], programme=Programme(mixed=[0.1], lead_in_s=[0.0]))
+    (record,) = LocalExecutor().run(block, arms, lambda _: None).trials
+    assert record.failure is None
+    assert sum(record.measured.steps) > 0
+    assert record.agreement is not None
+    assert record.agreement.steps > SPOT_STEPS // 2
+    work = dict(families.get(family).work["env"])
+    same, text, _ = spot_check(cell, work, record.agreement)
+    assert same is equal, text
