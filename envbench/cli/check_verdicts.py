@@ -10,8 +10,7 @@ from typing import Any
 import click
 
 from envbench.cli.terminal import cell_name, clock, percent, print_json, table, tell, tell_failure
-from envbench.decisions.slowdown import Stage
-from envbench.decisions.slowdown import alarms as alarms_of
+from envbench.decisions.slowdown import Stage, Stages, alarms
 from envbench.engine.availability import package_differences
 from envbench.engine.campaign import Campaign
 from envbench.engine.request import Target
@@ -182,15 +181,22 @@ def sentences(plan: Plan, verdicts: Verdicts) -> list[str]:
                 "actions. Either it does other work, or the task is not reproducible by its seed."
             )
         if len(each.stages) == 2 and each.verdict != "REGRESSION":
-            first, last = each.stages
-            names = [each for each in first if each in alarms_of(first)]
-            alarms = listed([_changed(each, first[each]) for each in names])
-            again = listed([_changed(each, last[each]) for each in names if each in last])
-            made.append(
-                f"{name}: an alarm did not repeat, so it does not count. Stage one: {alarms}. "
-                f"Stage two, with as many fresh pairs and the arms exchanged: {again}."
-            )
+            made.append(f"{name}: {_not_repeated(*each.stages)}")
     return made
+
+
+def _not_repeated(first: Stages, last: Stages) -> str:
+    """Why an alarm of stage one did not count, or left the verdict open."""
+    once, again = (sorted(alarms(each), key=list(each).index) for each in (first, last))
+    found = listed([_changed(each, first[each]) for each in once])
+    repeated = listed([_changed(each, last[each]) for each in once if each in last])
+    second = f"Stage two, with as many fresh pairs and the arms exchanged: {repeated or 'unknown'}."
+    if again:
+        other = listed([_changed(each, last[each]) for each in again])
+        return f"the two stages had different alarms. Stage one: {found}. Stage two: {other}."
+    if not set(once) <= set(last):
+        return f"an alarm could not be measured again. Stage one: {found}. {second}"
+    return f"an alarm did not repeat, so it does not count. Stage one: {found}. {second}"
 
 
 def _found(found: CellVerdict, rule: Rule) -> str:
@@ -203,8 +209,10 @@ def _found(found: CellVerdict, rule: Rule) -> str:
         return listed(
             [_changed(each, last[each]) for each in found.slower if each not in redundant]
         )
-    undecided = "undecided: " if found.verdict == "INCONCLUSIVE" else ""
-    return undecided + _changed("steps", last["steps"])
+    if found.verdict == "INCONCLUSIVE":
+        open_ones = [name for name, each in last.items() if each.verdict == "INCONCLUSIVE"]
+        return "undecided: " + listed([_changed(e, last[e]) for e in open_ones or ["steps"]])
+    return _changed("steps", last["steps"])
 
 
 def _changed(name: str, stage: Stage) -> str:

@@ -91,13 +91,14 @@ def spot_check(
     """Judge the first steps of a measured trial, which the reference followed.
 
     Returns whether they agree (None: too few), what was found, and whether the figure is refused:
-    it claims the work of the reference, and did not do it.
+    it claims the work of the reference, and did not do it. The distribution of starts is not
+    judged: a few steps do not show with how many no-ops each game began.
     """
     standard = families.of_record(cell.env).standards.get(cell.kind)
     if standard is None:
         return None, "not compared", False
     few = msgspec.structs.replace(standard, steps=min(standard.steps, found.steps))
-    same, text = compared(few, found)
+    same, text = compared(few, msgspec.structs.replace(found, p_values={}))
     other = differences(cell.env, cell.kind, work, task=cell.task)
     claims = _claims(cell, other, same_engine=found.same_engine)
     return same, text, same is False and claims

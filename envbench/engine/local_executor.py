@@ -137,8 +137,8 @@ def _one_by_one(block: Block, launches: Launches, on_event: OnEvent) -> dict[int
     return replies
 
 
-def _spot_check(trial: Trial, reply: Reply, arms: Arms) -> Agreement | Failure | None:
-    """Let the reference follow the steps that a measured trial began with. None: it cannot run."""
+def _spot_check(trial: Trial, reply: Reply, arms: Arms) -> Agreement | None:
+    """Let the reference follow the steps that a measured trial began with. None: it cannot."""
     target = reference_of(trial.cell)
     if target is None or reply.trace is None:
         return None
@@ -157,15 +157,16 @@ def _spot_check(trial: Trial, reply: Reply, arms: Arms) -> Agreement | Failure |
     try:
         own, predicted = (traces.read_trace(each) for each in (reply.trace, found.trace))
         agreement = traces.compare(standard, predicted, own)
-    except ValueError as error:
-        return Failure(reason="invalid-figure", phase="measure", message=str(error))
-    return replace(agreement, same_engine=_engine(reply) == _engine(found))
+    except (TypeError, ValueError):  # of another shape or kind
+        return None
+    return replace(agreement, same_engine=_same_engine(reply, found))
 
 
-def _engine(reply: Reply) -> str:
-    """The physics engine and its version, as the adapter reports them; "" if it does not."""
-    work = reply.facts.get("work")
-    return str(work.get("engine", "")) if isinstance(work, dict) else ""
+def _same_engine(*replies: Reply) -> bool:
+    """Do all report the same engine and version? One that reports none claims the reference's."""
+    works = [each.facts.get("work") for each in replies]
+    named = {each.get("engine") for each in works if isinstance(each, dict)}
+    return len(named - {None, ""}) < 2
 
 
 def _mismatch(arm: Arm, reply: Reply, ordered: int) -> Failure | None:
@@ -188,7 +189,7 @@ class _Recording:
     replies: Mapping[int, Reply]
     executed: Executed
     traces: dict[int, Trace] = field(default_factory=dict)
-    spots: dict[int, Agreement | Failure | None] = field(default_factory=dict)
+    spots: dict[int, Agreement | None] = field(default_factory=dict)
 
     def made(self) -> Executed:
         for side, trial in enumerate(self.block.trials):  # a reference comes first
@@ -208,9 +209,7 @@ class _Recording:
         record = TrialRecord(trial_id=new_id(datetime.now(UTC)), **values)
         if trial.mode == "verify":
             return self._compared(side, trial, record, reply)
-        spot = self.spots.get(side)
-        kind = "failure" if isinstance(spot, Failure) else "agreement"
-        return replace(record, **{kind: spot}) if spot else record
+        return replace(record, agreement=self.spots.get(side))
 
     def _share(self, fact: Shared) -> str:
         self.executed.shared.append(fact)
@@ -236,8 +235,8 @@ class _Recording:
             if reference is not None:
                 standard = family.standards[trial.cell.kind]
                 found = traces.compare(standard, self.traces[reference], trace)
-                engines = {_engine(self.replies[each]) for each in (side, reference)}
-                agreement = replace(found, same_engine=len(engines) == 1)
+                same = _same_engine(reply, self.replies[reference])
+                agreement = replace(found, same_engine=same)
         except ValueError as error:
             unusable = Failure(reason="invalid-figure", phase="measure", message=str(error))
             return replace(record, failure=unusable)

@@ -85,7 +85,11 @@ def reference_of(cell: Cell) -> Target | None:
         return None
     if family.uncompared(cell.kind, cell.task) or cell.env not in reference.families:
         return None
-    return target_of(make_cell(cell.machine, cell.env, cell.task, reference, cell.numenv, {}))
+    if family.own_tasks:  # their observations may be large, and their seed may not fix them
+        return None
+    settings, _ = resolve_settings(reference, cell.env, {}, cell.task)
+    values = {"backend": reference.name, "env_instances": cell.numenv, "settings": settings}
+    return target_of(msgspec.structs.replace(cell, **values, accelerator=reference.accelerator))
 
 
 @dataclass

@@ -57,8 +57,9 @@ MOST_WINDOWS = 10_000  # per trial, so that its record stays well under the stor
 START_S = 4.0  # the expected time of the start, build and warm-up of a trial
 BLOCK_SIZE = 5
 FEWEST_SLICES = 6  # per trial; a short trial has shorter slices
-SPOT_STEPS, FEWEST_SPOT = 60, 10  # vector steps of a spot check
-MOST_SPOT = 2_000  # steps of all its environments
+SPOT_STEPS, FEWEST_SPOT = 60, 20  # vector steps of a spot check
+MOST_SPOT = 1_000  # steps of all its environments
+SPOT_S = 4.0  # expected: the start of the reference, and its steps
 KERNEL_SHARE = 1 / 3  # of the seconds of the cell beside it
 
 
@@ -132,7 +133,11 @@ class RunExperiment(Experiment[Figures]):
         kernels = len({KERNELS[each.steps_in].name for each in plan.behaviour.values()})
         blocks = math.ceil(len(plan.cells) / design.block_size)
         trials = (len(plan.cells) + kernels * KERNEL_SHARE) / blocks
-        return trials * (START_S + (1 + Slices().lead_in_s / Slices().seconds) * steps + others)
+        checked = sum(bool(spot_round(plan, c) and spot_steps(plan, c)) for c in plan.cells)
+        spots = SPOT_S * checked / (blocks * max(design.repeats.values()))
+        usual = Slices()
+        measuring = (1 + usual.lead_in_s / usual.seconds) * steps
+        return spots + trials * (START_S + measuring + others)
 
     def choose(self, site: Site) -> Chosen:
         chosen = choose(self.cells, site.profile, site.fingerprint.usable_cpus)
@@ -259,7 +264,7 @@ def spot_round(plan: Plan, cell: Cell) -> int | None:
         return None
     repeats = design.repeats[cell.backend]
     chance = random.Random(f"{plan.seed} {plan.plan_id} {cell.key}")
-    return chance.randrange(min(1, repeats - 1), repeats)
+    return chance.randrange(1, repeats) if repeats > 1 else None
 
 
 def spot_steps(plan: Plan, cell: Cell) -> int:

@@ -60,6 +60,7 @@ class TrialResult(Strict, frozen=True, kw_only=True):
     peak_gpu_memory_bytes: Int | None = None
     load: Load = Load()
     audit: Audit | None = None
+    spot: Int = 0  # vector steps of its spot check
     agreement: Agreement | None = None
     responds: bool | None = None
     failure: Failure | None = None

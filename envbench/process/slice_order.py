@@ -21,6 +21,7 @@ FEWEST_MIXED, MOST_MIXED = 4, 10_000  # slices per worker in a random order
 FEWEST_SLICES = 10  # per worker, if one slice is longer than it was meant to be
 FEWEST_RESET_SLICES = 4
 MOST_RESETS = 10_000  # per slice
+LONGEST_LEAD_S = 5.0  # to reach the step of the other worker of a pair
 LEAD_SHARE = 0.03  # of a slice: the longest lead-in, unless the programme wants more
 # per worker, in this order
 SLICES_AFTER: dict[Other, int] = {"latency": 4, "returns": 1, "reset": 2}
@@ -174,10 +175,12 @@ class SliceOrder:
 
         After another worker's slice: for the programme's time, or until all that was in flight is
         returned, if that costs little. With ``equal_calls``, before a worker's first slice: until
-        it has made as many as the others, so that all are at the same steps of their episodes.
+        it has made as many as the others, so that all are at the same steps of their episodes. Not
+        if that takes long.
         """
         if self.programme.equal_calls and not self.slices_made[index]:
-            return max(self.calls_before.values()) - self.calls_before[index]
+            behind = max(self.calls_before.values()) - self.calls_before[index]
+            return behind if behind * self.ns_per_call[index] < LONGEST_LEAD_S * 1e9 else 0
         seconds = self.programme.lead_in_s[index] if self.programme.lead_in_s else 0.0
         if not seconds or self.latest == index:
             return 0

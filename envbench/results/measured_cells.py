@@ -68,7 +68,7 @@ class Measured:
     badge: str = ""  # of its row, from ``envbench verify``: ✓ ≠ ✗ –; "" where never verified
     work: Mapping[str, Any] = field(default_factory=dict)  # of a step, as its last run reports
     spot: Agreement | None = None  # of one of its trials, whose first steps the reference followed
-    above: str = ""  # why its figure can be above the ceiling, if it is
+    doubt: str = ""  # why its figure is shown, but not ranked
     locations: tuple[Location, ...] = ()  # of its runs' records, where known
     session: Session = field(default_factory=Session)  # it and the other cells of its plan
 

@@ -19,7 +19,7 @@ from envbench.results.relations import Relations
 OWN_COST = 1.05  # a ceiling can be this much too low: its own loop costs a little
 WITHOUT_INTERVAL = 1.5  # two sessions of one host have differed by 1.39
 # In the ledger, but not done by the engine in a step.
-_BESIDE = ("autoreset", "returned_to", "observation_shape", "observation_dtype", "noop_max")
+_BESIDE = ("returned_to", "observation_shape", "observation_dtype", "noop_max")
 
 
 def plausible(measured: Sequence[Measured], relations: Relations) -> list[Measured]:
@@ -63,7 +63,7 @@ def _checked(found: Measured, ceiling: Measured | None, relations: Relations) ->
         return found
     times = f"{ratio:,.2f} times the ceiling"
     if differences := _differences(found.work, ceiling.work):
-        return replace(found, above=f"{times}: {'; '.join(differences)}")
+        return replace(found, doubt=f"{times}: {'; '.join(differences)}")
     failure = Failure(
         reason="invalid-figure",
         message=f"{times}, with the same engine and settings: no backend can be that fast",
@@ -81,4 +81,7 @@ def _differences(work: Mapping[str, Any], ceiling: Mapping[str, Any]) -> list[st
         for name in common
         if work[name] != ceiling[name]
     ]
-    return found if "engine" in common else ["its engine is unknown", *found]
+    if "engine" in common:
+        return found
+    whose = "its" if "engine" in ceiling else "the ceiling's"
+    return [f"{whose} engine is unknown", *found]

@@ -19,7 +19,7 @@ from statistics import fmean, stdev
 
 from envbench.decisions.drift import Drift, Uncertain, drift, ratio_between
 from envbench.decisions.session import Session
-from envbench.model import Cell
+from envbench.model import Cell, Fingerprint
 from envbench.results.measured_cells import Measured
 from envbench.stats.intervals import RUNS_FOR_INTERVAL, Interval, ratio_interval
 
@@ -59,7 +59,7 @@ class Relations:
             pair = (found.summary.speeds, to.summary.speeds)
             interval = ratio_interval(pair) if spans else None
             return Relation(ratio=found.fps / to.fps, interval=interval)
-        one_host = found.fingerprint is not None and found.fingerprint == to.fingerprint
+        one_host = _of_one_host(found.fingerprint, to.fingerprint)
         related = self._beside_kernel(found, to) if one_host else self._of_two_hosts(found, to)
         return related or Relation(ratio=found.fps / to.fps, interval=None)
 
@@ -78,6 +78,14 @@ class Relations:
             return None
         interval = ratio_between(one, other, drift)
         return Relation(ratio=(found.fps or 0.0) / (to.fps or 1.0), interval=interval)
+
+
+def _of_one_host(one: Fingerprint | None, other: Fingerprint | None) -> bool:
+    """Are both of one computer, perhaps with another version of the system? Two unknown ones with
+    equal hardware may be one."""
+    if one is None or other is None:
+        return False
+    return one.host == other.host if one.host and other.host else one == other
 
 
 def relations(complete: Iterable[Iterable[Measured]]) -> Relations:

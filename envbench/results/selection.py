@@ -57,7 +57,7 @@ from envbench.results.measured_cells import (
 from envbench.results.memory_lines import with_memory_lines
 from envbench.results.plausible import plausible
 from envbench.results.relations import Relations, relations
-from envbench.stats.summary import QUICK_S, Summary, summarise
+from envbench.stats.summary import QUICK_S, summarise
 from envbench.text import counted, one_line
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
@@ -133,8 +133,9 @@ def select(records: Iterable[Record], locations: Mapping[str, Location] | None =
     sessions = _sessions(records, complete.values(), shown, selection.refuses)
     for each in best:
         badge = selection.badge(each.cell)
-        summary, own = _spotted(each, judged(each.summary, badge)), sessions[each.plan_id]
-        selection.measured.append(replace(each, badge=badge, summary=summary, session=own))
+        summary, own = judged(each.summary, badge), sessions[each.plan_id]
+        each = replace(each, badge=badge, summary=summary, session=own)
+        selection.measured.append(_spotted(each))
     compared = (
         [replace(each, session=sessions.get(each.plan_id, each.session)) for each in every]
         for every in complete.values()
@@ -149,15 +150,16 @@ def select(records: Iterable[Record], locations: Mapping[str, Location] | None =
     )
 
 
-def _spotted(found: Measured, summary: Summary) -> Summary:
-    """The summary, without its figure if the spot check found other work than it claims."""
-    if found.spot is None or summary.failure is not None:
-        return summary
-    _, text, refused = spot_check(found.cell, found.work, found.spot)
-    if not refused:
-        return summary
+def _spotted(found: Measured) -> Measured:
+    """The measurement, without its figure if its spot check found other work than it claims."""
+    if found.spot is None or found.fps is None:
+        return found
+    same, text, refused = spot_check(found.cell, found.work, found.spot)
     message = f"its first steps in this measurement are not the reference's: {text}"
-    return without_figure(summary, Failure(reason="invalid-figure", message=message))
+    if refused:
+        failure = Failure(reason="invalid-figure", message=message)
+        return replace(found, summary=without_figure(found.summary, failure))
+    return replace(found, doubt=message) if same is False else found
 
 
 def _sessions(

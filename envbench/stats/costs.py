@@ -62,19 +62,19 @@ class Costs:
 
 def costs(runs: Sequence[Run]) -> Costs:
     """Return the costs of one cell's finished runs."""
+    # A spot check comes before the first timed step, and keeps its results in memory.
+    plain = [run for run in runs if not run.spot]
     starts = [
         _running_s(run, "import_ns") + _running_s(run, "build_ns") for run in runs if run.times
     ]
-    # A spot check comes before the first timed step, and keeps its results in memory.
-    plain = [run for run in runs if run.agreement is None] or runs
     first = [_running_s(run, "first_step_ns") for run in plain if run.times]
     return Costs(
         start_s=median(starts) if starts else None,
         first_step_s=median(first) if first else None,
         first_steps_s=(min(first), max(first)) if first else None,
-        start_up=_start_up(sorted(runs, key=lambda run: (run.round, run.started_utc))),
+        start_up=_start_up(sorted(plain, key=lambda run: (run.round, run.started_utc))),
         memory_bytes=max((run.peak_memory_bytes or 0 for run in plain), default=0) or None,
-        gpu_memory_bytes=max((run.peak_gpu_memory_bytes or 0 for run in runs), default=0) or None,
+        gpu_memory_bytes=max((run.peak_gpu_memory_bytes or 0 for run in plain), default=0) or None,
         latency=latency(run.latency for run in runs if run.latency),
         service=service(run.returns for run in runs if run.returns),
         reset_s=_reset_s([run.resets for run in runs]),

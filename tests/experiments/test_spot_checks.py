@@ -18,7 +18,17 @@ from envbench.engine.local_executor import LocalExecutor
 from envbench.engine.request import make_cell as resolved
 from envbench.engine.request import reference_of, target_of
 from envbench.experiments.run import SPOT_STEPS, spot_round, spot_steps
-from envbench.model import Apart, Block, Cell, Plan, Programme, Protocol, Trial, arm_key
+from envbench.model import (
+    Apart,
+    Block,
+    Cell,
+    Plan,
+    Programme,
+    Protocol,
+    Trial,
+    TrialRecord,
+    arm_key,
+)
 from envbench.results.selection import select
 
 CHEATS = Path(__file__).parents[1] / "fixtures" / "cheats"
@@ -38,8 +48,7 @@ def test_each_cell_is_checked_once_and_not_in_the_first_round() -> None:
     cells = [cell_of("subprocess", numenv) for numenv in range(1, 30)]
     rounds = [spot_round(plan_of(*cells), each) for each in cells]
     assert set(rounds) == {1, 2, 3, 4}
-    once = plan_of(cells[0], repeats=1)
-    assert spot_round(once, cells[0]) == 0
+    assert spot_round(plan_of(cells[0], repeats=1), cells[0]) is None  # its start is cold
 
 
 @pytest.mark.parametrize(
@@ -61,7 +70,7 @@ def test_quick_and_counted_measurements_have_no_spot_check(given: dict[str, Any]
     ("cell", "steps"),
     [
         (cell_of("subprocess"), SPOT_STEPS),
-        (cell_of("envpool-async", 12), 55),
+        (cell_of("envpool-async", 12), 27),
         (cell_of("subprocess", 300), 0),  # too many environments for a reference to follow
         (cell_of("for-loop"), 0),  # the reference itself
         (cell_of("sample-factory", 8), 0),  # does not wait for actions
@@ -97,7 +106,33 @@ def test_a_figure_whose_spot_check_found_other_work_is_refused() -> None:
     )
     assert measured(make_agreement(steps=60), work).fps is not None
     # It reports another setting: different work, but no lie.
-    assert measured(differs, {**work, "fire_reset": True}).fps is not None
+    other = measured(differs, {**work, "fire_reset": True})
+    assert other.fps is not None
+    assert other.doubt.startswith("its first steps in this measurement are not the reference's")
+
+
+def test_a_few_steps_do_not_show_how_starts_are_distributed() -> None:
+    starts = make_agreement(steps=60, p_values={"start": 1e-9})
+    assert measured(starts, dict(families.get("atari").work["env"])).fps is not None
+
+
+def executed(folder: Path, backend: str, family: str, adapter: str = "") -> TrialRecord:
+    """A real measured trial with a spot check. ``adapter``: instead of the backend's own."""
+    python = str(make_interpreter(folder / "venv", paths=[CHEATS, *lent_packages()]))
+    cell = cell_of(backend, 3, family)
+    target, reference = target_of(cell), reference_of(cell)
+    assert reference is not None
+    own = msgspec.structs.replace(target.backend, adapter=adapter or target.backend.adapter)
+    target = msgspec.structs.replace(target, backend=own)
+    arms = {arm_key("", each.cell): Arm(target=each, python=python) for each in (target, reference)}
+    protocol = Protocol(warmup_min_s=0.2, warmup_max_s=0.4, measured_s=0.5)
+    trial = Trial(cell=cell, seed=5, protocol=protocol, spot=SPOT_STEPS)
+    block = Block(trials=[trial], programme=Programme(mixed=[0.1], lead_in_s=[0.0]))
+    (record,) = LocalExecutor().run(block, arms, lambda _: None).trials
+    assert record.failure is None
+    assert sum(record.measured.steps) > 0
+    assert record.spot == SPOT_STEPS
+    return record
 
 
 @pytest.mark.slow
@@ -116,23 +151,16 @@ def test_a_figure_whose_spot_check_found_other_work_is_refused() -> None:
 def test_the_reference_follows_real_measured_trials(
     tmp_path: Path, family: str, backend: str, adapter: str, *, equal: bool
 ) -> None:
-    python = str(make_interpreter(tmp_path / "venv", paths=[CHEATS, *lent_packages()]))
-    cell = cell_of(backend, 3, family)
-    target = target_of(cell)
-    if adapter:
-        own = msgspec.structs.replace(target.backend, adapter=adapter)
-        target = msgspec.structs.replace(target, backend=own)
-    reference = reference_of(cell)
-    assert reference is not None
-    arms = {arm_key("", each.cell): Arm(target=each, python=python) for each in (target, reference)}
-    protocol = Protocol(warmup_min_s=0.2, warmup_max_s=0.4, measured_s=0.5)
-    trial = Trial(cell=cell, seed=5, protocol=protocol, spot=SPOT_STEPS)
-    block = Block(trials=[trial], programme=Programme(mixed=[0.1], lead_in_s=[0.0]))
-    (record,) = LocalExecutor().run(block, arms, lambda _: None).trials
-    assert record.failure is None
-    assert sum(record.measured.steps) > 0
+    record = executed(tmp_path, backend, family, adapter)
     assert record.agreement is not None
     assert record.agreement.steps > SPOT_STEPS // 2
     work = dict(families.get(family).work["env"])
-    same, text, _ = spot_check(cell, work, record.agreement)
-    assert same is equal, text
+    same, text, refused = spot_check(record.cell, work, record.agreement)
+    assert (same, refused) == (equal, not equal), text
+
+
+@pytest.mark.slow
+def test_an_adapter_that_can_be_followed_only_to_verify_is_measured(tmp_path: Path) -> None:
+    assert (
+        executed(tmp_path, "subprocess", "mujoco", "cheats:FollowsOnlyToVerify").agreement is None
+    )

@@ -50,6 +50,13 @@ def test_arms_begin_their_first_slice_after_as_many_steps() -> None:
     assert made.lead_in(0) == 0
 
 
+def test_an_arm_that_is_far_behind_does_not_catch_up() -> None:
+    made = SliceOrder(alternating(), jobs(2))
+    made.worker_ready(0, 1e8, 10)
+    made.worker_ready(1, 1e6, 1_000)
+    assert [made.lead_in(0), made.lead_in(1)] == [0, 0]  # it would take 99 s
+
+
 @pytest.mark.parametrize(
     ("ns_per_call", "calls", "slices"),
     [

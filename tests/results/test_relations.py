@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import msgspec
 import pytest
-from helpers.record_factories import make_cell, make_fact, make_plan, make_run
+from helpers.record_factories import LAPTOP, make_cell, make_fact, make_plan, make_run
 
 from envbench.model import Record, Run
 from envbench.results.measured_cells import Measured
-from envbench.results.relations import Relation
+from envbench.results.relations import Relation, _of_one_host
 from envbench.results.selection import Selection, select
 
 FAST, SLOW = make_cell("envpool-sync", 1), make_cell("for-loop", 1)
@@ -91,6 +92,17 @@ def test_between_sessions_the_kernel_shows_the_speed_of_the_host() -> None:
     assert relation.interval is not None
     assert relation.ratio == pytest.approx(1.1, rel=0.03)  # although the day was half as fast
     assert relation.interval[0] <= 1.1 <= relation.interval[1]
+
+
+def test_a_computer_with_another_version_of_its_system_is_still_one() -> None:
+    before, after = (
+        msgspec.structs.replace(LAPTOP, host="1a2b", kernel=kernel) for kernel in ("6.1", "6.2")
+    )
+    other = msgspec.structs.replace(LAPTOP, host="3c4d")
+    assert _of_one_host(before, after)
+    assert not _of_one_host(before, other)
+    assert not _of_one_host(before, LAPTOP)  # of an unknown host
+    assert _of_one_host(LAPTOP, LAPTOP)
 
 
 def test_the_drift_counts_a_session_once_although_it_has_two_kernels() -> None:

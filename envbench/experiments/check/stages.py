@@ -274,12 +274,14 @@ def same_results(own: Sequence[BlockRecord]) -> tuple[int, int]:
     """How many slices' last results are compared between the arms, and how many of them differ.
 
     Both arms have the same seed and get the same actions, and their k-th slices end after as many
-    steps. An episode may also have ended at another place in between.
+    steps, unless one arm is so much slower that it could not catch up before the first slice. An
+    episode may also have ended at another place in between.
     """
     compared = different = 0
     for block in own:
         a, b = trial_of(block, BASELINE), trial_of(block, CANDIDATE)
-        if a.results and b.results:
+        aligned = sum(a.warmup.calls) == sum(b.warmup.calls)
+        if aligned and a.results and b.results:
             both = zip(a.results, b.results, a.measured.resets, b.measured.resets, strict=True)
             same = [one == other and ends == others for one, other, ends, others in both]
             compared, different = compared + len(same), different + same.count(False)

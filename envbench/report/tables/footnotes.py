@@ -58,8 +58,8 @@ def of_entry(found: Measured, results: MachineResults) -> list[str]:
     if found.summary.failure is not None:
         return [of_failure(found.summary.failure)]
     notes = [FLAGS[flag] for flag in found.summary.flags]
-    if found.above:
-        notes.append(f"{markdown(found.above, 400)}. It is not ranked.")
+    if found.doubt:
+        notes.append(f"{markdown(found.doubt, 400)}. It is not ranked.")
     if found.fingerprint is None and profile is not None and not profile.match.empty:
         notes.append("The hardware of this measurement is not recorded.")
     elif found.fingerprint is not None and elsewhere(found, profile):

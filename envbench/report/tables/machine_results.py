@@ -154,7 +154,7 @@ class MachineResults:
 
     def competes(self, found: Measured) -> bool:
         """Whether it can be the best of its column: it is of the table's session, does equal work
-        as far as known, was not measured quickly, and is not above the ceiling.
+        as far as known, was not measured quickly, and nothing makes its figure doubtful.
 
         A badge other than ✓ excludes a row, and so do settings that change the work. Without a
         current verification only built-in backends compete: the project's tests verify them.
@@ -165,7 +165,7 @@ class MachineResults:
             equal = built_in
         else:
             equal = verified.verdict.badge == "✓" and (built_in or not verified.stale)
-        own = found.plan_id == self.session and not (found.summary.quick or found.above)
+        own = found.plan_id == self.session and not (found.summary.quick or found.doubt)
         return own and equal and backends.same_work(found.cell)
 
     def place(self, label: str) -> tuple[int, str]:

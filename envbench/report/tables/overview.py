@@ -64,8 +64,9 @@ def highest(every: Iterable[MachineResults]) -> Iterator[Table]:
         for results in group:
             leaders = [each.label for each in results.fastest]
             for label, found in results.highest.items():
-                bold = "**" if leaders == [label] else ""
-                tie = TIE if len(leaders) > 1 and label in leaders else ""
+                leads = label in leaders and results.competes(found)
+                bold = "**" if leads and len(leaders) == 1 else ""
+                tie = TIE if leads and len(leaders) > 1 else ""
                 text = f"{tie}{bold}{results.text(found)}{bold} at {found.numenv}"
                 known[label, results.title] = _entry(found, text, *of_other_session(found, results))
         yield _table("Highest FPS", group, known, note)

@@ -11,6 +11,7 @@ of such a module does not change the hash of the other modes' code.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
@@ -74,18 +75,20 @@ class Worker:
         self.timed("build", adapter.build)
         if self.job["mode"] == "verify":
             return dict(self.verify(adapter), close=adapter.close)
-        reply = self.measure(adapter)
+        reply = self.measure()
+        adapter = self.adapter
         reply["load"]["load_before"] = load_before
         reply["facts"]["before"] = before
         return dict(reply, close=adapter.close)
 
-    def measure(self, adapter: Adapter) -> Dict[str, Any]:
+    def measure(self) -> Dict[str, Any]:
         """The first step, the warm-up and the windows."""
         from envbench_worker.after_steps import histogram
         from envbench_worker.measure import Meter
 
         if self.job["spot"]:
-            self.spot_check(adapter)
+            self.spot_check()
+        adapter = self.adapter
         self.meter = meter = Meter(adapter, self.job["protocol"], self.emit)
         self.enter("first_step")
         self.began["first_step_ns"] = time.perf_counter_ns()
@@ -119,13 +122,23 @@ class Worker:
             "facts": dict(adapter.facts()),
         }
 
-    def spot_check(self, adapter: Adapter) -> None:
-        """Save what the first vector steps of the environments that are then measured return."""
+    def spot_check(self) -> None:
+        """Save what the first vector steps of the environments that are then measured return.
+
+        An adapter that can be followed only to verify gets new environments.
+        """
         from envbench_worker import audit
 
-        trace = adapter.follow(self.job["spot"])
-        if trace is not None:
-            audit.save(trace, self.folder)
+        try:
+            trace = self.adapter.follow(self.job["spot"])
+        except Exception:  # noqa: BLE001 - then there is no check
+            with contextlib.suppress(Exception):
+                self.adapter.close()
+            self.make_adapter()
+            self.adapter.build()
+        else:
+            if trace is not None:
+                audit.save(trace, self.folder)
 
     def verify(self, adapter: Adapter) -> Dict[str, Any]:
         """Step the environments, or predict another's steps. Then count steps in two ways."""

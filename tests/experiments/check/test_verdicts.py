@@ -181,6 +181,20 @@ def test_slices_with_other_results_or_ends_are_other_work() -> None:
     assert any("or ends differ from the baseline's" in each for each in sentences(CHECK, [found]))
 
 
+def test_arms_that_are_not_at_the_same_steps_are_not_compared() -> None:
+    slices = len(MEASURED.ns)
+    own = [with_results(pair, [7] * slices, [8] * slices) for pair in pairs()]
+    more = make_windows([100])
+    own = [
+        msgspec.structs.replace(
+            pair, trials=[pair.trials[0], msgspec.structs.replace(pair.trials[1], warmup=more)]
+        )
+        for pair in own
+    ]
+    found = verdict(CHECK, own, CELL)
+    assert (found.compared, found.different) == (0, 0)
+
+
 def test_arms_whose_results_arrive_in_any_order_are_not_compared() -> None:
     found = verdict(CHECK, pairs(), CELL)
     assert (found.compared, found.different) == (0, 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from io import BytesIO
 from itertools import islice
-from typing import Any, List
+from typing import Any, List, Optional
 
 from envbench_worker.contract import Counts, Trace
 
@@ -17,7 +17,10 @@ class EnvPoolSync(EnvPool):
         super().build()
         self.first = self.family.flat(self.pool.reset()[0])
 
+    latest: Any = None  # what the last step of the latest ``run`` returned
+
     def run(self, calls: int) -> Counts:
+        self.latest = None  # as a learner, hold one batch at a time
         step = self.pool.step
         self.elapsed = elapsed = BytesIO()
         keep = elapsed.write
@@ -27,7 +30,9 @@ class EnvPoolSync(EnvPool):
         self.latest = result
         return self._count(elapsed)
 
-    def last(self) -> List[Any]:
+    def last(self) -> Optional[List[Any]]:
+        if self.latest is None:
+            return None
         observations, *outcome = self.latest[:4]
         return [self.family.flat(observations), *outcome]
 

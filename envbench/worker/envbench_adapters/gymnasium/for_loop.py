@@ -31,6 +31,7 @@ class GymnasiumVector(Adapter):
     """A backend whose ``make_vector`` returns a ``gymnasium.vector.VectorEnv``."""
 
     single_steps = "batches"
+    latest: Any = None  # what the last step of the latest ``run`` returned
 
     @abstractmethod
     def make_vector(self) -> Any:
@@ -56,6 +57,7 @@ class GymnasiumVector(Adapter):
         self.ended = 0  # environments whose next step only resets
 
     def run(self, calls: int) -> Counts:
+        self.latest = None  # as a learner, hold one batch at a time
         step = self.envs.step
         self.ends = ends = BytesIO()
         keep = ends.write
@@ -67,7 +69,7 @@ class GymnasiumVector(Adapter):
         return self._count(ends.getvalue(), calls)
 
     def last(self) -> Optional[List[Any]]:
-        arrays = list(self.latest[:4])
+        arrays = list(self.latest[:4]) if self.latest else [None]
         return arrays if all(isinstance(each, np.ndarray) for each in arrays) else None
 
     def reset(self) -> int:

@@ -11,7 +11,7 @@ Source: ``mujoco/rollout.py`` and ``rollout.cc`` of MuJoCo 4.0.
 from __future__ import annotations
 
 from itertools import cycle, islice
-from typing import Any, Dict, Iterator, List
+from typing import Any, Dict, Iterator, List, Optional
 
 import mujoco
 import numpy as np
@@ -58,8 +58,9 @@ class MujocoRollout(Ants):
             raise ArithmeticError("a world diverged: MuJoCo ended its rollout")
         return Counts(calls * self.job.numenv, 0)
 
-    def last(self) -> List[Any]:
-        return [self.states[:, -1]]
+    def last(self) -> Optional[List[Any]]:
+        """Not with a horizon: then the lengths of the calls before change the last digits."""
+        return [self.states[:, -1]] if self.job.settings["horizon"] == 1 else None
 
     def _rollouts(self, calls: int) -> Iterator[Any]:
         """The states of each rollout, (numenv, physics steps, state), in reused memory."""
