@@ -269,9 +269,9 @@ import sys
 sys.path.insert(0, {path!r})
 from envbench_worker import __main__ as worker
 class Hasty(worker.Worker):
-    def measure(self, adapter):
+    def measure(self):
         self.job["turns"] = None
-        return super().measure(adapter)
+        return super().measure()
 worker.Worker = Hasty
 worker.main(sys.argv[1], int(sys.argv[2]))
 """
