@@ -202,7 +202,7 @@ def _not_repeated(first: Stages, last: Stages) -> str:
 def _found(found: CellVerdict, rule: Rule) -> str:
     last = found.stages[-1]
     if found.verdict == "PASS":
-        ruled_out = f"no slowdown of {percent(rule.tolerance)} or more"
+        ruled_out = f"no slowdown of the usual pace by {percent(rule.tolerance)} or more"
         return f"{ruled_out}: {_changed('steps', last['steps'])}"
     if found.verdict == "REGRESSION":
         redundant = {"all steps"} if "steps" in found.slower else set()
@@ -216,11 +216,11 @@ def _found(found: CellVerdict, rule: Rule) -> str:
 
 
 def _changed(name: str, stage: Stage) -> str:
-    """``steps are about 12 % slower (10 to 13 %)``, ``memory grew to 1.5 times (1.4 to 1.6)``."""
+    """``steps are about 12 % slower (10 to 13 %)``, ``memory is 1.50 times the baseline's (1.42 to
+    1.58)``: with the 95 % interval."""
     if name not in ("steps", "all steps"):
         most, least = (1 / max(each, 1e-9) for each in stage.interval)
-        verb = "grew" if stage.ratio < 1 else "fell"
-        return f"{name} {verb} to {1 / stage.ratio:.2f} times ({least:.2f} to {most:.2f})"
+        return f"{name} is {1 / stage.ratio:.2f} times the baseline's ({least:.2f} to {most:.2f})"
     least, most = 1 - stage.interval[1], 1 - stage.interval[0]  # slower by
     one_sided = least > 0 or most < 0
     if one_sided:
@@ -240,8 +240,8 @@ def _share(slower: float, *, side: bool = True) -> str:
 def _part(found: CellVerdict) -> str:
     """Which part of an episode the slices saw."""
     if not found.resets:
-        return "no episode ended: only steps within an episode were seen"
-    return f"{counted(found.resets, 'episode')} of about {found.steps / found.resets:,.0f} steps"
+        return "no episode ended, so the steps contain no reset"
+    return f"{counted(found.resets, 'episode')} ended in {found.steps:,} steps (both arms)"
 
 
 def _work(found: CellVerdict) -> str:
@@ -250,7 +250,7 @@ def _work(found: CellVerdict) -> str:
         return "work not compared"
     if found.different:
         return f"other results in {found.different:,} of {found.compared:,} slices"
-    return f"the same results in all {found.compared:,} slices"
+    return f"equal results after each of {found.compared:,} slices"
 
 
 def _arm_json(plan: Plan, arm: Arm) -> dict[str, str]:
