@@ -1,4 +1,7 @@
-"""Figures above the ceiling of their machine: impossible, or of another engine. Pure.
+"""Which figures are refused or doubtful, although their measurement succeeded. Pure.
+
+If the first steps of a measured process were not the reference's (a spot check), the figure is
+refused if the backend claims the reference's settings and engine. Otherwise it is not ranked.
 
 The ceiling is the engine alone, on every core. A backend with the same engine and the same settings
 cannot be faster, so such a figure is refused. Another build, fewer iterations or a lower precision
@@ -12,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from envbench.decisions.equal_work import spot_check
 from envbench.model import Failure
 from envbench.results.measured_cells import Measured, without_figure
 from envbench.results.relations import Relations
@@ -23,8 +27,9 @@ _BESIDE = ("returned_to", "observation_shape", "observation_dtype", "noop_max")
 
 
 def plausible(measured: Sequence[Measured], relations: Relations) -> list[Measured]:
-    """The measurements, without the figures that their ceilings refute. Refused cells have no place
-    in their session."""
+    """The measurements, without the figures that spot checks or ceilings refute. Refused cells have
+    no place in their session."""
+    measured = [_spotted(each) for each in measured]
     ceilings = highest_ceilings(measured)
     made = [_checked(each, ceilings.get(_task(each)), relations) for each in measured]
     refused: dict[str, set[str]] = defaultdict(set)
@@ -37,6 +42,18 @@ def plausible(measured: Sequence[Measured], relations: Relations) -> list[Measur
         if each.plan_id in refused
     }
     return [replace(each, session=sessions.get(each.plan_id, each.session)) for each in made]
+
+
+def _spotted(found: Measured) -> Measured:
+    """The measurement, without its figure if its spot check found other work than it claims."""
+    if found.spot is None or found.fps is None:
+        return found
+    same, text, refused = spot_check(found.cell, found.work, found.spot)
+    message = f"its first steps in this measurement are not the reference's: {text}"
+    if refused:
+        failure = Failure(reason="invalid-figure", message=message)
+        return replace(found, summary=without_figure(found.summary, failure))
+    return replace(found, doubt=message) if same is False else found
 
 
 def highest_ceilings(measured: Iterable[Measured]) -> dict[tuple[str, str, str], Measured]:

@@ -26,12 +26,10 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from envbench import backends
-from envbench.decisions.equal_work import spot_check
 from envbench.decisions.session import Session, session
 from envbench.model import (
     Cell,
     EndedRecord,
-    Failure,
     Fingerprint,
     MachineFact,
     Plan,
@@ -52,7 +50,6 @@ from envbench.results.measured_cells import (
     Verified,
     judged,
     row_of,
-    without_figure,
 )
 from envbench.results.memory_lines import with_memory_lines
 from envbench.results.plausible import plausible
@@ -134,8 +131,7 @@ def select(records: Iterable[Record], locations: Mapping[str, Location] | None =
     for each in best:
         badge = selection.badge(each.cell)
         summary, own = judged(each.summary, badge), sessions[each.plan_id]
-        each = replace(each, badge=badge, summary=summary, session=own)
-        selection.measured.append(_spotted(each))
+        selection.measured.append(replace(each, badge=badge, summary=summary, session=own))
     compared = (
         [replace(each, session=sessions.get(each.plan_id, each.session)) for each in every]
         for every in complete.values()
@@ -148,18 +144,6 @@ def select(records: Iterable[Record], locations: Mapping[str, Location] | None =
         published=[published[key] for key in sorted(published)],
         warnings=warnings,
     )
-
-
-def _spotted(found: Measured) -> Measured:
-    """The measurement, without its figure if its spot check found other work than it claims."""
-    if found.spot is None or found.fps is None:
-        return found
-    same, text, refused = spot_check(found.cell, found.work, found.spot)
-    message = f"its first steps in this measurement are not the reference's: {text}"
-    if refused:
-        failure = Failure(reason="invalid-figure", message=message)
-        return replace(found, summary=without_figure(found.summary, failure))
-    return replace(found, doubt=message) if same is False else found
 
 
 def _sessions(
