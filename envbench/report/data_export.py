@@ -6,7 +6,7 @@ docs/json.md. ``report --json`` adds the file and line of each run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from envbench.backends import shown
@@ -84,6 +84,28 @@ def of_runs(
         for run in records
         if isinstance(run, Run) and not run.arm
     ]
+
+
+def of_slices(records: Iterable[Record]) -> Iterator[dict[str, Any]]:
+    """Yield a row per timed slice of each run: when, how long, and what was counted in it."""
+    for run in records:
+        if not isinstance(run, Run) or run.failure is not None or run.arm:
+            continue
+        own = {"run": run.run_id, "plan": run.plan_id, "key": run.cell.key, **fields(run, "round")}
+        own |= fields(run.cell, "machine env task backend numenv")
+        windows = run.measured
+        columns = (windows.start_ns, windows.ns, windows.calls, windows.steps, windows.resets)
+        for number, (start, ns, calls, steps, resets) in enumerate(zip(*columns, strict=True)):
+            yield {
+                **own,
+                "slice": number,
+                "start_ns": start,
+                "ns": ns,
+                "calls": calls,
+                "steps": steps,
+                "resets": resets,
+                "invalid": windows.invalid.get(str(number), ""),
+            }
 
 
 def neutralised(frame: DataFrame) -> DataFrame:

@@ -97,7 +97,7 @@ def draw_stale(page: Path, pictures: Iterable[Picture], kinds: Sequence[Kind]) -
     found = stale(page, pictures, kinds)
     drawings = drawn([(picture, kind) for _, picture, kind in found])
     for (path, picture, _), drawing in zip(found, drawings, strict=True):
-        write_bytes(path, stamped(drawing.data, picture.digest))
+        write_bytes(path, stamped(drawing, picture.digest))
         yield path
 
 

@@ -14,7 +14,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from envbench.machine import usable_cpus
 from envbench.report.plots.picture import Chart, Curve, Picture
@@ -46,30 +46,24 @@ LOG_SPAN = 30  # the axis is logarithmic where FPS differ by a larger factor
 DECADES = 1000  # beyond this factor only powers of ten have numbers
 TALLEST = 3.0  # an interval beyond this multiple of the highest figure leaves the chart
 
+LIGHT = b'<style type="text/css">'  # matplotlib's own style of an SVG
+DARK = b"""@media (prefers-color-scheme: dark) {
+svg { fill: #e6edf3 }
+[style*="fill: #ffffff"] { fill: #0d1117 !important }
+[style*="stroke: #000000"] { stroke: #e6edf3 !important }
+[style*="fill: #000000"] { fill: #e6edf3 !important }
+[style*="stroke: #dddddd"] { stroke: #3d444d !important }
+[style*="stroke: #555555"] { stroke: #9198a1 !important }
+[style*="stroke: #0072b2"] { stroke: #4aa3df !important }
+[style*="fill: #0072b2"] { fill: #4aa3df !important }
+}
+"""
 Kind = Literal["svg", "png"]
-Place = tuple[str, str, int]  # a chart's title, a curve's label, numenv
 Look = dict[str, Any]
 
 
-class Spot(NamedTuple):
-    """A point of a curve, in 1/72 inch from the upper left. ``place``: None if it was published."""
-
-    x: float
-    y: float
-    text: str
-    place: Place | None
-
-
-class Drawing(NamedTuple):
-    """A drawn picture: the file's bytes, its width and height in points, and its figures."""
-
-    data: bytes
-    size: tuple[float, float]
-    spots: list[Spot]
-
-
-def drawn(wanted: Sequence[tuple[Picture, Kind]]) -> Iterator[Drawing]:
-    """Yield the drawings in this order, by several processes where there are many charts."""
+def drawn(wanted: Sequence[tuple[Picture, Kind]]) -> Iterator[bytes]:
+    """Yield the files' contents in this order, by several processes where there are many charts."""
     charts = sum(len(picture.charts) for picture, _ in wanted)
     processes = min(usable_cpus(), MOST_PROCESSES, charts // CHARTS_PER_PROCESS, len(wanted))
     if processes < 2:
@@ -84,36 +78,19 @@ def drawn(wanted: Sequence[tuple[Picture, Kind]]) -> Iterator[Drawing]:
         yield from pool.map(draw, *zip(*wanted, strict=True))
 
 
-def draw(picture: Picture, kind: Kind) -> Drawing:
-    """Draw the picture as a file's content, without the line that ``stamped`` adds."""
+def draw(picture: Picture, kind: Kind) -> bytes:
+    """Draw the picture as a file's content, without the line that ``stamped`` adds.
+
+    An SVG has a dark form, which browsers take where the reader prefers dark colours.
+    """
     file = io.BytesIO()
     with as_figure(picture) as figure:
         width, height = (float(inches) for inches in figure.get_size_inches())
         dpi = min(DPI, int(LARGEST / max(width, height)))
-        spots = _spots(figure, picture)
         title = {"Date": None, "Creator": "envbench", "Title": one_line(picture.title)}
         metadata = title if kind == "svg" else {"Software": "envbench"}
         figure.savefig(file, format=kind, dpi=dpi, metadata=metadata)
-    return Drawing(file.getvalue(), (72 * width, 72 * height), spots)
-
-
-def _spots(figure: Figure, picture: Picture) -> list[Spot]:
-    scale = 72 / figure.dpi  # points per pixel
-    height = figure.bbox.height
-    found = []
-    for axes, chart in zip(figure.axes, picture.charts, strict=True):
-        machine = f"{chart.title}, " if len(picture.charts) > 1 else ""
-        for curve in chart.curves:
-            places = axes.transData.transform([(each.numenv, each.fps) for each in curve.points])
-            for (x, y), point in zip(places, curve.points, strict=True):
-                known = point.low is not None and point.high is not None
-                span = f" ({point.low:,.0f}–{point.high:,.0f})" if known else ""
-                quick = ", measured quickly" if point.quick else ""
-                at = f"{point.numenv:,}: {point.fps:,.2f} FPS{span}{quick}"
-                text = f"{machine}{one_line(curve.label, 60)} at {at}"
-                place = None if curve.published else (chart.title, curve.label, point.numenv)
-                found.append(Spot(float(x) * scale, float(height - y) * scale, text, place))
-    return found
+    return file.getvalue().replace(LIGHT, LIGHT + DARK, 1)
 
 
 @contextmanager

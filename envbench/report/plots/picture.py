@@ -18,7 +18,7 @@ from envbench.report.tables.machine_results import MachineResults, backend_order
 from envbench.results.measured_cells import Measured
 
 FOLDER = "plots"  # beside the document that links to them
-STYLE = 4  # increment it when drawing changes: files of an older style are redrawn
+STYLE = 5  # increment it when drawing changes: files of an older style are redrawn
 
 
 class Point(msgspec.Struct, frozen=True):

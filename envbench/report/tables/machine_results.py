@@ -153,8 +153,13 @@ class MachineResults:
         return [able[key] for key in (ranking.best, *ranking.ties) if key is not None]
 
     def competes(self, found: Measured) -> bool:
-        """Whether it can be the best of its column: it is of the table's session, does equal work
-        as far as known, was not measured quickly, and nothing makes its figure doubtful.
+        """Whether it can be the best of its column: it is of the table's session, was not measured
+        quickly, and does equal work as far as known."""
+        own = found.plan_id == self.session and not found.summary.quick
+        return own and self.equal_work(found)
+
+    def equal_work(self, found: Measured) -> bool:
+        """Whether it does equal work, as far as known, and nothing makes its figure doubtful.
 
         A badge other than ✓ excludes a row, and so do settings that change the work. Without a
         current verification only built-in backends compete: the project's tests verify them.
@@ -165,8 +170,7 @@ class MachineResults:
             equal = built_in
         else:
             equal = verified.verdict.badge == "✓" and (built_in or not verified.stale)
-        own = found.plan_id == self.session and not (found.summary.quick or found.doubt)
-        return own and equal and backends.same_work(found.cell)
+        return equal and not found.doubt and backends.same_work(found.cell)
 
     def place(self, label: str) -> tuple[int, str]:
         """A key that sorts by row; other labels come last."""

@@ -7,10 +7,18 @@ physics and ceilings, which are other kinds. Refused rows have no figure.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from envbench import backends
 from envbench.decisions import fastest
+from envbench.report.tables.conclusion import (
+    BASE,
+    best_of_rows,
+    candidates,
+    is_tied,
+    leading,
+    provisional,
+)
 from envbench.report.tables.footnotes import (
     NOT_RANKED,
     OPENING,
@@ -24,7 +32,6 @@ from envbench.report.tables.table import TIE, Entry, Table, entries, grid
 from envbench.results.measured_cells import Measured
 from envbench.text import counted, listed, markdown, rounded
 
-BASE = "for-loop"  # speed-ups are relative to it
 DIFFERENT_WORK = (
     "≠: different work from the reference: another engine, or settings that change the work."
 )
@@ -140,13 +147,13 @@ def recommendation(every: Iterable[MachineResults]) -> Iterator[Table]:
     contains 1. A maximum is biased upward, so footnotes say what was measured only once.
     """
     for results in _shown(every):
-        able = [each for each in results.with_figures if results.competes(each)]
+        able = candidates(results)
         if len(able) > 1:
             yield _recommendation(results, able)
 
 
 def _recommendation(results: MachineResults, able: Sequence[Measured]) -> Table:
-    best, *tied = _leading(able, results)
+    best, *tied = leading(able, results)
     alone = [
         each
         for each in able
@@ -154,8 +161,10 @@ def _recommendation(results: MachineResults, able: Sequence[Measured]) -> Table:
     ]
     rows = [("highest FPS", best)]
     notes = [*_scaling(best, able, results), _ties(tied, results, "the highest FPS")]
+    if why := provisional(able, results):
+        notes.insert(0, f"Provisional: {why}.")
     if alone:
-        first, *others = _leading(alone, results)
+        first, *others = leading(alone, results)
         rows.append(("highest FPS in one process", first))
         if first is not best:
             notes.append(_ties(others, results, "the highest FPS in one process"))
@@ -169,7 +178,7 @@ def _recommendation(results: MachineResults, able: Sequence[Measured]) -> Table:
         f"The highest of {len(able)} figures is biased upward: measure the one you choose again."
     )
     return Table(
-        heading=markdown(f"Recommendation - {results.heading}"),
+        heading=markdown(f"Recommendation{' (provisional)' if why else ''} - {results.heading}"),
         first="criterion",
         columns=["Use", "FPS", "Frames per CPU second", *(["Of ceiling"] if results.top else [])],
         rows=[(name, _choice(found, results)) for name, found in rows],
@@ -197,18 +206,9 @@ def _named(found: Measured) -> str:
     return f"{markdown(found.label)} at {found.numenv}"
 
 
-def _leading(able: Sequence[Measured], results: MachineResults) -> list[Measured]:
-    """The best, followed by the best of each row that ties with it."""
-    if leading := results.leading_rows(able):
-        return leading
-    best = max(able, key=results.value)
-    others = _best_of_rows(best, able, results.value)
-    return [best, *(each for each in others if _is_tied(each, best, results))]
-
-
 def _scaling(best: Measured, able: Sequence[Measured], results: MachineResults) -> list[str]:
     row = [each for each in able if each.label == best.label]
-    tied = results.leading(row) or [each for each in row if _is_tied(each, best, results)]
+    tied = results.leading(row) or [each for each in row if is_tied(each, best, results)]
     enough = min(each.numenv for each in (best, *tied))
     if enough == best.numenv:
         return []
@@ -226,27 +226,11 @@ def _ties(tied: Sequence[Measured], results: MachineResults, what: str) -> str:
 
 
 def _near(best: Measured, able: Sequence[Measured]) -> list[str]:
-    others = _best_of_rows(best, able, _per_cpu_s)
+    others = best_of_rows(best, able, _per_cpu_s)
     close = [each for each in others if fastest.near(_per_cpu_s(each), _per_cpu_s(best))]
     return [_with_flags(each, rounded(_per_cpu_s(each))) for each in close]
-
-
-def _best_of_rows(
-    best: Measured, able: Sequence[Measured], figure: Callable[[Measured], float]
-) -> list[Measured]:
-    """The other rows, each at its best numenv, from the highest."""
-    rows = {each.label: each for each in sorted(able, key=figure) if each.label != best.label}
-    return sorted(rows.values(), key=figure, reverse=True)
 
 
 def _with_flags(found: Measured, text: str) -> str:
     """``EnvPool (sync) at 12 (18,300 ±2 %; steal)``."""
     return f"{_named(found)} ({'; '.join([text, *found.summary.flags])})"
-
-
-def _is_tied(found: Measured, best: Measured, results: MachineResults) -> bool:
-    """Whether it cannot be distinguished from the best, where the two did not alternate."""
-    relation = results.relations.between(found, best)
-    if relation is None or relation.interval is None:
-        return fastest.near(results.value(found), results.value(best))
-    return relation.verdict == "~"

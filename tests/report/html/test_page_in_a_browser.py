@@ -1,4 +1,4 @@
-"""The HTML report in a real browser: sort, filter, open a cell; no error, no request."""
+"""The HTML report in a real browser: tables, curves, cells; no error and no request."""
 
 from __future__ import annotations
 
@@ -62,15 +62,20 @@ def page(browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
     assert [each for each in trouble if each != own and not each.startswith("data:")] == []
 
 
+def unfold(page: Any, title: str) -> None:
+    page.locator("details.chapter > summary", has_text=title).click()
+
+
 def column(page: Any, number: int) -> list[str]:
     rows = page.locator("#cells tbody tr:not([hidden])")
     return [rows.nth(i).locator("td").nth(number).inner_text() for i in range(rows.count())]
 
 
 def test_a_click_on_a_heading_sorts_by_numbers_and_a_second_one_reverses(page: Any) -> None:
+    unfold(page, "All measured cells")
     fps = page.locator("#cells thead button", has_text="FPS")
     fps.click()
-    assert column(page, 4) == [
+    assert [each.rstrip("*") for each in column(page, 4)] == [
         "1,706.7 ±0 %", "1,440.0 ±0 %", "800.00 ±0 %", "640.00 ±0 %",
     ]  # fmt: skip
     assert page.locator("#cells th[aria-sort='descending']").inner_text().startswith("FPS")
@@ -82,67 +87,67 @@ def test_a_click_on_a_heading_sorts_by_numbers_and_a_second_one_reverses(page: A
     assert column(page, 5) == ["2", "1", "1", ""]  # Subprocess alternated with no other cell
 
 
-def test_words_filter_the_rows(page: Any) -> None:
-    page.locator("input[data-table='cells']").fill("for-loop 640")
-    assert column(page, 2) == ["For-loop"]
-    assert page.locator("#cells-count").inner_text() == "1 of 4"
-    page.locator("input[data-table='cells']").fill("")
-    assert page.locator("#cells-count").inner_text() == ""
-    assert len(column(page, 2)) == 4
+def test_a_figure_opens_its_cell_which_the_address_names(page: Any) -> None:
+    page.locator("section a.figure", has_text="1,440.0").first.click()
+    dialog = page.locator("dialog#cell")
+    assert "EnvPool (async), Pong-v5, 8 environments" in dialog.inner_text()
+    own = "#cell/laptop/atari/Pong-v5/envpool-async/8"
+    assert page.url.endswith(own)
+    page.keyboard.press("Escape")
+    dialog.wait_for(state="hidden")
+    assert "#" not in page.url
+    page.evaluate(f"location.hash = {own!r}")
+    dialog.wait_for(state="visible")
 
 
-def summary(page: Any, heading: str) -> Any:
-    head = page.locator(".head", has=page.locator("h3", has_text=heading))
-    return head, page.locator(f"table#{head.locator('input').get_attribute('data-table')}")
+def test_a_page_opened_at_an_address_shows_that_cell(page: Any) -> None:
+    page.goto(f"{page.url}#cell/laptop/atari/Pong-v5/for-loop/1")
+    page.reload()
+    assert "For-loop, Pong-v5, 1 environment\n" in page.locator("dialog#cell").inner_text()
 
 
-def test_a_summary_sorts_and_filters_and_its_figures_link_to_cells(page: Any) -> None:
-    head, table = summary(page, "Highest FPS - Atari")
-    rows = table.locator("tbody tr:not([hidden]) th")
-    table.locator("thead button", has_text="Laptop").click()
-    assert rows.all_inner_texts() == ["Subprocess", "EnvPool (async)", "For-loop"]
-    head.locator("input").fill("envpool")
-    assert rows.all_inner_texts() == ["EnvPool (async)"]
-    assert head.locator("span").inner_text() == "1 of 3"
-    table.locator("a", has_text="1,440.0").click()
-    cell = page.locator("td:target")
-    assert cell.is_visible()
-    cell.locator("button").click()
-    assert "EnvPool (async), Pong-v5, 8 environments" in page.locator("dialog#cell").inner_text()
-
-
-def test_a_link_shows_its_cell_even_if_a_filter_hides_it(page: Any) -> None:
-    head = page.locator(".head", has=page.get_by_role("heading", name="Atari - Laptop", exact=True))
-    ladder = head.locator("input")
-    ladder.fill("subprocess")
-    _, table = summary(page, "Highest FPS - Atari")
-    table.locator("a", has_text="1,440.0").click()
-    page.locator("td:target").wait_for(state="visible")
-    assert ladder.input_value() == ""
-
-
-def test_the_keyboard_reaches_each_point_of_a_plot_and_its_value_shows(page: Any) -> None:
-    points = page.locator("svg.plot").first.locator("a")
-    points.first.focus()
-    value = points.nth(1).locator("text")
-    assert not value.is_visible()
-    page.keyboard.press("Tab")
-    name = page.evaluate("document.activeElement.getAttribute('aria-label')")
-    assert name == value.text_content() == "For-loop at 8: 640.00 FPS (640–640)"
-    assert value.is_visible()
+def test_a_table_is_one_stop_of_the_tab_key_and_arrows_move_in_it(page: Any) -> None:
+    table = page.locator("section table").first
+    assert table.locator("[tabindex='0']").count() == 1
+    table.locator("[tabindex='0']").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.activeElement.innerText") == "1"
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("document.activeElement.innerText") == "800.00 ±0 %"
     page.keyboard.press("Enter")
-    assert page.locator("td:target").inner_text().startswith("640.00")
-
-
-def test_one_environment_is_written_in_the_singular(page: Any) -> None:
-    page.locator("#cells tbody tr", has_text="800.00").locator("button").click()
-    assert (
-        "For-loop, Pong-v5, 1 environment\n" in page.locator("dialog#cell h2").inner_text() + "\n"
+    page.locator("dialog#cell").wait_for(state="visible")
+    stops = page.evaluate(
+        "[...document.querySelectorAll('a, button, input, select, summary')].filter("
+        "e => e.tabIndex >= 0 && e.checkVisibility() && !e.closest('dialog')).length"
     )
+    assert stops < 30
+
+
+def test_curves_can_be_read_and_switched_off(page: Any) -> None:
+    chart = page.locator(".chart").first
+    canvas = chart.locator("canvas")
+    label = chart.locator("[role=img]").get_attribute("aria-label")
+    assert "Highest: For-loop at 1 environment: 800 FPS ±0 %" in label
+    chart.locator(".u-over").hover(position={"x": 60, "y": 60})
+    assert "FPS ±0 %" in chart.locator(".reading").inner_text()
+    before = canvas.screenshot()
+    chart.locator("label", has_text="Subprocess").locator("input").uncheck()
+    assert canvas.screenshot() != before
+    assert "Subprocess" not in chart.locator("[role=img]").get_attribute("aria-label")
+    chart.locator("button", has_text="Linear / log").click()
+    assert chart.locator("canvas").count() == 1
+
+
+def test_a_click_copies_the_command(page: Any) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.locator("section a.figure", has_text="1,440.0").first.click()
+    page.locator("dialog button.copy").first.click()
+    page.locator("dialog button.copy", has_text="Copied").wait_for()
 
 
 def test_clicking_a_figure_shows_its_runs_windows_and_record(page: Any) -> None:
-    page.locator("#cells tbody tr", has_text="Subprocess").locator("button").click()
+    unfold(page, "All measured cells")
+    page.locator("#cells tbody tr", has_text="Subprocess").locator("a.figure").click()
     dialog = page.locator("dialog#cell")
     assert dialog.is_visible()
     text = dialog.inner_text()
@@ -168,7 +173,8 @@ def test_clicking_a_figure_shows_its_runs_windows_and_record(page: Any) -> None:
 
 
 def test_a_cell_that_alternated_shows_both_of_its_figures(page: Any) -> None:
-    page.locator("#cells tbody tr", has_text="For-loop").locator("button").first.click()
+    unfold(page, "All measured cells")
+    page.locator("#cells tbody tr", has_text="For-loop").locator("a.figure").first.click()
     text = page.locator("dialog#cell").inner_text()
     assert "FPS of its runs\n800.00\n95 % interval\n800.00 – 800.00" in text
     assert "FPS beside the other cells\n800.00\n95 % interval to compare\n800.00 – 800.00" in text

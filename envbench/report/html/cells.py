@@ -1,0 +1,181 @@
+"""The measured cells of a page: their addresses, and what a click on one opens."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from envbench.model import Run, RuntimeFact, Windows, fields
+from envbench.report.tables.footnotes import of_entry
+from envbench.report.tables.machine_results import MachineResults, in_order
+from envbench.report.tables.table import Entry, Table, entries
+from envbench.results.measured_cells import Measured
+from envbench.stats.summary import rate
+from envbench.text import markdown, one_line, printable, rounded
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markupsafe import Markup
+
+MOST_CODE = 4000  # characters
+MOST_SLICES = 80  # that the page shows of a run; more are joined
+ALL_CELLS = "All measured cells"
+
+Cells = Sequence[tuple[Measured, MachineResults]]
+
+
+def address(found: Measured) -> str:
+    """The part of the page's address that opens a cell: ``cell/epyc-vm/atari/Pong-v5/brax/8``."""
+    return quote(f"cell/{found.cell.machine}/{found.cell.key}", safe="/")
+
+
+def cells_of(every: Iterable[MachineResults]) -> Cells:
+    """Each measurement with the first table that shows it: two tables can share a ceiling."""
+    first: dict[int, tuple[Measured, MachineResults]] = {}
+    for results in every:
+        for each in in_order(results) if results.measured else []:
+            first.setdefault(id(each), (each, results))
+    return list(first.values())
+
+
+def _notes(found: Measured, results: MachineResults) -> list[str]:
+    """What to know about a cell, as text without markup."""
+    notes = of_entry(found, results)
+    if verified := results.verified.get(found.label):
+        verdict, at = verified.verdict, verified.location
+        where = f" ({at.place})" if at else ""
+        notes.append(markdown(f"{verdict.badge} {verdict.audit}; {verdict.lock_step}.{where}", 900))
+    return [inline(note).striptags() for note in notes]
+
+
+def opened(
+    found: Measured,
+    results: MachineResults,
+    runs: Mapping[str, Run],
+) -> dict[str, Any]:
+    """One cell as plain values, for the page's script. ``runs``: by id."""
+    summary, cell, plan = found.summary, found.cell, found.plan
+    low, high = summary.interval or (None, None)
+    adjusted_low, adjusted_high = (found.adjusted and found.adjusted.interval) or (None, None)
+    places = {at.record: at.place for at in found.locations}
+    return {
+        "address": address(found),
+        "machine": results.title,
+        "task": one_line(cell.task),
+        "label": one_line(found.label),
+        **fields(cell, "numenv env_instances frame_skip"),
+        **fields(summary, "fps steps_per_second"),
+        "low": low,
+        "high": high,
+        "adjusted": found.adjusted.rate if found.adjusted else None,
+        "adjusted_low": adjusted_low,
+        "adjusted_high": adjusted_high,
+        "ran": one_line(found.ran),
+        "settings": _lines(cell.settings),
+        "code": printable(found.code[:MOST_CODE]),
+        "flags": _notes(found, results),
+        "command": one_line(shlex.join(plan.command), 4000),
+        "envbench": one_line(f"{plan.envbench_version}, commit {plan.git_commit or 'unknown'}"),
+        "plan": one_line(plan.plan_id),
+        "runtime": one_line(found.runtime),
+        "runs": [_run(runs[name], places.get(name, "")) for name in summary.runs if name in runs],
+    }
+
+
+def runtime_json(fact: RuntimeFact) -> dict[str, str]:
+    """The interpreter and packages of cells, as texts."""
+    packages = [f"{name} {version}" for name, version in _lines(fact.packages).items()]
+    return {
+        "python": one_line(f"{fact.implementation} {fact.python}"),
+        "packages": ", ".join(packages),
+    }
+
+
+def _lines(texts: Mapping[str, object]) -> dict[str, str]:
+    return {one_line(name): one_line(str(value)) for name, value in texts.items()}
+
+
+def _run(run: Run, place: str) -> dict[str, Any]:
+    """``where`` is the file and line of its record."""
+    return {
+        "id": one_line(run.run_id),
+        "where": one_line(place),
+        "failure": f"{run.failure.reason}: {one_line(run.failure.message)}" if run.failure else "",
+        **fields(run, "round seed started_utc"),
+        "fps": None if run.failure else rate(run).fps,
+        **fields(run, "steady times load peak_memory_bytes"),
+        "slices": _slices(run),
+    }
+
+
+def _slices(run: Run) -> list[list[float | str]]:
+    """Start and length in seconds from the first warm-up step, FPS, and what it was: 0 (warm-up), 1
+    (measured), or the reason why it is invalid.
+
+    Measuring follows the warm-up. Neighbours are joined where a run has many slices.
+    """
+    offset = sum(run.warmup.ns)
+    parts = [(run.warmup, 0, 0), (run.measured, offset, 1)]
+    return [each for windows, start, what in parts for each in _joined(run, windows, start, what)]
+
+
+def _joined(run: Run, windows: Windows, offset: int, what: int) -> list[list[float | str]]:
+    if not windows.whole:
+        return []
+    together = math.ceil(len(windows.ns) / MOST_SLICES) or 1
+    found: list[list[float | str]] = []
+    for first in range(0, len(windows.ns), together):
+        own = range(first, min(first + together, len(windows.ns)))
+        ns = sum(windows.ns[i] for i in own)
+        frames = sum(windows.steps[i] for i in own) * run.cell.frame_skip
+        start = windows.start_ns[own[0]] + offset
+        length = windows.start_ns[own[-1]] + windows.ns[own[-1]] - windows.start_ns[own[0]]
+        reasons = [windows.invalid[str(i)] for i in own if str(i) in windows.invalid]
+        kind = reasons[0] if reasons else what
+        fps = round(frames / ns * 1e9) if ns > 0 else 0
+        found.append([round(start / 1e9, 2), round(length / 1e9, 2), fps, kind])
+    return found
+
+
+def all_cells(cells: Cells) -> Table:
+    """A row per cell."""
+    return Table(
+        heading=ALL_CELLS,
+        first="machine",
+        columns=[
+            *("family", "task", "backend", "environments", "FPS", "rank", "steps/s"),
+            *("equal work", "flags"),
+        ],
+        rows=[(markdown(results.title), _cell_row(each, results)) for each, results in cells],
+    )
+
+
+def _cell_row(found: Measured, results: MachineResults) -> list[Entry]:
+    summary, cell, rank = found.summary, found.cell, ""
+    if found.adjusted and (standing := found.session.standings.get(cell.key)):
+        rank = standing.text
+    steps = "" if summary.steps_per_second is None else rounded(summary.steps_per_second)
+    names = [cell.env, markdown(cell.task), markdown(found.label), str(cell.numenv)]
+    rest = [rank, steps, found.badge, ", ".join(summary.flags)]
+    figure = Entry(measured=found)
+    if found.fps is not None:
+        figure = Entry(text=results.text(found), fps=results.value(found), measured=found)
+    return [*entries(names), figure, *entries(rest)]
+
+
+def inline(markdown: str) -> Markup:
+    """Return one line of Markdown as markup; HTML in it stays text."""
+    from markupsafe import Markup
+
+    return Markup(_parser().renderInline(markdown))
+
+
+@cache
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark", {"html": False})

@@ -1,0 +1,204 @@
+"""The sections of a page: a card, bars, curves and tables per machine, family and task. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import count
+from typing import Any
+
+from envbench import backends
+from envbench.model import fields
+from envbench.report.html.cells import ALL_CELLS, MOST_CODE, Cells, address, all_cells
+from envbench.report.plots.picture import chart
+from envbench.report.tables import costs, details, overview
+from envbench.report.tables.build import build, build_published
+from envbench.report.tables.conclusion import BASE, Conclusion, conclude
+from envbench.report.tables.machine_results import MachineResults
+from envbench.report.tables.table import Existing, Table, note_once
+from envbench.results.measured_cells import Measured
+from envbench.text import counted, listed, one_line, printable
+
+WIDE = 16  # an axis that spans more than this factor is logarithmic
+
+Part = dict[str, Any]
+
+
+class Sections:
+    """The page's sections, one per machine, family and task, and its chapters."""
+
+    def __init__(self, every: Sequence[MachineResults]) -> None:
+        self.every = every
+        self.measured = [each for each in every if each.measured]
+        self._names = (f"table-{number}" for number in count(1))
+        self.charts = [self._chart(each) for each in self.measured]
+        self.sections = [self._section(number) for number in range(len(self.measured))]
+
+    @property
+    def selectors(self) -> list[tuple[str, str, list[str]]]:
+        """Attribute, label and choices; none where there is nothing to choose."""
+        machines = list(dict.fromkeys(each.title for each in self.measured))
+        tasks = list(dict.fromkeys(_task(each) for each in self.measured))
+        found = [("machine", "Machine", machines), ("task", "Task", tasks)]
+        return [each for each in found if len(each[2]) > 1]
+
+    @property
+    def summary(self) -> str:
+        """``56 cells, 2 sessions, 2026-11-22 to 2026-11-24``"""
+        cells = [found for results in self.measured for found in results.with_figures]
+        days = sorted({found.when[:10] for found in cells})
+        sessions = counted(len({found.plan_id for found in cells}), "session")
+        span = " to ".join(dict.fromkeys([*days[:1], *days[-1:]]))
+        return ", ".join([counted(len(cells), "cell"), sessions, *([span] if span else [])])
+
+    def _section(self, place: int) -> Part:
+        results = self.measured[place]
+        found = conclude(results) if results.section in ("", "accelerators", "physics") else None
+        days = sorted({each.when[:10] for each in results.with_figures})
+        folded = [
+            ("Costs: start-up, latency, resets, memory, energy", costs.cost_tables([results])),
+            ("Which to use, by criterion", overview.recommendation([results])),
+            ("Equal work", details.equal_work_tables([results])),
+            ("Commands and records", details.command_tables([results])),
+        ]
+        return {
+            "id": f"results-{place + 1}",
+            "machine": results.title,
+            "task": _task(results),
+            "when": " to ".join(dict.fromkeys([*days[:1], *days[-1:]])),
+            "card": _card(found) if found else None,
+            "bars_title": _bars_title(found),
+            "bars": _bars(found) if found else [],
+            "chart": place if self.charts[place]["curves"] else None,
+            "part": self._part(build(results, Existing())),
+            "details": [
+                (title, parts) for title, tables in folded if (parts := self._parts(tables))
+            ],
+        }
+
+    def chapters(self, cells: Cells) -> dict[str, list[Part]]:
+        """What is about several machines, and the list of all cells."""
+        several = [each for each in self.every if each.with_figures]
+        published = [each for each in self.every if each.published]
+        made = {
+            "All machines": [*overview.highest(several), *overview.single(several)],
+            ALL_CELLS: [all_cells(cells)] if cells else [],
+            "Published by others": [build_published(each, Existing()) for each in published],
+        }
+        return {title: parts for title, tables in made.items() if (parts := self._parts(tables))}
+
+    def _parts(self, tables: Iterable[Table]) -> list[Part]:
+        return [self._part(each) for each in note_once([*tables])]
+
+    def _part(self, table: Table) -> Part:
+        name = "cells" if table.heading == ALL_CELLS else next(self._names)
+        return {"table": table, "id": name}
+
+    def _chart(self, results: MachineResults) -> Part:
+        """The curves of a machine. Machines of one task have the same axes."""
+        drawn = chart(results, published=True)
+        places = {(each.label, each.numenv): address(each) for each in results.with_figures}
+        alike = [each for each in self.measured if _task(each) == _task(results)]
+        figures = [each.value(found) for each in alike for found in each.with_figures] or [1.0]
+        numenvs = [point.numenv for curve in drawn.curves for point in curve.points] or [1]
+        return {
+            "title": results.heading,
+            "ceiling": drawn.ceiling,
+            "top": max(figures),
+            "bottom": min(figures),
+            "wide": max(numenvs) > WIDE * min(numenvs),
+            "log": max(figures) > WIDE * min(figures),
+            "curves": [
+                {
+                    "label": one_line(curve.label),
+                    **fields(curve, "place published"),
+                    "points": [
+                        [p.numenv, p.fps, p.low, p.high, places.get((curve.label, p.numenv)),
+                         p.quick is True]
+                        for p in curve.points
+                    ],
+                }
+                for curve in drawn.curves
+            ],
+        }  # fmt: skip
+
+
+def _task(results: MachineResults) -> str:
+    """``Ant-v3``, ``Ant-v3 (physics)``"""
+    section = f" ({results.section})" if results.section else ""
+    return f"{one_line(results.task)}{section}"
+
+
+def _card(found: Conclusion) -> Part:
+    best, results = found.best, found.results
+    figure, _, half = results.text(best).partition(" ")
+    flight = best.cell.env_instances
+    setup = counted(best.numenv, "environment")
+    says = [found.speed_up] if found.speed_up else []
+    if results.top and not backends.of_record(best.cell.backend).own_engine:
+        says.append(f"{results.share(best)} of the hardware limit")
+    if found.ties:
+        says.append(f"ties: {listed([f'{e.label} at {e.numenv}' for e in found.ties])}")
+    elif not found.provisional and len(results.rows) > 1:
+        says.append("no tie")
+    if found.provisional:
+        says.append(f"provisional: {found.provisional}")
+    return {
+        "figure": figure,
+        "half": f" {half}" if half else "",
+        "address": address(best),
+        "label": one_line(best.label),
+        "setup": setup if flight == best.numenv else f"{setup}, {flight} in flight",
+        "says": [one_line(each) for each in says],
+        "code": printable(best.code[:MOST_CODE]),
+    }
+
+
+def _bars_title(found: Conclusion | None) -> str:
+    if found is None or not _base(found):
+        return "Each backend at its best number of environments"
+    return "How much faster than a Python loop? Each at its best number of environments"
+
+
+def _base(found: Conclusion) -> Measured | None:
+    """The Python loop's best: what the others are compared with."""
+    if found.base is not None:
+        return found.base
+    return found.best if found.best.cell.backend == BASE else None
+
+
+def _bars(found: Conclusion) -> list[Part]:
+    """A bar per row, from the fastest: its ratio to the Python loop, or its figure."""
+    results, base = found.results, _base(found)
+    rows = sorted(results.highest.values(), key=results.value, reverse=True)
+    if len(rows) < 2:
+        return []
+    most = results.value(rows[0])
+    leaders = {each.label for each in (found.best, *found.ties)}
+    return [
+        {
+            "label": one_line(each.label),
+            "address": address(each),
+            "numenv": each.numenv,
+            "width": round(100 * results.value(each) / most, 1),
+            "first": each.label in leaders,
+            **_bar_text(each, base, found),
+        }
+        for each in rows
+    ]
+
+
+def _bar_text(each: Measured, base: Measured | None, found: Conclusion) -> dict[str, str]:
+    relation = found.results.relations.between(each, base) if base and each is not base else None
+    more = ["ties"] if each in found.ties else []
+    more += ["different work"] if each.badge == "≠" else []
+    more += ["quick"] if each.summary.quick else []
+    more += ["another session"] if each.plan_id != found.results.session else []
+    if each is base:
+        return {"text": "1 ×", "more": found.results.text(each)}
+    if relation is None:
+        return {"text": found.results.text(each), "more": ", ".join(more)}
+    places = 1 if relation.ratio >= 2 else 2
+    if relation.interval:
+        low, high = relation.interval
+        more.insert(0, f"{low:.{places}f}–{high:.{places}f}")
+    return {"text": f"{relation.ratio:.{places}f} ×", "more": ", ".join(more)}

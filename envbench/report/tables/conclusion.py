@@ -1,0 +1,168 @@
+"""What the results of one machine and task say: which row is fastest, and by how much. Pure.
+
+The page's cards, the table *Recommendation* and the first sentence of ``envbench run`` are made
+from the same conclusion, so they agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from envbench import backends
+from envbench.decisions import fastest
+from envbench.machine import Profiles
+from envbench.report.tables.machine_results import MachineResults, machine_results
+from envbench.results.measured_cells import Measured
+from envbench.results.relations import Relation
+from envbench.results.selection import Selection
+from envbench.text import counted, listed
+
+BASE = "for-loop"  # speed-ups are relative to it
+QUICK = "quick figures have no interval"
+NO_INTERVAL = "the figures have no interval"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conclusion:
+    """The best row of one machine's results, and the rows that tie with it.
+
+    ``base`` is the best of the Python loop's row and ``relation`` compares ``best`` with it; both
+    are None without such a row, or if it is the best. ``provisional`` says why no row is shown to
+    be faster than another; "" where the rows are ranked, or where there is only one.
+    """
+
+    results: MachineResults
+    best: Measured
+    ties: list[Measured] = field(default_factory=list)
+    base: Measured | None = None
+    relation: Relation | None = None
+    provisional: str = ""
+
+    @property
+    def speed_up(self) -> str:
+        """``2.6 × For-loop (2.5 to 2.7)``; "" without a base."""
+        if self.base is None or self.relation is None:
+            return ""
+        ratio, interval = self.relation.ratio, self.relation.interval
+        places = 1 if ratio >= 2 else 2
+        span = f" ({interval[0]:.{places}f} to {interval[1]:.{places}f})" if interval else ""
+        return f"{ratio:.{places}f} × {self.base.label}{span}"
+
+    @property
+    def sentence(self) -> str:
+        """``On Pong-v5, EnvPool (async) is fastest at 8 environments: 2.6 × For-loop (2.5 to 2.7);
+        ALE (vector) ties.``"""
+        best, results = self.best, self.results
+        section = f" ({results.section})" if results.section else ""
+        place = f"at {counted(best.numenv, 'environment')}"
+        value, space, half = results.text(best).partition(" ")
+        figure = f"{value} FPS{space}{half}"
+        if len(results.rows) == 1:
+            several = len(results.with_figures) > 1
+            makes = f"most {place}: {figure}" if several else f"{figure} {place}"
+            says = f"{best.label} makes {makes}"
+        else:
+            leads = "has the highest FPS" if self.provisional else "is fastest"
+            says = f"{best.label} {leads} {place}: {self.speed_up or figure}"
+        return f"On {results.task}{section}, {says}{self._ties()}.{self._caution()}"
+
+    def _ties(self) -> str:
+        """``; EnvPool (sync) at 12 and ALE (vector) tie``"""
+        if not self.ties:
+            return ""
+        names = [
+            tied.label if tied.numenv == self.best.numenv else f"{tied.label} at {tied.numenv}"
+            for tied in self.ties
+        ]
+        return f"; {listed(names)} {'ties' if len(names) == 1 else 'tie'}"
+
+    def _caution(self) -> str:
+        return f" This is provisional: {self.provisional}." if self.provisional else ""
+
+    def json(self) -> dict[str, Any]:
+        """Return it as plain values. Cells are named by key."""
+        relation = self.relation
+        return {
+            "env": self.results.env,
+            "task": self.results.task,
+            "best": self.best.cell.key,
+            "ties": [each.cell.key for each in self.ties],
+            "to": self.base.cell.key if self.base else None,
+            "ratio": relation.ratio if relation else None,
+            "interval": relation.interval if relation else None,
+            "provisional": self.provisional,
+            "sentence": self.sentence,
+        }
+
+
+def conclusions(selection: Selection, profiles: Profiles) -> list[Conclusion]:
+    """Return what a selection says, for each machine and task with a figure."""
+    every = machine_results(selection, profiles).values()
+    return [found for results in every if (found := conclude(results))]
+
+
+def conclude(results: MachineResults) -> Conclusion | None:
+    """Return what these results say; None where no row with a figure does equal work."""
+    able = candidates(results)
+    if not able:
+        return None
+    best, *ties = leading(able, results)
+    label = backends.row_label(BASE, {})
+    base = max((e for e in able if e.label == label), key=results.value, default=None)
+    if base is not None and base.label == best.label:
+        base = None
+    return Conclusion(
+        results=results,
+        best=best,
+        ties=ties,
+        base=base,
+        relation=results.relations.between(best, base) if base else None,
+        provisional=provisional(able, results),
+    )
+
+
+def candidates(results: MachineResults) -> list[Measured]:
+    """The figures that can be the best. Only if none competes, those of quick runs and of other
+    sessions."""
+    able = [each for each in results.with_figures if results.competes(each)]
+    return able or [each for each in results.with_figures if results.equal_work(each)]
+
+
+def provisional(able: Sequence[Measured], results: MachineResults) -> str:
+    """Why none of several rows can be shown to be the fastest; "" where they are compared."""
+    if results.leading_rows(able):
+        return ""
+    best, *_ = leading(able, results)
+    others = best_of_rows(best, able, results.value)
+    related = [results.relations.between(each, best) for each in others]
+    if all(each and each.interval for each in related):
+        return ""
+    return QUICK if any(each.summary.quick for each in able) else NO_INTERVAL
+
+
+def leading(able: Sequence[Measured], results: MachineResults) -> list[Measured]:
+    """The best, followed by the best of each row that ties with it. Where they did not alternate,
+    rows tie if the interval of their ratio contains 1, or, without one, if they are near."""
+    if leading := results.leading_rows(able):
+        return leading
+    best = max(able, key=results.value)
+    others = best_of_rows(best, able, results.value)
+    return [best, *(each for each in others if is_tied(each, best, results))]
+
+
+def best_of_rows(
+    best: Measured, able: Sequence[Measured], figure: Callable[[Measured], float]
+) -> list[Measured]:
+    """The other rows, each at its best numenv, from the highest."""
+    rows = {each.label: each for each in sorted(able, key=figure) if each.label != best.label}
+    return sorted(rows.values(), key=figure, reverse=True)
+
+
+def is_tied(found: Measured, best: Measured, results: MachineResults) -> bool:
+    """Whether it cannot be distinguished from the best, where the two did not alternate."""
+    relation = results.relations.between(found, best)
+    if relation is None or relation.interval is None:
+        return fastest.near(results.value(found), results.value(best))
+    return relation.verdict == "~"

@@ -1,0 +1,96 @@
+"""What the results of one machine and task say, in a sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from helpers.record_factories import (
+    make_cell,
+    make_failure,
+    make_plan,
+    make_refusal,
+    make_run,
+    measured_plan,
+    varied_plan,
+)
+
+from envbench.report.tables.conclusion import Conclusion, conclude
+from envbench.report.tables.machine_results import machine_results
+from envbench.results.selection import select
+
+FAST, AS_FAST, SLOW = (200, 204, 198, 202, 199), (201, 197, 203, 199, 202), (99, 101, 100, 98, 102)
+
+
+def said(records: list[Any]) -> Conclusion | None:
+    (results,) = (each for each in machine_results(select(records), {}).values() if each.measured)
+    return conclude(results)
+
+
+def sentence(records: list[Any]) -> str:
+    found = said(records)
+    return found.sentence if found else ""
+
+
+def test_the_winner_comes_with_its_factor_and_its_ties() -> None:
+    cells = {("for-loop", 8): SLOW, ("envpool-sync", 8): AS_FAST, ("envpool-async", 8): FAST}
+    text = sentence(varied_plan(cells))
+    assert text.startswith("On Pong-v5, EnvPool (async) is fastest at 8 environments: 2.0 × For-")
+    assert text.endswith("× For-loop (2.0 to 2.1); EnvPool (sync) ties.")
+
+
+def test_ties_at_another_number_of_environments_say_theirs() -> None:
+    cells = {("for-loop", 1): SLOW, ("envpool-sync", 4): AS_FAST, ("envpool-async", 8): FAST,
+             ("ale-vector", 8): FAST}  # fmt: skip
+    assert sentence(varied_plan(cells)).endswith("and EnvPool (sync) at 4 tie.")
+
+
+def test_without_a_python_loop_it_gives_the_figure() -> None:
+    text = sentence(varied_plan({("envpool-sync", 1): SLOW, ("envpool-async", 1): FAST}))
+    assert text == "On Pong-v5, EnvPool (async) is fastest at 1 environment: 3,210 FPS ±2 %."
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        ({("envpool-async", 8): 100}, "EnvPool (async) makes 1,600 FPS at 8 environments."),
+        (
+            {("envpool-async", 4): 100, ("envpool-async", 8): 200},
+            "EnvPool (async) makes most at 8 environments: 3,200 FPS.",
+        ),
+    ],
+)
+def test_a_single_row_is_not_called_the_fastest(
+    cells: dict[tuple[str, int], int], expected: str
+) -> None:
+    assert sentence(measured_plan(cells, repeats=1)) == f"On Pong-v5, {expected}"
+
+
+def test_quick_figures_give_a_provisional_answer() -> None:
+    cells = {("for-loop", 8): 100, ("envpool-async", 8): 206}
+    records = measured_plan(cells, repeats=1, quick=True, run={"quick": True})
+    assert sentence(records) == (
+        "On Pong-v5, EnvPool (async) has the highest FPS at 8 environments: 2.1 × For-loop. This "
+        "is provisional: quick figures have no interval."
+    )
+
+
+def test_processes_that_did_not_alternate_are_compared_by_their_spread() -> None:
+    cells = {("for-loop", 8): SLOW, ("envpool-async", 8): FAST}
+    found = said(varied_plan(cells, alternate=False))
+    assert found is not None
+    assert found.provisional == ""
+    assert found.relation is not None
+    assert found.relation.interval is not None
+
+
+def test_a_refused_row_is_never_named() -> None:
+    cells = {("for-loop", 8): SLOW, ("envpool-async", 8): FAST}
+    records = varied_plan(cells)
+    text = sentence([*records, make_refusal(make_cell("envpool-async", 8))])
+    assert text.startswith("On Pong-v5, For-loop makes ")
+
+
+def test_no_figure_no_conclusion() -> None:
+    cell = make_cell("for-loop", 8)
+    assert said([make_plan([cell]), make_run(cell, failure=make_failure())]) is None
