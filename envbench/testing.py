@@ -94,18 +94,23 @@ class BackendContract:
     def test_counts_transitions_and_not_calls(self) -> None:
         reply = self.measured()
         windows = reply.measured
-        assert sum(windows.steps) > 0
+        assert sum(windows.steps) > 0, "`run` returned Counts without a step"
         # With next-step autoreset, a step that only resets is not a transition.
         in_calls = reply.facts["autoreset"] == "next-step"
         for calls, steps, resets in zip(windows.calls, windows.steps, windows.resets, strict=True):
             assert calls > 0
-            assert min(steps, resets) >= 0
-            assert steps + (resets if in_calls else 0) <= calls * self.numenv
+            assert min(steps, resets) >= 0, "`run` returned a negative count"
+            assert steps + (resets if in_calls else 0) <= calls * self.numenv, (
+                f"{calls} calls of {self.numenv} environments cannot make {steps} steps and "
+                f"{resets} resets: count what the library returned, and count reset-only results "
+                "as resets (or say in `facts` that a step that ends an episode also resets)"
+            )
 
     def test_measures_for_as_long_as_the_protocol_says(self) -> None:
         reply = self.measured()
         assert sum(reply.measured.ns) >= SHORT.measured_s * 1e9
-        assert sum(reply.warmup.resets) + sum(reply.measured.resets) > 0 or not self.sees_resets
+        resets = sum(reply.warmup.resets) + sum(reply.measured.resets)
+        assert resets > 0 or not self.sees_resets, "`run` counted no reset: read the ends"
         assert reply.times is not None
         assert reply.times.first_step_ns > 0
 
@@ -116,27 +121,39 @@ class BackendContract:
 
     def test_says_what_ran(self) -> None:
         facts = self.measured().facts
-        assert not [name for name in FACTS if name not in facts]
-        assert facts["env_instances"] == self.cell.env_instances
-        assert facts["action_source"]
+        missing = [name for name in FACTS if name not in facts]
+        assert not missing, f"`facts` has to report {', '.join(missing)}"
+        asked, exist = self.cell.env_instances, facts["env_instances"]
+        assert exist == asked, f"`facts` reports {exist} environments; `build` has to make {asked}"
+        assert facts["action_source"], "`facts` has to say where the actions come from"
 
     def test_makes_the_steps_that_it_claims(self) -> None:
         reply = self.verification()
         assert reply.audit is not None
         assert reply.audit.frames is not None, "write `recount`: the environments' own count"
         assert reply.audit.counted_by, "set `counted_by`: who makes the count of `recount`"
-        assert traces.counted(reply.audit, self.cell.frame_skip), reply.audit
+        claimed = reply.audit.steps * self.cell.frame_skip
+        assert traces.counted(reply.audit, self.cell.frame_skip), (
+            f"`run` claims {claimed:g} frames, `recount` says {reply.audit.frames:g}: one of them "
+            "counts resets as steps, or misses some"
+        )
         results = reply.audit.steps + reply.audit.resets
-        assert results >= reply.audit.calls * self.numenv, "a call returned fewer than numenv"
+        assert results >= reply.audit.calls * self.numenv, (
+            "a call returned fewer results than numenv: `run(calls)` has to make `calls` vector "
+            "steps of all numenv environments"
+        )
         family = families.get(self.family)
         if reply.trace is not None and not family.own_tasks and not self.cell.variant:
             trace = traces.read_trace(reply.trace)
             together = len(trace.rewards) // 2 if self.backend.own_engine else 0
-            assert traces.responds(trace, together) is not False
+            assert traces.responds(trace, together) is not False, (
+                "other actions gave the same observations: does `follow` pass the actions on?"
+            )
 
     def test_leaves_no_process_behind(self) -> None:
         self.measured()
-        assert not self.measurements[type(self)][1]
+        left = self.measurements[type(self)][1]
+        assert not left, f"processes {left} are still alive: end them in `close`"
 
     def test_closes_without_an_error_after_its_reply(self) -> None:
         ended = self.measured().facts.get("ended_after_reply")

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "envbench"
 WORKER = PACKAGE / "worker"
 TESTS = ROOT / "tests"
-ABOUT_EVERY_ROOM = {"conftest.py", "test_layout.py"}
+ABOUT_EVERY_ROOM = {"conftest.py", "test_documentation.py", "test_layout.py"}
 NO_ROOM = {"benchmarks", "data", "fixtures", "golden", "helpers", "studies"}
 
 

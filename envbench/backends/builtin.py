@@ -1,6 +1,7 @@
 """The built-in backends, as data, in the order of a table's rows.
 
-A new backend is an entry here and a file in ``envbench/worker/envbench_adapters``.
+A new backend is an entry here and a file in ``envbench/worker/envbench_adapters``. ``disk_mb`` is
+the size of a runtime that was built on 2026-11-23 (Linux x86-64, Python 3.11, no GPU).
 """
 
 from __future__ import annotations
@@ -132,8 +133,12 @@ _ADAPTERS = "envbench_adapters."
 _UNIX = ["linux", "darwin"]
 _VECTORISED = ["atari", "mujoco", "dm_control", "classic_control", "box2d"]
 _NEEDS = [  # for families that a Python library steps
-    Needs(add=["dm-control==1.0.50", "mujoco==3.17.*", "gymnasium"], families=["dm_control"]),
-    Needs(add=["gymnasium[box2d]"], families=["box2d"]),
+    Needs(
+        add=["dm-control==1.0.50", "mujoco==3.17.*", "gymnasium"],
+        families=["dm_control"],
+        disk_mb=410,
+    ),
+    Needs(add=["gymnasium[box2d]"], families=["box2d"], disk_mb=110),
 ]
 
 _gymnasium = partial(Backend, families=[*_VECTORISED, "gym"], needs=_NEEDS, library="gymnasium")
@@ -180,6 +185,7 @@ BUILT_IN = [
             "opencv-python-headless<4.12",
             "imageio",
         ],
+        disk_mb=1350,
         finish=[["{bin}/ale-import-roms", "{roms}"]],
         systems=_UNIX,
         repeats=3,  # starting a process takes seconds of CPU
@@ -233,6 +239,7 @@ BUILT_IN = [
         library="brax",
         own_engine=True,
         requirements=["brax==0.14.*", "jax==0.10.*"],
+        disk_mb=800,
         gpu_requirements=["jax[cuda12]"],
         settings=[_PIPELINE, _MODE],
     ),
@@ -265,6 +272,7 @@ BUILT_IN = [
         library="mujoco.mjx",
         kind="physics",
         requirements=["mujoco-mjx==3.17.*", "jax==0.10.*", "gymnasium"],
+        disk_mb=660,
         gpu_requirements=["jax[cuda12]"],
         settings=[_MODE],
     ),
@@ -275,6 +283,7 @@ BUILT_IN = [
         library="mujoco_warp",
         kind="physics",
         requirements=["mujoco-warp==4.0.*", "gymnasium"],
+        disk_mb=540,
     ),
     _on_device(
         name="genesis",
@@ -284,6 +293,7 @@ BUILT_IN = [
         kind="physics",
         own_engine=True,
         requirements=["genesis-world==1.4.*", "torch", "gymnasium"],
+        disk_mb=3750,
         python="3.11",
         repeats=2,
         settings=[_threads("Genesis's choice, which is one on a CPU")],

@@ -117,9 +117,11 @@ def shown(value: Value) -> str:
 
 
 class Needs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Requirements for some families or workloads only; an empty list means all of them."""
+    """Requirements for some families or workloads only; an empty list means all of them.
+    ``disk_mb``: what they add to the runtime, about."""
 
     add: list[str]
+    disk_mb: int = 0
     families: list[Family] = []
     workloads: list[str] = []
 
@@ -135,9 +137,10 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     in the current interpreter. Otherwise it runs in an isolated runtime with exactly these, and
     ``gpu_requirements`` if there is an NVIDIA GPU. (A plugin lists its own distribution too,
     because that runtime imports its adapter.) ``needs`` adds requirements for some families or
-    workloads only. ``finish`` are commands that complete the runtime: ``{bin}`` is its folder of
-    programs, ``{roms}`` the folder of Atari ROMs of envbench's ale-py. ``by_hand`` explains how to
-    install a library that no installer provides.
+    workloads only. ``disk_mb`` is about the size of the runtime without a GPU; 0: unknown.
+    ``finish`` are commands that complete the runtime: ``{bin}`` is its folder of programs,
+    ``{roms}`` the folder of Atari ROMs of envbench's ale-py. ``by_hand`` explains how to install a
+    library that no installer provides.
 
     ``behaviour`` says how it uses the machine. ``accelerator``: it steps thousands of environments
     in one program, on a GPU if there is one, and has the accelerators' ladder and table.
@@ -160,6 +163,7 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     requirements: list[str] = []
     gpu_requirements: list[str] = []
     needs: list[Needs] = []
+    disk_mb: int = 0
     finish: list[list[str]] = []
     by_hand: str = ""
     python: str | None = None
@@ -171,8 +175,17 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def requirements_of(self, family: str, workload: str = "step") -> list[str]:
         """Return what its runtime for a family and workload requires; empty: no own runtime."""
-        more = [each for need in self.needs if need.apply(family, workload) for each in need.add]
-        return [*self.requirements, *more]
+        return [
+            *self.requirements,
+            *(each for need in self._more(family, workload) for each in need.add),
+        ]
+
+    def disk_mb_of(self, family: str, workload: str = "step") -> int:
+        """Return about how many megabytes that runtime needs; 0: unknown."""
+        return self.disk_mb + sum(need.disk_mb for need in self._more(family, workload))
+
+    def _more(self, family: str, workload: str) -> list[Needs]:
+        return [need for need in self.needs if need.apply(family, workload)]
 
 
 ACTIONS = Setting(

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from types import FrameType
 from typing import Any
 
 import click
 
 from envbench import __version__
-from envbench.errors import MORE_FILES, EnvbenchError, Interrupted, UnknownName, UsageError
+from envbench.engine.signals import raise_on_signals
+from envbench.errors import MORE_FILES, EnvbenchError, UnknownName, UsageError
 from envbench.text import cut, names_cut, printable, spelt_out
 
 COMMANDS = {  # each with its file and its help
@@ -35,6 +34,7 @@ COMMANDS = {  # each with its file and its help
     "export": ("import_export", "Write the measurements as CSV, JSON or Parquet."),
     "backends": ("backends", "List the backends, what each one needs, and their settings."),
     "setup": ("backends", "Create the isolated runtime of a backend."),
+    "cache": ("cache", "List the isolated runtimes and their sizes; remove them."),
     "machines": ("machines", "List machine profiles, show this machine, or create its profile."),
 }
 FEWEST_FILES = 64  # open at once: a worker, its guardian, their pipes, the results, the libraries
@@ -102,30 +102,6 @@ def check_surroundings() -> None:
             f"only {allowed} files may be open at once here; envbench needs {FEWEST_FILES}.",
             hint=MORE_FILES,
         )
-
-
-@contextmanager
-def raise_on_signals() -> Iterator[None]:
-    """In the block, the first SIGINT, SIGTERM or SIGHUP raises ``Interrupted`` (128 + its number).
-
-    A signal that was already ignored (``nohup``) stays ignored. Later signals are ignored while
-    running workers are ended, which takes at most two seconds.
-    """
-    stops = {"SIGINT", "SIGTERM", "SIGHUP"}
-    numbers = [each for each in signal.Signals if each.name in stops]
-    numbers = [each for each in numbers if signal.getsignal(each) is not signal.SIG_IGN]
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        for each in numbers:
-            signal.signal(each, signal.SIG_IGN)
-        raise Interrupted(128 + number)
-
-    before = {number: signal.signal(number, stop) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 class _Shown(click.ClickException):

@@ -8,7 +8,7 @@ import sys
 import click
 
 from envbench.backends import Backend, get, plugin_warnings, registry, shown
-from envbench.cli.options import AS_JSON, PYTHONS, Text, completing, option
+from envbench.cli.options import AS_JSON, PYTHONS, VERBOSE, Text, completing, option
 from envbench.cli.terminal import print_json, table, tell, warn
 from envbench.errors import UNAVAILABLE, Unavailable, UsageError
 from envbench.model import fields
@@ -71,6 +71,7 @@ def _on_a_terminal(*widths: int | None) -> list[int | None] | None:
 @click.command()
 @click.argument("names", type=Text(), metavar="[BACKEND]...", nargs=-1, shell_complete=_COMPLETE)
 @option("--all", "Set up every backend that can run here.", also="everything")
+@VERBOSE
 @AS_JSON
 @click.pass_context
 def setup(context: click.Context, names: tuple[str, ...], everything: bool, as_json: bool) -> None:

@@ -8,24 +8,28 @@ events drive the display, it moves at most once a second, and it has no thread o
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import click
 
 from envbench.backends import plugin_warnings
-from envbench.cli.terminal import cell_name, clock, rate_text, tell, warn
+from envbench.cli.terminal import cell_name, clock, disk, rate_text, tell, warn
+from envbench.engine.availability import Build
 from envbench.engine.campaign import Campaign
-from envbench.engine.experiment import Experiment, Findings, Options
+from envbench.engine.experiment import Done, Experiment, Findings, Options
 from envbench.engine.session import carry_out
 from envbench.errors import UNAVAILABLE, EnvbenchError
+from envbench.machine.host import gpus
 from envbench.model import Block, BlockRecord, Cell, Failure, Plan, Trial, TrialRecord
 from envbench.process.reply import Event, PhaseBegan, WindowEnded
 from envbench.results.reading import run_of
+from envbench.runtimes.interpreters import cache_folder
 from envbench.stats.summary import rate
-from envbench.text import counted, printable
+from envbench.text import counted, listed, printable
 
 REFRESH_S = 1.0
 PHASES = {"import": "importing", "build": "building", "first_step": "first step", "close": "ending"}
@@ -64,7 +68,11 @@ def conduct(
         return UNAVAILABLE if outcome.unavailable and experiment.named else code
 
     executor: Any = click.get_current_context().find_object(object)
-    sys.exit(carry_out(experiment, options, Display(refuses), show_all, executor))
+    display = Display(refuses, yes=options.yes)
+    try:
+        sys.exit(carry_out(experiment, options, display, show_all, executor))
+    finally:
+        display.stop_status()
 
 
 # ---------------------------------------------------------------- progress
@@ -73,30 +81,59 @@ def conduct(
 class Display:
     """Messages, a line per block and, on a terminal, a bar of round, cell, FPS and times."""
 
-    def __init__(self, refuses: Callable[[Cell], bool] = lambda _: False) -> None:
+    def __init__(
+        self, refuses: Callable[[Cell], bool] = lambda _: False, *, yes: bool = False
+    ) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn
+        from rich.status import Status
 
-        self.refuses = refuses
+        self.refuses, self.yes = refuses, yes
         self.refused: set[str] = set()  # keys of cells
-        self.seconds: list[float] = []  # of each block without a failure
-        self.total = self.done = 0
+        self.done: list[BlockRecord] = []
+        self.left = 0  # blocks
+        self.left_s = 0.0  # of them, when the last block ended
         self._alarmed: set[str] = set()
         self._shown = 0.0
+        console = Console(stderr=True, highlight=False, emoji=False)
+        self.status = Status("", console=console) if sys.stderr.isatty() else None
         self.bar = Progress(
             TextColumn("{task.fields[cell]}", markup=False),
             BarColumn(bar_width=20),
             TextColumn("{task.fields[state]}", markup=False),
             TextColumn("{task.fields[times]}", markup=False),
-            console=Console(stderr=True, highlight=False, emoji=False),
+            console=console,
             auto_refresh=False,
             transient=True,
             disable=not sys.stderr.isatty(),
         )
 
-    def began(self, experiment: Experiment[Any], plan: Plan, done: int, left: int) -> None:
-        self.experiment, self.plan = experiment, plan
-        self.done, self.total = done, done + left
+    def agrees(self, builds: Sequence[Build]) -> bool:
+        """Say which runtimes have to be built, and how large they are. A terminal asks."""
+        tell(builds_text(builds))
+        if self.yes:
+            return True
+        if not sys.stdin.isatty():
+            tell("They are not built: add --yes, or build them with `envbench setup`.")
+            return False
+        return click.confirm("Build them now?", default=True, err=True)
+
+    def stop_status(self) -> None:
+        """End what ``doing`` shows. It has a thread, which ends before anything is timed."""
+        if self.status is not None:
+            self.status.stop()
+
+    def doing(self, text: str) -> None:
+        if self.status is None:
+            tell(text)
+        else:
+            self.status.update(printable(text))
+            self.status.start()
+
+    def began(self, experiment: Experiment[Any], plan: Plan, done: Done, before: Done) -> None:
+        self.stop_status()
+        self.experiment, self.plan, self.before = experiment, plan, before
+        self.done = [*done]
         # Before any worker is timed: the answer may be read from results.
         self.refused = {cell.key for cell in plan.cells if self.refuses(cell)}
         self.start = self.block_start = time.monotonic()
@@ -104,13 +141,23 @@ class Display:
         sides = {(a.place, *(h for key, h in hashes if key.startswith(a.name))) for a in plan.arms}
         if len(sides) < len(plan.arms):
             tell("Note: both sides are the same code. The result shows only this machine's noise.")
-        if left:
-            of = f"{left} of " if done else ""
+        self._estimate(experiment.left(plan, done))
+        if self.left:
+            of = f"{self.left} of " if done else ""
             what = counted(self.total, experiment.unit)
-            self.say(f"{of}{what} to do: about {clock(self.remaining(left))} left")
+            self.say(f"{of}{what} to do: about {clock(self.left_s)} left")
         self.task = self.bar.add_task("", cell="", state="starting")
         self._update()
         self.bar.start()
+
+    def _estimate(self, left: int) -> None:
+        """How long the rest takes. Called between blocks: a worker is timed during them."""
+        self.left = left
+        self.left_s = self.experiment.seconds_left(self.plan, self.done, self.before)
+
+    @property
+    def total(self) -> int:
+        return len(self.done) + self.left
 
     def block_began(self, block: Block) -> None:
         self.block = block
@@ -149,19 +196,17 @@ class Display:
         return f"{'warm-up ' if window.phase == 'warmup' else ''}{rate_text(fps)} FPS"
 
     def block_ended(self, record: BlockRecord, left: int) -> None:
-        self.done += 1
-        self.total = self.done + left
-        if not self.experiment.failures(record):
-            self.seconds.append(time.monotonic() - self.block_start)
+        self.done.append(record)
+        self._estimate(left)
         figures = self.experiment.shows_figures
-        rest = "" if figures else f"; {clock(self.remaining(left))} left"
         own = [each for each in record.trials if not each.arm] if figures else record.trials[-1:]
         for trial in own:
             result = f"{self._place(record, trial)}: {self._result(record, trial)}"
-            self.say(f"[{self.done}/{self.total}] {result}{rest}")
+            rest = f"; {clock(self.left_s)} left" if left and trial is own[-1] else ""
+            self.say(f"[{len(self.done)}/{self.total}] {result}{rest}")
 
     def say(self, text: str) -> None:
-        if self.bar.live.is_started:
+        if self.bar.live.is_started or self.status is not None:
             self.bar.console.print(printable(text), markup=False, soft_wrap=True)
         else:
             tell(text)
@@ -169,19 +214,14 @@ class Display:
     def close(self) -> None:
         self.bar.stop()
 
-    def remaining(self, blocks: int) -> float:
-        """Estimate the seconds that so many blocks will take, from those that have ended."""
-        if self.seconds:
-            return blocks * sum(self.seconds) / len(self.seconds)
-        return blocks * self.experiment.block_seconds(self.plan)
-
     def _update(self, **fields: Any) -> None:
         self._shown = now = time.monotonic()
-        done = self.done + min(1.0, (now - self.block_start) / max(1.0, self.remaining(1)))
-        total = max(1, self.total)
-        left = max(0.0, self.remaining(self.total) * (1 - done / total))
-        times = f"{clock(now - self.start)} elapsed, {clock(left)} left"
-        self.bar.update(self.task, completed=done, total=total, times=times, refresh=True, **fields)
+        usual = self.left_s / max(1, self.left)
+        in_block = min(now - self.block_start, usual)
+        left, passed = max(0.0, self.left_s - in_block), now - self.start
+        share = (len(self.done) + in_block / max(1.0, usual)) / max(1, self.total)
+        times = f"{clock(passed)} elapsed, {clock(left)} left"
+        self.bar.update(self.task, completed=share, total=1.0, times=times, refresh=True, **fields)
 
     def _result(self, record: BlockRecord, trial: TrialRecord) -> str:
         """How fast a trial was, or why it, or else the block, failed."""
@@ -198,3 +238,13 @@ class Display:
         if figure.fps is None:
             return f"no figure: {figure.invalid}"
         return f"{rate_text(figure.fps)} FPS{mark}"
+
+
+def builds_text(builds: Sequence[Build]) -> str:
+    """``To be built: brax (0.8 GB) and genesis (3.8 GB), about 4.6 GB in /home/me/.cache/…``"""
+    names = [f"{each.backend} ({disk(each.disk_mb)})" for each in builds]
+    folder, total = cache_folder(), sum(each.disk_mb for each in builds)
+    existing = next(each for each in (folder, *folder.parents) if each.exists())
+    free = disk(shutil.disk_usage(existing).free // 10**6)
+    more = ", more with a GPU" if gpus() else ""
+    return f"To be built: {listed(names)}, about {disk(total)}{more} in {folder} ({free} free)."

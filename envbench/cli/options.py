@@ -3,6 +3,7 @@ and which groups of options become one typed value."""
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Callable, Iterable
@@ -21,6 +22,7 @@ from envbench.engine.request import CellRequest
 from envbench.families import SMALLEST_SKIP
 from envbench.machine import catalogue
 from envbench.model import LARGEST_SKIP
+from envbench.runtimes.installer import LOG
 from envbench.runtimes.interpreters import parse_overrides
 from envbench.text import listed
 
@@ -212,6 +214,20 @@ RESULTS = option(
     many=results_folder,
 )
 WAIT = option("--wait", "Wait until no other envbench measures on this machine.")
+
+
+def _log_installers(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        handler = logging.StreamHandler()  # stderr
+        handler.setFormatter(logging.Formatter("  | %(message)s"))
+        LOG.addHandler(handler)
+        LOG.setLevel(logging.INFO)
+
+
+VERBOSE = option(
+    "-v", "Show what the installer prints.", also="--verbose", callback=_log_installers,
+    expose_value=False,
+)  # fmt: skip
 AS_JSON = option("--json", "Print one JSON document on stdout.", also="as_json")
 
 
@@ -300,10 +316,11 @@ def measuring_options(*, runtimes: bool) -> Option:
     seeds = click.IntRange(0, 2**31 - 1)
     no_setup = option(
         "--no-setup",
-        "Do not create isolated runtimes on first use.",
+        "Do not create isolated runtimes. (By default, a terminal asks.)",
         also="setup",
         callback=lambda context, parameter, forbidden: not forbidden,
     )
+    yes = option("--yes", "Create them without a question.")
     return grouped(
         "options",
         Options,
@@ -314,7 +331,8 @@ def measuring_options(*, runtimes: bool) -> Option:
             "Measure only on these cores, such as 0-3,8.  [default: all that can be used]",
             many=cores,
         ),
-        *([PYTHONS, no_setup] if runtimes else []),
+        *([PYTHONS, no_setup, yes] if runtimes else []),
+        VERBOSE,
         RESULTS,
         option("--fresh", "Begin a new plan instead of resuming an unfinished one."),
         WAIT,

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
 from envbench.cli.options import AS_JSON, RESULTS, Text, machine_option, option
 from envbench.cli.terminal import print_json, table, tell, warn
-from envbench.errors import LockHeld, UsageError
+from envbench.errors import UsageError
 from envbench.experiments import recorded_plans as recorded
 from envbench.machine import lock, valid_name
 from envbench.text import counted, listed, one_line
@@ -76,22 +74,12 @@ def plans(
         tell(f"There are no {'unfinished ' if unfinished else ''}plans in {place}{missing}.")
 
 
-@contextmanager
-def _lock() -> Iterator[None]:
-    """Hold the measuring lock; never wait for it."""
-    try:
-        with lock.acquire(wait=False):
-            yield
-    except LockHeld as error:
-        raise LockHeld(str(error), hint="Run the command again when it has finished.") from error
-
-
 @plans.command()
 @PLAN
 @RESULTS
 def abandon(plan: str, results: Path) -> None:
     """Never resume PLAN; keep what was measured."""
-    with _lock():
+    with lock.acquire(wait=False, hint=lock.LATER):
         found = recorded.named(results, plan)
         recorded.abandon(found)
         resumed = recorded.next_resumed(found)
@@ -112,7 +100,9 @@ def delete(plan: str, results: Path, yes: bool) -> None:
     if not yes and not click.confirm(question, err=True):
         tell("Nothing was deleted.")
         return
-    with _lock():  # a plan that is being measured may have grown since the question
+    with lock.acquire(
+        wait=False, hint=lock.LATER
+    ):  # a plan that is being measured may have grown since the question
         path, *by_products = recorded.delete(recorded.named(results, found.plan.plan_id))
     more = f" and {counted(len(by_products), 'by-product')}" if by_products else ""
     tell(f"Deleted {path}{more}.")

@@ -9,10 +9,12 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 
 import click
+from msgspec.structs import replace
 
+from envbench import families
 from envbench.backends import row_label
 from envbench.backends.builtin import PRESETS
-from envbench.cli.conduct import conduct
+from envbench.cli.conduct import builds_text, conduct
 from envbench.cli.options import (
     AS_JSON,
     Number,
@@ -24,15 +26,19 @@ from envbench.cli.options import (
     option,
     refuse_together,
 )
-from envbench.cli.terminal import print_json, table, tell, tell_failure
+from envbench.cli.terminal import clock, disk, print_json, table, tell, tell_failure
 from envbench.decisions.session import Session
 from envbench.engine.campaign import Campaign
 from envbench.engine.experiment import Options
 from envbench.engine.request import CellRequest
 from envbench.errors import CELL_FAILED
+from envbench.experiments.preview import Preview, preview
 from envbench.experiments.run import DEFAULT_DURATION_S, Figures, Measure, RunExperiment, runs
-from envbench.model import MOST_ROUNDS
+from envbench.machine import catalogue
+from envbench.model import MOST_ROUNDS, fields
 from envbench.report.data_export import SCHEMA, cell_json, ratios_json
+from envbench.report.tables.conclusion import Conclusion, conclusions
+from envbench.report.tables.costs import duration
 from envbench.report.tables.footnotes import FLAGS
 from envbench.results import store
 from envbench.results.folder import load_files
@@ -40,7 +46,7 @@ from envbench.results.measured_cells import judged
 from envbench.results.selection import Selection, ran
 from envbench.stats.intervals import half_width
 from envbench.stats.summary import Summary
-from envbench.text import counted, rounded
+from envbench.text import counted, printable, rounded
 
 OVERCOMMIT = option(
     "--overcommit X",
@@ -86,8 +92,13 @@ MEASURE = grouped(
 @measured_cells(numenv_option("those in the profile"), OVERCOMMIT, NUMA_NODES, PRESET)
 @MEASURE
 @measuring_options(runtimes=True)
+@option(
+    "--plan", "Show the cells, the time and what must be built. Measure nothing.", also="only_plan"
+)
 @AS_JSON
-def run(cells: CellRequest, options: Options, measure: Measure, as_json: bool) -> None:
+def run(
+    cells: CellRequest, options: Options, measure: Measure, only_plan: bool, as_json: bool
+) -> None:
     """Measure how fast environments step on this machine.
 
     Cells alternate in short slices, so that all see the same noise. One cell takes about a
@@ -97,7 +108,13 @@ def run(cells: CellRequest, options: Options, measure: Measure, as_json: bool) -
     """
     refuse_together("--duration", "--total-step")
     refuse_together("--quick", "--duration", "--repeats")
+    if measure.quick and not options.yes:
+        options = replace(options, setup=False)  # a quick look builds nothing
     experiment = RunExperiment(cells=cells, measure=measure)
+
+    if only_plan:
+        _show_plan(preview(experiment, options), as_json=as_json)
+        return
 
     @cache  # `run` verifies nothing
     def selected(machine: str) -> Selection:
@@ -112,6 +129,34 @@ def run(cells: CellRequest, options: Options, measure: Measure, as_json: bool) -
     )
 
 
+def _show_plan(found: Preview, *, as_json: bool) -> None:
+    if as_json:
+        cells = [
+            {"key": cell.key, **fields(cell, "env task backend numenv env_instances"), "seconds": s}
+            for cell, s in zip(found.cells, found.cell_seconds, strict=True)
+        ]
+        print_json({"schema": SCHEMA, **fields(found, "machine blocks seconds"), "cells": cells,
+                    **fields(found, "builds lacking")})  # fmt: skip
+        return
+    for note in found.notes:
+        tell(note)
+    rows: dict[tuple[str, str], list[tuple[int, float]]] = defaultdict(list)
+    for cell, seconds in zip(found.cells, found.cell_seconds, strict=True):
+        label = row_label(cell.backend, cell.variant)
+        rows[f"{cell.env} {cell.task}", label].append((cell.numenv, seconds))
+    lines = [
+        [*names, ", ".join(str(n) for n, _ in own), clock(sum(s for _, s in own))]
+        for names, own in rows.items()
+    ]
+    click.echo(table(lines, ["task", "backend", "numenv", "time"]))
+    total = f"{counted(len(found.cells), 'cell')} in {counted(found.blocks, 'block')}"
+    click.echo(f"\n{total} on {found.machine}: about {clock(found.seconds)}.")
+    if found.builds:
+        click.echo(builds_text(found.builds))
+    for each in found.lacking:
+        click.echo(f"{each.backend} cannot run {each.env} here: {each.reason}. {each.fix}")
+
+
 def _show(
     outcome: Campaign[Figures], *, as_json: bool, selected: Callable[[str], Selection]
 ) -> int:
@@ -120,6 +165,7 @@ def _show(
     cells = outcome.plan.cells
     session = outcome.findings.session.without({c.key for c in cells if selection.refuses(c)})
     summaries = [judged(each, selection.badge(each.cell)) for each in outcome.findings.summaries]
+    conclusions = _conclusions(outcome)
     if as_json:
         other = outcome.other_hardware
         document = {
@@ -127,16 +173,27 @@ def _show(
             "plan": outcome.plan.plan_id,
             "cells": [cell_json(each, session, other_hardware=other) for each in summaries],
             "ratios": ratios_json(session),
+            "conclusions": [each.json() for each in conclusions],
         }
         print_json(document)
     elif summaries:
+        for each in conclusions:
+            click.echo(f"{printable(each.sentence)}\n")
         click.echo(_table(summaries, session))
+        if costs := _own_costs(summaries):
+            click.echo(f"\n{costs}")
         for word in dict.fromkeys(word for summary in summaries for word in summary.flags):
             tell(f"{word}: {FLAGS[word]}")
         _tell_stand_ins(outcome)
         _tell_failures(summaries)
         _tell_next_command(outcome, summaries)
     return CELL_FAILED if any(each.failure for each in summaries) else 0
+
+
+def _conclusions(outcome: Campaign[Figures]) -> list[Conclusion]:
+    """What the complete cells of this plan say, task by task."""
+    selection = load_files([outcome.journal.path], lambda _: None).selection
+    return conclusions(selection, catalogue().profiles)
 
 
 def _table(summaries: Sequence[Summary], session: Session) -> str:
@@ -161,6 +218,27 @@ def _figures(summary: Summary, session: Session) -> list[str]:
     rank = standing.text if standing and adjusted and interval else ""
     steps = rounded(summary.steps_per_second)
     return [rounded(fps, half_width(interval)), rank, steps, ", ".join(summary.flags)]
+
+
+def _own_costs(summaries: Sequence[Summary]) -> str:
+    """What a person's own environments cost besides their steps; "" if none is measured."""
+    rows = []
+    for each in summaries:
+        cell, costs = each.cell, each.costs
+        if costs is None or not families.of_record(cell.env).own_tasks:
+            continue
+        steps, line = costs.latency, costs.memory
+        latencies = [steps.p50_s, steps.p99_s] if steps else [None, None]
+        times = [*latencies, costs.reset_s]
+        sizes = [costs.memory_bytes, line.bytes_per_env if line else None]
+        rows.append(
+            [cell.task, row_label(cell.backend, cell.variant), cell.numenv]
+            + [duration(each) or "-" for each in times]
+            + ["-" if each is None else disk(each / 1e6) for each in sizes]
+        )
+    heads = ["task", "backend", "numenv", "vector step: median", "99 %", "reset of all", "memory"]
+    right = ("left", "left", *6 * ("right",))
+    return table(rows, [*heads, "per environment"], colalign=right) if rows else ""
 
 
 def _tell_stand_ins(outcome: Campaign[Figures]) -> None:

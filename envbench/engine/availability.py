@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import combinations
 from pathlib import Path
 
@@ -87,12 +87,39 @@ def probe(run_probe: Callable[[Arm], Arm], arm: Arm) -> Arm:
     )
 
 
+class Build(msgspec.Struct, frozen=True, kw_only=True):
+    """A runtime that has to be made first. ``disk_mb``: about its size; 0: unknown."""
+
+    backend: str
+    requirements: list[str]
+    disk_mb: int
+
+
+def builds(targets: Iterable[Target], overrides: Mapping[str, str]) -> list[Build]:
+    """The runtimes that these cells need and that are not made yet, each once."""
+    found: dict[str, Build] = {}
+    for target in targets:
+        backend, place = target.backend, (target.cell.env, target.cell.workload)
+        runtime = runtimes.find(backend, overrides, *place)
+        if runtime.ready or runtime.python in found:
+            continue
+        if runtimes.status(backend, overrides, *place).state == "needs-setup":
+            found[runtime.python] = Build(
+                backend=backend.name,
+                requirements=backend.requirements_of(*place),
+                disk_mb=backend.disk_mb_of(*place),
+            )
+    return [*found.values()]
+
+
 def own_runtime(target: Target, overrides: Mapping[str, str], *, setup: bool, say: Say) -> Arm:
     """The backend's own interpreter for the cell. ``setup``: a missing runtime is made."""
     backend, cell = target.backend, target.cell
     status = runtimes.status(backend, overrides, cell.env, cell.workload)
     runtime = runtimes.find(backend, overrides, cell.env, cell.workload)
     message, hint = status.reason, status.fix
+    if not runtime.ready and status.state == "needs-setup":
+        hint += ", or run this with --yes"
     if status.state != "unavailable" and setup and not runtime.ready:
         try:
             runtime = runtimes.make(backend, say, cell.env, cell.workload)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -17,8 +18,8 @@ from typing import Any, Generic, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from envbench.engine.availability import TRIES, Arm, Arms
-from envbench.engine.experiment import Experiment, Facts, Findings
+from envbench.engine.availability import TRIES, Arm, Arms, Build
+from envbench.engine.experiment import Done, Experiment, Facts, Findings
 from envbench.engine.resume import STAMP, differences, identity
 from envbench.errors import CodeChanged, Interrupted
 from envbench.model import (
@@ -61,10 +62,15 @@ class Executor(Protocol):
 
 
 class Listener(Protocol):
-    """Shows a person messages and the progress of a campaign: a bar, or lines in a log."""
+    """Shows a person messages and the progress of a campaign: a bar, or lines in a log.
+
+    ``doing`` shows what goes on before the first block. ``agrees``: may these runtimes be built?
+    """
 
     def say(self, text: str, /) -> None: ...
-    def began(self, experiment: Experiment[Any], plan: Plan, done: int, left: int) -> None: ...
+    def doing(self, text: str, /) -> None: ...
+    def agrees(self, builds: Sequence[Build], /) -> bool: ...
+    def began(self, experiment: Experiment[Any], plan: Plan, done: Done, before: Done) -> None: ...
     def block_began(self, block: Block) -> None: ...
     def trying_again(self, block: Block, failure: Failure) -> None: ...
     def event(self, event: Event) -> None: ...
@@ -82,6 +88,7 @@ class Campaign(Generic[Findings]):
     """Carries out a plan in its file, or resumes one. Afterwards it is the plan's outcome.
 
     ``done`` and ``shared`` (by hash) start with what an earlier call has recorded of this plan.
+    ``before``: blocks of earlier plans, which show how long cells take.
     ``other_hardware``: this machine is not that of the profile. ``unavailable``: a backend cannot
     run here. ``stopped``: a person or the system ended it early.
     """
@@ -93,6 +100,7 @@ class Campaign(Generic[Findings]):
     executor: Executor
     listener: Listener
     done: list[BlockRecord] = field(default_factory=list)
+    before: list[BlockRecord] = field(default_factory=list)
     shared: dict[str, Shared] = field(default_factory=dict)
     other_hardware: bool = False
     unavailable: bool = False
@@ -101,7 +109,7 @@ class Campaign(Generic[Findings]):
     def carry_out(self) -> None:
         """Execute the remaining blocks. A block that was interrupted, or after which the code is no
         longer the plan's, is recorded before ``Interrupted`` or ``CodeChanged`` is raised."""
-        self.listener.began(self.experiment, self.plan, len(self.done), self.left)
+        self.listener.began(self.experiment, self.plan, [*self.done], self.before)
         try:
             while (block := self.experiment.next(self.plan, self.done)) is not None:
                 self._execute(block)

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import msgspec
@@ -32,7 +33,8 @@ Findings_co = TypeVar("Findings_co", covariant=True)
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Options of every measuring command. ``pythons`` are interpreters by backend; ``setup``:
-    isolated runtimes may be made; ``cpus`` are the cores to measure on (empty: all usable)."""
+    isolated runtimes may be made, and ``yes``: without a question; ``cpus`` are the cores to
+    measure on (empty: all usable); ``command``: what results record (empty: the command line)."""
 
     results: Path = Path("results")
     machine: str | None = None
@@ -40,8 +42,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     wait: bool = False
     fresh: bool = False
     setup: bool = True
+    yes: bool = False
     pythons: Mapping[str, str] = {}
     cpus: Sequence[int] = ()
+    command: Sequence[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +70,7 @@ class Experiment(ABC, Generic[Findings_co]):
     modes: ClassVar[tuple[str, ...]] = ("measure",)  # of its trials
     in_tables: ClassVar[bool] = False  # do a report's tables show the findings?
     shows_figures: ClassVar[bool] = False  # does the figure of a block mean something on its own?
+    own_runtimes: ClassVar[bool] = True  # are its arms the backends' own runtimes?
     watches_code: ClassVar[bool] = False  # can the measured code be edited while it runs?
     longest_pause_s: ClassVar[float | None] = None  # then an unfinished plan is not resumed
     purpose: str = ""  # a plan of another purpose is not resumed
@@ -127,6 +132,13 @@ class Experiment(ABC, Generic[Findings_co]):
         """Return the next block; None if the plan is complete."""
         todo = self.remaining(plan, done)
         return self.block(plan, todo[0]) if todo else None
+
+    def seconds_left(self, plan: Plan, done: Done, before: Done = ()) -> float:
+        """Estimate the seconds of the blocks still to come, from those that have ended. ``before``:
+        blocks of earlier plans on this machine."""
+        ended = [each.seconds for each in done if not self.failures(each)]
+        usual = fmean(ended) if ended else self.block_seconds(plan)
+        return self.left(plan, done) * usual
 
     def left(self, plan: Plan, done: Done) -> int:
         """Return how many blocks are still to come, where known."""

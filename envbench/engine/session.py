@@ -7,11 +7,13 @@ measured before the campaign begins.
 
 from __future__ import annotations
 
+import dataclasses
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Generic
 
@@ -34,6 +36,8 @@ from envbench.model import Cell, Failure, MachineFact, Plan, Shared, arm_key, di
 from envbench.results import store
 from envbench.results.store import Journal
 from envbench.text import listed
+
+NEWEST = 4  # plans that show how long cells take; the first may be this one
 
 
 def carry_out(
@@ -115,7 +119,7 @@ class _Session(Generic[Findings]):
 
     def campaign(self, targets: list[Target]) -> Campaign[Findings]:
         """The unfinished campaign of the same experiment, or a new one in a file of its own."""
-        self.arms = self._probe(self.experiment.arms(targets, self.site, self.listener.say))
+        self.arms = self._probe(self._found_arms(targets))
         plan = make_plan(self.experiment, self._able_targets(targets), self.site, self.arms)
         for backend, differ in availability.package_differences(self.arms).items():
             if differ:
@@ -136,6 +140,7 @@ class _Session(Generic[Findings]):
             self.executor,
             self.listener,
             done=done,
+            before=[block for each in self._newest() for block in each.done],
             shared={each.hash: each for each in shared},
             other_hardware=self.site.other_hardware,
             unavailable=self.unavailable,
@@ -143,16 +148,26 @@ class _Session(Generic[Findings]):
 
     # ------------------------------------------------------------ what can run here
 
+    def _found_arms(self, targets: Sequence[Target]) -> list[Arm]:
+        """Every arm. Missing runtimes of backends are made only if the person agrees to it."""
+        site, options, say = self.site, self.site.options, self.listener.say
+        if self.experiment.own_runtimes and options.setup:
+            builds = availability.builds(targets, options.pythons)
+            agreed = bool(builds) and self.listener.agrees(builds)
+            if agreed:
+                self.listener.doing("Building runtimes …")
+            site = dataclasses.replace(site, options=replace(options, setup=agreed))
+        return self.experiment.arms(targets, site, say)
+
     def _probe(self, found: Sequence[Arm]) -> Arms:
         """Every arm, by its key. Arms with the same interpreter and code are probed once."""
         arms = {arm.key: arm for arm in found}
         answers: dict[tuple[str, ...], Arm] = {}
-        if any(arm.to_probe for arm in found):
-            self.listener.say("Looking at what can run here …")
         for arm in found:
             if arm.to_probe:
                 place = (arm.python, str(arm.worker), arm_key("", arm.cell), arm.cell.task)
                 if place not in answers:
+                    self.listener.doing(f"Looking at what can run here: {arm.backend.name} …")
                     answers[place] = availability.probe(self.executor.probe, arm)
                 arms[arm.key] = replace(answers[place], name=arm.name, source=arm.source)
         return arms
@@ -254,6 +269,11 @@ class _Session(Generic[Findings]):
             )
         return None
 
+    def _newest(self) -> Iterator[resume.Recorded]:
+        """The newest plans of this experiment and machine."""
+        results, machine = self.site.options.results, self.site.profile.name
+        return islice(resume.recorded(results, machine, self.experiment.name), NEWEST)
+
     def _find(self, plan: Plan) -> tuple[resume.Recorded, list[str]] | None:
         """The unfinished plan and what has changed since (``resume.find``)."""
         results, machine = self.site.options.results, self.site.profile.name
@@ -295,7 +315,7 @@ def make_plan(
         **resume.identity(experiment, arms),
         runtimes={arm.key: arm.runtime.hash for arm in ready if arm.runtime is not None},
         started_utc=now.strftime(resume.STAMP),
-        command=["envbench", *sys.argv[1:]],
+        command=[*site.options.command] or ["envbench", *sys.argv[1:]],
         envbench_version=__version__,
         git_commit=commit,
         git_dirty=dirty,

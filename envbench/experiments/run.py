@@ -8,7 +8,6 @@ later rounds: it would fail again.
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from envbench.engine.request import (
     reference_of,
 )
 from envbench.experiments.dealing import Dealt, deal
+from envbench.experiments.expected import KERNEL_SHARE, Expected
 from envbench.model import (
     Behaviour,
     Block,
@@ -54,13 +54,10 @@ QUICK_AFTER: dict[Other, float] = {"latency": 0.3}
 QUICK = Protocol(warmup_min_s=1.0, warmup_max_s=1.0, measured_s=QUICK_S)
 DEFAULT_DURATION_S = 30.0
 MOST_WINDOWS = 10_000  # per trial, so that its record stays well under the store's limit
-START_S = 4.0  # the expected time of the start, build and warm-up of a trial
 BLOCK_SIZE = 5
 FEWEST_SLICES = 6  # per trial; a short trial has shorter slices
 SPOT_STEPS, FEWEST_SPOT = 60, 20  # vector steps of a spot check
 MOST_SPOT = 1_000  # steps of all its environments
-SPOT_S = 4.0  # expected: the start of the reference, and its steps
-KERNEL_SHARE = 1 / 3  # of the seconds of the cell beside it
 
 
 class Slices(NamedTuple):
@@ -124,20 +121,6 @@ class RunExperiment(Experiment[Figures]):
     def missing(self) -> Missing:
         """A named backend that cannot run is a failure; any other is left out."""
         return "record" if self.named else "leave out"
-
-    def block_seconds(self, plan: Plan) -> float:
-        design = plan.design_as(RunDesign)
-        every = design.protocol.values()
-        steps = sum(0.0 if each.calls else each.measured_s for each in every) / len(every)
-        others = sum(sum(each.after.values()) for each in every) / len(every)
-        kernels = len({KERNELS[each.steps_in].name for each in plan.behaviour.values()})
-        blocks = math.ceil(len(plan.cells) / design.block_size)
-        trials = (len(plan.cells) + kernels * KERNEL_SHARE) / blocks
-        checked = sum(bool(spot_round(plan, c) and spot_steps(plan, c)) for c in plan.cells)
-        spots = SPOT_S * checked / (blocks * max(design.repeats.values()))
-        usual = Slices()
-        measuring = (1 + usual.lead_in_s / usual.seconds) * steps
-        return spots + trials * (START_S + measuring + others)
 
     def choose(self, site: Site) -> Chosen:
         chosen = choose(self.cells, site.profile, site.fingerprint.usable_cpus)
@@ -215,12 +198,22 @@ class RunExperiment(Experiment[Figures]):
         trials = [*beside, *trials]
         slices = [slice_seconds(Behaviour(), short, gpu=False)] * len(beside) + slices
         leads = [slices_of(plan.behaviour.get(e.cell.backend, Behaviour())) for e in trials]
-        programme = Programme(mixed=slices, seed=seed, lead_in_s=[e.lead_in_s for e in leads])
+        programme = Programme(
+            mixed=slices,
+            seed=seed,
+            lead_in_s=[each.lead_in_s for each in leads],
+            start="at once" if design.quick else "in turns",  # a quick look times no start
+        )
         return Block(round=number, trials=trials, programme=programme)
 
     def failures(self, block: BlockRecord) -> list[Failure]:
         """Those of the cells: a kernel that fails takes nothing from the cells beside it."""
         return [each.failure for each in block.trials if each.failure and not each.arm]
+
+    def seconds_left(self, plan: Plan, done: Done, before: Done = ()) -> float:
+        expected = Expected(plan, done, before)
+        left = self.remaining(plan, done)
+        return sum(expected.seconds(each) for e in left for each in (*e.cells, *e.kernels))
 
     def conclude(self, plan: Plan, done: Done, facts: Facts) -> Figures:
         alone, cpus = len(plan.cells) == 1, len(plan.cores) or plan.logical_cpus

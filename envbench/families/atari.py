@@ -36,6 +36,7 @@ ATARI = EnvFamily(
     name="atari",
     title="Atari",
     worker="envbench_families.atari:Atari",
+    packages=["ale-py", "opencv-python-headless"],
     default_task="Pong-v5",
     frames=4,
     work={"env": _WORK},

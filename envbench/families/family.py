@@ -82,9 +82,10 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     ``own_tasks``: tasks come from a user's own packages. A person may edit these packages, so edits
     are looked for before a plan resumes. The tasks may read the current folder, and need not
-    respond to actions. ``follows_by`` says how the reference follows a backend (docs/backends.md):
-    it is put into each "state" (in ``state_tasks`` only; empty: all tasks), or both start from one
-    "seed"; "": it cannot follow. ``lock_steps``: vector steps that are compared.
+    respond to actions. ``packages`` are what Gymnasium needs for the tasks, besides itself and
+    numpy. ``follows_by`` says how the reference follows a backend (docs/backends.md): it is put
+    into each "state" (in ``state_tasks`` only; empty: all tasks), or both start from one "seed";
+    "": it cannot follow. ``lock_steps``: vector steps that are compared.
 
     ``work`` is what one step of the reference does, by kind: the names and values that
     ``envbench.decisions`` compares. None: any value is accepted, and the name is a difference only
@@ -104,6 +105,7 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     any_frames: bool = False
     frames_rule: str = ""
     own_tasks: bool = False
+    packages: list[str] = []
     follows_by: Literal["state", "seed", ""] = ""
     state_tasks: list[str] = []
     lock_steps: Annotated[int, Meta(ge=1)] = 200

@@ -42,6 +42,7 @@ MUJOCO = EnvFamily(
     name="mujoco",
     title="Mujoco",
     worker="envbench_families.mujoco:Mujoco",
+    packages=["mujoco", "imageio"],
     default_task="Ant-v3",
     frames_of={  # time step x substeps / 0.01 s, the same from v2 to v5
         "Ant": 5,

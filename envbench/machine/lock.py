@@ -42,15 +42,26 @@ def default_path() -> Path:
     return Path(shared) / "envbench.lock"
 
 
+WAIT = (
+    "Two measurements at once would disturb each other. Add --wait to start when the other has "
+    "finished."
+)
+LATER = "Run the command again when it has finished."
+
+
 @contextlib.contextmanager
 def acquire(
-    *, wait: bool, on_wait: Callable[[str], None] = lambda _: None, path: Path | None = None
+    *,
+    wait: bool,
+    on_wait: Callable[[str], None] = lambda _: None,
+    path: Path | None = None,
+    hint: str = WAIT,
 ) -> Iterator[None]:
     """Hold the lock for the block.
 
     If it is held and ``wait`` is true, call ``on_wait`` once with the holder, and wait. If
-    ``wait`` is false, raise ``LockHeld``, which names the holder. ``StorageError`` where the lock
-    file cannot be created or used.
+    ``wait`` is false, raise ``LockHeld``, which names the holder and gives the ``hint``.
+    ``StorageError`` where the lock file cannot be created or used.
     """
     from filelock import FileLock
 
@@ -59,11 +70,7 @@ def acquire(
     if not _take(lock):
         who = holder(place) or f"it holds {place}"
         if not wait:
-            raise LockHeld(
-                f"another envbench is measuring on this machine: {who}",
-                hint="Two measurements at once would disturb each other. "
-                "Add --wait to start when the other has finished.",
-            )
+            raise LockHeld(f"another envbench is measuring on this machine: {who}", hint=hint)
         on_wait(f"waiting for another envbench on this machine: {who}")
         while not _take(lock):
             time.sleep(POLL_S)

@@ -283,6 +283,7 @@ def _measured(
         ran=ran(last),
         pools=len(processes) if isinstance(processes, list) else 0,
         work=work if isinstance(work, dict) else {},
+        code=str(last.facts.get("code") or ""),
         spot=next((run.agreement for run in runs if run.agreement), None),
         locations=tuple(locations[name] for name in summary.runs if name in locations),
     )

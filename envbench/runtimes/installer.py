@@ -9,6 +9,7 @@ A failure is an ``Unavailable`` (exit code 3) with the last lines of the install
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import subprocess
@@ -25,6 +26,7 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from envbench.backends import Backend
 from envbench.errors import Unavailable
 
+LOG = logging.getLogger(__name__)  # of what installers print
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")  # some installers use colour in a pipe, too
 _TAIL_LINES = 12
 
@@ -101,29 +103,29 @@ def install(
     python: str,
     packages: Packages,
     over: Sequence[str],
-    on_line: Callable[[str], None],
+    on_step: Callable[[str], None],
 ) -> None:
     """Make the virtual environment of a backend with ``python``, a version or a path.
 
-    ``over`` is installed last. Other packages keep their versions where it permits. ``on_line``
-    gets each step and each line that the installer prints.
+    ``over`` is installed last. Other packages keep their versions where it permits. ``on_step``
+    gets each step. What the installer prints is logged.
     """
     inside = python_in(folder)
     ale = find_spec("ale_py")  # of the current interpreter
     roms = Path(ale.origin).parent / "roms" if ale and ale.origin else ""
     places = {"bin": inside.parent, "roms": roms}
     pip = ["pip", "install", "--python", str(inside), *packages.options]
-    on_line(f"{backend.name}: making a runtime with {', '.join(packages.requirements)}")
+    on_step(f"{backend.name}: making a runtime with {', '.join(packages.requirements)}")
     try:
         uv = _uv()
-        _run([uv, "venv", "--python", python, str(folder)], on_line)
+        _run([uv, "venv", "--python", python, str(folder)])
         if packages.requirements:
-            _run([uv, *pip, *packages.requirements], on_line)
+            _run([uv, *pip, *packages.requirements])
         if over:
-            on_line(f"{backend.name}: adding {', '.join(over)}")
-            _run([uv, *pip, *over], on_line)
+            on_step(f"{backend.name}: adding {', '.join(over)}")
+            _run([uv, *pip, *over])
         for command in backend.finish:
-            _run([word.format_map(places) for word in command], on_line)
+            _run([word.format_map(places) for word in command])
     except subprocess.CalledProcessError as error:
         needed = ", ".join([*packages.requirements, *over])
         raise Unavailable(
@@ -135,8 +137,8 @@ def install(
         ) from error
 
 
-def _run(command: list[str], on_line: Callable[[str], None]) -> None:
-    """Run it; ``CalledProcessError`` with the last lines of its output if it fails.
+def _run(command: list[str]) -> None:
+    """Run it, and log its output; ``CalledProcessError`` with the last lines if it fails.
 
     It gets the user's environment, with pip's folders of wheels named to uv as well.
     """
@@ -158,7 +160,7 @@ def _run(command: list[str], on_line: Callable[[str], None]) -> None:
             for line in process.stdout or ():
                 plain = _COLOUR.sub("", line).rstrip()
                 tail.append(plain)
-                on_line(plain)
+                LOG.info(plain)
         except BaseException:  # an interrupt: otherwise leaving `with` would wait for the end
             process.terminate()
             raise

@@ -34,7 +34,7 @@ from envbench.runtimes.installer import install, packages_for, python_in
 
 TRIES = 3  # for an interpreter that is killed before it answers
 
-_MARKER = "envbench-ready.json"
+MARKER = "envbench-ready.json"
 _POOLS = (
     "OMP_NUM_THREADS",
     "MKL_NUM_THREADS",
@@ -121,7 +121,7 @@ def find(
         return Runtime(python=sys.executable, ready=True)
     folder = _folder(backend, over)
     python = str(python_in(folder))
-    ready = (folder / _MARKER).exists() and os.path.exists(python)
+    ready = (folder / MARKER).exists() and os.path.exists(python)
     return Runtime(python=python, ready=ready)
 
 
@@ -197,19 +197,19 @@ def _has(python: str, library: str) -> bool:
 
 def make(
     backend: Backend,
-    on_line: Callable[[str], None],
+    on_step: Callable[[str], None],
     family: str = "",
     workload: str = "step",
     over: Sequence[str] = (),
 ) -> Runtime:
     """Return the runtime of that backend, family and workload. Make it first if it is missing.
 
-    ``on_line`` and ``over`` are those of ``install``.
+    ``on_step`` and ``over`` are those of ``install``.
     """
     backend = _narrowed(backend, family, workload)
     try:
         if not find(backend, {}, over=over).ready:
-            _make_locked(backend, over, on_line)
+            _make_locked(backend, over, on_step)
     except OSError as error:
         raise Unavailable(
             f"the runtime of {backend.name!r} cannot be written: {error}",
@@ -218,7 +218,7 @@ def make(
     return find(backend, {}, over=over)
 
 
-def _make_locked(backend: Backend, over: Sequence[str], on_line: Callable[[str], None]) -> None:
+def _make_locked(backend: Backend, over: Sequence[str], on_step: Callable[[str], None]) -> None:
     from filelock import FileLock
 
     folder, python = _folder(backend, over), _version(backend)
@@ -231,9 +231,9 @@ def _make_locked(backend: Backend, over: Sequence[str], on_line: Callable[[str],
             return
         shutil.rmtree(folder, ignore_errors=True)  # left by a process that was killed
         try:
-            install(backend, folder, python, packages, over, on_line)
+            install(backend, folder, python, packages, over, on_step)
             facts = {"backend": backend.name, "requirements": [*packages.requirements, *over]}
-            (folder / _MARKER).write_bytes(msgspec.json.encode(facts))
+            (folder / MARKER).write_bytes(msgspec.json.encode(facts))
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise

@@ -64,10 +64,13 @@ def costs(runs: Sequence[Run]) -> Costs:
     """Return the costs of one cell's finished runs."""
     # A spot check comes before the first timed step, and keeps its results in memory.
     plain = [run for run in runs if not run.spot]
+    # Quick runs start beside each other.
     starts = [
-        _running_s(run, "import_ns") + _running_s(run, "build_ns") for run in runs if run.times
+        _running_s(run, "import_ns") + _running_s(run, "build_ns")
+        for run in runs
+        if run.times and not run.quick
     ]
-    first = [_running_s(run, "first_step_ns") for run in plain if run.times]
+    first = [_running_s(run, "first_step_ns") for run in plain if run.times and not run.quick]
     return Costs(
         start_s=median(starts) if starts else None,
         first_step_s=median(first) if first else None,
@@ -84,7 +87,7 @@ def costs(runs: Sequence[Run]) -> Costs:
 
 def _start_up(runs: Sequence[Run]) -> dict[str, Phase] | None:
     """``runs``: in the order of their starts. One that failed before its first step has none."""
-    timed = [run for run in runs if run.times]
+    timed = [run for run in runs if run.times and not run.quick]
     if not timed or timed[0] is not runs[0]:
         return None
     phases = {phase: [_running_s(run, f"{phase}_ns") for run in timed] for phase in PHASES}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from envbench.cli import raise_on_signals
+from envbench.engine.signals import raise_on_signals
 from envbench.errors import Interrupted
 
 

@@ -54,7 +54,7 @@ def test_the_json_is_one_document_of_the_documented_shape(
     done = place.run("run", *loop(faulty_python), *SHORT, "--json")
     assert done.code == 0, done.err
     document = done.document
-    assert set(document) == {"schema", "plan", "cells", "ratios"}
+    assert set(document) == {"schema", "plan", "cells", "ratios", "conclusions"}
     assert (document["schema"], document["ratios"]) == (1, [])
     assert document["plan"] == place.plans()[0].plan_id
     (cell,) = document["cells"]
@@ -157,7 +157,7 @@ def test_backend_all_lists_what_cannot_run_here_and_exits_0(
 def test_backend_all_gives_a_row_for_every_backend_that_can_run_here(place: Place) -> None:
     """Atari only. The backends that only MuJoCo has compile for minutes; all are tested apart."""
     words = ("--env", "atari", "--numenv", 2, "--total-step", 10, "--repeats", 1)
-    done = place.run("run", *words, "--backend", "all", "--json")
+    done = place.run("run", *words, "--backend", "all", "--yes", "--json")
     assert done.code == 0, done.err
     names = [name for name, each in registry().items() if "atari" in each.families]
     cells = done.document["cells"]

@@ -142,7 +142,7 @@ def test_each_quick_figure_is_marked_as_it_is_measured(workers: VirtualExecutor)
     done = invoke(workers, "run", *WORDS, "--quick")
     lines = [line for line in done.stderr.splitlines() if " FPS" in line]
     assert len(lines) == 6
-    assert all(line.endswith(" FPS (quick)") for line in lines)
+    assert all(" FPS (quick)" in line for line in lines)
     assert done.stdout.count("quick") == 6
     assert "FPS (quick)" not in call(workers, "--repeats", "1").stderr
 

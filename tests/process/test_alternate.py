@@ -21,11 +21,11 @@ from helpers.paced_env import interpreter, trouble
 from helpers.pair_factories import cycles, make_pair, pairs_plan
 
 from envbench.backends import get
-from envbench.cli import raise_on_signals
 from envbench.engine.availability import Arm, own_runtime
 from envbench.engine.campaign import Campaign, Executed
 from envbench.engine.local_executor import LocalExecutor
 from envbench.engine.request import make_cell, target_of
+from envbench.engine.signals import raise_on_signals
 from envbench.errors import Interrupted
 from envbench.model import (
     Block,

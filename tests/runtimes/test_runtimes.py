@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from envbench.cli.backends import setup as setup_command
 from envbench.errors import Unavailable, UnknownName, UsageError
 from envbench.model import Family
 from envbench.runtimes import installer
+from envbench.runtimes.installer import LOG
 from envbench.runtimes.interpreters import environment, find, make, parse_overrides, status
 
 PLAIN = Backend(name="plain", label="Plain", families=["gym"], adapter="a:B", library="gymnasium")
@@ -310,12 +312,16 @@ def test_an_interrupted_setup_ends_the_installer_and_leaves_no_folder(
 
     before = psutil.Process().children()  # of other tests: multiprocessing's tracker stays
 
-    def interrupt(line: str) -> None:
-        if line.startswith("Using Python"):  # the installation has begun
-            threading.Timer(0.3, lambda: os.kill(os.getpid(), 2)).start()
+    class Interrupt(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if record.getMessage().startswith("Using Python"):  # the installation has begun
+                threading.Timer(0.3, lambda: os.kill(os.getpid(), 2)).start()
 
+    LOG.setLevel(logging.INFO)
+    LOG.addHandler(seen := Interrupt())
     with silent, pytest.raises(KeyboardInterrupt):
-        make(isolated("envbench-nowhere"), interrupt)
+        make(isolated("envbench-nowhere"), lambda step: None)
+    LOG.removeHandler(seen)
     assert [path.name for path in cache.iterdir() if path.is_dir()] == []
     assert set(psutil.Process().children()) <= set(before)
 

@@ -25,9 +25,9 @@ from pathlib import Path
 
 import msgspec
 
-from envbench import runtimes
+from envbench import families, runtimes
 from envbench.backends import Backend
-from envbench.engine.availability import Arm, Say
+from envbench.engine.availability import DISTRIBUTIONS, Arm, Say
 from envbench.engine.git import git
 from envbench.engine.request import Target
 from envbench.errors import UsageError
@@ -37,8 +37,6 @@ from envbench.runtimes.installer import name_of
 from envbench.runtimes.interpreters import cache_folder
 
 WORKING_TREE = "."  # as a ref: the files that git knows, as they are now
-# The packages of the default runtime: requirements.txt
-DEFAULT = ("numpy", "gymnasium", "ale-py", "mujoco", "envpool", "opencv-python-headless", "imageio")
 _AUTHOR = ("-c", "user.name=envbench", "-c", "user.email=envbench@localhost")
 _IGNORED = ("__pycache__", "*.egg-info", ".mypy_cache", ".pytest_cache", ".ruff_cache")
 _IGNORED_AT_THE_TOP = (".venv", "venv", "build", "dist", ".tox", "node_modules")
@@ -126,16 +124,18 @@ def make(prepared: Prepared, target: Target, say: Say) -> Arm:
 def without(backend: Backend, family: str, workload: str, added: list[str]) -> Backend:
     """Return the backend without the requirements that ``added`` replaces; their extras stay."""
     replaced = {_name(each) for each in added}
-    needed = backend.requirements_of(family, workload) or _pinned()
+    needed = backend.requirements_of(family, workload) or _pinned(backend, family)
     base = [each for each in needed if _name(each) not in replaced]
     base += [each[: each.index("]") + 1] for each in needed if each not in base and "[" in each]
     return msgspec.structs.replace(backend, requirements=base, needs=[])
 
 
-def _pinned() -> list[str]:
-    """The measuring packages of this interpreter, in their versions here."""
+def _pinned(backend: Backend, family: str) -> list[str]:
+    """What the backend needs for the family in this interpreter, in the versions here."""
+    own = families.of_record(family).packages if backend.library == "gymnasium" else []
+    library = DISTRIBUTIONS.get(backend.library, backend.library)
     pinned = []
-    for name in DEFAULT:
+    for name in dict.fromkeys(["numpy", "gymnasium", *own, library]):
         with contextlib.suppress(metadata.PackageNotFoundError):
             pinned.append(f"{name}=={metadata.version(name)}")
     return pinned

@@ -133,6 +133,7 @@ class CheckExperiment(Experiment[list[CellVerdict]]):
 
     name: ClassVar[str] = "check"
     unit: ClassVar[str] = "process pair"
+    own_runtimes: ClassVar[bool] = False
     watches_code: ClassVar[bool] = True
 
     @property

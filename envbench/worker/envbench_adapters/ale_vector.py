@@ -22,7 +22,7 @@ import numpy as np
 from ale_py.vector_env import AtariVectorEnv
 from envbench_families import atari
 from envbench_worker import actions, autoreset
-from envbench_worker.contract import EMULATOR, Adapter, Counts, Trace
+from envbench_worker.contract import EMULATOR, Adapter, Counts, Trace, call
 
 from envbench_adapters.verifying import AnyOrder, Watched
 
@@ -55,25 +55,29 @@ class AleVector(Adapter):
             self.envs.whole_step = int(job.frame_skip)
 
     def _make(self) -> Any:
+        return AtariVectorEnv(self._game(), self.job.env_instances, **self._options())
+
+    def _game(self) -> str:
+        return str(gymnasium.spec("ALE/" + self.job.task).kwargs["game"])
+
+    def _options(self) -> Dict[str, Any]:
         job, settings = self.job, self.job.settings
-        return AtariVectorEnv(
-            gymnasium.spec("ALE/" + job.task).kwargs["game"],
-            job.env_instances,
-            batch_size=job.numenv,
-            num_threads=settings["threads"],
-            thread_affinity_offset=settings["affinity"],
-            max_num_frames_per_episode=atari.MAX_FRAMES,
-            repeat_action_probability=0.0,
-            full_action_space=False,
-            grayscale=True,
-            stack_num=4,
-            frameskip=int(job.frame_skip),
-            maxpool=True,
-            noop_max=NOOP_MAX,
-            episodic_life=False,
-            reward_clipping=False,
-            use_fire_reset=settings["fire_reset"],
-        )
+        return {
+            "batch_size": job.numenv,
+            "num_threads": settings["threads"],
+            "thread_affinity_offset": settings["affinity"],
+            "max_num_frames_per_episode": atari.MAX_FRAMES,
+            "repeat_action_probability": 0.0,
+            "full_action_space": False,
+            "grayscale": True,
+            "stack_num": 4,
+            "frameskip": int(job.frame_skip),
+            "maxpool": True,
+            "noop_max": NOOP_MAX,
+            "episodic_life": False,
+            "reward_clipping": False,
+            "use_fire_reset": settings["fire_reset"],
+        }
 
     def run(self, calls: int) -> Counts:
         step = self.envs.step
@@ -131,6 +135,7 @@ class AleVector(Adapter):
 
     def facts(self) -> Dict[str, Any]:
         job = self.job
+        made = call("AtariVectorEnv", self._game(), job.env_instances, **self._options())
         return self.common_facts(
             self.envs.single_observation_space,
             self.autoreset.mode,
@@ -139,7 +144,8 @@ class AleVector(Adapter):
             autoreset_source=self.autoreset.source,
             batch=job.numenv,
             threads=job.settings["threads"] or "library default",
-            game=gymnasium.spec("ALE/" + job.task).kwargs["game"],
+            game=self._game(),
+            code="from ale_py.vector_env import AtariVectorEnv\n\nenvs = " + made,
         )
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ from brax import envs
 from brax.envs.base import Wrapper
 from brax.envs.wrappers.training import AutoResetWrapper
 from envbench_worker import actions
-from envbench_worker.contract import LIBRARY, Counts, Job, Trace
+from envbench_worker.contract import LIBRARY, Counts, Job, Trace, call
 from jax import numpy as jnp
 
 from envbench_adapters.jax_batch import JaxBatch
@@ -56,6 +56,10 @@ class Brax(JaxBatch):
         pipeline = self.pipeline
         return sorted(task + "-v3" for task in TASKS if pipeline in ONLY_IN.get(task, (pipeline,)))
 
+    def _options(self) -> Dict[str, Any]:
+        numenv = self.job.numenv
+        return {"episode_length": MAX_STEPS, "batch_size": numenv, "backend": self.pipeline}
+
     def build(self) -> None:
         self.envs = self._make()
         # Brax takes actions from -1 to 1 and scales them to its motors.
@@ -65,12 +69,7 @@ class Brax(JaxBatch):
         job = self.job
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # "not actively being maintained"
-            made = envs.create(
-                _library_name(job.task),
-                episode_length=MAX_STEPS,
-                batch_size=job.numenv,
-                backend=self.pipeline,
-            )
+            made = envs.create(_library_name(job.task), **self._options())
         if not _resets_within_the_step(made):
             raise ValueError(
                 "Brax made {} without its AutoResetWrapper: episodes that ended would be stepped "
@@ -130,6 +129,7 @@ class Brax(JaxBatch):
         return (self.lasted + under_way) * self.job.frame_skip
 
     def facts(self) -> Dict[str, Any]:
+        made = call("envs.create", _library_name(self.job.task), **self._options())
         return self.described(
             np.asarray(self.state.obs)[0],  # XLA would compile a program to index it
             "same-step",
@@ -138,6 +138,7 @@ class Brax(JaxBatch):
             observations_finite=self.finite,
             library_task=_library_name(self.job.task),
             pipeline=self.pipeline,
+            code="from brax import envs\n\nvector = " + made,
         )
 
     def _work(self) -> Dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import gymnasium
 import numpy as np
-from envbench_worker.contract import EMULATOR, Job
+from envbench_worker.contract import EMULATOR, Job, call
 from gymnasium import wrappers
 
 from envbench_families.base import Family
@@ -77,18 +77,38 @@ class Atari(Family):
         }
 
     def prepared(self, env: Any) -> Any:
-        env = wrappers.AtariPreprocessing(
-            env,
-            noop_max=30,
-            frame_skip=int(self.job.frame_skip),
-            screen_size=84,
-            terminal_on_life_loss=False,
-            grayscale_obs=True,
-            scale_obs=False,
-        )
+        env = wrappers.AtariPreprocessing(env, **self._preprocessing())
         # Gymnasium 0.29 has another name for it.
         stack = getattr(wrappers, "FrameStackObservation", None) or wrappers.FrameStack
         return stack(env, 4)
+
+    def _preprocessing(self) -> Dict[str, Any]:
+        return {
+            "noop_max": 30,
+            "frame_skip": int(self.job.frame_skip),
+            "screen_size": 84,
+            "terminal_on_life_loss": False,
+            "grayscale_obs": True,
+            "scale_obs": False,
+        }
+
+    def code(self) -> str:
+        identifier, arguments = self.gym_id()
+        made = call("gymnasium.make", identifier, **arguments)
+        options = call("", **self._preprocessing())[1:]
+        lines = [
+            "import ale_py, gymnasium",
+            "from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation",
+            "",
+            "gymnasium.register_envs(ale_py)",
+            "",
+            "def make():",
+            "    env = " + made,
+            "    env = AtariPreprocessing(env, " + options,
+            "    return FrameStackObservation(env, 4)",
+            "",
+        ]
+        return "\n".join(lines)
 
     def forced(self, env: Any, seed: int) -> Forced:
         return _Game(env, seed)

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import gymnasium
-from envbench_worker.contract import LIBRARY, Job, UnknownTaskError
+from envbench_worker.contract import LIBRARY, Job, UnknownTaskError, call
 
 from envbench_families.forced import Forced, FromState
 
@@ -56,6 +56,12 @@ class Family:
         self.register()
         identifier, arguments = self.gym_id()
         return self.prepared(gymnasium.make(identifier, **arguments))
+
+    def code(self) -> str:
+        """Write Python whose ``make()`` makes the same environment; "" if it would not be short."""
+        identifier, arguments = self.gym_id()
+        made = call("gymnasium.make", identifier, **arguments)
+        return "import gymnasium\n\ndef make():\n    return {}\n".format(made)
 
     def prepared(self, env: Any) -> Any:
         """Apply the family's usual preprocessing."""

@@ -23,6 +23,9 @@ class DmControl(Family):
         domain, task = _suite()[self.job.task]
         return self.job.task, {"domain": domain, "task": task}
 
+    def code(self) -> str:
+        return ""  # ``SuiteEnv`` is envbench's own
+
     def make(self) -> Any:
         return SuiteEnv(*_suite()[self.job.task])
 

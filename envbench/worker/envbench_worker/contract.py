@@ -36,6 +36,13 @@ def named(name: str) -> Any:
     return getattr(import_module(module), attribute)
 
 
+def call(function: str, *arguments: Any, **named: Any) -> str:
+    """Write a call as Python: ``envpool.make('Ant-v4', num_envs=8)``."""
+    words = [repr(each) for each in arguments]
+    words += ["{}={!r}".format(name, value) for name, value in named.items()]
+    return "{}({})".format(function, ", ".join(words))
+
+
 class Counts(NamedTuple):
     """Counts the results of one ``run``."""
 
@@ -156,7 +163,8 @@ class Adapter(ABC):
     def facts(self) -> Dict[str, Any]:
         """Report what ran: at least observation_shape and observation_dtype (of one environment),
         action_source, autoreset (next-step, same-step or none) and env_instances. ``work`` says
-        what a step does, with the keys that ``envbench.families`` has."""
+        what a step does, with the keys that ``envbench.families`` has. ``code`` is Python that
+        makes the same environments, for a reader to copy."""
 
     def action_source(self) -> str:
         """Where the actions of ``bank`` came from."""

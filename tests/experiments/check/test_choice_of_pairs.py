@@ -110,7 +110,7 @@ def test_only_the_cells_with_an_alarm_are_measured_again() -> None:
 def test_each_alarm_is_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
     plan, workers, lines = pairs_plan(), Workers(slower=1.2), Display()
     carry_out(CHECK, plan, workers)
-    lines.began(CHECK, plan, 0, len(workers.blocks))
+    lines.began(CHECK, plan, [], [])
     for block in workers.blocks:
         lines.block_began(block)
     lines = [line for line in capsys.readouterr().err.splitlines() if "an alarm" in line]

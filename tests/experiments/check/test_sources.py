@@ -36,6 +36,21 @@ def test_requirements_replace_those_of_the_same_name() -> None:
     assert len(rest.requirements) == len(theirs.requirements_of("atari", "step")) - 1
 
 
+@pytest.mark.parametrize(
+    ("backend", "family", "names"),
+    [
+        ("for-loop", "gym", {"numpy", "gymnasium"}),
+        ("for-loop", "atari", {"numpy", "gymnasium", "ale-py", "opencv-python-headless"}),
+        ("subprocess", "mujoco", {"numpy", "gymnasium", "mujoco", "imageio"}),
+        ("envpool-sync", "atari", {"numpy", "gymnasium", "envpool"}),
+        ("ale-vector", "atari", {"numpy", "gymnasium", "ale-py"}),
+    ],
+)
+def test_an_arm_gets_only_what_its_cells_need(backend: str, family: str, names: set[str]) -> None:
+    made = sources.without(get(backend), family, "step", ["mine==1"])
+    assert {each.partition("==")[0] for each in made.requirements} == names
+
+
 @pytest.mark.parametrize("backend", ["for-loop", "subprocess"])
 def test_a_requirement_that_is_replaced_keeps_the_extras_that_a_family_needs(backend: str) -> None:
     made = sources.without(get(backend), "box2d", "step", ["gymnasium==1.2.3"])

@@ -54,4 +54,6 @@ class EnvPoolNuma(FreeRunning):
 
     def facts(self) -> Dict[str, Any]:
         threads = sum(described["facts"]["threads"] for described in self.described)
-        return dict(super().facts(), batch=self.job.numenv, threads=threads)
+        found = dict(super().facts(), batch=self.job.numenv, threads=threads)
+        del found["code"]  # it makes the pool of one node
+        return found

@@ -14,7 +14,7 @@ import envbench_families
 import envpool
 import numpy as np
 from envbench_worker import actions, autoreset
-from envbench_worker.contract import LIBRARY, Adapter, Counts, Job
+from envbench_worker.contract import LIBRARY, Adapter, Counts, Job, call
 from envbench_worker.sensors import usable_cores
 from envpool.registration import registry
 from gymnasium.vector.utils import create_empty_array
@@ -96,9 +96,18 @@ class EnvPool(Adapter):
             autoreset_source=self.autoreset.source,
             batch=self.job.numenv,
             threads=self.job.settings["threads"] or default_threads,
+            code="import envpool\n\nenvs = {}".format(self._code()),
             library_task=self.job.task,
             library_arguments=config,
         )
+
+    def _code(self) -> str:
+        """The call that makes such a pool. Threads are bound to cores only if a person asked."""
+        arguments = self._arguments()
+        del arguments["seed"]
+        if self.job.settings["affinity"] < 0:
+            del arguments["thread_affinity_offset"]
+        return call("envpool.make_gymnasium", self.job.task, **arguments)
 
     def close(self) -> None:
         self.pool.close()

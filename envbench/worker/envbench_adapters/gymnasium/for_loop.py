@@ -108,6 +108,7 @@ class GymnasiumVector(Adapter):
     def facts(self) -> Dict[str, Any]:
         space, family = self.envs.single_observation_space, envbench_families.of(self.job)
         identifier, arguments = family.gym_id()
+        one = family.code()
         return self.common_facts(
             space,
             self.autoreset.mode,
@@ -116,7 +117,12 @@ class GymnasiumVector(Adapter):
             autoreset_source=self.autoreset.source,
             library_task=identifier,
             library_arguments=arguments,
+            **({"code": one + self.vector_code()} if one else {}),
         )
+
+    @abstractmethod
+    def vector_code(self) -> str:
+        """Write Python that makes the vector environment of ``make()``."""
 
     def close(self) -> None:
         self.envs.close()
@@ -132,6 +138,9 @@ def make(job: Job) -> Any:
 class ForLoop(GymnasiumVector):
     def make_vector(self) -> Any:
         return SyncVectorEnv([partial(make, self.job)] * self.job.numenv)
+
+    def vector_code(self) -> str:
+        return "\nenvs = gymnasium.vector.SyncVectorEnv([make] * {})".format(self.job.numenv)
 
     def predict(self, given: Trace) -> Trace:
         job, family = self.job, envbench_families.of(self.job)

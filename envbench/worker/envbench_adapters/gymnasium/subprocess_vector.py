@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Dict, Optional
 
+from envbench_worker.contract import call
 from gymnasium.vector import AsyncVectorEnv
 
 from envbench_adapters.gymnasium.for_loop import GymnasiumVector, make
@@ -12,15 +13,19 @@ from envbench_adapters.gymnasium.for_loop import GymnasiumVector, make
 
 class Subprocess(GymnasiumVector):
     def make_vector(self) -> Any:
-        settings = self.job.settings
         self.envs = AsyncVectorEnv.__new__(AsyncVectorEnv)  # for ``dead_child``, should it fail
-        AsyncVectorEnv.__init__(
-            self.envs,
-            [partial(make, self.job)] * self.job.numenv,
-            shared_memory=settings["shared_memory"],
-            context=settings["context"] or None,
-        )
+        makers = [partial(make, self.job)] * self.job.numenv
+        AsyncVectorEnv.__init__(self.envs, makers, **self._options())
         return self.envs
+
+    def _options(self) -> Dict[str, Any]:
+        settings = self.job.settings
+        return {"shared_memory": settings["shared_memory"], "context": settings["context"] or None}
+
+    def vector_code(self) -> str:
+        options = call("", **self._options())[1:]
+        made = "gymnasium.vector.AsyncVectorEnv([make] * {}, {}".format(self.job.numenv, options)
+        return "\nenvs = " + made
 
     def dead_child(self) -> Optional[int]:
         """Find a process that a native library crashed: the pipe reports only its end of file."""

@@ -1,0 +1,252 @@
+"""Measure and read results from Python, such as in a notebook.
+
+    import envbench
+
+    found = envbench.measure("Pong-v5", backend="envpool-async", numenv=8)
+    found.fps, found.interval           # frames per second
+    envbench.load("results").cells      # a pandas DataFrame
+
+``measure`` does what ``envbench run`` does, with the same records in the same folder: a stopped
+measurement resumes, and ``envbench report`` shows it. It runs in any thread. Interrupting a
+notebook's kernel (Ctrl-C) ends the workers and raises ``KeyboardInterrupt``. From a thread that is
+not the main one, only the end of the process ends the workers.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from envbench import families
+from envbench.backends import shown
+from envbench.engine.availability import Build
+from envbench.engine.campaign import Campaign
+from envbench.engine.experiment import Done, Experiment, Options
+from envbench.engine.request import CellRequest
+from envbench.engine.session import carry_out
+from envbench.engine.signals import raise_on_signals
+from envbench.errors import Interrupted, UnknownName
+from envbench.experiments.run import Figures, Measure, RunExperiment
+from envbench.machine import catalogue
+from envbench.model import Block, BlockRecord, Failure, Plan
+from envbench.process.reply import Event
+from envbench.report.data_export import of_cell, of_runs, of_slices
+from envbench.report.tables.conclusion import conclusions
+from envbench.results.folder import Loaded, load_files, load_folder
+from envbench.results.measured_cells import Measured
+from envbench.runtimes.interpreters import interpreter
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+LOG = logging.getLogger("envbench")  # messages of a measurement, such as a note or a warning
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What ``measure`` found. ``plan`` identifies it in the results folder.
+
+    ``sentence``: which backend is fastest and by how much, as ``envbench run`` prints it; "" if
+    there is nothing to say. The other attributes are those of the only cell.
+    """
+
+    measured: list[Measured]
+    plan: str
+    sentence: str
+
+    @property
+    def fps(self) -> float | None:
+        """Frames per second (environment steps per second times ``frame_skip``). None: it failed,
+        and ``failure`` says why."""
+        return self._only.fps
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The 95 % interval of ``fps``. None: fewer than five processes, as with ``quick``."""
+        return self._only.summary.interval
+
+    @property
+    def steps_per_second(self) -> float | None:
+        """Environment steps per second."""
+        return self._only.summary.steps_per_second
+
+    @property
+    def failure(self) -> str:
+        """Why there is no figure; "" if there is one."""
+        failure = self._only.summary.failure
+        return failure.message if failure else ""
+
+    def to_frame(self) -> DataFrame:
+        """Return one row per cell, with the columns of ``envbench export``."""
+        from pandas import DataFrame
+
+        return DataFrame([of_cell(each) for each in self.measured])
+
+    @property
+    def _only(self) -> Measured:
+        if len(self.measured) != 1:
+            raise ValueError(f"{len(self.measured)} cells were measured: use to_frame().")
+        return self.measured[0]
+
+
+def measure(
+    task: str | None = None,
+    *,
+    backend: str | Sequence[str],
+    numenv: int | Sequence[int],
+    env: str | None = None,
+    frame_skip: float | None = None,
+    duration: float | None = None,
+    repeats: int | None = None,
+    quick: bool = False,
+    seed: int = 0,
+    machine: str | None = None,
+    results: str | Path = "results",
+    python: str | None = None,
+    build: bool = False,
+    **settings: str | int | float | bool,
+) -> Result:
+    """Measure how fast a task steps on this machine, for about a minute per cell.
+
+    ``task`` is the id of a task, such as ``"Pong-v5"`` or ``"my_package:MyEnv-v0"``; ``env`` is its
+    family, which is needed if several have tasks of your own (``env="gym"``). ``numenv`` is the
+    number of environments per vector step. With several backends or numbers, all cells alternate.
+    ``duration`` is in seconds per cell. ``quick`` measures 2 s per cell, without an interval.
+    ``python`` is the interpreter of the backend, and ``build`` permits to build its runtime.
+    ``settings`` are those of the backend (``envbench backends NAME``).
+
+    Raises ``envbench.EnvbenchError``: an unknown name, a backend that cannot run here, or another
+    measurement on this machine. A cell that fails while it is measured has no ``fps``.
+    """
+    names = [backend] if isinstance(backend, str) else [*backend]
+    cells = CellRequest(
+        family=env or _family_of(task),
+        task=task,
+        backends=names,
+        numenv=[numenv] if isinstance(numenv, int) else [*numenv],
+        frame_skip=frame_skip,
+        settings={name: shown(value) for name, value in settings.items()},
+    )
+    given: dict[str, Any] = {"duration_s": duration, "repeats": repeats, "quick": quick}
+    amount = Measure(**{name: value for name, value in given.items() if value is not None})
+    pythons = {} if python is None else {name: interpreter(python, "python") for name in names}
+    options = Options(
+        results=Path(results), machine=machine, seed=seed, pythons=pythons, setup=build, yes=build,
+        command=["python", "-c", _call(task, names, given | {"numenv": numenv, "env": env})],
+    )  # fmt: skip
+    found: list[Campaign[Figures]] = []
+
+    def keep(campaign: Campaign[Figures]) -> int:
+        found.append(campaign)
+        return 0
+
+    try:
+        with raise_on_signals():
+            carry_out(RunExperiment(cells=cells, measure=amount), options, _Log(), keep)
+    except Interrupted as error:
+        raise _stopped(error) from None
+    (campaign,) = found
+    if campaign.stopped is not None:
+        raise _stopped(campaign.stopped)
+    own = load_files([campaign.journal.path], _warn).selection
+    return Result(
+        measured=own.measured,
+        plan=campaign.plan.plan_id,
+        sentence=" ".join(e.sentence for e in conclusions(own, catalogue().profiles)),
+    )
+
+
+def _call(task: str | None, names: Sequence[str], given: Mapping[str, object]) -> str:
+    """The call, as results record it."""
+    words = [repr(task), f"backend={names!r}"]
+    words += [f"{name}={value!r}" for name, value in given.items() if value]
+    return f"import envbench; envbench.measure({', '.join(words)})"
+
+
+def _family_of(task: str | None) -> str:
+    """The family that has the task as its default."""
+    known = {each.default_task: each.name for each in families.registry().values()}
+    if task not in known:
+        raise UnknownName("task that needs no env=", task or "", [name for name in known if name])
+    return known[task]
+
+
+def _stopped(error: Interrupted) -> BaseException:
+    """What Python raises for that signal."""
+    return KeyboardInterrupt() if error.exit_code == 130 else SystemExit(error.exit_code)
+
+
+def _warn(warnings: Iterable[str]) -> None:
+    for each in warnings:
+        LOG.warning(each)
+
+
+class _Log:
+    """The messages and progress of a measurement, as the log ``envbench``."""
+
+    def say(self, text: str, /) -> None:
+        LOG.info(text)
+
+    def doing(self, text: str, /) -> None:
+        LOG.info(text)
+
+    def agrees(self, builds: Sequence[Build], /) -> bool:
+        return True  # only asked with ``build=True``
+
+    def began(self, experiment: Experiment[Any], plan: Plan, done: Done, before: Done) -> None:
+        left = experiment.seconds_left(plan, done, before)
+        LOG.info("%d blocks to do, about %.0f s", experiment.left(plan, done), left)
+
+    def block_began(self, block: Block) -> None: ...
+
+    def trying_again(self, block: Block, failure: Failure) -> None:
+        LOG.warning("%s. Trying again.", failure.message)
+
+    def event(self, event: Event) -> None: ...
+
+    def block_ended(self, record: BlockRecord, left: int) -> None:
+        LOG.info("block done after %.0f s, %d left", record.seconds, left)
+
+    def close(self) -> None: ...
+
+
+# ---------------------------------------------------------------- results on disk
+
+
+@dataclass(frozen=True)
+class Results:
+    """The results in a folder, as ``envbench report`` shows them."""
+
+    _loaded: Loaded
+
+    @cached_property
+    def cells(self) -> DataFrame:
+        """One row per cell, with the columns of ``envbench export``."""
+        from pandas import DataFrame
+
+        return DataFrame([of_cell(each) for each in self._loaded.selection.measured])
+
+    @cached_property
+    def runs(self) -> DataFrame:
+        """One row per process, with the columns of ``envbench export --runs``."""
+        from pandas import DataFrame
+
+        found = self._loaded
+        return DataFrame(of_runs(found.records, found.locations, found.selection))
+
+    @cached_property
+    def slices(self) -> DataFrame:
+        """One row per timed slice: its run, its start and length in ns, its vector steps (calls),
+        its steps and resets of single environments, and what disturbed it ("" if nothing)."""
+        from pandas import DataFrame
+
+        return DataFrame(of_slices(self._loaded.records))
+
+
+def load(results: str | Path = "results") -> Results:
+    """Read a folder of results. Raises ``envbench.EnvbenchError`` if it has none."""
+    return Results(load_folder(Path(results), _warn))

@@ -1,0 +1,91 @@
+"""``envbench cache``: list the isolated runtimes with their sizes, and remove them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+from envbench.backends import get, registry
+from envbench.cli.options import AS_JSON, Text, completing, option
+from envbench.cli.terminal import disk, print_json, table, tell
+from envbench.errors import UsageError
+from envbench.machine import lock
+from envbench.model import fields
+from envbench.runtimes.cached import Cached, cached, remove
+from envbench.runtimes.interpreters import cache_folder
+from envbench.text import counted
+
+NAMES = click.argument(
+    "names", type=Text(), metavar="[BACKEND]...", nargs=-1, shell_complete=completing(registry)
+)
+
+
+@click.group(invoke_without_command=True)
+@AS_JSON
+@click.pass_context
+def cache(context: click.Context, as_json: bool) -> None:
+    """List the isolated runtimes of backends, and how large they are.
+
+    \b
+    envbench cache                     list them
+    envbench cache clean               remove those that no backend uses
+    envbench cache clean genesis       remove those of a backend
+    envbench cache clean --all         remove all
+
+    A runtime that was removed is built again when it is needed.
+    """
+    if context.invoked_subcommand:
+        if as_json:
+            raise UsageError("--json cannot be given with `envbench cache clean`.")
+        return
+    found = cached()
+    if as_json:
+        columns = "backend requirements disk_mb state"
+        every = [fields(each, columns) | {"folder": str(each.folder)} for each in found]
+        print_json({"schema": 1, "folder": str(cache_folder()), "runtimes": every})
+    elif found:
+        rows = [
+            [each.backend, disk(each.disk_mb), each.state, " ".join(each.requirements)]
+            for each in found
+        ]
+        click.echo(table(rows, ["backend", "size", "state", "requirements"]))
+        click.echo(f"\n{_total(found)} in {cache_folder()}")
+    else:
+        tell(f"There are no runtimes in {cache_folder()}.")
+
+
+@cache.command()
+@NAMES
+@option("--all", "Remove every runtime.", also="everything")
+@option("--yes", "Do not ask.")
+def clean(names: tuple[str, ...], everything: bool, yes: bool) -> None:
+    """Remove the runtimes of each BACKEND; without one, those that no backend uses."""
+    if names and everything:
+        raise UsageError("give backends or --all, not both.")
+    chosen = {get(each).name for text in names for each in text.split(",")}
+    found = [
+        each
+        for each in cached()
+        if everything or (each.backend in chosen if chosen else each.state != "in use")
+    ]
+    if not found:
+        tell("There is nothing to remove.")
+        return
+    if not yes and not sys.stdin.isatty():
+        raise UsageError("without a terminal, `envbench cache clean` needs --yes.")
+    for each in found:
+        tell(f"{each.backend}: {disk(each.disk_mb)} ({each.state})")
+    if not yes and not click.confirm(f"Remove {_total(found)}?", err=True):
+        tell("Nothing was removed.")
+        return
+    with lock.acquire(wait=False, hint=lock.LATER):  # a worker may run in one of them
+        kept = remove(found)
+    for each in kept:
+        tell(f"{each.backend} stays: another envbench is making it.")
+    tell(f"Removed {_total([each for each in found if each not in kept])}.")
+
+
+def _total(found: Sequence[Cached]) -> str:
+    return f"{counted(len(found), 'runtime')} ({disk(sum(each.disk_mb for each in found))})"

@@ -1,0 +1,88 @@
+"""What ``run`` would measure: cells, blocks, time, and what has to be built first.
+
+Nothing is started or written, and no backend is imported.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from itertools import islice
+
+import msgspec
+from msgspec.structs import replace
+
+from envbench import runtimes
+from envbench.engine import availability, resume
+from envbench.engine.availability import Build
+from envbench.engine.experiment import Options, one_per_arm
+from envbench.engine.session import NEWEST, make_plan, site_of
+from envbench.errors import Unavailable
+from envbench.experiments.expected import Expected
+from envbench.experiments.run import RunExperiment
+from envbench.model import Cell, RunDesign, arm_key
+
+
+class Lacking(msgspec.Struct, frozen=True, kw_only=True):
+    """A backend that cannot run a family here: why, and what to do."""
+
+    backend: str
+    env: str
+    reason: str
+    fix: str
+
+
+class Preview(msgspec.Struct, frozen=True, kw_only=True):
+    """``cells`` and, in the same order, the expected seconds of each over all its blocks.
+
+    ``seconds``: of all blocks, reference kernels included. ``builds``: the runtimes that are built
+    first; without them, their cells are not measured.
+    """
+
+    machine: str
+    cells: list[Cell]
+    cell_seconds: list[float]
+    blocks: int
+    seconds: float
+    builds: list[Build]
+    lacking: list[Lacking]
+    notes: list[str]
+
+
+def preview(experiment: RunExperiment, options: Options) -> Preview:
+    """Return what the command would measure. Raises its usage errors, and ``Unavailable`` if no
+    backend can run here."""
+    site = site_of(options, experiment)
+    chosen = experiment.choose(site)
+    builds, lacking, targets = [], [], chosen.targets
+    if options.setup:
+        builds = availability.builds(targets, options.pythons)
+    to_build = {each.backend for each in builds}
+    unable = set()
+    for target in one_per_arm(targets):
+        backend, cell = target.backend, target.cell
+        status = runtimes.status(backend, options.pythons, cell.env, cell.workload)
+        if status.state != "ready" and backend.name not in to_build:
+            unable.add(arm_key("", cell))
+            lacking.append(
+                Lacking(backend=backend.name, env=cell.env, reason=status.reason, fix=status.fix)
+            )
+    able = [each for each in targets if arm_key("", each.cell) not in unable]
+    if not able:
+        reasons = "; ".join(f"{each.backend}: {each.reason}" for each in lacking)
+        raise Unavailable(f"no backend can run this here ({reasons}).", hint=lacking[0].fix)
+    offline = dataclasses.replace(site, options=replace(options, setup=False))
+    arms = {each.key: each for each in experiment.arms(able, offline, lambda _: None)}
+    plan = make_plan(experiment, able, site, arms)
+    newest = islice(resume.recorded(options.results, site.profile.name, experiment.name), NEWEST)
+    before = [block for each in newest for block in each.done]
+    repeats, expected = plan.design_as(RunDesign).repeats, Expected(plan, (), before)
+    return Preview(
+        machine=site.profile.name,
+        cells=plan.cells,
+        cell_seconds=[repeats[each.backend] * expected.seconds(each) for each in plan.cells],
+        blocks=experiment.left(plan, ()),
+        seconds=experiment.seconds_left(plan, (), before),
+        builds=builds,
+        lacking=lacking,
+        notes=chosen.notes,
+    )

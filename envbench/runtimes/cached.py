@@ -1,0 +1,89 @@
+"""The runtimes on disk: which there are, how large they are, and how to remove them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from filelock import FileLock, Timeout
+
+from envbench import backends
+from envbench.errors import StorageError
+from envbench.runtimes.installer import python_in
+from envbench.runtimes.interpreters import MARKER, cache_folder, find, one_per_runtime
+
+State = Literal["in use", "not in use", "incomplete"]
+
+
+class Cached(msgspec.Struct, frozen=True, kw_only=True):
+    """A folder of the cache. ``state``: a backend uses it; no backend does, such as one that
+    ``check`` made or that is of older requirements; or it was never finished."""
+
+    folder: Path
+    backend: str
+    requirements: list[str]
+    disk_mb: float
+    state: State
+
+
+class _Marker(msgspec.Struct, frozen=True):
+    backend: str = ""
+    requirements: list[str] = []
+
+
+def cached() -> list[Cached]:
+    """Every runtime of the cache, by folder."""
+    place = cache_folder()
+    used = {
+        Path(find(backend, {}, family).python)
+        for backend in backends.registry().values()
+        for family in one_per_runtime(backend)
+    }
+    folders = [each for each in sorted(place.glob("*")) if each.is_dir()] if place.is_dir() else []
+    return [_cached(each, used) for each in folders]
+
+
+def _cached(folder: Path, used: Iterable[Path]) -> Cached:
+    state: State = "in use" if python_in(folder) in used else "not in use"
+    try:
+        marker = msgspec.json.decode((folder / MARKER).read_bytes(), type=_Marker)
+    except (OSError, msgspec.MsgspecError):
+        marker, state = _Marker(folder.name.rpartition("-")[0]), "incomplete"
+    return Cached(
+        folder=folder,
+        backend=marker.backend,
+        requirements=marker.requirements,
+        disk_mb=_size(folder) / 1e6,
+        state=state,
+    )
+
+
+def _size(folder: Path) -> int:
+    """Bytes of its files, without what links lead to."""
+    sizes = 0
+    for path in folder.rglob("*"):
+        try:
+            sizes += path.lstat().st_size
+        except OSError:  # removed meanwhile
+            continue
+    return sizes
+
+
+def remove(entries: Iterable[Cached]) -> list[Cached]:
+    """Remove these runtimes. Returns those that another process is making now, which stay."""
+    kept = []
+    for each in entries:
+        lock = FileLock(f"{each.folder}.lock")
+        try:
+            with lock.acquire(timeout=0):
+                (each.folder / MARKER).unlink(missing_ok=True)  # a half-removed one is not ready
+                shutil.rmtree(each.folder)
+            Path(lock.lock_file).unlink(missing_ok=True)
+        except Timeout:
+            kept.append(each)
+        except OSError as error:
+            raise StorageError(f"{each.folder} cannot be removed: {error}.") from error
+    return kept

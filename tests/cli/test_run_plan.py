@@ -1,0 +1,73 @@
+"""``envbench run --plan``: what would be measured, how long it takes, what must be built."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from helpers.skip_or_fail import not_here
+
+from envbench.cli import envbench
+from envbench.machine.host import gpus
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ENVBENCH_CACHE", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def plan(*words: object) -> Result:
+    return CliRunner().invoke(envbench, ["run", "--plan", *map(str, words)])
+
+
+CELLS = ("--env", "mujoco", "--backend", "for-loop,brax", "--numenv", "2,4")
+
+
+def test_it_lists_cells_times_and_builds_and_writes_nothing(place: Path) -> None:
+    if gpus():
+        not_here("a machine without a GPU")
+    done = plan(*CELLS)
+    assert done.exit_code == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines() if line.startswith("mujoco ")]
+    assert [row[2] for row in rows] == ["For-loop", "Brax"]
+    assert "4 cells in " in done.stdout
+    assert "To be built: brax (800 MB), about 800 MB in " in done.stdout
+    assert list(place.iterdir()) == []
+
+
+def test_json_has_the_seconds_of_each_cell(place: Path) -> None:
+    import json
+
+    document = json.loads(plan(*CELLS, "--json").stdout)
+    assert [cell["key"] for cell in document["cells"]] == [
+        f"mujoco/Ant-v3/{name}/{numenv}" for name in ("for-loop", "brax") for numenv in (2, 4)
+    ]
+    assert all(cell["seconds"] > 30 for cell in document["cells"])
+    assert document["seconds"] >= sum(cell["seconds"] for cell in document["cells"])
+    (build,) = document["builds"]
+    assert (build["backend"], build["disk_mb"]) == ("brax", 800)
+    assert document["lacking"] == []
+
+
+@pytest.mark.parametrize("option", ["--no-setup", "--quick"])
+def test_what_is_not_built_is_named_and_left_out(place: Path, option: str) -> None:
+    done = plan(*CELLS, option)
+    assert done.exit_code == 0, done.stderr
+    assert "2 cells in " in done.stdout
+    assert "brax cannot run mujoco here: its runtime (brax" in done.stdout
+    assert "envbench setup brax" in done.stdout
+
+
+def test_if_nothing_can_run_it_says_why_and_exits_with_3(place: Path) -> None:
+    done = plan("--env", "mujoco", "--backend", "brax", "--numenv", "2", "--no-setup")
+    assert done.exit_code == 3
+    assert "no backend can run this here (brax: its runtime" in done.stderr
+
+
+def test_wrong_usage_is_found_as_in_a_run(place: Path) -> None:
+    done = plan("--env", "mujoco", "--backend", "for-lop")
+    assert done.exit_code == 2
+    assert "for-loop" in done.stderr

@@ -1,0 +1,71 @@
+"""How long blocks of ``run`` are expected to take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from helpers.record_factories import block_of, make_cell, make_failure, make_plan, make_run
+
+from envbench.experiments.expected import REST_S, START_S, Expected
+from envbench.model import BlockRecord, Protocol, RunDesign, Times
+
+FAST, SLOW = make_cell("for-loop", 1), make_cell("subprocess", 8)
+PLAN = make_plan([FAST, SLOW])
+SECOND = 10**9
+
+
+def block(starts: dict[str, float], seconds: float, measured: float = 6.0) -> BlockRecord:
+    runs = [
+        make_run(
+            cell,
+            times=Times(
+                import_ns=0,
+                build_ns=round(starts[cell.key] * SECOND),
+                first_step_ns=0,
+                warmup_ns=0,
+                measured_ns=round(measured * SECOND),
+            ),
+            block="block",
+        )
+        for cell in (FAST, SLOW)
+    ]
+    return msgspec.structs.replace(block_of(runs)[1], seconds=seconds)
+
+
+DONE = block({FAST.key: 1.0, SLOW.key: 5.0}, seconds=22.0)  # 6 s + 12 s, and 2 s per trial
+
+
+def measured_s() -> float:
+    return PLAN.design_as(RunDesign).protocol["for-loop"].measured_s
+
+
+def test_without_records_a_trial_has_the_usual_start() -> None:
+    expected = Expected(PLAN, ())
+    assert expected.seconds(FAST) == pytest.approx(START_S + measured_s() + REST_S)
+
+
+def test_each_cell_has_its_own_start_and_every_trial_the_same_rest() -> None:
+    expected = Expected(PLAN, [DONE])
+    assert expected.seconds(FAST) == pytest.approx(1.0 + measured_s() + 2.0)
+    assert expected.seconds(SLOW) == pytest.approx(5.0 + measured_s() + 2.0)
+
+
+def test_an_unknown_cell_starts_like_the_nearest_of_its_backend() -> None:
+    expected = Expected(PLAN, (), [DONE])
+    assert expected.seconds(make_cell("subprocess", 12)) == expected.seconds(SLOW)
+
+
+def test_failed_blocks_show_nothing() -> None:
+    failed = block_of([make_run(FAST, failure=make_failure(), block="block")])[1]
+    assert Expected(PLAN, [failed]).seconds(FAST) == Expected(PLAN, ()).seconds(FAST)
+
+
+def test_a_number_of_steps_takes_as_long_as_it_did() -> None:
+    design: Any = msgspec.structs.replace(
+        PLAN.design_as(RunDesign), protocol={"for-loop": Protocol(calls=10)}
+    )
+    plan = msgspec.structs.replace(PLAN, design=design)
+    assert Expected(plan, ()).seconds(FAST) == pytest.approx(START_S + REST_S)
+    assert Expected(plan, [DONE]).seconds(FAST) == pytest.approx(1.0 + 6.0 + 2.0)

@@ -1,0 +1,94 @@
+"""Measuring and reading results from Python."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from helpers.record_factories import measured_plan, new_results_file, write
+
+import envbench
+from envbench.errors import UnknownName, UsageError
+
+slow = pytest.mark.slow
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ENVBENCH_LOCK_FILE", str(tmp_path / "lock"))
+    return tmp_path
+
+
+@slow
+def test_a_quick_measurement_gives_a_figure_and_a_record(place: Path) -> None:
+    found = envbench.measure(
+        "CartPole-v1", backend="for-loop", numenv=2, quick=True, actions="constant"
+    )
+    assert found.fps is not None
+    assert found.fps > 100
+    assert found.fps == found.steps_per_second
+    assert (found.interval, found.failure) == (None, "")
+    frame = found.to_frame()
+    assert list(frame["backend"]) == ["for-loop"]
+    assert frame["fps"][0] == found.fps
+    assert "For-loop" in found.sentence
+    loaded = envbench.load("results")
+    assert loaded.cells["plan"].tolist() == [found.plan]
+    assert loaded.slices["ns"].sum() == pytest.approx(2e9, rel=0.3)
+    (record,) = (place / "results").rglob("*.jsonl")
+    assert "envbench.measure('CartPole-v1'" in record.read_text()
+
+
+@slow
+def test_it_runs_in_a_thread_and_with_several_cells(place: Path) -> None:
+    found: list[envbench.Result] = []
+
+    def work() -> None:
+        words = {"backend": ["for-loop", "envpool-sync"], "numenv": 2, "quick": True}
+        found.append(envbench.measure("CartPole-v1", **words))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(120)
+    (result,) = found
+    assert len(result.to_frame()) == 2
+    assert "provisional" in result.sentence
+    with pytest.raises(ValueError, match="2 cells were measured: use to_frame"):
+        result.fps  # noqa: B018 - a property
+
+
+def test_wrong_names_are_errors_before_anything_is_measured(place: Path) -> None:
+    with pytest.raises(UnknownName, match="Did you mean 'Pong-v5'"):
+        envbench.measure("Pong-v4", backend="for-loop", numenv=2)
+    with pytest.raises(envbench.EnvbenchError, match="for-lop"):
+        envbench.measure("Pong-v5", backend="for-lop", numenv=2)
+    with pytest.raises(UsageError, match="unknown setting of envpool-sync 'threds'"):
+        envbench.measure("Pong-v5", backend="envpool-sync", numenv=2, threds=2)
+    assert list(place.iterdir()) == []
+
+
+def test_results_are_frames_of_cells_runs_and_slices(place: Path) -> None:
+    records = measured_plan({("for-loop", 1): 50, ("envpool-async", 8): 90})
+    write(new_results_file(Path("results"), "laptop", "2025-11-20T10:00:00Z"), records)
+    found = envbench.load()
+    assert sorted(found.cells["backend"]) == ["envpool-async", "for-loop"]
+    assert len(found.runs) == 10
+    slices = found.slices
+    assert len(slices) == 40
+    assert set(slices.columns) == {
+        "run", "plan", "key", "round", "machine", "env", "task", "backend", "numenv", "slice",
+        "start_ns", "ns", "calls", "steps", "resets", "invalid",
+    }  # fmt: skip
+    assert slices["steps"].sum() == 5 * 4 * (50 + 90)
+
+
+def test_a_folder_without_results_is_an_error(place: Path) -> None:
+    with pytest.raises(envbench.EnvbenchError, match="has no results"):
+        envbench.load("nowhere")
+
+
+def test_unknown_names_of_the_module_are_attribute_errors() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        envbench.nothing  # type: ignore[attr-defined]  # noqa: B018
