@@ -13,3 +13,5 @@ suppress_warnings = ["myst.xref_missing", "misc.highlighting_failure"]
 autodoc_typehints = "signature"
 html_theme = "furo"
 html_title = project
+html_show_copyright = False
+smartquotes = False

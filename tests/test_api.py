@@ -23,9 +23,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @slow
 def test_a_quick_measurement_gives_a_figure_and_a_record(place: Path) -> None:
-    found = envbench.measure(
-        "CartPole-v1", backend="for-loop", numenv=2, quick=True, actions="constant"
-    )
+    found = envbench.measure("CartPole-v1", backend="for-loop", numenv=2, quick=True)
     assert found.fps is not None
     assert found.fps > 100
     assert found.fps == found.steps_per_second

@@ -102,16 +102,14 @@ def _summary(name: str, chapter: str, made: Iterable[Table]) -> BlockContent:
 
 
 def _table(results: MachineResults) -> BlockContent:
-    """A main table. A new page has it if there are results or the profile has such a table."""
-    planned = results.profile is not None and results.env in results.profile.tables
-    by_default = planned and results.task == families.default_task(results.env)
+    """A main table. A new page has it if there are results."""
     return BlockContent(
         heading=results.heading,
         chapter=families.of_record(results.env).title,
         tables=lambda existing: [build(results, existing)],
         results=results,
         has_results=bool(results.measured),
-        on_new_page=bool(results.measured) or by_default,
+        on_new_page=bool(results.measured),
         figures=len(results.measured),
     )
 

@@ -186,3 +186,21 @@ def test_the_page_works_in_dark_mode_and_on_a_narrow_screen(page: Any) -> None:
     assert ground == "rgb(13, 17, 23)"
     page.set_viewport_size({"width": 390, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_fault_in_the_page_or_in_a_cell(browser: Any, page: Any, scheme: str) -> None:
+    """The rules of axe-core, with all details unfolded. It needs a page without our policy."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    context = browser.new_context(bypass_csp=True, color_scheme=scheme)
+    tested = context.new_page()
+    tested.goto(page.url)
+    tested.evaluate("document.querySelectorAll('details').forEach((each) => (each.open = true))")
+    tested.wait_for_timeout(300)
+    found = [Axe().run(tested)]
+    tested.locator("section a.figure").first.click()
+    found.append(Axe().run(tested))
+    context.close()
+    assert [each.response["violations"] for each in found] == [[], []]
+    assert len(found[0].response["passes"]) > 20

@@ -100,7 +100,8 @@ const plain = (value) => (value >= 1e6 ? `${value / 1e6}M` : value >= 1e3 ? `${v
 
 function describe(curve, point, chart) {
   const [numenv, fps, low, high] = point;
-  const half = low === null ? "" : ` ±${number((50 * (high - low)) / fps, (50 * (high - low)) / fps < 0.95 ? 1 : 0)} %`;
+  const width = low === null ? 0 : (50 * (high - low)) / fps;
+  const half = low === null ? "" : ` ±${number(width, width >= 0.95 || width < 0.05 ? 0 : 1)} %`;
   const share = chart.ceiling ? `, ${number((100 * fps) / chart.ceiling)} % of the ceiling` : "";
   const many = `${number(numenv)} environment${numenv === 1 ? "" : "s"}`;
   return `${curve.label} at ${many}: ${number(fps, fps < 100 ? 2 : 0)} FPS${half}${share}${point[5] ? " (quick)" : ""}`;
