@@ -7,6 +7,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import cache, partial
+from pathlib import Path
 
 import click
 from msgspec.structs import replace
@@ -17,6 +18,7 @@ from envbench.backends.builtin import PRESETS
 from envbench.cli.conduct import builds_text, conduct
 from envbench.cli.options import (
     AS_JSON,
+    FilePath,
     Number,
     completing,
     grouped,
@@ -26,10 +28,11 @@ from envbench.cli.options import (
     option,
     refuse_together,
 )
-from envbench.cli.terminal import clock, disk, print_json, table, tell, tell_failure
+from envbench.cli.terminal import cell_name, clock, disk, print_json, table, tell, tell_failure
 from envbench.decisions.session import Session
 from envbench.engine.campaign import Campaign
 from envbench.engine.experiment import Options
+from envbench.engine.flame import flame_graph, profiler
 from envbench.engine.request import CellRequest
 from envbench.errors import CELL_FAILED
 from envbench.experiments.preview import Preview, preview
@@ -93,11 +96,21 @@ MEASURE = grouped(
 @MEASURE
 @measuring_options(runtimes=True)
 @option(
+    "--profile DIRECTORY",
+    "Afterwards, write a flame graph of each cell there, by py-spy.",
+    FilePath(file_okay=False),
+)
+@option(
     "--plan", "Show the cells, the time and what must be built. Measure nothing.", also="only_plan"
 )
 @AS_JSON
 def run(
-    cells: CellRequest, options: Options, measure: Measure, only_plan: bool, as_json: bool
+    cells: CellRequest,
+    options: Options,
+    measure: Measure,
+    profile: Path | None,
+    only_plan: bool,
+    as_json: bool,
 ) -> None:
     """Measure how fast environments step on this machine.
 
@@ -110,6 +123,8 @@ def run(
     refuse_together("--quick", "--duration", "--repeats")
     if measure.quick and not options.yes:
         options = replace(options, setup=False)  # a quick look builds nothing
+    if profile is not None:
+        profiler()  # or an error before anything is measured
     experiment = RunExperiment(cells=cells, measure=measure)
 
     if only_plan:
@@ -123,7 +138,7 @@ def run(
     conduct(
         experiment,
         options,
-        partial(_show, as_json=as_json, selected=selected),
+        partial(_show, as_json=as_json, selected=selected, profile=profile),
         partly=True,
         refuses=lambda cell: selected(cell.machine).refuses(cell),
     )
@@ -158,7 +173,11 @@ def _show_plan(found: Preview, *, as_json: bool) -> None:
 
 
 def _show(
-    outcome: Campaign[Figures], *, as_json: bool, selected: Callable[[str], Selection]
+    outcome: Campaign[Figures],
+    *,
+    as_json: bool,
+    selected: Callable[[str], Selection],
+    profile: Path | None = None,
 ) -> int:
     """Show the cells measured so far. Returns the exit code."""
     selection = selected(outcome.plan.cells[0].machine)
@@ -187,6 +206,10 @@ def _show(
         _tell_stand_ins(outcome)
         _tell_failures(summaries)
         _tell_next_command(outcome, summaries)
+    if profile is not None and outcome.stopped is None:
+        for cell in (each.cell for each in summaries if not each.failure):
+            tell(f"Profiling {cell_name(cell)} …")
+            tell(f"wrote {flame_graph(outcome.executor, outcome.arms, cell, profile)}")
     return CELL_FAILED if any(each.failure for each in summaries) else 0
 
 
