@@ -59,6 +59,12 @@ def test_every_committed_run_refers_to_recorded_facts() -> None:
         assert {each.facts for each in trials if each.facts} == known
 
 
+def test_the_results_page_has_few_words_outside_its_tables() -> None:
+    lines = (ROOT / "results" / "README.md").read_text().splitlines()
+    texts = [line for line in lines if not line.startswith(("|", "<!--", "!["))]
+    assert sum(len(line.split()) for line in texts) <= 1500
+
+
 @pytest.mark.parametrize("words", [[], ["--into", "README.md"]], ids=["results", "readme"])
 def test_the_tables_in_the_repository_match_the_results(words: list[str]) -> None:
     command = [sys.executable, "-m", "envbench", "report", "--check", *words]

@@ -7,6 +7,7 @@ note, and footnotes that no kept entry refers to, are dropped.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from itertools import pairwise
 
 from envbench.report.tables.footnotes import OPENING, OTHERS
@@ -75,14 +76,22 @@ def render(table: Table) -> str:
         stralign="left",
     )
     kept = {mark: text for mark, text in own.footnotes.items() if mark in taken}
-    footnotes = kept | {mark: sentence for sentence, mark in marked.items()}
+    sentences: dict[str, list[str]] = defaultdict(list)
+    for sentence, mark in marked.items():
+        sentences[mark].append(sentence)
+    footnotes = kept | {mark: _joined(every) for mark, every in sentences.items()}
     foot = [f"<sup>{mark}</sup> {footnotes[mark]}" for mark in sorted(footnotes, key=_order)]
     parts = [own.before, body, table.note, *foot, own.after]
     return "\n\n".join(part for part in parts if part)
 
 
+def _joined(sentences: list[str]) -> str:
+    """One footnote of several rare ones."""
+    return sentences[0] if len(sentences) == 1 else f"One of these: {' '.join(sentences)}"
+
+
 def _text(entry: Entry, marked: dict[str, str]) -> str:
-    superscript = ",".join(sorted((marked[note] for note in entry.notes), key=_order))
+    superscript = ",".join(sorted({marked[note] for note in entry.notes}, key=_order))
     superscript = f"<sup>{superscript}</sup>" if superscript else ""
     text = f"**{entry.text}**" if entry.best else entry.text
     return f"{TIE if entry.tie else ''}{text}{superscript}"

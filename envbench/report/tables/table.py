@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count, product
@@ -13,6 +14,7 @@ from envbench.report.tables.footnotes import NO_RECORD
 from envbench.results.measured_cells import Measured
 from envbench.text import markdown
 
+MOST_NOTES = 5  # footnotes of a table
 TIE = "≈ "  # before a figure that ties with the best of its column
 _FIGURE = re.compile(r"(\*\*)?(≈ )?\d[\d,]*(\.\d+)?( ±[\d.]+ %)?(\*\*)?")
 _MARKS = re.compile(r"<sup>([a-z]{1,3}(?:,[a-z]{1,3})*)</sup>")
@@ -95,11 +97,19 @@ def grid(
 
 
 def letters(table: Table, taken: Collection[str] = ()) -> dict[str, str]:
-    """A letter for each footnote in reading order, without those that the document uses."""
+    """A letter for each footnote in reading order, without those that the document uses.
+
+    There are at most ``MOST_NOTES`` letters: the rarest footnotes share the last one.
+    """
     every = ("".join(each) for n in count(1) for each in product(ascii_lowercase, repeat=n))
     free = (mark for mark in every if mark not in taken)
-    notes = dict.fromkeys(note for _, row in table.rows for entry in row for note in entry.notes)
-    return dict(zip(notes, free, strict=False))
+    notes = Counter(note for _, row in table.rows for entry in row for note in entry.notes)
+    frequent = {note for note, _ in notes.most_common(MOST_NOTES - 1)} | {NO_RECORD}
+    alone = [note for note in notes if len(notes) <= MOST_NOTES or note in frequent]
+    found = dict(zip(alone, free, strict=False))
+    if rest := [note for note in notes if note not in found]:
+        found |= dict.fromkeys(rest, next(free))
+    return found
 
 
 def marks(text: str) -> list[str]:

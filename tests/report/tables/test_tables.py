@@ -22,10 +22,12 @@ from envbench.model import Plan, Run, digest
 from envbench.report.contents import block_contents
 from envbench.report.markdown.blocks import find
 from envbench.report.markdown.document import block_text, extended, filled, fresh
-from envbench.report.markdown.table_text import split_row
+from envbench.report.markdown.table_text import render, split_row
 from envbench.report.tables import footnotes
 from envbench.report.tables.build import FIRST_STEP, cost_texts
 from envbench.report.tables.machine_results import machine_results
+from envbench.report.tables.table import Entry
+from envbench.report.tables.table import Table as Rows
 from envbench.results.selection import select
 from envbench.stats.summary import Costs
 from envbench.text import markdown
@@ -291,6 +293,20 @@ def test_a_figure_without_a_result_stays_as_written_with_its_own_footnote():
     assert "The other figures are the document's own." in text
     assert text.startswith("A person's remark.\n\n|")
     assert text.endswith("\n\nAnother remark.")
+
+
+def test_a_table_has_at_most_five_footnotes_and_the_rarest_share_one():
+    notes = ["common.", "second.", "third.", "fourth.", "rare one.", "rare two."]
+    rows = [
+        ("For-loop", [Entry(text="1", notes=tuple(notes[:4])) for _ in range(3)]),
+        ("Subprocess", [Entry(text="2", notes=(notes[4], notes[5])), Entry(text="3"), Entry()]),
+    ]
+    text = render(Rows(heading="X", columns=["1", "2", "3"], rows=rows))
+    assert [line for line in text.split("\n") if line.startswith("<sup>")] == [
+        "<sup>a</sup> common.", "<sup>b</sup> second.", "<sup>c</sup> third.",
+        "<sup>d</sup> fourth.", "<sup>e</sup> One of these: rare one. rare two.",
+    ]  # fmt: skip
+    assert "2<sup>e</sup>" in text
 
 
 def test_new_footnotes_do_not_reuse_the_documents_letters():
