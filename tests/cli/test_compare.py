@@ -117,7 +117,9 @@ def test_a_ratio_without_an_interval_is_explained(place: Place) -> None:
     put(place, "laptop", records)
     done = place.run("compare", "for-loop", "envpool-sync")
     assert "1,610 ±1 %" in done.out
-    assert done.out.startswith("envpool-sync is 2.0 × for-loop: without an interval in 1 of 1 cell.")
+    assert done.out.startswith(
+        "envpool-sync is 1.99 × for-loop: without an interval in 1 of 1 cell."
+    )
     assert "?: there is no interval. A side has fewer than five processes, or two" in done.err
     assert "1 of 1 pair were measured in different sessions" in done.err
 
