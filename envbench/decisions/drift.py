@@ -2,8 +2,9 @@
 
 A cell that was measured in several sessions of one host shows the drift: the spread of its
 logarithmic rates over the sessions. All such cells are pooled. Their differences share the speed of
-the host in each session, so the degrees of freedom count sessions and not cells. Without such a
-cell nothing is known, and figures of two sessions have no interval of their ratio.
+the host in each session, so the degrees of freedom count sessions and not cells: one less than
+there are sessions in each group of sessions that common cells connect. Without such a cell nothing
+is known, and figures of two sessions have no interval of their ratio.
 
 Rates relative to the reference kernel of their session drift less (docs/measurement.md).
 """
@@ -51,18 +52,24 @@ class Uncertain:
 def drift(cells: Iterable[tuple[str, Mapping[str, float]]]) -> Drift | None:
     """Estimate it from cells: each has its host, and its logarithmic rates by session."""
     squares, values = 0.0, 0
-    sessions: set[tuple[str, str]] = set()
+    groups: list[set[tuple[str, str]]] = []  # of sessions, each with its host
     for host, rates in cells:
         if len(rates) > 1:
             middle = fmean(rates.values())
             squares += math.fsum((rate - middle) ** 2 for rate in rates.values())
             values += len(rates) - 1
-            sessions |= {(host, each) for each in rates}
+            own = {(host, each) for each in rates}
+            joined = own.union(*(each for each in groups if each & own))
+            groups = [joined, *(each for each in groups if not each & own)]
     if not squares:
         return None
-    hosts = frozenset(host for host, _ in sessions)
-    spread, degrees = math.sqrt(squares / values), len(sessions) - len(hosts)
-    return Drift(spread=spread, degrees=degrees, sessions=len(sessions), hosts=hosts)
+    sessions = set[tuple[str, str]]().union(*groups)
+    return Drift(
+        spread=math.sqrt(squares / values),
+        degrees=len(sessions) - len(groups),
+        sessions=len(sessions),
+        hosts=frozenset(host for host, _ in sessions),
+    )
 
 
 def ratio_between(one: Uncertain, other: Uncertain, drift: Drift) -> Interval:

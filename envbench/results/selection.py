@@ -1,6 +1,6 @@
 """Which measurement of each cell, and which verification of each row, a report shows.
 
-A table shows one computer. A *complete* measurement of a cell has the runs of one plan in which
+A machine profile shows one computer, the first that was measured with it. A *complete* measurement of a cell has the runs of one plan in which
 every round ended (or the cell failed). Runs of different plans are never pooled. Each cell shows
 one measurement. In order of preference:
 
@@ -177,22 +177,21 @@ def _sessions(
 def _of_one_host(
     complete: Mapping[_Slot, list[Measured]], warnings: list[str]
 ) -> dict[_Slot, list[Measured]]:
-    """Without measurements of other computers than a table's. It is of the computer that measured
-    most of its cells, the first of several."""
-    cells: dict[TableKey, Counter[str]] = defaultdict(Counter)
-    for every in complete.values():
-        for host in dict.fromkeys(_host(each) for each in sorted(every, key=lambda e: e.when)):
-            cells[every[0].table][host] += 1
-    hosts = {table: count.most_common(1)[0][0] for table, count in cells.items()}
+    """Without measurements of other computers than a machine profile's: the first that measured
+    with it. So results that are copied into the folder never replace those that were there."""
+    hosts: dict[str, str] = {}
+    measured = [each for every in complete.values() for each in every]
+    for found in sorted(measured, key=lambda each: each.when):
+        hosts.setdefault(found.cell.machine, _host(found))
     kept = {
-        slot: [each for each in every if _host(each) == hosts[each.table]]
+        slot: [each for each in every if _host(each) == hosts[each.cell.machine]]
         for slot, every in complete.items()
     }
     left = sum(len(every) for every in complete.values()) - sum(map(len, kept.values()))
     if left:
         warnings.append(
-            f"{counted(left, 'measurement')} of another computer left out: a table shows one "
-            "computer. Keep their file in the folder of another machine profile."
+            f"{counted(left, 'measurement')} of another computer left out: a profile shows one "
+            "computer, the first that was measured. Keep their file in the folder of another machine profile."
         )
     return {slot: every for slot, every in kept.items() if every}
 

@@ -29,6 +29,15 @@ def test_degrees_of_freedom_count_sessions_of_each_host_and_not_cells() -> None:
     assert (found.degrees, found.sessions) == (3, 5)
 
 
+def test_sessions_that_no_cell_connects_give_one_degree_less_each() -> None:
+    found = drift([("h", {"A": 0.0, "B": 0.1}), ("h", {"C": 0.0, "D": -0.1})])
+    assert found is not None
+    assert (found.degrees, found.sessions) == (2, 4)
+    joined = drift([("h", {"A": 0.0, "B": 0.1}), ("h", {"B": 0.0, "C": 0.1, "D": 0.2})])
+    assert joined is not None
+    assert joined.degrees == 3
+
+
 def test_intervals_between_sessions_contain_the_truth_in_95_of_100_cases() -> None:
     chance, inside, trials = random.Random(3), 0, 600
     for _ in range(trials):

@@ -133,7 +133,7 @@ def _card(found: Conclusion) -> Part:
     figure, _, half = results.text(best).partition(" ")
     flight = best.cell.env_instances
     setup = counted(best.numenv, "environment")
-    says = [found.speed_up] if found.speed_up else []
+    says = [found.speed_up] if found.speed_up and found.base not in found.ties else []
     if results.top and not backends.of_record(best.cell.backend).own_engine:
         says.append(f"{results.share(best)} of the hardware limit")
     if found.ties:
@@ -194,7 +194,7 @@ def _bar_text(each: Measured, base: Measured | None, found: Conclusion) -> dict[
     more += ["quick"] if each.summary.quick else []
     more += ["another session"] if each.plan_id != found.results.session else []
     if each is base:
-        return {"text": "1 ×", "more": found.results.text(each)}
+        return {"text": "1 ×", "more": ", ".join([found.results.text(each), *more])}
     if relation is None:
         return {"text": found.results.text(each), "more": ", ".join(more)}
     places = 1 if relation.ratio >= 2 else 2

@@ -52,8 +52,10 @@ class Conclusion:
 
     @property
     def sentence(self) -> str:
-        """``On Pong-v5, EnvPool (async) is fastest at 8 environments: 2.6 × For-loop (2.5 to 2.7);
-        ALE (vector) ties.``"""
+        """``On Pong-v5, EnvPool (async) is fastest at 8 environments: 2.6 × For-loop (2.5 to 2.7).``
+
+        If other rows tie with it, it ``has the highest FPS``, and they are named.
+        """
         best, results = self.best, self.results
         section = f" ({results.section})" if results.section else ""
         place = f"at {counted(best.numenv, 'environment')}"
@@ -61,11 +63,14 @@ class Conclusion:
         figure = f"{value} FPS{space}{half}"
         if len(results.rows) == 1:
             several = len(results.with_figures) > 1
-            makes = f"most {place}: {figure}" if several else f"{figure} {place}"
+            makes = f"up to {figure}, {place}" if several else f"{figure} {place}"
             says = f"{best.label} makes {makes}"
         else:
-            leads = "has the highest FPS" if self.provisional else "is fastest"
-            says = f"{best.label} {leads} {place}: {self.speed_up or figure}"
+            sure = not self.provisional and not self.ties
+            leads = "is fastest" if sure else "has the highest FPS"
+            tied = self.base in self.ties  # then a factor would say what is not shown
+            says = f"{best.label} {leads} {place}: {'' if tied else self.speed_up}"
+            says += figure if tied or not self.speed_up else ""
         return f"On {results.task}{section}, {says}{self._ties()}.{self._caution()}"
 
     def _ties(self) -> str:

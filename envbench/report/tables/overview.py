@@ -160,13 +160,14 @@ def _recommendation(results: MachineResults, able: Sequence[Measured]) -> Table:
         if backends.of_record(each.cell.backend).behaviour.steps_in != "processes"
     ]
     rows = [("highest FPS", best)]
-    notes = [*_scaling(best, able, results), _ties(tied, results, "the highest FPS")]
-    if why := provisional(able, results):
-        notes.insert(0, f"Provisional: {why}.")
+    why = provisional(able, results)
+    notes = [f"Provisional: {why}."] if why else []
+    notes += _scaling(best, able, results)
+    notes += [] if why else [_ties(tied, results, "the highest FPS")]
     if alone:
         first, *others = leading(alone, results)
         rows.append(("highest FPS in one process", first))
-        if first is not best:
+        if first is not best and not why:
             notes.append(_ties(others, results, "the highest FPS in one process"))
     if efficient := [each for each in able if each.summary.frames_per_cpu_s is not None]:
         rows.append(("most frames per CPU second", max(efficient, key=_per_cpu_s)))
@@ -174,6 +175,8 @@ def _recommendation(results: MachineResults, able: Sequence[Measured]) -> Table:
             rows_make = "This row makes" if len(near) == 1 else "These rows make"
             about = "about as many frames per CPU second (without interval)"
             notes.append(f"{rows_make} {about}: {listed(near)}.")
+    if results.plain:
+        notes.append("Rows are compared by figures that are adjusted for the time of measuring.")
     notes.append(
         f"The highest of {len(able)} figures is biased upward: measure the one you choose again."
     )
@@ -181,7 +184,10 @@ def _recommendation(results: MachineResults, able: Sequence[Measured]) -> Table:
         heading=markdown(f"Recommendation{' (provisional)' if why else ''} - {results.heading}"),
         first="criterion",
         columns=["Use", "FPS", "Frames per CPU second", *(["Of ceiling"] if results.top else [])],
-        rows=[(name, _choice(found, results)) for name, found in rows],
+        rows=[
+            (name, _choice(found, results, sure=results.leading_rows(able) == [found]))
+            for name, found in rows
+        ],
         note=" ".join(notes),
     )
 
@@ -190,7 +196,8 @@ def _per_cpu_s(found: Measured) -> float:
     return found.summary.frames_per_cpu_s or 0.0
 
 
-def _choice(found: Measured, results: MachineResults) -> list[Entry]:
+def _choice(found: Measured, results: MachineResults, *, sure: bool) -> list[Entry]:
+    """``sure``: it is shown to be the fastest, and nothing ties with it."""
     cell, per_cpu_s = found.cell, found.summary.frames_per_cpu_s
     more = "" if cell.env_instances == cell.numenv else f" ({cell.env_instances} in flight)"
     once = [] if found.times > 1 else ["Measured only once."]
@@ -198,7 +205,8 @@ def _choice(found: Measured, results: MachineResults) -> list[Entry]:
     texts = [results.text(found), "" if per_cpu_s is None else rounded(per_cpu_s)]
     if results.top:
         texts.append(results.share(found))
-    name = Entry(text=f"**{_named(found)}**{more}", notes=notes, measured=found)
+    bold = "**" if sure else ""
+    name = Entry(text=f"{bold}{_named(found)}{bold}{more}", notes=notes, measured=found)
     return [name, *entries(texts, found)]
 
 

@@ -35,8 +35,22 @@ def sentence(records: list[Any]) -> str:
 def test_the_winner_comes_with_its_factor_and_its_ties() -> None:
     cells = {("for-loop", 8): SLOW, ("envpool-sync", 8): AS_FAST, ("envpool-async", 8): FAST}
     text = sentence(varied_plan(cells))
-    assert text.startswith("On Pong-v5, EnvPool (async) is fastest at 8 environments: 2.0 × For-")
+    start = "On Pong-v5, EnvPool (async) has the highest FPS at 8 environments: 2.0 × For-loop "
+    assert text.startswith(start)
     assert text.endswith("× For-loop (2.0 to 2.1); EnvPool (sync) ties.")
+
+
+def test_a_winner_without_a_tie_is_the_fastest() -> None:
+    text = sentence(varied_plan({("for-loop", 8): SLOW, ("envpool-async", 8): FAST}))
+    assert text == (
+        "On Pong-v5, EnvPool (async) is fastest at 8 environments: 2.0 × For-loop (2.0 to 2.1)."
+    )
+
+
+def test_a_tie_with_the_python_loop_has_no_factor() -> None:
+    text = sentence(varied_plan({("for-loop", 8): AS_FAST, ("envpool-async", 8): FAST}))
+    assert " × " not in text
+    assert text.endswith("FPS ±2 %; For-loop ties.")
 
 
 def test_ties_at_another_number_of_environments_say_theirs() -> None:
@@ -56,7 +70,7 @@ def test_without_a_python_loop_it_gives_the_figure() -> None:
         ({("envpool-async", 8): 100}, "EnvPool (async) makes 1,600 FPS at 8 environments."),
         (
             {("envpool-async", 4): 100, ("envpool-async", 8): 200},
-            "EnvPool (async) makes most at 8 environments: 3,200 FPS.",
+            "EnvPool (async) makes up to 3,200 FPS, at 8 environments.",
         ),
     ],
 )
