@@ -7,9 +7,12 @@
     envbench.load("results").cells      # a pandas DataFrame
 
 ``measure`` does what ``envbench run`` does, with the same records in the same folder: a stopped
-measurement resumes, and ``envbench report`` shows it. It runs in any thread. Interrupting a
-notebook's kernel (Ctrl-C) ends the workers and raises ``KeyboardInterrupt``. From a thread that is
-not the main one, only the end of the process ends the workers.
+measurement resumes, and ``envbench report`` shows it. Interrupting a notebook's kernel (Ctrl-C)
+ends the workers and raises ``KeyboardInterrupt``. It runs in any thread, but Python delivers
+signals to the main thread only: a measurement in another one ends when it is done, or with the
+process.
+Messages and progress are the log ``envbench``: ``logging.basicConfig(level=logging.INFO)`` shows
+them.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,20 +33,23 @@ from envbench.engine.experiment import Done, Experiment, Options
 from envbench.engine.request import CellRequest
 from envbench.engine.session import carry_out
 from envbench.engine.signals import raise_on_signals
-from envbench.errors import Interrupted, UnknownName
+from envbench.errors import Interrupted, UnknownName, UsageError
 from envbench.experiments.run import Figures, Measure, RunExperiment
+from envbench.families import SMALLEST_SKIP
 from envbench.machine import catalogue
-from envbench.model import Block, BlockRecord, Failure, Plan
+from envbench.model import LARGEST_SKIP, MOST_ROUNDS, Block, BlockRecord, Failure, Plan
 from envbench.process.reply import Event
 from envbench.report.data_export import of_cell, of_runs, of_slices
 from envbench.report.tables.conclusion import conclusions
 from envbench.results.folder import Loaded, load_files, load_folder
 from envbench.results.measured_cells import Measured
 from envbench.runtimes.interpreters import interpreter
+from envbench.text import listed
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+LARGEST_NUMENV = 1_000_000
 LOG = logging.getLogger("envbench")  # messages of a measurement, such as a note or a warning
 
 
@@ -122,22 +129,31 @@ def measure(
     Raises ``envbench.EnvbenchError``: an unknown name, a backend that cannot run here, or another
     measurement on this machine. A cell that fails while it is measured has no ``fps``.
     """
+    given = {name: value for name, value in locals().items() if name != "settings"} | settings
     names = [backend] if isinstance(backend, str) else [*backend]
+    numbers = [*numenv] if isinstance(numenv, Sequence) else [numenv]
+    _check(numenv=numbers, seed=seed, duration=duration, repeats=repeats, frame_skip=frame_skip)
+    if quick and not (duration is None and repeats is None):
+        raise UsageError("quick cannot be combined with duration or repeats.")
     cells = CellRequest(
         family=env or _family_of(task),
         task=task,
         backends=names,
-        numenv=[numenv] if isinstance(numenv, int) else [*numenv],
+        numenv=numbers,
         frame_skip=frame_skip,
         settings={name: shown(value) for name, value in settings.items()},
     )
-    given: dict[str, Any] = {"duration_s": duration, "repeats": repeats, "quick": quick}
-    amount = Measure(**{name: value for name, value in given.items() if value is not None})
-    pythons = {} if python is None else {name: interpreter(python, "python") for name in names}
+    asked: dict[str, Any] = {"duration_s": duration, "repeats": repeats, "quick": quick}
+    amount = Measure(**{name: value for name, value in asked.items() if value is not None})
     options = Options(
-        results=Path(results), machine=machine, seed=seed, pythons=pythons, setup=build, yes=build,
-        command=["python", "-c", _call(task, names, given | {"numenv": numenv, "env": env})],
-    )  # fmt: skip
+        results=Path(results),
+        machine=machine,
+        seed=seed,
+        pythons={} if python is None else {name: interpreter(python, "python") for name in names},
+        setup=build,
+        yes=build,
+        command=["python", "-c", f"import envbench; envbench.{_call(given)}"],
+    )
     found: list[Campaign[Figures]] = []
 
     def keep(campaign: Campaign[Figures]) -> int:
@@ -160,18 +176,43 @@ def measure(
     )
 
 
-def _call(task: str | None, names: Sequence[str], given: Mapping[str, object]) -> str:
-    """The call, as results record it."""
-    words = [repr(task), f"backend={names!r}"]
-    words += [f"{name}={value!r}" for name, value in given.items() if value]
-    return f"import envbench; envbench.measure({', '.join(words)})"
+_LIMITS: dict[str, tuple[type, float, float]] = {
+    "numenv": (int, 1, LARGEST_NUMENV),
+    "seed": (int, 0, 2**31 - 1),
+    "duration": (float, 1, 86400),
+    "repeats": (int, 1, MOST_ROUNDS),
+    "frame_skip": (float, SMALLEST_SKIP, LARGEST_SKIP),
+}
+
+
+def _check(**given: Any) -> None:
+    """``UsageError`` for a number of another kind, or beyond the limits of the command line."""
+    for name, value in given.items():
+        kind, least, most = _LIMITS[name]
+        for each in value if isinstance(value, list) else [value]:
+            right = int if kind is int else (int, float)
+            fits = isinstance(each, right) and not isinstance(each, bool)
+            if each is None or (fits and least <= float(each) <= most):
+                continue
+            what = "a whole number" if kind is int else "a number"
+            raise UsageError(f"{name} is {each!r}, not {what} from {least:g} to {most:g}.")
+
+
+def _call(given: Mapping[str, object]) -> str:
+    """The call, without defaults, as results record it."""
+    usual = {name: each.default for name, each in signature(measure).parameters.items()}
+    named = {name: value for name, value in given.items() if value != usual.get(name)}
+    words = [repr(named.pop("task", None)), *(f"{k}={v!r}" for k, v in named.items())]
+    return f"measure({', '.join(words)})"
 
 
 def _family_of(task: str | None) -> str:
     """The family that has the task as its default."""
     known = {each.default_task: each.name for each in families.registry().values()}
     if task not in known:
-        raise UnknownName("task that needs no env=", task or "", [name for name in known if name])
+        error = UnknownName("task without env=", task or "", [name for name in known if name])
+        error.hint += f" Name its family: env='atari' or another of {listed(families.names())}."
+        raise error
     return known[task]
 
 

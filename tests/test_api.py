@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers.record_factories import measured_plan, new_results_file, write
@@ -36,7 +37,8 @@ def test_a_quick_measurement_gives_a_figure_and_a_record(place: Path) -> None:
     assert loaded.cells["plan"].tolist() == [found.plan]
     assert loaded.slices["ns"].sum() == pytest.approx(2e9, rel=0.3)
     (record,) = (place / "results").rglob("*.jsonl")
-    assert "envbench.measure('CartPole-v1'" in record.read_text()
+    call = "envbench.measure('CartPole-v1', backend='for-loop', numenv=2, quick=True)"
+    assert call in record.read_text()
 
 
 @slow
@@ -64,6 +66,22 @@ def test_wrong_names_are_errors_before_anything_is_measured(place: Path) -> None
         envbench.measure("Pong-v5", backend="for-lop", numenv=2)
     with pytest.raises(UsageError, match="unknown setting of envpool-sync 'threds'"):
         envbench.measure("Pong-v5", backend="envpool-sync", numenv=2, threds=2)
+    assert list(place.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"numenv": 0}, {"numenv": True}, {"numenv": "8"}, {"numenv": 2.5}, {"numenv": [2, -1]},
+        {"duration": "5"}, {"duration": float("nan")}, {"duration": -3}, {"repeats": 0},
+        {"repeats": 1.5}, {"seed": -1}, {"frame_skip": 0}, {"quick": True, "duration": 5},
+    ],
+)  # fmt: skip
+def test_wrong_numbers_are_refused_before_anything_is_measured(
+    place: Path, given: dict[str, Any]
+) -> None:
+    with pytest.raises(UsageError):
+        envbench.measure("Pong-v5", **{"backend": "for-loop", "numenv": 2, **given})
     assert list(place.iterdir()) == []
 
 

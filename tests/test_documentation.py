@@ -16,7 +16,12 @@ slow = pytest.mark.slow
 def test_the_example_of_an_adapter_is_the_one_that_the_tests_run() -> None:
     plugin = ROOT / "tests" / "fixtures" / "example_plugin" / "src" / "envbench_example"
     page = (ROOT / "docs" / "backends.md").read_text()
-    assert f"```python\n{(plugin / 'serial.py').read_text()}```" in page
+    for name in ("data.py", "serial.py"):
+        assert f"```python\n{(plugin / name).read_text()}```" in page
+    blocks = page.split("```python\n")
+    test = next(each for each in blocks if "BackendContract" in each).split("```")[0]
+    whole = (plugin.parents[1] / "test_example.py").read_text()
+    assert all(line in whole.splitlines() for line in test.splitlines())
 
 
 @slow

@@ -13,7 +13,7 @@ from envbench.cli.terminal import disk, print_json, table, tell
 from envbench.errors import UsageError
 from envbench.machine import lock
 from envbench.model import fields
-from envbench.runtimes.cached import Cached, cached, remove
+from envbench.runtimes.cached import Cached, cached, remove, together_mb
 from envbench.runtimes.interpreters import cache_folder
 from envbench.text import counted
 
@@ -81,11 +81,14 @@ def clean(names: tuple[str, ...], everything: bool, yes: bool) -> None:
         tell("Nothing was removed.")
         return
     with lock.acquire(wait=False, hint=lock.LATER):  # a worker may run in one of them
+        before = together_mb(found)
         kept = remove(found)
     for each in kept:
         tell(f"{each.backend} stays: another envbench is making it.")
-    tell(f"Removed {_total([each for each in found if each not in kept])}.")
+    gone = counted(len(found) - len(kept), "runtime")
+    size = disk(before - together_mb(kept))
+    tell(f"Removed {gone} ({size}). Files that uv keeps, too, are freed by `uv cache clean`.")
 
 
 def _total(found: Sequence[Cached]) -> str:
-    return f"{counted(len(found), 'runtime')} ({disk(sum(each.disk_mb for each in found))})"
+    return f"{counted(len(found), 'runtime')} ({disk(together_mb(found))})"

@@ -113,10 +113,13 @@ class Display:
         tell(builds_text(builds))
         if self.yes:
             return True
-        if not sys.stdin.isatty():
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
             tell("They are not built: add --yes, or build them with `envbench setup`.")
             return False
-        return click.confirm("Build them now?", default=True, err=True)
+        try:
+            return click.confirm("Build them now?", default=True, err=True)
+        except click.Abort:  # the end of the input
+            return False
 
     def stop_status(self) -> None:
         """End what ``doing`` shows. It has a thread, which ends before anything is timed."""

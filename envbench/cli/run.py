@@ -150,8 +150,8 @@ def _show_plan(found: Preview, *, as_json: bool) -> None:
             {"key": cell.key, **fields(cell, "env task backend numenv env_instances"), "seconds": s}
             for cell, s in zip(found.cells, found.cell_seconds, strict=True)
         ]
-        print_json({"schema": SCHEMA, **fields(found, "machine blocks seconds"), "cells": cells,
-                    **fields(found, "builds lacking")})  # fmt: skip
+        plan = fields(found, "machine blocks seconds at_least builds lacking")
+        print_json({"schema": SCHEMA, **plan, "cells": cells})
         return
     for note in found.notes:
         tell(note)
@@ -165,7 +165,10 @@ def _show_plan(found: Preview, *, as_json: bool) -> None:
     ]
     click.echo(table(lines, ["task", "backend", "numenv", "time"]))
     total = f"{counted(len(found.cells), 'cell')} in {counted(found.blocks, 'block')}"
-    click.echo(f"\n{total} on {found.machine}: about {clock(found.seconds)}.")
+    about = "at least" if found.at_least else "about"
+    click.echo(f"\n{total} on {found.machine}: {about} {clock(found.seconds)}.")
+    if found.at_least:
+        click.echo("No earlier result says how long so many vector steps take.")
     if found.builds:
         click.echo(builds_text(found.builds))
     for each in found.lacking:

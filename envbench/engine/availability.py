@@ -36,6 +36,7 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     ``target`` is one of those that run there. ``name`` is "" for the backend's own runtime;
     ``source`` is what a person named for the arm. ``runtime`` is None until a worker has reported.
     ``failure``: why the arm cannot run here, or does not know the task (then ``known_tasks``).
+    ``not_made``: because its runtime was not to be built.
     """
 
     name: str = ""
@@ -45,6 +46,7 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     worker: Path = WORKER
     runtime: RuntimeFact | None = None
     failure: Failure | None = None
+    not_made: bool = False
     known_tasks: list[str] | None = None
 
     @property
@@ -118,8 +120,9 @@ def own_runtime(target: Target, overrides: Mapping[str, str], *, setup: bool, sa
     status = runtimes.status(backend, overrides, cell.env, cell.workload)
     runtime = runtimes.find(backend, overrides, cell.env, cell.workload)
     message, hint = status.reason, status.fix
-    if not runtime.ready and status.state == "needs-setup":
-        hint += ", or run this with --yes"
+    not_made = not setup and not runtime.ready and status.state == "needs-setup"
+    if not_made:
+        hint += ", or run this with --yes and without --no-setup"
     if status.state != "unavailable" and setup and not runtime.ready:
         try:
             runtime = runtimes.make(backend, say, cell.env, cell.workload)
@@ -128,7 +131,7 @@ def own_runtime(target: Target, overrides: Mapping[str, str], *, setup: bool, sa
     if status.state != "unavailable" and runtime.ready:
         return Arm(target=target, python=runtime.python)
     failure = Failure(reason="setup", message=message, phase="start", hint=hint)
-    return Arm(target=target, failure=failure)
+    return Arm(target=target, failure=failure, not_made=not_made)
 
 
 KERNEL_ARM = "kernel"  # the name of its arm beside a cell

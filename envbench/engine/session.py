@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -32,7 +32,7 @@ from envbench.errors import EnvbenchError, Interrupted, Unavailable, UsageError
 from envbench.machine import catalogue, choose, fingerprint, lock, valid_name, write_profile
 from envbench.machine.host import busy_cores, kept_to, quota_cpus, usable_cores
 from envbench.model import Arm as ArmFact
-from envbench.model import Cell, Failure, MachineFact, Plan, Shared, arm_key, digest
+from envbench.model import BlockRecord, Cell, Failure, MachineFact, Plan, Shared, arm_key, digest
 from envbench.results import store
 from envbench.results.store import Journal
 from envbench.text import listed
@@ -77,6 +77,7 @@ def _carried_out(
             "they use while cells are measured is recorded."
         )
     store.check_folder(options.results, site.profile.name)
+    site = _with_builds(experiment, site, chosen.targets, listener)
     with lock.acquire(wait=options.wait, on_wait=listener.say):
         session = _Session(experiment, site, listener, executor or LocalExecutor())
         campaign = session.campaign(chosen.targets)
@@ -89,6 +90,18 @@ def _carried_out(
             if campaign.stopped is None:
                 campaign.concluded()
     return result
+
+
+def _with_builds(
+    experiment: Experiment[object], site: Site, targets: Sequence[Target], listener: Listener
+) -> Site:
+    """The site; missing runtimes of backends are made only if the person agrees to it."""
+    options = site.options
+    if not (experiment.own_runtimes and options.setup):
+        return site
+    builds = availability.builds(targets, options.pythons)
+    agreed = not builds or listener.agrees(builds)
+    return dataclasses.replace(site, options=replace(options, setup=agreed))
 
 
 def site_of(options: Options, experiment: Experiment[object]) -> Site:
@@ -119,7 +132,7 @@ class _Session(Generic[Findings]):
 
     def campaign(self, targets: list[Target]) -> Campaign[Findings]:
         """The unfinished campaign of the same experiment, or a new one in a file of its own."""
-        self.arms = self._probe(self._found_arms(targets))
+        self.arms = self._probe(self.experiment.arms(targets, self.site, self.listener.say))
         plan = make_plan(self.experiment, self._able_targets(targets), self.site, self.arms)
         for backend, differ in availability.package_differences(self.arms).items():
             if differ:
@@ -140,24 +153,13 @@ class _Session(Generic[Findings]):
             self.executor,
             self.listener,
             done=done,
-            before=[block for each in self._newest() for block in each.done],
+            before=before(self.site, plan),
             shared={each.hash: each for each in shared},
             other_hardware=self.site.other_hardware,
             unavailable=self.unavailable,
         )
 
     # ------------------------------------------------------------ what can run here
-
-    def _found_arms(self, targets: Sequence[Target]) -> list[Arm]:
-        """Every arm. Missing runtimes of backends are made only if the person agrees to it."""
-        site, options, say = self.site, self.site.options, self.listener.say
-        if self.experiment.own_runtimes and options.setup:
-            builds = availability.builds(targets, options.pythons)
-            agreed = bool(builds) and self.listener.agrees(builds)
-            if agreed:
-                self.listener.doing("Building runtimes …")
-            site = dataclasses.replace(site, options=replace(options, setup=agreed))
-        return self.experiment.arms(targets, site, say)
 
     def _probe(self, found: Sequence[Arm]) -> Arms:
         """Every arm, by its key. Arms with the same interpreter and code are probed once."""
@@ -181,6 +183,8 @@ class _Session(Generic[Findings]):
             self._say_unavailable(target.cell, able)
         if self.experiment.missing == "leave out":
             targets = able
+        made = {arm_key("", arm.cell) for arm in self.arms.values() if not arm.not_made}
+        targets = [each for each in targets if arm_key("", each.cell) in made]
         if not targets:
             raise Unavailable(
                 "no backend can run this here.",
@@ -269,16 +273,18 @@ class _Session(Generic[Findings]):
             )
         return None
 
-    def _newest(self) -> Iterator[resume.Recorded]:
-        """The newest plans of this experiment and machine."""
-        results, machine = self.site.options.results, self.site.profile.name
-        return islice(resume.recorded(results, machine, self.experiment.name), NEWEST)
-
     def _find(self, plan: Plan) -> tuple[resume.Recorded, list[str]] | None:
         """The unfinished plan and what has changed since (``resume.find``)."""
         results, machine = self.site.options.results, self.site.profile.name
         plans = resume.recorded(results, machine, self.experiment.name)
         return resume.find(plans, plan, self.experiment, self.arms)
+
+
+def before(site: Site, plan: Plan) -> list[BlockRecord]:
+    """The blocks of the newest plans of this kind and machine: quick ones, or others."""
+    every = resume.recorded(site.options.results, site.profile.name, plan.experiment)
+    newest = islice((each for each in every if each.plan.quick == plan.quick), NEWEST)
+    return [block for each in newest for block in each.done if each.plan != plan]
 
 
 # ---------------------------------------------------------------- a new plan

@@ -7,7 +7,7 @@ The ended blocks show what else a trial takes (slices of other quantities, spot 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
@@ -21,50 +21,70 @@ KERNEL_SHARE = 1 / 3  # of the seconds of the cell beside a reference kernel
 @dataclass
 class Expected:
     """The expected seconds of a plan's trials. ``done``: its ended blocks; ``before``: those of
-    earlier plans on this machine."""
+    earlier plans of its kind on this machine."""
 
     plan: Plan
     done: Sequence[BlockRecord]
     before: Sequence[BlockRecord] = ()
-    starts: dict[str, list[float]] = field(init=False)  # by the cell's key
+    trials: dict[str, list[TrialRecord]] = field(init=False)  # by the cell's key
     similar: dict[tuple[str, str], dict[int, str]] = field(init=False)  # by backend: numenv -> key
     rest: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self.starts, self.similar = defaultdict(list), defaultdict(dict)
-        rests: list[float] = []
+        self.trials, self.similar = defaultdict(list), defaultdict(dict)
         for block in (*self.before, *self.done):
-            if block.failure:
-                continue
-            for trial in block.trials:
+            for trial in block.trials if block.failure is None else ():
                 cell = trial.cell
-                self.starts[cell.key].append(_started(trial))
+                self.trials[cell.key].append(trial)
                 self.similar[cell.env, cell.backend][cell.numenv] = cell.key
-            took = sum(_started(each) + _stepped(each) for each in block.trials)
-            rests.append((block.seconds - took) / len(block.trials))
-        own = rests[-len(self.done) :] if self.done else rests
-        self.rest = fmean(own) if own else REST_S
+        rests = _rests(self.done) or _rests(self.before)
+        self.rest = fmean(rests) if rests else REST_S
 
     def seconds(self, cell: Cell) -> float:
-        """Of one trial of this cell, or of a reference kernel."""
-        return self._start(cell) + self._stepping(cell) + self.rest
+        """Of one trial of this cell, or of a reference kernel; at least the time of its steps.
 
-    def _start(self, cell: Cell) -> float:
-        """As before; else that of the same backend with the nearest number of environments."""
+        (Trials that start at once take less time together than one after the other.)
+        """
+        stepping = self._stepping(cell)
+        return max(stepping, self._start(cell) + stepping + self.rest)
+
+    def knows(self, cell: Cell) -> bool:
+        """Is it known how long the trial steps? A number of steps needs an earlier rate."""
+        protocol = self.plan.design_as(RunDesign).protocol.get(cell.backend)
+        return protocol is None or protocol.calls is None or bool(self._like(cell))
+
+    def _like(self, cell: Cell) -> list[TrialRecord]:
+        """Earlier trials of the cell, else of the same backend with the nearest number of
+        environments."""
         similar = self.similar.get((cell.env, cell.backend), {})
         nearest = min(similar, key=lambda numenv: abs(numenv - cell.numenv), default=None)
-        key = cell.key if cell.key in self.starts or nearest is None else similar[nearest]
-        return fmean(self.starts[key]) if key in self.starts else START_S
+        key = cell.key if cell.key in self.trials or nearest is None else similar[nearest]
+        return self.trials.get(key, [])
+
+    def _start(self, cell: Cell) -> float:
+        like = self._like(cell)
+        return fmean(map(_started, like)) if like else START_S
 
     def _stepping(self, cell: Cell) -> float:
-        protocols = self.plan.design_as(RunDesign).protocol
-        if cell.backend not in protocols:
-            return KERNEL_SHARE * min(each.measured_s for each in protocols.values())
-        protocol = protocols[cell.backend]
+        design = self.plan.design_as(RunDesign)
+        if cell.backend not in design.protocol:
+            return KERNEL_SHARE * min(each.measured_s for each in design.protocol.values())
+        protocol = design.protocol[cell.backend]
         if protocol.calls is None:
             return protocol.measured_s
-        known = [_stepped(e) for b in self.done for e in b.trials if e.cell.key == cell.key]
-        return fmean(known) if known else 0.0
+        like = self._like(cell)
+        calls, seconds = sum(sum(e.measured.calls) for e in like), sum(map(_stepped, like))
+        share = protocol.calls / design.repeats[cell.backend]
+        return share * seconds / calls if calls else 0.0
+
+
+def _rests(blocks: Iterable[BlockRecord]) -> list[float]:
+    """What each block took beyond the starts and steps of its trials, per trial."""
+    sound = [block for block in blocks if block.failure is None]
+    return [
+        (block.seconds - sum(_started(e) + _stepped(e) for e in block.trials)) / len(block.trials)
+        for block in sound
+    ]
 
 
 def _started(trial: TrialRecord) -> float:

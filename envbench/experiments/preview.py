@@ -6,7 +6,6 @@ Nothing is started or written, and no backend is imported.
 from __future__ import annotations
 
 import dataclasses
-from itertools import islice
 
 import msgspec
 from msgspec.structs import replace
@@ -14,12 +13,13 @@ from msgspec.structs import replace
 from envbench import runtimes
 from envbench.engine import availability, resume
 from envbench.engine.availability import Build
-from envbench.engine.experiment import Options, one_per_arm
-from envbench.engine.session import NEWEST, make_plan, site_of
+from envbench.engine.experiment import Options, Site, one_per_arm
+from envbench.engine.session import before, make_plan, site_of
 from envbench.errors import Unavailable
 from envbench.experiments.expected import Expected
 from envbench.experiments.run import RunExperiment
-from envbench.model import Cell, RunDesign, arm_key
+from envbench.model import Cell, Plan, RunDesign, arm_key
+from envbench.text import counted
 
 
 class Lacking(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +34,8 @@ class Lacking(msgspec.Struct, frozen=True, kw_only=True):
 class Preview(msgspec.Struct, frozen=True, kw_only=True):
     """``cells`` and, in the same order, the expected seconds of each over all its blocks.
 
-    ``seconds``: of all blocks, reference kernels included. ``builds``: the runtimes that are built
+    ``seconds``: of all blocks, reference kernels included. ``at_least``: no record shows how long
+    the vector steps take that were asked for. ``builds``: the runtimes that are built
     first; without them, their cells are not measured.
     """
 
@@ -43,6 +44,7 @@ class Preview(msgspec.Struct, frozen=True, kw_only=True):
     cell_seconds: list[float]
     blocks: int
     seconds: float
+    at_least: bool
     builds: list[Build]
     lacking: list[Lacking]
     notes: list[str]
@@ -73,16 +75,29 @@ def preview(experiment: RunExperiment, options: Options) -> Preview:
     offline = dataclasses.replace(site, options=replace(options, setup=False))
     arms = {each.key: each for each in experiment.arms(able, offline, lambda _: None)}
     plan = make_plan(experiment, able, site, arms)
-    newest = islice(resume.recorded(options.results, site.profile.name, experiment.name), NEWEST)
-    before = [block for each in newest for block in each.done]
-    repeats, expected = plan.design_as(RunDesign).repeats, Expected(plan, (), before)
+    known = before(site, plan)
+    repeats, expected = plan.design_as(RunDesign).repeats, Expected(plan, (), known)
     return Preview(
         machine=site.profile.name,
         cells=plan.cells,
         cell_seconds=[repeats[each.backend] * expected.seconds(each) for each in plan.cells],
         blocks=experiment.left(plan, ()),
-        seconds=experiment.seconds_left(plan, (), before),
+        seconds=experiment.seconds_left(plan, (), known),
+        at_least=not all(map(expected.knows, plan.cells)),
         builds=builds,
         lacking=lacking,
-        notes=chosen.notes,
+        notes=[*chosen.notes, *_unfinished(experiment, site, plan)],
     )
+
+
+def _unfinished(experiment: RunExperiment, site: Site, plan: Plan) -> list[str]:
+    """A note if the command would resume a plan. (If something has changed, it begins anew.)"""
+    every = resume.recorded(site.options.results, site.profile.name, experiment.name)
+    for each in every:
+        if each.plan.spec == plan.spec and not (each.concluded or each.abandoned):
+            left = experiment.left(each.plan, each.done)
+            of = counted(left + len(each.done), experiment.unit)
+            return [f"{each.path} is unfinished: {left} of {of} left. The command resumes it."]
+        if each.plan.spec == plan.spec:
+            break
+    return []

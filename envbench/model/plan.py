@@ -307,6 +307,11 @@ class Plan(Strict, frozen=True, kw_only=True, tag="plan"):
     git_commit: str | None = None
     git_dirty: bool | None = None
 
+    @property
+    def quick(self) -> bool:
+        """Is it a quick look?"""
+        return isinstance(self.design, RunDesign) and self.design.quick
+
     def design_as(self, kind: type[OneDesign]) -> OneDesign:
         """The design, of that kind; ``TypeError`` for the plan of another experiment."""
         if not isinstance(self.design, kind):

@@ -1,8 +1,8 @@
 """Which measurement of each cell, and which verification of each row, a report shows.
 
-A machine profile shows one computer, the first that was measured with it. A *complete* measurement of a cell has the runs of one plan in which
-every round ended (or the cell failed). Runs of different plans are never pooled. Each cell shows
-one measurement. In order of preference:
+A machine profile shows one computer, the first that was measured with it. A *complete* measurement
+of a cell has the runs of one plan in which every round ended (or the cell failed). Runs of
+different plans are never pooled. Each cell shows one measurement. In order of preference:
 
 1. one with an interval (five processes or more);
 2. one of fewer processes;
@@ -191,7 +191,8 @@ def _of_one_host(
     if left:
         warnings.append(
             f"{counted(left, 'measurement')} of another computer left out: a profile shows one "
-            "computer, the first that was measured. Keep their file in the folder of another machine profile."
+            "computer, the first that was measured. Keep their file in the folder of another "
+            "machine profile."
         )
     return {slot: every for slot, every in kept.items() if every}
 

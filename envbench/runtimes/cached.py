@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -61,15 +62,19 @@ def _cached(folder: Path, used: Iterable[Path]) -> Cached:
     )
 
 
-def _size(folder: Path) -> int:
-    """Bytes of its files, without what links lead to."""
-    sizes = 0
-    for path in folder.rglob("*"):
-        try:
-            sizes += path.lstat().st_size
-        except OSError:  # removed meanwhile
-            continue
-    return sizes
+def _size(*folders: Path) -> int:
+    """Bytes of their files, each once: uv links files of several runtimes to one copy."""
+    sizes: dict[tuple[int, int], int] = {}
+    for path in (path for folder in folders for path in folder.rglob("*")):
+        with suppress(OSError):  # removed meanwhile
+            found = path.lstat()
+            sizes[found.st_dev, found.st_ino] = found.st_size
+    return sum(sizes.values())
+
+
+def together_mb(entries: Iterable[Cached]) -> float:
+    """Megabytes of several runtimes. What they share counts once."""
+    return _size(*(each.folder for each in entries)) / 1e6
 
 
 def remove(entries: Iterable[Cached]) -> list[Cached]:

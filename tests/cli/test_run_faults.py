@@ -336,4 +336,6 @@ def test_an_installer_without_network_names_the_package_and_other_backends_run(
     assert loop_cell["fps"] > 0
     refused = place.run("run", *NORMAL, *words, "--no-setup", "--fresh", "--json", env=environment)
     assert refused.code == 3
-    assert "is not made yet" in refused.document["cells"][0]["failure"]["message"]
+    assert [cell["backend"] for cell in refused.document["cells"]] == ["for-loop"]
+    assert "isolated cannot run gym here: its runtime" in refused.err
+    assert "is not made yet" in refused.err

@@ -57,15 +57,22 @@ def test_an_unknown_cell_starts_like_the_nearest_of_its_backend() -> None:
     assert expected.seconds(make_cell("subprocess", 12)) == expected.seconds(SLOW)
 
 
+def test_starts_at_once_never_give_less_than_the_steps() -> None:
+    at_once = block({FAST.key: 10.0, SLOW.key: 10.0}, seconds=14.0)
+    assert Expected(PLAN, [at_once]).seconds(FAST) >= measured_s()
+
+
 def test_failed_blocks_show_nothing() -> None:
     failed = block_of([make_run(FAST, failure=make_failure(), block="block")])[1]
     assert Expected(PLAN, [failed]).seconds(FAST) == Expected(PLAN, ()).seconds(FAST)
 
 
 def test_a_number_of_steps_takes_as_long_as_it_did() -> None:
+    calls = 5 * sum(DONE.trials[0].measured.calls)  # of five repeats
     design: Any = msgspec.structs.replace(
-        PLAN.design_as(RunDesign), protocol={"for-loop": Protocol(calls=10)}
+        PLAN.design_as(RunDesign), protocol={"for-loop": Protocol(calls=calls)}
     )
     plan = msgspec.structs.replace(PLAN, design=design)
     assert Expected(plan, ()).seconds(FAST) == pytest.approx(START_S + REST_S)
+    assert (Expected(plan, ()).knows(FAST), Expected(plan, [DONE]).knows(FAST)) == (False, True)
     assert Expected(plan, [DONE]).seconds(FAST) == pytest.approx(1.0 + 6.0 + 2.0)

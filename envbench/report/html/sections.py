@@ -66,6 +66,7 @@ class Sections:
             "task": _task(results),
             "when": " to ".join(dict.fromkeys([*days[:1], *days[-1:]])),
             "card": _card(found) if found else None,
+            "failures": _failures(results),
             "bars_title": _bars_title(found),
             "bars": _bars(found) if found else [],
             "chart": place if self.charts[place]["curves"] else None,
@@ -126,6 +127,18 @@ def _task(results: MachineResults) -> str:
     """``Ant-v3``, ``Ant-v3 (physics)``"""
     section = f" ({results.section})" if results.section else ""
     return f"{one_line(results.task)}{section}"
+
+
+def _failures(results: MachineResults) -> str:
+    """Why no cell has a figure; "" if one has."""
+    if results.with_figures:
+        return ""
+    reasons = [
+        f"{each.label} at {each.numenv}: {each.summary.failure.message}"
+        for each in results.measured
+        if each.summary.failure
+    ]
+    return one_line(f"No cell has a figure. {'; '.join(reasons)}", 1000)
 
 
 def _card(found: Conclusion) -> Part:

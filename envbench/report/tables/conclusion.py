@@ -52,7 +52,8 @@ class Conclusion:
 
     @property
     def sentence(self) -> str:
-        """``On Pong-v5, EnvPool (async) is fastest at 8 environments: 2.6 × For-loop (2.5 to 2.7).``
+        """``On Pong-v5, EnvPool (async) is fastest at 8 environments: 2.6 × For-loop (2.5 to
+        2.7).``
 
         If other rows tie with it, it ``has the highest FPS``, and they are named.
         """

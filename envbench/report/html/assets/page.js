@@ -24,6 +24,7 @@ function select() {
   for (const each of document.querySelectorAll("select[data-selects]")) chosen[each.dataset.selects] = each.value;
   for (const each of document.querySelectorAll("[data-machine][data-task]"))
     each.hidden = Object.entries(chosen).some(([name, value]) => value && each.dataset[name] !== value);
+  document.getElementById("nothing").hidden = document.querySelector("section[data-task]:not([hidden])") !== null;
   draw();
 }
 
@@ -335,7 +336,7 @@ function visit() {
   const cell = data.cells.find((each) => `#${each.address}` === location.hash);
   if (cell) open(cell);
   else if (dialog.open) dialog.close();
-  else document.getElementById(decodeURIComponent(location.hash.slice(1)))?.closest("details")?.setAttribute("open", "");
+  else document.getElementById(location.hash.slice(1))?.closest("details")?.setAttribute("open", "");
   if (!cell) back = location.hash;
 }
 
@@ -374,7 +375,10 @@ document.querySelectorAll(".chart").forEach(prepare);
 document.querySelectorAll("select[data-selects]").forEach((each) => each.addEventListener("change", select));
 document.addEventListener("toggle", draw, true);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-addEventListener("beforeprint", draw);
+addEventListener("beforeprint", () => {
+  for (const each of document.querySelectorAll("details")) each.open = true;
+  draw();
+});
 let resized = 0;
 addEventListener("resize", () => {
   clearTimeout(resized);
