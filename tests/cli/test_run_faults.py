@@ -327,7 +327,7 @@ def test_an_installer_without_network_names_the_package_and_other_backends_run(
         UV_OFFLINE="1",
     )
     words = ["--backend", "isolated,for-loop", "--python", f"for-loop={faulty_python}", *SHORT]
-    done = place.run("run", *NORMAL, *words, "--json", env=environment)
+    done = place.run("run", *NORMAL, *words, "--yes", "--json", env=environment)
     assert done.code == 3, done.err
     isolated, loop_cell = done.document["cells"]
     assert isolated["failure"]["reason"] == "setup"
