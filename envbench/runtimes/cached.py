@@ -66,7 +66,7 @@ def _size(*folders: Path) -> int:
     """Bytes of their files, each once: uv links files of several runtimes to one copy."""
     sizes: dict[tuple[int, int], int] = {}
     for path in (path for folder in folders for path in folder.rglob("*")):
-        with suppress(OSError):  # removed meanwhile
+        with suppress(OSError):  # another process has removed it
             found = path.lstat()
             sizes[found.st_dev, found.st_ino] = found.st_size
     return sum(sizes.values())
