@@ -150,6 +150,21 @@ def test_a_table_never_shows_two_computers_of_the_same_hardware() -> None:
     assert any("of another computer left out" in warning for warning in found.warnings)
 
 
+def test_a_profile_shows_its_first_computer_in_every_family_however_much_another_measured() -> None:
+    twin = structs.replace(LAPTOP, host="another")
+    own = measured_plan({("for-loop", 1): 100}, plan_id="own")
+    more = {("for-loop", n): 300 for n in (1, 2, 4)}
+    theirs: dict[str, Any] = {"fingerprint": digest(twin), "started_utc": "2026-06-01T00:00:00Z"}
+    ant = {"env": "mujoco", "task": "Ant-v3", "frame_skip": 5}
+    copied = [
+        *measured_plan(more, plan_id="larger", **theirs),
+        *measured_plan(more, plan_id="ant", cell=ant, **theirs),
+    ]
+    found = select([*own, make_fact(twin), *copied])
+    assert [each.plan_id for each in found.measured] == ["own"]
+    assert any("6 measurements of another computer" in warning for warning in found.warnings)
+
+
 def test_a_measurement_without_an_interval_never_displaces_one_that_has_it() -> None:
     full = measured_plan({("for-loop", 1): 10}, run={"measured": long_windows(10)})
     few = measured_plan({("for-loop", 1): 99}, 2, plan_id="later", started_utc="2026-01-01T00:00Z")
