@@ -159,10 +159,10 @@ def _spot_check(trial: Trial, reply: Reply, arms: Arms) -> Agreement | None:
         agreement = traces.compare(standard, predicted, own)
     except (TypeError, ValueError):  # of another shape or kind
         return None
-    return replace(agreement, same_engine=_same_engine(reply, found))
+    return replace(agreement, same_engine=same_engine(reply, found))
 
 
-def _same_engine(*replies: Reply) -> bool:
+def same_engine(*replies: Reply) -> bool:
     """Do all report the same engine and version? One that reports none claims the reference's."""
     works = [each.facts.get("work") for each in replies]
     named = {each.get("engine") for each in works if isinstance(each, dict)}
@@ -229,13 +229,12 @@ class _Recording:
             failure = Failure(reason="setup", message=message, hint=why.hint if why else "")
             return replace(record, failure=failure)
         family = self.arms[side].target.family
-        agreement = None
+        agreement, standard = None, family.standards.get(trial.cell.kind)
         try:
             self.traces[side] = trace = traces.read_trace(reply.trace)
-            if reference is not None:
-                standard = family.standards[trial.cell.kind]
+            if reference is not None and standard is not None:
                 found = traces.compare(standard, self.traces[reference], trace)
-                same = _same_engine(reply, self.replies[reference])
+                same = same_engine(reply, self.replies[reference])
                 agreement = replace(found, same_engine=same)
         except ValueError as error:
             unusable = Failure(reason="invalid-figure", phase="measure", message=str(error))
@@ -247,6 +246,6 @@ class _Recording:
             by_products={TRACE: name},
             agreement=agreement,
             responds=None
-            if family.own_tasks or agreement
+            if family.own_tasks or (agreement and standard and not standard.episodes)
             else traces.responds(trace, trial.verify.together),
         )

@@ -24,6 +24,8 @@ from envbench.machine import Profile, numa_nodes, usable_cores
 from envbench.model import Cell, Family, section
 from envbench.text import listed
 
+MOST_TRACED = 50  # environments of a batch that a reference follows (the worker's constant, too)
+
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
     """Holds a cell, its backend and its env family, so that no other code looks them up."""
@@ -63,6 +65,8 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
 
 def choose(request: CellRequest, profile: Profile, cpus: int = 1) -> Chosen:
     """Resolve every requested cell. ``cpus``: usable cores. A ceiling has one process per core."""
+    if request.family is None and request.task is not None:
+        request = msgspec.structs.replace(request, family=families.of_task(request.task))
     return _Choice(request, profile, cpus).made()
 
 
@@ -88,7 +92,10 @@ def reference_of(cell: Cell) -> Target | None:
     if family.own_tasks:  # their observations may be large, and their seed may not fix them
         return None
     settings, _ = resolve_settings(reference, cell.env, {}, cell.task)
-    values = {"backend": reference.name, "env_instances": cell.numenv, "settings": settings}
+    traced = min(cell.numenv, MOST_TRACED)
+    values = {
+        "backend": reference.name, "numenv": traced, "env_instances": traced, "settings": settings,
+    }  # fmt: skip
     return target_of(msgspec.structs.replace(cell, **values, accelerator=reference.accelerator))
 
 
@@ -130,11 +137,6 @@ class _Choice:
         if request.task is not None and not request.task.partition(":")[0].strip():
             raise UsageError(f"--task {request.task!r} is not a task such as my_package:MyEnv-v0.")
         if request.family is None:
-            if request.task is not None:
-                raise UsageError(
-                    "--task needs --env, the family of the task.",
-                    hint="Add --env FAMILY. For a task of your own, add --env gym.",
-                )
             tables = self.profile.tables  # of families, and of accelerators and physics
             shared = {*tables}.difference(families.names())
             rows = [backends.of_record(row) for name in shared for row in tables[name].rows]

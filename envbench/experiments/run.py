@@ -22,6 +22,7 @@ from envbench.engine.availability import KERNEL_ARM, Arm, Say, kernel_arm
 from envbench.engine.experiment import Done, Experiment, Facts, Missing, Site
 from envbench.engine.pairs import seed_of_round
 from envbench.engine.request import (
+    MOST_TRACED,
     CellRequest,
     Chosen,
     Target,
@@ -50,14 +51,14 @@ from envbench.results.reading import run_of
 from envbench.stats.summary import QUICK_S, Summary, summarise
 
 AFTER: dict[Other, float] = {"latency": 0.6, "returns": 0.2, "reset": 0.2}  # seconds per trial
-QUICK_AFTER: dict[Other, float] = {"latency": 0.3}
+QUICK_AFTER: dict[Other, float] = {"latency": 0.3, "reset": 0.1}
 QUICK = Protocol(warmup_min_s=1.0, warmup_max_s=1.0, measured_s=QUICK_S)
 DEFAULT_DURATION_S = 30.0
 MOST_WINDOWS = 10_000  # per trial, so that its record stays well under the store's limit
 BLOCK_SIZE = 5
 FEWEST_SLICES = 6  # per trial; a short trial has shorter slices
-SPOT_STEPS, FEWEST_SPOT = 60, 20  # vector steps of a spot check
-MOST_SPOT = 1_000  # steps of all its environments
+SPOT_STEPS = 60  # vector steps of a spot check, at most
+MOST_SPOT = 1_000  # steps of all environments that it traces
 
 
 class Slices(NamedTuple):
@@ -272,8 +273,7 @@ def spot_steps(plan: Plan, cell: Cell) -> int:
     )
     if alone or reference_of(cell) is None:
         return 0
-    steps = MOST_SPOT // cell.env_instances
-    return min(SPOT_STEPS, steps) if steps >= FEWEST_SPOT else 0
+    return min(SPOT_STEPS, MOST_SPOT // min(cell.env_instances, MOST_TRACED))
 
 
 def slices_of(behaviour: Behaviour) -> Slices:

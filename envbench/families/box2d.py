@@ -23,6 +23,6 @@ BOX2D = EnvFamily(
     lock_steps=12_000,
     work={"env": _WORK},
     any_task=["autoreset", "returned_to", "observation_dtype"],
-    standards={"env": Standard(episodes=200, episode_tasks=_TASKS)},
+    standards={"env": Standard(episodes=300, episode_tasks=_TASKS)},
     engine="Box2D",
 )

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from envbench.errors import UnknownName, UsageError
 from envbench.model import LARGEST_SKIP, Apart, Kind
@@ -38,7 +39,8 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     Each step of the backend is compared with the reference's step from the same state with the same
     action: at least ``steps`` per environment. Observations may differ by at most ``tolerance`` (in
     ``unit``), rewards by ``reward_tolerance``; ``nine_of_ten``: in nine of ten steps of each
-    environment, because another build of an engine resolves some contacts otherwise. Where states
+    environment, because another build of an engine resolves some contacts otherwise. With the same
+    build, every step agrees within ``same_engine`` (None: there is no such rule). Where states
     cannot be set, ``episodes`` of both are compared as distributions instead, on ``episode_tasks``
     (empty: all tasks). ``first``: how many leading numbers of an observation are compared; None:
     all. ``stack``: an observation is a stack of this many frames; those from before an episode's
@@ -50,12 +52,20 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     tolerance: Annotated[float, Meta(ge=0)] = 0.0
     reward_tolerance: Annotated[float, Meta(ge=0)] = 0.0
     nine_of_ten: bool = False
+    same_engine: Annotated[float, Meta(ge=0)] | None = None
     unit: str = ""
     first: Annotated[int, Meta(ge=1)] | None = None
     stack: Annotated[int, Meta(ge=0)] = 0
     last: bool = True
     episodes: Annotated[int, Meta(ge=0)] = 0
     episode_tasks: list[str] = []
+
+    def of(self, *, same_engine: bool) -> Standard:
+        """The rule for a backend that reports the reference's engine, or another one."""
+        if not same_engine or self.same_engine is None:
+            return self
+        least = self.same_engine
+        return replace(self, tolerance=least, reward_tolerance=least, nine_of_ten=False)
 
     @property
     def most(self) -> str:

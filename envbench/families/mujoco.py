@@ -66,7 +66,12 @@ MUJOCO = EnvFamily(
     lock_steps=1_000,
     standards={
         "env": Standard(
-            steps=900, tolerance=0.02, reward_tolerance=0.02, nine_of_ten=True, first=ANT_STATE
+            steps=900,
+            tolerance=0.02,
+            reward_tolerance=0.02,
+            nine_of_ten=True,
+            same_engine=1e-6,
+            first=ANT_STATE,
         ),
         "physics": Standard(
             reference="mujoco-rollout", steps=900, tolerance=0.02, nine_of_ten=True

@@ -120,8 +120,10 @@ def test_different_lengths_or_returns_count_as_unequal(length: float, reward: fl
     assert compared(BOX2D, found)[0] is False
 
 
-@pytest.mark.parametrize(("chance", "same"), [(0.0011, True), (0.0009, False)])
-def test_distributions_are_equal_above_a_chance_of_a_thousandth(chance: float, same: bool) -> None:
+@pytest.mark.parametrize(("chance", "same"), [(0.00011, True), (0.00009, False)])
+def test_distributions_are_equal_above_a_chance_of_one_in_ten_thousand(
+    chance: float, same: bool
+) -> None:
     found = traces.compare(BOX2D, played_by_chance(1, 20), played_by_chance(2, 20))
     found = msgspec.structs.replace(found, p_values={"length": 0.5, "return": chance})
     assert compared(BOX2D, found)[0] is same

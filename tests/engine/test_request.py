@@ -156,7 +156,10 @@ def test_without_a_family_a_backend_runs_in_each_family_that_it_supports() -> No
         ({"family": "gym"}, "needs --task"),
         ({"family": "gym", "task": ":"}, "--task ':' is not a task"),
         ({"family": "gym", "task": ":MyEnv-v0"}, "not a task such as my_package:MyEnv-v0"),
-        ({"task": "Pong-v5"}, "--task needs --env"),
+        (
+            {"task": "Pong-v4"},
+            "env family of the task 'Pong-v4' is not known. Did you mean 'Pong-v5'",
+        ),
         ({"family": "atri"}, "'atari'"),
         ({"family": "atari", "backends": ["all", "forloop"]}, "'for-loop'"),
         ({"family": "atari", "preset": "published"}, "unknown preset"),

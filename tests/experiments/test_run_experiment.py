@@ -147,7 +147,7 @@ def test_other_quantities_take_a_second_per_run_and_a_third_of_it_in_a_quick_pla
         return {**plan(**given).design_as(RunDesign).protocol["for-loop"].after}
 
     assert after() == {"latency": 0.6, "returns": 0.2, "reset": 0.2}
-    assert after(quick=True) == {"latency": 0.3}
+    assert after(quick=True) == {"latency": 0.3, "reset": 0.1}
 
 
 def test_a_number_of_steps_leaves_no_room_for_the_steps_of_other_quantities() -> None:

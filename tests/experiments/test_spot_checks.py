@@ -71,7 +71,7 @@ def test_quick_and_counted_measurements_have_no_spot_check(given: dict[str, Any]
     [
         (cell_of("subprocess"), SPOT_STEPS),
         (cell_of("envpool-async", 12), 27),
-        (cell_of("subprocess", 300), 0),  # too many environments for a reference to follow
+        (cell_of("subprocess", 300), 20),  # of 50 environments, drawn at random
         (cell_of("for-loop"), 0),  # the reference itself
         (cell_of("sample-factory", 8), 0),  # does not wait for actions
         (cell_of("brax", 8, "mujoco"), 0),  # another engine

@@ -49,6 +49,9 @@ OF_PHYSICS = {
     "longer-time-step": "LongerTimeStep",
     "loose-solver": "LooseSolver",
     "euler-in-contact": "EulerInContact",
+    "euler-in-run": "EulerInRun",
+    "half-precision": "HalfPrecision",
+    "skips-eleventh": "SkipsEleventh",
 }
 
 
@@ -80,6 +83,9 @@ def cheats(monkeypatch: pytest.MonkeyPatch, family: Family) -> dict[str, backend
         "replays": "Replays",
         "cached-reset": "CachedReset",
         "reuses-buffers": "ReusesBuffers",
+        "aliases-in-run": "AliasesInRun",
+        "ring-of-buffers": "RingOfBuffers",
+        "recount-lies": "RecountLies",
         **(OF_PHYSICS if family == "mujoco" else {}),
     }
     made = {
@@ -95,6 +101,9 @@ DIFFERS = ("✗", "differs")
 CAUGHT = {
     "claims-more": ("✗", "its calls give at most"),
     "reuses-buffers": ("✗", "overwrite the observations"),
+    "aliases-in-run": ("✗", "overwrite the observations"),
+    "ring-of-buffers": ("✗", "overwrite the observations"),
+    "recount-lies": ("✗", "its environments made"),
     "skips-frames": ("✗", "its environments made"),
     "ignores-actions": DIFFERS,
     "repeats-observations": DIFFERS,

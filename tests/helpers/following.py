@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from envbench import backends, families, runtimes, testing
 from envbench.decisions import traces
-from envbench.engine.local_executor import GIVEN, make_job
+from envbench.engine.local_executor import GIVEN, make_job, same_engine
 from envbench.engine.request import make_cell, target_of
 from envbench.model import Agreement, Trial, Verify
 from envbench.process.one_job import execute
@@ -32,4 +34,5 @@ def followed(
         assert reply.ok, reply.failure
         replies.append(reply)
     own_trace, predicted = (traces.read_trace(each.trace or b"") for each in replies)
-    return traces.compare(standard, predicted, own_trace)
+    found = traces.compare(standard, predicted, own_trace)
+    return msgspec.structs.replace(found, same_engine=same_engine(*replies))

@@ -115,12 +115,9 @@ class AleVector(Adapter):
         return self._count(self.held[: len(self.held) // 3 * 3]).steps
 
     def follow(self, calls: int) -> Trace:
-        made = np.full(self.job.env_instances, -1)
-        made[self.ready] = 0
-        driven = AnyOrder(self, calls, self.envs.single_observation_space, made)
+        driven = AnyOrder(self, calls, self.envs.single_observation_space)
         ids = self.ready
-        traced = ids < self.job.numenv
-        driven.trace.start[0, ids[traced]] = self.first[traced]
+        driven.begin(ids, self.first)
         held: List[Any] = []
         while not driven.complete():
             observations, rewards, *over, info = self.envs.step(driven.next_actions(ids))

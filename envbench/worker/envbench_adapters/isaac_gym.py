@@ -51,7 +51,8 @@ class IsaacGym(Adapter):
         self.envs = _make(job, self.overrides)
         self.envs.reset()
         if job.mode == "verify":
-            self.envs = _Watched(self.envs, "", _numbers(self.envs.progress_buf))
+            counters = _numbers(self.envs.progress_buf)
+            self.envs = _Watched(self.envs, "", counters, job.frame_skip)
         drawn = actions.of_job(self.envs.action_space, job)
         self.bank = [torch.from_numpy(batch) for batch in drawn]
         if self.device != "cpu":  # so that a copy to it is asynchronous

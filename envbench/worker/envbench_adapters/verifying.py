@@ -1,39 +1,20 @@
-"""Mode verify, for several adapters: drive or predict environments, count their steps again."""
+"""Mode verify, for several adapters: predict steps, collect results in any order, count again."""
 
 from __future__ import annotations
 
 from itertools import cycle, islice
-from typing import TYPE_CHECKING, Any, Callable, List, Tuple
+from random import SystemRandom
+from typing import TYPE_CHECKING, Any, List, Tuple
 
 import numpy as np
-from envbench_worker.contract import Adapter, Trace
+from envbench_worker.contract import COUNTERS, MOST_TRACED, Adapter, Trace
 
 if TYPE_CHECKING:  # Isaac Gym's interpreter has no Gymnasium, which families import
     from envbench_families.forced import Forced
 
 
-def follow(
-    adapter: Adapter, step: Callable[[Any], Any], calls: int, first: Any, flat: Callable[[Any], Any]
-) -> Trace:
-    """Step a vector of environments through the bank, from their ``first`` observations. ``flat``
-    makes an array of observations."""
-    kept, start = range(calls)[: adapter.job.observed], np.array(first)[None]
-    observations, outcomes, held, reused = [], [], np.asarray(first), False
-    before = start[0]
-    for call, batch in enumerate(islice(cycle(adapter.bank), calls)):
-        seen, *outcome = step(batch)[:4]
-        outcomes.append([np.array(each) for each in outcome])
-        reused = reused or held.tobytes() != before.tobytes()
-        held = flat(seen)
-        before = np.array(held)
-        if call in kept:
-            observations.append(before)
-    rewards, terminated, truncated = (np.stack(each) for each in zip(*outcomes))
-    return Trace(np.stack(observations), rewards, terminated | truncated, start, reused=reused)
-
-
 def predict(given: Trace, bank: List[Any], environments: List[Forced]) -> Trace:
-    """What each step of a trace should have given, by one environment per column."""
+    """What each step of a trace should have given, by one environment per traced one."""
     columns = [_column(given, bank, index, each) for index, each in enumerate(environments)]
     start, observations, rewards, ended = (np.stack(each, axis=1) for each in zip(*columns))
     return Trace(observations, rewards, ended, start, given.same_step)
@@ -48,7 +29,9 @@ def _column(given: Trace, bank: List[Any], index: int, environment: Forced) -> T
         if resets:
             rows.append((environment.begin(seen), 0.0, False))
         else:
-            found = environment.step(before, bank[call % len(bank)][index], seen)
+            own = given.actions
+            action = bank[call % len(bank)][index] if own is None else own[call, index]
+            found = environment.step(before, action, seen)
             if (over and given.same_step) or (found[2] and not over):
                 found = (environment.begin(seen), *found[1:])
             rows.append(found)
@@ -58,53 +41,70 @@ def _column(given: Trace, bank: List[Any], index: int, environment: Forced) -> T
 
 
 class AnyOrder:
-    """A trace of environments 0 to numenv - 1, whose results arrive in any order.
+    """A trace of environments whose results arrive in any order.
 
-    Further environments in flight repeat the actions of these. ``made`` counts the results of each
+    It has as many as a batch (at most ``MOST_TRACED``), drawn at random from all in flight. Each
+    gets the actions of one column; the others repeat them. ``made`` counts the results of each
     environment's actions, and is -1 before its reset. ``seen`` is an observation or its space.
     """
 
-    def __init__(self, adapter: Adapter, calls: int, seen: Any, made: Any) -> None:
-        self.bank, self.calls, self.numenv = adapter.bank, calls, adapter.job.numenv
-        self.made = made
+    def __init__(self, adapter: Adapter, calls: int, seen: Any) -> None:
+        instances, numenv = adapter.job.env_instances, min(adapter.job.numenv, MOST_TRACED)
+        self.bank, self.calls = adapter.bank, calls
+        self.made = np.full(instances, -1)
+        self.traced = np.array(sorted(SystemRandom().sample(range(instances), numenv)))
+        self.column = np.arange(instances) % adapter.job.numenv
+        self.column[self.traced] = np.arange(numenv)
+        self.is_traced = np.isin(np.arange(instances), self.traced)
         kept = len(range(calls)[: adapter.job.observed])
         self.trace = Trace(
-            np.zeros((kept, self.numenv, *seen.shape), seen.dtype),
-            np.zeros((calls, self.numenv)),
-            np.zeros((calls, self.numenv), np.bool_),
-            np.zeros((1, self.numenv, *seen.shape), seen.dtype),
+            np.zeros((kept, numenv, *seen.shape), seen.dtype),
+            np.zeros((calls, numenv)),
+            np.zeros((calls, numenv), np.bool_),
+            np.zeros((1, numenv, *seen.shape), seen.dtype),
+            columns=self.traced,
+            actions=np.array([each[:numenv] for each in islice(cycle(self.bank), calls)]),
         )
 
     def complete(self) -> bool:
-        return self.calls == 0 or bool(self.made[: self.numenv].min() >= self.calls)
+        return self.calls == 0 or bool(self.made[self.traced].min() >= self.calls)
+
+    def begin(self, ids: Any, observations: Any) -> None:
+        """Store the observations of resets."""
+        traced = self.is_traced[ids]
+        self.made[ids] = 0
+        self.trace.start[0, self.column[ids[traced]]] = observations[traced]
 
     def store(self, ids: Any, observations: Any, rewards: Any, ended: Any) -> None:
         """Store one batch of results: the k-th of an environment in row k - 1."""
-        self.made[ids] += 1
-        rows, traced = self.made[ids] - 1, ids < self.numenv
-        first = traced & (rows == -1)
-        self.trace.start[0, ids[first]] = observations[first]
-        traced &= (rows >= 0) & (rows < self.calls)
-        where = rows[traced], ids[traced]
-        self.trace.rewards[where] = rewards[traced]
-        self.trace.ended[where] = ended[traced]
-        traced &= rows < len(self.trace.observations)
-        self.trace.observations[rows[traced], ids[traced]] = observations[traced]
+        begins = self.made[ids] == -1
+        self.begin(ids[begins], observations[begins])
+        self.made[ids[~begins]] += 1
+        rows, columns = self.made[ids] - 1, self.column[ids]
+        stored = self.is_traced[ids] & ~begins & (rows < self.calls)
+        where = rows[stored], columns[stored]
+        self.trace.rewards[where] = rewards[stored]
+        self.trace.ended[where] = ended[stored]
+        stored &= rows < len(self.trace.observations)
+        self.trace.observations[rows[stored], columns[stored]] = observations[stored]
 
     def next_actions(self, ids: Any) -> Any:
         bank = self.bank
-        return np.stack([bank[self.made[i] % len(bank)][i % self.numenv] for i in ids])
+        return np.stack([bank[self.made[i] % len(bank)][self.column[i]] for i in ids])
 
 
 class Watched:
     """Environments whose own counters are noted after each result.
 
     ``name``: the counter's key in a result's info. ``counters``: of all environments at the start.
+    ``frames``: how many one of its counts is; ``seen_frames`` is the sum over all results.
     """
 
-    def __init__(self, envs: Any, name: str, counters: Any) -> None:
-        self._envs, self._name, self._counters = envs, name, counters
+    def __init__(self, envs: Any, name: str, counters: Any, frames: float = 1.0) -> None:
+        self._envs, self._name, self._counters, self._frames = envs, name, counters, frames
         self._noted: List[int] = []
+        self.seen_frames = 0.0
+        COUNTERS.append(self)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._envs, name)
@@ -118,6 +118,7 @@ class Watched:
     def _note(self, result: Any) -> Any:
         ids, now = self.read(result)
         self._noted.append(int(self.made(self._counters[ids], now, result).sum()))
+        self.seen_frames += self._frames * self._noted[-1]
         self._counters[ids] = now
         return result
 
@@ -131,4 +132,4 @@ class Watched:
 
     def made_in(self, calls: int) -> int:
         """Return the sum over the latest ``calls`` results."""
-        return sum(self._noted[-calls:])
+        return sum(self._noted[len(self._noted) - calls :])

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import gymnasium
-from envbench_worker.contract import LIBRARY, Job, UnknownTaskError, call
+from envbench_worker.contract import COUNTERS, LIBRARY, Job, UnknownTaskError, call
 
 from envbench_families.forced import Forced, FromState
 
@@ -125,6 +125,8 @@ class Counted(gymnasium.Wrapper):  # type: ignore[misc]
         self._now = family.clock(env)
         self._whole = family.whole_step
         self._made = 0.0
+        self.seen_frames: Optional[float] = None if self._now is None else 0.0
+        COUNTERS.append(self)
 
     def step(self, action: Any) -> Any:
         if self._now is None:
@@ -136,6 +138,7 @@ class Counted(gymnasium.Wrapper):  # type: ignore[misc]
         if (result[2] or result[3]) and 0 < frames < self._whole:
             frames = self._whole
         self._made += frames
+        self.seen_frames = (self.seen_frames or 0.0) + frames
         return result
 
     def frames_made(self) -> Optional[float]:

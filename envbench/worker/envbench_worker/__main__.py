@@ -12,6 +12,7 @@ of such a module does not change the hash of the other modes' code.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import platform
@@ -19,6 +20,7 @@ import signal
 import sys
 import time
 import traceback
+from importlib.util import find_spec
 from typing import Any, Callable, Dict, Iterator, Tuple
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -130,7 +132,7 @@ class Worker:
         from envbench_worker import audit
 
         try:
-            trace = self.adapter.follow(self.job["spot"])
+            trace = audit.lock_steps(self.adapter, self.job["spot"])
         except Exception:  # noqa: BLE001 - then there is no check
             with contextlib.suppress(Exception):
                 self.adapter.close()
@@ -150,7 +152,7 @@ class Worker:
         given = audit.given(self.folder)
         trace = adapter.predict(given) if given is not None else None
         if trace is None:
-            trace = adapter.follow(self.job["verify"]["lock_steps"])
+            trace = audit.lock_steps(adapter, self.job["verify"]["lock_steps"])
         if trace is not None:
             audit.save(trace, self.folder)
         self.enter("measure")
@@ -211,16 +213,45 @@ def died(code: int) -> Dict[str, Any]:
     return {"reason": "signal", "message": message, "signal": name}
 
 
-def runtime() -> Dict[str, Any]:
-    """The version of this interpreter and of every installed package."""
+def runtime(adapter: str) -> Dict[str, Any]:
+    """The version of this interpreter and of every installed package.
+
+    A plugin can be edited without a new version. So its source has a hash among the packages.
+    """
     from importlib.metadata import distributions
 
     named = {each.metadata["Name"]: each.version for each in distributions()}
+    package = adapter.partition(":")[0].partition(".")[0]
+    if package != "envbench_adapters":
+        named["{} (source)".format(package)] = source_hash(package)
     return {
         "python": platform.python_version(),
         "implementation": platform.python_implementation(),
         "packages": {name: named[name] for name in sorted(filter(None, named))},
     }
+
+
+def source_hash(package: str) -> str:
+    """Hash the Python files of a package, or of a module; "unknown" if it is not found."""
+    spec = None
+    with contextlib.suppress(ImportError, ValueError):
+        spec = find_spec(package)
+    if spec is None:
+        return "unknown"
+    tops = list(spec.submodule_search_locations or [])
+    paths = [os.path.join(*each) for top in tops for each in python_files(top)]
+    found = hashlib.sha256()
+    for path in paths or [spec.origin or ""]:
+        with contextlib.suppress(OSError), open(path, "rb") as file:
+            found.update(os.path.basename(path).encode() + b"\0" + file.read())
+    return found.hexdigest()[:12]
+
+
+def python_files(top: str) -> Iterator[Tuple[str, str]]:
+    """Yield the folder and name of each Python file below ``top``, sorted."""
+    for folder, folders, files in os.walk(top):
+        folders.sort()
+        yield from ((folder, name) for name in sorted(files) if name.endswith(".py"))
 
 
 def plain(value: Any) -> Any:
@@ -241,7 +272,7 @@ def main(folder: str, event_fd: int) -> None:
         os.sched_setaffinity(0, job["cpus"])
     lifetime.end_children_with_parent()
     worker = Worker(job, folder, event_fd)
-    header = runtime()
+    header = runtime(job["adapter"])
     reply = worker.reply()
     close = reply.pop("close", None)
     partial = os.path.join(folder, "reply.json.partial")

@@ -2,9 +2,10 @@
 
 An adapter module imports its library at the top and defines a subclass of ``Adapter``. A worker
 calls ``__init__``, ``probe`` (both timed as *import*), ``build``, ``compile``, ``run`` many times,
-``facts`` and ``close``. In mode verify, where backends are compared, it calls ``follow`` after
-``compile`` (``predict`` for the reference), and ``recount`` after each ``run``. Some measured
-trials begin with a short ``follow``, too: a spot check.
+``facts`` and ``close``. In mode verify, where backends are compared, it steps through given actions
+after ``compile`` (by ``run(1)`` and ``last``, or else by ``follow``; by ``predict`` for the
+reference), and calls ``recount`` after each further ``run``. Some measured trials begin with a few
+such steps, too: a spot check.
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ class Trace(NamedTuple):
     ``observations`` are those of the first ``Job.observed`` calls. ``start``: those before the
     first step, (1, numenv, …). ``same_step``: the step that ends an episode also resets, so its
     observation is the next episode's first one. Otherwise the step after it only resets.
-    ``reused``: a step overwrote the observations that the one before it had returned.
+    ``reused``: a step overwrote the observations that an earlier one had returned. ``columns``: the
+    environments of the batch that were traced, drawn at random if there are over ``MOST_TRACED``
+    (None: all). ``actions``: what they got, (calls, …); None: the columns of the adapter's bank.
     Of the reference, ``begun`` says how the trace's episodes began, (count, …), and ``starts`` how
     further ones of its own did. They are first observations, or other numbers that show more.
     """
@@ -69,8 +72,14 @@ class Trace(NamedTuple):
     reused: bool = False
     begun: Any = None
     starts: Any = None
+    columns: Any = None
+    actions: Any = None
 
 
+# Verify: what counts the environments' frames in this process (``Counted``, ``Watched``). Each has
+# ``seen_frames``, which only grows, or is None where nothing counts.
+COUNTERS: List[Any] = []
+MOST_TRACED = 50  # environments
 EMULATOR, SIMULATION, LIBRARY = "the emulator", "simulated time", "the library"
 COUNTED_BY = EMULATOR, SIMULATION, LIBRARY
 
@@ -96,11 +105,15 @@ class Adapter(ABC):
     "calls": by ``run(1)``, which waits for the device. "": a consumer gets no single steps.
     ``counted_by``: who makes the count that ``recount`` returns, one of ``COUNTED_BY``. "": the
     adapter itself, which is no second count.
+    ``first_observations``: what ``build``'s reset returned, (numenv, …), if ``run`` takes batches
+    from ``self.batches`` and ``last`` returns observations, rewards, terminated and truncated. Then
+    envbench compares the steps of ``run`` itself, and never calls ``follow``.
     """
 
     first_calls = 1
     single_steps = ""
     counted_by = ""
+    first_observations: Any = None
     batches: Any
     bank: List[Any]  # batches of actions; ``build`` draws them
 

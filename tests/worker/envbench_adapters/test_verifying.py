@@ -11,6 +11,7 @@ import io
 import sys
 from collections.abc import Iterator
 from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium
@@ -21,7 +22,7 @@ from helpers.session_cache import once
 
 from envbench import backends, families, testing
 from envbench.decisions.equal_work import compared, differences
-from envbench.decisions.traces import Trace, responds
+from envbench.decisions.traces import Trace, compare, responds
 from envbench.process.code_hash import WORKER_PATH
 from envbench.process.reply import Reply
 
@@ -36,6 +37,8 @@ ENVPOOL = [
 ]
 ALL = [*GYMNASIUM, *ENVPOOL]
 LED = [("atari", "Pong-v5"), ("mujoco", "Ant-v3")]
+
+ARRAYS = ("observations", "rewards", "ended", "start")
 
 
 @once
@@ -118,7 +121,12 @@ def test_the_reference_follows_the_ant_through_contacts_and_falls(name: str) -> 
 def test_results_in_any_order_get_the_same_actions(
     task: tuple[str, str],
 ) -> None:
-    together, apart = trace("envpool-sync", *task), trace("envpool-async", *task)
+    together = trace("envpool-sync", *task)
+    settings = {"threads": "1", "overcommit": "1"}  # then all in flight are traced
+    reply = testing.verified(
+        backends.get("envpool-async"), *task, settings=settings, lock_steps=60, calls=400
+    )
+    apart = dict(np.load(io.BytesIO(reply.trace or b"")))
     for part in ("start", "observations", "rewards", "ended"):
         assert np.array_equal(together[part], apart[part])
 
@@ -230,8 +238,8 @@ def test_environments_that_start_apart_are_not_said_to_ignore_their_actions(
     order = job(worker, own.name, task="Pendulum-v1")._replace(family_code=code, numenv=2)
     adapter = worker("adapters.gymnasium.for_loop").ForLoop(order)
     adapter.build()
-    found = adapter.follow(steps)
-    trace = Trace(**found._asdict())
+    found = worker("worker.audit").lock_steps(adapter, steps)
+    trace = Trace(**{name: getattr(found, name) for name in ARRAYS})
     assert responds(trace, 0) is not False
 
 
@@ -272,3 +280,69 @@ def test_an_elapsed_counter_that_restarts_or_does_not_change_adds_no_steps(worke
         found.append(pool.made_in(1))
     assert found == [1, 2, 1, 1]
     assert pool.made_in(2) == 2
+
+
+def test_a_random_choice_of_the_environments_in_flight_is_traced(worker: Any) -> None:
+    bank = [np.array([10 * call, 10 * call + 1]) for call in range(3)]
+    order = SimpleNamespace(numenv=2, env_instances=6, observed=None)
+    own = SimpleNamespace(bank=bank, job=order)
+    chosen = set()
+    for _ in range(40):
+        driven = worker("adapters.verifying").AnyOrder(own, 3, np.zeros(1))
+        chosen.update(driven.traced.tolist())
+        ids = np.arange(6)
+        driven.begin(ids, -np.ones((6, 1)))
+        while not driven.complete():
+            actions = driven.next_actions(ids)
+            driven.store(ids, actions[:, None] + 0.5, actions, np.zeros(6, bool))
+        # The k-th row of each column has the result of the k-th action of that column.
+        assert np.array_equal(driven.trace.rewards, np.stack(bank))
+        assert np.array_equal(driven.trace.observations[:, :, 0], np.stack(bank) + 0.5)
+        assert (driven.trace.start == -1).all()
+    assert chosen == set(range(6))
+
+
+def test_of_many_environments_a_random_choice_is_compared_with_its_own_actions(worker: Any) -> None:
+    many, most = 70, worker("worker.contract").MOST_TRACED
+    order = job(worker, "classic_control", "measure", "CartPole-v1")
+    order = order._replace(
+        family_code=families.get("classic_control").worker, frame_skip=1, env_instances=many
+    )
+    own = worker("adapters.gymnasium.for_loop").ForLoop(order._replace(numenv=many))
+    own.build()
+    trace = worker("worker.audit").lock_steps(own, 40)
+    assert trace.rewards.shape == (40, most)
+    assert trace.observations.shape == (40, most, 4)
+    assert len(set(trace.columns.tolist())) == most < many
+    reference = worker("adapters.gymnasium.for_loop").ForLoop(
+        order._replace(mode="verify", numenv=most, env_instances=most)
+    )
+    reference.build()
+    predicted = reference.predict(trace)
+    standard = families.get("classic_control").standards["env"]
+    mine, theirs = (Trace(**{n: getattr(e, n) for n in ARRAYS}) for e in (trace, predicted))
+    found = compare(standard, theirs, mine)
+    assert found.ends > 0
+    assert (found.other_ends, standard.apart(found.rewards)) == (0, 0)
+    assert standard.apart(found.observations) <= standard.tolerance
+
+
+def test_an_array_that_is_overwritten_later_is_noticed(worker: Any) -> None:
+    audit = worker("worker.audit")
+    order = job(worker, "classic_control", "measure", "CartPole-v1")
+    order = order._replace(
+        family_code=families.get("classic_control").worker, numenv=2, env_instances=2
+    )
+    own = worker("adapters.gymnasium.for_loop").ForLoop(order)
+    own.build()
+    assert not audit.lock_steps(own, 40).reused
+    ring, step, turn = [np.zeros((2, 4), np.float32) for _ in range(3)], own.envs.step, [0]
+
+    def overwriting(actions: Any) -> Any:
+        found = step(actions)
+        turn[0] = (turn[0] + 1) % 3
+        ring[turn[0]][...] = found[0]
+        return (ring[turn[0]], *found[1:])
+
+    own.envs.step = overwriting
+    assert audit.lock_steps(own, 40).reused

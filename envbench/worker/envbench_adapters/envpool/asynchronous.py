@@ -9,7 +9,6 @@ from io import BytesIO
 from itertools import islice
 from typing import Any, List, Optional
 
-import numpy as np
 from envbench_worker.contract import Counts, Trace
 
 from envbench_adapters.envpool.pool import EnvPool
@@ -42,7 +41,7 @@ class EnvPoolAsync(EnvPool):
         return ids
 
     def follow(self, calls: int) -> Trace:
-        driven = AnyOrder(self, calls, self.seen(), np.full(self.job.env_instances, -1))
+        driven = AnyOrder(self, calls, self.seen())
         while not driven.complete():
             observations, rewards, terminated, truncated, info = self.pool.recv()
             ids = info["env_id"]

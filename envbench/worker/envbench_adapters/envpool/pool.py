@@ -43,7 +43,8 @@ class EnvPool(Adapter):
         self.autoreset = autoreset.of(self.pool, (autoreset.NEXT_STEP,))
         if job.mode == "verify":
             self.frames_per_step = self.family.envpool_frames(self._work())
-            self.pool = Watched(self.pool, "elapsed_step", np.zeros(job.env_instances, np.int64))
+            counters = np.zeros(job.env_instances, np.int64)
+            self.pool = Watched(self.pool, "elapsed_step", counters, self.frames_per_step or 0.0)
         self.bank = actions.of_job(self.pool.action_space, job)
         self.batches = cycle(self.bank)
         self.elapsed = BytesIO()  # ``elapsed_step`` of each result since the last count

@@ -6,16 +6,15 @@ from io import BytesIO
 from itertools import islice
 from typing import Any, List, Optional
 
-from envbench_worker.contract import Counts, Trace
+from envbench_worker.contract import Counts
 
-from envbench_adapters import verifying
 from envbench_adapters.envpool.pool import EnvPool
 
 
 class EnvPoolSync(EnvPool):
     def build(self) -> None:
         super().build()
-        self.first = self.family.flat(self.pool.reset()[0])
+        self.first_observations = self.family.flat(self.pool.reset()[0])
 
     latest: Any = None  # what the last step of the latest ``run`` returned
 
@@ -39,6 +38,3 @@ class EnvPoolSync(EnvPool):
     def reset(self) -> int:
         self.pool.reset()
         return self.job.numenv
-
-    def follow(self, calls: int) -> Trace:
-        return verifying.follow(self, self.pool.step, calls, self.first, self.family.flat)

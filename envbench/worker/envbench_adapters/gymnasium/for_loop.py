@@ -50,7 +50,7 @@ class GymnasiumVector(Adapter):
         self.counted_by = envbench_families.of(job).counted_by
         self.envs = self.make_vector()
         self.autoreset = autoreset.of(self.envs, (autoreset.NEXT_STEP, autoreset.SAME_STEP))
-        self.first, _ = self.envs.reset(seed=job.seed)
+        self.first_observations, _ = self.envs.reset(seed=job.seed)
         self.bank = actions.of_job(self.envs.single_action_space, job, self.envs.action_space)
         self.batches = cycle(self.bank)
         self.ends = BytesIO()
@@ -91,15 +91,6 @@ class GymnasiumVector(Adapter):
         ends, size = self.ends.getvalue(), 2 * self.job.numenv
         calls = len(ends) // size
         return self._count(ends[: size * calls], calls).steps if calls else 0
-
-    def follow(self, calls: int) -> Optional[Trace]:
-        if self.envs.single_observation_space.shape is None:
-            return None
-        trace = verifying.follow(self, self.envs.step, calls, self.first, np.asarray)
-        self.ended = int(trace.ended[-1].sum())
-        if self.job.mode == "verify":
-            self.envs.call("frames_made")  # discarded: only the steps of ``run`` are counted twice
-        return trace._replace(same_step=self.autoreset.mode == autoreset.SAME_STEP)
 
     def recount(self) -> Optional[float]:
         frames = self.envs.call("frames_made")
@@ -144,7 +135,8 @@ class ForLoop(GymnasiumVector):
 
     def predict(self, given: Trace) -> Trace:
         job, family = self.job, envbench_families.of(self.job)
-        forced = [family.forced(e, job.seed + i) for i, e in enumerate(self.envs.envs)]
+        traced = range(given.rewards.shape[1]) if given.columns is None else given.columns
+        forced = [family.forced(e, job.seed + int(i)) for e, i in zip(self.envs.envs, traced)]
         found = verifying.predict(given, self.bank, forced)
         begun = [start for each in forced for start in each.begun]
         starts = [forced[0].start() for _ in range(STARTS if begun else 0)]
