@@ -11,45 +11,53 @@ measurement resumes, and ``envbench report`` shows it. Interrupting a notebook's
 ends the workers and raises ``KeyboardInterrupt``. It runs in any thread, but Python delivers
 signals to the main thread only: a measurement in another one ends when it is done, or with the
 process.
-Messages and progress are the log ``envbench``: ``logging.basicConfig(level=logging.INFO)`` shows
-them.
+Messages and progress are the log ``envbench``. Where no handler is set up for it, ``measure``
+writes them to stderr; ``progress=False`` keeps it quiet.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from inspect import signature
+from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envbench import families
 from envbench.backends import shown
 from envbench.engine.availability import Build
 from envbench.engine.campaign import Campaign
+from envbench.engine.carry_out import carry_out
 from envbench.engine.experiment import Done, Experiment, Options
 from envbench.engine.request import CellRequest
-from envbench.engine.session import carry_out
 from envbench.engine.signals import raise_on_signals
-from envbench.errors import Interrupted, UnknownName, UsageError
+from envbench.errors import Interrupted, Unavailable, UsageError
 from envbench.experiments.run import Figures, Measure, RunExperiment
 from envbench.families import SMALLEST_SKIP
 from envbench.machine import catalogue
-from envbench.model import LARGEST_SKIP, MOST_ROUNDS, Block, BlockRecord, Failure, Plan
+from envbench.model import (
+    LARGEST_NUMENV,
+    LARGEST_SKIP,
+    MOST_ROUNDS,
+    Block,
+    BlockRecord,
+    Failure,
+    Plan,
+    fields,
+)
 from envbench.process.reply import Event
 from envbench.report.data_export import of_cell, of_runs, of_slices
 from envbench.report.tables.conclusion import conclusions
 from envbench.results.folder import Loaded, load_files, load_folder
 from envbench.results.measured_cells import Measured
 from envbench.runtimes.interpreters import interpreter
-from envbench.text import listed
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-LARGEST_NUMENV = 1_000_000
 LOG = logging.getLogger("envbench")  # messages of a measurement, such as a note or a warning
 
 
@@ -103,8 +111,8 @@ class Result:
 def measure(
     task: str | None = None,
     *,
-    backend: str | Sequence[str],
-    numenv: int | Sequence[int],
+    backend: str | Iterable[str],
+    numenv: int | Iterable[int],
     env: str | None = None,
     frame_skip: float | None = None,
     duration: float | None = None,
@@ -115,6 +123,7 @@ def measure(
     results: str | Path = "results",
     python: str | None = None,
     build: bool = False,
+    progress: bool = True,
     **settings: str | int | float | bool,
 ) -> Result:
     """Measure how fast a task steps on this machine, for about a minute per cell.
@@ -124,6 +133,7 @@ def measure(
     number of environments per vector step. With several backends or numbers, all cells alternate.
     ``duration`` is in seconds per cell. ``quick`` measures 2 s per cell, without an interval.
     ``python`` is the interpreter of the backend, and ``build`` permits to build its runtime.
+    ``progress`` shows messages and progress on stderr, unless the log ``envbench`` has a handler.
     ``settings`` are those of the backend (``envbench backends NAME``).
 
     Raises ``envbench.EnvbenchError``: an unknown name, a backend that cannot run here, or another
@@ -131,15 +141,22 @@ def measure(
     """
     given = {name: value for name, value in locals().items() if name != "settings"} | settings
     names = [backend] if isinstance(backend, str) else [*backend]
-    numbers = [*numenv] if isinstance(numenv, Sequence) else [numenv]
+    numbers = [*numenv] if isinstance(numenv, Iterable) else [numenv]
+    for name, each in (("task and env", [task or env]), ("backend", names), ("numenv", numbers)):
+        if not each or each == [None]:
+            raise UsageError(f"{name}: there is nothing to measure.", hint="Name at least one.")
     _check(numenv=numbers, seed=seed, duration=duration, repeats=repeats, frame_skip=frame_skip)
+    if not isinstance(numenv, int):
+        given |= {"numenv": [int(each) for each in numbers]}
+    if not isinstance(backend, str):
+        given |= {"backend": names}
     if quick and not (duration is None and repeats is None):
         raise UsageError("quick cannot be combined with duration or repeats.")
     cells = CellRequest(
-        family=env or _family_of(task),
+        family=env,
         task=task,
         backends=names,
-        numenv=numbers,
+        numenv=[int(each) for each in numbers],
         frame_skip=frame_skip,
         settings={name: shown(value) for name, value in settings.items()},
     )
@@ -161,10 +178,14 @@ def measure(
         return 0
 
     try:
-        with raise_on_signals():
+        with raise_on_signals(), _shown(progress):
             carry_out(RunExperiment(cells=cells, measure=amount), options, _Log(), keep)
     except Interrupted as error:
         raise _stopped(error) from None
+    except Unavailable as error:
+        if not build:
+            error.hint += " measure(…, build=True) builds missing runtimes."
+        raise
     (campaign,) = found
     if campaign.stopped is not None:
         raise _stopped(campaign.stopped)
@@ -190,12 +211,12 @@ def _check(**given: Any) -> None:
     for name, value in given.items():
         kind, least, most = _LIMITS[name]
         for each in value if isinstance(value, list) else [value]:
-            right = int if kind is int else (int, float)
+            right = Integral if kind is int else Real
             fits = isinstance(each, right) and not isinstance(each, bool)
             if each is None or (fits and least <= float(each) <= most):
                 continue
             what = "a whole number" if kind is int else "a number"
-            raise UsageError(f"{name} is {each!r}, not {what} from {least:g} to {most:g}.")
+            raise UsageError(f"{name} is {each!r}, not {what} from {least:,} to {most:,}.")
 
 
 def _call(given: Mapping[str, object]) -> str:
@@ -206,16 +227,6 @@ def _call(given: Mapping[str, object]) -> str:
     return f"measure({', '.join(words)})"
 
 
-def _family_of(task: str | None) -> str:
-    """The family that has the task as its default."""
-    known = {each.default_task: each.name for each in families.registry().values()}
-    if task not in known:
-        error = UnknownName("task without env=", task or "", [name for name in known if name])
-        error.hint += f" Name its family: env='atari' or another of {listed(families.names())}."
-        raise error
-    return known[task]
-
-
 def _stopped(error: Interrupted) -> BaseException:
     """What Python raises for that signal."""
     return KeyboardInterrupt() if error.exit_code == 130 else SystemExit(error.exit_code)
@@ -224,6 +235,22 @@ def _stopped(error: Interrupted) -> BaseException:
 def _warn(warnings: Iterable[str]) -> None:
     for each in warnings:
         LOG.warning(each)
+
+
+@contextmanager
+def _shown(progress: bool) -> Iterator[None]:
+    """Write the log to stderr where nobody has set up another place for it."""
+    if not progress or LOG.hasHandlers():
+        yield
+        return
+    handler, level = logging.StreamHandler(), LOG.level
+    LOG.addHandler(handler)
+    LOG.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        LOG.removeHandler(handler)
+        LOG.setLevel(level)
 
 
 class _Log:
@@ -286,6 +313,14 @@ class Results:
         from pandas import DataFrame
 
         return DataFrame(of_slices(self._loaded.records))
+
+    @cached_property
+    def published(self) -> DataFrame:
+        """One row per figure that others published, with its source. None was measured here."""
+        from pandas import DataFrame
+
+        names = "machine env task backend numenv frame_skip fps source"
+        return DataFrame([fields(each, names) for each in self._loaded.selection.published])
 
 
 def load(results: str | Path = "results") -> Results:

@@ -2,8 +2,8 @@
 
 A plugin is a package with an entry point of the group ``envbench.backends`` (static data: a
 ``Backend``) and an adapter class that only the worker imports (a subclass of
-``envbench_worker.contract.Adapter``). Its author tests it with pytest in ten lines, after
-``pip install envbench`` and ``pip install -e .``::
+``envbench_worker.contract.Adapter``). Its author tests it with pytest in ten lines, in an
+environment that has envbench, the plugin (``pip install -e .``) and pytest::
 
     from envbench.testing import BackendContract
     from my_package.envbench_data import BACKEND
@@ -89,7 +89,8 @@ class BackendContract:
         assert not refused["ok"], "probe accepted an unknown task"
         known = refused.get("known_tasks")
         assert known, f"raise UnknownTaskError(task, known) from probe: {refused['failure']}"
-        assert refused["task"] not in known
+        named = f"`probe` names {refused['task']!r} among the known tasks, and refuses it"
+        assert refused["task"] not in known, named
 
     def test_counts_transitions_and_not_calls(self) -> None:
         reply = self.measured()
@@ -98,7 +99,7 @@ class BackendContract:
         # With next-step autoreset, a step that only resets is not a transition.
         in_calls = reply.facts["autoreset"] == "next-step"
         for calls, steps, resets in zip(windows.calls, windows.steps, windows.resets, strict=True):
-            assert calls > 0
+            assert calls > 0, "a window had no vector step: does `run` end at once?"
             assert min(steps, resets) >= 0, "`run` returned a negative count"
             assert steps + (resets if in_calls else 0) <= calls * self.numenv, (
                 f"{calls} calls of {self.numenv} environments cannot make {steps} steps and "
@@ -108,15 +109,22 @@ class BackendContract:
 
     def test_measures_for_as_long_as_the_protocol_says(self) -> None:
         reply = self.measured()
-        assert sum(reply.measured.ns) >= SHORT.measured_s * 1e9
+        measured_s = sum(reply.measured.ns) / 1e9
+        short = (
+            f"it measured {measured_s:.2f} s, not {SHORT.measured_s} s: `run` made too few steps"
+        )
+        assert measured_s >= SHORT.measured_s, short
         resets = sum(reply.warmup.resets) + sum(reply.measured.resets)
         assert resets > 0 or not self.sees_resets, "`run` counted no reset: read the ends"
-        assert reply.times is not None
-        assert reply.times.first_step_ns > 0
+        assert reply.times is not None, (
+            "the reply has no times: is `build` of the contract's class?"
+        )
+        assert reply.times.first_step_ns > 0, "the first step took no time: `run(1)` has to step"
 
     def test_times_single_steps_only_where_a_consumer_gets_them(self) -> None:
         latency = self.measured().latency
-        assert latency is None or (latency.whole and sum(latency.counts) > 0)
+        timed = latency is None or (latency.whole and sum(latency.counts) > 0)
+        assert timed, "no single step was timed: does `run` take its actions from `self.batches`?"
         assert self.single_steps in (None, latency is not None), "set `single_steps` of the adapter"
 
     def test_says_what_ran(self) -> None:
@@ -129,7 +137,7 @@ class BackendContract:
 
     def test_makes_the_steps_that_it_claims(self) -> None:
         reply = self.verification()
-        assert reply.audit is not None
+        assert reply.audit is not None, "the worker replied without an audit"
         assert reply.audit.frames is not None, "write `recount`: the environments' own count"
         assert reply.audit.counted_by, "set `counted_by`: who makes the count of `recount`"
         claimed = reply.audit.steps * self.cell.frame_skip
@@ -184,7 +192,7 @@ class BackendContract:
             left = [each.pid for each in marked if each.info["status"] != psutil.STATUS_ZOMBIE]
             self.measurements[type(self)] = reply, left
         reply, _ = self.measurements[type(self)]
-        assert reply.ok, reply.failure
+        assert reply.ok, _why(reply)
         return reply
 
 
@@ -214,8 +222,17 @@ def verified(
     amount = Verify(lock_steps=lock_steps, audit_calls=calls, together=together)
     trial = Trial(cell=cell, mode="verify", seed=seed, verify=amount)
     reply = _executed(trial, backend, overrides or {}, environment or {})
-    assert reply.ok, reply.failure
+    assert reply.ok, _why(reply)
     return reply
+
+
+def _why(reply: Reply) -> str:
+    """What failed in the worker, what to do, and the end of its stderr."""
+    failure = reply.failure
+    if failure is None:
+        return "the worker failed without a reason"
+    where = f"the worker failed in {failure.phase or 'its start'}: {failure.message}"
+    return "\n".join(each for each in (where, failure.hint, failure.stderr_tail) if each)
 
 
 def interpreter(backend: Backend, overrides: Texts | None = None, family: str = "") -> str:

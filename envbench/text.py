@@ -79,6 +79,15 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f} %" if share >= 0.0995 else f"{100 * share:.2g} %"
 
 
+def disk(megabytes: float) -> str:
+    """``110 MB``, ``1.4 GB`` or ``12 kB``; ``size unknown`` for 0."""
+    if not megabytes:
+        return "size unknown"
+    if megabytes < 0.95:
+        return f"{1000 * megabytes:.0f} kB"
+    return f"{megabytes / 1000:.1f} GB" if megabytes >= 950 else f"{megabytes:.0f} MB"
+
+
 def counted(count: float, noun: str) -> str:
     """``1 pair``, ``2 pairs``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -10,7 +10,8 @@ import pytest
 from helpers.record_factories import measured_plan, new_results_file, write
 
 import envbench
-from envbench.errors import UnknownName, UsageError
+from envbench.errors import UsageError
+from envbench.model import Published
 
 slow = pytest.mark.slow
 
@@ -60,7 +61,7 @@ def test_it_runs_in_a_thread_and_with_several_cells(place: Path) -> None:
 
 
 def test_wrong_names_are_errors_before_anything_is_measured(place: Path) -> None:
-    with pytest.raises(UnknownName, match="Did you mean 'Pong-v5'"):
+    with pytest.raises(UsageError, match="Did you mean 'Pong-v5'"):
         envbench.measure("Pong-v4", backend="for-loop", numenv=2)
     with pytest.raises(envbench.EnvbenchError, match="for-lop"):
         envbench.measure("Pong-v5", backend="for-lop", numenv=2)
@@ -72,9 +73,10 @@ def test_wrong_names_are_errors_before_anything_is_measured(place: Path) -> None
 @pytest.mark.parametrize(
     "given",
     [
-        {"numenv": 0}, {"numenv": True}, {"numenv": "8"}, {"numenv": 2.5}, {"numenv": [2, -1]},
-        {"duration": "5"}, {"duration": float("nan")}, {"duration": -3}, {"repeats": 0},
-        {"repeats": 1.5}, {"seed": -1}, {"frame_skip": 0}, {"quick": True, "duration": 5},
+        {"numenv": []}, {"backend": []}, {"numenv": 0}, {"numenv": True}, {"numenv": "8"},
+        {"numenv": 2.5}, {"numenv": [2, -1]}, {"duration": "5"}, {"duration": float("nan")},
+        {"duration": -3}, {"repeats": 0}, {"repeats": 1.5}, {"seed": -1}, {"frame_skip": 0},
+        {"quick": True, "duration": 5},
     ],
 )  # fmt: skip
 def test_wrong_numbers_are_refused_before_anything_is_measured(
@@ -94,10 +96,22 @@ def test_results_are_frames_of_cells_runs_and_slices(place: Path) -> None:
     slices = found.slices
     assert len(slices) == 40
     assert set(slices.columns) == {
-        "run", "plan", "key", "round", "machine", "env", "task", "backend", "numenv", "slice",
-        "start_ns", "ns", "calls", "steps", "resets", "invalid",
+        "run", "plan", "key", "round", "machine", "env", "task", "backend", "numenv",
+        "frame_skip", "slice", "start_ns", "ns", "calls", "steps", "resets", "invalid",
     }  # fmt: skip
     assert slices["steps"].sum() == 5 * 4 * (50 + 90)
+
+
+def test_a_folder_with_only_published_figures_has_them_and_no_cells(place: Path) -> None:
+    figure = Published(
+        machine="laptop", env="atari", task="Pong-v5", backend="for-loop", numenv=8,
+        fps=4893, frame_skip=4, source="A. N. Author, 2022",
+    )  # fmt: skip
+    write(new_results_file(Path("results"), "laptop", "2025-11-20T10:00:00Z"), [figure])
+    found = envbench.load()
+    assert (len(found.cells), len(found.runs), len(found.slices)) == (0, 0, 0)
+    (row,) = found.published.to_dict("records")
+    assert (row["fps"], row["numenv"], row["source"]) == (4893.0, 8, "A. N. Author, 2022")
 
 
 def test_a_folder_without_results_is_an_error(place: Path) -> None:

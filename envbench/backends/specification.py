@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -251,3 +252,9 @@ def trouble(backend: Backend) -> str:
     for setting in backend.settings:
         setting.parse(shown(setting.default))
     return ""
+
+
+def threads_of(facts: Mapping[str, object]) -> int:
+    """The threads of a run's pool, as its adapter reported them; 0 if it reported none."""
+    found = facts.get("threads")
+    return found if isinstance(found, int) else 0

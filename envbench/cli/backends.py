@@ -1,5 +1,5 @@
 """``envbench backends``: list what is ready, what can be set up, and what cannot run and why.
-``envbench setup``: create the isolated runtimes of backends that need one."""
+``envbench setup``: build the isolated runtimes of backends that need one."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import sys
 import click
 
 from envbench.backends import Backend, get, plugin_warnings, registry, shown
+from envbench.cli.conduct import builds_text
 from envbench.cli.options import AS_JSON, PYTHONS, VERBOSE, Text, completing, option
 from envbench.cli.terminal import print_json, table, tell, warn
+from envbench.engine.availability import builds
 from envbench.errors import UNAVAILABLE, Unavailable, UsageError
 from envbench.model import fields
 from envbench.runtimes.interpreters import make, one_per_runtime, status
@@ -38,7 +40,7 @@ def backends(
             | {"status": state.state, "reason": state.reason, "fix": state.fix}
             for each, state in found
         ]
-        print_json({"backends": rows})
+        print_json({"schema": 1, "backends": rows})
         return
     texts = [
         [each.name, each.label, ", ".join(each.families), state.state, state.reason, state.fix]
@@ -71,14 +73,18 @@ def _on_a_terminal(*widths: int | None) -> list[int | None] | None:
 @click.command()
 @click.argument("names", type=Text(), metavar="[BACKEND]...", nargs=-1, shell_complete=_COMPLETE)
 @option("--all", "Set up every backend that can run here.", also="everything")
+@option("--yes", "Build without a question.")
 @VERBOSE
 @AS_JSON
 @click.pass_context
-def setup(context: click.Context, names: tuple[str, ...], everything: bool, as_json: bool) -> None:
-    """Create the isolated runtime of each BACKEND that needs one.
+def setup(
+    context: click.Context, names: tuple[str, ...], everything: bool, yes: bool, as_json: bool
+) -> None:
+    """Build the isolated runtime of each BACKEND that needs one.
 
-    Backends that run in the current interpreter need none. If one backend cannot be set up, the
-    others are still set up, and the exit code is 3.
+    First say how large the runtimes are. A terminal asks. Backends that run in the current
+    interpreter need none. If one backend cannot be set up, the others are still set up, and the
+    exit code is 3.
     """
     if bool(names) == everything:
         raise UsageError(
@@ -88,12 +94,19 @@ def setup(context: click.Context, names: tuple[str, ...], everything: bool, as_j
     wanted = dict.fromkeys(name for text in names for name in text.split(","))
     chosen = [get(name) for name in wanted or registry()]
     warn(plugin_warnings())
+    needs = [(each, family, "step") for each in chosen for family in one_per_runtime(each)]
+    if missing := builds(needs, {}):
+        tell(builds_text(missing))
+        asks = not yes and sys.stdin.isatty() and sys.stderr.isatty()
+        if asks and not click.confirm("Build them now?", default=True, err=True):
+            tell("Nothing was built.")
+            return
     rows = []
     for backend in chosen:  # the first family that could not be set up, else the first family
         each = [_set_up_family(backend, family) for family in one_per_runtime(backend)]
         rows.append(next((row for row in each if row["status"] != "ready"), each[0]))
     if as_json:
-        print_json({"backends": rows})
+        print_json({"schema": 1, "backends": rows})
     bad = {"failed"} if everything else {"failed", "needs-setup", "unavailable"}
     if any(row["status"] in bad for row in rows):
         context.exit(UNAVAILABLE)

@@ -9,13 +9,13 @@ import click
 
 from envbench.backends import get, registry
 from envbench.cli.options import AS_JSON, Text, completing, option
-from envbench.cli.terminal import disk, print_json, table, tell
+from envbench.cli.terminal import print_json, table, tell
 from envbench.errors import UsageError
 from envbench.machine import lock
 from envbench.model import fields
 from envbench.runtimes.cached import Cached, cached, remove, together_mb
 from envbench.runtimes.interpreters import cache_folder
-from envbench.text import counted
+from envbench.text import counted, disk
 
 NAMES = click.argument(
     "names", type=Text(), metavar="[BACKEND]...", nargs=-1, shell_complete=completing(registry)
@@ -32,6 +32,7 @@ def cache(context: click.Context, as_json: bool) -> None:
     envbench cache                     list them
     envbench cache clean               remove those that no backend uses
     envbench cache clean genesis       remove those of a backend
+    envbench cache clean check         remove the copies and checkouts that `check` keeps
     envbench cache clean --all         remove all
 
     A runtime that was removed is built again when it is needed.
@@ -64,10 +65,13 @@ def clean(names: tuple[str, ...], everything: bool, yes: bool) -> None:
     """Remove the runtimes of each BACKEND; without one, those that no backend uses."""
     if names and everything:
         raise UsageError("give backends or --all, not both.")
-    chosen = {get(each).name for text in names for each in text.split(",")}
+    every = cached()
+    known = {each.backend for each in every}  # perhaps of a plugin that is no longer installed
+    words = [each for text in names for each in text.split(",")]
+    chosen = {each if each in known else get(each).name for each in words}
     found = [
         each
-        for each in cached()
+        for each in every
         if everything or (each.backend in chosen if chosen else each.state != "in use")
     ]
     if not found:

@@ -25,10 +25,10 @@ from envbench.cli.options import (
 )
 from envbench.cli.terminal import tell, tell_failure
 from envbench.engine.campaign import Campaign
+from envbench.engine.carry_out import site_of
 from envbench.engine.experiment import Options
 from envbench.engine.pairs import DEFAULT_PAIRS
 from envbench.engine.request import CellRequest
-from envbench.engine.session import site_of
 from envbench.errors import CELL_FAILED, UsageError
 from envbench.experiments.check import baseline as stored
 from envbench.experiments.check.sources import WORKING_TREE, Source, refuse_impossible, untracked

@@ -81,12 +81,11 @@ def show(
     ``against``: the stored baseline that they were compared with; then they are only advice.
     """
     differences = package_differences(outcome.arms)
-    found, advisory = overall(verdicts), " (advisory)" if against else ""
     if as_json:
         print_json(document(outcome.plan, verdicts, differences, against))
     else:
-        lines = [_table(verdicts), *sentences(outcome.plan, verdicts)]
-        click.echo("\n".join([*lines, f"{found}{advisory}: {MEANS[found]}."]))
+        said = [_in_a_sentence(verdicts, against), *sentences(outcome.plan, verdicts)]
+        click.echo("\n".join([*said, "", _table(verdicts)]))
     for each in verdicts:
         for arm, failure in each.failures.items():
             title = f"{cell_name(each.cell)}: the {arm} failed in {failure.phase!r}: "
@@ -96,7 +95,13 @@ def show(
     tell(f"Recorded in {outcome.journal.path}.")
     if summary is not None:
         _append(summary, markdown(outcome.plan, verdicts, differences, against))
-    return EXIT_CODES.get(found, 0)
+    return EXIT_CODES.get(overall(verdicts), 0)
+
+
+def _in_a_sentence(verdicts: Verdicts, against: Path | None) -> str:
+    """``PASS: the usual pace did not slow down by the tolerance or more.``"""
+    found = overall(verdicts)
+    return f"{found}{' (advisory)' if against else ''}: {MEANS[found]}."
 
 
 def _advice(against: Path) -> str:
@@ -127,6 +132,7 @@ def document(
         **stored,
         "check": plan.plan_id,
         "verdict": overall(verdicts),
+        "sentences": [_in_a_sentence(verdicts, against), *sentences(plan, verdicts)],
         **{arm.name: _arm_json(plan, arm) for arm in plan.arms},
         "pairs": plan.design_as(PairsDesign).pairs,
         "differences": differences,
@@ -134,7 +140,7 @@ def document(
             {
                 **fields(each.cell, IDENTITY),
                 **fields(each, "verdict slower stages failures steps resets compared different"),
-                "spoilt": each.invalid,
+                "invalid": each.invalid,
             }
             for each in verdicts
         ],

@@ -70,7 +70,8 @@ def compare(
             hint="`envbench export` lists all cells. Compare two sides that share one.",
         )
     if as_json:
-        print_json({"schema": 1, "a": first, "b": second, **_json(found)})
+        sentence = _sentence(first, second, found)
+        print_json({"schema": 1, "a": first, "b": second, "sentence": sentence, **_json(found)})
     else:
         if sentence := _sentence(first, second, found):
             click.echo(f"{printable(sentence)}\n")

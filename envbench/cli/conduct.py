@@ -17,11 +17,11 @@ from typing import Any, NoReturn
 import click
 
 from envbench.backends import plugin_warnings
-from envbench.cli.terminal import cell_name, clock, disk, rate_text, tell, warn
+from envbench.cli.terminal import cell_name, clock, rate_text, tell, warn
 from envbench.engine.availability import Build
 from envbench.engine.campaign import Campaign
+from envbench.engine.carry_out import carry_out
 from envbench.engine.experiment import Done, Experiment, Findings, Options
-from envbench.engine.session import carry_out
 from envbench.errors import UNAVAILABLE, EnvbenchError
 from envbench.machine.host import gpus
 from envbench.model import Block, BlockRecord, Cell, Failure, Plan, Trial, TrialRecord
@@ -29,7 +29,7 @@ from envbench.process.reply import Event, PhaseBegan, WindowEnded
 from envbench.results.reading import run_of
 from envbench.runtimes.interpreters import cache_folder
 from envbench.stats.summary import rate
-from envbench.text import counted, listed, printable
+from envbench.text import counted, disk, listed, printable
 
 REFRESH_S = 1.0
 PHASES = {"import": "importing", "build": "building", "first_step": "first step", "close": "ending"}
@@ -114,7 +114,8 @@ class Display:
         if self.yes:
             return True
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            tell("They are not built: add --yes, or build them with `envbench setup`.")
+            names = " ".join(dict.fromkeys(each.backend for each in builds))
+            tell(f"They are not built: add --yes, or build them with `envbench setup {names}`.")
             return False
         try:
             return click.confirm("Build them now?", default=True, err=True)
@@ -248,6 +249,9 @@ def builds_text(builds: Sequence[Build]) -> str:
     names = [f"{each.backend} ({disk(each.disk_mb)})" for each in builds]
     folder, total = cache_folder(), sum(each.disk_mb for each in builds)
     existing = next(each for each in (folder, *folder.parents) if each.exists())
-    free = disk(shutil.disk_usage(existing).free // 10**6)
+    free = shutil.disk_usage(existing).free / 10**6
+    about = "about" if all(each.disk_mb for each in builds) else "at least"
+    size = f", {about} {disk(total)}" if total else ""
     more = ", more with a GPU" if gpus() else ""
-    return f"To be built: {listed(names)}, about {disk(total)}{more} in {folder} ({free} free)."
+    enough = "" if free > total else " That is not enough space."
+    return f"To be built: {listed(names)}{size}{more} in {folder} ({disk(free)} free).{enough}"

@@ -8,9 +8,9 @@ import msgspec
 from envbench import machine
 from envbench.cli.options import AS_JSON, Text, completing, option
 from envbench.cli.terminal import print_json, table, tell, warn
+from envbench.engine.carry_out import site_of
 from envbench.engine.experiment import Options
 from envbench.engine.resume import has_other_hosts
-from envbench.engine.session import site_of
 from envbench.errors import UsageError
 from envbench.experiments.run import RunExperiment
 from envbench.machine import Entry, Profile, Table
@@ -27,6 +27,8 @@ def machines(context: click.Context, as_json: bool) -> None:
     the one that fits this machine.
     """
     if context.invoked_subcommand is not None:
+        if as_json and context.invoked_subcommand != "detect":
+            raise UsageError("--json cannot be given with `envbench machines init`.")
         return
     found, known = machine.fingerprint(), machine.catalogue()
     fitting = known.matching(found)
@@ -38,7 +40,9 @@ def machines(context: click.Context, as_json: bool) -> None:
             | {"fits": each.profile.fits(found), "source": each.source, "path": str(each.path)}
             for each in entries
         ]
-        print_json({"machines": rows, "this_machine": name, "warnings": known.warnings})
+        print_json(
+            {"schema": 1, "machines": rows, "this_machine": name, "warnings": known.warnings}
+        )
     else:
         texts = [_entry_row(entry, name) for entry in entries]
         click.echo(table(texts, ["", "name", "title", "hardware", "numenv", "from"]))
@@ -68,7 +72,7 @@ def detect(context: click.Context, as_json: bool) -> None:
     fitting = machine.catalogue().matching(found)
     if as_json or (context.parent and context.parent.params["as_json"]):
         name = fitting.name if fitting else None
-        facts = {"hash": digest(found), "fingerprint": found, "profile": name}
+        facts = {"schema": 1, "hash": digest(found), "fingerprint": found, "profile": name}
         print_json(facts | {"run_as": used.name, "run_title": used.title})
         return
     fits = f"{fitting.name} ({fitting.title})" if fitting else ""

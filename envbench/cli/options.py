@@ -21,13 +21,12 @@ from envbench.engine.experiment import Options
 from envbench.engine.request import CellRequest
 from envbench.families import SMALLEST_SKIP
 from envbench.machine import catalogue
-from envbench.model import LARGEST_SKIP
+from envbench.model import LARGEST_NUMENV, LARGEST_SKIP
 from envbench.runtimes.installer import LOG
 from envbench.runtimes.interpreters import parse_overrides
 from envbench.text import listed
 
 Option = Callable[[Any], Any]  # a decorator that adds an option to a command
-LARGEST_NUMENV = 1_000_000
 
 # ---------------------------------------------------------------- kinds of values
 
@@ -316,11 +315,11 @@ def measuring_options(*, runtimes: bool) -> Option:
     seeds = click.IntRange(0, 2**31 - 1)
     no_setup = option(
         "--no-setup",
-        "Do not create isolated runtimes. (By default, a terminal asks.)",
+        "Do not build isolated runtimes. (By default, a terminal asks.)",
         also="setup",
         callback=lambda context, parameter, forbidden: not forbidden,
     )
-    yes = option("--yes", "Create them without a question.")
+    yes = option("--yes", "Build missing runtimes without a question.")
     return grouped(
         "options",
         Options,

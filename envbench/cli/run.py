@@ -28,17 +28,17 @@ from envbench.cli.options import (
     option,
     refuse_together,
 )
-from envbench.cli.terminal import cell_name, clock, disk, print_json, table, tell, tell_failure
+from envbench.cli.terminal import cell_name, clock, print_json, table, tell, tell_failure
 from envbench.decisions.session import Session
 from envbench.engine.campaign import Campaign
 from envbench.engine.experiment import Options
 from envbench.engine.flame import flame_graph, profiler
 from envbench.engine.request import CellRequest
-from envbench.errors import CELL_FAILED
+from envbench.errors import CELL_FAILED, UNAVAILABLE, EnvbenchError, UsageError
 from envbench.experiments.preview import Preview, preview
 from envbench.experiments.run import DEFAULT_DURATION_S, Figures, Measure, RunExperiment, runs
 from envbench.machine import catalogue
-from envbench.model import MOST_ROUNDS, fields
+from envbench.model import MOST_ROUNDS, Cell, fields
 from envbench.report.data_export import SCHEMA, cell_json, ratios_json
 from envbench.report.tables.conclusion import Conclusion, conclusions
 from envbench.report.tables.costs import duration
@@ -49,7 +49,7 @@ from envbench.results.measured_cells import judged
 from envbench.results.selection import Selection, ran
 from envbench.stats.intervals import half_width
 from envbench.stats.summary import Summary
-from envbench.text import counted, printable, rounded
+from envbench.text import counted, disk, printable, rounded
 
 OVERCOMMIT = option(
     "--overcommit X",
@@ -124,12 +124,16 @@ def run(
     if measure.quick and not options.yes:
         options = replace(options, setup=False)  # a quick look builds nothing
     if profile is not None:
+        if str(profile) in catalogue().profiles and not profile.exists():
+            hint = f"To measure the profile of a machine: --machine {profile}."
+            raise UsageError("--profile takes a folder for flame graphs.", hint=hint)
         profiler()  # or an error before anything is measured
     experiment = RunExperiment(cells=cells, measure=measure)
 
     if only_plan:
-        _show_plan(preview(experiment, options), as_json=as_json)
-        return
+        found = preview(experiment, options)
+        _show_plan(found, as_json=as_json)
+        sys.exit(UNAVAILABLE if found.lacking and experiment.named else 0)
 
     @cache  # `run` verifies nothing
     def selected(machine: str) -> Selection:
@@ -150,7 +154,7 @@ def _show_plan(found: Preview, *, as_json: bool) -> None:
             {"key": cell.key, **fields(cell, "env task backend numenv env_instances"), "seconds": s}
             for cell, s in zip(found.cells, found.cell_seconds, strict=True)
         ]
-        plan = fields(found, "machine blocks seconds at_least builds lacking")
+        plan = fields(found, "machine blocks seconds at_least builds lacking notes")
         print_json({"schema": SCHEMA, **plan, "cells": cells})
         return
     for note in found.notes:
@@ -164,15 +168,16 @@ def _show_plan(found: Preview, *, as_json: bool) -> None:
         for names, own in rows.items()
     ]
     click.echo(table(lines, ["task", "backend", "numenv", "time"]))
-    total = f"{counted(len(found.cells), 'cell')} in {counted(found.blocks, 'block')}"
+    total = f"{counted(len(found.cells), 'cell')}; {counted(found.blocks, 'block')} to do"
     about = "at least" if found.at_least else "about"
-    click.echo(f"\n{total} on {found.machine}: {about} {clock(found.seconds)}.")
+    without = ", without the time to build" if found.builds else ""
+    click.echo(f"\n{total} on {found.machine}: {about} {clock(found.seconds)}{without}.")
     if found.at_least:
         click.echo("No earlier result says how long so many vector steps take.")
     if found.builds:
         click.echo(builds_text(found.builds))
     for each in found.lacking:
-        click.echo(f"{each.backend} cannot run {each.env} here: {each.reason}. {each.fix}")
+        click.echo(f"{each.backend} is left out ({each.env}): {each.reason}. To fix it: {each.fix}")
 
 
 def _show(
@@ -209,11 +214,24 @@ def _show(
         _tell_stand_ins(outcome)
         _tell_failures(summaries)
         _tell_next_command(outcome, summaries)
+    failed = any(each.failure for each in summaries)
     if profile is not None and outcome.stopped is None:
-        for cell in (each.cell for each in summaries if not each.failure):
-            tell(f"Profiling {cell_name(cell)} …")
-            tell(f"wrote {flame_graph(outcome.executor, outcome.arms, cell, profile)}")
-    return CELL_FAILED if any(each.failure for each in summaries) else 0
+        failed |= not _profiled(
+            outcome, [each.cell for each in summaries if not each.failure], profile
+        )
+    return CELL_FAILED if failed else 0
+
+
+def _profiled(outcome: Campaign[Figures], cells: Sequence[Cell], folder: Path) -> bool:
+    """Write a flame graph of each cell. If that fails, say so: the figures are recorded."""
+    for cell in cells:
+        tell(f"Profiling {cell_name(cell)} …")
+        try:
+            tell(f"wrote {flame_graph(outcome.executor, outcome.arms, cell, folder)}")
+        except EnvbenchError as error:
+            tell(f"{error}\n{error.hint}")
+            return False
+    return True
 
 
 def _conclusions(outcome: Campaign[Figures]) -> list[Conclusion]:
@@ -299,5 +317,6 @@ def _tell_next_command(outcome: Campaign[Figures], summaries: Sequence[Summary])
     called = "envbench" if shutil.which("envbench") else f"{sys.executable} -m envbench"
     report = f"{called} report{store.option(outcome.journal.path.parent.parent)}"
     some = any(summary.interval for summary in summaries)
-    only = "" if some else "; figures of five processes or more are not replaced"
-    tell(f"{recorded}; `{report}` puts it in the tables{only}.")
+    tell(f"{recorded}; `{report}` puts it in the tables.")
+    if not some:
+        tell("It does not replace figures that have an interval.")

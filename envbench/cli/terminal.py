@@ -55,15 +55,6 @@ def clock(seconds: float) -> str:
     return hours if minutes >= 60 else f"{minutes} min {second:02} s" if minutes else f"{second} s"
 
 
-def disk(megabytes: float) -> str:
-    """``110 MB``, ``1.4 GB`` or ``12 kB``; ``size unknown`` for 0."""
-    if not megabytes:
-        return "size unknown"
-    if megabytes < 0.95:
-        return f"{1000 * megabytes:.0f} kB"
-    return f"{megabytes / 1000:.1f} GB" if megabytes >= 950 else f"{megabytes:.0f} MB"
-
-
 def rate_text(rate: float) -> str:
     """Format a rate without decimals; a slow one with two."""
     return f"{rate:,.0f}" if rate >= 100 else f"{rate:,.2f}"

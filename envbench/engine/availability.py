@@ -97,11 +97,10 @@ class Build(msgspec.Struct, frozen=True, kw_only=True):
     disk_mb: int
 
 
-def builds(targets: Iterable[Target], overrides: Mapping[str, str]) -> list[Build]:
-    """The runtimes that these cells need and that are not made yet, each once."""
+def builds(needs: Iterable[tuple[Backend, str, str]], overrides: Mapping[str, str]) -> list[Build]:
+    """The missing runtimes of these backends, families and workloads, each once."""
     found: dict[str, Build] = {}
-    for target in targets:
-        backend, place = target.backend, (target.cell.env, target.cell.workload)
+    for backend, *place in needs:
         runtime = runtimes.find(backend, overrides, *place)
         if runtime.ready or runtime.python in found:
             continue
@@ -121,8 +120,6 @@ def own_runtime(target: Target, overrides: Mapping[str, str], *, setup: bool, sa
     runtime = runtimes.find(backend, overrides, cell.env, cell.workload)
     message, hint = status.reason, status.fix
     not_made = not setup and not runtime.ready and status.state == "needs-setup"
-    if not_made:
-        hint += ", or run this with --yes and without --no-setup"
     if status.state != "unavailable" and setup and not runtime.ready:
         try:
             runtime = runtimes.make(backend, say, cell.env, cell.workload)

@@ -5,6 +5,7 @@ A process of its own steps the cell again while py-spy watches it. Its figures a
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -21,16 +22,23 @@ WATCHED_S = 5
 RATE = 200  # samples per second
 STEPPING = Protocol(warmup_min_s=0.5, warmup_max_s=0.5, measured_s=WATCHED_S + 2.0)
 ENDS_S = 60.0  # for py-spy to write its file
+SCOPE = Path("/proc/sys/kernel/yama/ptrace_scope")  # 0: a user may watch each of their processes
+RIGHTS = (
+    "It needs the right to trace processes: run as root, or set kernel.yama.ptrace_scope to 0. "
+    "In a container, add the capability SYS_PTRACE."
+)
 
 
 def profiler() -> str:
-    """Return py-spy's path. ``UsageError`` if it is not installed."""
+    """Return py-spy's path. ``UsageError`` if it is not installed, or may not watch a process."""
     beside = Path(sys.executable).with_name("py-spy")
     found = str(beside) if beside.exists() else shutil.which("py-spy")
     if found is None:
         raise UsageError(
             "--profile needs py-spy, which is not installed.", hint="pip install py-spy"
         )
+    if os.geteuid() and SCOPE.exists() and SCOPE.read_text().strip() != "0":
+        raise UsageError(f"--profile: py-spy may not watch processes here ({SCOPE}).", hint=RIGHTS)
     return found
 
 
@@ -52,16 +60,18 @@ def flame_graph(executor: Executor, arms: Arms, cell: Cell, folder: Path) -> Pat
             watching.append(_watch(pids[-1], path))
 
     trial = Trial(cell=cell, protocol=STEPPING)
-    executed = executor.run(Block(trials=[trial]), arms, on_event)
-    failure = executed.trials[0].failure
-    for each in watching:
-        _, said = each.communicate(timeout=ENDS_S)
-        if each.returncode:
-            raise EnvbenchError(
-                f"py-spy could not watch the process: {said.strip()[-300:]}",
-                hint="It needs the right to trace processes: run as root, or set "
-                "kernel.yama.ptrace_scope to 0. In a container, add the capability SYS_PTRACE.",
-            )
+    try:
+        failure = executor.run(Block(trials=[trial]), arms, on_event).trials[0].failure
+        for each in watching:
+            _, said = each.communicate(timeout=ENDS_S)
+            if each.returncode:
+                message = f"py-spy could not watch the process: {said.strip()[-300:]}"
+                raise EnvbenchError(message, hint=RIGHTS)
+    except subprocess.TimeoutExpired as error:
+        raise EnvbenchError(f"py-spy did not end within {ENDS_S:.0f} s.") from error
+    finally:
+        for each in watching:
+            each.kill()
     if failure is not None or not watching:
         reason = failure.message if failure else "it was not measured"
         raise EnvbenchError(f"{cell.key} could not be profiled: {reason}")

@@ -6,6 +6,7 @@ Nothing is started or written, and no backend is imported.
 from __future__ import annotations
 
 import dataclasses
+from collections import defaultdict
 
 import msgspec
 from msgspec.structs import replace
@@ -13,13 +14,12 @@ from msgspec.structs import replace
 from envbench import runtimes
 from envbench.engine import availability, resume
 from envbench.engine.availability import Build
+from envbench.engine.carry_out import before, make_plan, site_of
 from envbench.engine.experiment import Options, Site, one_per_arm
-from envbench.engine.session import before, make_plan, site_of
 from envbench.errors import Unavailable
 from envbench.experiments.expected import Expected
 from envbench.experiments.run import RunExperiment
-from envbench.model import Cell, Plan, RunDesign, arm_key
-from envbench.text import counted
+from envbench.model import Cell, Plan, arm_key
 
 
 class Lacking(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,9 +32,9 @@ class Lacking(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Preview(msgspec.Struct, frozen=True, kw_only=True):
-    """``cells`` and, in the same order, the expected seconds of each over all its blocks.
+    """``cells`` and, in the same order, the expected seconds of each in the blocks to do.
 
-    ``seconds``: of all blocks, reference kernels included. ``at_least``: no record shows how long
+    ``seconds``: of these blocks, reference kernels included. ``at_least``: no record shows how long
     the vector steps take that were asked for. ``builds``: the runtimes that are built
     first; without them, their cells are not measured.
     """
@@ -57,7 +57,8 @@ def preview(experiment: RunExperiment, options: Options) -> Preview:
     chosen = experiment.choose(site)
     builds, lacking, targets = [], [], chosen.targets
     if options.setup:
-        builds = availability.builds(targets, options.pythons)
+        needs = [(each.backend, each.cell.env, each.cell.workload) for each in targets]
+        builds = availability.builds(needs, options.pythons)
     to_build = {each.backend for each in builds}
     unable = set()
     for target in one_per_arm(targets):
@@ -75,29 +76,31 @@ def preview(experiment: RunExperiment, options: Options) -> Preview:
     offline = dataclasses.replace(site, options=replace(options, setup=False))
     arms = {each.key: each for each in experiment.arms(able, offline, lambda _: None)}
     plan = make_plan(experiment, able, site, arms)
+    done, notes = [], [*chosen.notes]
+    if old := _unfinished(experiment, site, plan):
+        plan, done = old.plan, old.done
+        notes.append(f"{old.path} is unfinished. The command resumes it, and this is its rest.")
     known = before(site, plan)
-    repeats, expected = plan.design_as(RunDesign).repeats, Expected(plan, (), known)
+    left, expected = experiment.remaining(plan, done), Expected(plan, done, known)
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for cell in (cell for each in left for cell in each.cells):
+        seconds[cell.key] += expected.seconds(cell)
     return Preview(
         machine=site.profile.name,
         cells=plan.cells,
-        cell_seconds=[repeats[each.backend] * expected.seconds(each) for each in plan.cells],
-        blocks=experiment.left(plan, ()),
-        seconds=experiment.seconds_left(plan, (), known),
+        cell_seconds=[seconds[each.key] for each in plan.cells],
+        blocks=len(left),
+        seconds=experiment.seconds_left(plan, done, known),
         at_least=not all(map(expected.knows, plan.cells)),
         builds=builds,
         lacking=lacking,
-        notes=[*chosen.notes, *_unfinished(experiment, site, plan)],
+        notes=notes,
     )
 
 
-def _unfinished(experiment: RunExperiment, site: Site, plan: Plan) -> list[str]:
-    """A note if the command would resume a plan. (If something has changed, it begins anew.)"""
+def _unfinished(experiment: RunExperiment, site: Site, plan: Plan) -> resume.Recorded | None:
+    """The plan that the command would resume. (If something has changed, it begins anew.)"""
     every = resume.recorded(site.options.results, site.profile.name, experiment.name)
-    for each in every:
-        if each.plan.spec == plan.spec and not (each.concluded or each.abandoned):
-            left = experiment.left(each.plan, each.done)
-            of = counted(left + len(each.done), experiment.unit)
-            return [f"{each.path} is unfinished: {left} of {of} left. The command resumes it."]
-        if each.plan.spec == plan.spec:
-            break
-    return []
+    same = next((each for each in every if each.plan.spec == plan.spec), None)
+    over = site.options.fresh or same is None or same.concluded or same.abandoned
+    return None if over else same

@@ -19,6 +19,7 @@ from envbench.model.values import (
 Mode = Literal["measure", "probe", "verify"]
 Workload = Literal["step"]  # what runs the environments; later perhaps a policy or training
 MOST_ROUNDS = 1000  # of a cell: more repeats or pairs are refused
+LARGEST_NUMENV = 1_000_000  # of a cell to measure
 
 
 # ---------------------------------------------------------------- cells and trials

@@ -92,7 +92,7 @@ def of_slices(records: Iterable[Record]) -> Iterator[dict[str, Any]]:
         if not isinstance(run, Run) or run.failure is not None or run.arm:
             continue
         own = {"run": run.run_id, "plan": run.plan_id, "key": run.cell.key, **fields(run, "round")}
-        own |= fields(run.cell, "machine env task backend numenv")
+        own |= fields(run.cell, "machine env task backend numenv frame_skip")
         windows = run.measured
         columns = (windows.start_ns, windows.ns, windows.calls, windows.steps, windows.resets)
         for number, (start, ns, calls, steps, resets) in enumerate(zip(*columns, strict=True)):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,7 +34,23 @@ def load_files(paths: Sequence[Path], warn: Warn, results: Path | None = None) -
 
     Their recorded names are relative to the folder ``results``.
     """
-    gc.set_threshold(100_000)  # reading makes many objects and no garbage to collect
+    with _no_collection():
+        return _load(paths, warn, results)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Pause the garbage collector: reading makes many objects, and no garbage to collect."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _load(paths: Sequence[Path], warn: Warn, results: Path | None) -> Loaded:
     records: list[Record] = []
     locations: dict[str, Location] = {}
     for path in paths:
@@ -44,7 +61,6 @@ def load_files(paths: Sequence[Path], warn: Warn, results: Path | None = None) -
         for known, line in archive.lines.items():
             locations.setdefault(known, Location(known, name, line))
         warn([*reading.warnings, *(f"{path}: {warning}" for warning in archive.warnings)])
-        gc.freeze()  # records live until exit: the garbage collector can skip them
     folders = dict.fromkeys(path.parent for path in paths)
     for path in (each for folder in folders for each in store.in_folder(folder)):
         if path not in paths:

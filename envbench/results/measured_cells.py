@@ -67,6 +67,7 @@ class Measured:
     pools: int = 0  # processes that share its environments; 0: unknown
     badge: str = ""  # of its row, from ``envbench verify``: ✓ ≠ ✗ –; "" where never verified
     work: Mapping[str, Any] = field(default_factory=dict)  # of a step, as its last run reports
+    threads: int = 0  # of its pool, as its last run reports; 0: it has none
     code: str = ""  # Python that makes the same environments, as its last run reports
     spot: Agreement | None = None  # of one of its trials, whose first steps the reference followed
     doubt: str = ""  # why its figure is shown, but not ranked

@@ -39,7 +39,6 @@ from envbench.model import (
     RunDesign,
     RuntimeFact,
     Verification,
-    arm_key,
 )
 from envbench.results.measured_cells import (
     REFUSES,
@@ -54,17 +53,12 @@ from envbench.results.measured_cells import (
 from envbench.results.memory_lines import with_memory_lines
 from envbench.results.plausible import plausible
 from envbench.results.relations import Relations, relations
+from envbench.results.verifications import newest_verifications
 from envbench.stats.summary import QUICK_S, summarise
 from envbench.text import counted, one_line
 
 _ENCODER = msgspec.json.Encoder(order="deterministic")
 _Slot = tuple[str, str, str, str, str]  # machine, family, task, label, numenv
-# Packages of envbench's controller and its tests: their versions do not affect a measurement.
-NOT_MEASURING = frozenset(
-    "click filelock jinja2 markdown-it-py matplotlib msgspec packaging pandas pip platformdirs "  # noqa: SIM905
-    "psutil rich setuptools tabulate tomli-w uv hypothesis import-linter mypy playwright pyarrow "
-    "pytest pytest-timeout pytest-xdist ruff".split()
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -283,6 +277,7 @@ def _measured(
         ran=ran(last),
         pools=len(processes) if isinstance(processes, list) else 0,
         work=work if isinstance(work, dict) else {},
+        threads=backends.threads_of(last.facts),
         code=str(last.facts.get("code") or ""),
         spot=next((run.agreement for run in runs if run.agreement), None),
         locations=tuple(locations[name] for name in summary.runs if name in locations),
@@ -301,53 +296,3 @@ def ran(run: Run) -> str:
     arguments = given if isinstance(given, dict) else {}
     listed = ", ".join(f"{key}={value}" for key, value in arguments.items())
     return f"{task} ({listed})" if listed else task
-
-
-# ---------------------------------------------------------------- the verification of a row
-
-
-def newest_verifications(
-    verifications: Iterable[Verification],
-    shown: Iterable[Measured],
-    runtimes: Mapping[str, RuntimeFact],
-    locations: Mapping[str, Location],
-) -> dict[Row, Verified]:
-    """For each row the newest verification with the packages that were measured, else the newest.
-
-    Newer code checks more, so its result replaces an older one, even if it could not verify the
-    row. But a failed attempt does not lift a refusal.
-    """
-    measured: dict[Row, list[Measured]] = defaultdict(list)
-    for each in shown:
-        measured[row_of(each.cell)].append(each)
-    found: dict[Row, Verified] = {}
-    for verification in sorted(verifications, key=lambda each: each.started_utc):
-        row = row_of(verification.cell)
-        stale = any(_other_packages(each, verification, runtimes) for each in measured[row])
-        before = found.get(row)
-        if before and before.verdict.refused and verification.failure and before.stale == stale:
-            continue
-        if not stale or before is None or before.stale:
-            location = locations.get(verification.verification_id)
-            found[row] = Verified(verification=verification, stale=stale, location=location)
-    for row, verified in found.items():
-        workers = {
-            each.plan.code.get(f"{arm_key('', each.cell)}/measure", "") for each in measured[row]
-        }
-        if workers - {verified.verification.worker}:
-            found[row] = replace(verified, stale=True)
-    return found
-
-
-def _other_packages(
-    found: Measured, verification: Verification, runtimes: Mapping[str, RuntimeFact]
-) -> bool:
-    """Whether another Python, or another version of a package that both have, measured it.
-
-    A trial that failed before its worker could answer has no runtime, and no figure."""
-    here, there = runtimes.get(found.runtime), runtimes.get(verification.runtime)
-    if here is None or there is None:
-        return bool(found.runtime) and found.runtime != verification.runtime
-    both = (here.packages.keys() & there.packages.keys()) - NOT_MEASURING
-    other = any(here.packages[name] != there.packages[name] for name in both)
-    return here.python != there.python or other

@@ -1,4 +1,4 @@
-"""The runtimes on disk: which there are, how large they are, and how to remove them."""
+"""The cache on disk: runtimes and copies, how large they are, and how to remove them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,13 @@ from envbench.runtimes.interpreters import MARKER, cache_folder, find, one_per_r
 State = Literal["in use", "not in use", "incomplete"]
 
 
+COPIES = {"copies": "(a copy of a file or folder)", "refs": "(a checkout of a commit)"}
+
+
 class Cached(msgspec.Struct, frozen=True, kw_only=True):
     """A folder of the cache. ``state``: a backend uses it; no backend does, such as one that
-    ``check`` made or that is of older requirements; or it was never finished."""
+    ``check`` built or that is of older requirements; or it was never finished. What ``check``
+    copied has the backend ``check``."""
 
     folder: Path
     backend: str
@@ -36,15 +40,28 @@ class _Marker(msgspec.Struct, frozen=True):
 
 
 def cached() -> list[Cached]:
-    """Every runtime of the cache, by folder."""
+    """Every runtime of the cache, by folder, and what ``check`` copied."""
     place = cache_folder()
     used = {
         Path(find(backend, {}, family).python)
         for backend in backends.registry().values()
         for family in one_per_runtime(backend)
     }
-    folders = [each for each in sorted(place.glob("*")) if each.is_dir()] if place.is_dir() else []
-    return [_cached(each, used) for each in folders]
+    copies = [_copy(each) for name in COPIES for each in _folders(place.parent / name)]
+    return [*(_cached(each, used) for each in _folders(place)), *copies]
+
+
+def _folders(place: Path) -> list[Path]:
+    return [each for each in sorted(place.glob("*")) if each.is_dir()] if place.is_dir() else []
+
+
+def _copy(folder: Path) -> Cached:
+    """A folder or a commit that ``check`` compared."""
+    what = [COPIES[folder.parent.name]]
+    size = _size(folder) / 1e6
+    return Cached(
+        folder=folder, backend="check", requirements=what, disk_mb=size, state="not in use"
+    )
 
 
 def _cached(folder: Path, used: Iterable[Path]) -> Cached:

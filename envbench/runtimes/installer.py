@@ -25,6 +25,7 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 
 from envbench.backends import Backend
 from envbench.errors import Unavailable
+from envbench.text import disk
 
 LOG = logging.getLogger(__name__)  # of what installers print
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")  # some installers use colour in a pipe, too
@@ -115,7 +116,8 @@ def install(
     roms = Path(ale.origin).parent / "roms" if ale and ale.origin else ""
     places = {"bin": inside.parent, "roms": roms}
     pip = ["pip", "install", "--python", str(inside), *packages.options]
-    on_step(f"{backend.name}: making a runtime with {', '.join(packages.requirements)}")
+    size = f" (about {disk(backend.disk_mb)})" if backend.disk_mb else ""
+    on_step(f"{backend.name}: building a runtime with {', '.join(packages.requirements)}{size}")
     try:
         uv = _uv()
         _run([uv, "venv", "--python", python, str(folder)])
@@ -129,7 +131,7 @@ def install(
     except subprocess.CalledProcessError as error:
         needed = ", ".join([*packages.requirements, *over])
         raise Unavailable(
-            f"the runtime of {backend.name!r} could not be made ({needed}):\n{error.output}",
+            f"the runtime of {backend.name!r} could not be built ({needed}):\n{error.output}",
             hint="Check the network, or name a folder of wheels in UV_FIND_LINKS. Then try again: "
             f"envbench setup {backend.name}. Or name an interpreter that has these packages: "
             f"--python {backend.name}=PATH (for `envbench check`, --baseline-python or "

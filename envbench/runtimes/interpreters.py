@@ -145,7 +145,8 @@ def cache_folder() -> Path:
 def _narrowed(backend: Backend, family: str, workload: str) -> Backend:
     """The backend with the requirements of that family and workload, and no others."""
     needed = backend.requirements_of(family, workload)
-    return msgspec.structs.replace(backend, requirements=needed, needs=[])
+    size = backend.disk_mb_of(family, workload)
+    return msgspec.structs.replace(backend, requirements=needed, needs=[], disk_mb=size)
 
 
 def _version(backend: Backend) -> str:
@@ -171,7 +172,7 @@ def status(
         reason = f"{library} runs on {' and '.join(backend.systems)} only"
         return Status(state="unavailable", reason=reason, fix="use a machine with such a system")
     if not runtime.ready:
-        reason = f"its runtime ({', '.join(backend.requirements)}) is not made yet"
+        reason = f"its runtime ({', '.join(backend.requirements)}) is not built yet"
         return Status(state="needs-setup", reason=reason, fix=f"envbench setup {backend.name}")
     isolated = bool(backend.requirements) and not named
     if isolated or _has(runtime.python, library):

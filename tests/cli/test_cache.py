@@ -46,6 +46,19 @@ def test_it_lists_each_runtime_with_its_size_and_state(runtimes: Path) -> None:
     assert f"3 runtimes (4 MB) in {runtimes}" in text
 
 
+def test_copies_and_checkouts_of_check_are_listed_and_removed(runtimes: Path) -> None:
+    for name in ("copies", "refs"):
+        folder = runtimes.parent / name / "abc"
+        folder.mkdir(parents=True)
+        (folder / "file").write_bytes(b"x" * 1_000_000)
+    rows = [
+        row for row in json.loads(call("--json").stdout)["runtimes"] if row["backend"] == "check"
+    ]
+    assert [row["state"] for row in rows] == ["not in use"] * 2
+    assert "Removed 2 runtimes (2 MB)" in call("clean", "check", "--yes").stderr
+    assert not (runtimes.parent / "copies" / "abc").exists()
+
+
 def test_clean_removes_what_no_backend_uses(runtimes: Path) -> None:
     done = call("clean", "--yes")
     assert done.exit_code == 0, done.stderr

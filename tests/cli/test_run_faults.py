@@ -338,4 +338,4 @@ def test_an_installer_without_network_names_the_package_and_other_backends_run(
     assert refused.code == 3
     assert [cell["backend"] for cell in refused.document["cells"]] == ["for-loop"]
     assert "isolated cannot run gym here: its runtime" in refused.err
-    assert "is not made yet" in refused.err
+    assert "is not built yet" in refused.err

@@ -33,7 +33,7 @@ def test_it_lists_cells_times_and_builds_and_writes_nothing(place: Path) -> None
     assert done.exit_code == 0, done.stderr
     rows = [line.split() for line in done.stdout.splitlines() if line.startswith("mujoco ")]
     assert [row[2] for row in rows] == ["For-loop", "Brax"]
-    assert "4 cells in " in done.stdout
+    assert "4 cells; " in done.stdout
     assert "To be built: brax (800 MB), about 800 MB in " in done.stdout
     assert list(place.iterdir()) == []
 
@@ -55,10 +55,28 @@ def test_json_has_the_seconds_of_each_cell(place: Path) -> None:
 @pytest.mark.parametrize("option", ["--no-setup", "--quick"])
 def test_what_is_not_built_is_named_and_left_out(place: Path, option: str) -> None:
     done = plan(*CELLS, option)
-    assert done.exit_code == 0, done.stderr
-    assert "2 cells in " in done.stdout
-    assert "brax cannot run mujoco here: its runtime (brax" in done.stdout
-    assert "envbench setup brax" in done.stdout
+    assert done.exit_code == 3, done.stderr  # as the command without --plan
+    assert "2 cells; " in done.stdout
+    assert "brax is left out (mujoco): its runtime (brax" in done.stdout
+    assert "To fix it: envbench setup brax" in done.stdout
+
+
+def test_not_enough_space_and_unknown_sizes_are_named(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from types import SimpleNamespace
+
+    from envbench.cli import conduct
+    from envbench.engine.availability import Build
+
+    monkeypatch.setattr(conduct.shutil, "disk_usage", lambda _: SimpleNamespace(free=10**9))
+    known = Build(backend="genesis", requirements=[], disk_mb=3800)
+    unknown = Build(backend="other", requirements=[], disk_mb=0)
+    text = conduct.builds_text([known, unknown])
+    assert "genesis (3.8 GB) and other (size unknown), at least 3.8 GB" in text
+    assert "(1.0 GB free). That is not enough space." in text
+    assert "size unknown" in conduct.builds_text([unknown])
+    assert "at least" not in conduct.builds_text([unknown])
 
 
 def test_if_nothing_can_run_it_says_why_and_exits_with_3(place: Path) -> None:

@@ -205,7 +205,7 @@ def test_a_bad_profile_runs_no_command_and_the_error_names_its_file_and_key(
         (["--seed", "-1"], "--seed"),
         (["--overcommit", "0.5", "--env", "atari", "--backend", "envpool-async"], "overcommit"),
         (["--set", "threads"], "--set"),
-        (["--task", "Pong-v5"], "--env"),
+        (["--task", "Pong-v4"], "--env"),
         (["--env", "gym"], "--task"),
         (["--python", "for-loop=/no/such/python"], "--python"),
         (["--env", "gym", "--task", "A-v0", "--frame-skip", "nan"], "--frame-skip"),

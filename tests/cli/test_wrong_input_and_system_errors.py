@@ -315,7 +315,7 @@ def test_an_error_of_the_system_that_no_command_expects_is_one_line(
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "machines").mkdir()
-    monkeypatch.setattr("envbench.engine.session.fingerprint", missing)
+    monkeypatch.setattr("envbench.engine.carry_out.fingerprint", missing)
     result = called("machines", "detect")
     assert result.exit_code == 1
     assert "no/file': No such file or directory" in result.stderr

@@ -9,7 +9,8 @@ from helpers.record_factories import make_cell, make_verification, measured_plan
 
 from envbench.model import Audit, Failure, RuntimeFact, Verification
 from envbench.results.measured_cells import Location, Verified
-from envbench.results.selection import newest_verifications, select
+from envbench.results.selection import select
+from envbench.results.verifications import newest_verifications
 
 MEASURED = RuntimeFact(
     hash="measured", python="3.11", implementation="CPython", packages={"envpool": "1", "rich": "1"}

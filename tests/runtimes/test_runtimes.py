@@ -427,7 +427,7 @@ def test_setup_makes_the_runtime_of_each_family_that_needs_one(
 def test_backends_json_is_one_document_with_the_documented_keys() -> None:
     done = CliRunner().invoke(backends_command, ["--json"], catch_exceptions=False)
     document = json.loads(done.stdout)
-    assert list(document) == ["backends"]
+    assert list(document) == ["schema", "backends"]
     for row in document["backends"]:
         assert list(row) == ["name", "families", "status", "reason", "fix"]
         assert row["status"] in ("ready", "needs-setup", "unavailable")

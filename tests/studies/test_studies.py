@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import runpy
 import subprocess
 import sys
@@ -465,3 +466,22 @@ def test_the_scripts_have_a_help_text(
         runpy.run_path(str(STUDIES / f"{name}.py"), run_name="__main__")
     assert ended.value.code == 0
     assert "Usage" in capsys.readouterr().out
+
+
+def test_the_table_of_honest_backends_counts_accusations_and_failures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import honest_verify
+
+    def finding(seed: int, badge: str, **more: Any) -> str:
+        verdict = {"badge": badge, "refused": badge == "✗", "unequal": badge in "✗≠"}
+        found = {"family": "atari", "task": "Pong-v5", "backend": "subprocess", "seed": seed}
+        return json.dumps({**found, "seconds": 60, "failure": None, "verdict": verdict, **more})
+
+    monkeypatch.setattr(honest_verify, "FINDINGS", tmp_path / "findings.jsonl")
+    lines = [finding(1, "✓"), finding(2, "✗"), finding(3, "–", failure={"reason": "killed"})]
+    honest_verify.FINDINGS.write_text("\n".join(lines))
+    row = honest_verify.report().splitlines()[-1]
+    cells = [each.strip() for each in row.strip("|").split("|")]
+    assert cells[:5] == ["atari", "Pong-v5 `subprocess`", "3", "✓ ✗ –", "1"]
+    assert cells[6:] == ["1", "1.0 min"]

@@ -9,8 +9,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from envbench.model import Run, RuntimeFact, Windows, fields
-from envbench.report.tables.footnotes import of_entry
+from envbench.model import Fingerprint, Run, RuntimeFact, Windows, fields
+from envbench.report.tables.footnotes import hardware, of_entry
 from envbench.report.tables.machine_results import MachineResults, in_order
 from envbench.report.tables.table import Entry, Table, entries
 from envbench.results.measured_cells import Measured
@@ -65,6 +65,7 @@ def opened(
     return {
         "address": address(found),
         "machine": results.title,
+        "hardware": _hardware(found.fingerprint),
         "task": one_line(cell.task),
         "label": one_line(found.label),
         **fields(cell, "numenv env_instances frame_skip"),
@@ -84,6 +85,15 @@ def opened(
         "runtime": one_line(found.runtime),
         "runs": [_run(runs[name], places.get(name, "")) for name in summary.runs if name in runs],
     }
+
+
+def _hardware(found: Fingerprint | None) -> str:
+    """``AMD EPYC, 2 CPUs, 24 GiB, Linux 6.1``"""
+    if found is None:
+        return ""
+    system = " ".join(each for each in (found.system, found.kernel) if each)
+    parts = [inline(hardware(found)).striptags(), f"{found.memory_gib} GiB", one_line(system)]
+    return ", ".join(each for each in parts if each)
 
 
 def runtime_json(fact: RuntimeFact) -> dict[str, str]:

@@ -25,6 +25,7 @@ from envbench.report.tables.machine_results import machine_results
 from envbench.report.tables.table import TIE, Entry
 from envbench.results.selection import Selection
 
+SCRIPTS = ["uPlot.iife.min.js", "page.js", "tables.js", "curves.js", "cell.js"]  # in this order
 _NUMBER = re.compile(r"(?:[≠≈] )*[*±]{0,2}(\d[\d,]*(?:\.\d+)?)(?=$|[\s*=])")
 
 
@@ -51,6 +52,7 @@ def html_page(selection: Selection, profiles: Profiles, records: Sequence[Record
     text: str = environment.from_string(_asset("page.html.jinja")).render(
         version=__version__,
         asset=_asset,
+        scripts=SCRIPTS,
         address=lambda entry: entry.measured and address(entry.measured),
         selectors=page.selectors,
         summary=page.summary,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import count
 from typing import Any
@@ -30,7 +31,8 @@ class Sections:
         self.every = every
         self.measured = [each for each in every if each.measured]
         self._names = (f"table-{number}" for number in count(1))
-        self.charts = [self._chart(each) for each in self.measured]
+        self.drawn = [chart(each, published=True) for each in self.measured]
+        self.charts = [self._chart(place) for place in range(len(self.measured))]
         self.sections = [self._section(number) for number in range(len(self.measured))]
 
     @property
@@ -78,34 +80,60 @@ class Sections:
 
     def chapters(self, cells: Cells) -> dict[str, list[Part]]:
         """What is about several machines, and the list of all cells."""
-        several = [each for each in self.every if each.with_figures]
-        published = [each for each in self.every if each.published]
-        made = {
-            "All machines": [*overview.highest(several), *overview.single(several)],
-            ALL_CELLS: [all_cells(cells)] if cells else [],
-            "Published by others": [build_published(each, Existing()) for each in published],
-        }
-        return {title: parts for title, tables in made.items() if (parts := self._parts(tables))}
+        groups: dict[tuple[str, str], list[MachineResults]] = defaultdict(list)
+        for each in self.every:
+            if each.with_figures:
+                groups[each.env, each.task].append(each)
+        compared = [
+            part
+            for tables in (overview.highest, overview.single)
+            for part in self._about((g, table) for g in groups.values() for table in tables(g))
+        ]
+        published = self._about(
+            ([each], build_published(each, Existing())) for each in self.every if each.published
+        )
+        listed_cells = self._parts([all_cells(cells)] if cells else [])
+        for part in listed_cells:
+            part["places"] = [(results.title, _task(results)) for _, results in cells]
+        made = {"All machines": compared, ALL_CELLS: listed_cells, "Published by others": published}
+        return {title: parts for title, parts in made.items() if parts}
+
+    def _about(self, tables: Iterable[tuple[Sequence[MachineResults], Table]]) -> list[Part]:
+        """Parts that the task menu hides unless one of their tasks is chosen."""
+        tables = list(tables)
+        parts = self._parts(table for _, table in tables)
+        for part, (group, _) in zip(parts, tables, strict=True):
+            part["task"] = "\n".join(dict.fromkeys(map(_task, group)))
+        return parts
 
     def _parts(self, tables: Iterable[Table]) -> list[Part]:
         return [self._part(each) for each in note_once([*tables])]
 
     def _part(self, table: Table) -> Part:
+        """``task`` has a line for each task that the table is about, or is "" for any. ``places``
+        has the machine and task of each row, or is empty."""
         name = "cells" if table.heading == ALL_CELLS else next(self._names)
-        return {"table": table, "id": name}
+        return {"table": table, "id": name, "task": "", "places": []}
 
-    def _chart(self, results: MachineResults) -> Part:
+    def _chart(self, place: int) -> Part:
         """The curves of a machine. Machines of one task have the same axes."""
-        drawn = chart(results, published=True)
+        results, drawn = self.measured[place], self.drawn[place]
         places = {(each.label, each.numenv): address(each) for each in results.with_figures}
-        alike = [each for each in self.measured if _task(each) == _task(results)]
-        figures = [each.value(found) for each in alike for found in each.with_figures] or [1.0]
-        numenvs = [point.numenv for curve in drawn.curves for point in curve.points] or [1]
+        alike = [
+            chart
+            for chart, other in zip(self.drawn, self.measured, strict=True)
+            if (other.env, _task(other)) == (results.env, _task(results))
+        ]
+        points = [point for each in alike for curve in each.curves for point in curve.points]
+        figures = [point.fps for point in points] or [1.0]
+        numenvs = [point.numenv for point in points] or [1]
         return {
             "title": results.heading,
             "ceiling": drawn.ceiling,
+            "limit": max(each.ceiling or 0 for each in alike),
             "top": max(figures),
             "bottom": min(figures),
+            "numenvs": [min(numenvs), max(numenvs)],
             "wide": max(numenvs) > WIDE * min(numenvs),
             "log": max(figures) > WIDE * min(figures),
             "curves": [
@@ -145,25 +173,32 @@ def _card(found: Conclusion) -> Part:
     best, results = found.best, found.results
     figure, _, half = results.text(best).partition(" ")
     flight = best.cell.env_instances
-    setup = counted(best.numenv, "environment")
-    says = [found.speed_up] if found.speed_up and found.base not in found.ties else []
+    setup = [counted(best.numenv, "environment")]
+    setup += [f"{flight} in flight"] if flight != best.numenv else []
+    setup += [counted(best.threads, "thread")] if best.threads else []
+    says = [_speed_up(found)] if found.speed_up and found.base not in found.ties else []
     if results.top and not backends.of_record(best.cell.backend).own_engine:
         says.append(f"{results.share(best)} of the hardware limit")
     if found.ties:
         says.append(f"ties: {listed([f'{e.label} at {e.numenv}' for e in found.ties])}")
     elif not found.provisional and len(results.rows) > 1:
-        says.append("no tie")
-    if found.provisional:
-        says.append(f"provisional: {found.provisional}")
+        says.append("no other backend ties")
     return {
         "figure": figure,
         "half": f" {half}" if half else "",
         "address": address(best),
         "label": one_line(best.label),
-        "setup": setup if flight == best.numenv else f"{setup}, {flight} in flight",
+        "setup": ", ".join(setup),
+        "provisional": one_line(f"Provisional: {found.provisional}." if found.provisional else ""),
         "says": [one_line(each) for each in says],
         "code": printable(best.code[:MOST_CODE]),
     }
+
+
+def _speed_up(found: Conclusion) -> str:
+    """``2.6 × a Python loop (2.5 to 2.7)``"""
+    label = found.base.label if found.base else ""
+    return found.speed_up.replace(f"× {label}", "× a Python loop", 1)
 
 
 def _bars_title(found: Conclusion | None) -> str:

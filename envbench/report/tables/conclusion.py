@@ -20,8 +20,8 @@ from envbench.results.selection import Selection
 from envbench.text import counted, listed
 
 BASE = "for-loop"  # speed-ups are relative to it
-QUICK = "quick figures have no interval"
-NO_INTERVAL = "the figures have no interval"
+QUICK = "quick figures have no interval. Measure without --quick to be sure"
+NO_INTERVAL = "the figures have no interval. Measure with at least five blocks to be sure"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -72,7 +72,7 @@ def of_other_session(found: Measured, results: MachineResults) -> list[str]:
     if found.plan_id == results.session or found.fps is None:
         return []
     day = markdown(found.when[:10])
-    return [f"Of another session ({day}): it is not ranked with the others."]
+    return [f"Measured in another session ({day}): it is not ranked with the others."]
 
 
 def of_verification(found: Verified, shared: Collection[str] = ()) -> list[str]:

@@ -126,16 +126,68 @@ def test_a_table_is_one_stop_of_the_tab_key_and_arrows_move_in_it(page: Any) -> 
 def test_curves_can_be_read_and_switched_off(page: Any) -> None:
     chart = page.locator(".chart").first
     canvas = chart.locator("canvas")
-    label = chart.locator("[role=img]").get_attribute("aria-label")
+    label = chart.locator(".plot").get_attribute("aria-label")
     assert "Highest: For-loop at 1 environment: 800 FPS ±0 %" in label
     chart.locator(".u-over").hover(position={"x": 60, "y": 60})
     chart.locator(".reading", has_text="FPS ±0 %").wait_for()
     before = canvas.screenshot()
     chart.locator("label", has_text="Subprocess").locator("input").uncheck()
     assert canvas.screenshot() != before
-    assert "Subprocess" not in chart.locator("[role=img]").get_attribute("aria-label")
-    chart.locator("button", has_text="Linear / log").click()
+    assert "Subprocess" not in chart.locator(".plot").get_attribute("aria-label")
+    chart.locator("button", has_text="Logarithmic").click()
     assert chart.locator("canvas").count() == 1
+
+
+def test_curves_can_be_read_with_the_arrow_keys(page: Any) -> None:
+    chart = page.locator(".chart").first
+    chart.locator(".plot").focus()
+    page.keyboard.press("ArrowRight")
+    reading = chart.locator(".reading")
+    assert "For-loop at 1 environment: 800 FPS" in reading.inner_text()
+    page.keyboard.press("ArrowRight")
+    assert "For-loop at 8 environments: 640 FPS" in reading.inner_text()
+    page.keyboard.press("ArrowDown")  # to another curve, at the nearest number of environments
+    assert "Subprocess at 12 environments: 1,707 FPS" in reading.inner_text()
+    page.keyboard.press("ArrowDown")
+    assert "EnvPool (async) at 8 environments: 1,440 FPS" in reading.inner_text()
+
+
+def test_bars_and_the_choices_of_a_chart_are_one_stop_each(page: Any) -> None:
+    for box, stops in ((".bars", "a.figure"), (".choices", "input, button")):
+        first = page.locator(box).first
+        assert first.locator(stops).count() > 1
+        assert first.locator("[tabindex='0']").count() == 1
+    page.locator(".choices").first.locator("input").first.focus()
+    page.keyboard.press("ArrowRight")
+    index = "[...document.querySelectorAll('.choices input')].indexOf(document.activeElement)"
+    assert page.evaluate(index) == 1
+
+
+def test_a_filtered_table_still_has_its_stop(page: Any) -> None:
+    unfold(page, "All measured cells")
+    table = page.locator("#cells")
+    page.evaluate("document.querySelector('#cells tbody tr:last-child a.figure').focus()")
+    page.evaluate("filter(document.getElementById('cells'))")
+    assert table.locator("[tabindex='0']").count() == 1
+
+
+def test_an_address_of_no_cell_says_so(page: Any) -> None:
+    page.evaluate("location.hash = '#cell/laptop/atari/Pong-v5/brax/8'")
+    page.locator("#missing").wait_for(state="visible")
+    page.evaluate("location.hash = ''")
+    page.locator("#missing").wait_for(state="hidden")
+
+
+def test_printing_unfolds_everything_in_light_colours_and_then_folds_it_again(page: Any) -> None:
+    page.emulate_media(color_scheme="dark")
+    folded = page.locator("details:not([open])").count()
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("details:not([open])").count() == 0
+    ink = "getComputedStyle(document.documentElement).getPropertyValue('--ground').trim()"
+    assert page.evaluate(ink) == "#fff"
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.locator("details:not([open])").count() == folded > 0
+    assert page.evaluate(ink) == "#0d1117"
 
 
 def test_a_click_copies_the_command(page: Any) -> None:

@@ -85,7 +85,7 @@ def test_quick_figures_give_a_provisional_answer() -> None:
     records = measured_plan(cells, repeats=1, quick=True, run={"quick": True})
     assert sentence(records) == (
         "On Pong-v5, EnvPool (async) has the highest FPS at 8 environments: 2.1 × For-loop. This "
-        "is provisional: quick figures have no interval."
+        "is provisional: quick figures have no interval. Measure without --quick to be sure."
     )
 
 

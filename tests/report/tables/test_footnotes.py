@@ -69,7 +69,7 @@ def test_a_table_of_one_session_has_one_date_and_no_figure_of_another_session() 
 
 
 def of_day(day: int) -> str:
-    return f"Of another session (2025-11-{day}): it is not ranked with the others."
+    return f"Measured in another session (2025-11-{day}): it is not ranked with the others."
 
 
 def other_sessions(found: MachineResults) -> dict[tuple[str, int], list[str]]:
@@ -84,7 +84,7 @@ def test_figures_of_other_sessions_have_a_footnote_with_the_day() -> None:
     assert found.session == "p20"
     assert other_sessions(found) == {
         ("EnvPool (sync)", 8): [
-            "Of another session (2025-11-21): it is not ranked with the others."
+            "Measured in another session (2025-11-21): it is not ranked with the others."
         ]
     }
     said = footnotes.of_table(found)
@@ -113,7 +113,7 @@ def test_a_session_past_midnight_has_the_day_of_its_last_run() -> None:
     assert other_sessions(found) == {
         ("For-loop", 1): [of_day(20)],
         ("EnvPool (sync)", 8): [
-            "Of another session (2025-11-21): it is not ranked with the others."
+            "Measured in another session (2025-11-21): it is not ranked with the others."
         ],
     }
 

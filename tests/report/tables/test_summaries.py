@@ -99,7 +99,7 @@ def test_a_row_with_different_work_is_shown_but_never_bold() -> None:
     assert table["EnvPool (async)"] == ["**1,440.0 ±0 %** at 8"]
     note = "<sup>a</sup> ≠: different work from the reference: another engine, or settings"
     assert note in block([*HERE, *cheap], "overview")
-    assert "<sup>b</sup> Of another session" in block([*HERE, *cheap], "overview")
+    assert "<sup>b</sup> Measured in another session" in block([*HERE, *cheap], "overview")
     assert "≠" not in block(HERE, "overview")
 
 
@@ -196,7 +196,7 @@ def test_a_single_environment_of_another_session_has_no_ratio_without_a_common_k
     text = block([*base, *other], "single")
     assert "3,210 ±1 %<sup>a</sup>" in text
     assert "×)" not in text
-    assert "<sup>a</sup> Of another session (2025-11-20)" in text
+    assert "<sup>a</sup> Measured in another session (2025-11-20)" in text
     days = [
         record
         for k in range(9)

@@ -152,7 +152,7 @@ def test_a_figure_of_another_session_is_never_the_best_and_has_a_footnote():
     table = grid(text)
     assert table["EnvPool (async)"][0] == "**320.00 ±0 %**"
     assert table["Subprocess"][0] == "1,584.0 ±0 %<sup>a</sup>"
-    assert "<sup>a</sup> Of another session (2025-11-20): it is not ranked" in text
+    assert "<sup>a</sup> Measured in another session (2025-11-20): it is not ranked" in text
 
 
 def test_a_row_with_different_work_is_never_the_best():
@@ -232,7 +232,7 @@ def test_a_quick_figure_is_marked_and_not_bold_and_so_is_its_share_of_the_ceilin
     table = grid(text)
     assert table["For-loop"] == ["**144.00 ±0 %**", "800<sup>a,b</sup>", "4.5 %"]
     assert "<sup>a</sup> Measured quickly" in text
-    assert "<sup>b</sup> Of another session" in text
+    assert "<sup>b</sup> Measured in another session" in text
     assert table["EnvPool (async)"] == ["80.000 ±0 %", "**480.00 ±0 %**", "15 %"]
     table = grid(rendered([*quick, *top]))
     assert table["For-loop"] == ["", "800<sup>a</sup>", "25 %<sup>a</sup>"]

@@ -99,7 +99,8 @@ def _with_builds(
     options = site.options
     if not (experiment.own_runtimes and options.setup):
         return site
-    builds = availability.builds(targets, options.pythons)
+    needs = [(each.backend, each.cell.env, each.cell.workload) for each in targets]
+    builds = availability.builds(needs, options.pythons)
     agreed = not builds or listener.agrees(builds)
     return dataclasses.replace(site, options=replace(options, setup=agreed))
 
@@ -207,8 +208,8 @@ class _Session(Generic[Findings]):
         for arm, failure in missing:
             where = f"{cell.task} in the {arm.name}" if arm.name else f"{cell.env} here"
             self.listener.say(f"{cell.backend} cannot run {where}: {failure.message}")
-            if failure.hint and (self.experiment.named or not able):
-                self.listener.say(f"  {failure.hint}")
+            if failure.hint and (arm.not_made or self.experiment.named or not able):
+                self.listener.say(f"  To fix it: {failure.hint}")
 
     def _refuse(self, arm: Arm, failure: Failure, *, others: bool) -> None:
         """Raise, if it is an error that no arm runs the cell. ``others`` of its family run."""
