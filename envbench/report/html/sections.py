@@ -191,8 +191,15 @@ def _card(found: Conclusion) -> Part:
         "setup": ", ".join(setup),
         "provisional": one_line(f"Provisional: {found.provisional}." if found.provisional else ""),
         "says": [one_line(each) for each in says],
-        "code": printable(best.code[:MOST_CODE]),
+        **_code([best, *found.ties]),
     }
+
+
+def _code(leaders: Sequence[Measured]) -> Part:
+    """The code of the best, or, if it has none, of a row that ties with it."""
+    shown = next((each for each in leaders if each.code), leaders[0])
+    says = "" if shown is leaders[0] else f"{one_line(shown.label)} at {shown.numenv}, which ties:"
+    return {"code": printable(shown.code[:MOST_CODE]), "code_of": says}
 
 
 def _speed_up(found: Conclusion) -> str:

@@ -72,13 +72,27 @@ function scalesOf(chart, choice, curves, ceiling) {
   };
 }
 
-function axesOf(xs) {
+// 1, 2 and 5 times each power of ten; only the powers if there are many.
+function logSplits(low, high) {
+  const powers = [];
+  for (let power = 10 ** Math.floor(Math.log10(low)); power <= high; power *= 10) powers.push(power);
+  const factors = powers.length > 3 ? [1] : [1, 2, 5];
+  return powers.flatMap((power) => factors.map((factor) => factor * power)).filter((value) => value >= low && value <= high);
+}
+
+function axesOf(xs, log) {
   const thin = { stroke: colourOf("line"), width: 1 };
   const axis = { stroke: colourOf("ink"), grid: thin, ticks: thin, labelSize: 24 };
   const fps = (plot, splits) => splits.map((value) => (value === null ? "" : plain(value)));
   return [
     { ...axis, label: "environments per vector step", splits: () => xs, values: (plot, splits) => splits.map((n) => number(n)), space: 24 },
-    { ...axis, label: "frames per second", size: 58, values: fps },
+    {
+      ...axis,
+      label: "frames per second",
+      size: 58,
+      values: fps,
+      ...(log ? { splits: (plot, axis, low, high) => logSplits(low, high) } : {}),
+    },
   ];
 }
 
@@ -119,7 +133,7 @@ function drawChart(box) {
       cursor: { drag: { x: false, y: false }, focus: { prox: 40 } },
       focus: { alpha: 1 },
       scales,
-      axes: axesOf(xs),
+      axes: axesOf(xs, choice.log),
       series: [{}, ...lines],
       hooks: { draw: [(plot) => intervals(plot, curves, least)], setCursor: [read] },
     },

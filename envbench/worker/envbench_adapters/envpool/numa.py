@@ -55,5 +55,6 @@ class EnvPoolNuma(FreeRunning):
     def facts(self) -> Dict[str, Any]:
         threads = sum(described["facts"]["threads"] for described in self.described)
         found = dict(super().facts(), batch=self.job.numenv, threads=threads)
-        del found["code"]  # it makes the pool of one node
+        if len(self.described) > 1:
+            del found["code"]  # it makes the pool of one node
         return found
