@@ -49,6 +49,8 @@ def test_the_notebook_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     notebook = nbformat.read(tmp_path / "notebook.ipynb", as_version=4)
     resources = {"metadata": {"path": str(tmp_path)}}
     NotebookClient(notebook, timeout=120, kernel_name="python3", resources=resources).execute()
-    (sentence,) = notebook.cells[1].outputs
+    *progress, sentence = notebook.cells[1].outputs
+    assert {each["name"] for each in progress} == {"stderr"}
+    assert "blocks to do" in "".join(each["text"] for each in progress)
     assert "On CartPole-v1, " in sentence["data"]["text/plain"]
     assert "envpool-sync" in notebook.cells[-1].outputs[0]["data"]["text/plain"]

@@ -103,7 +103,7 @@ def test_a_quick_look_is_one_short_block_and_says_so(place: Place, faulty_python
     latency = cell["costs"]["latency"]
     assert latency["steps"] > 100
     assert 0 < latency["p50_s"] <= latency["p95_s"] <= latency["p99_s"] < 0.3
-    assert cell["costs"]["reset_s"] is None
+    assert 0 < cell["costs"]["reset_s"] < 0.3
     kernel, run = place.runs(kernels=True)
     assert (kernel.arm, run.arm, kernel.block) == ("kernel", "", run.block)
     assert run.quick

@@ -2,13 +2,14 @@
 
     python tests/studies/ratios.py
 
-Each file in ``results/studies/ratios`` is one recorded plan of ``envbench run``. For each, this
-prints the half-widths of the 95 % intervals of all ratios of two cells of one task, from the block
-model: of backends in one process, and where a backend of several processes is involved. For two
-plans of the same cells, it also prints how many ratios agree: their logarithms differ by at most
-the root of the sum of the squared half-widths. The third table leaves out one block at a time: how
-many ratios within it are inside the 95 % interval that the other blocks predict, by pair of
-classes? To add a plan, run it with ``--results``, and copy its file.
+Each file in ``results/studies/ratios`` is one recorded plan of ``envbench run``, and so are the
+committed results of the machine with two cores. For each, this prints the half-widths of the 95 %
+intervals of all ratios of two cells of one task, from the block model: of backends in one process,
+and where a backend of several processes is involved. For two plans of the same cells, it also
+prints how many ratios agree: their logarithms differ by at most the root of the sum of the squared
+half-widths. The third table leaves out one block at a time: how many ratios within it are inside
+the 95 % interval that the other blocks predict, by pair of classes?
+To add a plan, run it with ``--results``, and copy its file.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from envbench.model import RunDesign
 from envbench.results.folder import load_files
 from envbench.results.measured_cells import Measured
 
-FOLDER = Path(__file__).parents[2] / "results" / "studies" / "ratios"
+RESULTS = Path(__file__).parents[2] / "results"
+FOLDERS = RESULTS / "studies" / "ratios", RESULTS / "epyc-vm"
 MEASUREMENT = Path(__file__).parents[2] / "docs" / "measurement.md"
 
 
@@ -74,9 +76,11 @@ def shown(widths: list[float]) -> str:
     return f"±{median(widths):.1f} %, ±{quantiles(widths, n=10)[-1]:.1f} %"
 
 
-def read(path: Path) -> Measured:
-    """One of the plan's cells, with its plan and session."""
-    return load_files([path], lambda _: None).selection.measured[0]
+def read() -> list[Measured]:
+    """One of each plan's cells, with its plan and session."""
+    files = [path for folder in FOLDERS for path in sorted(folder.glob("*.jsonl"))]
+    every = [load_files([path], lambda _: None).selection.measured for path in files]
+    return [measured[0] for measured in every if measured]
 
 
 def row(found: Measured) -> list[object]:
@@ -103,7 +107,7 @@ def main() -> None:
     """Fill the table."""
     heads = ["began (UTC)", "commit", "task", "cells", "per cell", "slice", "one process"]
     heads += ["several processes", "left between processes"]
-    plans = [read(path) for path in sorted(FOLDER.glob("*.jsonl"))]
+    plans = read()
     show("ratios", [row(each) for each in plans], heads)
     rows = [
         [

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import io
-from typing import Any
-
-import numpy as np
 import pytest
 from helpers.following import followed
 
-from envbench import backends, testing
+from envbench import backends, families, testing
+from envbench.decisions.equal_work import compared
 from envbench.process.reply import Reply
 from envbench.testing import BackendContract
 
@@ -39,11 +36,6 @@ def verified(calls: int, lock_steps: int = 40, task: str = "Pong-v5", **given: s
     )
 
 
-def trace(reply: Reply) -> dict[str, Any]:
-    assert reply.trace is not None
-    return dict(np.load(io.BytesIO(reply.trace)))
-
-
 @pytest.mark.parametrize("overcommit", ["1", "3"])
 def test_frames_counted_by_the_emulators_agree_across_episode_ends(overcommit: str) -> None:
     # random Breakout games last some 150 to 300 steps
@@ -61,10 +53,10 @@ def test_the_first_results_of_an_asynchronous_batch_are_resets() -> None:
     assert audit.resets == 4
 
 
-def test_asynchronous_results_equal_synchronous_ones_after_sorting() -> None:
-    together, apart = trace(verified(1)), trace(verified(1, overcommit="3"))
-    for name, values in together.items():
-        assert (values == apart[name]).all(), name
+def test_asynchronous_results_are_those_of_the_reference() -> None:
+    found = followed("atari", "ale-vector", overcommit="3")
+    assert compared(families.get("atari").standards["env"], found)[0] is True
+    assert found.ends >= 2
 
 
 def test_agrees_with_gymnasiums_preprocessing_exactly() -> None:
