@@ -46,7 +46,9 @@ class Expected:
         (Trials that start at once take less time together than one after the other.)
         """
         stepping = self._stepping(cell)
-        return max(stepping, self._start(cell) + stepping + self.rest)
+        # Recorded starts overlap, so the rest can be negative; a start that is a guess does not.
+        rest = self.rest if self._like(cell) else max(self.rest, REST_S)
+        return max(stepping, self._start(cell) + stepping + rest)
 
     def knows(self, cell: Cell) -> bool:
         """Is it known how long the trial steps? A number of steps needs an earlier rate."""

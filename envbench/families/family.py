@@ -40,9 +40,9 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     action: at least ``steps`` per environment. Observations may differ by at most ``tolerance`` (in
     ``unit``), rewards by ``reward_tolerance``; ``nine_of_ten``: in nine of ten steps of each
     environment, because another build of an engine resolves some contacts otherwise. With the same
-    build, every step agrees within ``same_engine`` (None: there is no such rule). Where states
-    cannot be set, ``episodes`` of both are compared as distributions instead, on ``episode_tasks``
-    (empty: all tasks). ``first``: how many leading numbers of an observation are compared; None:
+    build, every step agrees, observations within ``same_engine`` (None: there is no such rule).
+    Where states cannot be set, ``episodes`` of both are compared as distributions instead, on
+    ``episode_tasks`` (empty: all tasks). ``first``: how many leading numbers of an observation are compared; None:
     all. ``stack``: an observation is a stack of this many frames; those from before an episode's
     first observation are ignored. ``last``: is the last observation of an episode compared?
     """
@@ -64,8 +64,7 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """The rule for a backend that reports the reference's engine, or another one."""
         if not same_engine or self.same_engine is None:
             return self
-        least = self.same_engine
-        return replace(self, tolerance=least, reward_tolerance=least, nine_of_ten=False)
+        return replace(self, tolerance=self.same_engine, nine_of_ten=False)
 
     @property
     def most(self) -> str:
