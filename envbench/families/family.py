@@ -42,9 +42,10 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     environment, because another build of an engine resolves some contacts otherwise. With the same
     build, every step agrees, observations within ``same_engine`` (None: there is no such rule).
     Where states cannot be set, ``episodes`` of both are compared as distributions instead, on
-    ``episode_tasks`` (empty: all tasks). ``first``: how many leading numbers of an observation are compared; None:
-    all. ``stack``: an observation is a stack of this many frames; those from before an episode's
-    first observation are ignored. ``last``: is the last observation of an episode compared?
+    ``episode_tasks`` (empty: all tasks). ``first``: how many leading numbers of an observation are
+    compared; None: all. ``stack``: an observation is a stack of this many frames; those from before
+    an episode's first observation are ignored. ``last``: is the last observation of an episode
+    compared?
     """
 
     reference: str = "for-loop"
