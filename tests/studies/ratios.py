@@ -86,8 +86,8 @@ def read() -> list[Measured]:
 def row(found: Measured) -> list[object]:
     """The row of one plan."""
     design, session = found.plan.design_as(RunDesign), found.session
-    protocol, slice_s = design.protocol[found.cell.backend], design.slice_s[found.cell.backend]
-    measured_s = protocol.measured_s * design.repeats[found.cell.backend]
+    protocol, slice_s = design.protocol["for-loop"], design.slice_s["for-loop"]
+    measured_s = protocol.measured_s * design.repeats["for-loop"]
     spread = ", ".join(f"{name} {100 * s:.1f} %" for name, s in session.model.error_spread.items())
     return [
         began(found),
