@@ -239,7 +239,7 @@ def _warn(warnings: Iterable[str]) -> None:
 
 @contextmanager
 def _shown(progress: bool) -> Iterator[None]:
-    """Write the log to stderr where nobody has set up another place for it."""
+    """Write the log to stderr, unless it has a handler."""
     if not progress or LOG.hasHandlers():
         yield
         return

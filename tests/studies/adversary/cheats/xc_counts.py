@@ -133,7 +133,7 @@ class _Fakes:
 
 class FakesTheRest(EnvPoolAsync):
     """Of its 3 x numenv environments in flight, only the first numenv return real results: only
-    these are traced (``AnyOrder``). (The others step all the same, because EnvPool cannot be told
+    these are traced (``AnyOrder``). (The others step all the same, because EnvPool has no way
     not to. A library of the cheat's own could save that.)"""
 
     def build(self):
