@@ -89,7 +89,7 @@ def _claims(cell: Cell, other: Differences, *, same_engine: bool) -> bool:
 def spot_check(
     cell: Cell, work: Mapping[str, Any], found: Agreement
 ) -> tuple[bool | None, str, bool]:
-    """Judge the first steps of a measured trial, which the reference followed.
+    """Judge some steps of a measured trial, which the reference followed.
 
     Returns whether they agree (None: too few), what was found, and whether the figure is refused:
     it claims the work of the reference, and did not do it. The distribution of starts is not
@@ -98,8 +98,9 @@ def spot_check(
     standard = families.of_record(cell.env).standards.get(cell.kind)
     if standard is None:
         return None, "not compared", False
-    few = msgspec.structs.replace(standard, steps=min(standard.steps, found.steps))
-    if standard.nine_of_ten:  # a tenth of a few steps is a step or two
+    few = standard.of(same_engine=found.same_engine, rounded=found.rounded)
+    few = msgspec.structs.replace(few, steps=min(few.steps, found.steps))
+    if few.nine_of_ten:  # a tenth of a few steps is a step or two
         found = msgspec.structs.replace(found, observations=_nine_of_ten(found.observations))
     same, text = compared(few, msgspec.structs.replace(found, p_values={}))
     other = differences(cell.env, cell.kind, work, task=cell.task)
@@ -209,12 +210,15 @@ def _lock_step(found: Verification) -> tuple[bool | None, str]:
     if standard is None or found.agreement is None:
         missing = f"its reference {standard.reference} cannot run here" if standard else ""
         return None, f"not compared: {why or missing}"
-    return compared(standard, found.agreement)
+    same, text = compared(standard, found.agreement)
+    if same and standard.episodes and found.responds is None:
+        return None, "not decided: nothing shows that its observations follow its actions"
+    return same, text
 
 
 def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
     """Do the steps agree, or are the episodes alike? None: too few to decide."""
-    standard = standard.of(same_engine=found.same_engine)
+    standard = standard.of(same_engine=found.same_engine, rounded=found.rounded)
     if standard.episodes:
         return _episodes(standard, found)
     if found.steps < standard.steps:
@@ -229,7 +233,9 @@ def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
         wrong.append(f"differs by {reward:.2g} in the reward{standard.most}")
     if found.other_ends > standard.other_ends(found.ends + found.reference_ends):
         every = f"{found.ends} and {found.reference_ends} episodes end"
-        wrong.append(f"{every}, {found.other_ends} on one side only")
+        alike = found.ends == found.reference_ends
+        how = "in another step or for another reason" if alike else "on one side only"
+        wrong.append(f"{every}, {found.other_ends} {how}")
     if found.start > standard.tolerance:
         wrong.append(f"episodes begin where the reference's cannot: {found.start:.2g}{unit} apart")
     elif (chance := found.p_values.get("start", 1.0)) < LEAST_START_P:

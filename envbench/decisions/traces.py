@@ -32,8 +32,11 @@ class Trace:
 
     ``start``: the observations before the first step, (1, environments, …). ``same_step``: the step
     that ends an episode also resets. ``reused``: steps overwrite the observations of those before
-    them. Of the reference, ``begun`` says how the trace's episodes
-    began, (count, …), and ``starts`` how its own do.
+    them. ``at``: the vector step of each row, if it is a call, which may make several.
+    ``restarted``: in these rows envbench reset all environments. ``truncated``: a time limit alone
+    ended the episode.
+    ``columns``: which environments these are. ``actions``: what they got. Of the reference,
+    ``begun`` says how the trace's episodes began, (count, …), and ``starts`` how its own do.
     """
 
     observations: Array
@@ -44,15 +47,34 @@ class Trace:
     reused: bool = False
     begun: Array | None = None
     starts: Array | None = None
+    at: Array | None = None
+    restarted: Array | None = None
+    truncated: Array | None = None
+    columns: Array | None = None
+    actions: Array | None = None
 
     @property
     def begins(self) -> Array:
         """Where an observation is the first of an episode, (steps, environments)."""
         import numpy as np
 
-        if self.same_step:
-            return self.ended
-        return np.concatenate([np.zeros_like(self.ended[:1]), self.ended[:-1]])
+        after: Array = np.concatenate([np.zeros_like(self.ended[:1]), self.ended[:-1]])
+        found: Array = self.ended if self.same_step else after
+        if self.restarted is not None:
+            found = found | self.restarted[:, None]
+        return found
+
+    @property
+    def stepped(self) -> Array:
+        """Where a row is a step of an environment, not only a reset, (steps, environments)."""
+        import numpy as np
+
+        if not self.same_step:
+            return ~self.begins
+        every: Array = np.ones_like(self.ended)
+        if self.restarted is not None:
+            every = every & ~self.restarted[:, None]
+        return every
 
 
 def read_trace(raw: bytes) -> Trace:
@@ -64,8 +86,12 @@ def read_trace(raw: bytes) -> Trace:
     try:
         with np.load(io.BytesIO(raw), allow_pickle=False) as arrays:
             found = {name: arrays[name] for name in ("observations", "rewards", "ended", "start")}
-            same_step, reused = bool(arrays["same_step"]), bool(arrays.get("reused", False))
+            same_step = bool(arrays["same_step"])
+            reused = bool(arrays.get("reused", False))
             begun, starts = (arrays.get(name) for name in ("begun", "starts"))
+            at, restarted = (arrays.get(name) for name in ("at", "restarted"))
+            rows = {"at": at, "restarted": None if restarted is None else restarted != 0}
+            more = {name: arrays.get(name) for name in ("columns", "actions", "truncated")}
     except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile) as error:
         raise ValueError(f"a trace cannot be read: {error}") from error
     start, found["ended"] = found.pop("start"), found["ended"] != 0
@@ -76,8 +102,19 @@ def read_trace(raw: bytes) -> Trace:
         raise ValueError("the start of a trace is not one observation per environment")
     if begun is not None and (starts is None or starts.shape[1:] != begun.shape[1:]):
         raise ValueError("the starts of a trace are of two shapes")
+    if any(each is not None and each.shape != rewards[:1] for each in rows.values()):
+        raise ValueError("the rows of a trace are described more or less than once")
+    if more["truncated"] is not None and more["truncated"].shape != rewards:
+        raise ValueError("the arrays of a trace differ in steps or environments")
     return Trace(
-        **found, start=start, same_step=same_step, reused=reused, begun=begun, starts=starts
+        **found,
+        **rows,
+        **more,
+        start=start,
+        same_step=same_step,
+        reused=reused,
+        begun=begun,
+        starts=starts,
     )
 
 
@@ -94,28 +131,33 @@ def compare(standard: Standard, theirs: Trace, own: Trace) -> Agreement:
         return _distributions(standard, theirs, own)
     if own.rewards.shape != theirs.rewards.shape:
         raise ValueError(f"the trace has {len(own.rewards)} steps, its reference {steps}")
-    begins = own.begins
-    made = np.ones_like(begins) if own.same_step else ~begins  # the others only reset
+    begins, made = own.begins, own.stepped
     apart = _distances(standard, theirs, own, begins)
     if not standard.last:
         apart[1:][own.ended & ~begins] = 0.0
     rewards = np.where(made, np.abs(theirs.rewards - own.rewards), 0.0)
     rewards = np.where(np.isnan(rewards), np.inf, rewards)
     ended, own_ended = theirs.ended & made, own.ended & made
+    other_ends = ended != own_ended
+    if theirs.truncated is not None and own.truncated is not None:
+        other_ends |= ended & own_ended & (theirs.truncated != own.truncated)
     over = (apart[1:] > standard.tolerance) | (rewards > standard.reward_tolerance)
-    differ = np.flatnonzero((over | (ended != own_ended)).any(axis=1))
+    differ = np.flatnonzero((over | other_ends).any(axis=1))
+    numbers = np.arange(steps) if own.at is None else own.at
     first = np.concatenate([np.ones((1, environments), np.bool_), begins])
+    short = np.ones(steps, np.bool_) if own.at is None else np.diff(own.at, prepend=-1) == 1
     return Agreement(
         reference=standard.reference,
         steps=int((~begins).sum(axis=0).min()),
-        observations=[_quantiles(apart[1:][~begins[:, i], i]) for i in range(environments)],
-        rewards=[_quantiles(rewards[made[:, i], i]) for i in range(environments)],
+        observations=[_quantiles(apart[1:, i], ~begins[:, i], short) for i in range(environments)],
+        rewards=[_quantiles(rewards[:, i], made[:, i], short) for i in range(environments)],
         start=_finite(apart[first].max()),
-        first_difference=int(differ[0]) if len(differ) else None,
+        first_difference=int(numbers[differ[0]]) if len(differ) else None,
         ends=int(own_ended.sum()),
         reference_ends=int(ended.sum()),
-        other_ends=int((ended != own_ended).sum()),
+        other_ends=int(other_ends.sum()),
         reused=own.reused,
+        rounded=own.observations.dtype.itemsize < theirs.observations.dtype.itemsize,
         p_values=_starts(theirs, standard),
     )
 
@@ -170,13 +212,14 @@ def _starts(predicted: Trace, standard: Standard) -> dict[str, float]:
     return {"start": float(min(1.0, *chances))}
 
 
-def _quantiles(distances: Array) -> Apart:
+def _quantiles(distances: Array, chosen: Array, short: Array) -> Apart:
+    """Summarise the chosen rows: calls of one step, and in ``largest`` also longer ones."""
     import numpy as np
 
-    if not len(distances):
-        return Apart(median=0.0, p90=0.0, largest=0.0)
-    median, p90 = np.quantile(distances, [0.5, 0.9], method="higher")
-    return Apart(median=_finite(median), p90=_finite(p90), largest=_finite(distances.max()))
+    some = distances[chosen & short]
+    median, p90 = np.quantile(some, [0.5, 0.9], method="higher") if len(some) else (0.0, 0.0)
+    largest = distances[chosen].max(initial=0.0)
+    return Apart(median=_finite(median), p90=_finite(p90), largest=_finite(largest))
 
 
 def _distributions(standard: Standard, theirs: Trace, own: Trace) -> Agreement:
@@ -210,13 +253,48 @@ def _episodes(trace: Trace) -> dict[str, list[float]]:
     return found
 
 
-def responds(trace: Trace, together: int) -> bool | None:
+def repeated(trace: Trace, again: Trace) -> bool | None:
+    """Compare a trace with one of a new process with the same seed, and partly other actions.
+
+    Do environments with the same actions give the same again, and those with others not? None: the
+    former do not, or there are none of one kind.
+    """
+    import numpy as np
+
+    steps = np.arange(len(again.rewards)) if again.at is None else again.at
+    steps = steps[: len(again.observations)]
+    steps = steps[steps < len(trace.observations)]
+    numbers = np.arange(trace.rewards.shape[1])
+    mine, theirs = (numbers if each.columns is None else each.columns for each in (trace, again))
+    _, a, b = np.intersect1d(mine, theirs, return_indices=True)
+    if not len(a) or not len(steps) or trace.actions is None or again.actions is None:
+        return None
+    starts = _equal(trace.start[:, a], again.start[:, b])
+    equal = starts & _equal(trace.observations[steps][:, a], again.observations[: len(steps), b])
+    count = min(len(trace.actions), len(again.actions))
+    alike = _equal(trace.actions[:count, a], again.actions[:count, b])
+    if not alike.any() or alike.all() or not equal[alike].all():
+        return None
+    return not equal[~alike].any()
+
+
+def _equal(one: Array, other: Array) -> Array:
+    """Which columns of two arrays are equal, (columns,)."""
+    import numpy as np
+
+    if one.shape != other.shape:
+        raise ValueError(f"arrays of {one.shape} and {other.shape} cannot be compared")
+    return np.asarray(np.equal(one, other).all(axis=(0, *range(2, one.ndim))))
+
+
+def responds(trace: Trace, together: int, again: bool | None = None) -> bool | None:
     """Do observations follow the actions, and nothing else? None means unknown: the observations
     change, but no steps had equal actions (``together`` is 0), so it cannot be tested.
 
     This needs two environments and no reference. Environments that start alike must look alike
     while they get the same actions (the first ``together`` steps), and differ afterwards. A game's
     screen may repeat from step to step; a simulated robot's state does not. NaN is not accepted.
+    ``again``: what the same steps with other actions showed (``repeated``).
     """
     import numpy as np
 
@@ -230,7 +308,7 @@ def responds(trace: Trace, together: int) -> bool | None:
     differ = (flat[together:, 1:] != flat[together:, :1]).any(axis=(0, 2)).all()
     if not (moves and alike <= MOST_APART and differ):
         return False
-    return True if together else None
+    return True if together else again
 
 
 def counted(audit: Audit, frame_skip: float) -> bool | None:

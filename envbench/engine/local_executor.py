@@ -68,8 +68,12 @@ class LocalExecutor:
                 replies[side] = replace(replies[side], ok=False, failure=failure)
         recording = _Recording(block, chosen, replies, Executed(turns=turns))
         for side, trial in enumerate(block.trials):
-            if trial.spot and replies[side].trace is not None and replies[side].ok:
+            if replies[side].trace is None or not replies[side].ok:
+                continue
+            if trial.spot:
                 recording.spots[side] = _spot_check(trial, replies[side], arms)
+            elif launches[side].job.observed and block.reference not in (None, side):
+                recording.responds[side] = _responds(trial, replies[side], chosen[side])
         return recording.made()
 
 
@@ -85,9 +89,17 @@ def make_job(trial: Trial, target: Target, run_id: str) -> Job:
         own_task=family.own_tasks,
         together=trial.verify.together if trial.mode == "verify" else 0,
         observed=OBSERVED if standard and standard.episodes else None,
+        by_state=_by_state(target),
         **_shared(trial, Job),
         **_shared(trial.cell, Job),
     )
+
+
+def _by_state(target: Target) -> bool:
+    """Can the reference be put into the states of this target's environments?"""
+    cell, family = target.cell, target.family
+    known = cell.kind == "env" and family.follows_by == "state" and not target.backend.own_engine
+    return known and not family.uncompared(cell.kind, cell.task)
 
 
 def _shared(value: Struct, kind: type[Struct]) -> dict[str, Any]:
@@ -159,7 +171,31 @@ def _spot_check(trial: Trial, reply: Reply, arms: Arms) -> Agreement | None:
         agreement = traces.compare(standard, predicted, own)
     except (TypeError, ValueError):  # of another shape or kind
         return None
-    return replace(agreement, same_engine=same_engine(reply, found))
+    return _with_reports(agreement, own, reply, found)
+
+
+def _with_reports(agreement: Agreement, own: Trace, reply: Reply, reference: Reply) -> Agreement:
+    """The agreement with what both report. Only observations that are said to be rounded are."""
+    work = reply.facts.get("work")
+    says = work.get("observation_dtype") if isinstance(work, dict) else None
+    return replace(
+        agreement,
+        same_engine=same_engine(reply, reference),
+        rounded=agreement.rounded and says == str(own.observations.dtype),
+    )
+
+
+def _responds(trial: Trial, reply: Reply, arm: Arm) -> bool | None:
+    """Do the environments of a trial follow their actions? None: it does not repeat, so nobody can
+    say. Its first steps are made again with its seed, in a new process, but every environment gets
+    the actions of the first one: that one has to repeat, and the others must not."""
+    amount = Verify(lock_steps=OBSERVED, audit_calls=0, together=OBSERVED, several=True)
+    found = execute(**asdict(_launch(replace(trial, verify=amount), arm)))
+    try:
+        own, again = (traces.read_trace(each or b"") for each in (reply.trace, found.trace))
+        return traces.repeated(own, again)
+    except (IndexError, TypeError, ValueError):  # it failed, or its arrays are of another shape
+        return None
 
 
 def same_engine(*replies: Reply) -> bool:
@@ -190,6 +226,7 @@ class _Recording:
     executed: Executed
     traces: dict[int, Trace] = field(default_factory=dict)
     spots: dict[int, Agreement | None] = field(default_factory=dict)
+    responds: dict[int, bool | None] = field(default_factory=dict)
 
     def made(self) -> Executed:
         for side, trial in enumerate(self.block.trials):  # a reference comes first
@@ -234,8 +271,7 @@ class _Recording:
             self.traces[side] = trace = traces.read_trace(reply.trace)
             if reference is not None and standard is not None:
                 found = traces.compare(standard, self.traces[reference], trace)
-                same = same_engine(reply, self.replies[reference])
-                agreement = replace(found, same_engine=same)
+                agreement = _with_reports(found, trace, reply, self.replies[reference])
         except ValueError as error:
             unusable = Failure(reason="invalid-figure", phase="measure", message=str(error))
             return replace(record, failure=unusable)
@@ -247,5 +283,5 @@ class _Recording:
             agreement=agreement,
             responds=None
             if family.own_tasks or (agreement and standard and not standard.episodes)
-            else traces.responds(trace, trial.verify.together),
+            else traces.responds(trace, trial.verify.together, self.responds.get(side)),
         )

@@ -251,8 +251,8 @@ def slice_seconds(behaviour: Behaviour, protocol: Protocol, *, gpu: bool) -> flo
 
 
 def spot_round(plan: Plan, cell: Cell) -> int | None:
-    """The round in which the reference follows the cell's first steps, drawn for each cell. Not the
-    first one, whose start is cold. None: never."""
+    """The round in which the reference follows some of the cell's steps, drawn for each cell. Not
+    the first one, whose start is cold. None: never."""
     design = plan.design_as(RunDesign)
     if design.quick or design.protocol[cell.backend].calls is not None:
         return None

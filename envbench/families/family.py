@@ -41,6 +41,8 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ``unit``), rewards by ``reward_tolerance``; ``nine_of_ten``: in nine of ten steps of each
     environment, because another build of an engine resolves some contacts otherwise. With the same
     build, every step agrees, observations within ``same_engine`` (None: there is no such rule).
+    ``rounded``: the tolerance, in nine of ten steps, of observations with fewer digits than the
+    reference's (None: as for any other), because they do not show the whole state.
     Where states cannot be set, ``episodes`` of both are compared as distributions instead, on
     ``episode_tasks`` (empty: all tasks). ``first``: how many leading numbers of an observation are
     compared; None: all. ``stack``: an observation is a stack of this many frames; those from before
@@ -54,6 +56,7 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     reward_tolerance: Annotated[float, Meta(ge=0)] = 0.0
     nine_of_ten: bool = False
     same_engine: Annotated[float, Meta(ge=0)] | None = None
+    rounded: Annotated[float, Meta(ge=0)] | None = None
     unit: str = ""
     first: Annotated[int, Meta(ge=1)] | None = None
     stack: Annotated[int, Meta(ge=0)] = 0
@@ -61,11 +64,15 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     episodes: Annotated[int, Meta(ge=0)] = 0
     episode_tasks: list[str] = []
 
-    def of(self, *, same_engine: bool) -> Standard:
-        """The rule for a backend that reports the reference's engine, or another one."""
-        if not same_engine or self.same_engine is None:
-            return self
-        return replace(self, tolerance=self.same_engine, nine_of_ten=False)
+    def of(self, *, same_engine: bool, rounded: bool) -> Standard:
+        """The rule for a backend that reports the reference's engine, or another one, and whose
+        observations may have fewer digits than the reference's."""
+        if rounded and self.rounded is not None:
+            reward = max(self.rounded, self.reward_tolerance)
+            return replace(self, tolerance=self.rounded, reward_tolerance=reward, nine_of_ten=True)
+        if same_engine and self.same_engine is not None:
+            return replace(self, tolerance=self.same_engine, nine_of_ten=False)
+        return self
 
     @property
     def most(self) -> str:

@@ -71,6 +71,7 @@ MUJOCO = EnvFamily(
             reward_tolerance=0.02,
             nine_of_ten=True,
             same_engine=1e-6,
+            rounded=0.02,
             first=ANT_STATE,
         ),
         "physics": Standard(

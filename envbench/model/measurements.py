@@ -158,10 +158,11 @@ class Agreement(Strict, frozen=True, kw_only=True):
     rewards: list[Apart] = []
     start: float = 0.0
     same_engine: bool = True  # both report the same version
+    rounded: bool = False  # the backend's observations have fewer digits than the reference's
     first_difference: Int | None = None  # the first vector step (from 0) over a tolerance
     ends: Int = 0  # episodes that ended in the steps compared
     reference_ends: Int = 0
-    other_ends: Int = 0  # ended on one side only
+    other_ends: Int = 0  # ended on one side only, or by a time limit there only
     reused: bool = False  # its next step overwrites the observations that a step returned
     # Kolmogorov-Smirnov tests on whole episodes, by quantity (length, return)
     p_values: dict[str, float] = {}

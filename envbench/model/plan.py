@@ -91,11 +91,13 @@ class Verify(Strict, frozen=True, kw_only=True):
     """How much a verifying trial does: vector steps in lock-step, and vector steps audited.
 
     In the first ``together`` lock-steps all environments get the action of the first one.
+    ``several``: a few calls in lock-step make several steps.
     """
 
     lock_steps: Int = 200
     audit_calls: Int = 1000
     together: Int = 0
+    several: bool = False
 
 
 class Job(Strict, frozen=True, kw_only=True):
@@ -116,7 +118,8 @@ class Job(Strict, frozen=True, kw_only=True):
     protocol: Protocol = Protocol()
     verify: Verify = Verify()
     cpus: list[Int] = []  # the cores that the worker may use; empty: no limit
-    spot: Int = 0  # a measuring job: vector steps to trace before the first timed one
+    spot: Int = 0  # a measuring job: vector steps to trace, before or after the timed ones
+    by_state: bool = False  # the reference can be put into any state, also after a reset
     own_task: bool = False  # a user's own task, which may read the current folder
     together: Int = 0  # as in ``verify``, for adapters
     observed: Int | None = None  # verify: lock-steps whose observations are kept; None: all
@@ -136,7 +139,7 @@ class Trial(Strict, frozen=True, kw_only=True):
     protocol: Protocol = Protocol()
     verify: Verify = Verify()
     cpus: list[Int] = []  # empty: no limit
-    spot: Int = 0  # vector steps before the measured ones that the reference follows
+    spot: Int = 0  # vector steps before or after the measured ones that the reference follows
 
 
 Start = Literal["in turns", "at once"]

@@ -38,7 +38,7 @@ class TrialResult(Strict, frozen=True, kw_only=True):
     empty if that is not comparable.
 
     ``agreement`` is None if there is nothing to compare with: another engine, or a library whose
-    start cannot be set. A measured trial has one if it began with a spot check. ``responds``:
+    start cannot be set. A measured trial has one if it had a spot check. ``responds``:
     observations are numbers that change from step to step, are the same in all environments while
     their actions are the same, and differ once the actions differ. It is None if that was not
     checked, and for a user's own task, which need not change.

@@ -69,7 +69,7 @@ class Measured:
     work: Mapping[str, Any] = field(default_factory=dict)  # of a step, as its last run reports
     threads: int = 0  # of its pool, as its last run reports; 0: it has none
     code: str = ""  # Python that makes the same environments, as its last run reports
-    spot: Agreement | None = None  # of one of its trials, whose first steps the reference followed
+    spot: Agreement | None = None  # of a trial some of whose steps the reference followed
     doubt: str = ""  # why its figure is shown, but not ranked
     locations: tuple[Location, ...] = ()  # of its runs' records, where known
     session: Session = field(default_factory=Session)  # it and the other cells of its plan

@@ -1,6 +1,6 @@
 """Which figures are refused or doubtful, although their measurement succeeded. Pure.
 
-If the first steps of a measured process were not the reference's (a spot check), the figure is
+If some steps of a measured process were not the reference's (a spot check), the figure is
 refused if the backend claims the reference's settings and engine. Otherwise it is not ranked.
 
 The ceiling is the engine alone, on every core. A backend with the same engine and the same settings
@@ -49,7 +49,7 @@ def _spotted(found: Measured) -> Measured:
     if found.spot is None or found.fps is None:
         return found
     same, text, refused = spot_check(found.cell, found.work, found.spot)
-    message = f"its first steps in this measurement are not the reference's: {text}"
+    message = f"its steps in a spot check are not the reference's: {text}"
     if refused:
         failure = Failure(reason="invalid-figure", message=message)
         return replace(found, summary=without_figure(found.summary, failure))

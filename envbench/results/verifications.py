@@ -26,7 +26,8 @@ def newest_verifications(
     """For each row the newest verification with the packages that were measured, else the newest.
 
     Newer code checks more, so its result replaces an older one, even if it could not verify the
-    row. But a failed attempt does not lift a refusal.
+    row. But a refusal stays if an attempt fails, or if the same packages and the same code of
+    envbench pass later: chance must not decide.
     """
     measured: dict[Row, list[Measured]] = defaultdict(list)
     for each in shown:
@@ -34,10 +35,14 @@ def newest_verifications(
     found: dict[Row, Verified] = {}
     for verification in sorted(verifications, key=lambda each: each.started_utc):
         row = row_of(verification.cell)
-        stale = any(_other_packages(each, verification, runtimes) for each in measured[row])
+        ran = verification.runtime
+        stale = any(_other_packages(each.runtime, ran, runtimes) for each in measured[row])
         before = found.get(row)
-        if before and before.verdict.refused and verification.failure and before.stale == stale:
-            continue
+        if before is not None and before.verdict.refused and before.stale == stale:
+            same_code = before.verification.worker == verification.worker
+            same = same_code and not _other_packages(before.verification.runtime, ran, runtimes)
+            if verification.failure or same:
+                continue
         if not stale or before is None or before.stale:
             location = locations.get(verification.verification_id)
             found[row] = Verified(verification=verification, stale=stale, location=location)
@@ -50,15 +55,13 @@ def newest_verifications(
     return found
 
 
-def _other_packages(
-    found: Measured, verification: Verification, runtimes: Mapping[str, RuntimeFact]
-) -> bool:
-    """Whether another Python, or another version of a package that both have, measured it.
+def _other_packages(one: str, other: str, runtimes: Mapping[str, RuntimeFact]) -> bool:
+    """Does another Python, or another version of a package that both have, make these runtimes?
 
     A trial that failed before its worker could answer has no runtime, and no figure."""
-    here, there = runtimes.get(found.runtime), runtimes.get(verification.runtime)
+    here, there = runtimes.get(one), runtimes.get(other)
     if here is None or there is None:
-        return bool(found.runtime) and found.runtime != verification.runtime
+        return bool(one) and one != other
     both = (here.packages.keys() & there.packages.keys()) - NOT_MEASURING
-    other = any(here.packages[name] != there.packages[name] for name in both)
-    return here.python != there.python or other
+    differ = any(here.packages[name] != there.packages[name] for name in both)
+    return here.python != there.python or differ

@@ -50,6 +50,53 @@ def test_a_step_begins_an_episode_after_or_with_the_end_of_the_one_before() -> N
     assert same_step.begins[:, 0].tolist() == [False, True, False, False, True]
 
 
+def test_rows_in_which_envbench_reset_begin_episodes_and_are_no_steps() -> None:
+    where = np.array([False, False, False, True, False])
+    for same_step in (False, True):
+        cut = replace(played([2, 3]), same_step=same_step, restarted=where)
+        assert cut.begins[3, 0]
+        assert not cut.stepped[3, 0]
+        assert cut.stepped.sum() == (4 if same_step else 3)
+
+
+def landers(seed: int, actions: Any, copies: bool = False, deaf: bool = False) -> Trace:
+    """Three environments whose observations add up their actions, (steps, environments)."""
+    start = np.random.default_rng(seed).normal(size=(1, 3, 1))
+    moved = np.zeros_like(actions) if deaf else actions[:, :1] * np.ones(3) if copies else actions
+    steps = len(actions)
+    return Trace(
+        observations=start + np.cumsum(moved, axis=0)[:, :, None],
+        rewards=np.zeros((steps, 3)),
+        ended=np.zeros((steps, 3), bool),
+        start=start,
+        actions=actions,
+        at=np.arange(steps),
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "seed", "says"),
+    [
+        ({}, 0, True),
+        ({"deaf": True}, 0, False),  # a tape
+        ({"copies": True}, 0, False),  # one environment, returned for all
+        ({}, 1, None),  # it does not repeat, so nobody can say
+    ],
+)
+def test_with_one_seed_only_environments_with_other_actions_may_differ(
+    given: dict[str, Any], seed: int, says: bool | None
+) -> None:
+    drawn = np.random.default_rng(5).normal(size=(40, 3))
+    together = np.repeat(drawn[:, :1], 3, axis=1)
+    trace, again = landers(0, drawn, **given), landers(seed, together, **given)
+    rows = np.array([0, 3, 4, 17])  # calls of several steps
+    fewer = replace(again, at=rows, observations=again.observations[rows],
+                    rewards=again.rewards[rows], ended=again.ended[rows])  # fmt: skip
+    for each in (again, fewer):
+        assert traces.repeated(trace, each) is says
+    assert traces.repeated(trace, replace(again, actions=drawn)) is None
+
+
 def saved(**arrays: Any) -> bytes:
     file = io.BytesIO()
     np.savez(file, same_step=False, **arrays)

@@ -101,14 +101,12 @@ def test_a_figure_whose_spot_check_found_other_work_is_refused() -> None:
     differs = make_agreement(steps=60, observations=far)
     found = measured(differs, work)
     assert found.fps is None
-    assert "its first steps in this measurement are not the reference's" in (
-        found.summary.failure.message
-    )
+    assert "its steps in a spot check are not the reference's" in (found.summary.failure.message)
     assert measured(make_agreement(steps=60), work).fps is not None
     # It reports another setting: different work, but no lie.
     other = measured(differs, {**work, "fire_reset": True})
     assert other.fps is not None
-    assert other.doubt.startswith("its first steps in this measurement are not the reference's")
+    assert other.doubt.startswith("its steps in a spot check are not the reference's")
 
 
 def test_a_few_steps_do_not_show_how_starts_are_distributed() -> None:
@@ -145,8 +143,9 @@ def executed(folder: Path, backend: str, family: str, adapter: str = "") -> Tria
         ("envpool-sync", "", True),
         ("envpool-async", "", True),
         ("subprocess", "cheats:IgnoresActionsWhenMeasured", False),
+        ("subprocess", "cheats:HalvesCallsWhenMeasured", False),
     ],
-    ids=["subprocess", "envpool-sync", "envpool-async", "cheat"],
+    ids=["subprocess", "envpool-sync", "envpool-async", "ignores", "halves"],
 )
 def test_the_reference_follows_real_measured_trials(
     tmp_path: Path, family: str, backend: str, adapter: str, *, equal: bool

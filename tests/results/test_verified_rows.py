@@ -82,7 +82,17 @@ def test_a_failed_attempt_does_not_lift_a_refusal_of_the_same_packages() -> None
     assert name_of(shown_of(finding("good", 20), attempt)) == ("attempt", False)
     older = finding("older", 20, audit=wrong, runtime="other-envpool")
     assert name_of(shown_of(older, attempt)) == ("attempt", False)
-    assert name_of(shown_of(refusal, attempt, finding("fixed", 22))) == ("fixed", False)
+    newer = finding("newer", 22, worker="another")
+    assert name_of(shown_of(refusal, attempt, newer)) == ("newer", True)
+
+
+def test_a_refusal_stays_until_the_packages_or_the_code_change() -> None:
+    wrong = Audit(calls=20, steps=20, resets=0, frames=4.0)
+    refusal, again = finding("refusal", 20, audit=wrong), finding("again", 21)
+    assert name_of(shown_of(refusal, again)) == ("refusal", False)
+    assert name_of(shown_of(again, refusal)) == ("refusal", False)
+    other = finding("other", 20, audit=wrong, runtime="other-envpool")
+    assert name_of(shown_of(other, again)) == ("again", False)
 
 
 @pytest.mark.parametrize(

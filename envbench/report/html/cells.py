@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 MOST_CODE = 4000  # characters
-MOST_SLICES = 80  # that the page shows of a run; more are joined
+# Slices that the page shows: of a run, at least and at most, and of all runs. More are joined.
+FEWEST_SLICES, MOST_SLICES, PAGE_SLICES = 12, 80, 20_000
 ALL_CELLS = "All measured cells"
 
 Cells = Sequence[tuple[Measured, MachineResults]]
@@ -52,12 +53,17 @@ def _notes(found: Measured, results: MachineResults) -> list[str]:
     return [inline(note).striptags() for note in notes]
 
 
+def slices_per_run(cells: Cells) -> int:
+    """How many slices of each run the page shows, so that it stays small."""
+    runs = sum(len(found.summary.runs) for found, _ in cells)
+    return min(MOST_SLICES, max(FEWEST_SLICES, PAGE_SLICES // max(1, runs)))
+
+
 def opened(
-    found: Measured,
-    results: MachineResults,
-    runs: Mapping[str, Run],
+    found: Measured, results: MachineResults, runs: Mapping[str, Run], slices: int
 ) -> dict[str, Any]:
-    """One cell as plain values, for the page's script. ``runs``: by id."""
+    """One cell as plain values, for the page's script. ``runs``: by id. ``slices``: of each run, at
+    most."""
     summary, cell, plan = found.summary, found.cell, found.plan
     low, high = summary.interval or (None, None)
     adjusted_low, adjusted_high = (found.adjusted and found.adjusted.interval) or (None, None)
@@ -83,7 +89,9 @@ def opened(
         "envbench": one_line(f"{plan.envbench_version}, commit {plan.git_commit or 'unknown'}"),
         "plan": one_line(plan.plan_id),
         "runtime": one_line(found.runtime),
-        "runs": [_run(runs[name], places.get(name, "")) for name in summary.runs if name in runs],
+        "runs": [
+            _run(runs[name], places.get(name, ""), slices) for name in summary.runs if name in runs
+        ],
     }
 
 
@@ -109,7 +117,7 @@ def _lines(texts: Mapping[str, object]) -> dict[str, str]:
     return {one_line(name): one_line(str(value)) for name, value in texts.items()}
 
 
-def _run(run: Run, place: str) -> dict[str, Any]:
+def _run(run: Run, place: str, slices: int) -> dict[str, Any]:
     """``where`` is the file and line of its record."""
     return {
         "id": one_line(run.run_id),
@@ -118,25 +126,27 @@ def _run(run: Run, place: str) -> dict[str, Any]:
         **fields(run, "round seed started_utc"),
         "fps": None if run.failure else rate(run).fps,
         **fields(run, "steady times load peak_memory_bytes"),
-        "slices": _slices(run),
+        "slices": _slices(run, slices),
     }
 
 
-def _slices(run: Run) -> list[list[float | str]]:
+def _slices(run: Run, most: int) -> list[list[float | str]]:
     """Start and length in seconds from the first warm-up step, FPS, and what it was: 0 (warm-up), 1
     (measured), or the reason why it is invalid.
 
     Measuring follows the warm-up. Neighbours are joined where a run has many slices.
     """
     offset = sum(run.warmup.ns)
-    parts = [(run.warmup, 0, 0), (run.measured, offset, 1)]
-    return [each for windows, start, what in parts for each in _joined(run, windows, start, what)]
+    warmup = _joined(run, run.warmup, 0, 0, max(1, most // 4))
+    return warmup + _joined(run, run.measured, offset, 1, most)
 
 
-def _joined(run: Run, windows: Windows, offset: int, what: int) -> list[list[float | str]]:
+def _joined(
+    run: Run, windows: Windows, offset: int, what: int, most: int
+) -> list[list[float | str]]:
     if not windows.whole:
         return []
-    together = math.ceil(len(windows.ns) / MOST_SLICES) or 1
+    together = math.ceil(len(windows.ns) / most) or 1
     found: list[list[float | str]] = []
     for first in range(0, len(windows.ns), together):
         own = range(first, min(first + together, len(windows.ns)))

@@ -19,7 +19,14 @@ import msgspec
 from envbench import __version__
 from envbench.machine import Profiles
 from envbench.model import Record, Run, RuntimeFact
-from envbench.report.html.cells import address, cells_of, inline, opened, runtime_json
+from envbench.report.html.cells import (
+    address,
+    cells_of,
+    inline,
+    opened,
+    runtime_json,
+    slices_per_run,
+)
 from envbench.report.html.sections import Sections
 from envbench.report.tables.machine_results import machine_results
 from envbench.report.tables.table import TIE, Entry
@@ -37,10 +44,10 @@ def html_page(selection: Selection, profiles: Profiles, records: Sequence[Record
     cells = cells_of(every)
     runs = {each.run_id: each for each in records if isinstance(each, Run)}
     runtimes = {each.hash: each for each in records if isinstance(each, RuntimeFact)}
-    page = Sections(every)
+    page, slices = Sections(every), slices_per_run(cells)
     data = msgspec.json.encode(
         {
-            "cells": [opened(found, results, runs) for found, results in cells],
+            "cells": [opened(found, results, runs, slices) for found, results in cells],
             "charts": page.charts,
             "runtimes": {name: runtime_json(each) for name, each in runtimes.items()},
         }

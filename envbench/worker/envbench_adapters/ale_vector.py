@@ -123,7 +123,7 @@ class AleVector(Adapter):
             observations, rewards, *over, info = self.envs.step(driven.next_actions(ids))
             ids = info["env_id"]
             held.extend((ids, *over))
-            driven.store(ids, observations, rewards, over[0] | over[1])
+            driven.store(ids, observations, rewards, *over)
         self._count(held)
         return driven.trace
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from itertools import cycle, islice
-from random import SystemRandom
-from typing import TYPE_CHECKING, Any, List, Tuple
+from random import Random, SystemRandom
+from typing import TYPE_CHECKING, Any, List, Optional, Tuple
 
 import numpy as np
 from envbench_worker.contract import COUNTERS, MOST_TRACED, Adapter, Trace
@@ -16,28 +16,57 @@ if TYPE_CHECKING:  # Isaac Gym's interpreter has no Gymnasium, which families im
 def predict(given: Trace, bank: List[Any], environments: List[Forced]) -> Trace:
     """What each step of a trace should have given, by one environment per traced one."""
     columns = [_column(given, bank, index, each) for index, each in enumerate(environments)]
-    start, observations, rewards, ended = (np.stack(each, axis=1) for each in zip(*columns))
-    return Trace(observations, rewards, ended, start, given.same_step)
+    start, observations, rewards, *ends = (np.stack(each, axis=1) for each in zip(*columns))
+    return Trace(observations, rewards, ends[0], start, given.same_step, truncated=ends[1])
 
 
 def _column(given: Trace, bank: List[Any], index: int, environment: Forced) -> Tuple[Any, ...]:
-    """The start, observations, rewards and ends of one environment, as arrays."""
+    """The start, observations, rewards and ends of one environment, as arrays.
+
+    A row may be several steps. If an episode ends before the last of them, nobody knows how the
+    next one began: the trace's own row is returned, which agrees with itself.
+    """
     before = given.start[0, index]
     start, rows = environment.begin(before), []
     resets = False  # does the next step only reset?
-    for call, (seen, over) in enumerate(zip(given.observations[:, index], given.ended[:, index])):
-        if resets:
-            rows.append((environment.begin(seen), 0.0, False))
+    made = 0
+    count = len(given.observations)
+    last_steps = range(count) if given.at is None else given.at
+    restarted = np.zeros(count, np.bool_) if given.restarted is None else given.restarted
+    for row, last in enumerate(last_steps[:count]):
+        seen, over = given.observations[row, index], given.ended[row, index]
+        if resets or restarted[row]:
+            rows.append((environment.begin(seen), 0.0, False, False))
         else:
             own = given.actions
-            action = bank[call % len(bank)][index] if own is None else own[call, index]
-            found = environment.step(before, action, seen)
+            actions = [
+                bank[call % len(bank)][index] if own is None else own[call, index]
+                for call in range(made, last + 1)
+            ]
+            found = _followed(environment, before, actions, seen)
+            if found is None:
+                cut = given.truncated is not None and bool(given.truncated[row, index])
+                found = (seen, float(given.rewards[row, index]), bool(over), cut)
             if (over and given.same_step) or (found[2] and not over):
                 found = (environment.begin(seen), *found[1:])
             rows.append(found)
         resets = bool(over) and not given.same_step
-        before = seen
+        before, made = seen, last + 1
     return (np.stack([start]), *(np.stack(each) for each in zip(*rows)))
+
+
+def _followed(
+    environment: Forced, before: Any, actions: List[Any], after: Any
+) -> Optional[Tuple[Any, ...]]:
+    """The outcome of a row's last step; None if the state before or within the row is unknown."""
+    if environment.lost:
+        return None
+    for action in actions[:-1]:
+        if environment.step(before, action, None)[2]:
+            environment.lose()
+            return None
+        before = None
+    return environment.step(before, actions[-1], after)
 
 
 class AnyOrder:
@@ -52,7 +81,10 @@ class AnyOrder:
         instances, numenv = adapter.job.env_instances, min(adapter.job.numenv, MOST_TRACED)
         self.bank, self.calls = adapter.bank, calls
         self.made = np.full(instances, -1)
-        self.traced = np.array(sorted(SystemRandom().sample(range(instances), numenv)))
+        # Where episodes are compared, the first steps are repeated by the same environments.
+        repeats = adapter.job.observed is not None
+        draw = Random(adapter.job.seed) if repeats else SystemRandom()
+        self.traced = np.array(sorted(draw.sample(range(instances), numenv)))
         self.column = np.arange(instances) % adapter.job.numenv
         self.column[self.traced] = np.arange(numenv)
         self.is_traced = np.isin(np.arange(instances), self.traced)
@@ -62,6 +94,7 @@ class AnyOrder:
             np.zeros((calls, numenv)),
             np.zeros((calls, numenv), np.bool_),
             np.zeros((1, numenv, *seen.shape), seen.dtype),
+            truncated=np.zeros((calls, numenv), np.bool_),
             columns=self.traced,
             actions=np.array([each[:numenv] for each in islice(cycle(self.bank), calls)]),
         )
@@ -75,7 +108,9 @@ class AnyOrder:
         self.made[ids] = 0
         self.trace.start[0, self.column[ids[traced]]] = observations[traced]
 
-    def store(self, ids: Any, observations: Any, rewards: Any, ended: Any) -> None:
+    def store(
+        self, ids: Any, observations: Any, rewards: Any, terminated: Any, truncated: Any
+    ) -> None:
         """Store one batch of results: the k-th of an environment in row k - 1."""
         begins = self.made[ids] == -1
         self.begin(ids[begins], observations[begins])
@@ -84,7 +119,8 @@ class AnyOrder:
         stored = self.is_traced[ids] & ~begins & (rows < self.calls)
         where = rows[stored], columns[stored]
         self.trace.rewards[where] = rewards[stored]
-        self.trace.ended[where] = ended[stored]
+        self.trace.ended[where] = (terminated | truncated)[stored]
+        self.trace.truncated[where] = (truncated & ~terminated)[stored]
         stored &= rows < len(self.trace.observations)
         self.trace.observations[rows[stored], columns[stored]] = observations[stored]
 

@@ -16,7 +16,7 @@ from envbench_worker.contract import EMULATOR, Job, call
 from gymnasium import wrappers
 
 from envbench_families.base import Family
-from envbench_families.forced import Forced, Outcome
+from envbench_families.forced import Forced, Outcome, ends
 
 MAX_FRAMES = 108_000
 MOST_NOOPS = 31  # ale-py's own vector environments count them otherwise
@@ -191,7 +191,8 @@ class _Game(Forced):
         self.game = env  # with the preprocessing, without the stack of frames
         self.core = env.unwrapped
         self.starts: List[Tuple[Any, Any]] = []  # after 0, 1, 2, … no-ops: the state, the screen
-        self.left: Dict[int, Any] = {}  # the numbers with which the trace agrees: the state now
+        # The numbers with which the trace agrees: the state now, and the latest screens.
+        self.left: Dict[int, Tuple[Any, List[Any]]] = {}
 
     def begin(self, observation: Any) -> Any:
         if not self.starts:
@@ -199,10 +200,15 @@ class _Game(Forced):
         apart = [_apart(screen, observation[-1]) for _, screen in self.starts]
         alike = [index for index, each in enumerate(apart) if each <= LEVELS]
         chosen = alike or [int(np.argmin(apart))]
-        self.left = {index: self.starts[index][0] for index in chosen}
-        self.known = False  # is only one number left?
-        self.frames = [self.starts[chosen[0]][1]] * len(observation)
-        return np.stack(self.frames)
+        stack = len(observation)
+        self.left = {
+            index: (state, [screen] * stack)
+            for index, (state, screen) in enumerate(self.starts)
+            if index in chosen
+        }
+        self.known = self.lost = False  # known: is only one number left?
+        self.unseen = 0  # screens since the last one that the trace showed
+        return np.stack(self.left[chosen[0]][1])
 
     def _all_starts(self) -> List[Tuple[Any, Any]]:
         self.game.reset(seed=self.seed)
@@ -220,24 +226,33 @@ class _Game(Forced):
         return np.array([self.core.ale.getEpisodeFrameNumber()])
 
     def step(self, before: Any, action: Any, after: Any) -> Outcome:
-        found: Dict[int, Tuple[float, Any, Outcome]] = {}
-        for number, state in self.left.items():
+        apart: Dict[int, float] = {}
+        outcomes: Dict[int, Tuple[float, bool, bool]] = {}
+        for number, (state, frames) in self.left.items():
             if not self.known:
                 self.core.restore_state(state)
             screen, reward, terminated, truncated, _ = self.game.step(action)
-            outcome = screen.copy(), float(reward), bool(terminated or truncated)
-            after_it = None if self.known else self.core.clone_state()
-            found[number] = _apart(screen, after[-1]), after_it, outcome
-        alike = [number for number, each in found.items() if each[0] <= LEVELS]
-        kept = alike or [min(found, key=lambda number: found[number][0])]
-        self.left = {number: found[number][1] for number in kept}
+            state = None if self.known else self.core.clone_state()
+            self.left[number] = state, [*frames[1:], screen.copy()]
+            apart[number] = 0.0 if after is None else self._apart(number, after)
+            outcomes[number] = (float(reward), *ends(terminated, truncated))
+        self.unseen = self.unseen + 1 if after is None else 0
+        alike = [number for number, each in apart.items() if each <= LEVELS]
+        kept = alike or [min(apart, key=lambda number: apart[number])]
+        self.left = {number: self.left[number] for number in kept}
+        state, frames = self.left[kept[0]]
         if len(kept) == 1 and not self.known:
             self.known = True
-            self.core.restore_state(self.left[kept[0]])
+            self.core.restore_state(state)
             self.begun.append(np.array(kept))
-        screen, reward, ended = found[kept[0]][2]
-        self.frames = [*self.frames[1:], screen]
-        return np.stack(self.frames), reward, ended
+        return (np.stack(frames), *outcomes[kept[0]])
+
+    def _apart(self, number: int, after: Any) -> float:
+        """How far a number's latest screens are from those that the trace shows for the first
+        time."""
+        new = min(self.unseen + 1, len(after))
+        frames = self.left[number][1]
+        return max(_apart(a, b) for a, b in zip(frames[-new:], after[-new:]))
 
 
 def _apart(screen: Any, other: Any) -> float:

@@ -124,12 +124,12 @@ class _Robot(FromState):
     """Pays for contact forces only where the trace shows them: EnvPool leaves them at zero."""
 
     def step(self, before: Any, action: Any, after: Any) -> Outcome:
-        observation, reward, ended = super().step(before, action, after)
+        observation, reward, ended, truncated = super().step(before, action, after)
         own = self.env.unwrapped
-        if getattr(own, "_use_contact_forces", False):
+        if after is not None and getattr(own, "_use_contact_forces", False):
             forces = after[-own.data.cfrc_ext.size :]
             reward += 0.0 if np.any(forces) else float(own.contact_cost)
-        return observation, reward, ended
+        return observation, reward, ended, truncated
 
 
 def name_of(value: Any, spelt: Dict[str, str]) -> str:

@@ -29,6 +29,7 @@ from envbench_worker import lifetime, sensors
 from envbench_worker.contract import Adapter, ImpossibleFigure, Job, UnknownTaskError, named
 
 TRACEBACK_TAIL = 4000
+LONGEST_SPOT_NS = 5e9  # a longer check at the end might be taken for a hang
 
 
 class Worker:
@@ -88,8 +89,7 @@ class Worker:
         from envbench_worker.after_steps import histogram
         from envbench_worker.measure import Meter
 
-        if self.job["spot"]:
-            self.spot_check()
+        checked = bool(self.job["spot"]) and self.spot_check()
         adapter = self.adapter
         self.meter = meter = Meter(adapter, self.job["protocol"], self.emit)
         self.enter("first_step")
@@ -108,7 +108,7 @@ class Worker:
         load = meter.load()
         self.times["warmup_ns"] = sum(meter.warmup.ns)
         self.times["measured_ns"] = sum(meter.measured.ns)
-        return {
+        reply = {
             "times": self.times,
             "began_ns": self.began,
             "warmup": vars(meter.warmup),
@@ -123,40 +123,55 @@ class Worker:
             "load": load,
             "facts": dict(adapter.facts()),
         }
+        pace = self.times["measured_ns"] / max(1, sum(meter.measured.calls))
+        if self.job["spot"] and not checked and pace * self.job["spot"] < LONGEST_SPOT_NS:
+            self.spot_check(late=True)
+        return reply
 
-    def spot_check(self) -> None:
-        """Save what the first vector steps of the environments that are then measured return.
+    def spot_check(self, late: bool = False) -> bool:
+        """Save what some vector steps of the measured environments return: before the first timed
+        step, or ``late``, after the last one and a reset. Chance decides. Returns whether it did.
 
         An adapter that can be followed only to verify gets new environments.
         """
         from envbench_worker import audit
 
+        by_state = self.job["by_state"]
+        if not late and by_state and audit.waits(self.adapter):
+            return False
         try:
-            trace = audit.lock_steps(self.adapter, self.job["spot"])
+            if late:
+                trace = audit.restarted(self.adapter, self.job["spot"])
+            else:
+                trace = audit.lock_steps(self.adapter, self.job["spot"], several=by_state)
         except Exception:  # noqa: BLE001 - then there is no check
-            with contextlib.suppress(Exception):
-                self.adapter.close()
-            self.make_adapter()
-            self.adapter.build()
+            if not late:
+                with contextlib.suppress(Exception):
+                    self.adapter.close()
+                self.make_adapter()
+                self.adapter.build()
         else:
             if trace is not None:
                 audit.save(trace, self.folder)
+        return True
 
     def verify(self, adapter: Adapter) -> Dict[str, Any]:
         """Step the environments, or predict another's steps. Then count steps in two ways."""
         from envbench_worker import audit
 
+        amount = self.job["verify"]
         self.enter("first_step")
         adapter.compile()
         adapter.prepare()
         given = audit.given(self.folder)
         trace = adapter.predict(given) if given is not None else None
         if trace is None:
-            trace = audit.lock_steps(adapter, self.job["verify"]["lock_steps"])
-        if trace is not None:
-            audit.save(trace, self.folder)
+            trace = audit.lock_steps(adapter, amount["lock_steps"], amount["several"])
         self.enter("measure")
-        counts = audit.count_twice(adapter, self.job["verify"]["audit_calls"], self.emit)
+        counts = audit.count_twice(adapter, amount["audit_calls"], self.emit)
+        if trace is not None:
+            later = self.job["by_state"] and given is None
+            audit.save(audit.with_later(adapter, trace, self.emit) if later else trace, self.folder)
         return {"audit": counts, "facts": adapter.facts()}
 
     def failure(self, error: BaseException) -> Dict[str, Any]:

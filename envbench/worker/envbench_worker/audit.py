@@ -5,69 +5,157 @@ from __future__ import annotations
 import os
 import time
 from itertools import cycle, islice
-from random import SystemRandom
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from random import Random, SystemRandom
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 
-from envbench_worker.contract import COUNTERS, MOST_TRACED, Adapter, Trace
+from envbench_worker.contract import COUNTERS, MOST_TRACED, Adapter, Counts, Job, Trace
 
 STRIDES = (1, 2, 3, 5, 8, 13)  # vector steps per ``run``: the count must be right for any number
+SELDOM = 20  # of so many calls in lock-step, one makes several steps
+LATER = 5  # for so many lock-steps, one more is compared after the audit
 AT_ONCE_S = 0.5  # twice the length of a window
 HELD = 16  # arrays of observations that are held until the end of the lock-steps
 PATIENCE_S = 20.0  # the longest single ``run``, estimated from the speed so far
 
 
-def lock_steps(adapter: Adapter, calls: int) -> Optional[Trace]:
+Emit = Callable[[Dict[str, Any]], None]
+
+
+def lock_steps(
+    adapter: Adapter,
+    calls: int,
+    several: bool = False,
+    columns: Any = None,
+    emit: Optional[Emit] = None,
+) -> Optional[Trace]:
     """What the first ``calls`` batches of the adapter's bank gave. None: it cannot be driven.
 
-    Where the adapter has ``last``, its ``run`` makes the steps, one at a time: what is timed is
-    what is compared.
+    Where the adapter has ``last``, its ``run`` makes the steps: what is timed is what is compared.
+    Each call makes one. ``several``: a few calls, drawn at random, make more. ``emit`` tells the
+    controller of each call.
     """
     first = adapter.first_observations
     if first is None:
-        return adapter.follow(calls)
+        return followed(adapter, calls)
     if not isinstance(first, np.ndarray):
         return None
-    kept, columns = range(calls)[: adapter.job.observed], drawn(adapter.job.numenv)
-    observations, outcomes, actions = [], [], []
+    columns = drawn(adapter.job) if columns is None else columns
+    kept = range(calls)[: adapter.job.observed]
+    batches = list(islice(cycle(adapter.bank), calls))
+    observations: List[Any] = []
+    outcomes: List[List[Any]] = []
+    at: List[int] = []
     held = [(first, np.array(first))]  # arrays, and their copies
-    reused = False
-    for call, batch in enumerate(islice(cycle(adapter.bank), calls)):
-        adapter.batches = iter([batch])
-        adapter.run(1)
+    reused, made = False, 0
+    lengths = call_lengths(calls if several else 0)
+    while made < calls:
+        ended = bool(outcomes) and any(each.any() for each in outcomes[-1][1:])
+        stride = 1 if ended else min(next(lengths, 1), calls - made)  # after an end comes a reset
+        adapter.batches = iter(batches[made : made + stride])
+        counts = adapter.run(stride)
+        if emit is not None:
+            emit(progress(stride, counts))
         found = adapter.last()
         if found is None:
             return None
         reused = reused or overwritten(held[-1:])
-        if (call + 1) % max(1, calls // HELD):  # a ring of arrays is overwritten later
+        if (made + 1) % max(1, calls // HELD):  # a ring of arrays is overwritten later
             held.pop()
+        made += stride
         seen, *outcome = found[:4]
         outcomes.append([np.asarray(each)[columns] for each in outcome])
-        actions.append(np.asarray(batch)[columns])
+        at.append(made - 1)
         held.append((seen, np.array(seen)))
-        if call in kept:
+        if made - 1 in kept:
             observations.append(held[-1][1][columns])
     adapter.batches = cycle(adapter.bank)
     reused = reused or overwritten(held)
     rewards, terminated, truncated = (np.stack(each) for each in zip(*outcomes))
-    same_step = adapter.facts().get("autoreset") == "same-step"
     return Trace(
         np.stack(observations),
         rewards,
         terminated | truncated,
         np.array(first)[None][:, columns],
-        same_step,
-        reused,
+        same_step=adapter.facts().get("autoreset") == "same-step",
+        reused=reused,
         columns=columns,
-        actions=np.stack(actions),
+        actions=np.stack([np.asarray(batch)[columns] for batch in batches]),
+        at=np.array(at),
+        truncated=truncated & ~terminated,
     )
 
 
-def drawn(environments: int) -> Any:
-    """Draw which environments are traced: all, or at most ``MOST_TRACED``, in their order."""
-    count = min(environments, MOST_TRACED)
-    return np.array(sorted(SystemRandom().sample(range(environments), count)))
+def followed(adapter: Adapter, calls: int) -> Optional[Trace]:
+    """What the adapter's own loop recorded: a row per vector step, with their actions."""
+    trace = adapter.follow(calls)
+    if trace is None:
+        return None
+    actions = trace.actions
+    if actions is None and adapter.job.observed is not None:
+        actions = np.stack([np.asarray(each) for each in islice(cycle(adapter.bank), calls)])
+    return trace._replace(actions=actions, at=None, restarted=None)
+
+
+def call_lengths(calls: int) -> Iterator[int]:
+    """Yield the vector steps of each call: 1, but once in ``SELDOM`` calls one of ``STRIDES``."""
+    chance = SystemRandom()
+    for _ in range(0, calls, SELDOM):
+        longer = chance.randrange(SELDOM)
+        yield from (chance.choice(STRIDES[1:]) if i == longer else 1 for i in range(SELDOM))
+
+
+def waits(adapter: Adapter) -> bool:
+    """Decide by chance if the spot check waits for the end: only if the adapter can reset."""
+    resets = type(adapter).reset is not Adapter.reset
+    return adapter.first_observations is not None and resets and SystemRandom().random() < 0.5
+
+
+def restarted(
+    adapter: Adapter, calls: int, columns: Any = None, emit: Optional[Emit] = None
+) -> Optional[Trace]:
+    """Reset all environments, and make lock-steps. None: the library cannot."""
+    before = adapter.first_observations
+    if before is None or adapter.reset() is None or adapter.first_observations is before:
+        return None
+    return lock_steps(adapter, calls, several=True, columns=columns, emit=emit)
+
+
+def with_later(adapter: Adapter, trace: Trace, emit: Emit) -> Trace:
+    """Return the trace with more lock-steps, after a reset of all environments.
+
+    A backend may do other work after some thousands of steps. Nothing is added if the library
+    cannot reset.
+    """
+    calls = len(trace.rewards)
+    later = restarted(adapter, max(1, calls // LATER), trace.columns, emit)
+    if later is None:
+        return trace
+    none = np.zeros_like(later.rewards[:1])
+    parts = {
+        "observations": (trace.observations, later.start, later.observations),
+        "rewards": (trace.rewards, none, later.rewards),
+        "ended": (trace.ended, none.astype(np.bool_), later.ended),
+        "truncated": (trace.truncated, none.astype(np.bool_), later.truncated),
+        "actions": (trace.actions, later.actions[:1], later.actions),
+        "at": (trace.at, [calls], calls + 1 + later.at),
+    }
+    joined: Dict[str, Any] = {name: np.concatenate(each) for name, each in parts.items()}
+    return trace._replace(
+        reused=trace.reused or later.reused,
+        restarted=np.arange(calls + 1 + len(later.rewards)) == calls,
+        **joined,
+    )
+
+
+def drawn(job: Job) -> Any:
+    """Draw which environments are traced: all, or the first one and others, in their order.
+
+    Where episodes are compared, another process has to draw the same."""
+    chance = SystemRandom() if job.observed is None else Random(job.seed)
+    count = min(job.numenv, MOST_TRACED)
+    return np.array([0, *sorted(chance.sample(range(1, job.numenv), count - 1))])
 
 
 def overwritten(held: List[Tuple[Any, Any]]) -> bool:
@@ -75,9 +163,12 @@ def overwritten(held: List[Tuple[Any, Any]]) -> bool:
     return any(array.tobytes() != copy.tobytes() for array, copy in held)
 
 
-def count_twice(
-    adapter: Adapter, calls: int, emit: Callable[[Dict[str, Any]], None]
-) -> Dict[str, Any]:
+def progress(calls: int, counts: Counts) -> Dict[str, Any]:
+    """The event of some untimed vector steps."""
+    return {"event": "window", "phase": "measure", "ns": 1, "calls": calls, **counts._asdict()}
+
+
+def count_twice(adapter: Adapter, calls: int, emit: Emit) -> Dict[str, Any]:
     """Make at least ``calls`` vector steps, counted by the adapter and by the environments.
 
     Returns the fields of ``envbench.model.Audit``; ``frames`` is None if nothing else counts. The
@@ -100,8 +191,7 @@ def count_twice(
             again = None if again is None else seen - before
         frames = None if again is None or frames is None else frames + again
         steps, resets, made = steps + counts.steps, resets + counts.resets, made + stride
-        window = {"event": "window", "phase": "measure", "ns": 1, "calls": stride}
-        emit({**window, **counts._asdict()})
+        emit(progress(stride, counts))
     found = {"calls": made, "steps": steps, "resets": resets, "frames": frames}
     return dict(found, counted_by=adapter.counted_by if own or seen is not None else "")
 

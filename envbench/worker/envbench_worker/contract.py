@@ -3,9 +3,9 @@
 An adapter module imports its library at the top and defines a subclass of ``Adapter``. A worker
 calls ``__init__``, ``probe`` (both timed as *import*), ``build``, ``compile``, ``run`` many times,
 ``facts`` and ``close``. In mode verify, where backends are compared, it steps through given actions
-after ``compile`` (by ``run(1)`` and ``last``, or else by ``follow``; by ``predict`` for the
-reference), and calls ``recount`` after each further ``run``. Some measured trials begin with a few
-such steps, too: a spot check.
+after ``compile`` (by ``run`` and ``last``, or else by ``follow``; by ``predict`` for the
+reference), and calls ``recount`` after each further ``run``. Some measured trials begin or end with
+a few such steps, too: a spot check.
 """
 
 from __future__ import annotations
@@ -54,19 +54,22 @@ class Counts(NamedTuple):
 class Trace(NamedTuple):
     """What environments returned in lock-step: arrays of shape (calls, numenv, …).
 
-    ``observations`` are those of the first ``Job.observed`` calls. ``start``: those before the
+    ``observations`` are those of the first ``Job.observed`` calls. ``ended``: terminated or
+    truncated; ``truncated``: only that (None: unknown). ``start``: the observations before the
     first step, (1, numenv, …). ``same_step``: the step that ends an episode also resets, so its
     observation is the next episode's first one. Otherwise the step after it only resets.
     ``reused``: a step overwrote the observations that an earlier one had returned. ``columns``: the
     environments of the batch that were traced, drawn at random if there are over ``MOST_TRACED``
-    (None: all). ``actions``: what they got, (calls, …); None: the columns of the adapter's bank.
+    (None: all). ``actions``: what they got in each vector step; None: the columns of the adapter's
+    bank. ``at``: the vector step of each row (None: every one has a row). ``restarted``: in these
+    rows envbench reset all environments.
     Of the reference, ``begun`` says how the trace's episodes began, (count, …), and ``starts`` how
     further ones of its own did. They are first observations, or other numbers that show more.
     """
 
     observations: Any
     rewards: Any
-    ended: Any  # bool: terminated or truncated
+    ended: Any
     start: Any
     same_step: bool = False
     reused: bool = False
@@ -74,6 +77,9 @@ class Trace(NamedTuple):
     starts: Any = None
     columns: Any = None
     actions: Any = None
+    at: Any = None
+    restarted: Any = None
+    truncated: Any = None
 
 
 # Verify: what counts the environments' frames in this process (``Counted``, ``Watched``). Each has
@@ -105,9 +111,10 @@ class Adapter(ABC):
     "calls": by ``run(1)``, which waits for the device. "": a consumer gets no single steps.
     ``counted_by``: who makes the count that ``recount`` returns, one of ``COUNTED_BY``. "": the
     adapter itself, which is no second count.
-    ``first_observations``: what ``build``'s reset returned, (numenv, …), if ``run`` takes batches
-    from ``self.batches`` and ``last`` returns observations, rewards, terminated and truncated. Then
-    envbench compares the steps of ``run`` itself, and never calls ``follow``.
+    ``first_observations``: what the latest reset (in ``build`` or ``reset``) returned, (numenv, …),
+    if ``run`` takes batches from ``self.batches`` and ``last`` returns observations, rewards,
+    terminated and truncated. Then envbench compares the steps of ``run`` itself, and never calls
+    ``follow``.
     """
 
     first_calls = 1

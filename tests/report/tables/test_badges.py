@@ -86,7 +86,7 @@ def test_a_row_that_differs_from_the_reference_is_never_the_best() -> None:
 def test_the_newest_verification_counts_even_if_it_failed() -> None:
     from envbench.model import Failure
 
-    old = make_verification(started_utc="2025-11-20T09:00:00Z", responds=False)
+    old = make_verification(started_utc="2025-11-20T09:00:00Z", responds=False, worker="older code")
     broken = make_verification(
         started_utc="2025-11-21T10:00:00Z", failure=Failure(reason="stalled", message="it hung")
     )

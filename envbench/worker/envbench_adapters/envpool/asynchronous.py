@@ -43,8 +43,8 @@ class EnvPoolAsync(EnvPool):
     def follow(self, calls: int) -> Trace:
         driven = AnyOrder(self, calls, self.seen())
         while not driven.complete():
-            observations, rewards, terminated, truncated, info = self.pool.recv()
+            observations, rewards, *over, info = self.pool.recv()
             ids = info["env_id"]
-            driven.store(ids, self.family.flat(observations), rewards, terminated | truncated)
+            driven.store(ids, self.family.flat(observations), rewards, *over)
             self.pool.send(driven.next_actions(ids), ids)
         return driven.trace

@@ -36,5 +36,5 @@ class EnvPoolSync(EnvPool):
         return [self.family.flat(observations), *outcome]
 
     def reset(self) -> int:
-        self.pool.reset()
+        self.first_observations = self.family.flat(self.pool.reset()[0])
         return self.job.numenv

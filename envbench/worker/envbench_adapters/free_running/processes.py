@@ -139,9 +139,13 @@ class FreeRunning(Adapter):
         traces = [process.answer() for process in self.processes]
         if any(trace is None for trace in traces):
             return None
-        arrays = [np.concatenate(parts, axis=1) for parts in zip(*(each[:4] for each in traces))]
-        observations, rewards, ended, start = arrays
-        return Trace(observations, rewards, ended, start, traces[0][4])
+        found = [Trace(*trace) for trace in traces]
+        joined: Dict[str, Any] = {
+            name: np.concatenate([getattr(each, name) for each in found], axis=1)
+            for name in ("observations", "rewards", "ended", "start", "actions", "truncated")
+            if getattr(found[0], name) is not None
+        }
+        return Trace(same_step=found[0].same_step, **joined)
 
     def recount(self) -> Optional[float]:
         return None if np.isnan(self.latest_frames) else self.latest_frames

@@ -73,7 +73,8 @@ class GymnasiumVector(Adapter):
         return arrays if all(isinstance(each, np.ndarray) for each in arrays) else None
 
     def reset(self) -> int:
-        self.envs.reset()
+        self.first_observations, _ = self.envs.reset()
+        self.ended = 0
         return self.job.numenv
 
     def _count(self, ends: bytes, calls: int) -> Counts:

@@ -27,6 +27,12 @@ class Subprocess(GymnasiumVector):
         made = "gymnasium.vector.AsyncVectorEnv([make] * {}, {}".format(self.job.numenv, options)
         return "\nenvs = " + made
 
+    def reset(self) -> int:
+        if self.job.settings["shared_memory"]:
+            return super().reset()
+        self.envs.reset()  # an environment whose episode had ended still resets in its next step
+        return self.job.numenv
+
     def dead_child(self) -> Optional[int]:
         """Find a process that a native library crashed: the pipe reports only its end of file."""
         processes = getattr(getattr(self, "envs", None), "processes", [])

@@ -16,6 +16,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 from functools import partial
+from itertools import cycle, islice
 from multiprocessing.connection import wait
 from queue import Empty
 from typing import Any, Dict, List, Optional
@@ -111,12 +112,14 @@ class SampleFactory(Adapter):
 
     def follow(self, calls: int) -> Trace:
         job, space = self.job, self.env_info.obs_space["obs"]
+        bank = actions.of_job(self.env_info.action_space, job)
         trace = Trace(
             np.zeros((calls, job.numenv) + space.shape, space.dtype),
             np.zeros((calls, job.numenv), np.float32),
             np.zeros((calls, job.numenv), np.bool_),
             np.zeros((1, job.numenv) + space.shape, space.dtype),
             same_step=True,
+            actions=np.stack(list(islice(cycle(bank), calls))),
         )
         missing = calls * job.numenv
         while missing:
