@@ -25,6 +25,7 @@ MOST_CODE = 4000  # characters
 # Slices that the page shows: of a run, at least and at most, and of all runs. More are joined.
 FEWEST_SLICES, MOST_SLICES, PAGE_SLICES = 12, 80, 20_000
 ALL_CELLS = "All measured cells"
+LOADS = ("cpu_s", "other_cpu_s", "steal_s")  # that the page shows of a run
 
 Cells = Sequence[tuple[Measured, MachineResults]]
 
@@ -125,9 +126,14 @@ def _run(run: Run, place: str, slices: int) -> dict[str, Any]:
         "failure": f"{run.failure.reason}: {one_line(run.failure.message)}" if run.failure else "",
         **fields(run, "round seed started_utc"),
         "fps": None if run.failure else rate(run).fps,
-        **fields(run, "steady times load peak_memory_bytes"),
+        **fields(run, "steady times peak_memory_bytes"),
+        "load": run.load and {name: _milli(getattr(run.load, name)) for name in LOADS},
         "slices": _slices(run, slices),
     }
+
+
+def _milli(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 3)
 
 
 def _slices(run: Run, most: int) -> list[list[float | str]]:
