@@ -16,6 +16,7 @@ from envbench.cli import envbench
 from envbench.model import Load, Times
 
 pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[3]
 TIMES = Times(import_ns=10**9, build_ns=5 * 10**8, first_step_ns=10**8, warmup_ns=1, measured_ns=1)
 LOAD = Load(cpu_s=1.0, other_cpu_s=0.25)
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -256,3 +257,26 @@ def test_axe_finds_no_fault_in_the_page_or_in_a_cell(browser: Any, page: Any, sc
     context.close()
     assert [each.response["violations"] for each in found] == [[], []]
     assert len(found[0].response["passes"]) > 20
+
+
+def test_of_many_tasks_the_first_two_are_unfolded_and_a_card_or_a_menu_unfolds_another(
+    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    path = tmp_path / "page.html"
+    done = CliRunner().invoke(envbench, ["report", "--format", "html", "--output", str(path)])
+    assert done.exit_code == 0, done.stderr
+    assert path.stat().st_size < 1.5e6
+    opened = browser.new_page(viewport={"width": 1200, "height": 900})
+    opened.goto(path.as_uri())
+    sections = opened.locator("section > details.whole")
+    assert sections.count() > 3
+    assert opened.locator("section > details.whole[open]").count() == 2
+    last = opened.locator(".card h2 a").last
+    last.click()
+    opened.wait_for_function("document.querySelectorAll('.whole[open]').length === 3")
+    assert opened.locator(last.get_attribute("href")).get_attribute("open") is not None
+    opened.locator("#select-task").select_option("CartPole-v1")
+    shown = opened.locator("section:not([hidden]) > details.whole")
+    assert [shown.count(), shown.first.get_attribute("open")] == [1, ""]
+    opened.close()

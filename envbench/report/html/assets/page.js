@@ -4,6 +4,7 @@
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const dialog = document.getElementById("cell");
+const MOST_OPEN = 3; // sections that the menus open
 
 function element(name, attributes, ...children) {
   const made = document.createElement(name);
@@ -28,6 +29,8 @@ function elsewhere(each) {
 
 function select() {
   for (const each of document.querySelectorAll("[data-task]:not(tr)")) each.hidden = elsewhere(each);
+  const wholes = [...document.querySelectorAll("section[data-task]:not([hidden]) > .whole")];
+  if (wholes.length <= MOST_OPEN) for (const each of wholes) each.open = true;
   for (const each of document.querySelectorAll(".chapter"))
     each.hidden = !each.querySelector(".part:not([hidden])");
   document.querySelectorAll("table").forEach(filter);
