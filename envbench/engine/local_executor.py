@@ -186,9 +186,10 @@ def _with_reports(agreement: Agreement, own: Trace, reply: Reply, reference: Rep
 
 
 def _responds(trial: Trial, reply: Reply, arm: Arm) -> bool | None:
-    """Do the environments of a trial follow their actions? None: it does not repeat, so nobody can
-    say. Its first steps are made again with its seed, in a new process, but every environment gets
-    the actions of the first one: that one has to repeat, and the others must not."""
+    """Do the environments of a trial follow their actions? None: unknown, as it does not repeat.
+
+    Its first steps are made again with its seed, in a new process, but every environment gets the
+    actions of the first one: that one has to repeat, and the others must not."""
     amount = Verify(lock_steps=OBSERVED, audit_calls=0, together=OBSERVED, several=True)
     found = execute(**asdict(_launch(replace(trial, verify=amount), arm)))
     try:

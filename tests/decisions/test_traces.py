@@ -80,7 +80,7 @@ def landers(seed: int, actions: Any, copies: bool = False, deaf: bool = False) -
         ({}, 0, True),
         ({"deaf": True}, 0, False),  # a tape
         ({"copies": True}, 0, False),  # one environment, returned for all
-        ({}, 1, None),  # it does not repeat, so nobody can say
+        ({}, 1, None),  # unknown, because it does not repeat
     ],
 )
 def test_with_one_seed_only_environments_with_other_actions_may_differ(

@@ -23,8 +23,8 @@ def predict(given: Trace, bank: List[Any], environments: List[Forced]) -> Trace:
 def _column(given: Trace, bank: List[Any], index: int, environment: Forced) -> Tuple[Any, ...]:
     """The start, observations, rewards and ends of one environment, as arrays.
 
-    A row may be several steps. If an episode ends before the last of them, nobody knows how the
-    next one began: the trace's own row is returned, which agrees with itself.
+    A row may be several steps. If an episode ends before the last of them, the start of the next
+    one was not seen. Then the trace's own row is returned, which agrees with itself.
     """
     before = given.start[0, index]
     start, rows = environment.begin(before), []
