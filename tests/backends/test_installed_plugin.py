@@ -64,7 +64,7 @@ def test_an_installed_plugin_is_listed_and_ready(python: Path, tmp_path: Path) -
 
 def test_an_installed_plugin_is_measured(python: Path, tmp_path: Path) -> None:
     task = ["--env", "gym", "--task", "CartPole-v1", "--backend", "example-serial"]
-    done = call(python, "-m", "envbench", "run", *task, *SHORT, "--json", folder=tmp_path)
+    done = call(python, "-m", "envbench", "run", *task, *SHORT, "--wait", "--json", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     (cell,) = json.loads(done.stdout)["cells"]
     assert cell["backend"] == "example-serial"
@@ -72,7 +72,7 @@ def test_an_installed_plugin_is_measured(python: Path, tmp_path: Path) -> None:
 
 
 def test_a_plugins_family_is_measured_by_built_in_backends(python: Path, tmp_path: Path) -> None:
-    words = ["--env", "example_swing", "--backend", "for-loop", *SHORT]
+    words = ["--env", "example_swing", "--backend", "for-loop", *SHORT, "--wait"]
     done = call(python, "-m", "envbench", "run", *words, "--json", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     (cell,) = json.loads(done.stdout)["cells"]
