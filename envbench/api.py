@@ -129,7 +129,7 @@ def measure(
     """Measure how fast a task steps on this machine, for about a minute per cell.
 
     ``task`` is the id of a task, such as ``"Pong-v5"`` or ``"my_package:MyEnv-v0"``; ``env`` is its
-    family, which is needed if several have tasks of your own (``env="gym"``). ``numenv`` is the
+    family. Give it unless the task is the default of a family or has a colon. ``numenv`` is the
     number of environments per vector step. With several backends or numbers, all cells alternate.
     ``duration`` is in seconds per cell. ``quick`` measures 2 s per cell, without an interval.
     ``python`` is the interpreter of the backend, and ``build`` permits to build its runtime.

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from helpers.record_factories import measured_plan, new_results_file, write
 
@@ -58,6 +64,25 @@ def test_it_runs_in_a_thread_and_with_several_cells(place: Path) -> None:
     assert "provisional" in result.sentence
     with pytest.raises(ValueError, match="2 cells were measured: use to_frame"):
         result.fps  # noqa: B018 - a property
+
+
+@slow
+@pytest.mark.skipif(os.name == "nt", reason="sends a signal")
+def test_ctrl_c_ends_a_measurement_and_its_workers(place: Path) -> None:
+    words = "'CartPole-v1', backend='for-loop', numenv=2, duration=30, progress=False"
+    code = f"import envbench; envbench.measure({words})"
+    with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True) as own:
+        python = psutil.Process(own.pid)
+        deadline = time.monotonic() + 60
+        while not [each for each in python.children(recursive=True) if each.cpu_times().user > 1]:
+            assert time.monotonic() < deadline, "no worker was started"
+            time.sleep(0.1)
+        workers = python.children(recursive=True)
+        own.send_signal(signal.SIGINT)
+        _, said = own.communicate(timeout=60)
+    assert "KeyboardInterrupt" in said
+    _, left = psutil.wait_procs(workers, timeout=10)
+    assert left == []
 
 
 def test_wrong_names_are_errors_before_anything_is_measured(place: Path) -> None:

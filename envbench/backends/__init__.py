@@ -93,9 +93,11 @@ def preset_settings(name: str, backend: Backend, family: str) -> dict[str, str]:
 
 
 def same_work(cell: Cell) -> bool:
-    """Does the cell with its settings do the same work as its backend does by default?"""
-    changing = {each.name for each in of_record(cell.backend).settings if each.changes_work}
-    return not {"frame_skip", *changing} & cell.variant.keys()
+    """May the cell do the work of its family's reference? Not with another engine, or with
+    settings that change the work."""
+    backend = of_record(cell.backend)
+    changing = {each.name for each in backend.settings if each.changes_work}
+    return not backend.own_engine and not {"frame_skip", *changing} & cell.variant.keys()
 
 
 def row_label(name: str, variant: Settings) -> str:

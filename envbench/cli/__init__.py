@@ -78,7 +78,8 @@ def envbench() -> None:
 
     \b
     envbench run --env atari --backend envpool-async --numenv 8   one cell, about a minute
-    envbench run --machine laptop                                 all cells of a profile
+    envbench run --plan                                           what a whole profile would take
+    envbench run                                                  all cells of the machine's profile
     envbench report                                               fill results/README.md
 
     Exit codes: 0 success; 1 a failed cell, a regression, unequal work, an outdated report, a full

@@ -174,7 +174,8 @@ def markdown(
 
 def sentences(plan: Plan, verdicts: Verdicts) -> list[str]:
     """What was found, a sentence per cell: about the only one, and about each that did not pass.
-    An alarm that did not repeat has a sentence of its own."""
+    If all of several passed, about the slowest. An alarm that did not repeat has a sentence of its
+    own."""
     rule, made = plan.design_as(PairsDesign).rule or Rule(), []
     for each in verdicts:
         name = cell_name(each.cell)
@@ -188,6 +189,10 @@ def sentences(plan: Plan, verdicts: Verdicts) -> list[str]:
             )
         if len(each.stages) == 2 and each.verdict != "REGRESSION":
             made.append(f"{name}: {_not_repeated(*each.stages)}")
+    if len(verdicts) > 1 and all(each.verdict == "PASS" for each in verdicts):
+        slowest = min(verdicts, key=lambda each: each.stages[-1]["steps"].ratio)
+        changed = _changed("steps", slowest.stages[-1]["steps"])
+        made.append(f"Slowest of {len(verdicts)} cells: {cell_name(slowest.cell)}: {changed}.")
     return made
 
 

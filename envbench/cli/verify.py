@@ -23,6 +23,7 @@ from envbench.engine.request import CellRequest
 from envbench.errors import CELL_FAILED
 from envbench.experiments.verify import VerifyExperiment
 from envbench.model import Verification, fields
+from envbench.report.tables.footnotes import BADGES
 from envbench.results import store
 from envbench.text import printable
 
@@ -89,7 +90,9 @@ def _tables(found: Sequence[Verification]) -> str:
         rows = groups.setdefault(f"{cell.env} {cell.task}{section}", [])
         rows.append([label, verdict.audit, verdict.lock_step, differences])
     heads = ["backend", "audit", "lock-step", "differences"]
-    return "\n\n".join(
+    marks = {judge(each).badge for each in found}
+    legend = ", ".join(f"{mark} {what}" for mark, what in BADGES.items() if mark in marks)
+    return f"{legend}\n\n" * bool(legend) + "\n\n".join(
         f"{printable(name)}\n{table(rows, heads, maxcolwidths=[26, 32, 34, 52])}"
         for name, rows in groups.items()
     )

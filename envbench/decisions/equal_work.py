@@ -21,6 +21,7 @@ from envbench.model import Agreement, Apart, Cell, Kind, Verification
 from envbench.text import counted
 
 LEAST_P = 1e-4  # for two samples of episodes to count as one distribution
+MOST_OTHER_ACTIONS = 0.15  # of a Kolmogorov-Smirnov statistic; constant actions have about 0.5
 LEAST_START_P = 1e-4  # for their first observations; 20 tests of seven backends accuse none
 Mark = Literal["✓", "≠", "✗", "–"]
 Differences = dict[str, tuple[Any, Any]]  # name -> (reference's value, backend's value)
@@ -95,13 +96,16 @@ def spot_check(
     it claims the work of the reference, and did not do it. The distribution of starts is not
     judged: a few steps do not show with how many no-ops each game began.
     """
-    standard = families.of_record(cell.env).standards.get(cell.kind)
+    standard = families.of_record(cell.env).standard(cell.kind, cell.task)
     if standard is None:
         return None, "not compared", False
+    if not found.steps:
+        return None, "the measured process showed hardly any step to compare", False
     few = standard.of(same_engine=found.same_engine, rounded=found.rounded)
     few = msgspec.structs.replace(few, steps=min(few.steps, found.steps))
     if few.nine_of_ten:  # a tenth of a few steps is a step or two
-        found = msgspec.structs.replace(found, observations=_nine_of_ten(found.observations))
+        parts = {name: _nine_of_ten(getattr(found, name)) for name in ("observations", "rewards")}
+        found = msgspec.structs.replace(found, **parts)
     same, text = compared(few, msgspec.structs.replace(found, p_values={}))
     other = differences(cell.env, cell.kind, work, task=cell.task)
     claims = _claims(cell, other, same_engine=found.same_engine)
@@ -160,6 +164,9 @@ def _audit(found: Verification) -> tuple[bool | None, str]:
     results = audit.steps + (audit.resets if next_step else 0)
     if max(results, audit.resets) > most:
         return False, f"claims {results:,} results, and its calls give at most {most:,}"
+    if audit.resets_seen is not None and 2 * audit.resets_seen < (audit.resets_claimed or 0):
+        claimed_resets = f"{audit.resets_claimed:,} resets"
+        return False, f"claims {claimed_resets}, its environments saw {audit.resets_seen:,}"
     if not traces.counted(audit, skip):
         return False, f"claims {claimed} frames, its environments made {audit.frames:,.10g}"
     if not audit.counted_by:
@@ -177,7 +184,7 @@ def _recorded(found: Verification) -> bool:
 def _is_reference(found: Verification) -> bool:
     """Is it what the others are compared with? Then it is equal by definition."""
     cell = found.cell
-    standard = families.of_record(cell.env).standards.get(cell.kind)
+    standard = families.of_record(cell.env).standard(cell.kind, cell.task)
     return standard is not None and cell.backend == standard.reference and not cell.variant
 
 
@@ -193,7 +200,7 @@ def _other_engine(found: Verification) -> bool:
 
 def _lock_step(found: Verification) -> tuple[bool | None, str]:
     cell, family = found.cell, families.of_record(found.cell.env)
-    standard = family.standards.get(cell.kind)
+    standard = family.standard(cell.kind, cell.task)
     # Why a backend with the reference's engine cannot be compared with the reference.
     why = "" if _other_engine(found) else family.uncompared(cell.kind, cell.task)
     if not _follows(found):
@@ -211,9 +218,18 @@ def _lock_step(found: Verification) -> tuple[bool | None, str]:
         missing = f"its reference {standard.reference} cannot run here" if standard else ""
         return None, f"not compared: {why or missing}"
     same, text = compared(standard, found.agreement)
+    if same and not found.agreement.by_run and _has_own_loop(cell):
+        return None, "not decided: its `follow` was compared, not its `run` (docs/backends.md)"
     if same and standard.episodes and found.responds is None:
         return None, "not decided: nothing shows that its observations follow its actions"
     return same, text
+
+
+def _has_own_loop(cell: Cell) -> bool:
+    """Is it a plugin that could let ``run`` make the compared steps, as its results have an order?
+    The loops of built-in backends are envbench's own."""
+    built_in = cell.backend in {each.name for each in backends.BUILT_IN}
+    return not built_in and cell.env_instances == cell.numenv
 
 
 def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
@@ -240,6 +256,10 @@ def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
         wrong.append(f"episodes begin where the reference's cannot: {found.start:.2g}{unit} apart")
     elif (chance := found.p_values.get("start", 1.0)) < LEAST_START_P:
         wrong.append(f"its episodes begin otherwise than the reference's (p = {chance:.2g})")
+    if found.hollow:
+        wrong.append("the numbers that it reports beside the state are all zero")
+    if (found.actions_apart or 0.0) > MOST_OTHER_ACTIONS:
+        wrong.append("its actions are distributed otherwise than those that were asked for")
     if found.reused:
         wrong.append("its steps overwrite the observations that the steps before them returned")
     if wrong:

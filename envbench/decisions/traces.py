@@ -11,6 +11,7 @@ from __future__ import annotations
 import io
 import math
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from envbench.families import Standard
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-DRAWS = 20_000  # of starts, to judge how many are different
+DRAWS = 50_000  # of starts, to judge how many are different
 MOST_REPEATED = {"f": 0.02, "u": 0.5}  # share of an environment's steps, by kind of number
+BY_CHANCE = 2.6  # of a Kolmogorov-Smirnov statistic, for samples of one: exceeded once in 10⁵
 MOST_APART = 1e-4  # the largest distance between environments with the same actions
 
 
@@ -34,9 +36,9 @@ class Trace:
     that ends an episode also resets. ``reused``: steps overwrite the observations of those before
     them. ``at``: the vector step of each row, if it is a call, which may make several.
     ``restarted``: in these rows envbench reset all environments. ``truncated``: a time limit alone
-    ended the episode.
-    ``columns``: which environments these are. ``actions``: what they got. Of the reference,
-    ``begun`` says how the trace's episodes began, (count, …), and ``starts`` how its own do.
+    ended the episode. ``columns``: which environments these are. ``actions``: what they got.
+    ``by_run``: the backend's ``run`` made the steps. Of the reference, ``actions`` are from its own
+    bank, ``begun`` says how the trace's episodes began, (count, …), and ``starts`` how its own do.
     """
 
     observations: Array
@@ -47,11 +49,13 @@ class Trace:
     reused: bool = False
     begun: Array | None = None
     starts: Array | None = None
+    begun_by: Array | None = None  # in which environment each of ``begun`` began, (count,)
     at: Array | None = None
     restarted: Array | None = None
     truncated: Array | None = None
     columns: Array | None = None
     actions: Array | None = None
+    by_run: bool = False
 
     @property
     def begins(self) -> Array:
@@ -87,8 +91,10 @@ def read_trace(raw: bytes) -> Trace:
         with np.load(io.BytesIO(raw), allow_pickle=False) as arrays:
             found = {name: arrays[name] for name in ("observations", "rewards", "ended", "start")}
             same_step = bool(arrays["same_step"])
-            reused = bool(arrays.get("reused", False))
-            begun, starts = (arrays.get(name) for name in ("begun", "starts"))
+            flags: dict[str, Any] = {
+                name: bool(arrays.get(name, False)) for name in ("reused", "by_run")
+            }
+            begun, starts, by = (arrays.get(name) for name in ("begun", "starts", "begun_by"))
             at, restarted = (arrays.get(name) for name in ("at", "restarted"))
             rows = {"at": at, "restarted": None if restarted is None else restarted != 0}
             more = {name: arrays.get(name) for name in ("columns", "actions", "truncated")}
@@ -102,6 +108,8 @@ def read_trace(raw: bytes) -> Trace:
         raise ValueError("the start of a trace is not one observation per environment")
     if begun is not None and (starts is None or starts.shape[1:] != begun.shape[1:]):
         raise ValueError("the starts of a trace are of two shapes")
+    if by is not None and (begun is None or by.shape != begun.shape[:1]):
+        raise ValueError("the starts of a trace are more or fewer than their environments")
     if any(each is not None and each.shape != rewards[:1] for each in rows.values()):
         raise ValueError("the rows of a trace are described more or less than once")
     if more["truncated"] is not None and more["truncated"].shape != rewards:
@@ -111,9 +119,10 @@ def read_trace(raw: bytes) -> Trace:
         **rows,
         **more,
         start=start,
+        **flags,
         same_step=same_step,
-        reused=reused,
         begun=begun,
+        begun_by=by,
         starts=starts,
     )
 
@@ -133,8 +142,6 @@ def compare(standard: Standard, theirs: Trace, own: Trace) -> Agreement:
         raise ValueError(f"the trace has {len(own.rewards)} steps, its reference {steps}")
     begins, made = own.begins, own.stepped
     apart = _distances(standard, theirs, own, begins)
-    if not standard.last:
-        apart[1:][own.ended & ~begins] = 0.0
     rewards = np.where(made, np.abs(theirs.rewards - own.rewards), 0.0)
     rewards = np.where(np.isnan(rewards), np.inf, rewards)
     ended, own_ended = theirs.ended & made, own.ended & made
@@ -159,7 +166,33 @@ def compare(standard: Standard, theirs: Trace, own: Trace) -> Agreement:
         reused=own.reused,
         rounded=own.observations.dtype.itemsize < theirs.observations.dtype.itemsize,
         p_values=_starts(theirs, standard),
+        by_run=own.by_run,
+        hollow=_hollow(theirs.observations, own.observations, standard.first),
+        actions_apart=_actions_apart(theirs.actions, own.actions),
     )
+
+
+def _hollow(theirs: Array, own: Array, first: int | None) -> bool:
+    """Are the numbers that are not compared all zero, while the reference's are not?"""
+    if first is None or theirs.shape != own.shape:
+        return False
+    return bool(theirs[..., first:].any() and not own[..., first:].any())
+
+
+def _actions_apart(theirs: Array | None, own: Array | None) -> float | None:
+    """How much the distributions of actions differ, beyond what chance explains: the largest
+    Kolmogorov-Smirnov statistic of any number of an action. None: unknown."""
+    import numpy as np
+    from scipy.stats import ks_2samp
+
+    if theirs is None or own is None or theirs.shape[2:] != own.shape[2:]:
+        return None
+    mine, wanted = (each.reshape(math.prod(each.shape[:2]), -1) for each in (own, theirs))
+    if not np.isfinite(mine).all() or not len(mine) or not len(wanted):
+        return None
+    chance = BY_CHANCE * math.sqrt(1 / len(mine) + 1 / len(wanted))
+    found = max(ks_2samp(a, b).statistic for a, b in zip(mine.T, wanted.T, strict=True))
+    return max(0.0, float(found) - chance)
 
 
 def _distances(standard: Standard, theirs: Trace, own: Trace, begins: Array) -> Array:
@@ -177,9 +210,13 @@ def _distances(standard: Standard, theirs: Trace, own: Trace, begins: Array) -> 
         if a.shape != b.shape:
             raise ValueError(f"observations of {b.shape[1:]} and {a.shape[1:]} cannot be compared")
         apart = np.abs(a - b)
-        if standard.stack and apart.ndim == 4 and apart.shape[1] == standard.stack:
+        stacked = bool(standard.stack) and apart.ndim == 4 and apart.shape[1] == standard.stack
+        if stacked:
             for back in range(1, standard.stack):
                 apart[age < back, -1 - back] = 0.0
+        if row and not standard.last:  # of a stack, only the newest frame is not compared
+            over = own.ended[row - 1] & ~begins[row - 1]
+            apart[over, -1 if stacked else slice(None)] = 0.0
         largest = apart.reshape(len(a), -1).max(axis=1)
         found.append(np.where(np.isnan(largest), np.inf, largest))
     return np.stack(found)
@@ -189,9 +226,9 @@ def _starts(predicted: Trace, standard: Standard) -> dict[str, float]:
     """The probability that the reference's episodes begin at most as differently as the trace's,
     or are distributed at most as these.
 
-    Two tests, with Bonferroni's correction. How many different starts are there (among as many of
-    the reference's, drawn at random)? And is each of their numbers distributed as the reference's
-    (Kolmogorov-Smirnov)?
+    Three tests, with Bonferroni's correction. How many different starts are there (among as many of
+    the reference's, drawn at random)? Is each of their numbers distributed as the reference's
+    (Kolmogorov-Smirnov)? And do two environments begin alike more often than by chance?
     """
     import numpy as np
     from scipy.stats import ks_2samp
@@ -208,8 +245,27 @@ def _starts(predicted: Trace, standard: Standard) -> dict[str, float]:
     draws = (chance.permutation(kinds.ravel())[:count] for _ in range(DRAWS))
     fewer = sum(len(np.unique(each)) <= different for each in draws)
     shape = [ks_2samp(a, b).pvalue for a, b in zip(mine.T, theirs.T, strict=True)]
-    chances = 2 * (fewer + 1) / (DRAWS + 1), 2 * len(shape) * min(shape)
-    return {"start": float(min(1.0, *chances))}
+    alike = float(((np.bincount(kinds.ravel()) / len(theirs)) ** 2).sum())
+    copied = _copied(mine, predicted.begun_by, alike)
+    chances = (fewer + 1) / (DRAWS + 1), len(shape) * min(shape), copied
+    return {"start": float(min(1.0, *(len(chances) * each for each in chances)))}
+
+
+def _copied(starts: Array, by: Array | None, alike: float) -> float:
+    """The probability that any two environments begin so often alike, each as the other in its
+    k-th episode. ``alike``: the probability that two starts of the reference are equal."""
+    import numpy as np
+    from scipy.stats import binom
+
+    if by is None:
+        return 1.0
+    rows = [starts[by == each] for each in np.unique(by)]
+    least, pairs = 1.0, 0
+    for one, other in combinations(rows, 2):
+        count = min(len(one), len(other))
+        equal = int((one[:count] == other[:count]).all(axis=1).sum())
+        least, pairs = min(least, float(binom.sf(equal - 1, count, alike))), pairs + 1
+    return min(1.0, max(pairs, 1) * least)
 
 
 def _quantiles(distances: Array, chosen: Array, short: Array) -> Apart:

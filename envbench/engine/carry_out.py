@@ -17,7 +17,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Generic
 
-import psutil
 from msgspec.structs import replace
 
 from envbench import __version__
@@ -30,7 +29,7 @@ from envbench.engine.local_executor import LocalExecutor
 from envbench.engine.request import Target
 from envbench.errors import EnvbenchError, Interrupted, Unavailable, UsageError
 from envbench.machine import catalogue, choose, fingerprint, lock, valid_name, write_profile
-from envbench.machine.host import busy_cores, kept_to, quota_cpus, usable_cores
+from envbench.machine.host import busy_cores, free_memory, kept_to, quota_cpus, usable_cores
 from envbench.model import Arm as ArmFact
 from envbench.model import BlockRecord, Cell, Failure, MachineFact, Plan, Shared, arm_key, digest
 from envbench.results import store
@@ -316,7 +315,7 @@ def make_plan(
         logical_cpus=site.fingerprint.logical_cpus,
         cores=usable_cores(),
         quota=quota_cpus(),
-        free_memory=psutil.virtual_memory().available,
+        free_memory=free_memory(),
         seed=seed,
         fingerprint=digest(site.fingerprint),
         **resume.identity(experiment, arms),

@@ -12,12 +12,13 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from envbench import runtimes
+from envbench import families, runtimes
 from envbench.decisions import traces
 from envbench.decisions.traces import Trace
 from envbench.engine.availability import Arm, Arms, answer_of, own_runtime, runtime_fact
 from envbench.engine.campaign import Executed, new_id
 from envbench.engine.request import Target, reference_of
+from envbench.families import Standard
 from envbench.model import (
     Agreement,
     Block,
@@ -38,6 +39,7 @@ from envbench.process.reply import OnEvent, Reply
 Launches = Mapping[int, Launch]  # of the trials that can start, by their place in the block
 GIVEN = "given.npz"  # the trace whose steps a reference has to predict
 TRACE = "trace"
+LONGEST_SPOT_NS = 5e9  # as in the worker: of a slow backend, a spot check has fewer steps
 OBSERVED = 200  # lock-steps that show if observations follow actions, where episodes are compared
 CHANGED = Failure(
     reason="setup",
@@ -68,10 +70,12 @@ class LocalExecutor:
                 replies[side] = replace(replies[side], ok=False, failure=failure)
         recording = _Recording(block, chosen, replies, Executed(turns=turns))
         for side, trial in enumerate(block.trials):
-            if replies[side].trace is None or not replies[side].ok:
+            if not replies[side].ok:
                 continue
             if trial.spot:
                 recording.spots[side] = _spot_check(trial, replies[side], arms)
+            elif replies[side].trace is None:
+                continue
             elif launches[side].job.observed and block.reference not in (None, side):
                 recording.responds[side] = _responds(trial, replies[side], chosen[side])
         return recording.made()
@@ -150,10 +154,14 @@ def _one_by_one(block: Block, launches: Launches, on_event: OnEvent) -> dict[int
 
 
 def _spot_check(trial: Trial, reply: Reply, arms: Arms) -> Agreement | None:
-    """Let the reference follow the steps that a measured trial began with. None: it cannot."""
+    """Let the reference follow some steps of a measured trial. None: the reference cannot run.
+    Without steps if the trial gave none, or hardly any, to follow."""
     target = reference_of(trial.cell)
-    if target is None or reply.trace is None:
+    if target is None:
         return None
+    lacking = Agreement(reference=target.backend.name)
+    if reply.trace is None:
+        return lacking
     arm = arms.get(arm_key("", target.cell)) or own_runtime(
         target, {}, setup=False, say=lambda _: None
     )
@@ -165,23 +173,41 @@ def _spot_check(trial: Trial, reply: Reply, arms: Arms) -> Agreement | None:
     found = execute(**asdict(launch), files={GIVEN: reply.trace})
     if found.trace is None or found.failure is not None:
         return None
-    standard = target.family.standards[target.cell.kind]
+    standard = target.family.standard(target.cell.kind, target.cell.task)
     try:
         own, predicted = (traces.read_trace(each) for each in (reply.trace, found.trace))
-        agreement = traces.compare(standard, predicted, own)
+        agreement = traces.compare(standard or Standard(), predicted, own)
     except (TypeError, ValueError):  # of another shape or kind
-        return None
-    return _with_reports(agreement, own, reply, found)
+        return lacking
+    agreement = _with_reports(trial, agreement, own, reply, found)
+    return agreement if agreement.steps >= _fewest(trial, reply) else lacking
 
 
-def _with_reports(agreement: Agreement, own: Trace, reply: Reply, reference: Reply) -> Agreement:
-    """The agreement with what both report. Only observations that are said to be rounded are."""
-    work = reply.facts.get("work")
-    says = work.get("observation_dtype") if isinstance(work, dict) else None
+def _fewest(trial: Trial, reply: Reply) -> float:
+    """The steps that a spot check has at least. Calls of several steps and resets have no step of
+    their own in it, and of a slow backend only some steps are asked for."""
+    calls, times = sum(reply.measured.calls), reply.times
+    pace = times.measured_ns / calls if times and calls else 1.0
+    return min(trial.spot, LONGEST_SPOT_NS / max(pace, 1.0)) / 4
+
+
+def _with_reports(
+    trial: Trial, agreement: Agreement, own: Trace, reply: Reply, reference: Reply
+) -> Agreement:
+    """The agreement with what both report. Only observations that are said to be rounded are, and
+    numbers are lacking only if they are said to be there."""
+    reported = reply.facts.get("work")
+    work = reported if isinstance(reported, dict) else {}
+    family = families.of_record(trial.cell.env)
+    standard = family.standard(trial.cell.kind, trial.cell.task)
+    promised = standard is not None and work.get(standard.promised_by) is True
+    bank = trial.cell.settings.get("actions", "bank") == "bank"
     return replace(
         agreement,
         same_engine=same_engine(reply, reference),
-        rounded=agreement.rounded and says == str(own.observations.dtype),
+        rounded=agreement.rounded and work.get("observation_dtype") == str(own.observations.dtype),
+        hollow=agreement.hollow and promised,
+        actions_apart=agreement.actions_apart if bank else None,
     )
 
 
@@ -267,12 +293,12 @@ class _Recording:
             failure = Failure(reason="setup", message=message, hint=why.hint if why else "")
             return replace(record, failure=failure)
         family = self.arms[side].target.family
-        agreement, standard = None, family.standards.get(trial.cell.kind)
+        agreement, standard = None, family.standard(trial.cell.kind, trial.cell.task)
         try:
             self.traces[side] = trace = traces.read_trace(reply.trace)
             if reference is not None and standard is not None:
                 found = traces.compare(standard, self.traces[reference], trace)
-                agreement = _with_reports(found, trace, reply, self.replies[reference])
+                agreement = _with_reports(trial, found, trace, reply, self.replies[reference])
         except ValueError as error:
             unusable = Failure(reason="invalid-figure", phase="measure", message=str(error))
             return replace(record, failure=unusable)

@@ -45,9 +45,10 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     reference's (None: as for any other), because they do not show the whole state.
     Where states cannot be set, ``episodes`` of both are compared as distributions instead, on
     ``episode_tasks`` (empty: all tasks). ``first``: how many leading numbers of an observation are
-    compared; None: all. ``stack``: an observation is a stack of this many frames; those from before
-    an episode's first observation are ignored. ``last``: is the last observation of an episode
-    compared?
+    compared; None: all. ``promised_by``: a backend whose ``work`` has this setting reports the
+    other numbers, too: they cannot all be zero. ``stack``: an observation is a stack of this many
+    frames; those from before an episode's first observation are ignored. ``last``: is the last
+    observation of an episode compared?
     """
 
     reference: str = "for-loop"
@@ -57,6 +58,7 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     nine_of_ten: bool = False
     same_engine: Annotated[float, Meta(ge=0)] | None = None
     rounded: Annotated[float, Meta(ge=0)] | None = None
+    promised_by: str = ""
     unit: str = ""
     first: Annotated[int, Meta(ge=1)] | None = None
     stack: Annotated[int, Meta(ge=0)] = 0
@@ -102,7 +104,9 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     respond to actions. ``packages`` are what Gymnasium needs for the tasks, besides itself and
     numpy. ``follows_by`` says how the reference follows a backend (docs/backends.md): it is put
     into each "state" (in ``state_tasks`` only; empty: all tasks), or both start from one "seed";
-    "": it cannot follow. ``lock_steps``: vector steps that are compared.
+    "": it cannot follow. ``lock_steps``: vector steps that are compared. ``state_of`` a task (its
+    name without the version): how many leading numbers of an observation are its state, if it is
+    not ``Standard.first``.
 
     ``work`` is what one step of the reference does, by kind: the names and values that
     ``envbench.decisions`` compares. None: any value is accepted, and the name is a difference only
@@ -126,6 +130,7 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     follows_by: Literal["state", "seed", ""] = ""
     state_tasks: list[str] = []
     lock_steps: Annotated[int, Meta(ge=1)] = 200
+    state_of: dict[str, Annotated[int, Meta(ge=1)]] = {}
     work: dict[Kind, dict[str, Any]] = {}
     any_task: list[str] = []
     reported: tuple[str, ...] = REPORTED
@@ -135,6 +140,11 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ceiling_states: Annotated[int, Meta(ge=1)] = 1  # environments per core of its ceiling
     engine: str = "the engine"  # what its ceiling measures, in Markdown
     backends: list[str] = []
+
+    def standard(self, kind: Kind, task: str) -> Standard | None:
+        """The rule for a task; None if nothing is compared."""
+        found, first = self.standards.get(kind), self.state_of.get(without_version(task))
+        return replace(found, first=first) if found and found.first and first else found
 
     def uncompared(self, kind: Kind, task: str) -> str:
         """Say why two backends cannot be compared on the task; "" if they can."""

@@ -6,8 +6,9 @@ Names of ``work``: ``engine``, ``timestep_s`` and ``substeps`` (their product is
 when unhealthy, ``max_steps`` per episode. Physics alone has the first seven.
 
 Positions and velocities are compared: the first 27 numbers of Ant's observation. Contact forces
-come after them. ``docs/verify.md`` explains the tolerances. Engines in single precision stay within
-1e-5 until the first contact. There they build the friction pyramid along other axes and diverge.
+come after them. They may be zero if the backend says that it does not compute them.
+``docs/verify.md`` explains the tolerances. Engines in single precision stay within 1e-5 until the
+first contact. There they build the friction pyramid along other axes and diverge.
 """
 
 from envbench.families.atari import ATARI
@@ -64,6 +65,7 @@ MUJOCO = EnvFamily(
     follows_by="state",
     state_tasks=_STATE_TASKS,
     lock_steps=1_000,
+    state_of={"Humanoid": 45, "InvertedPendulum": 4, "HalfCheetah": 17, "Swimmer": 8},
     standards={
         "env": Standard(
             steps=900,
@@ -73,6 +75,7 @@ MUJOCO = EnvFamily(
             same_engine=1e-6,
             rounded=0.02,
             first=ANT_STATE,
+            promised_by="contact_forces",
         ),
         "physics": Standard(
             reference="mujoco-rollout", steps=900, tolerance=0.02, nine_of_ten=True

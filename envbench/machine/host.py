@@ -34,6 +34,16 @@ MOUNT = Path("/sys/fs/cgroup")
 MOUNTS = Path("/proc/self/mounts")
 MACHINE_ID = Path("/etc/machine-id")
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+# What limits a control group's memory, what it uses, and how its files are called: v2, then v1
+MEMORY_FILES = (
+    ("memory.max", "memory.current", "inactive_file"),
+    ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+)
+# What limits a control group's memory, what it uses, and how its files are called: v2, then v1
+MEMORY_FILES = (
+    ("memory.max", "memory.current", "inactive_file"),
+    ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+)
 CONTAINERS = ("/.dockerenv", "/run/.containerenv", "/.singularity.d")  # files inside containers
 
 
@@ -193,6 +203,23 @@ def quota_cpus() -> float | None:
     """Return the CPUs that control groups allow: the lowest quota of the group and its parents."""
     quotas = map(_quota, control_groups("cpu"))
     return min((quota for quota in quotas if quota is not None), default=None)
+
+
+def free_memory() -> int:
+    """Bytes that new processes can use: of the machine, and within each control group's limit.
+
+    A group's cache of files is free, too: the system drops it when memory is needed.
+    """
+    import psutil
+
+    free = int(psutil.virtual_memory().available)
+    for group in control_groups("memory"):
+        for limit, used, cache in MEMORY_FILES:
+            most, now = text_of(group / limit), text_of(group / used)
+            if most.isdecimal() and now.isdecimal():
+                reclaimable = counter(group / "memory.stat", cache) or 0
+                free = min(free, int(most) - int(now) + reclaimable)
+    return max(free, 0)
 
 
 def throttled_periods() -> int | None:

@@ -133,6 +133,8 @@ class Audit(Strict, frozen=True, kw_only=True):
     resets: Int
     frames: float | None
     counted_by: Literal["", "the emulator", "simulated time", "the library"] = ""
+    resets_claimed: Int | None = None  # None: nothing else counts them
+    resets_seen: Int | None = None
 
 
 class Apart(Strict, frozen=True, kw_only=True):
@@ -166,3 +168,6 @@ class Agreement(Strict, frozen=True, kw_only=True):
     reused: bool = False  # its next step overwrites the observations that a step returned
     # Kolmogorov-Smirnov tests on whole episodes, by quantity (length, return)
     p_values: dict[str, float] = {}
+    by_run: bool = True  # its ``run`` made the steps, not another method
+    hollow: bool = False  # it reports numbers that it does not compute: they are all zero
+    actions_apart: float | None = None  # how far its actions are from those asked for (traces.py)

@@ -56,7 +56,6 @@ class SliceOrder:
         self.next = 0
         self.resets = 0  # per slice; 0: not known yet
         self.made: list[int] = []  # the worker of each slice of steps
-        self.latest: int | None = None  # the worker of the latest slice
         self.lacking: set[tuple[int, str]] = set()  # what a worker's library cannot do
         self.measured_ns, self.slices_made = [0] * self.count, [0] * self.count  # of steps
         self.calls_made = [0] * self.count  # of steps
@@ -173,16 +172,16 @@ class SliceOrder:
     def lead_in(self, index: int) -> int:
         """Untimed vector steps before a slice.
 
-        After another worker's slice: for the programme's time, or until all that was in flight is
-        returned, if that costs little. With ``equal_calls``, before a worker's first slice: until
-        it has made as many as the others, so that all are at the same steps of their episodes. Not
-        if that takes long.
+        For the programme's time, or until all that was in flight is returned, if that costs little:
+        the worker was stopped, even if the slice before it was its own. With ``equal_calls``,
+        before a worker's first slice: until it has made as many as the others, so that all are at
+        the same steps of their episodes. Not if that takes long.
         """
         if self.programme.equal_calls and not self.slices_made[index]:
             behind = max(self.calls_before.values()) - self.calls_before[index]
             return behind if behind * self.ns_per_call[index] < LONGEST_LEAD_S * 1e9 else 0
         seconds = self.programme.lead_in_s[index] if self.programme.lead_in_s else 0.0
-        if not seconds or self.latest == index:
+        if not seconds:
             return 0
         job, wanted = self.jobs[index], seconds * 1e9 / self.ns_per_call[index]
         in_flight = min(job.env_instances / job.numenv, LEAD_SHARE * self.calls(index))
@@ -237,7 +236,6 @@ class SliceOrder:
                 self.lacking.add((index, due.kind))
             elif due.ms is None and not self.resets:
                 self._size_reset_slices(window)
-            self.latest = index
             self.next += 1
             self._skip()
             self.changed.notify_all()

@@ -50,6 +50,8 @@ def _spotted(found: Measured) -> Measured:
         return found
     same, text, refused = spot_check(found.cell, found.work, found.spot)
     message = f"its steps in a spot check are not the reference's: {text}"
+    if same is None:
+        return replace(found, doubt=f"it could not be checked while it was measured: {text}")
     if refused:
         failure = Failure(reason="invalid-figure", message=message)
         return replace(found, summary=without_figure(found.summary, failure))
@@ -93,6 +95,8 @@ def _differences(work: Mapping[str, Any], ceiling: Mapping[str, Any]) -> list[st
     """What its step computes otherwise than the ceiling's, as both report it. A backend that
     does not say which engine it has may have another one."""
     common = [name for name in ceiling if name in work and name not in _BESIDE]
+    if "none" not in (work.get("autoreset"), ceiling.get("autoreset")):
+        common = [name for name in common if name != "autoreset"]  # when it resets costs nothing
     found = [
         f"{name} is {work[name]} (ceiling: {ceiling[name]})"
         for name in common

@@ -66,8 +66,9 @@ class Relations:
     def _beside_kernel(self, found: Measured, to: Measured) -> Relation | None:
         for kernel in common_kernels(found, to):
             one, other = (_beside(each.session, each.cell, kernel) for each in (found, to))
-            if one and other and self.beside_kernel:
-                interval = ratio_between(one, other, self.beside_kernel)
+            drift, hosts = self.beside_kernel, {found.plan.fingerprint, to.plan.fingerprint}
+            if one and other and drift and hosts & drift.hosts:
+                interval = ratio_between(one, other, drift)
                 return Relation(ratio=math.exp(one.log - other.log), interval=interval)
         return None
 

@@ -109,6 +109,13 @@ def test_a_figure_whose_spot_check_found_other_work_is_refused() -> None:
     assert other.doubt.startswith("its steps in a spot check are not the reference's")
 
 
+def test_a_figure_whose_process_showed_no_steps_is_not_ranked() -> None:
+    work = dict(families.get("atari").work["env"])
+    found = measured(make_agreement(steps=0, observations=[], rewards=[]), work)
+    assert found.fps is not None
+    assert found.doubt.startswith("it could not be checked while it was measured")
+
+
 def test_a_few_steps_do_not_show_how_starts_are_distributed() -> None:
     starts = make_agreement(steps=60, p_values={"start": 1e-9})
     assert measured(starts, dict(families.get("atari").work["env"])).fps is not None
@@ -160,6 +167,6 @@ def test_the_reference_follows_real_measured_trials(
 
 @pytest.mark.slow
 def test_an_adapter_that_can_be_followed_only_to_verify_is_measured(tmp_path: Path) -> None:
-    assert (
-        executed(tmp_path, "subprocess", "mujoco", "cheats:FollowsOnlyToVerify").agreement is None
-    )
+    record = executed(tmp_path, "subprocess", "mujoco", "cheats:FollowsOnlyToVerify")
+    assert record.agreement is not None
+    assert record.agreement.steps == 0

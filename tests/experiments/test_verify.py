@@ -52,6 +52,13 @@ OF_PHYSICS = {
     "euler-in-run": "EulerInRun",
     "half-precision": "HalfPrecision",
     "skips-eleventh": "SkipsEleventh",
+    "no-contact-forces": "NoContactForces",
+}
+
+OF_GAMES = {
+    "few-noops": "FewNoops",
+    "cached-noops": "CachedNoops",
+    "blank-at-the-end": "BlankAtTheEnd",
 }
 
 
@@ -88,7 +95,10 @@ def cheats(monkeypatch: pytest.MonkeyPatch, family: Family) -> dict[str, backend
         "recount-lies": "RecountLies",
         "ignores-at-last": "IgnoresAtLast",
         "ignores-in-longer-calls": "IgnoresActionsInLongerCalls",
-        **(OF_PHYSICS if family == "mujoco" else {}),
+        "no-actions": "NoActions",
+        "paired-seeds": "PairedSeeds",
+        "only-follows": "OnlyFollows",
+        **(OF_PHYSICS if family == "mujoco" else OF_GAMES),
     }
     made = {
         name: msgspec.structs.replace(honest, name=name, adapter=f"cheats:{attribute}")
@@ -130,6 +140,17 @@ CAUGHT = {
     "copies-environments": DIFFERS,
     "replays": DIFFERS,
     "cached-reset": ("✗", "begin otherwise"),
+    "paired-seeds": ("✗", "begin otherwise"),
+    "no-actions": ("✗", "its actions are distributed otherwise"),
+    "only-follows": ("–", "its `follow` was compared"),
+}
+OF_FAMILY = {
+    "mujoco": {**dict.fromkeys(OF_PHYSICS, DIFFERS), "no-contact-forces": ("✗", "all zero")},
+    "atari": {
+        "few-noops": ("✗", "begin otherwise"),
+        "cached-noops": ("✗", "its environments saw 0"),
+        "blank-at-the-end": DIFFERS,
+    },
 }
 
 
@@ -179,8 +200,7 @@ def test_each_cheat_is_caught_and_the_honest_one_is_not(
     verdicts = {each.cell.backend: judge(each) for each in found}
     assert verdicts.pop("for-loop").badge == "✓"
     assert set(verdicts) == set(list(cheats)[part::3])
-    physics = dict.fromkeys(OF_PHYSICS, DIFFERS) if family == "mujoco" else {}
-    expected = {**CAUGHT, **physics}
+    expected = {**CAUGHT, **OF_FAMILY[family]}
     assert expected.keys() == cheats.keys()
     for name, verdict in verdicts.items():
         badge, says = expected[name]

@@ -324,19 +324,15 @@ def test_the_start_of_a_worker_excludes_the_time_of_the_others(tmp_path: Path, m
 
 
 @slow
-def test_the_untimed_steps_after_a_switch_belong_to_no_slice(baseline: str, mark: str) -> None:
+def test_the_untimed_steps_before_a_slice_belong_to_none(baseline: str, mark: str) -> None:
     turns = [0, 0, 1, 1, 1, 0, 1, 0] * 3
     arms = paced_arms({"a": baseline, "b": baseline})
     made = executed(paced_block(("a", "b"), turns, lead_in_s=[0.02, 0.02]), arms)
     bare = executed(paced_block(("a", "b"), turns, lead_in_s=[]), arms)
     for side, (trial, without) in enumerate(zip(made.trials, bare.trials, strict=True)):
         assert (trial.failure, without.failure) == (None, None)
-        switches = sum(
-            turn == side and before != side
-            for before, turn in zip([None, *turns], turns, strict=False)
-        )
         assert len(trial.measured.ns) == len(without.measured.ns) == turns.count(side)
-        leads = lead_ins(trial, switches)
+        leads = lead_ins(trial, turns.count(side))
         assert len(set(leads)) == 1
         assert leads[0] == pytest.approx(0.02 / 0.05 * trial.measured.calls[0], abs=1.5)
         assert trial.times is not None

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -176,7 +176,7 @@ class CheckExperiment(Experiment[list[CellVerdict]]):
 
     def conclude(self, plan: Plan, done: Done, facts: Facts) -> list[CellVerdict]:
         """Return a verdict per cell, in the plan's order."""
-        return [verdict(plan, done, cell) for cell in plan.cells]
+        return [verdict(plan, done, cell, facts) for cell in plan.cells]
 
 
 def cells_to_check(request: CellRequest, site: Site) -> Chosen:
@@ -210,8 +210,10 @@ def not_too_many(chosen: Chosen) -> Chosen:
     return chosen
 
 
-def verdict(plan: Plan, done: Sequence[BlockRecord], cell: Cell) -> CellVerdict:
-    """Judge a cell. A stage counts when all its pairs are made."""
+def verdict(
+    plan: Plan, done: Sequence[BlockRecord], cell: Cell, facts: Facts | None = None
+) -> CellVerdict:
+    """Judge a cell. A stage counts when all its pairs are made. ``facts`` of adapters, by hash."""
     own = pairs_of(done, cell)
     trials = [trial for block in own for trial in block.trials]
     failures = {trial.arm: trial.failure for trial in trials if trial.failure}
@@ -222,7 +224,7 @@ def verdict(plan: Plan, done: Sequence[BlockRecord], cell: Cell) -> CellVerdict:
         return CellVerdict(cell=cell, verdict="INCONCLUSIVE")
     second = _whole_stage(plan, own, SECOND)
     decided, slower = slowdown.of_cell(first, second)
-    compared, different = same_results(own)
+    compared, different = same_results(own, facts or {})
     reasons = (reason for trial in trials for reason in trial.measured.invalid.values())
     return CellVerdict(
         cell=cell,
@@ -271,22 +273,31 @@ def findings(plan: Plan, blocks: Sequence[BlockRecord]) -> dict[str, Stage]:
     return quantities
 
 
-def same_results(own: Sequence[BlockRecord]) -> tuple[int, int]:
+def same_results(own: Sequence[BlockRecord], facts: Facts) -> tuple[int, int]:
     """How many slices' last results are compared between the arms, and how many of them differ.
 
     Both arms have the same seed and get the same actions, and their k-th slices end after as many
     steps, unless one arm is so much slower that it could not catch up before the first slice. An
-    episode may also have ended at another place in between.
+    episode may also have ended at another place in between. Two versions of an engine need not
+    agree to the last bit: then nothing is compared.
     """
     compared = different = 0
     for block in own:
         a, b = trial_of(block, BASELINE), trial_of(block, CANDIDATE)
-        aligned = sum(a.warmup.calls) == sum(b.warmup.calls)
+        aligned = sum(a.warmup.calls) == sum(b.warmup.calls) and _engine(a, facts) == _engine(
+            b, facts
+        )
         if aligned and a.results and b.results:
             both = zip(a.results, b.results, a.measured.resets, b.measured.resets, strict=True)
             same = [one == other and ends == others for one, other, ends, others in both]
             compared, different = compared + len(same), different + same.count(False)
     return compared, different
+
+
+def _engine(trial: TrialRecord, facts: Facts) -> Any:
+    """The engine that a trial reports, with its version; None if it does not say."""
+    work = facts.get(trial.facts, {}).get("work")
+    return work.get("engine") if isinstance(work, dict) else None
 
 
 def slices_of(block: BlockRecord) -> Slices:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from itertools import count
 from typing import Any
 
-from envbench import backends
 from envbench.model import fields
 from envbench.report.html.cells import ALL_CELLS, MOST_CODE, Cells, address, all_cells
 from envbench.report.plots.picture import chart
@@ -177,11 +176,14 @@ def _card(found: Conclusion) -> Part:
     setup += [f"{flight} in flight"] if flight != best.numenv else []
     setup += [counted(best.threads, "thread")] if best.threads else []
     says = [_speed_up(found)] if found.speed_up and found.base not in found.ties else []
-    if results.top and not backends.of_record(best.cell.backend).own_engine:
-        says.append(f"{results.share(best)} of the hardware limit")
+    share = results.share(best)
+    if share and results.top and results.value(best) < 1.02 * results.top:
+        says.append(f"{share} of the hardware limit")
     if found.ties:
         says.append(f"ties: {listed([f'{e.label} at {e.numenv}' for e in found.ties])}")
-    elif not found.provisional and len(results.rows) > 1:
+    elif found.alone:
+        says.append("no other row is ranked")
+    elif not found.provisional and found.rows > 1:
         says.append("no other backend ties")
     return {
         "figure": figure,
@@ -244,6 +246,8 @@ def _bars(found: Conclusion) -> list[Part]:
 
 def _bar_text(each: Measured, base: Measured | None, found: Conclusion) -> dict[str, str]:
     relation = found.results.relations.between(each, base) if base and each is not base else None
+    if base and relation and not relation.interval and each.plan_id != base.plan_id:
+        relation = None  # how far the two sessions differ is not known
     more = ["ties"] if each in found.ties else []
     more += ["different work"] if each.badge == "≠" else []
     more += ["quick"] if each.summary.quick else []

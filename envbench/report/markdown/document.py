@@ -30,14 +30,15 @@ backend (rows), measured by envbench. Frames include `frame_skip`; `envbench rep
 steps per second. ± is a 95 % interval. The best figure of each column is bold if it is shown to be
 the fastest among rows that do the same work. ≈ marks figures that tie with the highest.
 
-To measure a machine's profile and fill these tables:
+To measure this machine and fill these tables:
 
 ```bash
-envbench run --machine NAME
+envbench run --plan     # what it would measure, and for how long
+envbench run
 envbench report
 ```
 
-`envbench machines` lists the names; `envbench machines init NAME --like laptop` makes a profile.
+Without `--machine`, envbench takes the profile that matches this machine, or makes one.
 
 You can edit everything outside the marked tables: `envbench report` does not change it.
 """

@@ -29,8 +29,9 @@ class Conclusion:
     """The best row of one machine's results, and the rows that tie with it.
 
     ``base`` is the best of the Python loop's row and ``relation`` compares ``best`` with it; both
-    are None without such a row, or if it is the best. ``provisional`` says why no row is shown to
-    be faster than another; "" where the rows are ranked, or where there is only one.
+    are None without such a row, or if it is the best. ``rows`` is how many rows compete.
+    ``provisional`` says why nothing is shown; "" where the rows are ranked, or where the only one
+    has an interval.
     """
 
     results: MachineResults
@@ -38,7 +39,13 @@ class Conclusion:
     ties: list[Measured] = field(default_factory=list)
     base: Measured | None = None
     relation: Relation | None = None
+    rows: int = 1
     provisional: str = ""
+
+    @property
+    def alone(self) -> bool:
+        """Are there other rows with figures, none of which competes?"""
+        return self.rows == 1 and len(self.results.highest) > 1
 
     @property
     def speed_up(self) -> str:
@@ -46,6 +53,8 @@ class Conclusion:
         if self.base is None or self.relation is None:
             return ""
         ratio, interval = self.relation.ratio, self.relation.interval
+        if interval is None and self.base.plan_id != self.best.plan_id:
+            return ""  # how far the two sessions differ is not known
         places = 1 if ratio >= 2 else 2
         span = f" ({interval[0]:.{places}f} to {interval[1]:.{places}f})" if interval else ""
         return f"{ratio:.{places}f} × {self.base.label}{span}"
@@ -62,10 +71,11 @@ class Conclusion:
         place = f"at {counted(best.numenv, 'environment')}"
         value, space, half = results.text(best).partition(" ")
         figure = f"{value} FPS{space}{half}"
-        if len(results.rows) == 1:
-            several = len(results.with_figures) > 1
+        if self.rows == 1:
+            several = sum(each.label == best.label for each in results.with_figures) > 1
             makes = f"up to {figure}, {place}" if several else f"{figure} {place}"
             says = f"{best.label} makes {makes}"
+            says += "; no other row is ranked" if self.alone else ""
         else:
             sure = not self.provisional and not self.ties
             leads = "is fastest" if sure else "has the highest FPS"
@@ -125,6 +135,7 @@ def conclude(results: MachineResults) -> Conclusion | None:
         ties=ties,
         base=base,
         relation=results.relations.between(best, base) if base else None,
+        rows=len({each.label for each in able}),
         provisional=provisional(able, results),
     )
 
@@ -137,13 +148,14 @@ def candidates(results: MachineResults) -> list[Measured]:
 
 
 def provisional(able: Sequence[Measured], results: MachineResults) -> str:
-    """Why none of several rows can be shown to be the fastest; "" where they are compared."""
+    """Why no row can be shown to be the fastest, or the only one has no interval; "" otherwise."""
     if results.leading_rows(able):
         return ""
     best, *_ = leading(able, results)
     others = best_of_rows(best, able, results.value)
     related = [results.relations.between(each, best) for each in others]
-    if all(each and each.interval for each in related):
+    known = [each.interval if each else None for each in related] or [best.span]
+    if all(known):
         return ""
     return QUICK if any(each.summary.quick for each in able) else NO_INTERVAL
 

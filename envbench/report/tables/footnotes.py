@@ -43,7 +43,7 @@ BADGES = {
     "✓": "same work as the reference",
     "≠": "different work",
     "✗": "refused",
-    "–": "not verified",
+    "–": "not shown to be equal",
 }
 
 
@@ -284,9 +284,17 @@ def _spots(results: MachineResults) -> list[str]:
     agree = sum(spot_check(e.cell, e.work, e.spot)[0] is True for e in spots if e.spot)
     if not spots:
         return []
+    checked = {each.label for each in spots}
+    standard = families.of_record(results.env).standard(spots[0].cell.kind, results.task)
+    others = [
+        label
+        for label, row in results.rows.items()
+        if label not in checked and standard and row[0].cell.backend != standard.reference
+    ]
+    rest = f" Not checked: {listed([markdown(each) for each in others])}." if others else ""
     return [
         f"Spot checks while measuring: {agree} of {counted(len(spots), 'cell')} made the "
-        "reference's steps."
+        f"reference's steps.{rest}"
     ]
 
 

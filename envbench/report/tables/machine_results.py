@@ -95,9 +95,14 @@ class MachineResults:
         return (found.fps if self.plain else found.figure) or 0.0
 
     def text(self, found: Measured) -> str:
-        """``20,700 ±2 %``, or ``20735.12``."""
+        """``20,700 ±2 %``, or ``20735.12``. A figure of another session has no ±: it says nothing
+        about the difference to those of the table's session."""
         value = self.value(found)
-        return f"{value:.2f}" if self.plain else rounded(value, found.half)
+        if self.plain:
+            return f"{value:.2f}"
+        text = rounded(value, found.half)
+        own = found.plan_id == self.session or found.cell.kind == "ceiling"
+        return text if own else text.partition(" ")[0]
 
     def share(self, found: Measured) -> str:
         """``87 %``: of the ceiling, where there is one."""

@@ -163,11 +163,12 @@ def _recommendation(results: MachineResults, able: Sequence[Measured]) -> Table:
     why = provisional(able, results)
     notes = [f"Provisional: {why}."] if why else []
     notes += _scaling(best, able, results)
-    notes += [] if why else [_ties(tied, results, "the highest FPS")]
+    several = len({each.label for each in able}) > 1
+    notes += [_ties(tied, results, "the highest FPS")] if several and not why else []
     if alone:
         first, *others = leading(alone, results)
         rows.append(("highest FPS in one process", first))
-        if first is not best and not why:
+        if first is not best and not why and several:
             notes.append(_ties(others, results, "the highest FPS in one process"))
     if efficient := [each for each in able if each.summary.frames_per_cpu_s is not None]:
         rows.append(("most frames per CPU second", max(efficient, key=_per_cpu_s)))

@@ -23,6 +23,7 @@ from ale_py.vector_env import AtariVectorEnv
 from envbench_families import atari
 from envbench_worker import actions, autoreset
 from envbench_worker.contract import EMULATOR, Adapter, Counts, Trace, call
+from envbench_worker.sensors import refuse_cores, usable_cores
 
 from envbench_adapters.verifying import AnyOrder, Watched
 
@@ -39,6 +40,7 @@ class AleVector(Adapter):
 
     def build(self) -> None:
         job = self.job
+        refuse_cores(job.settings["affinity"], job.settings["threads"] or len(usable_cores()))
         self.envs = self._make()
         self.autoreset = autoreset.of(self.envs, (autoreset.NEXT_STEP,))
         self.first, info = self.envs.reset(seed=job.seed + np.arange(job.env_instances))

@@ -52,6 +52,7 @@ def _column(given: Trace, bank: List[Any], index: int, environment: Forced) -> T
             rows.append(found)
         resets = bool(over) and not given.same_step
         before, made = seen, last + 1
+    environment.finish()
     return (np.stack([start]), *(np.stack(each) for each in zip(*rows)))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.metadata import version
+from random import SystemRandom
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import gymnasium
@@ -19,6 +20,7 @@ from envbench_families.base import Family
 from envbench_families.forced import Forced, Outcome, ends
 
 MAX_FRAMES = 108_000
+NOOPS = 30  # at most, as in the reference settings
 MOST_NOOPS = 31  # ale-py's own vector environments count them otherwise
 LEVELS = 2  # libraries round a resized pixel differently
 
@@ -33,7 +35,7 @@ def reference(job: Job) -> Dict[str, Any]:
         "grayscale": True,
         "screen": [84, 84],
         "stack": 4,
-        "noop_max": 30,
+        "noop_max": NOOPS,
         "fire_reset": False,
         "sticky": 0.0,
         "episodic_life": False,
@@ -84,7 +86,7 @@ class Atari(Family):
 
     def _preprocessing(self) -> Dict[str, Any]:
         return {
-            "noop_max": 30,
+            "noop_max": NOOPS,
             "frame_skip": int(self.job.frame_skip),
             "screen_size": 84,
             "terminal_on_life_loss": False,
@@ -144,7 +146,7 @@ class Atari(Family):
         return {
             "frame_skip": skip,
             "stack_num": 4,
-            "noop_max": 30,
+            "noop_max": NOOPS,
             "use_fire_reset": settings["fire_reset"],
             "episodic_life": False,
             "reward_clip": False,
@@ -193,10 +195,13 @@ class _Game(Forced):
         self.starts: List[Tuple[Any, Any]] = []  # after 0, 1, 2, … no-ops: the state, the screen
         # The numbers with which the trace agrees: the state now, and the latest screens.
         self.left: Dict[int, Tuple[Any, List[Any]]] = {}
+        self.known = False  # is only one number left?
+        self.chance = SystemRandom()
 
     def begin(self, observation: Any) -> Any:
         if not self.starts:
             self.starts = self._all_starts()
+        self.finish()
         apart = [_apart(screen, observation[-1]) for _, screen in self.starts]
         alike = [index for index, each in enumerate(apart) if each <= LEVELS]
         chosen = alike or [int(np.argmin(apart))]
@@ -206,9 +211,16 @@ class _Game(Forced):
             for index, (state, screen) in enumerate(self.starts)
             if index in chosen
         }
-        self.known = self.lost = False  # known: is only one number left?
+        self.known = self.lost = False
         self.unseen = 0  # screens since the last one that the trace showed
         return np.stack(self.left[chosen[0]][1])
+
+    def finish(self) -> None:
+        """If several numbers of no-ops are left for the latest game, one of them counts, drawn at
+        random. Otherwise games whose number shows early would be too many."""
+        if self.left and not self.known:
+            usual = [number for number in self.left if 1 <= number <= NOOPS]
+            self.begun.append(np.array([self.chance.choice(usual or sorted(self.left))]))
 
     def _all_starts(self) -> List[Tuple[Any, Any]]:
         self.game.reset(seed=self.seed)

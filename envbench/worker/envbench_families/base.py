@@ -118,7 +118,8 @@ class Family:
 
 
 class Counted(gymnasium.Wrapper):  # type: ignore[misc]
-    """Verify: sums the frames of all steps, by the family's ``clock``; a reset has none."""
+    """Verify: sums the frames of all steps, by the family's ``clock``; a reset has none, and is
+    counted by itself."""
 
     def __init__(self, env: Any, family: Family) -> None:
         super().__init__(env)
@@ -126,7 +127,12 @@ class Counted(gymnasium.Wrapper):  # type: ignore[misc]
         self._whole = family.whole_step
         self._made = 0.0
         self.seen_frames: Optional[float] = None if self._now is None else 0.0
+        self.resets = 0
         COUNTERS.append(self)
+
+    def reset(self, **given: Any) -> Any:
+        self.resets += 1
+        return self.env.reset(**given)
 
     def step(self, action: Any) -> Any:
         if self._now is None:

@@ -27,6 +27,9 @@ class Forced:
         seed, self.seed = self.seed, None
         return observation if self.lost else self.env.reset(seed=seed)[0]
 
+    def finish(self) -> None:
+        """The trace is over."""
+
     def lose(self) -> None:
         """The trace does not show the state: an episode ended between two of its rows."""
         self.lost = True

@@ -21,7 +21,7 @@ import sys
 import time
 import traceback
 from importlib.util import find_spec
-from typing import Any, Callable, Dict, Iterator, Tuple
+from typing import Any, Callable, Dict, Iterator, Optional, Tuple
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -89,9 +89,10 @@ class Worker:
         from envbench_worker.after_steps import histogram
         from envbench_worker.measure import Meter
 
-        checked = bool(self.job["spot"]) and self.spot_check()
+        later = self.spot_check() if self.job["spot"] else None
         adapter = self.adapter
         self.meter = meter = Meter(adapter, self.job["protocol"], self.emit)
+        meter.check = later
         self.enter("first_step")
         self.began["first_step_ns"] = time.perf_counter_ns()
         self.times["first_step_ns"] = meter.first_step()
@@ -123,37 +124,40 @@ class Worker:
             "load": load,
             "facts": dict(adapter.facts()),
         }
-        pace = self.times["measured_ns"] / max(1, sum(meter.measured.calls))
-        if self.job["spot"] and not checked and pace * self.job["spot"] < LONGEST_SPOT_NS:
-            self.spot_check(late=True)
+        meter.check_now()
         return reply
 
-    def spot_check(self, late: bool = False) -> bool:
-        """Save what some vector steps of the measured environments return: before the first timed
-        step, or ``late``, after the last one and a reset. Chance decides. Returns whether it did.
+    def spot_check(self) -> Optional[Callable[[float], None]]:
+        """Save what some vector steps of the measured environments return.
 
+        Chance decides when: now, before the first timed step, or later, between two slices and
+        after a reset. Then this returns the check, which is told the nanoseconds of a vector step.
         An adapter that can be followed only to verify gets new environments.
         """
         from envbench_worker import audit
 
-        by_state = self.job["by_state"]
-        if not late and by_state and audit.waits(self.adapter):
-            return False
+        steps, by_state = self.job["spot"], self.job["by_state"]
+
+        def later(pace: float) -> None:
+            fitting = max(2, min(steps, int(LONGEST_SPOT_NS / pace)))
+            with contextlib.suppress(Exception):  # then there is no check
+                trace = audit.restarted(self.adapter, fitting)
+                if trace is not None:
+                    audit.save(trace, self.folder)
+
+        if by_state and audit.waits(self.adapter):
+            return later
         try:
-            if late:
-                trace = audit.restarted(self.adapter, self.job["spot"])
-            else:
-                trace = audit.lock_steps(self.adapter, self.job["spot"], several=by_state)
+            trace = audit.lock_steps(self.adapter, steps, several=by_state)
         except Exception:  # noqa: BLE001 - then there is no check
-            if not late:
-                with contextlib.suppress(Exception):
-                    self.adapter.close()
-                self.make_adapter()
-                self.adapter.build()
+            with contextlib.suppress(Exception):
+                self.adapter.close()
+            self.make_adapter()
+            self.adapter.build()
         else:
             if trace is not None:
                 audit.save(trace, self.folder)
-        return True
+        return None
 
     def verify(self, adapter: Adapter) -> Dict[str, Any]:
         """Step the environments, or predict another's steps. Then count steps in two ways."""
@@ -168,10 +172,14 @@ class Worker:
         if trace is None:
             trace = audit.lock_steps(adapter, amount["lock_steps"], amount["several"])
         self.enter("measure")
-        counts = audit.count_twice(adapter, amount["audit_calls"], self.emit)
+        own = self.job["adapter"].startswith("envbench_adapters.")
+        before = audit.seen_resets()
+        counts = audit.count_twice(adapter, amount["audit_calls"], self.emit, own=own)
         if trace is not None:
-            later = self.job["by_state"] and given is None
-            audit.save(audit.with_later(adapter, trace, self.emit) if later else trace, self.folder)
+            if self.job["by_state"] and given is None:
+                trace = audit.with_later(adapter, trace, self.emit)
+            audit.save(trace, self.folder)
+        counts.update(audit.resets_twice(counts["resets"], trace, before, self.job["numenv"]))
         return {"audit": counts, "facts": adapter.facts()}
 
     def failure(self, error: BaseException) -> Dict[str, Any]:
@@ -280,6 +288,7 @@ def main(folder: str, event_fd: int) -> None:
     """Run the job in ``folder``. The reply comes first: a failing ``close`` loses no data."""
     with open(os.path.join(folder, "job.json"), encoding="utf-8") as file:
         job = json.load(file)
+    os.remove(file.name)  # the adapter gets no hint of a spot check
     # Libraries write logs to the current folder. A user's own task may read files there.
     if not job["own_task"]:
         os.chdir(folder)

@@ -13,8 +13,11 @@ import numpy as np
 from envbench_worker.contract import COUNTERS, MOST_TRACED, Adapter, Counts, Job, Trace
 
 STRIDES = (1, 2, 3, 5, 8, 13)  # vector steps per ``run``: the count must be right for any number
+LENGTHS = (2, 3, 5, 8, 13, 20, 40)  # of longer calls in lock-step, at most a third of all steps
 SELDOM = 20  # of so many calls in lock-step, one makes several steps
 LATER = 5  # for so many lock-steps, one more is compared after the audit
+STARTS = 12  # short parts after these, each with a start of all environments
+SHORT = 80  # for so many lock-steps, one more is compared in each short part
 AT_ONCE_S = 0.5  # twice the length of a window
 HELD = 16  # arrays of observations that are held until the end of the lock-steps
 PATIENCE_S = 20.0  # the longest single ``run``, estimated from the speed so far
@@ -29,8 +32,10 @@ def lock_steps(
     several: bool = False,
     columns: Any = None,
     emit: Optional[Emit] = None,
+    begin: int = 0,
 ) -> Optional[Trace]:
-    """What the first ``calls`` batches of the adapter's bank gave. None: it cannot be driven.
+    """What ``calls`` batches of the adapter's bank gave, from the ``begin``-th on. None: it cannot
+    be driven.
 
     Where the adapter has ``last``, its ``run`` makes the steps: what is timed is what is compared.
     Each call makes one. ``several``: a few calls, drawn at random, make more. ``emit`` tells the
@@ -43,7 +48,7 @@ def lock_steps(
         return None
     columns = drawn(adapter.job) if columns is None else columns
     kept = range(calls)[: adapter.job.observed]
-    batches = list(islice(cycle(adapter.bank), calls))
+    batches = list(islice(cycle(adapter.bank), begin, begin + calls))
     observations: List[Any] = []
     outcomes: List[List[Any]] = []
     at: List[int] = []
@@ -84,6 +89,7 @@ def lock_steps(
         actions=np.stack([np.asarray(batch)[columns] for batch in batches]),
         at=np.array(at),
         truncated=truncated & ~terminated,
+        by_run=True,
     )
 
 
@@ -95,15 +101,16 @@ def followed(adapter: Adapter, calls: int) -> Optional[Trace]:
     actions = trace.actions
     if actions is None and adapter.job.observed is not None:
         actions = np.stack([np.asarray(each) for each in islice(cycle(adapter.bank), calls)])
-    return trace._replace(actions=actions, at=None, restarted=None)
+    return trace._replace(actions=actions, at=None, restarted=None, by_run=False)
 
 
 def call_lengths(calls: int) -> Iterator[int]:
-    """Yield the vector steps of each call: 1, but once in ``SELDOM`` calls one of ``STRIDES``."""
+    """Yield the vector steps of each call: 1, but once in ``SELDOM`` calls one of ``LENGTHS``."""
     chance = SystemRandom()
+    fitting = [each for each in LENGTHS if 3 * each <= calls] or [1]
     for _ in range(0, calls, SELDOM):
         longer = chance.randrange(SELDOM)
-        yield from (chance.choice(STRIDES[1:]) if i == longer else 1 for i in range(SELDOM))
+        yield from (chance.choice(fitting) if i == longer else 1 for i in range(SELDOM))
 
 
 def waits(adapter: Adapter) -> bool:
@@ -115,24 +122,39 @@ def waits(adapter: Adapter) -> bool:
 def restarted(
     adapter: Adapter, calls: int, columns: Any = None, emit: Optional[Emit] = None
 ) -> Optional[Trace]:
-    """Reset all environments, and make lock-steps. None: the library cannot."""
+    """Reset all environments, and make lock-steps. None: the library cannot.
+
+    The actions begin at a random place of the bank.
+    """
     before = adapter.first_observations
     if before is None or adapter.reset() is None or adapter.first_observations is before:
         return None
-    return lock_steps(adapter, calls, several=True, columns=columns, emit=emit)
+    begin = SystemRandom().randrange(len(adapter.bank))
+    return lock_steps(adapter, calls, several=True, columns=columns, emit=emit, begin=begin)
 
 
 def with_later(adapter: Adapter, trace: Trace, emit: Emit) -> Trace:
-    """Return the trace with more lock-steps, after a reset of all environments.
+    """Return the trace with more lock-steps, each part after a reset of all environments.
 
-    A backend may do other work after some thousands of steps. Nothing is added if the library
-    cannot reset.
+    A backend may do other work after some thousands of steps: the first part looks for that. Short
+    parts follow, because a few starts do not show how they are distributed. Nothing is added if the
+    library cannot reset.
     """
     calls = len(trace.rewards)
-    later = restarted(adapter, max(1, calls // LATER), trace.columns, emit)
-    if later is None:
-        return trace
+    for part in (calls // LATER, *[calls // SHORT] * STARTS):
+        later = restarted(adapter, max(1, part), trace.columns, emit)
+        if later is None:
+            break
+        trace = joined(trace, later)
+    return trace
+
+
+def joined(trace: Trace, later: Trace) -> Trace:
+    """Return the trace with a row for the reset of all environments, and the rows of the later
+    one."""
+    calls = len(trace.actions)
     none = np.zeros_like(later.rewards[:1])
+    resets = trace.restarted
     parts = {
         "observations": (trace.observations, later.start, later.observations),
         "rewards": (trace.rewards, none, later.rewards),
@@ -140,13 +162,14 @@ def with_later(adapter: Adapter, trace: Trace, emit: Emit) -> Trace:
         "truncated": (trace.truncated, none.astype(np.bool_), later.truncated),
         "actions": (trace.actions, later.actions[:1], later.actions),
         "at": (trace.at, [calls], calls + 1 + later.at),
+        "restarted": (
+            np.zeros(len(trace.rewards), np.bool_) if resets is None else resets,
+            [True],
+            np.zeros(len(later.rewards), np.bool_),
+        ),
     }
-    joined: Dict[str, Any] = {name: np.concatenate(each) for name, each in parts.items()}
-    return trace._replace(
-        reused=trace.reused or later.reused,
-        restarted=np.arange(calls + 1 + len(later.rewards)) == calls,
-        **joined,
-    )
+    together: Dict[str, Any] = {name: np.concatenate(each) for name, each in parts.items()}
+    return trace._replace(reused=trace.reused or later.reused, **together)
 
 
 def drawn(job: Job) -> Any:
@@ -168,14 +191,13 @@ def progress(calls: int, counts: Counts) -> Dict[str, Any]:
     return {"event": "window", "phase": "measure", "ns": 1, "calls": calls, **counts._asdict()}
 
 
-def count_twice(adapter: Adapter, calls: int, emit: Emit) -> Dict[str, Any]:
+def count_twice(adapter: Adapter, calls: int, emit: Emit, own: bool) -> Dict[str, Any]:
     """Make at least ``calls`` vector steps, counted by the adapter and by the environments.
 
-    Returns the fields of ``envbench.model.Audit``; ``frames`` is None if nothing else counts. The
-    second count of a plugin is what its environments' counters in this process have seen. Without
-    one, it is the plugin's own word.
+    Returns fields of ``envbench.model.Audit``; ``frames`` is None if nothing else counts. ``own``:
+    the adapter is envbench's. The second count of a plugin is what its environments' counters in
+    this process have seen. Without one, it is the plugin's own word.
     """
-    own = type(adapter).__module__.startswith("envbench_adapters.")
     seen = None if own else seen_frames()
     if adapter.first_observations is not None:
         adapter.recount()  # discarded: what it made in lock-step
@@ -202,6 +224,24 @@ def seen_frames() -> Optional[float]:
     return None if not every or None in every else float(sum(every))
 
 
+def seen_resets() -> Optional[int]:
+    """The resets that the counters in this process have seen so far; None: none counts them."""
+    every: List[Any] = [getattr(each, "resets", None) for each in COUNTERS]
+    return None if not every or None in every else sum(every)
+
+
+def resets_twice(
+    claimed: int, trace: Optional[Trace], before: Optional[int], numenv: int
+) -> Dict[str, Any]:
+    """Resets in the audit, which the adapter claims, and those of all environments that envbench
+    asked for after it; and how many of them the environments saw."""
+    seen = seen_resets()
+    if before is None or seen is None:
+        return {}
+    asked = 0 if trace is None or trace.restarted is None else int(trace.restarted.sum())
+    return {"resets_claimed": claimed + asked * numenv, "resets_seen": seen - before}
+
+
 def next_stride(made: int, calls: int, seconds: float) -> int:
     """Return the vector steps of the next ``run``, after ``made`` of ``calls`` took ``seconds``.
 
@@ -223,7 +263,8 @@ def given(folder: str) -> Optional[Trace]:
         return None
     with np.load(path, allow_pickle=False) as arrays:
         found = Trace(**{name: arrays[name] for name in Trace._fields if name in arrays})
-    return found._replace(same_step=bool(found.same_step), reused=bool(found.reused))
+    flags = {name: bool(getattr(found, name)) for name in ("same_step", "reused", "by_run")}
+    return found._replace(**flags)
 
 
 def save(trace: Trace, folder: str) -> None:

@@ -62,9 +62,10 @@ class Trace(NamedTuple):
     environments of the batch that were traced, drawn at random if there are over ``MOST_TRACED``
     (None: all). ``actions``: what they got in each vector step; None: the columns of the adapter's
     bank. ``at``: the vector step of each row (None: every one has a row). ``restarted``: in these
-    rows envbench reset all environments.
-    Of the reference, ``begun`` says how the trace's episodes began, (count, …), and ``starts`` how
-    further ones of its own did. They are first observations, or other numbers that show more.
+    rows envbench reset all environments. ``by_run``: ``run`` made these steps.
+    Of the reference, ``begun`` says how the trace's episodes began, (count, …), ``begun_by`` in
+    which environment each, (count,), and ``starts`` how further ones of its own did. They are first
+    observations, or other numbers that show more.
     """
 
     observations: Any
@@ -75,11 +76,13 @@ class Trace(NamedTuple):
     reused: bool = False
     begun: Any = None
     starts: Any = None
+    begun_by: Any = None
     columns: Any = None
     actions: Any = None
     at: Any = None
     restarted: Any = None
     truncated: Any = None
+    by_run: Any = False
 
 
 # Verify: what counts the environments' frames in this process (``Counted``, ``Watched``). Each has

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from random import random
 from statistics import median, variance
 from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 from zlib import crc32
@@ -27,6 +28,7 @@ LATEST = 5  # recent windows; the median of their speeds sets the calls per wind
 STEAL_LIMIT = 0.05
 SUSPEND_LIMIT_NS = 50_000_000
 MOST_RESETS = 10_000  # per slice
+LONGEST_LAST_NS = 20_000_000  # to return the latest results
 MOST_CALLS = 2**32  # in a quarter of a window: no backend is this fast
 
 Emit = Callable[[Dict[str, Any]], None]
@@ -59,6 +61,8 @@ class Meter:
         self.latency: Counter[int] = Counter()  # nanoseconds of single vector steps
         self.returns: Optional[Dict[str, Any]] = None
         self.results: List[int] = []  # a checksum per measured slice, if the protocol asks for it
+        self.check: Optional[Callable[[float], None]] = None  # a spot check, made between slices
+        self._check_at = random() * (protocol.get("measured_s") or 0.0) * 1e9  # measured ns before
         self.total_steps = 0
         self._warm = 0  # the windows of the warm-up, without lead-ins
         self._last = self._ramp = 0  # the last window's end; the windows of the calibration
@@ -143,6 +147,8 @@ class Meter:
         self._begin()
         self._origin = clock()
         for what, calls in orders:
+            if sum(self.measured.ns) > self._check_at:
+                self.check_now()
             if what in self._others:
                 self._measure_other(what, calls)
                 continue
@@ -160,6 +166,25 @@ class Meter:
                     "Either the controller and the worker come from two releases of envbench, or "
                     "an environment forked the worker.".format(what, calls)
                 )
+
+    def check_now(self) -> None:
+        """Make the spot check, if one waits. No slice and no load contains it.
+
+        What the latest slice returned has to be there: an adapter that steps only when it is asked
+        for results has not done its work in the slice.
+        """
+        if self.check is None:
+            return
+        check, self.check = self.check, None
+        started = clock()
+        self.adapter.last()
+        took, slice_ns = clock() - started, self.measured.ns[-1] if self.measured.ns else 0
+        if took > max(slice_ns / 2, LONGEST_LAST_NS):
+            raise ImpossibleFigure(
+                "the results of the latest slice took {:.1f} ms to return, after {:.1f} ms of "
+                "stepping: its steps were not made in time".format(took / 1e6, slice_ns / 1e6)
+            )
+        self.sensors.leave_out(lambda: check(self._ns_per_call()))
 
     def _measure_other(self, order: str, ms: float) -> None:
         """Measure another quantity. If the library lacks it, no step and no reset is reported."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from envbench_worker.energy import Energy
 
@@ -33,6 +33,17 @@ def usable_cores() -> List[int]:
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
+
+
+def refuse_cores(first: int, count: int) -> None:
+    """``ValueError`` if threads that are bound to so many cores, from the first on, would use one
+    that this process may not use. Below 0: they are not bound."""
+    every = os.cpu_count() or 1
+    wanted = (
+        {(first + index) % every for index in range(min(count, every))} if first >= 0 else set()
+    )
+    if outside := sorted(wanted - set(usable_cores())):
+        raise ValueError("affinity {}: this process may not use core {}".format(first, outside[0]))
 
 
 def machine_cpu(cores: Sequence[int] = ()) -> Optional[Dict[str, float]]:
@@ -176,6 +187,14 @@ class Sensors:
     def begin(self) -> None:
         """Begin the interval that ``load`` reports on."""
         self._begun, self._measured = self._everything(), {}
+
+    def leave_out(self, work: Callable[[], None]) -> None:
+        """Do some work that ``load`` does not report on."""
+        before = self._everything()
+        work()
+        for name, grown in _grown(before, self._everything()).items():
+            if name in self._begun:
+                self._begun[name] += grown
 
     def load(self, share: float = 1.0) -> Dict[str, Any]:
         """Return the ``envbench.model.Load`` of the measured windows since ``begin``.

@@ -234,6 +234,44 @@ def test_a_lead_in_is_recorded_with_the_warm_up_and_not_measured(
     assert told == [("measure", 20)] * 3
 
 
+def test_a_spot_check_comes_between_two_slices_and_in_neither(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adapter = Clocked(worker, monkeypatch, lambda n: 1_000_000)
+    adapter.last = lambda: None
+    made = meter(worker, adapter)
+    made.first_step()
+    made.warm_up()
+    told: list[tuple[int, float]] = []
+
+    def check(pace: float) -> None:
+        told.append((len(made.measured.ns), pace))
+        adapter.now += 10**9
+
+    made.check, made._check_at = check, 30_000_000
+    made.take_turns([("lead", 5), ("step", 20)] * 4)
+    assert told == [(2, 1_000_000.0)]
+    assert made.measured.ns == [20_000_000] * 4
+    made.check_now()  # only once
+    assert len(told) == 1
+
+
+def test_an_adapter_that_steps_when_it_is_asked_for_results_has_no_figure(
+    worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adapter = Clocked(worker, monkeypatch, lambda n: 1_000_000)
+    made = meter(worker, adapter)
+    made.first_step()
+    made.warm_up()
+
+    def last() -> None:
+        adapter.now += 25_000_000
+
+    adapter.last, made.check, made._check_at = last, lambda pace: None, 0
+    with pytest.raises(worker.contract.ImpossibleFigure, match="were not made in time"):
+        made.take_turns([("step", 20), ("step", 20)])
+
+
 def test_a_lead_in_starts_on_the_same_scale_as_the_rest_of_the_warm_up(
     worker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,7 @@ import envpool
 import numpy as np
 from envbench_worker import actions, autoreset
 from envbench_worker.contract import LIBRARY, Adapter, Counts, Job, call
-from envbench_worker.sensors import usable_cores
+from envbench_worker.sensors import refuse_cores, usable_cores
 from envpool.registration import registry
 from gymnasium.vector.utils import create_empty_array
 
@@ -39,6 +39,7 @@ class EnvPool(Adapter):
 
     def build(self) -> None:
         job = self.job
+        refuse_cores(job.settings["affinity"], job.settings["threads"] or len(usable_cores()))
         self.pool = envpool.make(job.task, env_type="gymnasium", **self._arguments())
         self.autoreset = autoreset.of(self.pool, (autoreset.NEXT_STEP,))
         if job.mode == "verify":

@@ -25,6 +25,7 @@ from gymnasium.vector import SyncVectorEnv
 from envbench_adapters import verifying
 
 STARTS = 100  # of episodes, to compare a backend's starts with
+ACTIONS = 256  # batches, to compare a backend's actions with
 
 
 class GymnasiumVector(Adapter):
@@ -143,4 +144,9 @@ class ForLoop(GymnasiumVector):
         starts = [forced[0].start() for _ in range(STARTS if begun else 0)]
         self.envs.reset()
         self.envs.call("frames_made")
-        return found._replace(begun=np.stack(begun), starts=np.stack(starts)) if begun else found
+        if isinstance(self.bank[0], np.ndarray):
+            found = found._replace(actions=np.stack(self.bank[:ACTIONS]))
+        if not begun:
+            return found
+        by = np.repeat(np.arange(len(forced)), [len(each.begun) for each in forced])
+        return found._replace(begun=np.stack(begun), begun_by=by, starts=np.stack(starts))
