@@ -234,9 +234,10 @@ def resets_twice(
     claimed: int, trace: Optional[Trace], before: Optional[int], numenv: int
 ) -> Dict[str, Any]:
     """Resets in the audit, which the adapter claims, and those of all environments that envbench
-    asked for after it; and how many of them the environments saw."""
+    asked for after it; and how many of them the environments saw. Nothing, if no environment of
+    this process has made a step: those that step are in other processes."""
     seen = seen_resets()
-    if before is None or seen is None:
+    if before is None or seen is None or not seen_frames():
         return {}
     asked = 0 if trace is None or trace.restarted is None else int(trace.restarted.sum())
     return {"resets_claimed": claimed + asked * numenv, "resets_seen": seen - before}

@@ -42,3 +42,20 @@ def test_the_rest_is_made_at_once_as_far_as_it_fits_into_twenty_seconds(
 ) -> None:
     assert (audit.PATIENCE_S, sum(audit.STRIDES)) == (20.0, 32)
     assert audit.next_stride(made, calls, seconds) == stride
+
+
+class Counter:
+    def __init__(self, frames: float, resets: int) -> None:
+        self.seen_frames, self.resets = frames, resets
+
+
+def test_resets_are_counted_twice_where_environments_step_in_this_process(
+    audit: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "COUNTERS", [Counter(40.0, 3), Counter(40.0, 4)])
+    assert audit.seen_resets() == 7
+    assert audit.resets_twice(6, None, 2, 4) == {"resets_claimed": 6, "resets_seen": 5}
+    monkeypatch.setattr(audit, "COUNTERS", [Counter(0.0, 0)])  # the others are in processes
+    assert audit.resets_twice(6, None, 0, 4) == {}
+    monkeypatch.setattr(audit, "COUNTERS", [])
+    assert audit.resets_twice(6, None, audit.seen_resets(), 4) == {}
