@@ -69,7 +69,9 @@ def judge(found: Verification) -> Verdict:
         audit=audit,
         lock_step=lock_step,
         differences=[
-            f"{name}: {_shown(own)} (requested: {_shown(wanted)})"
+            f"{name}: not reported"
+            if own == "unknown"
+            else f"{name}: {_shown(own)} (not {_shown(wanted)})"
             for name, (wanted, own) in other.items()
         ],
         refused=refused,

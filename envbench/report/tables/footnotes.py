@@ -39,6 +39,7 @@ FLAGS = {
     "other-load": "Other programs used over a tenth of the machine's CPU time.",
 }
 
+UNREPORTED = ": not reported"
 BADGES = {
     "✓": "same work as the reference",
     "≠": "different work",
@@ -76,16 +77,24 @@ def of_other_session(found: Measured, results: MachineResults) -> list[str]:
 
 
 def of_verification(found: Verified, shared: Collection[str] = ()) -> list[str]:
-    """The footnotes of a badge: why it is not ✓, and how the work differs from the request.
-    ``shared``: differences of all rows, which the note says."""
+    """The footnotes of a badge: why it is not ✓, and how the work differs from the family's
+    reference settings. ``shared``: differences of all rows, which the note says."""
     verdict = found.verdict
     differences = [each for each in verdict.differences if each not in shared]
     sentences = []
     if verdict.badge != "✓":
-        reasons = "; ".join(text for text in (verdict.audit, verdict.lock_step) if text)
+        texts = [verdict.audit, verdict.lock_step]
+        texts = texts[::-1] if verdict.badge == "≠" else texts
+        if verdict.badge == "≠" and texts[0].startswith(("equal", "same", "the reference")):
+            texts = ["its settings"]
+        reasons = "; ".join(text for text in texts if text).removeprefix("not compared: ")
         sentences.append(f"{BADGES[verdict.badge].capitalize()}: {markdown(reasons, 300)}.")
-    if differences:
-        sentences.append(f"Differs in {markdown(', '.join(differences), 600)}.")
+    silent = [each for each in differences if each.endswith(UNREPORTED)]
+    if known := [each for each in differences if each not in silent]:
+        sentences.append(f"Other settings: {markdown(', '.join(known), 600)}.")
+    if silent:
+        names = listed([each.removesuffix(UNREPORTED) for each in silent])
+        sentences.append(f"Does not report {markdown(names, 600)}.")
     return [" ".join(sentences)] if sentences else []
 
 
@@ -273,7 +282,7 @@ def _equal_work(results: MachineResults) -> list[str]:
     return [
         f"Equal work: {legend}.",
         *_spots(results),
-        *([f"All rows differ from the request in {shared}."] if shared else []),
+        *([f"All rows differ from the reference settings in {shared}."] if shared else []),
         *([packages] if stale else []),
     ]
 

@@ -314,7 +314,8 @@ def test_a_row_of_equal_work_has_no_footnote_unless_it_differs_from_the_request(
     work["frame_skip"] = "something else"
     found = Verified(verification=make_verification(work=work))
     (said,) = footnotes.of_verification(found)
-    assert f"Differs in {markdown(found.verdict.differences[0])}." in said
+    assert said.startswith("Different work: its settings.")
+    assert f"Other settings: {markdown(found.verdict.differences[0])}." in said
 
 
 def test_a_refusal_says_whether_the_count_or_the_work_is_wrong() -> None:
