@@ -1,7 +1,8 @@
 """The DeepMind Control Suite: CheetahRun. A step is one frame; there is no action repeat.
 
 The reference is dm_control itself. An observation of the cheetah is its state without the
-horizontal position, which affects nothing. So the reference can be put into each state.
+horizontal position, which affects nothing. So the reference can be put into each state. Another
+build of MuJoCo is allowed 1e-4: EnvPool's was once 4.2e-6 away (results/studies/honest-verify).
 """
 
 from envbench.families.family import AS_GYMNASIUM, EnvFamily, Standard
@@ -28,6 +29,10 @@ DM_CONTROL = EnvFamily(
     lock_steps=1_100,
     work={"env": _WORK},
     any_task=["autoreset", "returned_to", "observation_dtype", "precision"],
-    standards={"env": Standard(steps=1000, tolerance=1e-6, reward_tolerance=1e-6, rounded=1e-3)},
+    standards={
+        "env": Standard(
+            steps=1000, tolerance=1e-4, reward_tolerance=1e-4, same_engine=1e-6, rounded=1e-3
+        )
+    },
     engine="mj\\_step",
 )
