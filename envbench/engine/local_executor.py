@@ -12,7 +12,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from envbench import families, runtimes
+from envbench import backends, families, runtimes
+from envbench.backends.specification import with_role
 from envbench.decisions import traces
 from envbench.decisions.traces import Trace
 from envbench.engine.availability import Arm, Arms, answer_of, own_runtime, runtime_fact
@@ -201,13 +202,14 @@ def _with_reports(
     family = families.of_record(trial.cell.env)
     standard = family.standard(trial.cell.kind, trial.cell.task)
     promised = standard is not None and work.get(standard.promised_by) is True
-    bank = trial.cell.settings.get("actions", "bank") == "bank"
+    source = with_role(backends.of_record(trial.cell.backend), "actions")
+    usual = source is None or trial.cell.settings.get(source.name, source.default) == source.default
     return replace(
         agreement,
         same_engine=same_engine(reply, reference),
         rounded=agreement.rounded and work.get("observation_dtype") == str(own.observations.dtype),
         hollow=agreement.hollow and promised,
-        actions_apart=agreement.actions_apart if bank else None,
+        actions_apart=agreement.actions_apart if usual else None,
     )
 
 
