@@ -36,7 +36,9 @@ def test_a_family_has_a_worker_file_and_a_backend(family: EnvFamily) -> None:
 def test_the_documents_state_the_standard_of_equal_work(name: str) -> None:
     standard = families.get(name).standards["env"]
     text = (ROOT / "docs" / "verify.md").read_text()
-    (row,) = (line for line in text.splitlines() if line.startswith((f"| {name} |", f"| {name}:")))
+    (row,) = (
+        line for line in text.splitlines() if line.startswith((f"| {name} | `", f"| {name}:"))
+    )
     allowed = f"{standard.tolerance:g}".replace("e-0", "e-")
     assert f"| {allowed}" in row
 
