@@ -131,7 +131,7 @@ class Worker:
         """Save what some vector steps of the measured environments return.
 
         Chance decides when: now, before the first timed step, or later, between two slices and
-        after a reset. Then this returns the check, which is told the nanoseconds of a vector step.
+        after a reset. Then this returns the check, which gets the nanoseconds of a vector step.
         An adapter that can be followed only to verify gets new environments.
         """
         from envbench_worker import audit
