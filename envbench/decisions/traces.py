@@ -11,9 +11,9 @@ from __future__ import annotations
 import io
 import math
 from dataclasses import dataclass
-from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
+from envbench.decisions import starts
 from envbench.families import Standard
 from envbench.model import Agreement, Apart, Audit
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-DRAWS = 50_000  # of starts, to judge how many are different
 MOST_REPEATED = {"f": 0.02, "u": 0.5}  # share of an environment's steps, by kind of number
 BY_CHANCE = 2.6  # of a Kolmogorov-Smirnov statistic, for samples of one: exceeded once in 10⁵
 MOST_APART = 1e-4  # the largest distance between environments with the same actions
@@ -165,11 +164,18 @@ def compare(standard: Standard, theirs: Trace, own: Trace) -> Agreement:
         other_ends=int(other_ends.sum()),
         reused=own.reused,
         rounded=own.observations.dtype.itemsize < theirs.observations.dtype.itemsize,
-        p_values=_starts(theirs, standard),
+        p_values=_starts(theirs, standard.first),
         by_run=own.by_run,
         hollow=_hollow(theirs.observations, own.observations, standard.first),
         actions_apart=_actions_apart(theirs.actions, own.actions),
     )
+
+
+def _starts(theirs: Trace, first: int | None) -> dict[str, float]:
+    """How probable it is that the reference's episodes begin as the trace's; empty if unknown."""
+    if theirs.begun is None or theirs.starts is None:
+        return {}
+    return {"start": starts.probability(theirs.begun, theirs.starts, theirs.begun_by, first)}
 
 
 def _hollow(theirs: Array, own: Array, first: int | None) -> bool:
@@ -220,52 +226,6 @@ def _distances(standard: Standard, theirs: Trace, own: Trace, begins: Array) -> 
         largest = apart.reshape(len(a), -1).max(axis=1)
         found.append(np.where(np.isnan(largest), np.inf, largest))
     return np.stack(found)
-
-
-def _starts(predicted: Trace, standard: Standard) -> dict[str, float]:
-    """The probability that the reference's episodes begin at most as differently as the trace's,
-    or are distributed at most as these.
-
-    Three tests, with Bonferroni's correction. How many different starts are there (among as many of
-    the reference's, drawn at random)? Is each of their numbers distributed as the reference's
-    (Kolmogorov-Smirnov)? And do two environments begin alike more often than by chance?
-    """
-    import numpy as np
-    from scipy.stats import ks_2samp
-
-    if predicted.begun is None or predicted.starts is None:
-        return {}
-    mine, theirs = (
-        np.nan_to_num(each.reshape(len(each), -1)[:, : standard.first].astype(np.float64))
-        for each in (predicted.begun, predicted.starts)
-    )
-    chance, count = np.random.default_rng(0), min(len(mine), len(theirs))
-    different = len(np.unique(mine[:count], axis=0))
-    _, kinds = np.unique(theirs, axis=0, return_inverse=True)
-    draws = (chance.permutation(kinds.ravel())[:count] for _ in range(DRAWS))
-    fewer = sum(len(np.unique(each)) <= different for each in draws)
-    shape = [ks_2samp(a, b).pvalue for a, b in zip(mine.T, theirs.T, strict=True)]
-    alike = float(((np.bincount(kinds.ravel()) / len(theirs)) ** 2).sum())
-    copied = _copied(mine, predicted.begun_by, alike)
-    chances = (fewer + 1) / (DRAWS + 1), len(shape) * min(shape), copied
-    return {"start": float(min(1.0, *(len(chances) * each for each in chances)))}
-
-
-def _copied(starts: Array, by: Array | None, alike: float) -> float:
-    """The probability that any two environments begin so often alike, each as the other in its
-    k-th episode. ``alike``: the probability that two starts of the reference are equal."""
-    import numpy as np
-    from scipy.stats import binom
-
-    if by is None:
-        return 1.0
-    rows = [starts[by == each] for each in np.unique(by)]
-    least, pairs = 1.0, 0
-    for one, other in combinations(rows, 2):
-        count = min(len(one), len(other))
-        equal = int((one[:count] == other[:count]).all(axis=1).sum())
-        least, pairs = min(least, float(binom.sf(equal - 1, count, alike))), pairs + 1
-    return min(1.0, max(pairs, 1) * least)
 
 
 def _quantiles(distances: Array, chosen: Array, short: Array) -> Apart:

@@ -1,0 +1,61 @@
+"""Pure: do the episodes of two backends begin alike? As distributions, because starts are random.
+
+``begun`` are the starts of a backend's episodes, (count, …), ``by`` the environment of each, and
+``starts`` those of the reference. ``first``: how many leading numbers of a start are compared.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
+
+DRAWS = 50_000  # of starts, to judge how many are different
+
+
+def probability(begun: Array, starts: Array, by: Array | None, first: int | None) -> float:
+    """The probability that the reference's episodes begin at most as differently as the trace's,
+    or are distributed at most as these.
+
+    Three tests, with Bonferroni's correction. How many different starts are there (among as many of
+    the reference's, drawn at random)? Is each of their numbers distributed as the reference's
+    (Kolmogorov-Smirnov)? And do two environments begin alike more often than by chance?
+    """
+    import numpy as np
+    from scipy.stats import ks_2samp
+
+    mine, theirs = (
+        np.nan_to_num(each.reshape(len(each), -1)[:, :first].astype(np.float64))
+        for each in (begun, starts)
+    )
+    chance, count = np.random.default_rng(0), min(len(mine), len(theirs))
+    different = len(np.unique(mine[:count], axis=0))
+    _, kinds = np.unique(theirs, axis=0, return_inverse=True)
+    draws = (chance.permutation(kinds.ravel())[:count] for _ in range(DRAWS))
+    fewer = sum(len(np.unique(each)) <= different for each in draws)
+    shape = [ks_2samp(a, b).pvalue for a, b in zip(mine.T, theirs.T, strict=True)]
+    alike = float(((np.bincount(kinds.ravel()) / len(theirs)) ** 2).sum())
+    copied = _copied(mine, by, alike)
+    chances = (fewer + 1) / (DRAWS + 1), len(shape) * min(shape), copied
+    return float(min(1.0, *(len(chances) * each for each in chances)))
+
+
+def _copied(starts: Array, by: Array | None, alike: float) -> float:
+    """The probability that any two environments begin so often alike, each as the other in its
+    k-th episode. ``alike``: the probability that two starts of the reference are equal."""
+    import numpy as np
+    from scipy.stats import binom
+
+    if by is None:
+        return 1.0
+    rows = [starts[by == each] for each in np.unique(by)]
+    least, pairs = 1.0, 0
+    for one, other in combinations(rows, 2):
+        count = min(len(one), len(other))
+        equal = int((one[:count] == other[:count]).all(axis=1).sum())
+        least, pairs = min(least, float(binom.sf(equal - 1, count, alike))), pairs + 1
+    return min(1.0, max(pairs, 1) * least)
