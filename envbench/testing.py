@@ -34,6 +34,7 @@ from typing import ClassVar
 from envbench import backends, families, runtimes
 from envbench.backends import Backend
 from envbench.decisions import traces
+from envbench.decisions.arrays import read_trace
 from envbench.engine.local_executor import make_job
 from envbench.engine.pairs import seed_of_round
 from envbench.engine.request import Target, make_cell
@@ -56,6 +57,7 @@ class BackendContract:
     ``settings`` are as ``--set`` gives them; ``overrides`` as ``--python`` does (backend name ->
     interpreter). ``sees_resets``: episodes of random actions end within half a second.
     ``single_steps``: whether single vector steps are timed; None: that is not tested.
+    ``second_count``: False if nothing but the adapter can count the steps, so its row gets no ✓.
     """
 
     backend: ClassVar[Backend]
@@ -66,6 +68,7 @@ class BackendContract:
     overrides: ClassVar[Mapping[str, str]] = {}
     sees_resets: ClassVar[bool] = False
     single_steps: ClassVar[bool | None] = None
+    second_count: ClassVar[bool] = True
 
     measurements: ClassVar[dict[type, tuple[Reply, list[int]]]] = {}  # of each contract class
 
@@ -82,6 +85,9 @@ class BackendContract:
     def test_is_data_that_the_registry_accepts(self) -> None:
         assert backends.trouble(self.backend) == ""
         backends.check_family(self.backend, self.family)
+        warnings = "; ".join(backends.plugin_warnings())
+        missing = "no entry point `envbench.backends` of an installed package names it"
+        assert self.backend.name in backends.registry(), warnings or missing
 
     def test_finds_its_task_and_refuses_an_unknown_one_with_the_known_names(self) -> None:
         reply = self.measured()  # a worker probes before it builds, so it found its task
@@ -139,7 +145,12 @@ class BackendContract:
         reply = self.verification()
         assert reply.audit is not None, "the worker replied without an audit"
         assert reply.audit.frames is not None, "write `recount`: the environments' own count"
-        assert reply.audit.counted_by, "set `counted_by`: who makes the count of `recount`"
+        assert reply.audit.counted_by or not self.second_count, (
+            "only the adapter counts its steps. Set `counted_by`, and wrap the environments in "
+            "`Counted` in the worker's own process, or append an object with `seen_frames` to "
+            "`envbench_worker.contract.COUNTERS`. If nothing can count them, set "
+            "`second_count = False` in this class: the row then gets no ✓"
+        )
         claimed = reply.audit.steps * self.cell.frame_skip
         assert traces.counted(reply.audit, self.cell.frame_skip), (
             f"`run` claims {claimed:g} frames, `recount` says {reply.audit.frames:g}: one of them "
@@ -152,7 +163,7 @@ class BackendContract:
         )
         family = families.get(self.family)
         if reply.trace is not None and not family.own_tasks and not self.cell.variant:
-            trace = traces.read_trace(reply.trace)
+            trace = read_trace(reply.trace)
             together = len(trace.rewards) // 2 if self.backend.own_engine else 0
             assert traces.responds(trace, together) is not False, (
                 "other actions gave the same observations: does `follow` pass the actions on?"

@@ -254,6 +254,8 @@ def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
         alike = found.ends == found.reference_ends
         how = "in another step or for another reason" if alike else "on one side only"
         wrong.append(f"{every}, {found.other_ends} {how}")
+    if found.other_limits:
+        wrong.append("episodes that last until their time limit end otherwise than the reference's")
     if found.start > standard.tolerance:
         wrong.append(f"episodes begin where the reference's cannot: {found.start:.2g}{unit} apart")
     elif (chance := found.p_values.get("start", 1.0)) < LEAST_START_P:

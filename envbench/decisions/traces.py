@@ -1,19 +1,16 @@
 """Pure: do two backends do the same, from the same states and with the same actions?
 
-A trace is an ``.npz`` of arrays (``envbench_worker.audit.save``): observations (steps,
-environments, …), rewards and ended (steps, environments), and the start. The reference's trace has
-what each step of the backend's trace should have given. The ``Standard`` of the family
-(``envbench.families``) defines what counts as equal.
+The reference's trace has what each step of the backend's trace (``arrays.py``) should have given.
+The ``Standard`` of the family (``envbench.families``) defines what counts as equal.
 """
 
 from __future__ import annotations
 
-import io
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from envbench.decisions import starts
+from envbench.decisions.arrays import Trace
 from envbench.families import Standard
 from envbench.model import Agreement, Apart, Audit
 
@@ -25,105 +22,6 @@ if TYPE_CHECKING:
 MOST_REPEATED = {"f": 0.02, "u": 0.5}  # share of an environment's steps, by kind of number
 BY_CHANCE = 2.6  # of a Kolmogorov-Smirnov statistic, for samples of one: exceeded once in 10⁵
 MOST_APART = 1e-4  # the largest distance between environments with the same actions
-
-
-@dataclass(frozen=True, kw_only=True)
-class Trace:
-    """Arrays of (steps, environments, …). Observations may be those of the first steps only.
-
-    ``start``: the observations before the first step, (1, environments, …). ``same_step``: the step
-    that ends an episode also resets. ``reused``: steps overwrite the observations of those before
-    them. ``at``: the vector step of each row, if it is a call, which may make several.
-    ``restarted``: in these rows envbench reset all environments. ``truncated``: a time limit alone
-    ended the episode. ``columns``: which environments these are. ``actions``: what they got.
-    ``by_run``: the backend's ``run`` made the steps. Of the reference, ``actions`` are from its own
-    bank, ``begun`` says how the trace's episodes began, (count, …), and ``starts`` how its own do.
-    """
-
-    observations: Array
-    rewards: Array
-    ended: Array
-    start: Array
-    same_step: bool = False
-    reused: bool = False
-    begun: Array | None = None
-    starts: Array | None = None
-    begun_by: Array | None = None  # in which environment each of ``begun`` began, (count,)
-    at: Array | None = None
-    restarted: Array | None = None
-    truncated: Array | None = None
-    columns: Array | None = None
-    actions: Array | None = None
-    by_run: bool = False
-
-    @property
-    def begins(self) -> Array:
-        """Where an observation is the first of an episode, (steps, environments)."""
-        import numpy as np
-
-        after: Array = np.concatenate([np.zeros_like(self.ended[:1]), self.ended[:-1]])
-        found: Array = self.ended if self.same_step else after
-        if self.restarted is not None:
-            found = found | self.restarted[:, None]
-        return found
-
-    @property
-    def stepped(self) -> Array:
-        """Where a row is a step of an environment, not only a reset, (steps, environments)."""
-        import numpy as np
-
-        if not self.same_step:
-            return ~self.begins
-        every: Array = np.ones_like(self.ended)
-        if self.restarted is not None:
-            every = every & ~self.restarted[:, None]
-        return every
-
-
-def read_trace(raw: bytes) -> Trace:
-    """Read the arrays of an ``.npz``, never a pickle; ``ValueError`` for anything else."""
-    import zipfile
-
-    import numpy as np
-
-    try:
-        with np.load(io.BytesIO(raw), allow_pickle=False) as arrays:
-            found = {name: arrays[name] for name in ("observations", "rewards", "ended", "start")}
-            same_step = bool(arrays["same_step"])
-            flags: dict[str, Any] = {
-                name: bool(arrays.get(name, False)) for name in ("reused", "by_run")
-            }
-            begun, starts, by = (arrays.get(name) for name in ("begun", "starts", "begun_by"))
-            at, restarted = (arrays.get(name) for name in ("at", "restarted"))
-            rows = {"at": at, "restarted": None if restarted is None else restarted != 0}
-            more = {name: arrays.get(name) for name in ("columns", "actions", "truncated")}
-    except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile) as error:
-        raise ValueError(f"a trace cannot be read: {error}") from error
-    start, found["ended"] = found.pop("start"), found["ended"] != 0
-    seen, rewards, ended = (array.shape[:2] for array in found.values())
-    if len(rewards) != 2 or rewards != ended or seen[1:] != rewards[1:] or seen > rewards:
-        raise ValueError("the arrays of a trace differ in steps or environments")
-    if start.shape != (1, *found["observations"].shape[1:]):
-        raise ValueError("the start of a trace is not one observation per environment")
-    if begun is not None and (starts is None or starts.shape[1:] != begun.shape[1:]):
-        raise ValueError("the starts of a trace are of two shapes")
-    if by is not None and (begun is None or by.shape != begun.shape[:1]):
-        raise ValueError("the starts of a trace are more or fewer than their environments")
-    if any(each is not None and each.shape != rewards[:1] for each in rows.values()):
-        raise ValueError("the rows of a trace are described more or less than once")
-    if more["truncated"] is not None and more["truncated"].shape != rewards:
-        raise ValueError("the arrays of a trace differ in steps or environments")
-    return Trace(
-        **found,
-        **rows,
-        **more,
-        start=start,
-        **flags,
-        same_step=same_step,
-        begun=begun,
-        begun_by=by,
-        starts=starts,
-    )
 
 
 def compare(standard: Standard, theirs: Trace, own: Trace) -> Agreement:
@@ -152,22 +50,35 @@ def compare(standard: Standard, theirs: Trace, own: Trace) -> Agreement:
     numbers = np.arange(steps) if own.at is None else own.at
     first = np.concatenate([np.ones((1, environments), np.bool_), begins])
     short = np.ones(steps, np.bool_) if own.at is None else np.diff(own.at, prepend=-1) == 1
+    drawn = slice(0, own.chosen)
+    chosen = slice(steps if own.chosen is None else own.chosen, None)
+
+    def quantiles(distances: Array, rows: Array) -> list[Apart]:
+        """Of each environment, in the worse of both parts."""
+        parts = [
+            [_quantiles(distances[part, i], rows[part, i], short[part]) for part in (drawn, chosen)]
+            for i in range(environments)
+        ]
+        return [_worse(*each) for each in parts]
+
     return Agreement(
         reference=standard.reference,
-        steps=int((~begins).sum(axis=0).min()),
-        observations=[_quantiles(apart[1:, i], ~begins[:, i], short) for i in range(environments)],
-        rewards=[_quantiles(rewards[:, i], made[:, i], short) for i in range(environments)],
+        steps=int((~begins)[drawn].sum(axis=0).min()),
+        observations=quantiles(apart[1:], ~begins),
+        rewards=quantiles(rewards, made),
         start=_finite(apart[first].max()),
         first_difference=int(numbers[differ[0]]) if len(differ) else None,
-        ends=int(own_ended.sum()),
-        reference_ends=int(ended.sum()),
-        other_ends=int(other_ends.sum()),
+        ends=int(own_ended[drawn].sum()),
+        reference_ends=int(ended[drawn].sum()),
+        other_ends=int(other_ends[drawn].sum()),
+        limits=int(ended[chosen].sum()),
+        other_limits=int(other_ends[chosen].sum()),
         reused=own.reused,
         rounded=own.observations.dtype.itemsize < theirs.observations.dtype.itemsize,
         p_values=_starts(theirs, standard.first),
         by_run=own.by_run,
         hollow=_hollow(theirs.observations, own.observations, standard.first),
-        actions_apart=_actions_apart(theirs.actions, own.actions),
+        actions_apart=_actions_apart(theirs.actions, own.drawn_actions),
     )
 
 
@@ -238,6 +149,14 @@ def _quantiles(distances: Array, chosen: Array, short: Array) -> Apart:
     return Apart(median=_finite(median), p90=_finite(p90), largest=_finite(largest))
 
 
+def _worse(one: Apart, other: Apart) -> Apart:
+    return Apart(
+        median=max(one.median, other.median),
+        p90=max(one.p90, other.p90),
+        largest=max(one.largest, other.largest),
+    )
+
+
 def _distributions(standard: Standard, theirs: Trace, own: Trace) -> Agreement:
     """Compare the lengths and returns of whole episodes as two samples each."""
     from scipy.stats import ks_2samp
@@ -305,7 +224,8 @@ def _equal(one: Array, other: Array) -> Array:
 
 def responds(trace: Trace, together: int, again: bool | None = None) -> bool | None:
     """Do observations follow the actions, and nothing else? None means unknown: the observations
-    change, but no steps had equal actions (``together`` is 0), so it cannot be tested.
+    change, but no steps had equal actions (``together`` is 0), so it cannot be tested. A part in
+    which the robot hardly moves (``Trace.chosen``) does not count.
 
     This needs two environments and no reference. Environments that start alike must look alike
     while they get the same actions (the first ``together`` steps), and differ afterwards. A game's
@@ -314,8 +234,9 @@ def responds(trace: Trace, together: int, again: bool | None = None) -> bool | N
     """
     import numpy as np
 
-    steps, environments = trace.observations.shape[:2]
-    flat = trace.observations.reshape(steps, environments, math.prod(trace.observations.shape[2:]))
+    observations = trace.observations[: trace.chosen]
+    steps, environments = observations.shape[:2]
+    flat = observations.reshape(steps, environments, math.prod(observations.shape[2:]))
     if steps < 2 or not flat.size or (flat.dtype.kind == "f" and not np.isfinite(flat).all()):
         return False
     alike = np.abs(np.diff(flat[:together].astype(np.float64), axis=1)).max(initial=0.0)

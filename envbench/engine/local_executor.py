@@ -15,7 +15,7 @@ from msgspec.structs import asdict, replace
 from envbench import backends, families, runtimes
 from envbench.backends.specification import with_role
 from envbench.decisions import traces
-from envbench.decisions.traces import Trace
+from envbench.decisions.arrays import Trace, read_trace
 from envbench.engine.availability import Arm, Arms, answer_of, own_runtime, runtime_fact
 from envbench.engine.campaign import Executed, new_id
 from envbench.engine.request import Target, reference_of
@@ -176,7 +176,7 @@ def _spot_check(trial: Trial, reply: Reply, arms: Arms) -> Agreement | None:
         return None
     standard = target.family.standard(target.cell.kind, target.cell.task)
     try:
-        own, predicted = (traces.read_trace(each) for each in (reply.trace, found.trace))
+        own, predicted = (read_trace(each) for each in (reply.trace, found.trace))
         agreement = traces.compare(standard or Standard(), predicted, own)
     except (TypeError, ValueError):  # of another shape or kind
         return lacking
@@ -221,7 +221,7 @@ def _responds(trial: Trial, reply: Reply, arm: Arm) -> bool | None:
     amount = Verify(lock_steps=OBSERVED, audit_calls=0, together=OBSERVED, several=True)
     found = execute(**asdict(_launch(replace(trial, verify=amount), arm)))
     try:
-        own, again = (traces.read_trace(each or b"") for each in (reply.trace, found.trace))
+        own, again = (read_trace(each or b"") for each in (reply.trace, found.trace))
         return traces.repeated(own, again)
     except (IndexError, TypeError, ValueError):  # it failed, or its arrays are of another shape
         return None
@@ -297,7 +297,7 @@ class _Recording:
         family = self.arms[side].target.family
         agreement, standard = None, family.standard(trial.cell.kind, trial.cell.task)
         try:
-            self.traces[side] = trace = traces.read_trace(reply.trace)
+            self.traces[side] = trace = read_trace(reply.trace)
             if reference is not None and standard is not None:
                 found = traces.compare(standard, self.traces[reference], trace)
                 agreement = _with_reports(trial, found, trace, reply, self.replies[reference])

@@ -14,6 +14,7 @@ from typing import ClassVar
 
 import msgspec
 
+from envbench import families
 from envbench.backends.specification import with_role
 from envbench.engine.experiment import Done, Experiment, Facts, Site
 from envbench.engine.request import CellRequest, Chosen, Target, choose
@@ -82,6 +83,11 @@ class VerifyExperiment(Experiment[list[Verification]]):
             verify=verify,
             lock_steps=steps,
             together={each.cell.key: _together(steps[each.cell.key], each) for each in targets},
+            limits={
+                each.cell.key: limit
+                for each in targets
+                if (limit := each.family.time_limit(each.cell.kind, each.cell.task))
+            },
             references={
                 each.cell.key: references[0]
                 for each in targets
@@ -104,11 +110,14 @@ class VerifyExperiment(Experiment[list[Verification]]):
         chance = random.Random(f"{plan.seed} {plan.plan_id} {todo.key}")
         seed, calls = chance.randrange(MOST_SEEDS), design.verify.audit_calls
         steps = design.lock_steps.get(todo.key, design.verify.lock_steps)
+        lasting = families.of_record(todo.env).lasting
         amount = msgspec.structs.replace(
             design.verify,
             lock_steps=chance.randint(steps, steps + steps // 10),
             audit_calls=chance.randint(calls, calls + calls // 4),
             together=design.together.get(todo.key, 0),
+            limit=design.limits.get(todo.key, 0) if lasting else 0,
+            lasting=lasting,
         )
         own = Trial(cell=todo, mode="verify", seed=seed, verify=amount)
         reference = design.references.get(todo.key)

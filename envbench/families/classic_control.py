@@ -23,6 +23,7 @@ CLASSIC_CONTROL = EnvFamily(
     follows_by="state",
     state_tasks=["CartPole-v0", "CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0"],
     lock_steps=500,
+    lasting="envbench_families.classic_control:balance",
     work={"env": _WORK},
     any_task=["autoreset", "returned_to", "observation_dtype"],
     standards={"env": Standard(steps=400, tolerance=1e-5, reward_tolerance=1e-6)},

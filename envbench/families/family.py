@@ -20,6 +20,7 @@ from envbench.model import LARGEST_SKIP, Apart, Kind
 from envbench.text import counted, listed
 
 SMALLEST_SKIP = 0.001
+MOST_STEPS = 100_000  # of an episode that ``verify`` follows until its time limit
 NO_NUMBER = 1e308  # recorded for a distance that is infinite or not a number
 
 DEFAULT_ROWS = ("for-loop", "subprocess", "envpool-sync", "envpool-async", "envpool-numa")
@@ -106,7 +107,8 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     into each "state" (in ``state_tasks`` only; empty: all tasks), or both start from one "seed";
     "": it cannot follow. ``lock_steps``: vector steps that are compared. ``state_of`` a task (its
     name without the version): how many leading numbers of an observation are its state, if it is
-    not ``Standard.first``.
+    not ``Standard.first``. ``lasting`` ("module:function" of the worker) makes actions with which
+    an episode of the default task lasts until its time limit (``max_steps`` of ``work``).
 
     ``work`` is what one step of the reference does, by kind: the names and values that
     ``envbench.decisions`` compares. None: any value is accepted, and the name is a difference only
@@ -131,6 +133,7 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     state_tasks: list[str] = []
     lock_steps: Annotated[int, Meta(ge=1)] = 200
     state_of: dict[str, Annotated[int, Meta(ge=1)]] = {}
+    lasting: str = ""
     work: dict[Kind, dict[str, Any]] = {}
     any_task: list[str] = []
     reported: tuple[str, ...] = REPORTED
@@ -158,6 +161,11 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             known = task in self.state_tasks
             return "" if known else f"the state of {task} cannot be read from its observation"
         return "" if self.follows_by else f"nothing sets the state of {task}"
+
+    def time_limit(self, kind: Kind, task: str) -> int:
+        """Steps until an episode ends by its time limit; 0 if ``lasting`` does not lead there."""
+        known = self.lasting and kind == "env" and task == self.default_task
+        return int(self.work["env"]["max_steps"]) if known else 0
 
     @property
     def table_rows(self) -> list[str]:
@@ -208,6 +216,14 @@ def trouble(family: EnvFamily) -> str:
         return f"`name` {name!r} cannot name a table of a profile"
     if not re.fullmatch(r"[\w.]+:[\w.]+", family.worker):
         return f"`worker` {family.worker!r} is not 'module:Class'"
+    if family.lasting and not re.fullmatch(r"[\w.]+:[\w.]+", family.lasting):
+        return f"`lasting` {family.lasting!r} is not 'module:function'"
+    limit = family.work.get("env", {}).get("max_steps")
+    known = isinstance(limit, int) and 0 < limit <= MOST_STEPS and bool(family.default_task)
+    if family.lasting and not (known and family.follows_by == "state"):
+        return (
+            "`lasting` needs `follows_by='state'`, a `default_task`, and `max_steps` in its `work`"
+        )
     if not f"{family.default_task}{family.engine}{family.frames_rule}".isprintable():
         return "`default_task`, `engine` or `frames_rule` holds control characters"
     task = without_version(family.default_task)

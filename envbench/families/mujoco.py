@@ -65,6 +65,7 @@ MUJOCO = EnvFamily(
     follows_by="state",
     state_tasks=_STATE_TASKS,
     lock_steps=1_000,
+    lasting="envbench_families.mujoco:gently",
     state_of={"Humanoid": 45, "InvertedPendulum": 4, "HalfCheetah": 17, "Swimmer": 8},
     standards={
         "env": Standard(

@@ -162,9 +162,11 @@ class Agreement(Strict, frozen=True, kw_only=True):
     same_engine: bool = True  # both report the same version
     rounded: bool = False  # the backend's observations have fewer digits than the reference's
     first_difference: Int | None = None  # the first vector step (from 0) over a tolerance
-    ends: Int = 0  # episodes that ended in the steps compared
+    ends: Int = 0  # episodes that ended, before the part that leads to the time limit
     reference_ends: Int = 0
     other_ends: Int = 0  # ended on one side only, or by a time limit there only
+    limits: Int = 0  # episodes of the reference that ended in that part
+    other_limits: Int = 0  # ended there on one side only, or for another reason
     reused: bool = False  # its next step overwrites the observations that a step returned
     # Kolmogorov-Smirnov tests on whole episodes, by quantity (length, return)
     p_values: dict[str, float] = {}

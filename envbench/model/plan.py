@@ -91,13 +91,17 @@ class Verify(Strict, frozen=True, kw_only=True):
     """How much a verifying trial does: vector steps in lock-step, and vector steps audited.
 
     In the first ``together`` lock-steps all environments get the action of the first one.
-    ``several``: a few calls in lock-step make several steps.
+    ``several``: a few calls in lock-step make several steps. ``limit``: in one more part, all
+    episodes last until their time limit, after so many steps. The worker's function ``lasting``
+    ("module:function") makes its actions. 0: there is no such part.
     """
 
     lock_steps: Int = 200
     audit_calls: Int = 1000
     together: Int = 0
     several: bool = False
+    limit: Int = 0
+    lasting: str = ""
 
 
 class Job(Strict, frozen=True, kw_only=True):
@@ -263,13 +267,15 @@ class PairsDesign(_Design, frozen=True, kw_only=True, tag="pairs"):
 class VerifyDesign(_Design, frozen=True, kw_only=True, tag="verify"):
     """A backend and its reference get the same actions. The mappings are by cell key.
 
-    ``references``: the cell to compare with. ``lock_steps`` and ``together``: as in ``Verify``.
+    ``references``: the cell to compare with. ``lock_steps``, ``together`` and ``limits``: as in
+    ``Verify``.
     """
 
     verify: Verify
     references: dict[str, Cell] = {}
     lock_steps: dict[str, Int] = {}
     together: dict[str, Int] = {}
+    limits: dict[str, Int] = {}
 
 
 Design = RunDesign | PairsDesign | VerifyDesign

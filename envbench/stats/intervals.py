@@ -1,8 +1,8 @@
 """Intervals of speeds and of their ratios. Pure.
 
-Most of the variance lies between processes, and speeds vary by factors. So everything is computed
-on the logarithms of the runs' rates. Fewer than five runs give no interval: two or three processes
-say too little about the spread.
+Processes differ, and the slices of one depend on each other. So everything is computed on the
+logarithms of the runs' rates. Fewer than five runs give no interval: two or three processes say too
+little about the spread.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from envbench.decisions import traces
+from envbench.decisions.arrays import Trace, read_trace
 from envbench.decisions.equal_work import compared
-from envbench.decisions.traces import Trace
 from envbench.families import Standard
 from envbench.model import Audit
 
@@ -36,12 +36,12 @@ def test_a_trace_may_have_the_observations_of_its_first_steps_only() -> None:
     arrays = {"rewards": np.zeros((5, 2)), "ended": np.zeros((5, 2), bool)}
     for shape in [(3, 2, 8), (5, 2), (0, 2, 8)]:
         start = np.zeros((1, *shape[1:]))
-        assert traces.read_trace(saved(observations=np.zeros(shape), start=start, **arrays))
+        assert read_trace(saved(observations=np.zeros(shape), start=start, **arrays))
         with pytest.raises(ValueError, match="not one observation per environment"):
-            traces.read_trace(saved(observations=np.zeros(shape), start=start[0], **arrays))
+            read_trace(saved(observations=np.zeros(shape), start=start[0], **arrays))
     for shape in [(6, 2, 8), (3, 1, 8), (5,), ()]:
         with pytest.raises(ValueError, match="differ in steps or environments"):
-            traces.read_trace(saved(observations=np.zeros(shape), start=0, **arrays))
+            read_trace(saved(observations=np.zeros(shape), start=0, **arrays))
 
 
 def test_a_step_begins_an_episode_after_or_with_the_end_of_the_one_before() -> None:
@@ -95,6 +95,50 @@ def test_with_one_seed_only_environments_with_other_actions_may_differ(
     for each in (again, fewer):
         assert traces.repeated(trace, each) is says
     assert traces.repeated(trace, replace(again, actions=drawn)) is None
+
+
+def walked(differs: slice, ends: list[int]) -> Trace:
+    """One environment, 1,000 steps of the bank and 1,000 others, which differ by 1 in some."""
+    observations, ended = np.zeros((2000, 1, 2)), np.zeros((2000, 1), bool)
+    observations[differs], ended[ends] = 1.0, True
+    return Trace(
+        observations=observations,
+        rewards=np.zeros((2000, 1)),
+        ended=ended,
+        start=np.zeros((1, 1, 2)),
+        chosen=1000,
+    )
+
+
+NONE = slice(0, 0)
+
+
+@pytest.mark.parametrize(
+    ("differs", "ends", "says"),
+    [
+        (NONE, [50, 1999], "equal exactly"),
+        (slice(100, 190), [50, 1999], "equal exactly"),  # in under a tenth of the first part
+        (slice(100, 250), [50, 1999], "differs"),  # in under a tenth of all steps
+        (slice(1100, 1250), [50, 1999], "differs"),
+        (NONE, [50], "time limit"),  # one of two ends, where one may be on one side only
+        (NONE, [1999], "equal exactly"),
+    ],
+)
+def test_the_steps_that_lead_to_the_time_limit_are_judged_by_themselves(
+    differs: slice, ends: list[int], says: str
+) -> None:
+    standard = Standard(steps=900, tolerance=0.1, reward_tolerance=0.1, nine_of_ten=True)
+    found = traces.compare(standard, walked(NONE, [50, 1999]), walked(differs, ends))
+    assert says in compared(standard, found)[1]
+
+
+def test_a_trace_may_not_say_that_its_last_part_begins_outside_of_it() -> None:
+    arrays = {"rewards": np.zeros((5, 2)), "ended": np.zeros((5, 2), bool)}
+    arrays |= {"observations": np.zeros((5, 2, 8)), "start": np.zeros((1, 2, 8))}
+    assert read_trace(saved(**arrays, chosen=4)).chosen == 4
+    for outside in (5, -1, np.inf, [1, 2]):
+        with pytest.raises(ValueError, match="trace"):
+            read_trace(saved(**arrays, chosen=outside))
 
 
 def saved(**arrays: Any) -> bytes:

@@ -8,6 +8,7 @@ import msgspec
 
 from envbench import backends, families, runtimes, testing
 from envbench.decisions import traces
+from envbench.decisions.arrays import read_trace
 from envbench.engine.local_executor import GIVEN, make_job, same_engine
 from envbench.engine.request import make_cell, target_of
 from envbench.model import Agreement, Trial, Verify
@@ -26,13 +27,15 @@ def followed(
     replies = []
     for backend, given in ((backends.get(name), settings), (backends.get(standard.reference), {})):
         cell = make_cell("here", family, task, backend, numenv, given)
-        amount = Verify(lock_steps=lock_steps or own.lock_steps, audit_calls=1)
+        limit = 0 if lock_steps else own.time_limit(cell.kind, task)
+        steps = lock_steps or own.lock_steps
+        amount = Verify(lock_steps=steps, audit_calls=1, limit=limit, lasting=own.lasting)
         job = make_job(Trial(cell=cell, mode="verify", verify=amount), target_of(cell), "here")
         files = {GIVEN: replies[0].trace} if replies else {}
         python = testing.interpreter(backend, family=family)
         reply = execute(job, python=python, environment=runtimes.environment(backend), files=files)
         assert reply.ok, reply.failure
         replies.append(reply)
-    own_trace, predicted = (traces.read_trace(each.trace or b"") for each in replies)
+    own_trace, predicted = (read_trace(each.trace or b"") for each in replies)
     found = traces.compare(standard, predicted, own_trace)
     return msgspec.structs.replace(found, same_engine=same_engine(*replies))

@@ -5,19 +5,27 @@
 Each file in ``results/studies/ratios`` is one recorded plan of ``envbench run``, and so are the
 committed results of the machine with two cores. For each, this prints the half-widths of the 95 %
 intervals of all ratios of two cells of one task, from the block model: of backends in one process,
-and where a backend of several processes is involved. For two plans of the same cells, it also
-prints how many ratios agree: their logarithms differ by at most the root of the sum of the squared
-half-widths. The third table leaves out one block at a time: how many ratios within it are inside
+and where a backend of several processes is involved. For two plans of the same cells on one
+computer, it also prints how many ratios agree: their logarithms differ by at most the root of the
+sum of the squared half-widths. The third table leaves out one block at a time: how many ratios within it are inside
 the 95 % interval that the other blocks predict, by pair of classes?
+
+*From slices* is how uncertain the rate of a process is because its slices differ: the root mean
+square over the processes of a class. It comes from differences of successive slices (von Neumann,
+Annals of Mathematical Statistics 12, 1941), so it has no slow drift, which blocks cancel. Where it
+is about as large as what is *left between processes*, processes hardly differ, and only more
+measured time would help.
 To add a plan, run it with ``--results``, and copy its file.
 """
 
 from __future__ import annotations
 
 import math
-from itertools import combinations
+from collections.abc import Mapping
+from itertools import combinations, pairwise
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import mean, median, quantiles
+from typing import NamedTuple
 
 import click
 from blocks_simulated import leave_one_out
@@ -25,7 +33,7 @@ from document import fill
 from tabulate import tabulate
 
 from envbench.decisions.session import Session
-from envbench.model import RunDesign
+from envbench.model import Run, RunDesign, Windows
 from envbench.results.folder import load_files
 from envbench.results.measured_cells import Measured
 
@@ -76,19 +84,51 @@ def shown(widths: list[float]) -> str:
     return f"±{median(widths):.1f} %, ±{quantiles(widths, n=10)[-1]:.1f} %"
 
 
-def read() -> list[Measured]:
-    """One of each plan's cells, with its plan and session."""
+class Recorded(NamedTuple):
+    """One of a plan's cells, with its plan and session; all runs of that plan."""
+
+    found: Measured
+    runs: list[Run]
+
+
+def read() -> list[Recorded]:
+    """Each plan of ``envbench run`` that has figures."""
     files = [path for folder in FOLDERS for path in sorted(folder.glob("*.jsonl"))]
-    every = [load_files([path], lambda _: None).selection.measured for path in files]
-    return [measured[0] for measured in every if measured]
+    every = [load_files([path], lambda _: None) for path in files]
+    return [
+        Recorded(each.selection.measured[0], [it for it in each.records if isinstance(it, Run)])
+        for each in every
+        if each.selection.measured
+    ]
 
 
-def row(found: Measured) -> list[object]:
+def slice_error(windows: Windows) -> float:
+    """The standard error of a process's log rate, from successive differences of its slices."""
+    logs = [math.log(n / ns) for n, ns in zip(windows.steps, windows.ns, strict=True) if n]
+    return math.sqrt(mean((b - a) ** 2 for a, b in pairwise(logs)) / 2 / len(logs))
+
+
+def from_slices(recorded: Recorded) -> str:
+    """The root mean square of ``slice_error`` over the processes of each class."""
+    classes = recorded.found.session.classes
+    errors: dict[str, list[float]] = {}
+    for run in recorded.runs:
+        if run.failure is None and run.cell.key in classes and len(run.measured.ns) > 1:
+            errors.setdefault(classes[run.cell.key], []).append(slice_error(run.measured) ** 2)
+    return spread({name: math.sqrt(mean(each)) for name, each in errors.items()})
+
+
+def spread(by_class: Mapping[str, float]) -> str:
+    """Such as "pool 2.1 %, one-thread 0.9 %"."""
+    return ", ".join(f"{name} {100 * share:.1f} %" for name, share in sorted(by_class.items()))
+
+
+def row(recorded: Recorded) -> list[object]:
     """The row of one plan."""
+    found = recorded.found
     design, session = found.plan.design_as(RunDesign), found.session
     protocol, slice_s = design.protocol["for-loop"], design.slice_s["for-loop"]
     measured_s = protocol.measured_s * design.repeats["for-loop"]
-    spread = ", ".join(f"{name} {100 * s:.1f} %" for name, s in session.model.error_spread.items())
     return [
         began(found),
         (found.plan.git_commit or "unknown")[:7] + ("+" if found.plan.git_dirty else ""),
@@ -98,7 +138,8 @@ def row(found: Measured) -> list[object]:
         f"{slice_s:g} s",
         shown(half_widths(session, processes=False)),
         shown(half_widths(session, processes=True)),
-        spread,
+        spread(session.model.error_spread),
+        from_slices(recorded),
     ]
 
 
@@ -106,9 +147,10 @@ def row(found: Measured) -> list[object]:
 def main() -> None:
     """Fill the table."""
     heads = ["began (UTC)", "commit", "task", "cells", "per cell", "slice", "one process"]
-    heads += ["several processes", "left between processes"]
-    plans = read()
-    show("ratios", [row(each) for each in plans], heads)
+    heads += ["several processes", "left between processes", "from slices"]
+    recorded = read()
+    show("ratios", [row(each) for each in recorded], heads)
+    plans = [each.found for each in recorded]
     rows = [
         [
             began(one),
@@ -116,7 +158,8 @@ def main() -> None:
             *(agreement(one.session, other.session, processes=each) for each in (False, True)),
         ]
         for one, other in combinations(plans, 2)
-        if one.session.cells.keys() == other.session.cells.keys()
+        if host(one) == host(other)
+        and one.session.cells.keys() == other.session.cells.keys()
         and one.plan.design == other.plan.design
     ]
     heads = ["one plan (UTC)", "the other", "one process", "several processes"]
@@ -133,6 +176,11 @@ def held_out(found: Measured) -> list[list[object]]:
         share = f"{100 * sum(inside) / len(inside):.1f} %" if inside else "-"
         rows.append([began(found), f"{one}, {other}", len(inside), share])
     return rows
+
+
+def host(found: Measured) -> str:
+    """The computer that was measured; its ratios are not those of another one."""
+    return found.fingerprint.host if found.fingerprint else ""
 
 
 def began(found: Measured) -> str:

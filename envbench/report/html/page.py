@@ -28,7 +28,7 @@ from envbench.report.html.cells import (
     slices_per_run,
 )
 from envbench.report.html.sections import Sections
-from envbench.report.tables.machine_results import machine_results
+from envbench.report.tables.machine_results import MachineResults, machine_results
 from envbench.report.tables.table import TIE, Entry
 from envbench.results.selection import Selection
 
@@ -40,7 +40,7 @@ def html_page(selection: Selection, profiles: Profiles, records: Sequence[Record
     """Return the whole page as text."""
     from jinja2 import Environment, StrictUndefined
 
-    every = list(machine_results(selection, profiles).values())
+    every = _newest_first(list(machine_results(selection, profiles).values()))
     cells = cells_of(every)
     runs = {each.run_id: each for each in records if isinstance(each, Run)}
     runtimes = {each.hash: each for each in records if isinstance(each, RuntimeFact)}
@@ -69,6 +69,15 @@ def html_page(selection: Selection, profiles: Profiles, records: Sequence[Record
         data=data.replace("<", "\\u003c").replace("&", "\\u0026"),
     )
     return text
+
+
+def _newest_first(every: Sequence[MachineResults]) -> list[MachineResults]:
+    """Machines in the order of their latest measurement: most readers have just measured theirs."""
+    newest = {each.machine: "" for each in every}
+    for results in every:
+        for found in results.measured:
+            newest[results.machine] = max(newest[results.machine], found.when)
+    return sorted(every, key=lambda each: newest[each.machine], reverse=True)
 
 
 def _text(entry: Entry) -> str:

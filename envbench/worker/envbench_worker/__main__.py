@@ -177,7 +177,7 @@ class Worker:
         counts = audit.count_twice(adapter, amount["audit_calls"], self.emit, own=own)
         if trace is not None:
             if self.job["by_state"] and given is None:
-                trace = audit.with_later(adapter, trace, self.emit)
+                trace = audit.with_later(adapter, trace, self.emit, amount)
             audit.save(trace, self.folder)
         counts.update(audit.resets_twice(counts["resets"], trace, before, self.job["numenv"]))
         return {"audit": counts, "facts": adapter.facts()}

@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 
-from envbench_worker.contract import COUNTERS, MOST_TRACED, Adapter, Counts, Job, Trace
+from envbench_worker.contract import COUNTERS, MOST_TRACED, Adapter, Counts, Job, Trace, named
 
 STRIDES = (1, 2, 3, 5, 8, 13)  # vector steps per ``run``: the count must be right for any number
 LENGTHS = (2, 3, 5, 8, 13, 20, 40)  # of longer calls in lock-step, at most a third of all steps
@@ -24,6 +24,7 @@ PATIENCE_S = 20.0  # the longest single ``run``, estimated from the speed so far
 
 
 Emit = Callable[[Dict[str, Any]], None]
+Choose = Callable[[Any, Any], Any]  # actions, from the latest observations and a batch of the bank
 
 
 def lock_steps(
@@ -33,9 +34,10 @@ def lock_steps(
     columns: Any = None,
     emit: Optional[Emit] = None,
     begin: int = 0,
+    choose: Optional[Choose] = None,
 ) -> Optional[Trace]:
-    """What ``calls`` batches of the adapter's bank gave, from the ``begin``-th on. None: it cannot
-    be driven.
+    """What ``calls`` batches of the adapter's bank gave, from the ``begin``-th on, or what
+    ``choose`` makes of them. None: it cannot be driven.
 
     Where the adapter has ``last``, its ``run`` makes the steps: what is timed is what is compared.
     Each call makes one. ``several``: a few calls, drawn at random, make more. ``emit`` tells the
@@ -58,6 +60,8 @@ def lock_steps(
     while made < calls:
         ended = bool(outcomes) and any(each.any() for each in outcomes[-1][1:])
         stride = 1 if ended else min(next(lengths, 1), calls - made)  # after an end comes a reset
+        if choose is not None:
+            batches[made] = choose(held[-1][1], batches[made])
         adapter.batches = iter(batches[made : made + stride])
         counts = adapter.run(stride)
         if emit is not None:
@@ -120,32 +124,43 @@ def waits(adapter: Adapter) -> bool:
 
 
 def restarted(
-    adapter: Adapter, calls: int, columns: Any = None, emit: Optional[Emit] = None
+    adapter: Adapter,
+    calls: int,
+    columns: Any = None,
+    emit: Optional[Emit] = None,
+    choose: Optional[Choose] = None,
 ) -> Optional[Trace]:
     """Reset all environments, and make lock-steps. None: the library cannot.
 
-    The actions begin at a random place of the bank.
+    The actions begin at a random place of the bank. If ``choose`` changes them, each call makes one
+    step.
     """
     before = adapter.first_observations
     if before is None or adapter.reset() is None or adapter.first_observations is before:
         return None
     begin = SystemRandom().randrange(len(adapter.bank))
-    return lock_steps(adapter, calls, several=True, columns=columns, emit=emit, begin=begin)
+    return lock_steps(adapter, calls, choose is None, columns, emit, begin, choose)
 
 
-def with_later(adapter: Adapter, trace: Trace, emit: Emit) -> Trace:
+def with_later(adapter: Adapter, trace: Trace, emit: Emit, amount: Dict[str, Any]) -> Trace:
     """Return the trace with more lock-steps, each part after a reset of all environments.
 
     A backend may do other work after some thousands of steps: the first part looks for that. Short
     parts follow, because a few starts do not show how they are distributed. Nothing is added if the
-    library cannot reset.
+    library cannot reset. ``amount``: the job's ``Verify``. If it has a time limit, one more part
+    lasts until then, because random actions end nearly all episodes before it.
     """
     calls = len(trace.rewards)
     for part in (calls // LATER, *[calls // SHORT] * STARTS):
         later = restarted(adapter, max(1, part), trace.columns, emit)
         if later is None:
-            break
+            return trace
         trace = joined(trace, later)
+    if amount["limit"] and isinstance(adapter.bank[0], np.ndarray):
+        chosen = named(amount["lasting"])
+        later = restarted(adapter, amount["limit"] + 1, trace.columns, emit, chosen)
+        if later is not None:
+            trace = joined(trace, later)._replace(chosen=len(trace.rewards))
     return trace
 
 

@@ -288,6 +288,17 @@ def test_machines_of_one_task_have_the_same_axes_and_can_be_selected(place: Path
     assert len(sections) == len(set(sections)) == 2
 
 
+@pytest.mark.parametrize("newest", ["here", "laptop"])
+def test_the_machine_that_was_measured_last_comes_first(place: Path, newest: str) -> None:
+    for name in ("here", "laptop"):
+        when = f"2025-11-2{1 if name == newest else 0}T10:00:00Z"
+        cells = {("for-loop", 1): 50, ("envpool-async", 8): 90}
+        put(measured_plan(cells, plan_id=name, cell={"machine": name}, started_utc=when), name)
+    _, page = made()
+    first = page.all("section")[0]["data-machine"]
+    assert first.lower() == newest
+
+
 @pytest.mark.parametrize(
     ("text", "value"),
     [("95 ms", 0.095), ("0.6 ms", 0.0006), ("6.2 s to 70.3 s", 6.2), ("under 0.1 ms", 0.0),

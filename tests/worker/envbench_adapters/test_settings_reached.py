@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from envbench import backends, families
-from envbench.decisions.traces import read_trace
+from envbench.decisions.arrays import read_trace
 from envbench.model import Family
 from envbench.process.code_hash import WORKER_PATH
 from envbench.testing import verified

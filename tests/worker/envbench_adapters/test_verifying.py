@@ -22,8 +22,9 @@ from helpers.following import followed
 from helpers.session_cache import once
 
 from envbench import backends, families, testing
+from envbench.decisions.arrays import Trace
 from envbench.decisions.equal_work import compared, differences
-from envbench.decisions.traces import Trace, compare, responds
+from envbench.decisions.traces import compare, responds
 from envbench.process.code_hash import WORKER_PATH
 from envbench.process.reply import Reply
 
@@ -361,6 +362,28 @@ FOLLOWED = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("family", "task"),
+    [("classic_control", "CartPole-v1"), pytest.param("mujoco", "Ant-v3", marks=slow)],
+)
+def test_the_last_part_leads_to_the_time_limit(worker: Any, family: str, task: str) -> None:
+    audit, data = worker("worker.audit"), families.get(family)
+    own = in_process(worker, family, task)
+    whole = audit.lock_steps(own, 100)
+    amount = {"limit": data.time_limit("env", task), "lasting": data.lasting}
+    found = audit.with_later(own, whole, lambda event: None, amount)
+    agreement = against_the_reference(worker, found, family, task)
+    numenv = found.rewards.shape[1]
+    assert (agreement.limits, agreement.other_limits) == (numenv, 0)
+    assert agreement.ends == found.ended[: found.chosen].sum() > 0
+    assert agreement.actions_apart < 0.15
+    exact = data.standards["env"].of(same_engine=True, rounded=False)
+    assert exact.apart(agreement.observations) <= exact.tolerance
+    unlimited = found._replace(ended=found.ended & ~found.truncated, truncated=found.truncated & 0)
+    agreement = against_the_reference(worker, unlimited, family, task)
+    assert agreement.other_limits == numenv
+
+
 @pytest.mark.parametrize(("family", "task"), FOLLOWED)
 def test_the_reference_follows_calls_of_several_steps_after_a_reset(
     worker: Any, family: str, task: str
@@ -369,7 +392,7 @@ def test_the_reference_follows_calls_of_several_steps_after_a_reset(
     own = in_process(worker, family, task)
     whole = audit.lock_steps(own, 220)
     own.run(57)
-    found = audit.with_later(own, whole, lambda event: None)
+    found = audit.with_later(own, whole, lambda event: None, {"limit": 0})
     calls = np.diff(found.at)
     assert (calls[:220] == 1).all()
     assert calls.max() > 1
