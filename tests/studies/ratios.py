@@ -7,8 +7,8 @@ committed results of the machine with two cores. For each, this prints the half-
 intervals of all ratios of two cells of one task, from the block model: of backends in one process,
 and where a backend of several processes is involved. For two plans of the same cells on one
 computer, it also prints how many ratios agree: their logarithms differ by at most the root of the
-sum of the squared half-widths. The third table leaves out one block at a time: how many ratios within it are inside
-the 95 % interval that the other blocks predict, by pair of classes?
+sum of the squared half-widths. The third table leaves out one block at a time: how many ratios
+within it are inside the 95 % interval that the other blocks predict, by pair of classes?
 
 *From slices* is how uncertain the rate of a process is because its slices differ: the root mean
 square over the processes of a class. It comes from differences of successive slices (von Neumann,
