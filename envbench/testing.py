@@ -146,10 +146,12 @@ class BackendContract:
         assert reply.audit is not None, "the worker replied without an audit"
         assert reply.audit.frames is not None, "write `recount`: the environments' own count"
         assert reply.audit.counted_by or not self.second_count, (
-            "only the adapter counts its steps. Set `counted_by`, and wrap the environments in "
-            "`Counted` in the worker's own process, or append an object with `seen_frames` to "
-            "`envbench_worker.contract.COUNTERS`. If nothing can count them, set "
-            "`second_count = False` in this class: the row then gets no ✓"
+            "envbench saw no counter in the worker's process. If the environments step in other "
+            "processes, append an object with `seen_frames` to "
+            "`envbench_worker.contract.COUNTERS`. Otherwise wrap them in `Counted`, and set "
+            "`counted_by`. (docs/backends.md has both.) "
+            "If nothing can count the steps, set `second_count = False` in this class: the row "
+            "then gets no ✓"
         )
         claimed = reply.audit.steps * self.cell.frame_skip
         assert traces.counted(reply.audit, self.cell.frame_skip), (

@@ -410,3 +410,13 @@ def test_a_number_is_not_equal_to_a_boolean() -> None:
     name = next(name for name, value in wanted.items() if isinstance(value, bool))
     found = differences("atari", "env", {**wanted, name: int(wanted[name])})
     assert found == {name: (wanted[name], int(wanted[name]))}
+
+
+def test_a_few_steps_that_differ_are_enough_where_every_step_has_to_agree() -> None:
+    few = make_agreement(reward=0.5, steps=5)
+    exact = Standard(steps=200, tolerance=1e-9, reward_tolerance=1e-9)
+    assert compared(exact, few) == (False, "differs by 0.5 in the reward")
+    same, text = compared(exact, make_agreement(steps=5))
+    assert (same, text) == (None, "compared for 5 steps only (required: 200)")
+    loose = msgspec.structs.replace(exact, nine_of_ten=True)
+    assert compared(loose, few)[0] is None
