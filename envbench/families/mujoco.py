@@ -79,7 +79,11 @@ MUJOCO = EnvFamily(
             promised_by="contact_forces",
         ),
         "physics": Standard(
-            reference="mujoco-rollout", steps=900, tolerance=0.02, nine_of_ten=True
+            reference="mujoco-rollout",
+            steps=900,
+            tolerance=0.02,
+            nine_of_ten=True,
+            no_resets=True,
         ),
     },
     rows=(*ATARI.rows, "envpool-numa"),

@@ -16,7 +16,8 @@ from envbench.backends.builtin import BUILT_IN as BACKENDS
 from envbench.engine.request import make_cell
 from envbench.errors import UnknownName, UsageError
 from envbench.families import BUILT_IN, EnvFamily, Standard
-from envbench.families.family import FOR_ANY_FAMILY, LARGEST_SKIP, SMALLEST_SKIP
+from envbench.families.family import FOR_ANY_FAMILY, LARGEST_SKIP, NO_NUMBER, SMALLEST_SKIP
+from envbench.model import Apart
 from envbench.process.code_hash import code_files
 
 ROOT = Path(__file__).parents[2]
@@ -190,3 +191,24 @@ def test_a_frame_skip_that_is_not_the_familys_is_refused(
         families.get(family).frames_per_step(task, 3)
     assert str(caught.value) == f"a step of {task} is {frames}, not 3."
     assert caught.value.hint == "Leave out --frame-skip."
+
+
+@pytest.mark.parametrize(
+    ("percentiles", "medians", "apart"),
+    [
+        ([0.0, 0.0, 0.0, 0.3], [0.0] * 4, 0.0),  # one of four lies in contact
+        ([0.0, 0.0, 0.3, 0.3], [0.0] * 4, 0.3),
+        ([0.0, 0.0, 0.0, 0.3], [0.0, 0.0, 0.0, 0.2], 0.2),  # it differs in most of its steps
+        ([0.3], [0.0], 0.3),
+    ],
+)
+def test_without_resets_one_environment_of_four_may_differ_in_more_than_a_tenth_of_its_steps(
+    percentiles: list[float], medians: list[float], apart: float
+) -> None:
+    found = [
+        Apart(median=median, p90=p90, largest=1.0)
+        for median, p90 in zip(medians, percentiles, strict=True)
+    ]
+    standard = families.get("mujoco").standards["physics"]
+    assert standard.apart(found) == apart
+    assert standard.apart([*found, Apart(median=0.0, p90=0.0, largest=NO_NUMBER)]) == NO_NUMBER
