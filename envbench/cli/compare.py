@@ -182,8 +182,8 @@ def _json(found: Comparison) -> dict[str, Any]:
     return {
         "cells": [
             {
-                "a": cell_json(pair.first.summary, pair.first.session),
-                "b": cell_json(pair.second.summary, pair.second.session),
+                "a": cell_json(pair.first.summary, pair.first.session, doubt=pair.first.doubt),
+                "b": cell_json(pair.second.summary, pair.second.session, doubt=pair.second.doubt),
                 **fields(pair, "ratio interval verdict"),
                 "not_comparable": pair.unlike,
                 "notes": pair.notes,

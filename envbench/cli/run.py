@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 
@@ -40,7 +40,7 @@ from envbench.experiments.run import DEFAULT_DURATION_S, Figures, Measure, RunEx
 from envbench.machine import catalogue
 from envbench.model import MOST_ROUNDS, Cell, fields
 from envbench.report.data_export import SCHEMA, cell_json, ratios_json
-from envbench.report.tables.conclusion import Conclusion, conclusions
+from envbench.report.tables.conclusion import conclusions
 from envbench.report.tables.costs import duration
 from envbench.report.tables.footnotes import FLAGS
 from envbench.results import store
@@ -188,29 +188,38 @@ def _show(
     profile: Path | None = None,
 ) -> int:
     """Show the cells measured so far. Returns the exit code."""
-    selection = selected(outcome.plan.cells[0].machine)
-    cells = outcome.plan.cells
-    session = outcome.findings.session.without({c.key for c in cells if selection.refuses(c)})
-    summaries = [judged(each, selection.badge(each.cell)) for each in outcome.findings.summaries]
-    conclusions = _conclusions(outcome)
+    verified = selected(outcome.plan.cells[0].machine)
+    found = load_files([outcome.journal.path], lambda _: None).selection  # the complete cells
+    checked = {each.cell.key: each for each in found.measured}
+    every = {each.cell.key: each for each in outcome.findings.summaries}
+    every |= {key: each.summary for key, each in checked.items() if key in every}
+    summaries = [judged(each, verified.badge(each.cell)) for each in every.values()]
+    doubts = {key: each.doubt for key, each in checked.items() if each.doubt}
+    refused = {each.cell.key for each in summaries if each.fps is None}
+    session = outcome.findings.session.without(refused | doubts.keys())
+    conclusion = conclusions(found, catalogue().profiles)
     if as_json:
         other = outcome.other_hardware
         document = {
             "schema": SCHEMA,
             "plan": outcome.plan.plan_id,
-            "cells": [cell_json(each, session, other_hardware=other) for each in summaries],
+            "cells": [
+                cell_json(each, session, other_hardware=other, doubt=doubts.get(each.cell.key, ""))
+                for each in summaries
+            ],
             "ratios": ratios_json(session),
-            "conclusions": [each.json() for each in conclusions],
+            "conclusions": [each.json() for each in conclusion],
         }
         print_json(document)
     elif summaries:
-        for each in conclusions:
+        for each in conclusion:
             click.echo(f"{printable(each.sentence)}\n")
         click.echo(_table(summaries, session))
         if costs := _own_costs(summaries):
             click.echo(f"\n{costs}")
         for word in dict.fromkeys(word for summary in summaries for word in summary.flags):
             tell(f"{word}: {FLAGS[word]}")
+        _tell_doubts(doubts)
         _tell_stand_ins(outcome)
         _tell_failures(summaries)
         _tell_next_command(outcome, summaries)
@@ -232,12 +241,6 @@ def _profiled(outcome: Campaign[Figures], cells: Sequence[Cell], folder: Path) -
             tell(f"{error}\n{error.hint}")
             return False
     return True
-
-
-def _conclusions(outcome: Campaign[Figures]) -> list[Conclusion]:
-    """What the complete cells of this plan say, task by task."""
-    selection = load_files([outcome.journal.path], lambda _: None).selection
-    return conclusions(selection, catalogue().profiles)
 
 
 def _table(summaries: Sequence[Summary], session: Session) -> str:
@@ -292,6 +295,16 @@ def _tell_stand_ins(outcome: Campaign[Figures]) -> None:
     for backend, other, task in sorted(seen):
         if other:
             tell(f"{backend} ran {other} in place of {task}.")
+
+
+def _tell_doubts(doubts: Mapping[str, str]) -> None:
+    """Say why figures are not ranked. A reason that several cells share, once."""
+    keys = defaultdict(list)
+    for key, doubt in doubts.items():
+        keys[doubt].append(key)
+    for doubt, (key, *more) in keys.items():
+        others = f" (and {counted(len(more), 'more cell')})" if more else ""
+        tell(f"{key}{others} is not ranked: {doubt}.")
 
 
 def _tell_failures(summaries: Sequence[Summary]) -> None:

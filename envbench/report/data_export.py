@@ -25,14 +25,14 @@ _FORMULA = tuple("=+-@\t\r\uff1d\uff0b\uff0d\uff20")  # a spreadsheet's, also in
 
 
 def cell_json(
-    summary: Summary, session: Session, *, other_hardware: bool = False
+    summary: Summary, session: Session, *, other_hardware: bool = False, doubt: str = ""
 ) -> dict[str, Any]:
     """Return a cell as plain values, with its place in its session.
 
-    ``other_hardware``: not measured on its profile's hardware.
+    ``other_hardware``: not measured on its profile's hardware. ``doubt``: why it is not ranked.
     """
     standing = None if summary.fps is None else session.standings.get(summary.cell.key)
-    adjusted = standing.adjusted if standing else None
+    adjusted = None if summary.fps is None else session.adjusted(summary.cell)
     return {
         "key": summary.cell.key,
         **fields(summary.cell, "machine env task backend numenv env_instances frame_skip settings"),
@@ -41,6 +41,7 @@ def cell_json(
         "adjusted_interval": adjusted.interval if adjusted else None,
         "rank": standing.rank if standing else None,
         "ties": standing.ties if standing else [],
+        "doubt": doubt,
         "flags": [*summary.flags, *(["other-hardware"] if other_hardware else [])],
         "costs": costs_json(summary),
     }
@@ -60,7 +61,8 @@ def costs_json(summary: Summary) -> dict[str, Any] | None:
 def measured_json(found: Measured, *, other_hardware: bool) -> dict[str, Any]:
     """Return a cell of a report, with the records of its runs."""
     records = [{"run": at.record, "file": at.file, "line": at.line} for at in found.locations]
-    cell = cell_json(found.summary, found.session, other_hardware=other_hardware)
+    own = {"other_hardware": other_hardware, "doubt": found.doubt}
+    cell = cell_json(found.summary, found.session, **own)
     return {**cell, "session": found.plan_id, "records": records}
 
 
@@ -136,6 +138,7 @@ def of_cell(found: Measured) -> dict[str, Any]:
         "adjusted_high": adjusted_high,
         "rank": standing.rank if standing else None,
         "ties": " ".join(standing.ties) if standing else "",
+        "doubt": found.doubt,
         "steps_per_second": summary.steps_per_second,
         **_cost_columns(summary),
         "runs": len(summary.runs),

@@ -27,19 +27,19 @@ _BESIDE = ("returned_to", "observation_shape", "observation_dtype", "noop_max")
 
 
 def plausible(measured: Sequence[Measured], relations: Relations) -> list[Measured]:
-    """The measurements, without the figures that spot checks or ceilings refute. Refused cells have
-    no place in their session."""
+    """The measurements, without the figures that spot checks or ceilings refute. Refused cells and
+    those in doubt have no place in their session, so they are never ranked."""
     measured = [_spotted(each) for each in measured]
     ceilings = highest_ceilings(measured)
     made = [_checked(each, ceilings.get(_task(each)), relations) for each in measured]
-    refused: dict[str, set[str]] = defaultdict(set)
+    out: dict[str, set[str]] = defaultdict(set)
     for each in made:
-        if each.fps is None and each.cell.key in each.session.cells:
-            refused[each.plan_id].add(each.cell.key)
+        if (each.fps is None or each.doubt) and each.cell.key in each.session.cells:
+            out[each.plan_id].add(each.cell.key)
     sessions = {
-        each.plan_id: each.session.without(refused[each.plan_id])
+        each.plan_id: each.session.without(out[each.plan_id])
         for each in made
-        if each.plan_id in refused
+        if each.plan_id in out
     }
     return [replace(each, session=sessions.get(each.plan_id, each.session)) for each in made]
 

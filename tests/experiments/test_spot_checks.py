@@ -29,6 +29,7 @@ from envbench.model import (
     TrialRecord,
     arm_key,
 )
+from envbench.report.data_export import measured_json, ratios_json
 from envbench.results.selection import select
 
 CHEATS = Path(__file__).parents[1] / "fixtures" / "cheats"
@@ -114,6 +115,32 @@ def test_a_figure_whose_process_showed_no_steps_is_not_ranked() -> None:
     found = measured(make_agreement(steps=0, observations=[], rewards=[]), work)
     assert found.fps is not None
     assert found.doubt.startswith("it could not be checked while it was measured")
+
+
+def test_a_figure_in_doubt_has_no_rank_and_no_ratio() -> None:
+    work = dict(families.get("atari").work["env"])
+    hidden = make_agreement(steps=0, observations=[], rewards=[])
+    cells = [make_cell(name, 2) for name in ("subprocess", "for-loop", "envpool-sync")]
+    runs = [
+        make_run(
+            cell,
+            round=number,
+            block=f"b{number}",
+            facts={"work": work},
+            agreement=hidden if number and cell is cells[0] else None,
+        )
+        for number in range(5)
+        for cell in cells
+    ]
+    measured = select([make_fact(), make_plan(cells), *runs]).measured
+    shown = {each.cell.backend: measured_json(each, other_hardware=False) for each in measured}
+    ranks = {name: each["rank"] for name, each in shown.items()}
+    assert ranks == {"subprocess": None, "for-loop": 1, "envpool-sync": 1}
+    assert shown["subprocess"]["adjusted_fps"] is not None
+    assert "could not be checked" in shown["subprocess"]["doubt"]
+    assert shown["for-loop"]["ties"] == (cells[2].key,)
+    ratios = [{each["cell"], each["to"]} for each in ratios_json(measured[0].session)]
+    assert ratios == [{cells[1].key, cells[2].key}]
 
 
 def test_a_few_steps_do_not_show_how_starts_are_distributed() -> None:
