@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from functools import partial
 
-from envbench.backends.specification import ACTIONS, CORES, Backend, Needs, Setting
+from envbench.backends.specification import (
+    ACTIONS,
+    CORES,
+    GYMNASIUM_LOOP,
+    Backend,
+    Needs,
+    Setting,
+)
 from envbench.model import Behaviour
 
 MOST_CPUS = 4096  # with more threads a library crashes without a message
@@ -141,7 +148,19 @@ _NEEDS = [  # for families that a Python library steps
     Needs(add=["gymnasium[box2d]"], families=["box2d"], disk_mb=110),
 ]
 
-_gymnasium = partial(Backend, families=[*_VECTORISED, "gym"], needs=_NEEDS, library="gymnasium")
+_ASYNC_POOL = """\
+envs.async_reset()
+while training:
+    observations, rewards, terminated, truncated, info = envs.recv()
+    envs.send(policy(observations), info["env_id"])
+"""
+_gymnasium = partial(
+    Backend,
+    families=[*_VECTORISED, "gym"],
+    needs=_NEEDS,
+    library="gymnasium",
+    stepping=GYMNASIUM_LOOP,
+)
 _envpool = partial(Backend, families=_VECTORISED, library="envpool", systems=_UNIX)
 _on_device = partial(  # all environments in one program, on a GPU if there is one
     Backend,
@@ -196,17 +215,20 @@ BUILT_IN = [
         label="EnvPool (sync)",
         adapter=_ADAPTERS + "envpool.sync:EnvPoolSync",
         settings=_ENVPOOL,
+        stepping=GYMNASIUM_LOOP,
     ),
     _envpool(
         name="envpool-async",
         label="EnvPool (async)",
         adapter=_ADAPTERS + "envpool.asynchronous:EnvPoolAsync",
         settings=[*_ENVPOOL, _overcommit(default=3.0)],
+        stepping=_ASYNC_POOL,
     ),
     _envpool(
         name="envpool-numa",
         label="EnvPool (numa+async)",
         adapter=_ADAPTERS + "envpool.numa:EnvPoolNuma",
+        stepping=_ASYNC_POOL,
         behaviour=_PROCESSES_IN_BATCHES,
         systems=["linux"],
         settings=[
@@ -224,6 +246,7 @@ BUILT_IN = [
         families=["atari"],
         adapter=_ADAPTERS + "ale_vector:AleVector",
         library="ale_py",
+        stepping=GYMNASIUM_LOOP,
         settings=[
             ACTIONS,
             _threads("ALE's choice: one per core, but not more than environments"),

@@ -148,7 +148,8 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     ``own_engine``: it has a physics engine of its own, so its states are not compared.
     ``one_per_core``: it has one environment per core, whatever numenv is. ``environment`` are
     variables for its workers. ``pin_threads``: common libraries' thread pools get one thread.
-    ``systems`` are ``sys.platform`` values; empty: all.
+    ``stepping`` is Python that steps ``envs``, which the adapter's fact ``code`` makes: the page
+    shows both. ``systems`` are ``sys.platform`` values; empty: all.
     """
 
     name: str
@@ -173,6 +174,7 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     repeats: int = 5
     pin_threads: bool = True
     environment: dict[str, str] = {}
+    stepping: str = ""
 
     def requirements_of(self, family: str, workload: str = "step") -> list[str]:
         """Return what its runtime for a family and workload requires; empty: no own runtime."""
@@ -189,6 +191,12 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return [need for need in self.needs if need.apply(family, workload)]
 
 
+GYMNASIUM_LOOP = """\
+observations, info = envs.reset()
+while training:
+    actions = policy(observations)
+    observations, rewards, terminated, truncated, info = envs.step(actions)
+"""
 ACTIONS = Setting(
     name="actions",
     default="bank",

@@ -249,7 +249,7 @@ def _table(summaries: Sequence[Summary], session: Session) -> str:
         cell = summary.cell
         label = row_label(cell.backend, cell.variant)
         rows.append([f"{cell.env} {cell.task}", label, cell.numenv, *_figures(summary, session)])
-    heads = ["task", "backend", "numenv", "FPS", "rank", "steps/s", "notes"]
+    heads = ["task", "backend", "numenv", "FPS", "rank at numenv", "steps/s", "notes"]
     return table(rows, heads, colalign=("left", "left", *4 * ("right",), "left"))
 
 
@@ -330,6 +330,9 @@ def _tell_next_command(outcome: Campaign[Figures], summaries: Sequence[Summary])
     called = "envbench" if shutil.which("envbench") else f"{sys.executable} -m envbench"
     report = f"{called} report{store.option(outcome.journal.path.parent.parent)}"
     some = any(summary.interval for summary in summaries)
-    tell(f"{recorded}; `{report}` puts it in the tables.")
+    tell(
+        f"{recorded}. `{report} --format html` shows it on a page, and `{report}` in the tables of "
+        "README.md."
+    )
     if not some:
         tell("It does not replace figures that have an interval.")

@@ -61,7 +61,7 @@ def test_the_json_is_one_document_of_the_documented_shape(
     assert set(cell) == {
         "machine", "env", "task", "backend", "numenv", "env_instances", "settings", "fps",
         "steps_per_second", "frame_skip", "interval", "runs", "flags", "failure", "key",
-        "adjusted_fps", "adjusted_interval", "rank", "ties", "costs",
+        "adjusted_fps", "adjusted_interval", "rank", "ties", "doubt", "costs",
     }  # fmt: skip
     assert (cell["rank"], cell["ties"], cell["adjusted_fps"]) == (1, [], None)
     assert set(cell["costs"]) == {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,6 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from envbench import backends
 from envbench.model import Fingerprint, Run, RuntimeFact, Windows, fields
 from envbench.report.tables.footnotes import hardware, of_entry
 from envbench.report.tables.machine_results import MachineResults, in_order
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 MOST_CODE = 4000  # characters
+CODE_WIDTH = 44  # of a card
 # Slices that the page shows: of a run, at least and at most, and of all runs. More are joined.
 FEWEST_SLICES, MOST_SLICES, PAGE_SLICES = 12, 80, 20_000
 ALL_CELLS = "All measured cells"
@@ -84,7 +87,7 @@ def opened(
         "adjusted_high": adjusted_high,
         "ran": one_line(found.ran),
         "settings": _lines(cell.settings),
-        "code": printable(found.code[:MOST_CODE]),
+        "code": code_of(found),
         "flags": _notes(found, results),
         "command": one_line(shlex.join(plan.command), 4000),
         "envbench": one_line(f"{plan.envbench_version}, commit {plan.git_commit or 'unknown'}"),
@@ -94,6 +97,36 @@ def opened(
             _run(runs[name], places.get(name, ""), slices) for name in summary.runs if name in runs
         ],
     }
+
+
+def code_of(found: Measured) -> str:
+    """Python that makes the same environments and steps them; "" where the adapter has none."""
+    if not found.code or len(found.code) > MOST_CODE:
+        return ""
+    stepping = backends.of_record(found.cell.backend).stepping
+    return printable("\n\n".join(each for each in (_wrapped(found.code), stepping) if each))
+
+
+def _wrapped(code: str) -> str:
+    """The code with each long call that makes something in several lines, as a card shows it. Code
+    of a record that is no Python stays as it is."""
+    try:
+        statements = ast.parse(code).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return code
+    lines = code.splitlines()
+    for each in reversed(statements):
+        long = each.lineno == each.end_lineno and len(lines[each.lineno - 1]) > CODE_WIDTH
+        if long and isinstance(each, ast.Assign) and isinstance(each.value, ast.Call):
+            target, call = each.targets[0], each.value
+            made = [f"{ast.unparse(target)} = {ast.unparse(call.func)}(", "   "]
+            for argument in (*call.args, *call.keywords):
+                text = f" {ast.unparse(argument)},"
+                if len(made[-1]) + len(text) > CODE_WIDTH and made[-1].strip():
+                    made.append("   ")
+                made[-1] += text
+            lines[each.lineno - 1 : each.lineno] = [*made, ")"]
+    return "\n".join(lines)
 
 
 def _hardware(found: Fingerprint | None) -> str:

@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any
 
 from envbench.model import fields
-from envbench.report.html.cells import ALL_CELLS, MOST_CODE, Cells, address, all_cells
+from envbench.report.html.cells import ALL_CELLS, Cells, address, all_cells, code_of
 from envbench.report.plots.picture import chart
 from envbench.report.tables import costs, details, overview
 from envbench.report.tables.build import build, build_published
@@ -16,7 +16,7 @@ from envbench.report.tables.conclusion import BASE, Conclusion, conclude
 from envbench.report.tables.machine_results import MachineResults
 from envbench.report.tables.table import Existing, Table, note_once
 from envbench.results.measured_cells import Measured
-from envbench.text import counted, listed, one_line, printable
+from envbench.text import counted, one_line
 
 WIDE = 16  # an axis that spans more than this factor is logarithmic
 
@@ -179,11 +179,10 @@ def _card(found: Conclusion) -> Part:
     share = results.share(best)
     if share and results.top and results.value(best) < 1.02 * results.top:
         says.append(f"{share} of the hardware limit")
-    if found.ties:
-        says.append(f"ties: {listed([f'{e.label} at {e.numenv}' for e in found.ties])}")
-    elif found.alone:
+    says += _scaling(found)
+    if found.alone:
         says.append("no other row is ranked")
-    elif not found.provisional and found.rows > 1:
+    elif not found.ties and not found.provisional and found.rows > 1:
         says.append("no other backend ties")
     return {
         "figure": figure,
@@ -193,15 +192,28 @@ def _card(found: Conclusion) -> Part:
         "setup": ", ".join(setup),
         "provisional": one_line(f"Provisional: {found.provisional}." if found.provisional else ""),
         "says": [one_line(each) for each in says],
+        "ties": [
+            {"label": one_line(f"{each.label} at {each.numenv}"), "address": address(each)}
+            for each in found.ties
+        ],
         **_code([best, *found.ties]),
     }
+
+
+def _scaling(found: Conclusion) -> list[str]:
+    """Would fewer environments do, or may more be faster?"""
+    best, row = found.best, found.results.rows[found.best.label]
+    if found.enough < best.numenv:
+        return [f"no gain beyond noise above {counted(found.enough, 'environment')}"]
+    most = best.numenv == max(each.numenv for each in row)
+    return [f"more than {best.numenv:,} were not measured"] if most and len(row) > 1 else []
 
 
 def _code(leaders: Sequence[Measured]) -> Part:
     """The code of the best, or, if it has none, of a row that ties with it."""
     shown = next((each for each in leaders if each.code), leaders[0])
     says = "" if shown is leaders[0] else f"{one_line(shown.label)} at {shown.numenv}, which ties:"
-    return {"code": printable(shown.code[:MOST_CODE]), "code_of": says}
+    return {"code": code_of(shown), "code_of": says}
 
 
 def _speed_up(found: Conclusion) -> str:

@@ -190,8 +190,13 @@ def cost_columns(results: MachineResults) -> dict[str, dict[str, str]]:
 
 
 def largest(results: MachineResults) -> dict[str, Measured]:
-    """For each row with figures, by label, its measurement with the most environments."""
-    return {label: max(row, key=lambda each: each.numenv) for label, row in results.rows.items()}
+    """For each row with figures, by label, its measurement with the most environments, if possible
+    of the table's session."""
+
+    def order(found: Measured) -> tuple[bool, int]:
+        return found.plan_id == results.session, found.numenv
+
+    return {label: max(row, key=order) for label, row in results.rows.items()}
 
 
 def cost_texts(costs: Costs) -> dict[str, str]:

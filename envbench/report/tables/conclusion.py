@@ -31,7 +31,8 @@ class Conclusion:
     ``base`` is the best of the Python loop's row and ``relation`` compares ``best`` with it; both
     are None without such a row, or if it is the best. ``rows`` is how many rows compete.
     ``provisional`` says why nothing is shown; "" where the rows are ranked, or where the only one
-    has an interval.
+    has an interval. ``enough``: above this number of environments, its row shows no gain beyond
+    noise.
     """
 
     results: MachineResults
@@ -41,6 +42,7 @@ class Conclusion:
     relation: Relation | None = None
     rows: int = 1
     provisional: str = ""
+    enough: int
 
     @property
     def alone(self) -> bool:
@@ -137,6 +139,7 @@ def conclude(results: MachineResults) -> Conclusion | None:
         relation=results.relations.between(best, base) if base else None,
         rows=len({each.label for each in able}),
         provisional=provisional(able, results),
+        enough=enough(best, able, results),
     )
 
 
@@ -158,6 +161,13 @@ def provisional(able: Sequence[Measured], results: MachineResults) -> str:
     if all(known):
         return ""
     return QUICK if any(each.summary.quick for each in able) else NO_INTERVAL
+
+
+def enough(best: Measured, able: Sequence[Measured], results: MachineResults) -> int:
+    """The smallest number of environments at which the row of ``best`` ties with it."""
+    row = [each for each in able if each.label == best.label]
+    tied = results.leading(row) or [each for each in row if is_tied(each, best, results)]
+    return min(each.numenv for each in (best, *tied))
 
 
 def leading(able: Sequence[Measured], results: MachineResults) -> list[Measured]:

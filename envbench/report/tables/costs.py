@@ -16,8 +16,9 @@ from envbench.text import markdown
 
 NUMENV = "Environments"
 Columns = dict[str, dict[str, str]]  # heading -> row label -> text
+_LARGEST = "Each row shows its largest number of environments, if possible of the table's session. "
 _COSTS_NOTE = (
-    "Each row shows its largest number of environments. Start-up is import and build; the first "
+    f"{_LARGEST}Start-up is import and build; the first "
     "step includes compilation. Both are medians over processes. A first step is shown as a range "
     "where one process took more than twice as long as another: a library may have cached compiled "
     "code on disk. Memory is the sum of the largest memory of a worker and of its processes. A "
@@ -25,18 +26,18 @@ _COSTS_NOTE = (
     "are those of the whole machine, as far as it has counters."
 )
 _LATENCY_NOTE = (
-    "Each row shows its largest number of environments. The times are those of single vector "
+    f"{_LARGEST}The times are those of single vector "
     "steps, in slices of their own. The slowest 1 % is their share of the total time: 1 % if all "
     "steps take equally long."
 )
 _SERVICE_NOTE = (
-    "Each row shows its largest number of environments. How often each environment in flight was "
+    f"{_LARGEST}How often each environment in flight was "
     "in a batch: fairness is Jain's index (1 if all were equally often), and the least and the "
     "most served environment are relative to the mean. An age is the number of vector steps from "
     "one return of an environment to its next one."
 )
 _STARTS_NOTE = (
-    "Each row shows its largest number of environments. Cold is the first process of that cell in "
+    f"{_LARGEST}Cold is the first process of that cell in "
     "its session, warm is the median of its later processes. envbench has imported the library "
     "once before the first process, to see that it works, so files may be in memory already. The "
     "first step includes compilation."

@@ -15,7 +15,7 @@ from envbench.report.tables.conclusion import (
     BASE,
     best_of_rows,
     candidates,
-    is_tied,
+    enough,
     leading,
     provisional,
 )
@@ -216,13 +216,11 @@ def _named(found: Measured) -> str:
 
 
 def _scaling(best: Measured, able: Sequence[Measured], results: MachineResults) -> list[str]:
-    row = [each for each in able if each.label == best.label]
-    tied = results.leading(row) or [each for each in row if is_tied(each, best, results)]
-    enough = min(each.numenv for each in (best, *tied))
-    if enough == best.numenv:
+    number = enough(best, able, results)
+    if number == best.numenv:
         return []
     return [
-        f"{markdown(best.label)} shows no gain beyond noise above {counted(enough, 'environment')}."
+        f"{markdown(best.label)} shows no gain beyond noise above {counted(number, 'environment')}."
     ]
 
 

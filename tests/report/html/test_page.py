@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import base64
 import hashlib
 import json
@@ -15,6 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 from helpers.record_factories import (
     make_cell,
+    make_fact,
     make_failure,
     make_plan,
     make_refusal,
@@ -26,7 +28,8 @@ from helpers.record_factories import (
 )
 
 from envbench.cli import envbench
-from envbench.model import Published, Run, RuntimeFact
+from envbench.model import Cell, Published, Run, RuntimeFact
+from envbench.report.html.cells import code_of
 from envbench.report.html.page import number
 from envbench.results.selection import select
 
@@ -235,8 +238,56 @@ def test_a_card_says_what_is_fastest_and_by_how_much(place: Path) -> None:
     card = " ".join(text[text.index("Skip to the results") :].split())
     assert "Pong-v5 on Laptop 3,210 FPS ±2 % EnvPool (async), 8 environments, 24 in flight" in card
     assert "2.0 × a Python loop (2.0 to 2.1) · " in card
-    assert "of the hardware limit · ties: EnvPool (sync) at 4" in card
-    assert "EnvPool (sync) at 4, which ties: import envpoolCopy" in card
+    assert "of the hardware limit ties: EnvPool (sync) at 4" in card
+    assert "EnvPool (sync) at 4, which ties: Python" in card
+    assert "import envpool observations, info = envs.reset() while training:" in card
+
+
+@pytest.mark.parametrize(
+    ("steps", "says"),
+    [
+        ({2: 100, 4: 150, 8: 200}, "more than 8 were not measured"),
+        ({2: 100, 4: 200, 8: 201}, "no gain beyond noise above 4 environments"),
+        ({2: 100, 4: 200, 8: 150}, ""),
+        ({8: 200}, ""),
+    ],
+)
+def test_a_card_says_whether_fewer_environments_would_do_or_more_could_be_faster(
+    place: Path, steps: dict[int, int], says: str
+) -> None:
+    made_of = {("for-loop", number): (99, 101, 100, 98, 102) for number in steps}
+    noise = (-1, 1, 0, -2, 2)
+    made_of |= {
+        ("envpool-sync", number): tuple(value + each for each in noise)
+        for number, value in steps.items()
+    }
+    put(varied_plan(made_of))
+    made()
+    text = Path("results/report.html").read_text().split("<section")[0]
+    assert [each in text for each in ("not measured", "no gain")] == [
+        "not measured" in says, "no gain" in says,
+    ]  # fmt: skip
+    assert says in text
+
+
+def test_code_is_shown_in_lines_that_fit_a_card_and_stays_the_same_code() -> None:
+    call = "envpool.make_gymnasium('Pong-v5', num_envs=12, x=[1, 2], y='a b')"
+    code = f"import envpool\n\nenvs = {call}"
+    cell = make_cell("envpool-async", 4)
+    found = select([make_fact(), make_plan([cell]), *runs_of(cell, {"code": code})]).measured[0]
+    shown = code_of(found)
+    made, _, loop = shown.partition("\n\nenvs.async_reset()")
+    assert "envs.recv()" in loop
+    assert ast.dump(ast.parse(made)) == ast.dump(ast.parse(code))
+    assert max(map(len, made.splitlines())) <= 44
+    (odd,) = select(
+        [make_fact(), make_plan([cell]), *runs_of(cell, {"code": "x = (((" * 20})]
+    ).measured
+    assert code_of(odd).startswith("x = (((")
+
+
+def runs_of(cell: Cell, facts: dict[str, Any]) -> list[Run]:
+    return [make_run(cell, round=number, facts=facts) for number in range(5)]
 
 
 def test_a_bar_per_row_has_its_ratio_to_the_python_loop(place: Path) -> None:

@@ -61,10 +61,11 @@ function runOf(run, most) {
 
 const span = (low, high) => (low === null ? "none" : `${number(low, 2)} – ${number(high, 2)}`);
 
-function copyable(text, name) {
+function copyable(text, name, kind) {
   const button = element("button", { type: "button", class: "copy", "data-copy": text }, "Copy");
   button.append(element("span", { class: "unseen" }, ` ${name}`));
-  return element("div", { class: "code" }, element("pre", {}, text), button);
+  const bar = element("div", { class: "bar" }, element("span", { class: "soft" }, kind), button);
+  return element("div", { class: "code" }, bar, element("pre", {}, text));
 }
 
 function open(cell) {
@@ -93,8 +94,8 @@ function open(cell) {
     ]),
     ...cell.flags.map((flag) => element("p", { class: "flag" }, flag)),
     element("h3", {}, "Command"),
-    copyable(cell.command, "the command"),
-    ...(cell.code ? [element("h3", {}, "The same environments"), copyable(cell.code, "the code")] : []),
+    copyable(cell.command, "the command", "Shell"),
+    ...(cell.code ? [element("h3", {}, "The same environments"), copyable(cell.code, "the code", "Python")] : []),
     ...cell.runs.map((run) => runOf(run, most)),
     element("details", {}, element("summary", {}, "packages"), element("p", {}, packages)),
   );
