@@ -173,7 +173,11 @@ def check(
     sources = experiment.arm_sources
     for name, source in sources.items():
         refuse_impossible(name, source)
-    if any(source.ref == WORKING_TREE for source in sources.values()) and (left_out := untracked()):
+    if any(source.ref for source in sources.values()):
+        tell(f"Comparing the project in {printable(str(Path.cwd()))}.")
+    working = any(source.ref == WORKING_TREE for source in sources.values())
+    own = f"{options.results}/"  # our records are not a part of the project
+    if working and (left_out := [each for each in untracked() if not each.startswith(own)]):
         names = ", ".join(map(printable, left_out[:3])) + (", …" if len(left_out) > 3 else "")
         tell(f"Note: untracked files are not included: {names}. Add them with git add.")
     if only_plan:

@@ -27,6 +27,7 @@ Differences = Mapping[str, Sequence[str]]  # of packages, by backend
 SCHEMA = 1
 HEADS = ("task", "backend", "numenv")
 IDENTITY = "machine env task backend numenv env_instances settings"
+OFTEN = 1000  # an episode in so many steps: its reset may matter
 UNSEEN, USELESS = 0.5, 0.9  # shares of speed lost if a cost doubles, and if it grows tenfold
 MEANS: dict[str, str] = {
     "PASS": "the usual pace did not slow down by the tolerance or more",
@@ -181,11 +182,19 @@ def sentences(plan: Plan, verdicts: Verdicts) -> list[str]:
         name = cell_name(each.cell)
         if each.stages and (len(verdicts) == 1 or each.verdict != "PASS"):
             made.append(f"{name}: {_found(each, rule)}.")
+        changed = each.verdict == "IMPROVEMENT" or {"steps", "all steps"} & {*each.slower}
+        if changed and each.resets * OFTEN > each.steps:
+            made.append(
+                f"{name}: these steps contain the automatic resets of "
+                f"{counted(each.resets, 'episode')}, so a change of `step` or `reset` alone is "
+                "another percentage."
+            )
         if each.different:
             made.append(
                 f"{name}: the candidate's observations, rewards or ends differ from the baseline's "
-                f"after {each.different:,} of {each.compared:,} slices, with the same seed and "
-                "actions. Either it does other work, or the task is not reproducible by its seed."
+                f"at the end of {each.different:,} of the {each.compared:,} slices, with the same "
+                "seed and actions. Either it does other work, or the task is not reproducible by "
+                "its seed."
             )
         if len(each.stages) == 2 and each.verdict != "REGRESSION":
             made.append(f"{name}: {_not_repeated(*each.stages)}")
@@ -233,19 +242,23 @@ def _changed(name: str, stage: Stage) -> str:
         most, least = (1 / max(each, 1e-9) for each in stage.interval)
         return f"{name} is {1 / stage.ratio:.2f} times the baseline's ({least:.2f} to {most:.2f})"
     least, most = 1 - stage.interval[1], 1 - stage.interval[0]  # slower by
-    one_sided = least > 0 or most < 0
-    if one_sided:
-        low, high = (_share(each, side=False) for each in sorted([least, most], key=abs))
-        low = low.removesuffix(" %")
-    else:
-        low, high = _share(most), _share(least)
-    return f"{name} are about {_share(1 - stage.ratio)} ({low} to {high})"
+    shown = f"{name} are about {_share(1 - stage.ratio)}"
+    if least <= 0 <= most:
+        return f"{shown} ({_share(most)} to {_share(least)})"
+    ends = sorted([least, most], key=abs)
+    low, high = (_percentage(each) for each in ends)
+    if low == high:  # a narrow interval needs more digits
+        low, high = (_percentage(each, more=1) for each in ends)
+    return f"{shown} ({low} to {high} %)"
 
 
-def _share(slower: float, *, side: bool = True) -> str:
+def _share(slower: float) -> str:
     """``12 % slower``, ``0.4 % faster``."""
-    text = f"{100 * abs(slower):.{0 if abs(slower) >= 0.1 else 1}f} %"
-    return f"{text} {'slower' if slower > 0 else 'faster'}" if side else text
+    return f"{_percentage(slower)} % {'slower' if slower > 0 else 'faster'}"
+
+
+def _percentage(slower: float, more: int = 0) -> str:
+    return f"{100 * abs(slower):.{more + (abs(slower) < 0.1)}f}"
 
 
 def _part(found: CellVerdict) -> str:
@@ -260,7 +273,7 @@ def _work(found: CellVerdict) -> str:
     if not found.compared:
         return "work not compared"
     if found.different:
-        return f"other results in {found.different:,} of {found.compared:,} slices"
+        return f"other results at the end of {found.different:,} of {found.compared:,} slices"
     return f"equal results after each of {found.compared:,} slices"
 
 

@@ -227,7 +227,7 @@ class _Session(Generic[Findings]):
         profile, known = self.site.profile, catalogue()
         if self.experiment.in_tables and profile.name not in known.entries:
             other, options = known.matching(self.site.fingerprint), self.site.options
-            why = "No profile fits this machine"
+            why = "No profile fits this computer"
             if other is not None and options.machine is None:
                 folder = options.results / other.name
                 why = f"The results in {folder} are of another computer, or of an unknown one"
@@ -237,7 +237,10 @@ class _Session(Generic[Findings]):
                 if profile.name in catalogue().entries:  # another call has just written it
                     return
                 raise
-            self.listener.say(f"{why}: made {path}. Edit its title and ladder as you like.")
+            self.listener.say(
+                f"{why}, so this one's go to {self.site.options.results / profile.name}. Its "
+                f"profile is {path}: you can edit its title, and what `envbench run` measures."
+            )
 
     # ------------------------------------------------------------ the plan
 

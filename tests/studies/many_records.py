@@ -69,9 +69,9 @@ def main(runs: int, machines: int) -> None:
             (folder / machine / file).write_bytes(text)
             made, size = made + text.count(b'"trial_id"'), size + len(text)
         click.echo(f"{made:,} runs of {machines} machines, {size / 1e6:,.0f} MB")
-        for form in ("md", "html"):
+        for form, ending in (("markdown", "md"), ("html", "html")):
             seconds, gigabytes, code = reported(folder, form)
-            size = sum(each.stat().st_size for each in folder.glob(f"*.{form}"))
+            size = sum(each.stat().st_size for each in folder.glob(f"*.{ending}"))
             click.echo(
                 f"{form}: {seconds:.1f} s, {gigabytes:.2f} GB, {size / 1e6:.2f} MB, code {code}"
             )
