@@ -182,8 +182,8 @@ def sentences(plan: Plan, verdicts: Verdicts) -> list[str]:
         name = cell_name(each.cell)
         if each.stages and (len(verdicts) == 1 or each.verdict != "PASS"):
             made.append(f"{name}: {_found(each, rule)}.")
-        changed = each.verdict == "IMPROVEMENT" or {"steps", "all steps"} & {*each.slower}
-        if changed and each.resets * OFTEN > each.steps:
+        other_pace = each.verdict == "IMPROVEMENT" or {"steps", "all steps"} & {*each.slower}
+        if other_pace and each.resets * OFTEN > each.steps:
             made.append(
                 f"{name}: these steps contain the automatic resets of "
                 f"{counted(each.resets, 'episode')}, so a change of `step` or `reset` alone is "

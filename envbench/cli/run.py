@@ -195,8 +195,10 @@ def _show(
     every |= {key: each.summary for key, each in checked.items() if key in every}
     summaries = [judged(each, verified.badge(each.cell)) for each in every.values()]
     doubts = {key: each.doubt for key, each in checked.items() if each.doubt}
-    refused = {each.cell.key for each in summaries if each.fps is None}
-    session = outcome.findings.session.without(refused | doubts.keys())
+    ranked = {each.cell.key for each in summaries if each.fps is not None}
+    ranked &= checked.keys() - doubts.keys()  # an unfinished cell has not seen all of the session
+    session = outcome.findings.session
+    session = session.without(session.cells.keys() - ranked)
     conclusion = conclusions(found, catalogue().profiles)
     if as_json:
         other = outcome.other_hardware

@@ -20,6 +20,7 @@ from envbench.families.family import NO_NUMBER
 from envbench.model import Agreement, Apart, Cell, Kind, Verification
 from envbench.text import counted
 
+LEAST_SEEN = 0.9  # of the claimed resets; honest backends make at least as many
 LEAST_P = 1e-4  # for two samples of episodes to count as one distribution
 MOST_OTHER_ACTIONS = 0.15  # of a Kolmogorov-Smirnov statistic; constant actions have about 0.5
 LEAST_START_P = 1e-4  # for their first observations; 20 tests of seven backends accuse none
@@ -166,7 +167,8 @@ def _audit(found: Verification) -> tuple[bool | None, str]:
     results = audit.steps + (audit.resets if next_step else 0)
     if max(results, audit.resets) > most:
         return False, f"claims {results:,} results, and its calls give at most {most:,}"
-    if audit.resets_seen is not None and 2 * audit.resets_seen < (audit.resets_claimed or 0):
+    fewest = LEAST_SEEN * (audit.resets_claimed or 0) - 2 * found.cell.numenv
+    if audit.resets_seen is not None and audit.resets_seen < fewest:
         claimed_resets = f"{audit.resets_claimed:,} resets"
         return False, f"claims {claimed_resets}, its environments saw {audit.resets_seen:,}"
     if not traces.counted(audit, skip):
@@ -254,6 +256,8 @@ def compared(standard: Standard, found: Agreement) -> tuple[bool | None, str]:
     if apart > standard.tolerance:
         since = f" from step {found.first_difference + 1} on" if found.first_difference else ""
         wrong.append(f"differs{since}, by {apart:.2g}{unit}{standard.most}")
+    if standard.nine_of_ten and (found.longer or 0.0) > standard.tolerance:
+        wrong.append(f"differs by {found.longer:.2g}{unit} after calls of several steps")
     if reward > standard.reward_tolerance:
         wrong.append(f"differs by {reward:.2g} in the reward{standard.most}")
     if found.other_ends > standard.other_ends(found.ends + found.reference_ends):

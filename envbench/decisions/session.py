@@ -39,11 +39,16 @@ class Standing:
 
 @dataclass(frozen=True, kw_only=True)
 class Session:
-    """The rates of one plan's trials, the reference kernel's included, and its cells by key."""
+    """The rates of one plan's trials, the reference kernel's included, and its cells by key.
+
+    ``kernel_packages``: the Python and NumPy that ran the kernels. With others, a kernel is other
+    work.
+    """
 
     cells: Mapping[str, Cell] = field(default_factory=dict)
     rates: tuple[TrialRate, ...] = ()
     kernels: Mapping[str, str] = field(default_factory=dict)  # the class of each kernel, by key
+    kernel_packages: str = ""
 
     @cached_property
     def model(self) -> BlockModel:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MOST_REPEATED = {"f": 0.02, "u": 0.5}  # share of an environment's steps, by kind of number
 BY_CHANCE = 2.6  # of a Kolmogorov-Smirnov statistic, for samples of one: exceeded once in 10⁵
+LONGER, FEWEST_LONGER = 3, 6  # steps of a call; such calls of all environments
 MOST_APART = 1e-4  # the largest distance between environments with the same actions
 
 
@@ -77,9 +78,24 @@ def compare(standard: Standard, theirs: Trace, own: Trace) -> Agreement:
         rounded=own.observations.dtype.itemsize < theirs.observations.dtype.itemsize,
         p_values=_starts(theirs, standard.first),
         by_run=own.by_run,
+        longer=_longer(apart[1:], ~begins, own.at),
         hollow=_hollow(theirs.observations, own.observations, standard.first),
         actions_apart=_actions_apart(theirs.actions, own.drawn_actions),
     )
+
+
+def _longer(distances: Array, chosen: Array, at: Array | None) -> float | None:
+    """The median distance after a call of two to ``LONGER`` steps, of those that differ at all.
+    None: too few do."""
+    import numpy as np
+
+    if at is None:
+        return None
+    made = np.diff(at, prepend=-1)
+    rows = (made >= 2) & (made <= LONGER)
+    some = distances[rows][chosen[rows]]
+    differ = some[some > 0]
+    return _finite(float(np.median(differ))) if len(differ) >= FEWEST_LONGER else None
 
 
 def _starts(theirs: Trace, first: int | None) -> dict[str, float]:

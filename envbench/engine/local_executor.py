@@ -173,7 +173,7 @@ def _spot_check(trial: Trial, reply: Reply, arms: Arms) -> Agreement | None:
     launch = _launch(follower, replace(arm, target=target))
     found = execute(**asdict(launch), files={GIVEN: reply.trace})
     if found.trace is None or found.failure is not None:
-        return None
+        return lacking  # perhaps because of what the trial showed
     standard = target.family.standard(target.cell.kind, target.cell.task)
     try:
         own, predicted = (read_trace(each) for each in (reply.trace, found.trace))

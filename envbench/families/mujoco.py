@@ -69,7 +69,7 @@ MUJOCO = EnvFamily(
     state_of={"Humanoid": 45, "InvertedPendulum": 4, "HalfCheetah": 17, "Swimmer": 8},
     standards={
         "env": Standard(
-            steps=900,
+            steps=700,
             tolerance=0.02,
             reward_tolerance=0.02,
             nine_of_ten=True,

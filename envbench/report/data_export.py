@@ -61,8 +61,8 @@ def costs_json(summary: Summary) -> dict[str, Any] | None:
 def measured_json(found: Measured, *, other_hardware: bool) -> dict[str, Any]:
     """Return a cell of a report, with the records of its runs."""
     records = [{"run": at.record, "file": at.file, "line": at.line} for at in found.locations]
-    own = {"other_hardware": other_hardware, "doubt": found.doubt}
-    cell = cell_json(found.summary, found.session, **own)
+    summary, doubt = found.summary, found.doubt
+    cell = cell_json(summary, found.session, other_hardware=other_hardware, doubt=doubt)
     return {**cell, "session": found.plan_id, "records": records}
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from envbench.errors import UsageError
+from envbench.machine import catalogue
 from envbench.model import Record, Run, RuntimeFact, Verification
 from envbench.results import store
 from envbench.results.measured_cells import Location, without_figures
@@ -68,7 +69,8 @@ def _load(paths: Sequence[Path], warn: Warn, results: Path | None) -> Loaded:
             warn(reading.warnings)
             found = joined(reading.records).records
             records += [each for each in found if isinstance(each, Verification | RuntimeFact)]
-    selection = select(records, locations)
+    hosts = {name: each.match.host for name, each in catalogue().profiles.items()}
+    selection = select(records, locations, {name: host for name, host in hosts.items() if host})
     warn(selection.warnings)
     shown = [
         without_figures(each) if isinstance(each, Run) and selection.refuses(each.cell) else each

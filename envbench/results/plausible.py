@@ -11,13 +11,13 @@ can be: then the figure is kept, with a note of what differs. It is never the be
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from envbench.decisions.equal_work import spot_check
 from envbench.model import Failure
-from envbench.results.measured_cells import Measured, without_figure
+from envbench.results.measured_cells import Measured, row_of, without_figure
 from envbench.results.relations import Relations
 
 OWN_COST = 1.05  # a ceiling can be this much too low: its own loop costs a little
@@ -29,7 +29,10 @@ _BESIDE = ("returned_to", "observation_shape", "observation_dtype", "noop_max")
 def plausible(measured: Sequence[Measured], relations: Relations) -> list[Measured]:
     """The measurements, without the figures that spot checks or ceilings refute. Refused cells and
     those in doubt have no place in their session, so they are never ranked."""
-    measured = [_spotted(each) for each in measured]
+    spotted = [_spotted(each) for each in measured]
+    both = zip(spotted, measured, strict=True)
+    caught = {_row(each) for each, before in both if each.fps is None and before.fps is not None}
+    measured = [_beside(each, caught) for each in spotted]
     ceilings = highest_ceilings(measured)
     made = [_checked(each, ceilings.get(_task(each)), relations) for each in measured]
     out: dict[str, set[str]] = defaultdict(set)
@@ -56,6 +59,17 @@ def _spotted(found: Measured) -> Measured:
         failure = Failure(reason="invalid-figure", message=message)
         return replace(found, summary=without_figure(found.summary, failure))
     return replace(found, doubt=message) if same is False else found
+
+
+def _row(found: Measured) -> tuple[str, ...]:
+    return *row_of(found.cell), found.runtime
+
+
+def _beside(found: Measured, caught: Collection[tuple[str, ...]]) -> Measured:
+    """The measurement, in doubt if a spot check refused another cell of its row."""
+    if found.fps is None or found.doubt or _row(found) not in caught:
+        return found
+    return replace(found, doubt="a spot check refused another figure of its row")
 
 
 def highest_ceilings(measured: Iterable[Measured]) -> dict[tuple[str, str, str], Measured]:

@@ -97,11 +97,12 @@ def relations(complete: Iterable[Iterable[Measured]]) -> Relations:
     raw: list[tuple[str, dict[str, float]]] = []
     beside: list[tuple[str, dict[str, float]]] = []
     for every in complete:
-        groups: dict[tuple[str, str, str], list[Measured]] = defaultdict(list)
+        groups: dict[tuple[str, ...], list[Measured]] = defaultdict(list)
         for each in every:
             if each.fingerprint is not None and each.fps and not each.quick:
-                groups[each.fingerprint.host, each.plan.fingerprint, each.runtime].append(each)
-        for (_, machine, _), group in groups.items():
+                same = each.runtime, each.session.kernel_packages
+                groups[each.fingerprint.host, each.plan.fingerprint, *same].append(each)
+        for (_, machine, *_), group in groups.items():
             if len(group) < 2:
                 continue
             raw.append((machine, {each.plan_id: math.log(each.fps or 1.0) for each in group}))
@@ -117,8 +118,11 @@ def relations(complete: Iterable[Iterable[Measured]]) -> Relations:
 
 
 def common_kernels(found: Measured, to: Measured) -> list[str]:
-    """The kernels that both sessions measured, that of the first cell's class first."""
+    """The kernels that both sessions measured, with the same Python and NumPy: that of the first
+    cell's class first."""
     ours, theirs = found.session.kernels, to.session.kernels
+    if found.session.kernel_packages != to.session.kernel_packages:
+        return []
     steps_in = found.session.classes.get(found.cell.key)
     return sorted(ours.keys() & theirs.keys(), key=lambda name: (ours[name] != steps_in, name))
 

@@ -1,8 +1,9 @@
 """Which measurement of each cell, and which verification of each row, a report shows.
 
-A machine profile shows one computer, the first that was measured with it. A *complete* measurement
-of a cell has the runs of one plan in which every round ended (or the cell failed). Runs of
-different plans are never pooled. Each cell shows one measurement. In order of preference:
+A machine profile shows one computer: the one that it names, or the first that measured with it. A
+*complete* measurement of a cell has the runs of one plan in which every round ended (or the cell
+failed). Runs of different plans are never pooled. Each cell shows one measurement. In order of
+preference:
 
 1. one with an interval (five processes or more);
 2. one of fewer processes;
@@ -82,8 +83,13 @@ class Selection:
         return self.badge(cell) == REFUSES
 
 
-def select(records: Iterable[Record], locations: Mapping[str, Location] | None = None) -> Selection:
+def select(
+    records: Iterable[Record],
+    locations: Mapping[str, Location] | None = None,
+    hosts: Mapping[str, str] | None = None,
+) -> Selection:
     """The measurements to show from the records of all files. ``locations``: of each record.
+    ``hosts``: the host of each machine profile that names one.
 
     If ``records`` has runs of a plan, it has the plan, too.
     """
@@ -96,7 +102,7 @@ def select(records: Iterable[Record], locations: Mapping[str, Location] | None =
     for plan, runs in _complete(records, warnings):
         found = _measured(plan, runs, machines, locations)
         complete[*row_of(found.cell), str(found.numenv)].append(found)
-    complete = _of_one_host(complete, warnings)
+    complete = _of_one_host(complete, hosts or {}, warnings)
     main = _main_sessions(complete.values())
 
     def shown_first(found: Measured) -> tuple[object, ...]:
@@ -121,7 +127,7 @@ def select(records: Iterable[Record], locations: Mapping[str, Location] | None =
     verified = newest_verifications(verifications, best, runtimes, locations)
     selection = Selection(verified=verified)
     shown = {each.plan_id for each in best}
-    sessions = _sessions(records, complete.values(), shown, selection.refuses)
+    sessions = _sessions(records, complete.values(), shown, selection.refuses, runtimes)
     for each in best:
         badge = selection.badge(each.cell)
         summary, own = judged(each.summary, badge), sessions[each.plan_id]
@@ -145,6 +151,7 @@ def _sessions(
     complete: Iterable[Sequence[Measured]],
     shown: Collection[str],
     refuses: Callable[[Cell], bool],
+    runtimes: Mapping[str, RuntimeFact],
 ) -> dict[str, Session]:
     """The sessions of the shown plans, and of those with the reference kernel, by plan.
 
@@ -164,17 +171,28 @@ def _sessions(
             own = (r for r in runs[name].values() if r.arm or r.cell == cells.get(r.cell.key))
             whole = session(own, plan.behaviour)
             out = {key for key, cell in whole.cells.items() if key not in keys or refuses(cell)}
-            made[name] = whole.without(out)
+            made[name] = replace(
+                whole.without(out), kernel_packages=_kernel_packages(runs[name].values(), runtimes)
+            )
     return made
 
 
+def _kernel_packages(runs: Iterable[Run], runtimes: Mapping[str, RuntimeFact]) -> str:
+    """The Python and NumPy of a plan's kernels; "" where unknown."""
+    used = {run.runtime for run in runs if run.arm}
+    known = [runtimes[name] for name in sorted(used) if name in runtimes]
+    texts = {f"{each.implementation} {each.python} {each.packages.get('numpy')}" for each in known}
+    return ", ".join(sorted(texts))
+
+
 def _of_one_host(
-    complete: Mapping[_Slot, list[Measured]], warnings: list[str]
+    complete: Mapping[_Slot, list[Measured]], named: Mapping[str, str], warnings: list[str]
 ) -> dict[_Slot, list[Measured]]:
-    """Without measurements of other computers than a machine profile's: the first that measured
-    with it. So results that are copied into the folder never replace those that were there."""
-    hosts: dict[str, str] = {}
+    """Without measurements of other computers than a machine profile's: the one that it names, or
+    the first that measured with it."""
     measured = [each for every in complete.values() for each in every]
+    there = {(each.cell.machine, _host(each)) for each in measured}
+    hosts = {name: host for name, host in named.items() if (name, host) in there}
     for found in sorted(measured, key=lambda each: each.when):
         hosts.setdefault(found.cell.machine, _host(found))
     kept = {
@@ -185,8 +203,8 @@ def _of_one_host(
     if left:
         warnings.append(
             f"{counted(left, 'measurement')} of another computer left out: a profile shows one "
-            "computer, the first that was measured. Keep their file in the folder of another "
-            "machine profile."
+            "computer: the one that its file names, or the first that was measured. Keep their "
+            "file in the folder of another machine profile."
         )
     return {slot: every for slot, every in kept.items() if every}
 

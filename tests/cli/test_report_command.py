@@ -31,7 +31,7 @@ from envbench.machine.profile_file import read_profile
 from envbench.model import digest
 from envbench.report.contents import block_contents
 from envbench.report.markdown.blocks import find
-from envbench.report.markdown.document import filled, fresh
+from envbench.report.markdown.document import filled, fresh, is_plain
 from envbench.results import store
 from envbench.results.folder import load_folder
 
@@ -432,6 +432,12 @@ def test_a_document_keeps_the_style_of_its_figures(folder, table, expected):
         assert expected in text
         assert ("±" in text.replace("±2 %", "")) == (expected == ROUNDED)
     assert envbench("report", "--into", "x.md", "--check", cwd=folder).returncode == 0
+
+
+@pytest.mark.parametrize("figure", ["≈ 1.25", "≠ 1.25", "**1.25**", "1.25 at 8"])
+def test_plain_figures_are_known_also_if_they_tie_or_have_a_number(figure):
+    assert is_plain(f"| A | 1 |\n|---|---|\n| For-loop | {figure} |\n")
+    assert not is_plain(f"| A | 1 |\n|---|---|\n| For-loop | {figure} | 1,200 ±2 % |\n")
 
 
 def test_the_style_of_figures_can_be_chosen_and_then_stays(folder):

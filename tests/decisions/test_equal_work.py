@@ -18,6 +18,7 @@ from envbench.decisions.traces import compare, responds
 from envbench.families import Standard
 from envbench.model import (
     Agreement,
+    Apart,
     Audit,
 )
 
@@ -420,3 +421,25 @@ def test_a_few_steps_that_differ_are_enough_where_every_step_has_to_agree() -> N
     assert (same, text) == (None, "compared for 5 steps only (required: 200)")
     loose = msgspec.structs.replace(exact, nine_of_ten=True)
     assert compared(loose, few)[0] is None
+
+
+def test_calls_of_several_steps_are_compared_although_their_distances_grow() -> None:
+    close = [Apart(median=1e-5, p90=1e-4, largest=3.0)] * 4
+    standard = families.get("mujoco").standards["env"]
+    found = make_agreement(steps=1000, observations=close, same_engine=False, longer=5e-4)
+    assert compared(standard, found)[0] is True
+    same, text = compared(standard, msgspec.structs.replace(found, longer=0.4))
+    assert (same, "after calls of several steps" in text) == (False, True)
+
+
+def test_most_claimed_resets_have_to_be_seen() -> None:
+    audit = {
+        "calls": 400,
+        "steps": 390,
+        "resets": 10,
+        "frames": 1560.0,
+        "counted_by": "the library",
+    }
+    for seen, refused in ((56, False), (49, False), (28, True)):
+        made = Audit(**audit, resets_claimed=56, resets_seen=seen)
+        assert judge(make_verification(audit=made)).refused is refused

@@ -143,6 +143,30 @@ def test_a_figure_in_doubt_has_no_rank_and_no_ratio() -> None:
     assert ratios == [{cells[1].key, cells[2].key}]
 
 
+def test_a_refused_figure_puts_the_others_of_its_row_in_doubt() -> None:
+    work = dict(families.get("atari").work["env"])
+    far = [Apart(median=9.0, p90=9.0, largest=9.0)]
+    differs = make_agreement(steps=60, observations=far)
+    cells = [make_cell("subprocess", 2), make_cell("subprocess", 4), make_cell("for-loop", 2)]
+    runs = [
+        make_run(
+            cell,
+            round=number,
+            facts={"work": work},
+            agreement=differs if number and cell is cells[0] else None,
+        )
+        for number in range(5)
+        for cell in cells
+    ]
+    found = {
+        (each.cell.backend, each.numenv): each
+        for each in select([make_fact(), make_plan(cells), *runs]).measured
+    }
+    assert found["subprocess", 2].fps is None
+    assert found["subprocess", 4].doubt == "a spot check refused another figure of its row"
+    assert found["for-loop", 2].doubt == ""
+
+
 def test_a_few_steps_do_not_show_how_starts_are_distributed() -> None:
     starts = make_agreement(steps=60, p_values={"start": 1e-9})
     assert measured(starts, dict(families.get("atari").work["env"])).fps is not None

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 from helpers.record_factories import LAPTOP, make_cell, make_fact, make_plan, make_run
 
-from envbench.model import Record, Run
+from envbench.model import Plan, Record, Run, RuntimeFact
 from envbench.results.measured_cells import Measured
-from envbench.results.relations import Relation, _of_one_host
+from envbench.results.relations import Relation, _of_one_host, common_kernels
 from envbench.results.selection import Selection, select
 
 FAST, SLOW = make_cell("envpool-sync", 1), make_cell("for-loop", 1)
@@ -92,6 +92,47 @@ def test_between_sessions_the_kernel_shows_the_speed_of_the_host() -> None:
     assert relation.interval is not None
     assert relation.ratio == pytest.approx(1.1, rel=0.03)  # although the day was half as fast
     assert relation.interval[0] <= 1.1 <= relation.interval[1]
+
+
+def test_a_kernel_of_another_numpy_relates_no_sessions() -> None:
+    packages = {"numpy": "2.0"}
+    facts = [
+        RuntimeFact(hash=name, python="3.11", implementation="CPython", packages=each)
+        for name, each in (("runtime", packages), ("newer", {"numpy": "3.0"}))
+    ]
+    records = [
+        record
+        for number, day in enumerate([1.0, 1.4, 0.8])
+        for record in measured_session(f"{number}", {"for-loop": 100}, day=day)
+    ]
+    other = measured_session("8", {"for-loop": 100}, numenv=2, day=0.7)
+    for wanted in (False, True):
+        found = select([*facts, *records, *other])
+        one, two = shown(found, "for-loop"), shown(found, "for-loop", 2)
+        assert bool(common_kernels(one, two)) is not wanted
+        other = [
+            msgspec.structs.replace(each, runtime="newer")
+            if isinstance(each, Run) and each.arm else each
+            for each in other
+        ]  # fmt: skip
+
+
+def test_a_profile_shows_the_host_that_it_names_and_otherwise_the_first() -> None:
+    records: list[Record] = []
+    for name, host in (("1", "1a2b"), ("2", "3c4d")):
+        own = measured_session(name, {"for-loop": 100})
+        fact = make_fact(msgspec.structs.replace(LAPTOP, host=host))
+        records += [
+            fact,
+            *(
+                msgspec.structs.replace(each, fingerprint=fact.hash)
+                if isinstance(each, Run | Plan) else each
+                for each in own[1:]
+            ),
+        ]  # fmt: skip
+    machine = KERNELS[0].machine
+    for named, plan in (({}, "1"), ({machine: "3c4d"}, "2"), ({machine: "none"}, "1")):
+        assert {each.plan_id for each in select(records, hosts=named).measured} == {plan}
 
 
 def test_a_computer_with_another_version_of_its_system_is_still_one() -> None:

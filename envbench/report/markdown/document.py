@@ -157,7 +157,9 @@ def _unknown(place: str, heading: str, near: str, known: Iterable[str]) -> str:
 # ---------------------------------------------------------------- empty blocks
 
 
-_PLAIN = re.compile(r"^\|.*\|\s*(\*\*)?\d+\.\d\d(\*\*)?\s*(<sup>|\|)", re.MULTILINE)
+_PLAIN = re.compile(
+    r"^\|.*\|\s*([≈≠] )?(\*\*)?\d+\.\d\d(\*\*)?( at \d+)?\s*(<sup>|\|)", re.MULTILINE
+)
 _ROUNDED = re.compile(r"^\|.*\d ±[\d.]+ %", re.MULTILINE)
 
 

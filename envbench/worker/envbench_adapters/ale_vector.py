@@ -59,6 +59,11 @@ class AleVector(Adapter):
     def _make(self) -> Any:
         return AtariVectorEnv(self._game(), self.job.env_instances, **self._options())
 
+    def _threads(self) -> int:
+        """ALE's own choice is as many as cores, at most the environments. But it counts the
+        machine's cores, also those that this process may not use."""
+        return self.job.settings["threads"] or min(self.job.env_instances, len(usable_cores()))
+
     def _game(self) -> str:
         return str(gymnasium.spec("ALE/" + self.job.task).kwargs["game"])
 
@@ -66,7 +71,7 @@ class AleVector(Adapter):
         job, settings = self.job, self.job.settings
         return {
             "batch_size": job.numenv,
-            "num_threads": settings["threads"],
+            "num_threads": self._threads(),
             "thread_affinity_offset": settings["affinity"],
             "max_num_frames_per_episode": atari.MAX_FRAMES,
             "repeat_action_probability": 0.0,
@@ -142,7 +147,7 @@ class AleVector(Adapter):
             "host",
             autoreset_source=self.autoreset.source,
             batch=job.numenv,
-            threads=job.settings["threads"] or "library default",
+            threads=self._threads(),
             game=self._game(),
             code="from ale_py.vector_env import AtariVectorEnv\n\nenvs = " + made,
         )

@@ -156,6 +156,12 @@ class Adapter(ABC):
     def run(self, calls: int) -> Counts:
         """Make ``calls`` vector steps in a loop that does only what a learner does."""
 
+    def resume(self) -> None:  # noqa: B027 - optional
+        """Called before each slice of a block, as the clock starts: all processes were stopped.
+
+        What free-running processes made while no clock ran belongs to no slice.
+        """
+
     def reset(self) -> Optional[int]:
         """Reset all environments at once, and return their number; None if the library cannot."""
         return None

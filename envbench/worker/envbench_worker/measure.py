@@ -10,6 +10,7 @@ Other quantities have slices of their own after the windows (``after_steps``).
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from random import random
@@ -26,6 +27,7 @@ STEADY_WINDOWS = 8
 STEADY_TOLERANCE = 0.02
 LATEST = 5  # recent windows; the median of their speeds sets the calls per window
 STEAL_LIMIT = 0.05
+ONE_TICK_S = 0.015  # the system counts in ticks of 0.01 s: one is over 5 % of a short slice
 SUSPEND_LIMIT_NS = 50_000_000
 MOST_RESETS = 10_000  # per slice
 LONGEST_LAST_NS = 20_000_000  # to return the latest results
@@ -153,6 +155,7 @@ class Meter:
                 self._measure_other(what, calls)
                 continue
             self.sensors.window()
+            self.adapter.resume()
             self._last = clock()
             if what == "step":
                 self.run_window("measure", self.measured, calls)
@@ -306,7 +309,8 @@ def invalidity(signals: Dict[str, float], ns: int) -> str:
         return "suspended"
     if signals.get("throttled_periods", 0) > 0:
         return "throttled"
-    if signals.get("steal_share", 0.0) > STEAL_LIMIT:
+    stolen = signals.get("steal_share", 0.0) > STEAL_LIMIT
+    if stolen and signals.get("steal", math.inf) > ONE_TICK_S:
         return "steal"
     return ""
 

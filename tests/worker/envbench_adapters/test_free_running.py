@@ -45,3 +45,23 @@ def test_a_window_ends_soon_after_its_last_result_also_after_a_long_stop(
         late.append(clock.running - target / 1000)
         clock.now += stopped_s
     assert max(late) < 0.005
+
+
+def test_what_processes_make_while_no_clock_runs_is_in_no_slice(
+    processes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = np.zeros(1, processes.ROW)
+    made = object.__new__(type("Split", (processes.FreeRunning,), {"shares": list}))
+    made.job = SimpleNamespace(numenv=1)
+    made.table, made.freely = row, True
+    made.credited = made.credited_resets = made.received = made.received_resets = 0
+    made.frames = 0.0
+    waited = []
+    monkeypatch.setattr(made, "_wait_for", waited.append)
+    row["received"] = 105  # 5 beyond the slice, before its clock stopped
+    made.run(100)
+    row["received"], row["resets"] = 125, 3  # until the processes were stopped, and after that
+    made.resume()
+    row["received"], row["resets"] = 225, 4
+    assert made.run(100) == (99, 1)
+    assert waited == [100, 220]  # the 5 belong to the second slice, the 20 to none

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -58,7 +59,25 @@ def test_envpool_gets_the_threads_cores_and_seed_of_the_settings(built: Any, nam
     config = built(name, "mujoco", seed=7, threads="1", affinity="0").pool.spec.config
     assert (config.num_threads, config.thread_affinity_offset, config.seed) == (1, 0, 7)
     config = built(name, "mujoco").pool.spec.config
-    assert (config.num_threads, config.thread_affinity_offset, config.seed) == (0, -1, 0)
+    assert (config.thread_affinity_offset, config.seed) == (-1, 0)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="needs Linux")
+@pytest.mark.parametrize("name", ["envpool-sync", "ale-vector"])
+def test_a_pool_has_a_thread_per_usable_core_and_not_per_core_of_the_machine(
+    built: Any, name: str
+) -> None:
+    usable = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(usable)})
+    try:
+        found = built(name, "atari")
+        assert found.facts()["threads"] == 1
+        if name == "envpool-sync":
+            assert found.pool.spec.config.num_threads == 1
+        else:
+            assert found._options()["num_threads"] == 1
+    finally:
+        os.sched_setaffinity(0, usable)
 
 
 def test_envpool_gets_the_resize_and_fire_reset_of_the_settings(built: Any) -> None:

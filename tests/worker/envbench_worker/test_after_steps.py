@@ -47,6 +47,9 @@ class Batches:
         for module in (worker.measure, worker.after_steps):
             monkeypatch.setattr(module, "clock", lambda: self.now)
 
+    def resume(self) -> None:
+        pass
+
     def run(self, calls: int) -> Any:
         for batch in islice(self.batches, calls):
             self.taken.append(batch)

@@ -57,6 +57,9 @@ class Clocked:
     def prepare(self) -> None:
         pass
 
+    def resume(self) -> None:
+        pass
+
     def run(self, calls: int) -> Any:
         for _ in range(calls):
             self.now += self.call_ns(self.made)
@@ -344,6 +347,8 @@ def test_an_unknown_order_is_refused_and_resets_nothing(
         ({"suspended_ns": 60_000_000}, "suspended"),
         ({"throttled_periods": 1}, "throttled"),
         ({"steal_share": 0.051}, "steal"),
+        ({"steal_share": 0.1, "steal": 0.01}, ""),  # one tick of the system's clock
+        ({"steal_share": 0.1, "steal": 0.02}, "steal"),
         ({"suspended_ns": 10**9, "throttled_periods": 3, "steal_share": 1.0}, "suspended"),
     ],
 )

@@ -55,7 +55,7 @@ class EnvPool(Adapter):
         return {
             "num_envs": job.env_instances,
             "batch_size": job.numenv,
-            "num_threads": settings["threads"],
+            "num_threads": self._threads(),
             "thread_affinity_offset": settings["affinity"],
             "seed": job.seed,
             **self.family.envpool_arguments(),
@@ -88,8 +88,6 @@ class EnvPool(Adapter):
             for key, value in self.pool.spec.config._asdict().items()
             if key != "base_path"  # the package's path, not a fact of the measurement
         }
-        # EnvPool's own choice (``async_envpool.h``): as many as cores, at most the batch.
-        default_threads = min(self.job.numenv, len(usable_cores()))
         return self.common_facts(
             self.seen(),
             self.autoreset.mode,
@@ -97,11 +95,16 @@ class EnvPool(Adapter):
             "host",
             autoreset_source=self.autoreset.source,
             batch=self.job.numenv,
-            threads=self.job.settings["threads"] or default_threads,
+            threads=self._threads(),
             code="import envpool\n\nenvs = {}".format(self._code()),
             library_task=self.job.task,
             library_arguments=config,
         )
+
+    def _threads(self) -> int:
+        """EnvPool's own choice (``async_envpool.h``) is as many as cores, at most the batch. But it
+        counts the machine's cores, also those that this process may not use."""
+        return self.job.settings["threads"] or min(self.job.numenv, len(usable_cores()))
 
     def _code(self) -> str:
         """The call that makes such a pool. Threads are bound to cores only if a person asked."""

@@ -6,7 +6,9 @@ shared memory after each chunk. The processes exchange nothing else while window
 start at one barrier (``allowed``, the number of calls that a process may make) and do not stop
 between windows. A window of n calls ends when all processes together have received another n x
 numenv results; any further results belong to the next window. So windows are back to back, and
-nothing is lost or counted twice. In mode verify each process makes exactly n calls and waits.
+nothing is lost or counted twice. In a block, all processes are stopped between two slices. What
+they make while no clock runs (until they stop, and before the clock starts) is left out. In mode
+verify each process makes exactly n calls and waits.
 
 A member's autoreset is next-step: a result is either a transition or a reset. POSIX only.
 """
@@ -92,6 +94,7 @@ class FreeRunning(Adapter):
             raise
         self.credited = 0  # results of earlier windows
         self.credited_resets = 0
+        self.received = self.received_resets = 0  # when the latest window ended
         self.frames = self.latest_frames = 0.0
         self.freely = self.job.mode != "verify"
         self.table["allowed"] = WITHOUT_END if self.freely else 0
@@ -105,9 +108,19 @@ class FreeRunning(Adapter):
         # A very short window may have more resets than results: the next one gets the rest.
         resets = min(int(self.table["resets"].sum()) - self.credited_resets, results)
         self.credited_resets += resets
+        self.received, self.received_resets = self._received()
         frames = float(self.table["frames"].sum())
         self.latest_frames, self.frames = frames - self.frames, frames
         return Counts(results - resets, resets)
+
+    def resume(self) -> None:
+        """Leave out what the processes made since the latest window: no clock ran."""
+        received, resets = self._received()
+        self.credited += received - self.received
+        self.credited_resets += resets - self.received_resets
+
+    def _received(self) -> Tuple[int, int]:
+        return int(self.table["received"].sum()), int(self.table["resets"].sum())
 
     def _wait_for(self, target: int) -> None:
         """Sleep until all processes together have ``target`` results, or one ends or fails."""
