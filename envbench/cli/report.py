@@ -60,10 +60,11 @@ def report(
     check: bool,
     as_json: bool,
 ) -> None:
-    """Fill the tables of results/README.md with each cell's newest complete measurement.
+    """Fill the tables of results/README.md.
 
-    Only text between two identical lines such as <!-- Atari - Laptop --> changes. A figure whose
-    record is gone is kept. With --json alone, no file is written.
+    Each table shows its newest session, and other cells' newest complete measurements. Only text
+    between two identical lines such as <!-- Atari - Laptop --> changes. A figure whose record is
+    gone is kept. With --json alone, no file is written.
     """
     html = wanted == "html"
     if as_json and str(output) == "-":
