@@ -7,7 +7,7 @@ rewards and ended (steps, environments), the start, and what describes them.
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -46,6 +46,22 @@ class Trace:
     actions: Array | None = None
     by_run: bool = False
     chosen: int | None = None
+
+    def before(self, count: int) -> Trace:
+        """The first rows, without what is known of how episodes begin."""
+        return replace(
+            self,
+            observations=self.observations[:count],
+            rewards=self.rewards[:count],
+            ended=self.ended[:count],
+            at=None if self.at is None else self.at[:count],
+            restarted=None,
+            truncated=None if self.truncated is None else self.truncated[:count],
+            begun=None,
+            starts=None,
+            begun_by=None,
+            chosen=None,
+        )
 
     @property
     def begins(self) -> Array:

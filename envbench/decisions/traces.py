@@ -38,6 +38,9 @@ def compare(standard: Standard, theirs: Trace, own: Trace) -> Agreement:
         return _distributions(standard, theirs, own)
     if own.rewards.shape != theirs.rewards.shape:
         raise ValueError(f"the trace has {len(own.rewards)} steps, its reference {steps}")
+    if not standard.restarts and own.restarted is not None and own.restarted.any():
+        count = int(np.argmax(own.restarted))
+        theirs, own, steps = theirs.before(count), own.before(count), count
     begins, made = own.begins, own.stepped
     apart = _distances(standard, theirs, own, begins)
     rewards = np.where(made, np.abs(theirs.rewards - own.rewards), 0.0)

@@ -87,7 +87,9 @@ def reference_of(cell: Cell) -> Target | None:
     reference, own = (backends.registry().get(e) for e in (standard.reference, cell.backend))
     if reference is None or own is None or own is reference or own.own_engine:
         return None
-    if family.uncompared(cell.kind, cell.task) or cell.env not in reference.families:
+    if cell.task in family.odd_resets or cell.env not in reference.families:
+        return None
+    if family.uncompared(cell.kind, cell.task):
         return None
     if family.own_tasks:  # their observations may be large, and their seed may not fix them
         return None

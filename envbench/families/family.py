@@ -51,7 +51,8 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     compared; None: all. ``promised_by``: a backend whose ``work`` has this setting reports the
     other numbers, too: they cannot all be zero. ``stack``: an observation is a stack of this many
     frames; those from before an episode's first observation are ignored. ``last``: is the last
-    observation of an episode compared?
+    observation of an episode compared? ``restarts``: are the steps compared that come after
+    envbench reset all environments?
     """
 
     reference: str = "for-loop"
@@ -67,6 +68,7 @@ class Standard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     first: Annotated[int, Meta(ge=1)] | None = None
     stack: Annotated[int, Meta(ge=0)] = 0
     last: bool = True
+    restarts: bool = True
     episodes: Annotated[int, Meta(ge=0)] = 0
     episode_tasks: list[str] = []
 
@@ -117,8 +119,10 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     into each "state" (in ``state_tasks`` only; empty: all tasks), or both start from one "seed";
     "": it cannot follow. ``lock_steps``: vector steps that are compared. ``state_of`` a task (its
     name without the version): how many leading numbers of an observation are its state, if it is
-    not ``Standard.first``. ``lasting`` ("module:function" of the worker) makes actions with which
-    an episode of the default task lasts until its time limit (``max_steps`` of ``work``).
+    not ``Standard.first``. In ``odd_resets``, a reset in the middle of an episode leads where no
+    other one does: steps after one are not compared. ``lasting`` ("module:function" of the
+    worker) makes actions with which an episode of the default task lasts until its time limit
+    (``max_steps`` of ``work``).
 
     ``work`` is what one step of the reference does, by kind: the names and values that
     ``envbench.decisions`` compares. None: any value is accepted, and the name is a difference only
@@ -143,6 +147,7 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     state_tasks: list[str] = []
     lock_steps: Annotated[int, Meta(ge=1)] = 200
     state_of: dict[str, Annotated[int, Meta(ge=1)]] = {}
+    odd_resets: list[str] = []
     lasting: str = ""
     work: dict[Kind, dict[str, Any]] = {}
     any_task: list[str] = []
@@ -157,6 +162,8 @@ class EnvFamily(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def standard(self, kind: Kind, task: str) -> Standard | None:
         """The rule for a task; None if nothing is compared."""
         found, first = self.standards.get(kind), self.state_of.get(without_version(task))
+        if found and task in self.odd_resets:
+            found = replace(found, restarts=False)
         return replace(found, first=first) if found and found.first and first else found
 
     def uncompared(self, kind: Kind, task: str) -> str:

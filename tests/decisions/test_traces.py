@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from envbench import families
 from envbench.decisions import traces
 from envbench.decisions.arrays import Trace, read_trace
 from envbench.decisions.equal_work import compared
@@ -225,3 +226,17 @@ def test_too_few_episodes_decide_nothing() -> None:
         BOX2D, played_by_chance(1, 20, steps=300), played_by_chance(2, 20, steps=300)
     )
     assert compared(BOX2D, found)[0] is None
+
+
+def test_steps_after_an_odd_reset_are_not_compared() -> None:
+    restarted = np.zeros(2000, bool)
+    restarted[1500] = True
+    same = replace(walked(NONE, [50]), restarted=restarted, chosen=None)
+    other = replace(walked(slice(1600, 1700), [50]), restarted=restarted, chosen=None)
+    standard = Standard(steps=900, tolerance=0.1, reward_tolerance=0.1)
+    assert "differs" in compared(standard, traces.compare(standard, same, other))[1]
+    odd = msgspec.structs.replace(standard, restarts=False)
+    found = traces.compare(odd, same, other)
+    assert compared(odd, found)[0] is True
+    assert families.get("atari").standard("env", "Freeway-v5").restarts is False
+    assert families.get("atari").standard("env", "Pong-v5").restarts is True
