@@ -193,8 +193,8 @@ def sentences(plan: Plan, verdicts: Verdicts) -> list[str]:
             made.append(
                 f"{name}: the candidate's observations, rewards or ends differ from the baseline's "
                 f"at the end of {each.different:,} of the {each.compared:,} slices, with the same "
-                "seed and actions. Either it does other work, or the task is not reproducible by "
-                "its seed."
+                "seed and actions. Either it does other work, perhaps with another version of its "
+                "engine, or the task is not reproducible by its seed."
             )
         if len(each.stages) == 2 and each.verdict != "REGRESSION":
             made.append(f"{name}: {_not_repeated(*each.stages)}")

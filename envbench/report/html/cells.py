@@ -173,22 +173,34 @@ def _slices(run: Run, most: int) -> list[list[float | str]]:
     """Start and length in seconds from the first warm-up step, FPS, and what it was: 0 (warm-up), 1
     (measured), or the reason why it is invalid.
 
-    Measuring follows the warm-up. Neighbours are joined where a run has many slices.
+    Measuring follows the warm-up. Lead-ins are left out. Neighbours are joined where a run has many
+    slices.
     """
-    offset = sum(run.warmup.ns)
-    warmup = _joined(run, run.warmup, 0, 0, max(1, most // 4))
-    return warmup + _joined(run, run.measured, offset, 1, most)
+    warm = _warm(run.warmup)
+    end = run.warmup.start_ns[warm - 1] + run.warmup.ns[warm - 1] if warm else 0
+    found = _joined(run, run.warmup, warm, 0, 0, max(1, most // 4))
+    return found + _joined(run, run.measured, len(run.measured.ns), end, 1, most)
+
+
+def _warm(windows: Windows) -> int:
+    """How many windows are the warm-up itself: each begins where the one before it ended. Lead-ins
+    come after it, each with its slice."""
+    if not windows.whole:
+        return 0
+    begins = [0, *(a + b for a, b in zip(windows.start_ns, windows.ns, strict=True))]
+    each = zip(windows.start_ns, begins, strict=False)
+    return next((i for i, (own, end) in enumerate(each) if i and own != end), len(windows.ns))
 
 
 def _joined(
-    run: Run, windows: Windows, offset: int, what: int, most: int
+    run: Run, windows: Windows, count: int, offset: int, what: int, most: int
 ) -> list[list[float | str]]:
     if not windows.whole:
         return []
-    together = math.ceil(len(windows.ns) / most) or 1
+    together = math.ceil(count / most) or 1
     found: list[list[float | str]] = []
-    for first in range(0, len(windows.ns), together):
-        own = range(first, min(first + together, len(windows.ns)))
+    for first in range(0, count, together):
+        own = range(first, min(first + together, count))
         ns = sum(windows.ns[i] for i in own)
         frames = sum(windows.steps[i] for i in own) * run.cell.frame_skip
         start = windows.start_ns[own[0]] + offset

@@ -21,6 +21,7 @@ from helpers.record_factories import (
     make_plan,
     make_refusal,
     make_run,
+    make_windows,
     measured_plan,
     new_results_file,
     varied_plan,
@@ -29,7 +30,7 @@ from helpers.record_factories import (
 
 from envbench.cli import envbench
 from envbench.model import Cell, Published, Run, RuntimeFact
-from envbench.report.html.cells import code_of
+from envbench.report.html.cells import _slices, code_of
 from envbench.report.html.page import number
 from envbench.results.selection import select
 
@@ -452,3 +453,17 @@ def test_html_cannot_be_combined_with_a_document_or_json(place: Path, words: lis
     Path("x.md").write_text("")
     done = CliRunner().invoke(envbench, ["report", "--format", "html", *words])
     assert done.exit_code == 2
+
+
+def test_lead_ins_are_not_shown_as_warm_up() -> None:
+    second = 10**9
+    warmup = make_windows([1] * 5, ns=[second] * 3 + [10**7] * 2)
+    starts = [0, second, 2 * second, 7 * second, 9 * second]  # two lead-ins, while it was measured
+    run = make_run(
+        make_cell("for-loop", 1),
+        [100] * 2,
+        warmup=msgspec.structs.replace(warmup, start_ns=starts),
+    )
+    found = _slices(run, 80)
+    assert [each[:2] for each in found if each[3] == 0] == [[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]]
+    assert [each[0] for each in found if each[3] == 1] == [3.0, 3.25]
