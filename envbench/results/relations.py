@@ -23,6 +23,8 @@ from envbench.model import Cell, Fingerprint
 from envbench.results.measured_cells import Measured
 from envbench.stats.intervals import RUNS_FOR_INTERVAL, Interval, ratio_interval
 
+MOST_SESSIONS = 30  # of a cell that show the drift
+
 
 @dataclass(frozen=True, kw_only=True)
 class Relation:
@@ -92,7 +94,8 @@ def _of_one_host(one: Fingerprint | None, other: Fingerprint | None) -> bool:
 def relations(complete: Iterable[Iterable[Measured]]) -> Relations:
     """Estimate the drift from all complete measurements of each cell, quick ones left out.
 
-    Only sessions of one host with the same packages show its drift.
+    Only sessions of one host with the same packages show its drift: the newest of each cell, since
+    every one has to be fitted.
     """
     raw: list[tuple[str, dict[str, float]]] = []
     beside: list[tuple[str, dict[str, float]]] = []
@@ -102,7 +105,8 @@ def relations(complete: Iterable[Iterable[Measured]]) -> Relations:
             if each.fingerprint is not None and each.fps and not each.quick:
                 same = each.runtime, each.session.kernel_packages
                 groups[each.fingerprint.host, each.plan.fingerprint, *same].append(each)
-        for (_, machine, *_), group in groups.items():
+        for (_, machine, *_), every_session in groups.items():
+            group = sorted(every_session, key=lambda each: each.when)[-MOST_SESSIONS:]
             if len(group) < 2:
                 continue
             raw.append((machine, {each.plan_id: math.log(each.fps or 1.0) for each in group}))
