@@ -46,8 +46,8 @@ def lock_steps(
     first = adapter.first_observations
     if first is None:
         return followed(adapter, calls)
-    if not isinstance(first, np.ndarray):
-        return None
+    if not (isinstance(first, np.ndarray) and isinstance(adapter.bank[0], np.ndarray)):
+        return None  # observations or actions of several arrays each
     columns = drawn(adapter.job) if columns is None else columns
     kept = range(calls)[: adapter.job.observed]
     batches = list(islice(cycle(adapter.bank), begin, begin + calls))
