@@ -67,6 +67,13 @@ def unfold(page: Any, title: str) -> None:
     page.locator("details.chapter > summary", has_text=title).click()
 
 
+def dialog_of(page: Any) -> Any:
+    """The dialog of a cell. It opens when the address has changed, a moment after a click."""
+    dialog = page.locator("dialog#cell")
+    dialog.wait_for(state="visible")
+    return dialog
+
+
 def column(page: Any, number: int) -> list[str]:
     rows = page.locator("#cells tbody tr:not([hidden])")
     return [rows.nth(i).locator("td").nth(number).inner_text() for i in range(rows.count())]
@@ -90,7 +97,7 @@ def test_a_click_on_a_heading_sorts_by_numbers_and_a_second_one_reverses(page: A
 
 def test_a_figure_opens_its_cell_which_the_address_names(page: Any) -> None:
     page.locator("section a.figure", has_text="1,440.0").first.click()
-    dialog = page.locator("dialog#cell")
+    dialog = dialog_of(page)
     assert "EnvPool (async), Pong-v5, 8 environments" in dialog.inner_text()
     own = "#cell/laptop/atari/Pong-v5/envpool-async/8"
     assert page.url.endswith(own)
@@ -104,7 +111,7 @@ def test_a_figure_opens_its_cell_which_the_address_names(page: Any) -> None:
 def test_a_page_opened_at_an_address_shows_that_cell(page: Any) -> None:
     page.goto(f"{page.url}#cell/laptop/atari/Pong-v5/for-loop/1")
     page.reload()
-    assert "For-loop, Pong-v5, 1 environment\n" in page.locator("dialog#cell").inner_text()
+    assert "For-loop, Pong-v5, 1 environment\n" in dialog_of(page).inner_text()
 
 
 def test_a_table_is_one_stop_of_the_tab_key_and_arrows_move_in_it(page: Any) -> None:
@@ -116,7 +123,7 @@ def test_a_table_is_one_stop_of_the_tab_key_and_arrows_move_in_it(page: Any) -> 
     page.keyboard.press("ArrowDown")
     assert page.evaluate("document.activeElement.innerText") == "800.00 ±0 %"
     page.keyboard.press("Enter")
-    page.locator("dialog#cell").wait_for(state="visible")
+    dialog_of(page)
     stops = page.evaluate(
         "[...document.querySelectorAll('a, button, input, select, summary')].filter("
         "e => e.tabIndex >= 0 && e.checkVisibility() && !e.closest('dialog')).length"
@@ -201,8 +208,7 @@ def test_a_click_copies_the_command(page: Any) -> None:
 def test_clicking_a_figure_shows_its_runs_windows_and_record(page: Any) -> None:
     unfold(page, "All measured cells")
     page.locator("#cells tbody tr", has_text="Subprocess").locator("a.figure").click()
-    dialog = page.locator("dialog#cell")
-    assert dialog.is_visible()
+    dialog = dialog_of(page)
     text = dialog.inner_text()
     assert "Subprocess, Pong-v5, 12 environments" in text
     assert "2025-11-20T10-00-00Z.jsonl:" in text
@@ -228,7 +234,7 @@ def test_clicking_a_figure_shows_its_runs_windows_and_record(page: Any) -> None:
 def test_a_cell_that_alternated_shows_both_of_its_figures(page: Any) -> None:
     unfold(page, "All measured cells")
     page.locator("#cells tbody tr", has_text="For-loop").locator("a.figure").first.click()
-    text = page.locator("dialog#cell").inner_text()
+    text = dialog_of(page).inner_text()
     assert "FPS of its runs\n800.00\n95 % interval\n800.00 – 800.00" in text
     assert "FPS beside the other cells\n800.00\n95 % interval to compare\n800.00 – 800.00" in text
 
