@@ -190,7 +190,8 @@ def _show(
     """Show the cells measured so far. Returns the exit code."""
     verified = selected(outcome.plan.cells[0].machine)
     found = load_files([outcome.journal.path], lambda _: None).selection  # the complete cells
-    checked = {each.cell.key: each for each in found.measured}
+    own = [each for each in found.measured if each.plan_id == outcome.plan.plan_id]
+    checked = {each.cell.key: each for each in own}
     every = {each.cell.key: each for each in outcome.findings.summaries}
     every |= {key: each.summary for key, each in checked.items() if key in every}
     summaries = [judged(each, verified.badge(each.cell)) for each in every.values()]
